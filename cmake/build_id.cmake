@@ -1,0 +1,11 @@
+# Writes OUTPUT: the SHA-256 over every file below SOURCE/harness, by name.
+file(GLOB_RECURSE files RELATIVE ${SOURCE} ${SOURCE}/harness/*)
+list(SORT files)
+set(all "")
+foreach(name ${files})
+  file(SHA256 ${SOURCE}/${name} hash)
+  string(APPEND all "${name} ${hash}\n")
+endforeach()
+string(SHA256 id "${all}")
+string(SUBSTRING ${id} 0 16 id)
+file(WRITE ${OUTPUT} "#include \"harness/base/build_id.h\"\n\nnamespace lockstep {\n\nconst char* build_id() { return \"${id}\"; }\n\n}  // namespace lockstep\n")

@@ -1,0 +1,34 @@
+# Files made from other files: the dispatch over every "kind" and the embedded schema from the schema, the build id from
+# all sources.
+
+set(LOCKSTEP_GENERATED ${CMAKE_BINARY_DIR}/generated)
+set(schema_file ${CMAKE_SOURCE_DIR}/harness/scenario/scenario.schema.json)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${schema_file})
+file(READ ${schema_file} schema)
+
+# generated/kinds/<definition>.inc: one line LOCKSTEP_KIND(name) for each branch of the definition.
+function(generate_kinds definition key)
+  string(JSON count LENGTH "${schema}" definitions ${definition} oneOf)
+  math(EXPR last "${count} - 1")
+  set(lines "")
+  foreach(i RANGE ${last})
+    string(JSON kind GET "${schema}" definitions ${definition} oneOf ${i} properties ${key} const)
+    string(APPEND lines "LOCKSTEP_KIND(${kind})\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${LOCKSTEP_GENERATED}/kinds/${definition}.inc CONTENT "${lines}" @ONLY)
+endfunction()
+foreach(definition model data sampler optimizer schedule)
+  generate_kinds(${definition} kind)
+endforeach()
+generate_kinds(check that)
+
+file(CONFIGURE OUTPUT ${LOCKSTEP_GENERATED}/schema_text.inc CONTENT "R\"schema(@schema@)schema\"\n" @ONLY)
+
+# generated/build_id.cpp: both programs carry the hash of all sources, so that a worker of another build is noticed.
+file(GLOB_RECURSE build_id_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/harness/*)
+add_custom_command(
+  OUTPUT ${LOCKSTEP_GENERATED}/build_id.cpp
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUTPUT=${LOCKSTEP_GENERATED}/build_id.cpp
+          -P ${CMAKE_SOURCE_DIR}/cmake/build_id.cmake
+  DEPENDS ${build_id_sources} ${CMAKE_SOURCE_DIR}/cmake/build_id.cmake
+  COMMENT "Hashing the sources")

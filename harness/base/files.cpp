@@ -1,0 +1,99 @@
+#include "harness/base/files.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "harness/base/error.h"
+
+namespace lockstep {
+namespace {
+
+[[noreturn]] void throw_write_failure(const std::filesystem::path& path, const char* action, int error) {
+  throw ResourceError({.what = std::string("cannot ") + action + " a file: " + std::strerror(error),
+                       .where = path.string(),
+                       .next = error == ENOSPC ? "free disk space, or choose another place with --out" : ""});
+}
+
+void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_write_failure(path, "write", errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+/// Makes a rename in `directory` survive a power loss.
+void sync_directory(const std::filesystem::path& directory) {
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // some file systems refuse; the rename itself has happened
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw InputError({.what = "cannot read a file", .where = path.string(), .expected = "a file", .actual = "a directory"});
+  }
+  std::ifstream stream(path, std::ios::binary);
+  const int error = errno;
+  if (!stream) {
+    throw InputError({.what = std::string("cannot read a file: ") + std::strerror(error), .where = path.string()});
+  }
+  std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (stream.bad()) throw InputError({.what = "cannot read a file: input error", .where = path.string()});
+  return content;
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view content) {
+  const std::filesystem::path beside = path.string() + ".new-" + std::to_string(::getpid());
+  const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) throw_write_failure(path, "create", errno);
+  try {
+    write_all(descriptor, content, path);
+    if (::fsync(descriptor) != 0) throw_write_failure(path, "write", errno);
+  } catch (...) {
+    ::close(descriptor);
+    ::unlink(beside.c_str());
+    throw;
+  }
+  ::close(descriptor);
+  if (::rename(beside.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(beside.c_str());
+    throw_write_failure(path, "replace", error);
+  }
+  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+void make_directories(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw_write_failure(path, "create the directory of", error.value());
+}
+
+AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) throw_write_failure(path_, "create", errno);
+}
+
+AppendFile::~AppendFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+AppendFile::AppendFile(AppendFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+void AppendFile::append(std::string_view bytes) { write_all(descriptor_, bytes, path_); }
+
+}  // namespace lockstep

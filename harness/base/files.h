@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+/// The one narrow interface to the file system: every failure names the path and the system's reason.
+namespace lockstep {
+
+/// Whole content of a file.
+/// *Throws*: InputError when it is missing or unreadable.
+std::string read_file(const std::filesystem::path& path);
+
+/// Replaces a file so that a reader sees the old content or the new, never a part: writes beside it, fsyncs, renames.
+/// *Throws*: ResourceError (disk full, no permission); the old file is then untouched.
+void replace_file(const std::filesystem::path& path, std::string_view content);
+
+/// Creates a directory and its parents.
+/// *Throws*: ResourceError.
+void make_directories(const std::filesystem::path& path);
+
+/// A file that only grows. Every append reaches the operating system before it returns, so it outlives this process.
+class AppendFile {
+ public:
+  /// Creates `path`, which must not exist yet.
+  /// *Throws*: ResourceError.
+  explicit AppendFile(std::filesystem::path path);
+  ~AppendFile();
+  AppendFile(AppendFile&& other) noexcept;
+  AppendFile& operator=(AppendFile&&) = delete;
+
+  /// *Throws*: ResourceError.
+  void append(std::string_view bytes);
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep {
+
+/// Objects keep their keys sorted, so `dump()` of equal values gives equal text.
+using Json = nlohmann::json;
+
+/// Parses JSON with comments.
+/// *Throws*: InputError that names `origin`, line and column; a key that stands twice in one object is an error too.
+Json parse_json(std::string_view text, const std::string& origin);
+
+/// Parses a file of JSON with comments. *Throws*: InputError.
+Json read_json(const std::filesystem::path& path);
+
+/// Recursive merge: objects merge key by key, everything else in `patch` replaces what was there.
+void merge_json(Json& base, const Json& patch);
+
+/// Keys of an object, in order.
+std::vector<std::string> keys_of(const Json& object);
+
+/// "a.b.0.c" for the JSON pointer "/a/b/0/c".
+std::string dotted(const std::string& json_pointer);
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// Two lower-case hexadecimal digits for each byte.
+std::string to_hex(std::string_view bytes);
+
+/// 16 lower-case hexadecimal digits, most significant first.
+std::string to_hex(std::uint64_t value);
+
+/// Reads what `to_hex(std::uint64_t)` wrote; nothing when `text` is not exactly that.
+std::optional<std::uint64_t> from_hex(std::string_view text);
+
+/// Shortest decimal that reads back as the same double; "nan" and "inf" as such.
+std::string to_decimal(double value);
+
+/// The candidate with the smallest edit distance to `name`, if it is close enough to be a likely slip.
+std::optional<std::string> nearest(std::string_view name, const std::vector<std::string>& candidates);
+
+/// "did you mean 'x'?", or the list of candidates when none is near.
+std::string suggest(std::string_view name, const std::vector<std::string>& candidates);
+
+/// The items with `separator` between them.
+std::string join(const std::vector<std::string>& items, std::string_view separator);
+
+}  // namespace lockstep

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/launch/progress.h"
+
+namespace lockstep::launch {
+
+/// One run to start: `world_size` processes of one command.
+struct Job {
+  std::string run;                      ///< name, for messages
+  std::filesystem::path directory;      ///< the run's own; exists; gets rank<r>.log and rank<r>.progress
+  std::vector<std::string> command;     ///< program and arguments, the same for every rank
+  std::int64_t world_size = 1;
+  std::vector<std::int64_t> arrival_delay_ms;       ///< by rank; missing entries are 0
+  std::map<std::string, std::string> environment;   ///< added to ours
+  bool reverse_environment = false;                 ///< hand the block over in descending order of names
+  std::string work_directory = "work";              ///< created inside `directory`; the ranks' current directory
+  double deadline_s = 300;
+  double stall_s = 60;
+  std::vector<std::size_t> after;       ///< indices of jobs that must have finished well before this one starts
+};
+
+/// How one rank ended.
+struct RankExit {
+  enum class How { kExited, kSignalled, kEnded };  ///< kEnded: by us, because another rank or the clock had failed
+  How how = How::kExited;
+  int code = 0;     ///< exit code, for kExited
+  int signal = 0;   ///< for kSignalled
+  double after_s = 0;  ///< seconds since the run's start
+  Progress progress;
+  std::filesystem::path log;
+};
+
+/// What became of one run. A value: nothing here is an exception.
+struct RunOutcome {
+  enum class Status {
+    kFinished,     ///< every rank left with 0
+    kFailed,       ///< a rank died or left with another code
+    kHung,         ///< ended by us: deadline or stall
+    kRefused,      ///< a rank said that its RunSpec or environment is wrong (WorkerExit::kRefused)
+    kResource,     ///< the machine gave out (WorkerExit::kResource, no process could be started)
+    kUnsupported,  ///< WorkerExit::kUnsupported
+    kSkipped,      ///< a job that it comes after did not finish
+    kInterrupted,  ///< the user stopped us
+  };
+  std::string run;
+  Status status = Status::kFinished;
+  std::vector<RankExit> ranks;
+  std::optional<std::int64_t> culprit;  ///< the rank that failed first; nothing when that cannot be told
+  std::string why;                      ///< one sentence: rank, signal or code, step, phase
+  std::string log_tail;                 ///< last lines of the culprit's (else of rank 0's) log
+  double wall_s = 0;
+};
+
+/// Runs all jobs as processes of this machine, as many at once as there is room for, and waits for them.
+///
+/// Ranks find each other through RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0
+/// also inherits a listening socket on that port, number in LOCKSTEP_LISTEN_FD, so that no rank can come too early.
+/// Every rank dies with this process, whatever kills it. On SIGINT or SIGTERM all ranks are ended and the outcomes so
+/// far come back, the rest as kInterrupted.
+/// *Throws*: InputError when `command` cannot be executed.
+std::vector<RunOutcome> run_locally(const std::vector<Job>& jobs, int max_processes);
+
+std::string_view name_of(RunOutcome::Status status);
+
+}  // namespace lockstep::launch

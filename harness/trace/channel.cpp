@@ -1,0 +1,20 @@
+#include "harness/trace/channel.h"
+
+namespace lockstep::trace {
+
+const ChannelInfo& info(Channel channel) { return kChannels[static_cast<std::size_t>(channel)]; }
+
+std::optional<Channel> channel_named(std::string_view name) {
+  for (const ChannelInfo& row : kChannels) {
+    if (row.name == name) return row.channel;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> channel_names() {
+  std::vector<std::string> names;
+  for (const ChannelInfo& row : kChannels) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace lockstep::trace

@@ -1,0 +1,67 @@
+#include "harness/trace/digest.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <xxhash.h>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+
+namespace lockstep::trace {
+namespace {
+
+void append_digest(std::vector<std::byte>& bytes, XXH128_hash_t hash) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, hash);
+  const auto* begin = reinterpret_cast<const std::byte*>(canonical.digest);
+  bytes.insert(bytes.end(), begin, begin + sizeof(canonical.digest));
+}
+
+void append_little_endian(std::vector<std::byte>& bytes, std::uint64_t value) {
+  for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<std::byte>(value >> shift & 0xff));
+}
+
+/// dtype name, a zero byte, number of dimensions, each dimension.
+std::vector<std::byte> header_of(DType dtype, std::span<const std::int64_t> shape) {
+  std::vector<std::byte> header;
+  for (const char c : name_of(dtype)) header.push_back(static_cast<std::byte>(c));
+  header.push_back(std::byte{0});
+  append_little_endian(header, shape.size());
+  for (const std::int64_t extent : shape) append_little_endian(header, static_cast<std::uint64_t>(extent));
+  return header;
+}
+
+}  // namespace
+
+Digest digest_of(DType dtype, std::span<const std::int64_t> shape, std::span<const std::byte> elements) {
+  std::size_t count = 1;
+  for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
+  LOCKSTEP_CHECK(elements.size() == count * bytes_of(dtype));
+
+  std::vector<std::byte> root = header_of(dtype, shape);
+  std::vector<std::byte> node;
+  for (std::size_t at = 0; at < elements.size();) {
+    node.clear();
+    for (std::size_t leaf = 0; leaf < kLeavesPerNode && at < elements.size(); ++leaf) {
+      const std::size_t size = std::min(kLeafBytes, elements.size() - at);
+      append_digest(node, XXH3_128bits(elements.data() + at, size));
+      at += size;
+    }
+    append_digest(root, XXH3_128bits(node.data(), node.size()));
+  }
+  const XXH128_hash_t hash = XXH3_128bits(root.data(), root.size());
+  return {.high = hash.high64, .low = hash.low64};
+}
+
+std::string to_text(const Digest& digest) { return to_hex(digest.high) + to_hex(digest.low); }
+
+std::optional<Digest> digest_from(std::string_view text) {
+  if (text.size() != 32) return std::nullopt;
+  const auto high = from_hex(text.substr(0, 16));
+  const auto low = from_hex(text.substr(16));
+  if (!high || !low) return std::nullopt;
+  return Digest{*high, *low};
+}
+
+}  // namespace lockstep::trace

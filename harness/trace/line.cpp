@@ -1,0 +1,148 @@
+#include "harness/trace/line.h"
+
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+
+#include "harness/base/hash.h"
+#include "harness/base/text.h"
+
+namespace lockstep::trace {
+namespace {
+
+constexpr std::string_view kCheckKey = ",\"check\":\"";
+constexpr std::size_t kTailSize = kCheckKey.size() + 16 + 2;  // key, 16 digits, quote and brace
+
+std::string bits_of(double value) { return to_hex(std::bit_cast<std::uint64_t>(value)); }
+
+double double_from(std::string_view bits) {
+  const auto value = from_hex(bits);
+  if (!value) throw std::runtime_error("a float is not 16 hexadecimal digits");
+  return std::bit_cast<double>(*value);
+}
+
+/// Buckets as 16 digits each, in order.
+std::string text_of(const Sketch& sketch) {
+  std::string text;
+  text.reserve(16 * Sketch::kBuckets);
+  for (const double bucket : sketch.buckets) text += bits_of(bucket);
+  return text;
+}
+
+Sketch sketch_from(std::string_view text, double norm, double max_abs) {
+  if (text.size() != 16 * Sketch::kBuckets) throw std::runtime_error("a sketch does not have 32 buckets");
+  Sketch sketch{.norm = norm, .max_abs = max_abs};
+  for (std::size_t i = 0; i < Sketch::kBuckets; ++i) sketch.buckets[i] = double_from(text.substr(16 * i, 16));
+  return sketch;
+}
+
+void append_integers(std::string& out, const std::vector<std::int64_t>& values) {
+  out += '[';
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) out += ',';
+    out += std::to_string(values[i]);
+  }
+  out += ']';
+}
+
+/// Written by hand, not through Json: this runs in every step of every rank.
+void append_record(std::string& out, const Record& record) {
+  out += "{\"name\":";
+  out += Json(record.name).dump();
+  out += ",\"digest\":\"";
+  out += to_text(record.digest);
+  out += "\",\"dtype\":\"";
+  out += name_of(record.dtype);
+  out += "\",\"shape\":";
+  append_integers(out, record.shape);
+  if (record.norm) out += ",\"norm\":\"" + bits_of(*record.norm) + "\"";
+  if (record.max_abs) out += ",\"max\":\"" + bits_of(*record.max_abs) + "\"";
+  if (record.sketch) out += ",\"sketch\":\"" + text_of(*record.sketch) + "\"";
+  if (!record.integers.empty()) {
+    out += ",\"integers\":";
+    append_integers(out, record.integers);
+  }
+  if (record.number) out += ",\"bits\":\"" + bits_of(*record.number) + "\",\"decimal\":\"" + to_decimal(*record.number) + "\"";
+  if (!record.text.empty()) out += ",\"text\":" + Json(record.text).dump();
+  out += '}';
+}
+
+Record record_from(Channel channel, const Json& object) {
+  Record record;
+  record.channel = channel;
+  record.name = object.at("name").get<std::string>();
+  const auto digest = digest_from(object.at("digest").get_ref<const std::string&>());
+  const auto dtype = dtype_named(object.at("dtype").get_ref<const std::string&>());
+  if (!digest) throw std::runtime_error("the digest of '" + record.name + "' is not 32 hexadecimal digits");
+  if (!dtype) throw std::runtime_error("the dtype of '" + record.name + "' is unknown");
+  record.digest = *digest;
+  record.dtype = *dtype;
+  record.shape = object.at("shape").get<std::vector<std::int64_t>>();
+  if (object.contains("norm")) record.norm = double_from(object["norm"].get_ref<const std::string&>());
+  if (object.contains("max")) record.max_abs = double_from(object["max"].get_ref<const std::string&>());
+  if (object.contains("sketch")) {
+    record.sketch = sketch_from(object["sketch"].get_ref<const std::string&>(), record.norm.value_or(0), record.max_abs.value_or(0));
+  }
+  if (object.contains("integers")) record.integers = object["integers"].get<std::vector<std::int64_t>>();
+  if (object.contains("bits")) record.number = double_from(object["bits"].get_ref<const std::string&>());
+  if (object.contains("text")) record.text = object["text"].get<std::string>();
+  return record;
+}
+
+}  // namespace
+
+void seal(std::string& open_object) {
+  const std::uint64_t guard = checksum(open_object);
+  open_object += kCheckKey;
+  open_object += to_hex(guard);
+  open_object += "\"}\n";
+}
+
+bool is_sealed(std::string_view line) {
+  if (line.size() < kTailSize || line.substr(line.size() - kTailSize, kCheckKey.size()) != kCheckKey) return false;
+  if (line.substr(line.size() - 2) != "\"}") return false;
+  return from_hex(line.substr(line.size() - 18, 16)) == checksum(line.substr(0, line.size() - kTailSize));
+}
+
+std::string line_of(const Step& step) {
+  std::string line = "{\"step\":" + std::to_string(step.step);
+  for (std::size_t i = 0; i < step.records.size(); ++i) {
+    const Channel channel = step.records[i].channel;
+    const bool first = i == 0 || step.records[i - 1].channel != channel;
+    const bool last = i + 1 == step.records.size() || step.records[i + 1].channel != channel;
+    if (first) line.append(",\"").append(name_of(channel)).append("\":[");
+    append_record(line, step.records[i]);
+    line += last ? ']' : ',';
+  }
+  seal(line);
+  return line;
+}
+
+std::string line_of_header(const Json& header) {
+  std::string line = header.dump();
+  line.pop_back();
+  seal(line);
+  return line;
+}
+
+std::string line_of_end(std::size_t lines, const std::string& sha256) {
+  std::string line = "{\"end\":true,\"lines\":" + std::to_string(lines) + ",\"sha256\":\"" + sha256 + "\"";
+  seal(line);
+  return line;
+}
+
+Step step_from(const Json& object) {
+  Step step;
+  step.step = object.at("step").get<std::int64_t>();
+  std::size_t known = 2;  // "step" and "check"
+  for (const ChannelInfo& row : kChannels) {
+    const auto records = object.find(row.name);
+    if (records == object.end()) continue;
+    ++known;
+    for (const Json& record : *records) step.records.push_back(record_from(row.channel, record));
+  }
+  if (known != object.size()) throw std::runtime_error("it has a channel that this version does not know");
+  return step;
+}
+
+}  // namespace lockstep::trace

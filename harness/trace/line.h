@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "harness/trace/trace.h"
+
+/// The grammar of one line (format.md): a JSON object whose last key, "check", guards the bytes before it.
+namespace lockstep::trace {
+
+inline constexpr std::string_view kTraceFormat = "lockstep.trace/1";
+
+/// Closes a JSON object that lacks its final brace: appends the check and a newline.
+void seal(std::string& open_object);
+
+/// Whether the check at the end of `line` (without newline) fits the bytes before it.
+bool is_sealed(std::string_view line);
+
+/// The sealed line of a step. *Throws*: nothing.
+std::string line_of(const Step& step);
+
+/// The sealed first line.
+std::string line_of_header(const Json& header);
+
+/// The sealed last line; `lines` counts the lines before it, `sha256` covers their bytes with newlines.
+std::string line_of_end(std::size_t lines, const std::string& sha256);
+
+/// Reads what `line_of` wrote.
+/// *Throws*: std::exception of any kind when `object` is no step; the reader names the line.
+Step step_from(const Json& object);
+
+}  // namespace lockstep::trace

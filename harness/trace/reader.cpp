@@ -1,0 +1,126 @@
+#include "harness/trace/reader.h"
+
+#include <string_view>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/hash.h"
+#include "harness/trace/line.h"
+
+namespace lockstep::trace {
+namespace {
+
+/// Reads the lines of one file in turn and knows where it is.
+class TraceParser {
+ public:
+  TraceParser(const std::filesystem::path& path, Damage damage)
+      : content_(read_file(path)), rest_(content_), damage_(damage) {
+    trace_.origin = path.string();
+  }
+
+  Trace parse() {
+    if (content_.empty()) {
+      trace_.torn = "the file is empty";
+      return std::move(trace_);
+    }
+    while (!rest_.empty() && !trace_.complete) {
+      const std::size_t newline = rest_.find('\n');
+      if (newline == std::string_view::npos) {
+        trace_.torn = "line " + std::to_string(line_ + 1) + " breaks off in the middle";
+        return std::move(trace_);
+      }
+      ++line_;
+      read_line(rest_.substr(0, newline));
+      rest_.remove_prefix(newline + 1);
+    }
+    if (!rest_.empty()) fail("there is more after the closing line");
+    if (!trace_.complete) trace_.torn = "it ends after line " + std::to_string(line_) + ", without the closing line";
+    return std::move(trace_);
+  }
+
+ private:
+  void read_line(std::string_view line) {
+    if (!is_sealed(line)) report("its check does not fit its content");
+    try {
+      const Json object = Json::parse(line);
+      if (line_ == 1) {
+        read_header(object);
+      } else if (object.contains("end")) {
+        read_end(object, line);
+      } else {
+        trace_.steps.push_back(step_from(object));
+        if (trace_.steps.size() > 1 && trace_.steps.back().step <= trace_.steps[trace_.steps.size() - 2].step) {
+          fail("its step does not come after the step before");
+        }
+      }
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      fail(error.what());
+    }
+  }
+
+  void read_header(const Json& object) {
+    const std::string format = object.value("format", "");
+    if (format != kTraceFormat) {
+      throw InputError({.what = "not a trace that this version reads",
+                        .where = trace_.origin,
+                        .expected = std::string(kTraceFormat),
+                        .actual = format.empty() ? "no format" : format});
+    }
+    trace_.rank = object.at("rank").get<std::int64_t>();
+    trace_.world_size = object.at("world_size").get<std::int64_t>();
+    trace_.header = object;
+    trace_.header.erase("check");
+  }
+
+  void read_end(const Json& object, std::string_view line) {
+    const std::string_view before(content_.data(), static_cast<std::size_t>(line.data() - content_.data()));
+    if (object.at("lines").get<std::size_t>() != line_ - 1) report("it counts another number of lines");
+    if (object.at("sha256").get<std::string>() != sha256(before)) report("its SHA-256 does not fit the lines before");
+    trace_.complete = true;
+  }
+
+  void report(const std::string& what) {
+    if (damage_ == Damage::kRefuse) fail(what);
+    trace_.damage.push_back("line " + std::to_string(line_) + ": " + what);
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw DamagedFile({.what = "damaged trace: " + what,
+                       .where = trace_.origin + ", line " + std::to_string(line_),
+                       .next = "run it again; a damaged trace proves nothing"});
+  }
+
+  std::string content_;
+  std::string_view rest_;
+  Damage damage_;
+  std::size_t line_ = 0;
+  Trace trace_;
+};
+
+}  // namespace
+
+Trace read_trace(const std::filesystem::path& path, Damage damage) { return TraceParser(path, damage).parse(); }
+
+std::string file_name_of_rank(std::int64_t rank) { return "rank" + std::to_string(rank) + ".jsonl"; }
+
+RunTrace read_run(const std::filesystem::path& directory, const std::string& run, Damage damage) {
+  RunTrace result{.run = run, .ranks = {}};
+  std::int64_t world_size = 1;
+  for (std::int64_t rank = 0; rank < world_size; ++rank) {
+    result.ranks.push_back(read_trace(directory / file_name_of_rank(rank), damage));
+    const Trace& trace = result.ranks.back();
+    if (trace.header.is_null()) continue;  // empty file: incomplete, and says so
+    if (rank == 0) world_size = trace.world_size;
+    if (trace.rank != rank || trace.world_size != world_size) {
+      throw DamagedFile({.what = "the traces in one directory do not belong to one run",
+                         .where = trace.origin,
+                         .expected = "rank " + std::to_string(rank) + " of " + std::to_string(world_size),
+                         .actual = "rank " + std::to_string(trace.rank) + " of " + std::to_string(trace.world_size)});
+    }
+  }
+  return result;
+}
+
+}  // namespace lockstep::trace

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "harness/trace/trace.h"
+
+namespace lockstep::trace {
+
+/// What to do with a line whose check does not fit its bytes.
+enum class Damage {
+  kRefuse,  ///< throw; evidence is evidence only when it is whole
+  kReport,  ///< note it in `Trace::damage` and go on if the line can still be understood: for goldens, where the
+            ///< first thing a person wants to know is which tensor the damage concerns
+};
+
+/// Reads the trace of one rank.
+///
+/// A torn tail (a line without its newline, or no closing line) is readable up to the tear: `complete` is false then
+/// and `torn` says what is missing. Any other damage is an error.
+/// *Throws*: InputError (missing, not a trace), DamagedFile that names the line.
+Trace read_trace(const std::filesystem::path& path, Damage damage = Damage::kRefuse);
+
+/// Reads rank0.jsonl, rank1.jsonl, … of one run.
+/// *Throws*: as read_trace; DamagedFile when a rank is missing or the files do not belong together.
+RunTrace read_run(const std::filesystem::path& directory, const std::string& run, Damage damage = Damage::kRefuse);
+
+/// File of one rank in the directory of its run: "rank3.jsonl".
+std::string file_name_of_rank(std::int64_t rank);
+
+}  // namespace lockstep::trace

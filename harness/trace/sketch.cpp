@@ -1,0 +1,167 @@
+#include "harness/trace/sketch.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "harness/base/error.h"
+
+namespace lockstep::trace {
+namespace {
+
+constexpr std::size_t kBlock = 64;
+constexpr std::size_t kLanes = 8;
+
+using Doubles = double __attribute__((vector_size(64), aligned(8)));
+using Floats = float __attribute__((vector_size(32), aligned(4)));
+using Words = std::uint64_t __attribute__((vector_size(64), aligned(8)));
+
+/// SplitMix64 finaliser. *Source*: Steele, Lea, Flood 2014.
+inline std::uint64_t mix(std::uint64_t z) {
+  z += 0x9E3779B97F4A7C15ULL;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+/// Running sums; `rows[v]` belongs to the blocks whose bucket permutation has the low three bits v.
+struct Sums {
+  alignas(64) double rows[kLanes][Sketch::kBuckets] = {};
+  alignas(64) double squares[kLanes] = {};
+  alignas(64) double largest[kLanes] = {};
+};
+
+/// Adds whole blocks of 64 elements; the order of additions in every sum is that of the elements.
+/// Cloned for wider vectors: multiplication and addition stay separate, so the bits are the same.
+__attribute__((target_clones("default", "avx2", "avx512f"))) void add_blocks(const float* x, std::size_t blocks,
+                                                                             Sums& sums) {
+  const Words sign_bit = Words{} + (1ULL << 63);
+  const Words absolute_mask = Words{} + ~(1ULL << 63);
+  Words shift[kBlock / kLanes];
+  for (std::size_t group = 0; group < kBlock / kLanes; ++group) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) shift[group][lane] = 63 - (group * kLanes + lane);
+  }
+  Doubles squares, largest;
+  std::memcpy(&squares, sums.squares, sizeof squares);
+  std::memcpy(&largest, sums.largest, sizeof largest);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const std::uint64_t hash = mix(block);
+    const std::uint64_t permutation = (hash * 0x9E3779B97F4A7C15ULL) >> 59;
+    double* row = sums.rows[permutation & 7];
+    const Words signs = Words{} + hash;
+#pragma GCC unroll 8
+    for (std::size_t group = 0; group < kBlock / kLanes; ++group) {
+      double* target = row + kLanes * ((group ^ (permutation >> 3)) % (Sketch::kBuckets / kLanes));
+      const Floats narrow = *reinterpret_cast<const Floats*>(x + block * kBlock + group * kLanes);
+      const Doubles value = __builtin_convertvector(narrow, Doubles);
+      const Doubles square = value * value;
+      squares += square;
+      const Doubles magnitude = (Doubles)((Words)value & absolute_mask);
+      largest = magnitude > largest ? magnitude : largest;
+      *reinterpret_cast<Doubles*>(target) += (Doubles)((Words)value ^ ((signs << shift[group]) & sign_bit));
+    }
+  }
+  std::memcpy(sums.squares, &squares, sizeof squares);
+  std::memcpy(sums.largest, &largest, sizeof largest);
+}
+
+/// The same for one element; used for float64 and for the last, short block.
+void add_element(double value, std::size_t index, Sums& sums) {
+  const std::size_t within = index % kBlock;
+  const std::uint64_t hash = mix(index / kBlock);
+  const std::uint64_t permutation = (hash * 0x9E3779B97F4A7C15ULL) >> 59;
+  const std::size_t group = (within / kLanes ^ (permutation >> 3)) % (Sketch::kBuckets / kLanes);
+  const std::size_t lane = within % kLanes;
+  sums.squares[lane] += value * value;
+  if (std::fabs(value) > sums.largest[lane]) sums.largest[lane] = std::fabs(value);
+  sums.rows[permutation & 7][group * kLanes + lane] += (hash >> within & 1) != 0 ? -value : value;
+}
+
+Sketch finish(const Sums& sums) {
+  Sketch sketch;
+  double squares = 0;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    squares += sums.squares[lane];
+    sketch.max_abs = std::max(sketch.max_abs, sums.largest[lane]);
+    for (std::size_t i = 0; i < Sketch::kBuckets; ++i) {
+      sketch.buckets[(i & ~std::size_t{7}) | ((i & 7) ^ lane)] += sums.rows[lane][i];
+    }
+  }
+  sketch.norm = std::sqrt(squares);
+  if (std::isnan(sketch.norm)) sketch.max_abs = sketch.norm = std::nan("");
+  return sketch;
+}
+
+float half_to_float(std::uint16_t half) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
+  const std::uint32_t exponent = half >> 10 & 31;
+  const std::uint32_t mantissa = half & 1023;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
+  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                                        : std::ldexp(static_cast<float>(mantissa + 1024), static_cast<int>(exponent) - 25);
+  return sign != 0 ? -magnitude : magnitude;
+}
+
+template <typename Bits, typename Convert>
+void add_each(std::span<const std::byte> elements, Sums& sums, Convert convert) {
+  for (std::size_t i = 0; i < elements.size() / sizeof(Bits); ++i) {
+    Bits bits;
+    std::memcpy(&bits, elements.data() + i * sizeof(Bits), sizeof(Bits));
+    add_element(convert(bits), i, sums);
+  }
+}
+
+void add_float32(std::span<const std::byte> elements, Sums& sums) {
+  const auto* x = reinterpret_cast<const float*>(elements.data());
+  const std::size_t count = elements.size() / sizeof(float);
+  add_blocks(x, count / kBlock, sums);
+  for (std::size_t i = count / kBlock * kBlock; i < count; ++i) add_element(x[i], i, sums);
+}
+
+}  // namespace
+
+Sketch sketch_of(DType dtype, std::span<const std::byte> elements) {
+  LOCKSTEP_CHECK(is_floating(dtype));
+  Sums sums;
+  if (dtype == DType::kFloat32) add_float32(elements, sums);
+  if (dtype == DType::kFloat64) add_each<double>(elements, sums, [](double x) { return x; });
+  if (dtype == DType::kFloat16) add_each<std::uint16_t>(elements, sums, half_to_float);
+  if (dtype == DType::kBFloat16) {
+    add_each<std::uint16_t>(elements, sums, [](std::uint16_t x) { return std::bit_cast<float>(std::uint32_t{x} << 16); });
+  }
+  return finish(sums);
+}
+
+Sketch difference(const Sketch& a, const Sketch& b) {
+  Sketch result;
+  for (std::size_t i = 0; i < Sketch::kBuckets; ++i) result.buckets[i] = a.buckets[i] - b.buckets[i];
+  result.norm = estimated_norm(result);
+  return result;
+}
+
+double estimated_norm(const Sketch& sketch) {
+  double squares = 0;
+  for (const double bucket : sketch.buckets) squares += bucket * bucket;
+  return std::sqrt(squares);
+}
+
+std::optional<Scale> scale_between(const Sketch& a, const Sketch& b) {
+  double aa = 0, ab = 0, bb = 0;
+  for (std::size_t i = 0; i < Sketch::kBuckets; ++i) {
+    aa += a.buckets[i] * a.buckets[i];
+    ab += a.buckets[i] * b.buckets[i];
+    bb += b.buckets[i] * b.buckets[i];
+  }
+  if (!(aa > 0) || !(bb > 0) || !std::isfinite(aa) || !std::isfinite(bb)) return std::nullopt;
+  const double factor = ab / aa;
+  double residual = 0;
+  for (std::size_t i = 0; i < Sketch::kBuckets; ++i) {
+    const double rest = b.buckets[i] - factor * a.buckets[i];
+    residual += rest * rest;
+  }
+  return Scale{factor, std::sqrt(residual / bb)};
+}
+
+}  // namespace lockstep::trace

@@ -1,0 +1,19 @@
+#include "harness/trace/trace.h"
+
+#include <algorithm>
+
+namespace lockstep::trace {
+
+const Record* Step::find(Channel channel, std::string_view name) const {
+  const auto found = std::find_if(records.begin(), records.end(), [&](const Record& record) {
+    return record.channel == channel && record.name == name;
+  });
+  return found == records.end() ? nullptr : &*found;
+}
+
+const Step* Trace::find(std::int64_t step) const {
+  const auto found = std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return s.step == step; });
+  return found == steps.end() ? nullptr : &*found;
+}
+
+}  // namespace lockstep::trace

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/base/json.h"
+#include "harness/trace/channel.h"
+#include "harness/trace/digest.h"
+#include "harness/trace/dtype.h"
+#include "harness/trace/sketch.h"
+
+namespace lockstep::trace {
+
+/// Step number of the state before the first update.
+inline constexpr std::int64_t kInitialStep = -1;
+
+/// One recorded tensor, number or text.
+struct Record {
+  Channel channel = Channel::kSamples;
+  std::string name;
+  DType dtype = DType::kUInt8;
+  std::vector<std::int64_t> shape;
+  Digest digest;
+  std::optional<double> norm;             ///< L2 norm of a floating tensor
+  std::optional<double> max_abs;          ///< largest |x| of a floating tensor
+  std::optional<Sketch> sketch;           ///< absent in goldens
+  std::vector<std::int64_t> integers;     ///< the elements themselves, where they are few and matter (ids, counters)
+  std::optional<double> number;           ///< the element itself, of a floating scalar
+  std::string text;                       ///< of a textual record (`dtype` uint8)
+
+  bool operator==(const Record&) const = default;
+};
+
+/// Everything one rank recorded in one step, ordered by channel and, inside a channel, as the training met it.
+struct Step {
+  std::int64_t step = 0;  ///< number of updates done before; kInitialStep for the state at the start
+  std::vector<Record> records;
+
+  bool operator==(const Step&) const = default;
+
+  const Record* find(Channel channel, std::string_view name) const;
+};
+
+/// Trace of one rank of one run.
+struct Trace {
+  std::string origin;   ///< file it was read from; for messages only
+  Json header;          ///< first line: format, run, rank, environment
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
+  std::vector<Step> steps;
+  bool complete = false;     ///< the closing line is there
+  std::string torn;          ///< what is missing, when it is not complete
+  std::vector<std::string> damage;  ///< damaged lines that could still be read (only with Damage::kReport)
+
+  const Step* find(std::int64_t step) const;
+};
+
+/// Traces of all ranks of one run, by rank.
+struct RunTrace {
+  std::string run;  ///< its name, for messages
+  std::vector<Trace> ranks;
+
+  std::int64_t world_size() const { return static_cast<std::int64_t>(ranks.size()); }
+};
+
+}  // namespace lockstep::trace

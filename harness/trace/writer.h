@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+
+#include "harness/base/files.h"
+#include "harness/base/hash.h"
+#include "harness/trace/trace.h"
+
+namespace lockstep::trace {
+
+/// Writes the trace of one rank, line by line; after each call the line outlives the process.
+class Writer {
+ public:
+  /// Starts the file with its first line. `header` gets the key "format".
+  /// *Throws*: ResourceError, also when the file is there already.
+  Writer(const std::filesystem::path& path, Json header);
+
+  /// *Throws*: ResourceError.
+  void write(const Step& step);
+
+  /// Writes the closing line; without it the trace counts as torn.
+  /// *Throws*: ResourceError.
+  void finish();
+
+ private:
+  void append(const std::string& line);
+
+  AppendFile file_;
+  Sha256 hash_;
+  std::size_t lines_ = 0;
+};
+
+}  // namespace lockstep::trace
