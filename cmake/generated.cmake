@@ -25,10 +25,13 @@ generate_kinds(check that)
 file(CONFIGURE OUTPUT ${LOCKSTEP_GENERATED}/schema_text.inc CONTENT "R\"schema(@schema@)schema\"\n" @ONLY)
 
 # generated/build_id.cpp: both programs carry the hash of all sources, so that a worker of another build is noticed.
-file(GLOB_RECURSE build_id_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/harness/*)
-add_custom_command(
-  OUTPUT ${LOCKSTEP_GENERATED}/build_id.cpp
-  COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUTPUT=${LOCKSTEP_GENERATED}/build_id.cpp
-          -P ${CMAKE_SOURCE_DIR}/cmake/build_id.cmake
-  DEPENDS ${build_id_sources} ${CMAKE_SOURCE_DIR}/cmake/build_id.cmake
-  COMMENT "Hashing the sources")
+function(generate_build_id target)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/harness/*)
+  add_custom_command(
+    OUTPUT ${LOCKSTEP_GENERATED}/build_id.cpp
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUTPUT=${LOCKSTEP_GENERATED}/build_id.cpp
+            -P ${CMAKE_SOURCE_DIR}/cmake/build_id.cmake
+    DEPENDS ${sources} ${CMAKE_SOURCE_DIR}/cmake/build_id.cmake
+    COMMENT "Hashing the sources")
+  target_sources(${target} PRIVATE ${LOCKSTEP_GENERATED}/build_id.cpp)
+endfunction()

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/launch/progress.h"
@@ -13,25 +14,25 @@ namespace lockstep::launch {
 
 /// One run to start: `world_size` processes of one command.
 struct Job {
-  std::string run;                      ///< name, for messages
-  std::filesystem::path directory;      ///< the run's own; exists; gets rank<r>.log and rank<r>.progress
-  std::vector<std::string> command;     ///< program and arguments, the same for every rank
+  std::string run;                   ///< name, for messages
+  std::filesystem::path directory;   ///< the run's own; exists; gets rank<r>.log and rank<r>.progress
+  std::vector<std::string> command;  ///< program and arguments, the same for every rank
   std::int64_t world_size = 1;
-  std::vector<std::int64_t> arrival_delay_ms;       ///< by rank; missing entries are 0
-  std::map<std::string, std::string> environment;   ///< added to ours
-  bool reverse_environment = false;                 ///< hand the block over in descending order of names
-  std::string work_directory = "work";              ///< created inside `directory`; the ranks' current directory
+  std::vector<std::int64_t> arrival_delay_ms;      ///< by rank; missing entries are 0
+  std::map<std::string, std::string> environment;  ///< added to ours
+  bool reverse_environment = false;                ///< hand the block over in descending order of names
+  std::string work_directory = "work";             ///< created inside `directory`; the ranks' current directory
   double deadline_s = 300;
   double stall_s = 60;
-  std::vector<std::size_t> after;       ///< indices of jobs that must have finished well before this one starts
+  std::vector<std::size_t> after;  ///< indices of jobs that must have finished well before this one starts
 };
 
 /// How one rank ended.
 struct RankExit {
   enum class How { kExited, kSignalled, kEnded };  ///< kEnded: by us, because another rank or the clock had failed
   How how = How::kExited;
-  int code = 0;     ///< exit code, for kExited
-  int signal = 0;   ///< for kSignalled
+  int code = 0;        ///< exit code, for kExited
+  int signal = 0;      ///< for kSignalled
   double after_s = 0;  ///< seconds since the run's start
   Progress progress;
   std::filesystem::path log;
@@ -60,13 +61,20 @@ struct RunOutcome {
 
 /// Runs all jobs as processes of this machine, as many at once as there is room for, and waits for them.
 ///
+/// Jobs start in order, each as soon as the jobs in `after` have finished well and `world_size` of `max_processes`
+/// places are free; a job larger than `max_processes` runs alone.
+///
 /// Ranks find each other through RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0
 /// also inherits a listening socket on that port, number in LOCKSTEP_LISTEN_FD, so that no rank can come too early.
-/// Every rank dies with this process, whatever kills it. On SIGINT or SIGTERM all ranks are ended and the outcomes so
-/// far come back, the rest as kInterrupted.
-/// *Throws*: InputError when `command` cannot be executed.
+///
+/// After the first failure the others get two seconds to fail by themselves, for their evidence, then they are ended.
+/// Every rank dies with the thread that calls this, whatever kills it. Nothing that a rank has started outlives its
+/// run, not even in another session, as long as it keeps LOCKSTEP_RUN_ID in its environment. On SIGINT or SIGTERM all
+/// ranks are ended and the outcomes so far come back, the rest as kInterrupted. *Throws*: InputError when a `command`
+/// cannot be executed; as a rule before anything has started.
 std::vector<RunOutcome> run_locally(const std::vector<Job>& jobs, int max_processes);
 
+/// "finished", "failed", "hung", …
 std::string_view name_of(RunOutcome::Status status);
 
 }  // namespace lockstep::launch

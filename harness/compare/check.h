@@ -1,0 +1,62 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/compare/difference.h"
+#include "harness/scenario/scenario.h"
+#include "harness/trace/trace.h"
+
+namespace lockstep::compare {
+
+/// What a check looks at.
+struct CheckInput {
+  const scenario::Scenario& scenario;
+  const scenario::CheckSpec& spec;
+  /// Traces of the repeats of each variant that the check names, all complete.
+  const std::map<std::string, std::vector<trace::RunTrace>>& traces;
+  /// SHA-256 over what each variant computes.
+  std::map<std::string, std::string> train_digests;
+  std::filesystem::path golden_root;
+
+  const std::vector<trace::RunTrace>& of(const std::string& variant) const { return traces.at(variant); }
+};
+
+/// What a check found.
+struct CheckResult {
+  enum class Status {
+    kAgree,
+    kDivergence,
+    kBaseline,      ///< no golden to hold against: missing, stale
+    kInconclusive,  ///< it could not be decided
+  };
+  Status status = Status::kAgree;
+  std::size_t compared = 0;             ///< records held against each other
+  std::optional<Divergence> divergence;
+  std::string why;                      ///< for kBaseline and kInconclusive, and where a divergence has no place in a trace
+  std::string next;                     ///< what to do about it
+};
+
+/// Channels of a check, in order: those that it names, else all that both sides record and that can be compared between
+/// variants of these world sizes.
+std::vector<trace::Channel> channels_of(const CheckInput& input, bool same_world_size);
+
+/// Ranks to compare between two runs: rank by rank; where the world sizes differ, ranks that the smaller lacks are held
+/// against its rank 0 (replicated channels only).
+PairsOf pairs_between(const trace::RunTrace& left, const trace::RunTrace& right);
+
+/// Compares two runs on `channels`; between different world sizes only what is shared: samples as one global batch,
+/// losses after the reduction, replicated channels.
+Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right, const std::vector<trace::Channel>& channels, const Relation& relation);
+
+/// The result of one comparison: nothing compared is inconclusive, never agreement.
+CheckResult result_of(const Comparison& comparison);
+
+/// Adds `next` to `total`: the first divergence and the worst status win.
+void combine(CheckResult& total, CheckResult next);
+
+}  // namespace lockstep::compare

@@ -1,0 +1,51 @@
+#include "harness/launch/interruption.h"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "harness/base/error.h"
+
+namespace lockstep::launch {
+namespace {
+
+bool ignored(int signal) {
+  struct sigaction action {};
+  ::sigaction(signal, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+Interruption::Interruption() {
+  sigset_t watched;
+  ::sigemptyset(&watched);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (!ignored(signal)) ::sigaddset(&watched, signal);
+  }
+  descriptor_ = Descriptor(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!descriptor_) throw ResourceError({.what = std::string("cannot watch for signals: ") + std::strerror(errno)});
+  ::pthread_sigmask(SIG_BLOCK, &watched, &before_);
+}
+
+Interruption::~Interruption() {
+  while (first_ && take()) {
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+std::optional<int> Interruption::seen() {
+  if (!first_) first_ = take();
+  return first_;
+}
+
+std::optional<int> Interruption::take() {
+  signalfd_siginfo info{};
+  if (::read(descriptor_.number(), &info, sizeof(info)) != sizeof(info)) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+}  // namespace lockstep::launch

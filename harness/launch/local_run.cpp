@@ -1,0 +1,221 @@
+#include "harness/launch/local_run.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include <unistd.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/launch/environment.h"
+
+namespace lockstep::launch {
+namespace {
+
+using State = Sighting::State;
+using Status = RunOutcome::Status;
+
+std::filesystem::path log_path(const Job& job, std::size_t rank) {
+  return job.directory / ("rank" + std::to_string(rank) + ".log");
+}
+
+/// Unlike a counter alone, never the same again, not even in a later process with our number.
+std::string run_id(LocalRun::Time start) {
+  return std::to_string(::getpid()) + "-" + std::to_string(start.time_since_epoch().count());
+}
+
+/// The last lines of a log, as much of them as a person reads.
+std::string tail_of(const std::filesystem::path& log) {
+  constexpr std::streamoff kBytes = 4096;
+  constexpr int kLines = 20;
+  std::ifstream stream(log, std::ios::binary | std::ios::ate);
+  if (!stream) return "";
+  stream.seekg(std::max<std::streamoff>(0, static_cast<std::streamoff>(stream.tellg()) - kBytes));
+  std::string text(kBytes, '\0');
+  stream.read(text.data(), kBytes);
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  std::size_t begin = text.empty() ? 0 : text.size() - 1;  // a newline at the very end closes the last line
+  for (int lines = 0; begin > 0; --begin) {
+    if (text[begin - 1] == '\n' && ++lines == kLines) break;
+  }
+  return text.substr(begin);
+}
+
+}  // namespace
+
+LocalRun::LocalRun(const Job& job, const OrphanKeeper& orphans, Time now)
+    : job_(job), orphans_(orphans), id_(run_id(now)), start_(now), last_sign_of_life_(now) {
+  ranks_.resize(static_cast<std::size_t>(job.world_size));
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const std::int64_t delay = i < job.arrival_delay_ms.size() ? job.arrival_delay_ms[i] : 0;
+    ranks_[i].due = now + std::chrono::milliseconds(delay);
+    ranks_[i].exit = {.how = RankExit::How::kEnded, .log = log_path(job, i)};
+  }
+}
+
+void LocalRun::look(Time now) {
+  ++round_;
+  if (!failed_at_ && !ended_at_) start_ranks(now);
+  note_ends(now);
+  note_progress(now);
+  if (!ended_at_) judge(now);
+  if (ended_at_ && (all_gone() || now - *ended_at_ >= kEndingLimit)) close(now);
+}
+
+void LocalRun::interrupt(int signal, Time now) {
+  if (ended_at_) return;
+  end({.status = Status::kInterrupted, .why = std::string("interrupted by SIG") + ::sigabbrev_np(signal)}, now);
+}
+
+void LocalRun::watch(std::vector<pollfd>& descriptors) const {
+  for (const Rank& rank : ranks_) {
+    if (!rank.process || rank.sighting.state != State::kRunning) continue;
+    descriptors.push_back({.fd = rank.process->end_descriptor(), .events = POLLIN});
+  }
+}
+
+void LocalRun::start_ranks(Time now) {
+  std::size_t rank = 0;
+  try {
+    if (round_ == 1) prepare();
+    for (; rank < ranks_.size(); ++rank) {
+      if (ranks_[rank].sighting.state == State::kWaiting && ranks_[rank].due <= now) start(rank, now);
+    }
+  } catch (const ResourceError& error) {  // an outcome like any other: the other runs go on
+    const Problem& problem = error.problem();
+    end({.status = Status::kResource,
+         .why = "rank " + std::to_string(rank) + " could not be started: " + problem.what + " (" + problem.where + ")"},
+        now);
+  }
+}
+
+void LocalRun::prepare() {
+  make_directories(job_.directory / job_.work_directory);
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    std::error_code missing;
+    std::filesystem::remove(progress_path(job_.directory, static_cast<std::int64_t>(i)), missing);
+  }
+  constexpr int kPerRank = 4;
+  listener_ = listen_on_loopback(static_cast<int>(job_.world_size) * kPerRank);
+  port_ = listener_->port;
+}
+
+void LocalRun::start(std::size_t rank, Time now) {
+  Place place{.rank = static_cast<std::int64_t>(rank),
+              .local_rank = static_cast<std::int64_t>(rank),
+              .world_size = job_.world_size,
+              .master_port = port_};
+  if (rank == 0) place.listen_descriptor = listener_->socket.number();
+  Environment environment = inherited_environment();
+  for (const auto& [name, value] : job_.environment) environment[name] = value;
+  for (const auto& [name, value] : variables_of(place)) environment[name] = value;
+  environment["LOCKSTEP_RUN_ID"] = id_;
+  ranks_[rank].process.emplace(Process::Command{.program = std::filesystem::absolute(job_.command.front()),
+                                                .arguments = job_.command,
+                                                .environment = environment_block(environment, job_.reverse_environment),
+                                                .directory = job_.directory / job_.work_directory,
+                                                .log = ranks_[rank].exit.log,
+                                                .inherited_descriptor = place.listen_descriptor.value_or(-1)});
+  ranks_[rank].sighting.state = State::kRunning;
+  last_sign_of_life_ = now;
+  if (rank == 0) listener_.reset();
+}
+
+void LocalRun::note_ends(Time now) {
+  for (Rank& rank : ranks_) {
+    if (rank.sighting.state != State::kRunning || !rank.process) continue;
+    if (const std::optional<Process::Exit> end = rank.process->poll()) note_end(rank, *end, now);
+  }
+}
+
+void LocalRun::note_end(Rank& rank, Process::Exit end, Time now) {
+  rank.exit.after_s = seconds_since_start(now);
+  rank.sighting.round = round_;
+  rank.sighting.value = end.value;
+  rank.sighting.state = end.signalled ? State::kSignalled : State::kExited;
+  const bool by_us = ended_at_ && end.signalled && end.value == SIGKILL;
+  if (!by_us) {
+    rank.exit.how = end.signalled ? RankExit::How::kSignalled : RankExit::How::kExited;
+    (end.signalled ? rank.exit.signal : rank.exit.code) = end.value;
+  }
+  if (failed(rank.sighting) && !failed_at_) failed_at_ = now;
+  last_sign_of_life_ = now;
+}
+
+void LocalRun::note_progress(Time now) {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    Rank& rank = ranks_[i];
+    const bool may_have_changed = rank.sighting.state == State::kRunning || rank.sighting.round == round_;
+    if (!rank.process || !may_have_changed) continue;
+    const Progress progress = read_progress(progress_path(job_.directory, static_cast<std::int64_t>(i)));
+    if (progress.beats != rank.sighting.progress.beats) last_sign_of_life_ = now;
+    rank.sighting.progress = progress;
+    rank.exit.progress = progress;
+  }
+}
+
+void LocalRun::judge(Time now) {
+  std::vector<Sighting> sightings;
+  for (const Rank& rank : ranks_) sightings.push_back(rank.sighting);
+  if (failed_at_) {
+    if (all_gone() || now - *failed_at_ >= kGrace) end(judge_failure(sightings), now);
+  } else if (all_gone()) {
+    end({.status = Status::kFinished}, now);
+  } else if (const std::optional<Expiry> expired = expiry(now)) {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const bool running = sightings[i].state == State::kRunning;
+      if (running && ranks_[i].process->stopped()) sightings[i].state = State::kStopped;
+    }
+    end(judge_hang(sightings, *expired), now);
+  }
+}
+
+std::optional<Expiry> LocalRun::expiry(Time now) const {
+  if (seconds_since_start(now) >= job_.deadline_s) {
+    return Expiry{.clock = Expiry::Clock::kDeadline, .seconds = job_.deadline_s};
+  }
+  // Ranks that wait for one whose arrival we delay ourselves are not stalled.
+  const bool all_started = std::none_of(ranks_.begin(), ranks_.end(),
+                                        [](const Rank& rank) { return rank.sighting.state == State::kWaiting; });
+  const std::chrono::duration<double> silence = now - last_sign_of_life_;
+  if (!all_started || silence.count() < job_.stall_s) return std::nullopt;
+  return Expiry{.clock = Expiry::Clock::kStall, .seconds = job_.stall_s};
+}
+
+void LocalRun::end(Judgement judgement, Time now) {
+  judgement_ = std::move(judgement);
+  ended_at_ = now;
+  for (const Rank& rank : ranks_) {
+    if (rank.process) rank.process->kill_group();
+  }
+}
+
+/// Reaps the ranks, whose numbers and groups were held until now, and ends what they left behind.
+void LocalRun::close(Time now) {
+  RunOutcome outcome{.run = job_.run,
+                     .status = judgement_.status,
+                     .culprit = judgement_.culprit,
+                     .why = judgement_.why,
+                     .log_tail = tail_of(log_path(job_, static_cast<std::size_t>(judgement_.culprit.value_or(0)))),
+                     .wall_s = seconds_since_start(now)};
+  for (Rank& rank : ranks_) {
+    rank.process.reset();
+    outcome.ranks.push_back(rank.exit);
+  }
+  orphans_.end_orphans("LOCKSTEP_RUN_ID=" + id_);
+  outcome_ = std::move(outcome);
+}
+
+bool LocalRun::all_gone() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) {
+    const bool never_started = rank.sighting.state == State::kWaiting && (failed_at_ || ended_at_);
+    return never_started || rank.sighting.state == State::kExited || rank.sighting.state == State::kSignalled;
+  });
+}
+
+double LocalRun::seconds_since_start(Time now) const { return std::chrono::duration<double>(now - start_).count(); }
+
+}  // namespace lockstep::launch

@@ -1,0 +1,174 @@
+#include "harness/launch/outcome.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/launch/worker_exit.h"
+
+namespace lockstep::launch {
+namespace {
+
+using State = Sighting::State;
+using Status = RunOutcome::Status;
+
+std::pair<std::int64_t, Phase> position(const Sighting& rank) { return {rank.progress.step, rank.progress.phase}; }
+
+bool unfinished(const Sighting& rank) {
+  return rank.state == State::kWaiting || rank.state == State::kRunning || rank.state == State::kStopped;
+}
+
+/// Lower is more to blame.
+int blame_class(const Sighting& rank) {
+  if (rank.state == State::kSignalled) return 0;
+  return rank.value == static_cast<int>(WorkerExit::kPeerLost) ? 2 : 1;
+}
+
+std::string name_of_rank(std::size_t rank) { return "rank " + std::to_string(rank); }
+
+std::string name_of_signal(int signal) {
+  const char* const name = ::sigabbrev_np(signal);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+/// What a worker means by an exit code.
+std::string_view meaning_of(int code) {
+  switch (static_cast<WorkerExit>(code)) {
+    case WorkerExit::kRefused:
+      return " (RunSpec or environment refused)";
+    case WorkerExit::kResource:
+      return " (the machine gave out)";
+    case WorkerExit::kPeerLost:
+      return " (a peer was lost)";
+    case WorkerExit::kUnsupported:
+      return " (not supported here)";
+    case WorkerExit::kDone:
+    case WorkerExit::kFailed:
+      break;
+  }
+  return "";
+}
+
+Status status_of(const Sighting& culprit) {
+  if (culprit.state == State::kSignalled) return Status::kFailed;
+  switch (static_cast<WorkerExit>(culprit.value)) {
+    case WorkerExit::kRefused:
+      return Status::kRefused;
+    case WorkerExit::kResource:
+      return Status::kResource;
+    case WorkerExit::kUnsupported:
+      return Status::kUnsupported;
+    case WorkerExit::kDone:
+    case WorkerExit::kFailed:
+    case WorkerExit::kPeerLost:
+      break;
+  }
+  return Status::kFailed;
+}
+
+std::string describe_end(std::size_t rank, const Sighting& seen) {
+  const std::string deed = seen.state == State::kSignalled ? " was killed by " + name_of_signal(seen.value)
+                                                           : " left with exit code " + std::to_string(seen.value) +
+                                                                 std::string(meaning_of(seen.value));
+  return name_of_rank(rank) + deed + " " + place_of(seen.progress);
+}
+
+std::vector<std::size_t> unfinished_ranks(const std::vector<Sighting>& ranks) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (unfinished(ranks[i])) found.push_back(i);
+  }
+  return found;
+}
+
+/// Unfinished ranks that stand where the slowest stands; only stopped ones if there are any.
+std::vector<std::size_t> suspects(const std::vector<Sighting>& ranks) {
+  std::vector<std::size_t> stopped;
+  std::vector<std::size_t> slowest;
+  for (const std::size_t i : unfinished_ranks(ranks)) {
+    if (ranks[i].state == State::kStopped) stopped.push_back(i);
+    if (!slowest.empty() && position(ranks[i]) > position(ranks[slowest[0]])) continue;
+    if (!slowest.empty() && position(ranks[i]) < position(ranks[slowest[0]])) slowest.clear();
+    slowest.push_back(i);
+  }
+  return stopped.empty() ? slowest : stopped;
+}
+
+/// " while the others waited in backward", with as much of the place as they share.
+std::string describe_others(const std::vector<Sighting>& ranks, const std::vector<std::size_t>& suspects) {
+  std::vector<const Sighting*> others;
+  for (const std::size_t i : unfinished_ranks(ranks)) {
+    if (std::find(suspects.begin(), suspects.end(), i) == suspects.end()) others.push_back(&ranks[i]);
+  }
+  if (others.empty()) return suspects.size() == ranks.size() ? "" : " after the others had finished";
+  for (const Sighting* other : others) {
+    if (position(*other) != position(*others[0])) return " while the others were further on";
+  }
+  const Progress& there = others[0]->progress;
+  const bool same_step =
+      there.step >= 0 && there.step == ranks[suspects[0]].progress.step && there.phase != Phase::kDone;
+  return " while the others waited " + (same_step ? "in " + std::string(name_of(there.phase)) : place_of(there));
+}
+
+std::string describe_suspects(const std::vector<Sighting>& ranks, const std::vector<std::size_t>& suspects) {
+  if (suspects.size() == ranks.size() && ranks.size() > 1) return "all ranks";
+  std::string text = suspects.size() > 1 ? "ranks " : "rank ";
+  for (std::size_t i = 0; i < suspects.size(); ++i) {
+    if (i > 0) text += i + 1 == suspects.size() ? " and " : ", ";
+    text += std::to_string(suspects[i]);
+  }
+  return text;
+}
+
+std::string describe_inaction(const Sighting& suspect, bool several, Expiry expiry) {
+  const std::string seconds = to_decimal(expiry.seconds) + " s";
+  if (suspect.state == State::kStopped) return several ? " were stopped by a signal" : " was stopped by a signal";
+  if (suspect.state == State::kWaiting) return several ? " had not started" : " had not started";
+  if (expiry.clock == Expiry::Clock::kStall) return " made no progress for " + seconds;
+  return (several ? " were not done after " : " was not done after ") + seconds;
+}
+
+}  // namespace
+
+bool failed(const Sighting& rank) {
+  return rank.state == State::kSignalled || (rank.state == State::kExited && rank.value != 0);
+}
+
+Judgement judge_failure(const std::vector<Sighting>& ranks) {
+  const auto order = [&ranks](std::size_t i) {
+    return std::tuple(blame_class(ranks[i]), ranks[i].round, position(ranks[i]));
+  };
+  std::optional<std::size_t> culprit;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (failed(ranks[i]) && (!culprit || order(i) < order(*culprit))) culprit = i;
+  }
+  LOCKSTEP_CHECK(culprit.has_value());
+  return {.status = status_of(ranks[*culprit]),
+          .culprit = static_cast<std::int64_t>(*culprit),
+          .why = describe_end(*culprit, ranks[*culprit])};
+}
+
+Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry) {
+  const std::vector<std::size_t> blamed = suspects(ranks);
+  LOCKSTEP_CHECK(!blamed.empty());
+  const Sighting& first = ranks[blamed[0]];
+  Judgement judgement{.status = RunOutcome::Status::kHung};
+  if (blamed.size() == 1) judgement.culprit = static_cast<std::int64_t>(blamed[0]);
+  judgement.why = describe_suspects(ranks, blamed) + describe_inaction(first, blamed.size() > 1, expiry) + " " +
+                  place_of(first.progress) + describe_others(ranks, blamed);
+  return judgement;
+}
+
+std::string place_of(const Progress& progress) {
+  if (progress.step < 0) return "before its first step";
+  const std::string step = "step " + std::to_string(progress.step);
+  if (progress.phase == Phase::kDone) return "after " + step;
+  return "at " + step + " in " + std::string(name_of(progress.phase));
+}
+
+}  // namespace lockstep::launch

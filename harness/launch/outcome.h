@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/launch/launcher.h"
+#include "harness/launch/progress.h"
+
+/// Who is to blame: pure functions from what was seen of the ranks to a judgement.
+namespace lockstep::launch {
+
+/// What the supervisor saw of one rank.
+struct Sighting {
+  enum class State {
+    kWaiting,    ///< its arrival is delayed: not started yet
+    kRunning,    ///< also when we ended it: that is no deed of its own
+    kStopped,    ///< by a signal, SIGSTOP for instance
+    kExited,     ///< left by itself, with `value` as exit code
+    kSignalled,  ///< died by signal `value`, which was not ours
+  };
+  State state = State::kRunning;
+  int value = 0;
+  std::int64_t round = 0;  ///< poll round in which its end was seen: ends of one round have no order
+  Progress progress;
+
+  bool operator==(const Sighting&) const = default;
+};
+
+/// Whether the rank itself makes the run a failure.
+bool failed(const Sighting& rank);
+
+/// The part of a RunOutcome that says what happened.
+struct Judgement {
+  RunOutcome::Status status = RunOutcome::Status::kFinished;
+  std::optional<std::int64_t> culprit;
+  std::string why;
+
+  bool operator==(const Judgement&) const = default;
+};
+
+/// Judges a run of which at least one rank failed.
+///
+/// A death by signal goes before an exit code, and that before kPeerLost, which is what the victims of another rank
+/// say. Among equals the first in time is to blame; within one poll round, the one that had come least far.
+Judgement judge_failure(const std::vector<Sighting>& ranks);
+
+/// The clock that ran out.
+struct Expiry {
+  enum class Clock { kStall, kDeadline };
+  Clock clock = Clock::kStall;
+  double seconds = 0;
+};
+
+/// Judges a run that did not end. To blame is the only stopped rank, else the only one that had come least far of those
+/// that still ran: in a collective, all others wait for it.
+Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry);
+
+/// "at step 3 in forward", "before its first step", "after step 3".
+std::string place_of(const Progress& progress);
+
+}  // namespace lockstep::launch

@@ -1,0 +1,116 @@
+#include "harness/launch/processes.h"
+
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+#include <thread>
+
+#include <dirent.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace lockstep::launch {
+namespace {
+
+std::string content_of(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+std::string proc_file(pid_t pid, const char* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
+
+bool has_environment_entry(pid_t pid, const std::string& entry) {
+  const std::string block = '\0' + content_of(proc_file(pid, "environ")) + '\0';
+  return block.find('\0' + entry + '\0') != std::string::npos;
+}
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> processes;
+  DIR* const directory = ::opendir("/proc");
+  if (directory == nullptr) return processes;
+  while (const dirent* const item = ::readdir(directory)) {
+    const std::string_view name = item->d_name;
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error == std::errc() && end == name.data() + name.size()) processes.push_back(pid);
+  }
+  ::closedir(directory);
+  return processes;
+}
+
+std::vector<pid_t> children() {
+  std::vector<pid_t> found;
+  for (const pid_t pid : all_processes()) {
+    const std::optional<ProcessState> state = state_of(pid);
+    if (state && state->parent == ::getpid()) found.push_back(pid);
+  }
+  return found;
+}
+
+bool reap_if_dead(pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; }
+
+}  // namespace
+
+std::optional<ProcessState> state_of(pid_t pid) {
+  const std::string line = content_of(proc_file(pid, "stat"));
+  const std::size_t name_end = line.rfind(')');  // the name before it may hold anything, parentheses included
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(name_end + 1));
+  ProcessState state;
+  pid_t group = 0;
+  fields >> state.letter >> state.parent >> group >> state.session;
+  return fields ? std::optional(state) : std::nullopt;
+}
+
+void wait_and_reap(pid_t pid) {
+  using namespace std::chrono_literals;
+  const auto give_up = std::chrono::steady_clock::now() + 2s;
+  while (!reap_if_dead(pid) && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(1ms);
+}
+
+OrphanKeeper::OrphanKeeper() {
+  ::prctl(PR_GET_CHILD_SUBREAPER, &was_subreaper_);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  struct sigaction by_default {};
+  by_default.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &by_default, &child_action_before_);
+  for (const pid_t pid : children()) children_before_.insert(pid);
+}
+
+OrphanKeeper::~OrphanKeeper() {
+  for (const pid_t pid : adopted()) reap_if_dead(pid);
+  ::sigaction(SIGCHLD, &child_action_before_, nullptr);
+  ::prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_);
+}
+
+std::vector<pid_t> OrphanKeeper::adopted() const {
+  std::vector<pid_t> found;
+  for (const pid_t pid : children()) {
+    const std::optional<ProcessState> state = state_of(pid);
+    // Ranks lead sessions of their own, so whatever descends from one is in another session than we are.
+    if (state && state->session != ::getsid(0) && !children_before_.contains(pid)) found.push_back(pid);
+  }
+  return found;
+}
+
+void OrphanKeeper::end_orphans(const std::string& entry) const {
+  // The children of an ended one become ours in turn, hence the rounds; their number only bounds a fork bomb.
+  constexpr int kRounds = 100;
+  bool found = true;
+  for (int round = 0; found && round < kRounds; ++round) {
+    found = false;
+    for (const pid_t pid : adopted()) {
+      if (!has_environment_entry(pid, entry)) continue;
+      found = true;
+      ::kill(pid, SIGKILL);
+      wait_and_reap(pid);
+    }
+  }
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,108 @@
+#include "harness/launch/progress.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness/base/error.h"
+#include "harness/launch/descriptor.h"
+
+namespace lockstep::launch {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x317373657267706cU;  // "lpgress1" in memory
+constexpr std::array<std::string_view, 7> kPhases = {"start",     "data",   "forward", "backward",
+                                                     "optimizer", "record", "done"};
+
+/// Two slots, so that the one which `beats` points at is never being written: a writer that dies at any instruction
+/// leaves a readable file.
+struct Memory {
+  struct Slot {
+    std::atomic<std::int64_t> step;
+    std::atomic<std::int64_t> phase;
+  };
+  std::atomic<std::uint64_t> magic;
+  std::atomic<std::uint64_t> beats;
+  std::array<Slot, 2> slots;
+  std::array<std::uint64_t, 2> reserved;
+};
+static_assert(sizeof(Memory) == 64);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+
+/// The words of a Memory, as copied out of the file.
+struct Image {
+  std::uint64_t magic;
+  std::uint64_t beats;
+  struct {
+    std::int64_t step;
+    std::int64_t phase;
+  } slots[2];
+  std::uint64_t reserved[2];
+};
+static_assert(sizeof(Image) == sizeof(Memory));
+
+bool read_image(const Descriptor& file, Image& image) {
+  return ::pread(file.number(), &image, sizeof(image), 0) == static_cast<ssize_t>(sizeof(image));
+}
+
+[[noreturn]] void throw_failure(const std::filesystem::path& path, int error) {
+  throw ResourceError(
+      {.what = std::string("cannot create a progress file: ") + std::strerror(error), .where = path.string()});
+}
+
+}  // namespace
+
+std::string_view name_of(Phase phase) { return kPhases.at(static_cast<std::size_t>(phase)); }
+
+ProgressWriter::ProgressWriter(const std::filesystem::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file) throw_failure(path, errno);
+  // Really allocated: on a full disk this fails here, where it can be said, instead of as SIGBUS at the first report.
+  if (const int error = ::posix_fallocate(file.number(), 0, sizeof(Memory)); error != 0) throw_failure(path, error);
+  void* const memory = ::mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+  if (memory == MAP_FAILED) throw_failure(path, errno);
+  memory_ = memory;
+  static_cast<Memory*>(memory_)->magic.store(kMagic, std::memory_order_release);
+}
+
+ProgressWriter::~ProgressWriter() { ::munmap(memory_, sizeof(Memory)); }
+
+void ProgressWriter::report(std::int64_t step, Phase phase) {
+  auto& memory = *static_cast<Memory*>(memory_);
+  const std::uint64_t beat = memory.beats.load(std::memory_order_relaxed) + 1;
+  Memory::Slot& slot = memory.slots[beat % 2];
+  std::atomic_thread_fence(std::memory_order_release);  // the last beat is out before its predecessor's slot changes
+  slot.step.store(step, std::memory_order_relaxed);
+  slot.phase.store(static_cast<std::int64_t>(phase), std::memory_order_relaxed);
+  memory.beats.store(beat, std::memory_order_release);
+}
+
+Progress read_progress(const std::filesystem::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Image image{};
+  Image again{};
+  if (!file || !read_image(file, image)) return {};
+  // By read, not by map: a file that is cut short under a map would kill the supervisor. Two equal copies in a row mean
+  // that no beat came in between, so the slot of that beat is whole.
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries && read_image(file, again) && std::memcmp(&image, &again, sizeof(image)) != 0; ++i) {
+    image = again;
+  }
+  if (image.magic != kMagic || image.beats == 0) return {};
+  const auto& slot = image.slots[image.beats % 2];
+  if (slot.phase < 0 || slot.phase >= static_cast<std::int64_t>(kPhases.size())) return {};
+  return {.step = slot.step, .phase = static_cast<Phase>(slot.phase), .beats = image.beats};
+}
+
+std::filesystem::path progress_path(const std::filesystem::path& run_directory, std::int64_t rank) {
+  return run_directory / ("rank" + std::to_string(rank) + ".progress");
+}
+
+}  // namespace lockstep::launch

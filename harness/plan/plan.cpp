@@ -1,0 +1,104 @@
+#include "harness/plan/plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "harness/base/build_id.h"
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/hash.h"
+
+namespace lockstep::plan {
+namespace {
+
+/// Hash of every data file, read once.
+class DataFiles {
+ public:
+  const std::string& hash_of(const std::filesystem::path& file) {
+    const auto found = hashes_.find(file.string());
+    if (found != hashes_.end()) return found->second;
+    return hashes_.emplace(file.string(), sha256(read_file(file))).first->second;
+  }
+
+ private:
+  std::map<std::string, std::string> hashes_;
+};
+
+Run run_from(const scenario::Scenario& scenario, const scenario::Variant& variant, std::int64_t repeat, DataFiles& data) {
+  Run run{.name = scenario.name + "/" + variant.name + "/" + std::to_string(repeat),
+          .scenario = scenario.name,
+          .variant = variant.name,
+          .repeat = repeat,
+          .world_size = variant.world_size,
+          .launch = variant.launch};
+  Json computed = {{"world_size", variant.world_size}, {"train", variant.train_json}};
+  Json files = Json::object();
+  if (variant.train.data.options.contains("path")) {
+    const std::filesystem::path file = std::filesystem::absolute(scenario.file).parent_path() / variant.train.data.options["path"].get<std::string>();
+    files["data"] = file.lexically_normal().string();
+    computed["data_sha256"] = data.hash_of(file);
+    computed["train"]["data"].erase("path");  // the content counts, not the place
+  }
+  run.train_digest = sha256(computed.dump());
+  run.spec = {{"format", kRunFormat},
+              {"build", build_id()},
+              {"scenario", scenario.name},
+              {"variant", variant.name},
+              {"world_size", variant.world_size},
+              {"train", variant.train_json},
+              {"train_digest", run.train_digest},
+              {"files", files}};
+  return run;
+}
+
+/// A run that loads comes after the same repeat of the run that saves, and finds its checkpoint beside itself.
+void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
+  for (Run& run : plan.runs) {
+    if (run.scenario != scenario.name) continue;
+    const auto& load = scenario.variant(run.variant).train.checkpoint.load;
+    if (!load) continue;
+    const std::size_t source = plan.runs_of(run.scenario, load->from).at(static_cast<std::size_t>(run.repeat));
+    run.after.push_back(source);
+    run.spec["files"]["checkpoint"] = "../../" + load->from + "/" + std::to_string(run.repeat) + "/checkpoint";
+  }
+}
+
+}  // namespace
+
+const scenario::Scenario& Plan::scenario(const std::string& name) const {
+  const auto found = std::find_if(scenarios.begin(), scenarios.end(), [&](const auto& s) { return s.name == name; });
+  LOCKSTEP_CHECK(found != scenarios.end());
+  return *found;
+}
+
+std::vector<std::size_t> Plan::runs_of(const std::string& scenario, const std::string& variant) const {
+  std::vector<std::size_t> result;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].scenario == scenario && runs[i].variant == variant) result.push_back(i);
+  }
+  return result;
+}
+
+Plan make_plan(std::vector<scenario::Scenario> scenarios) {
+  Plan plan{.scenarios = std::move(scenarios), .runs = {}, .checks = {}};
+  DataFiles data;
+  std::map<std::string, std::string> file_of;
+  for (const scenario::Scenario& scenario : plan.scenarios) {
+    const auto [other, fresh] = file_of.emplace(scenario.name, scenario.file.string());
+    if (!fresh) {
+      throw InputError({.what = "two scenarios have one name, '" + scenario.name + "'",
+                        .where = scenario.file.string() + " and " + other->second,
+                        .next = "rename one of them: goldens and results go by that name"});
+    }
+    for (const scenario::Variant& variant : scenario.variants) {
+      for (std::int64_t repeat = 0; repeat < scenario.repeats; ++repeat) {
+        plan.runs.push_back(run_from(scenario, variant, repeat, data));
+      }
+    }
+    connect_loads(plan, scenario);
+    for (std::size_t i = 0; i < scenario.checks.size(); ++i) plan.checks.push_back({scenario.name, i, scenario.checks[i]});
+  }
+  return plan;
+}
+
+}  // namespace lockstep::plan

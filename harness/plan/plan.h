@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/base/json.h"
+#include "harness/scenario/scenario.h"
+
+namespace lockstep::plan {
+
+inline constexpr const char* kRunFormat = "lockstep.run/1";
+
+/// One training to launch: one repeat of one variant.
+struct Run {
+  std::string name;        ///< "world-size/w2/0": scenario, variant, repeat; also its folder
+  std::string scenario;
+  std::string variant;
+  std::int64_t repeat = 0;
+  std::int64_t world_size = 1;
+  scenario::LaunchSpec launch;
+  Json spec;               ///< what the worker gets: everything that it computes, nothing of where it runs
+  std::string train_digest;  ///< SHA-256 over what is computed: world size, training, data
+  std::vector<std::size_t> after;  ///< runs whose checkpoint this one loads
+};
+
+/// One check between runs.
+struct Check {
+  std::string scenario;
+  std::size_t index = 0;   ///< within its scenario
+  scenario::CheckSpec spec;
+};
+
+/// Everything that will be run and judged; made without touching a process.
+struct Plan {
+  std::vector<scenario::Scenario> scenarios;
+  std::vector<Run> runs;
+  std::vector<Check> checks;
+
+  const scenario::Scenario& scenario(const std::string& name) const;
+
+  /// Indices of the repeats of one variant, in order.
+  std::vector<std::size_t> runs_of(const std::string& scenario, const std::string& variant) const;
+};
+
+/// Expands scenarios to runs and checks.
+/// *Throws*: InputError for two scenarios of one name, or a data file that cannot be read.
+Plan make_plan(std::vector<scenario::Scenario> scenarios);
+
+}  // namespace lockstep::plan

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/base/json.h"
+#include "harness/trace/trace.h"
+#include "harness/trace/writer.h"
+
+namespace lockstep::record {
+
+/// A tensor in plain memory. *Lifetime*: borrowed for the duration of a call.
+struct TensorView {
+  const void* data = nullptr;
+  trace::DType dtype = trace::DType::kFloat32;
+  std::span<const std::int64_t> shape;
+  std::span<const std::int64_t> strides;  ///< in elements; empty: dense, row-major
+};
+
+/// Digest, and for floating tensors norm, maximum and sketch; copies only when the strides are not dense row-major.
+trace::Record observe(trace::Channel channel, std::string name, const TensorView& tensor);
+
+/// What to record.
+struct Selection {
+  std::set<trace::Channel> channels;
+  std::int64_t every = 1;  ///< steps −1, 0, every, 2·every, …
+};
+
+/// Records the trace of one rank: collects the records of a step, orders them by channel, writes one line a step.
+///
+/// Knows nothing of LibTorch: everything that trains records through it.
+class Recorder {
+ public:
+  /// Starts the trace file. `header` says what is run: scenario, variant, environment, …
+  /// *Throws*: ResourceError.
+  Recorder(const std::filesystem::path& path, std::int64_t rank, std::int64_t world_size, Json header, Selection selection);
+
+  void begin_step(std::int64_t step);
+
+  /// Whether a record of this channel would be kept in the current step; ask before costly work.
+  bool wants(trace::Channel channel) const;
+
+  void tensor(trace::Channel channel, std::string name, const TensorView& tensor);
+  void integers(trace::Channel channel, std::string name, std::span<const std::int64_t> values);
+  void integer(trace::Channel channel, std::string name, std::int64_t value);
+  void number(trace::Channel channel, std::string name, double value);
+  void text(trace::Channel channel, std::string name, std::string value);
+
+  /// Adds a record made earlier by `observe`.
+  void add(trace::Record record);
+
+  /// Writes the step's line. *Throws*: ResourceError.
+  void end_step();
+
+  /// Closes the trace; without it the trace counts as torn. *Throws*: ResourceError.
+  void finish();
+
+ private:
+  trace::Writer writer_;
+  Selection selection_;
+  trace::Step step_;
+};
+
+}  // namespace lockstep::record

@@ -1,0 +1,123 @@
+#include "harness/scenario/checks.h"
+
+#include <algorithm>
+
+#include <fnmatch.h>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/scenario/schema.h"
+
+namespace lockstep::scenario {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<Variant>& variants) {
+  std::vector<std::string> names;
+  for (const Variant& variant : variants) names.push_back(variant.name);
+  return names;
+}
+
+/// Variants that match a pattern; at least one must.
+std::vector<std::string> resolve(const std::string& pattern, const Scenario& scenario, const std::string& where) {
+  std::vector<std::string> found;
+  const std::vector<std::string> all = names_of(scenario.variants);
+  for (const std::string& name : all) {
+    if (name == pattern || fnmatch(pattern.c_str(), name.c_str(), 0) == 0) found.push_back(name);
+  }
+  if (!found.empty()) return found;
+  throw InputError({.what = "a check names a variant that does not exist", .where = where, .expected = "one of: " + join(all, ", "), .actual = "'" + pattern + "'", .next = suggest(pattern, all)});
+}
+
+std::vector<std::string> variants_of(const Json& check, const Scenario& scenario, const std::string& where) {
+  if (!check.contains("variants")) return names_of(scenario.variants);
+  std::vector<std::string> result;
+  for (const Json& pattern : check["variants"]) {
+    for (const std::string& name : resolve(pattern.get<std::string>(), scenario, where)) {
+      if (std::find(result.begin(), result.end(), name) == result.end()) result.push_back(name);
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> channels_of(const Json& check, const std::string& where) {
+  std::vector<std::string> channels;
+  if (check.contains("on")) channels = check["on"].get<std::vector<std::string>>();
+  const std::vector<std::string> known = channel_names_of_schema();
+  for (const std::string& channel : channels) {
+    if (std::find(known.begin(), known.end(), channel) != known.end()) continue;
+    throw InputError({.what = "a check names an unknown channel", .where = where + ".on", .expected = "one of: " + join(known, ", "), .actual = "'" + channel + "'", .next = suggest(channel, known)});
+  }
+  return channels;
+}
+
+std::optional<Expectation> expectation_of(const Json& check) {
+  if (!check.contains("expect")) return std::nullopt;
+  const Json& expect = check["expect"];
+  Expectation result{.reason = expect.at("reason").get<std::string>()};
+  if (expect.contains("until")) result.until = expect["until"].get<std::string>();
+  const Json at = expect.value("at", Json::object());
+  if (at.contains("step")) result.step = at["step"].get<std::int64_t>();
+  if (at.contains("channel")) result.channel = at["channel"].get<std::string>();
+  if (at.contains("tensor")) result.tensor = at["tensor"].get<std::string>();
+  if (at.contains("rank")) result.rank = at["rank"].get<std::int64_t>();
+  return result;
+}
+
+/// Refuses checks that would compare nothing.
+void require_substance(const CheckSpec& check, const Scenario& scenario, const std::string& where) {
+  const auto fail = [&](const std::string& what, const std::string& expected, const std::string& actual) {
+    throw InputError({.what = what, .where = where, .expected = expected, .actual = actual});
+  };
+  const bool compares_variants = check.that == "equal" || check.that == "rounding" || check.that == "differs";
+  if (compares_variants && check.variants.size() < 2) fail("'" + check.that + "' would compare a variant with itself", "two variants or more", join(check.variants, ", "));
+  if (check.that == "repeatable" && scenario.repeats < 2) fail("'repeatable' would compare a run with itself", "repeats of 2 or more", std::to_string(scenario.repeats));
+  if (check.that == "ranks_agree" || check.that == "ranks_differ") {
+    const bool any = std::any_of(check.variants.begin(), check.variants.end(), [&](const std::string& name) { return scenario.variant(name).world_size > 1; });
+    if (!any) fail("'" + check.that + "' would compare a rank with itself", "a variant with world_size of 2 or more", join(check.variants, ", "));
+  }
+  if (check.that == "resumes" && !scenario.variant(check.interrupted).train.checkpoint.load) {
+    fail("the variant named 'interrupted' resumes nothing", "a variant with train.checkpoint.load", "'" + check.interrupted + "'");
+  }
+}
+
+/// A channel that a check needs must be recorded by the variants that it looks at.
+void require_recorded(const CheckSpec& check, const Scenario& scenario, const std::string& where) {
+  for (const std::string& name : check.variants) {
+    const std::vector<std::string>& recorded = scenario.variant(name).train.record.channels;
+    for (const std::string& channel : check.channels) {
+      if (std::find(recorded.begin(), recorded.end(), channel) != recorded.end()) continue;
+      throw InputError({.what = "a check looks at a channel that the variant does not record", .where = where, .expected = "one of: " + join(recorded, ", ") + " (train.record.channels of '" + name + "')", .actual = "'" + channel + "'"});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> channel_names_of_schema() {
+  return schema().at("/definitions/record/properties/channels/default"_json_pointer).get<std::vector<std::string>>();
+}
+
+std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario) {
+  std::vector<CheckSpec> result;
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    const Json& object = checks[i];
+    CheckSpec check{.that = object.at("that").get<std::string>()};
+    const std::string where = scenario.file.string() + ": checks." + std::to_string(i) + " (" + check.that + ")";
+    check.channels = channels_of(object, where);
+    check.expect = expectation_of(object);
+    if (object.contains("factor")) check.factor = object["factor"].get<double>();
+    if (check.that == "resumes") {
+      check.straight = resolve(object.at("straight").get<std::string>(), scenario, where + ".straight").front();
+      check.interrupted = resolve(object.at("interrupted").get<std::string>(), scenario, where + ".interrupted").front();
+      check.variants = {check.straight, check.interrupted};
+    } else {
+      check.variants = variants_of(object, scenario, where + ".variants");
+    }
+    require_substance(check, scenario, where);
+    require_recorded(check, scenario, where);
+    result.push_back(std::move(check));
+  }
+  return result;
+}
+
+}  // namespace lockstep::scenario

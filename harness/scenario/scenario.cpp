@@ -1,0 +1,187 @@
+#include "harness/scenario/scenario.h"
+
+#include <algorithm>
+#include <set>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/scenario/checks.h"
+#include "harness/scenario/schema.h"
+
+namespace lockstep::scenario {
+namespace {
+
+/// Sets one dotted path, making the objects on the way.
+void set_path(Json& document, const std::string& path, const Json& value) {
+  Json* at = &document;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t dot = path.find('.', begin);
+    const std::string key = path.substr(begin, dot == std::string::npos ? std::string::npos : dot - begin);
+    const bool index = at->is_array() && !key.empty() && key.find_first_not_of("0123456789") == std::string::npos;
+    if (index && std::stoul(key) >= at->size()) {
+      throw InputError({.what = "an override names an item that is not there", .where = "--set " + path, .expected = "an index below " + std::to_string(at->size()), .actual = key});
+    }
+    if (!index && !at->is_object() && !at->is_null()) {
+      throw InputError({.what = "an override goes into a value that has no keys", .where = "--set " + path, .actual = at->dump()});
+    }
+    at = index ? &(*at)[std::stoul(key)] : &(*at)[key];
+    if (dot == std::string::npos) break;
+    begin = dot + 1;
+  }
+  *at = value;
+}
+
+void apply_override(Json& document, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw InputError({.what = "an override is not of the form path=value", .where = "--set " + text, .expected = "train.optimizer.lr=0.2"});
+  }
+  const std::string value = text.substr(equals + 1);
+  const Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+  set_path(document, text.substr(0, equals), parsed.is_discarded() ? Json(value) : parsed);
+}
+
+/// A patch by name: what a variant changes.
+struct Patch {
+  std::string name;
+  Json changes;
+};
+
+std::string label_of(const Json& value) {
+  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
+  return text;
+}
+
+/// Every patch with every combination of the matrix.
+std::vector<Patch> expand_matrix(std::vector<Patch> patches, const Json& matrix) {
+  for (const auto& [path, values] : matrix.items()) {
+    std::vector<Patch> expanded;
+    const std::string last = path.substr(path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1);
+    for (const Patch& patch : patches) {
+      for (const Json& value : values) {
+        Patch next = patch;
+        const std::string label = last + "=" + label_of(value);
+        next.name = patch.name.empty() ? label : patch.name + "-" + label;
+        set_path(next.changes, path, value);
+        expanded.push_back(std::move(next));
+      }
+    }
+    patches = std::move(expanded);
+  }
+  return patches;
+}
+
+LaunchSpec launch_from(const Json& object) {
+  return {.arrival_delay_ms = object.at("arrival_delay_ms").get<std::vector<std::int64_t>>(),
+          .environment = object.at("environment").get<std::map<std::string, std::string>>(),
+          .reverse_environment = object.at("environment_order") == "reversed",
+          .directory = object.at("directory").get<std::string>(),
+          .deadline_s = object.at("deadline_s").get<double>(),
+          .stall_s = object.at("stall_s").get<double>()};
+}
+
+void require_safe_name(const std::string& name, const std::string& file) {
+  const bool safe = !name.empty() && name.size() <= 120 && name[0] != '.' && name[0] != '-' &&
+                    std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                      return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '=';
+                    });
+  if (safe) return;
+  throw InputError({.what = "a variant's name cannot be used as the name of a folder",
+                    .where = file + ": variants",
+                    .expected = "letters, digits, '_', '-', '.', '='; not '.' or '-' at the start",
+                    .actual = "'" + name + "'"});
+}
+
+Variant variant_from(const Patch& patch, const Json& base, const std::string& file) {
+  require_safe_name(patch.name, file);
+  Json merged = base;
+  merge_json(merged, patch.changes);
+  // Another kind brings keys of its own: those of the kind that it replaces must not linger.
+  if (patch.changes.contains("train")) {
+    for (const auto& [key, change] : patch.changes["train"].items()) {
+      const bool other_kind = change.is_object() && change.contains("kind") && base.value("/train"_json_pointer, Json::object()).contains(key) &&
+                              base["train"][key].is_object() && base["train"][key].value("kind", Json()) != change["kind"];
+      if (other_kind) merged["train"][key] = change;
+      // 'global' and 'per_rank' exclude each other; a variant that gives one means that one.
+      if (key == "batch" && change.is_object() && change.contains("per_rank") != change.contains("global")) {
+        merged["train"]["batch"].erase(change.contains("global") ? "per_rank" : "global");
+      }
+    }
+  }
+  const Json completed = complete(merged, "run", {.file = file, .within = "variant '" + patch.name + "'"});
+  Variant variant{.name = patch.name,
+                  .world_size = completed.at("world_size").get<std::int64_t>(),
+                  .train_json = completed.at("train"),
+                  .train = train_spec_from(completed.at("train")),
+                  .launch = launch_from(completed.at("launch"))};
+  validate(variant.train, variant.world_size, file + " (variant '" + patch.name + "')");
+  return variant;
+}
+
+void require_known_channels(const std::vector<std::string>& channels, const std::string& where) {
+  const std::vector<std::string> known = channel_names_of_schema();
+  for (const std::string& name : channels) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    throw InputError({.what = "unknown channel '" + name + "'", .where = where, .expected = "one of: " + join(known, ", "), .actual = "'" + name + "'", .next = suggest(name, known)});
+  }
+}
+
+void validate_loads(const Scenario& scenario) {
+  std::vector<std::string> names;
+  for (const Variant& variant : scenario.variants) names.push_back(variant.name);
+  for (const Variant& variant : scenario.variants) {
+    const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
+    require_known_channels(variant.train.record.channels, scenario.file.string() + ": train.record.channels");
+    if (!variant.train.checkpoint.load) continue;
+    const std::string& from = variant.train.checkpoint.load->from;
+    const auto source = std::find_if(scenario.variants.begin(), scenario.variants.end(), [&](const Variant& v) { return v.name == from; });
+    if (source == scenario.variants.end()) {
+      throw InputError({.what = "a checkpoint is loaded from a variant that does not exist", .where = where, .expected = "one of: " + join(names, ", "), .actual = "'" + from + "'", .next = suggest(from, names)});
+    }
+    if (source->name == variant.name || !source->train.checkpoint.save_after || source->train.checkpoint.load) {
+      throw InputError({.what = "a checkpoint is loaded from a variant that saves none, or that itself resumes", .where = where, .expected = "a variant with train.checkpoint.save_after and without load", .actual = "'" + from + "'"});
+    }
+  }
+}
+
+}  // namespace
+
+const Variant& Scenario::variant(const std::string& name) const {
+  const auto found = std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return v.name == name; });
+  LOCKSTEP_CHECK(found != variants.end());
+  return *found;
+}
+
+Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  Json document = read_json(file);
+  for (const std::string& text : overrides) apply_override(document, text);
+  const std::string name = file.string();
+  Json base = Json::object();
+  for (const char* part : {"world_size", "train", "launch"}) {
+    if (document.contains(part)) base[part] = document[part];
+  }
+  const Json completed = complete(document, "", {.file = name, .within = ""});
+
+  Scenario scenario{.name = completed.at("name").get<std::string>(),
+                    .description = completed.at("description").get<std::string>(),
+                    .file = file,
+                    .overrides = overrides,
+                    .repeats = completed.at("repeats").get<std::int64_t>()};
+  std::vector<Patch> patches;
+  for (const auto& [variant, changes] : completed.at("variants").items()) patches.push_back({variant, changes});
+  if (patches.empty()) patches.push_back({completed.at("matrix").empty() ? "main" : "", Json::object()});
+  std::set<std::string> names;
+  for (const Patch& patch : expand_matrix(patches, completed.at("matrix"))) {
+    scenario.variants.push_back(variant_from(patch, base, name));
+    if (!names.insert(patch.name).second) {
+      throw InputError({.what = "two variants have one name", .where = name, .actual = "'" + patch.name + "'", .next = "give the matrix values that differ in letters and digits"});
+    }
+  }
+  validate_loads(scenario);
+  scenario.checks = checks_from(completed.at("checks"), scenario);
+  return scenario;
+}
+
+}  // namespace lockstep::scenario

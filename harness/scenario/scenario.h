@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/base/json.h"
+#include "harness/scenario/train_spec.h"
+
+namespace lockstep::scenario {
+
+/// How the processes of one run are placed.
+struct LaunchSpec {
+  std::vector<std::int64_t> arrival_delay_ms;
+  std::map<std::string, std::string> environment;
+  bool reverse_environment = false;
+  std::string directory;
+  double deadline_s = 0;
+  double stall_s = 0;
+};
+
+/// One training of a scenario, complete.
+struct Variant {
+  std::string name;
+  std::int64_t world_size = 1;
+  Json train_json;  ///< completed "train"; what the worker gets
+  TrainSpec train;
+  LaunchSpec launch;
+};
+
+/// A failure that the author knows of, or wants.
+struct Expectation {
+  std::string reason;
+  std::optional<std::string> until;  ///< "2027-01-31"
+  std::optional<std::int64_t> step;
+  std::optional<std::string> channel;
+  std::optional<std::string> tensor;
+  std::optional<std::int64_t> rank;
+};
+
+/// A check as written, with its variants resolved.
+struct CheckSpec {
+  std::string that;
+  std::vector<std::string> variants;   ///< names of existing variants, in the order of the scenario
+  std::vector<std::string> channels;   ///< as written; empty: all that the check can compare
+  std::optional<double> factor;
+  std::string straight;
+  std::string interrupted;
+  std::optional<Expectation> expect;
+};
+
+/// A scenario file, validated and complete; nothing further down looks at the file again.
+struct Scenario {
+  std::string name;
+  std::string description;
+  std::filesystem::path file;
+  std::vector<std::string> overrides;
+  std::vector<Variant> variants;
+  std::int64_t repeats = 1;
+  std::vector<CheckSpec> checks;
+
+  const Variant& variant(const std::string& name) const;
+};
+
+/// Reads a scenario. `overrides` are "dotted.path=value" of the file's own keys; a value that is not JSON is a string.
+/// *Throws*: InputError that says what, where, expected, actual and the nearest valid name.
+Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+
+}  // namespace lockstep::scenario

@@ -1,0 +1,122 @@
+#include "harness/scenario/train_spec.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/error.h"
+
+namespace lockstep::scenario {
+namespace {
+
+Choice choice_from(const Json& object) { return {.kind = object.at("kind").get<std::string>(), .options = object}; }
+
+BatchSpec batch_from(const Json& object) {
+  BatchSpec batch{.accumulation = object.at("accumulation").get<std::int64_t>()};
+  if (object.contains("global")) batch.global = object["global"].get<std::int64_t>();
+  if (object.contains("per_rank")) batch.per_rank = object["per_rank"].get<std::int64_t>();
+  return batch;
+}
+
+DeterminismSpec determinism_from(const Json& object) {
+  return {.algorithms = object.at("algorithms").get<std::string>(),
+          .cudnn_deterministic = object.at("cudnn_deterministic").get<bool>(),
+          .cudnn_benchmark = object.at("cudnn_benchmark").get<bool>(),
+          .tf32 = object.at("tf32").get<bool>(),
+          .threads = object.at("threads").get<int>(),
+          .cpu = object.at("cpu").get<std::string>()};
+}
+
+DdpSpec ddp_from(const Json& object) {
+  return {.average = object.at("average").get<bool>(),
+          .bucket_mb = object.contains("bucket_mb") ? std::optional(object["bucket_mb"].get<double>()) : std::nullopt,
+          .find_unused_parameters = object.at("find_unused_parameters").get<bool>(),
+          .gradient_as_bucket_view = object.at("gradient_as_bucket_view").get<bool>(),
+          .broadcast_buffers = object.at("broadcast_buffers").get<bool>()};
+}
+
+CheckpointSpec checkpoint_from(const Json& object) {
+  CheckpointSpec checkpoint;
+  if (object.contains("save_after")) checkpoint.save_after = object["save_after"].get<std::int64_t>();
+  if (object.contains("load")) {
+    const Json& load = object["load"];
+    checkpoint.load = LoadSpec{.from = load.at("from").get<std::string>(),
+                               .who = load.at("who").get<std::string>(),
+                               .when = load.at("when").get<std::string>(),
+                               .restore = load.at("restore").get<std::vector<std::string>>()};
+  }
+  return checkpoint;
+}
+
+void require(bool holds, const std::string& origin, const std::string& path, const std::string& what,
+             const std::string& expected, const std::string& actual) {
+  if (holds) return;
+  throw InputError({.what = what, .where = origin + ": " + path, .expected = expected, .actual = actual});
+}
+
+void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::string& origin) {
+  require(batch.global.has_value() != batch.per_rank.has_value(), origin, "train.batch",
+          "the batch is given in two ways, or in none", "either 'global' or 'per_rank'",
+          batch.global ? "both" : "neither");
+  const std::int64_t divisor = (batch.global ? world_size : 1) * batch.accumulation;
+  const std::int64_t size = batch.global ? *batch.global : *batch.per_rank;
+  require(size % divisor == 0, origin, batch.global ? "train.batch.global" : "train.batch.per_rank",
+          "the batch does not divide",
+          "a multiple of " + std::to_string(divisor) + " (" + (batch.global ? "world size " + std::to_string(world_size) + " x " : "") +
+              "accumulation " + std::to_string(batch.accumulation) + ")",
+          std::to_string(size));
+}
+
+}  // namespace
+
+bool LoadSpec::restores(const std::string& part) const {
+  return std::find(restore.begin(), restore.end(), part) != restore.end();
+}
+
+TrainSpec train_spec_from(const Json& completed) {
+  TrainSpec spec{.model = choice_from(completed.at("model")),
+                 .data = choice_from(completed.at("data")),
+                 .sampler = choice_from(completed.at("sampler")),
+                 .batch = batch_from(completed.at("batch")),
+                 .optimizer = choice_from(completed.at("optimizer")),
+                 .learning_rate_rule = choice_from(completed.at("learning_rate_rule")),
+                 .schedule = choice_from(completed.at("schedule")),
+                 .steps = completed.at("steps").get<std::int64_t>(),
+                 .seed = {completed.at("seed").at("base").get<std::uint64_t>(), completed.at("seed").at("policy").get<std::string>()},
+                 .determinism = determinism_from(completed.at("determinism")),
+                 .ddp = ddp_from(completed.at("ddp")),
+                 .checkpoint = checkpoint_from(completed.at("checkpoint")),
+                 .record = {completed.at("record").at("channels").get<std::vector<std::string>>(),
+                            completed.at("record").at("every").get<std::int64_t>()},
+                 .faults = {}};
+  for (const Json& fault : completed.at("faults")) spec.faults.push_back(choice_from(fault));
+  return spec;
+}
+
+double base_learning_rate(const TrainSpec& spec, std::int64_t world_size) {
+  const double rate = spec.optimizer.options.at("lr").get<double>();
+  if (spec.learning_rate_rule.kind == "none") return rate;
+  const double ratio = static_cast<double>(spec.batch.global_size(world_size)) /
+                       spec.learning_rate_rule.options.at("base_batch").get<double>();
+  return rate * (spec.learning_rate_rule.kind == "sqrt" ? std::sqrt(ratio) : ratio);
+}
+
+void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
+  validate_batch(spec.batch, world_size, origin);
+  if (spec.optimizer.kind == "sgd" && spec.optimizer.options.at("nesterov").get<bool>()) {
+    const bool fits = spec.optimizer.options.at("momentum").get<double>() > 0 && spec.optimizer.options.at("dampening").get<double>() == 0;
+    require(fits, origin, "train.optimizer.nesterov", "Nesterov momentum needs a momentum and zero dampening",
+            "momentum > 0, dampening = 0", spec.optimizer.options.dump());
+  }
+  if (spec.checkpoint.save_after) {
+    require(*spec.checkpoint.save_after <= spec.steps, origin, "train.checkpoint.save_after", "the checkpoint would never be saved",
+            "at most train.steps = " + std::to_string(spec.steps), std::to_string(*spec.checkpoint.save_after));
+  }
+  for (const Choice& fault : spec.faults) {
+    require(fault.options.at("rank").get<std::int64_t>() < world_size, origin, "train.faults", "the rank of a fault does not exist",
+            "less than world_size = " + std::to_string(world_size), fault.options.at("rank").dump());
+    require(fault.options.at("step").get<std::int64_t>() < spec.steps, origin, "train.faults", "the step of a fault is never reached",
+            "less than train.steps = " + std::to_string(spec.steps), fault.options.at("step").dump());
+  }
+}
+
+}  // namespace lockstep::scenario

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/base/json.h"
+
+namespace lockstep::scenario {
+
+/// A choice out of a closed list, with the keys of its branch in the schema; all defaults are filled in.
+struct Choice {
+  std::string kind;
+  Json options;
+};
+
+struct BatchSpec {
+  std::optional<std::int64_t> global;    ///< samples in one update, over all ranks
+  std::optional<std::int64_t> per_rank;  ///< samples in one update, on each rank
+  std::int64_t accumulation = 1;
+
+  /// Samples in one update over all ranks.
+  std::int64_t global_size(std::int64_t world_size) const { return global ? *global : *per_rank * world_size; }
+  /// Samples in one forward pass of one rank.
+  std::int64_t micro_size(std::int64_t world_size) const {
+    return (per_rank ? *per_rank : *global / world_size) / accumulation;
+  }
+};
+
+struct SeedSpec {
+  std::uint64_t base = 0;
+  std::string policy;
+};
+
+struct DeterminismSpec {
+  std::string algorithms;
+  bool cudnn_deterministic = true;
+  bool cudnn_benchmark = false;
+  bool tf32 = false;
+  int threads = 1;
+  std::string cpu;
+};
+
+struct DdpSpec {
+  bool average = true;
+  std::optional<double> bucket_mb;  ///< nothing: DDP's default, with its smaller first bucket
+  bool find_unused_parameters = false;
+  bool gradient_as_bucket_view = false;
+  bool broadcast_buffers = true;
+};
+
+struct LoadSpec {
+  std::string from;
+  std::string who;
+  std::string when;
+  std::vector<std::string> restore;
+
+  bool restores(const std::string& part) const;
+};
+
+struct CheckpointSpec {
+  std::optional<std::int64_t> save_after;
+  std::optional<LoadSpec> load;
+};
+
+struct RecordSpec {
+  std::vector<std::string> channels;
+  std::int64_t every = 1;
+};
+
+/// What one training computes.
+struct TrainSpec {
+  Choice model;
+  Choice data;
+  Choice sampler;
+  BatchSpec batch;
+  Choice optimizer;
+  Choice learning_rate_rule;
+  Choice schedule;
+  std::int64_t steps = 1;
+  SeedSpec seed;
+  DeterminismSpec determinism;
+  DdpSpec ddp;
+  CheckpointSpec checkpoint;
+  RecordSpec record;
+  std::vector<Choice> faults;
+};
+
+/// Reads a completed "train" object.
+TrainSpec train_spec_from(const Json& completed);
+
+/// lr after the rule has scaled it to the global batch, in float64 as Python would.
+double base_learning_rate(const TrainSpec& spec, std::int64_t world_size);
+
+/// What the schema cannot say. *Throws*: InputError that names the dotted path and `origin`.
+void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin);
+
+}  // namespace lockstep::scenario

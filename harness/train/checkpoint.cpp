@@ -1,0 +1,140 @@
+#include "harness/train/checkpoint.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/hash.h"
+#include "harness/base/text.h"
+#include "harness/trace/safetensors.h"
+#include "harness/train/tensors.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr const char* kFormat = "lockstep.checkpoint/1";
+
+std::string rng_file(std::int64_t rank) { return "rng.rank" + std::to_string(rank) + ".safetensors"; }
+
+std::string packed(const std::vector<NamedTensor>& tensors) {
+  std::vector<trace::StoredTensor> stored;
+  for (const NamedTensor& entry : tensors) {
+    const at::Tensor dense = entry.tensor.detach().contiguous();
+    stored.push_back({.name = entry.name,
+                      .dtype = dtype_of(dense.scalar_type()),
+                      .shape = dense.sizes().vec(),
+                      .bytes = std::string(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes())});
+  }
+  return trace::to_safetensors(stored);
+}
+
+std::vector<NamedTensor> unpacked(const std::filesystem::path& file) {
+  std::vector<NamedTensor> tensors;
+  for (const trace::StoredTensor& stored : trace::read_safetensors(file)) {
+    at::Tensor tensor = at::empty(stored.shape, scalar_type_of(stored.dtype));
+    std::memcpy(tensor.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
+    tensors.push_back({stored.name, tensor});
+  }
+  return tensors;
+}
+
+at::Tensor named(const std::vector<NamedTensor>& tensors, const std::string& name, const std::filesystem::path& file) {
+  for (const NamedTensor& entry : tensors) {
+    if (entry.name == name) return entry.tensor;
+  }
+  throw DamagedFile({.what = "a tensor is missing from the checkpoint", .where = file.string(), .expected = name});
+}
+
+Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder) {
+  Json hashes = Json::object();
+  std::vector<std::string> names{"weights.safetensors", "optimizer.safetensors"};
+  for (std::int64_t rank = 0; rank < checkpoint.world_size; ++rank) names.push_back(rng_file(rank));
+  for (const std::string& name : names) hashes[name] = sha256(read_file(folder / name));
+  return {{"format", kFormat},
+          {"world_size", checkpoint.world_size},
+          {"updates", checkpoint.updates},
+          {"samples_taken", checkpoint.samples_taken},
+          {"learning_rate", to_decimal(checkpoint.learning_rate)},
+          {"learning_rate_bits", to_hex(std::bit_cast<std::uint64_t>(checkpoint.learning_rate))},
+          {"epoch", checkpoint.position.epoch},
+          {"position", checkpoint.position.position},
+          {"buckets", checkpoint.buckets},
+          {"sha256", hashes}};
+}
+
+void verify_hashes(const Json& state, const std::filesystem::path& folder) {
+  for (const auto& [name, hash] : state.at("sha256").items()) {
+    const std::string actual = sha256(read_file(folder / name));
+    if (actual != hash) throw DamagedFile({.what = "a file of the checkpoint is damaged", .where = (folder / name).string(), .expected = "SHA-256 " + hash.get<std::string>(), .actual = "SHA-256 " + actual});
+  }
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank, Collective& collective) {
+  make_directories(folder);
+  std::vector<NamedTensor> generators{{"now", checkpoint.rng}};
+  if (checkpoint.position.epoch_rng.defined()) generators.push_back({"epoch", checkpoint.position.epoch_rng});
+  replace_file(folder / rng_file(rank), packed(generators));
+  if (rank == 0) {
+    replace_file(folder / "weights.safetensors", packed(checkpoint.weights));
+    replace_file(folder / "optimizer.safetensors", packed(checkpoint.optimizer));
+  }
+  collective.barrier();
+  if (rank == 0) replace_file(folder / "state.json", state_of(checkpoint, folder).dump(2) + "\n");
+  collective.barrier();
+}
+
+Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size, bool per_rank) {
+  const Json state = read_json(folder / "state.json");
+  try {
+    if (state.at("format") != kFormat) throw InputError({.what = "not a checkpoint that this version reads", .where = folder.string(), .expected = kFormat, .actual = state["format"].dump()});
+    verify_hashes(state, folder);
+    Checkpoint checkpoint{.world_size = state.at("world_size").get<std::int64_t>(),
+                          .updates = state.at("updates").get<std::int64_t>(),
+                          .samples_taken = state.at("samples_taken").get<std::int64_t>(),
+                          .learning_rate = std::bit_cast<double>(from_hex(state.at("learning_rate_bits").get<std::string>()).value()),
+                          .buckets = state.at("buckets").get<BucketLayout>(),
+                          .weights = unpacked(folder / "weights.safetensors"),
+                          .optimizer = unpacked(folder / "optimizer.safetensors")};
+    if (!per_rank) return checkpoint;
+    if (checkpoint.world_size != world_size) {
+      throw InputError({.what = "generators, data position and buckets cannot be restored at another world size",
+                        .where = folder.string(),
+                        .expected = "world size " + std::to_string(checkpoint.world_size),
+                        .actual = "world size " + std::to_string(world_size),
+                        .next = "leave sampler, rng and buckets out of train.checkpoint.load.restore"});
+    }
+    const std::vector<NamedTensor> generators = unpacked(folder / rng_file(rank));
+    checkpoint.rng = named(generators, "now", folder / rng_file(rank));
+    checkpoint.position = {state.at("epoch").get<std::int64_t>(), state.at("position").get<std::int64_t>(), named(generators, "epoch", folder / rng_file(rank))};
+    return checkpoint;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw DamagedFile({.what = std::string("the checkpoint's state cannot be read: ") + error.what(), .where = (folder / "state.json").string()});
+  }
+}
+
+void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model) {
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& target : model) {
+    const auto source = std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& s) { return s.name == target.name; });
+    if (source == saved.end()) throw DamagedFile({.what = "the checkpoint lacks a tensor of the model", .expected = target.name});
+    if (source->tensor.sizes() != target.tensor.sizes() || source->tensor.scalar_type() != target.tensor.scalar_type()) {
+      throw DamagedFile({.what = "a tensor of the checkpoint does not fit the model", .where = target.name, .expected = c10::str(target.tensor.sizes()), .actual = c10::str(source->tensor.sizes())});
+    }
+    at::Tensor(target.tensor).copy_(source->tensor);
+  }
+  for (const NamedTensor& source : saved) {
+    const bool known = std::any_of(model.begin(), model.end(), [&](const NamedTensor& m) { return m.name == source.name; });
+    if (!known) throw DamagedFile({.what = "the checkpoint has a tensor that the model lacks", .actual = source.name});
+  }
+}
+
+}  // namespace lockstep::train

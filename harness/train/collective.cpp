@@ -1,0 +1,121 @@
+#include "harness/train/collective.h"
+
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+namespace lockstep::train {
+namespace {
+
+/// Longer than any run's stall limit: the supervisor, which knows more, ends a hung run first.
+constexpr std::chrono::milliseconds kTimeout = std::chrono::hours(12);
+constexpr std::chrono::milliseconds kMeetingTimeout = std::chrono::minutes(5);
+
+std::string shape_of(const std::vector<at::Tensor>& tensors) {
+  std::string text;
+  for (const at::Tensor& tensor : tensors) {
+    if (!text.empty()) text += ' ';
+    text += std::string(c10::toString(tensor.scalar_type())) + "[" + std::to_string(tensor.numel()) + "]";
+  }
+  return text;
+}
+
+std::string name_of(const c10d::ReduceOp& op) {
+  switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
+    case c10d::ReduceOp::SUM: return "SUM";
+    case c10d::ReduceOp::AVG: return "AVG";
+    case c10d::ReduceOp::PRODUCT: return "PRODUCT";
+    case c10d::ReduceOp::MIN: return "MIN";
+    case c10d::ReduceOp::MAX: return "MAX";
+    default: return "OTHER";
+  }
+}
+
+c10::intrusive_ptr<c10d::Store> meet(const launch::Place& place) {
+  c10d::TCPStoreOptions options;
+  options.port = place.master_port;
+  options.isServer = place.rank == 0;
+  options.numWorkers = static_cast<std::size_t>(place.world_size);
+  options.waitWorkers = true;
+  options.timeout = kMeetingTimeout;
+  if (options.isServer && place.listen_descriptor) options.masterListenFd = *place.listen_descriptor;
+  return c10::make_intrusive<c10d::TCPStore>(place.master_address, options);
+}
+
+}  // namespace
+
+/// Hands every collective on to Gloo and writes it down.
+class Collective::Logged : public c10d::Backend {
+ public:
+  using Work = c10::intrusive_ptr<c10d::Work>;
+
+  Logged(c10::intrusive_ptr<c10d::Backend> inner, int rank, int size) : Backend(rank, size), inner_(std::move(inner)) {}
+
+  const std::string getBackendName() const override { return inner_->getBackendName(); }
+  bool supportsCoalescing() const override { return inner_->supportsCoalescing(); }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
+  void setSequenceNumberForGroup() override { inner_->setSequenceNumberForGroup(); }
+  uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
+
+  Work allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override {
+    note("allreduce " + shape_of(tensors) + " " + name_of(options.reduceOp));
+    return inner_->allreduce(tensors, options);
+  }
+  Work broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override {
+    note("broadcast " + shape_of(tensors) + " from " + std::to_string(options.rootRank));
+    return inner_->broadcast(tensors, options);
+  }
+  Work allgather(std::vector<std::vector<at::Tensor>>& outputs, std::vector<at::Tensor>& inputs, const c10d::AllgatherOptions& options) override {
+    note("allgather " + shape_of(inputs));
+    return inner_->allgather(outputs, inputs, options);
+  }
+  Work barrier(const c10d::BarrierOptions& options) override {
+    note("barrier");
+    return inner_->barrier(options);
+  }
+
+  std::vector<std::string> take() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(log_, {});
+  }
+
+ private:
+  void note(std::string line) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    log_.push_back(std::move(line));
+  }
+
+  c10::intrusive_ptr<c10d::Backend> inner_;
+  std::mutex mutex_;
+  std::vector<std::string> log_;
+};
+
+Collective::Collective(const launch::Place& place) {
+  const auto rank = static_cast<int>(place.rank);
+  const auto size = static_cast<int>(place.world_size);
+  const auto store = meet(place);
+  const auto options = c10d::ProcessGroupGloo::Options::create_default(kTimeout);
+  gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("lockstep", store), rank, size, options);
+  auto logged = c10::make_intrusive<Logged>(gloo_, rank, size);
+  logged_ = logged.get();
+  group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
+  group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, logged);
+  group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  group_->setGroupName("lockstep");
+}
+
+std::vector<std::string> Collective::take_log() { return logged_->take(); }
+
+at::Tensor Collective::mean(const at::Tensor& value) {
+  std::vector<at::Tensor> sum{value.clone()};
+  gloo_->allreduce(sum)->wait();
+  return sum[0].div_(static_cast<double>(group_->getSize()));
+}
+
+void Collective::barrier() { gloo_->barrier()->wait(); }
+
+}  // namespace lockstep::train

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "harness/launch/environment.h"
+
+namespace lockstep::train {
+
+/// The ranks of a run, joined: a Gloo process group whose collectives are written down as they are issued.
+class Collective {
+ public:
+  /// Meets the other ranks at the place's address.
+  /// *Throws*: what c10d throws when they do not come in time.
+  explicit Collective(const launch::Place& place);
+
+  /// What the Reducer and everything else of DDP communicates through.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
+
+  /// Collectives issued since the last call, in order: "allreduce float32[18634] SUM".
+  std::vector<std::string> take_log();
+
+  /// Mean over the ranks, outside the log: what a training script does to print its loss.
+  at::Tensor mean(const at::Tensor& value);
+
+  /// Waits for all ranks, outside the log.
+  void barrier();
+
+ private:
+  class Logged;
+
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+  Logged* logged_ = nullptr;  ///< owned by group_
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,104 @@
+#include "harness/train/ddp.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include <torch/csrc/autograd/grad_mode.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include "harness/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr double kDefaultBucketMb = 25;
+constexpr std::size_t kDefaultFirstBucketBytes = 1024 * 1024;
+constexpr std::size_t kBroadcastBufferBytes = 250 * 1024 * 1024;
+
+std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
+  std::vector<at::Tensor> tensors;
+  for (const NamedTensor& entry : named) tensors.push_back(entry.tensor);
+  return tensors;
+}
+
+/// Sums gradients over the ranks and leaves out DDP's division.
+class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
+ public:
+  using CppCommHookInterface::CppCommHookInterface;
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    std::vector<at::Tensor> tensors{bucket.getBufferRef()};
+    return state_->allreduce(tensors)->getFuture();
+  }
+};
+
+}  // namespace
+
+Ddp::Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective, const std::optional<BucketLayout>& layout)
+    : model_(std::move(model)), spec_(spec), group_(collective.group()) {
+  for (const auto& entry : model_->named_parameters()) {
+    if (entry.value().requires_grad()) parameters_.push_back({entry.key(), entry.value()});
+  }
+  for (const auto& entry : model_->named_buffers()) buffers_.push_back({entry.key(), entry.value()});
+  c10d::verify_params_across_processes(group_, tensors_of(parameters_), std::nullopt);
+  broadcast_state();
+  build_reducer(layout);
+}
+
+void Ddp::broadcast_state() const {
+  std::vector<at::Tensor> state;
+  for (const NamedTensor& parameter : parameters_) state.push_back(parameter.tensor.detach());
+  if (spec_.broadcast_buffers) {
+    for (const NamedTensor& buffer : buffers_) state.push_back(buffer.tensor.detach());
+  }
+  c10d::broadcast_coalesced(group_, state, kBroadcastBufferBytes, 0);
+}
+
+void Ddp::build_reducer(const std::optional<BucketLayout>& layout) {
+  const std::vector<at::Tensor> parameters = tensors_of(parameters_);
+  const std::vector<bool> sparse(parameters.size(), false);
+  const auto cap = static_cast<std::size_t>(spec_.bucket_mb.value_or(kDefaultBucketMb) * 1024 * 1024);
+  const std::size_t first_cap = spec_.bucket_mb ? cap : kDefaultFirstBucketBytes;
+  // Without a search for unused parameters, DDP takes one bucket for the first iteration and rebuilds after it.
+  std::vector<std::size_t> limits{std::numeric_limits<std::int64_t>::max()};
+  if (spec_.find_unused_parameters) limits = spec_.bucket_mb ? std::vector{cap} : std::vector{first_cap, cap};
+  BucketLayout buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, limits, sparse));
+  std::reverse(buckets.begin(), buckets.end());
+  if (layout) buckets = *layout;
+
+  std::unordered_map<std::size_t, std::string> names;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) names[i] = parameters_[i].name;
+  reducer_ = std::make_unique<c10d::Reducer>(parameters, buckets, group_, sparse, static_cast<std::int64_t>(cap), spec_.find_unused_parameters,
+                                             spec_.gradient_as_bucket_view, names, static_cast<std::int64_t>(first_cap),
+                                             /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
+  if (!spec_.average) reducer_->register_comm_hook(std::make_unique<SumHook>(group_));
+}
+
+at::Tensor Ddp::forward(const at::Tensor& input, bool sync) {
+  if (sync) reducer_->prepare_for_forward();
+  reducer_->rebuild_buckets();
+  if (spec_.broadcast_buffers && !buffers_.empty() && previous_forward_synced_) {
+    const at::NoGradGuard no_grad;
+    c10d::broadcast_coalesced(group_, tensors_of(buffers_), kBroadcastBufferBytes, 0);
+  }
+  at::Tensor output = model_->forward(input);
+  previous_forward_synced_ = sync;
+  if (sync) reducer_->prepare_for_backward(spec_.find_unused_parameters ? std::vector<at::Tensor>{output} : std::vector<at::Tensor>{});
+  return output;
+}
+
+BucketLayout Ddp::layout() const {
+  BucketLayout layout;
+  for (const c10d::GradBucket& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/true)) {
+    std::vector<std::size_t>& indices = layout.emplace_back();
+    for (const at::Tensor& parameter : bucket.getParameters()) {
+      const auto found = std::find_if(parameters_.begin(), parameters_.end(), [&](const NamedTensor& p) { return p.tensor.is_same(parameter); });
+      LOCKSTEP_CHECK(found != parameters_.end());
+      indices.push_back(static_cast<std::size_t>(found - parameters_.begin()));
+    }
+  }
+  return layout;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,119 @@
+#include "harness/train/determinism.h"
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include "harness/base/build_id.h"
+#include "harness/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+/// Which instruction sets the three libraries that dispatch on the processor may use.
+/// All three are needed: dropping one gives different bits on different processors (measured).
+struct CpuProfile {
+  const char* name;
+  const char* aten;       ///< ATEN_CPU_CAPABILITY: pytorch.org/docs, "Environment variables for CPU"
+  const char* onednn;     ///< ONEDNN_MAX_CPU_ISA: oneDNN developer guide, "CPU dispatcher control"
+  const char* mkl;        ///< MKL_CBWR: Intel MKL developer guide, "Conditional numerical reproducibility"
+  const char* capability; ///< what at::get_cpu_capability() must then say
+  const char* needs;      ///< what the processor must have
+};
+
+constexpr std::array<CpuProfile, 2> kProfiles = {{{"portable", "avx2", "AVX2", "COMPATIBLE", "AVX2", "x86-64-v3 (AVX2, FMA)"},
+                                                  {"portable-v1", "default", "SSE41", "COMPATIBLE", "DEFAULT", "x86-64"}}};
+
+/// Variables that decide bits; the manifest holds those that are set.
+constexpr std::array<const char*, 10> kNumericVariables = {"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+                                                           "OMP_DYNAMIC", "MKL_DYNAMIC", "CUBLAS_WORKSPACE_CONFIG", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "NVIDIA_TF32_OVERRIDE"};
+
+void apply_cpu_profile(const std::string& name) {
+  for (const CpuProfile& profile : kProfiles) {
+    if (name != profile.name) continue;
+    setenv("ATEN_CPU_CAPABILITY", profile.aten, 1);
+    setenv("ONEDNN_MAX_CPU_ISA", profile.onednn, 1);
+    setenv("MKL_CBWR", profile.mkl, 1);
+    const std::string capability = at::get_cpu_capability();
+    if (capability == profile.capability) break;
+    const bool able = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    if (!able) throw Unsupported({.what = "this processor lacks what the CPU profile needs", .where = "train.determinism.cpu = " + name, .expected = profile.needs, .actual = capability});
+    throw InputError({.what = "determinism was asked for too late: LibTorch has chosen its kernels already",
+                      .where = "train.determinism.cpu = " + name,
+                      .expected = profile.capability,
+                      .actual = capability,
+                      .next = "call apply_determinism before the first tensor operation"});
+  }
+  // Each is one more dispatcher; with both off the profile held on more processors, at equal cost (measured).
+  const bool native = name == "native";
+  at::globalContext().setUserEnabledMkldnn(native);
+  at::globalContext().setUserEnabledNNPACK(native);
+}
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+void apply_determinism(const scenario::DeterminismSpec& spec) {
+  // A library that picks its own number of threads picks its own order of additions.
+  setenv("OMP_DYNAMIC", "FALSE", 1);
+  setenv("MKL_DYNAMIC", "FALSE", 1);
+  // cuBLAS is deterministic only with a fixed workspace: docs.nvidia.com/cuda/cublas, "Results reproducibility".
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  apply_cpu_profile(spec.cpu);
+  at::set_num_threads(spec.threads);
+  if (at::get_num_threads() != spec.threads) {
+    throw InputError({.what = "determinism was asked for too late: the number of threads cannot be changed any more",
+                      .where = "train.determinism.threads",
+                      .expected = std::to_string(spec.threads),
+                      .actual = std::to_string(at::get_num_threads())});
+  }
+  at::Context& context = at::globalContext();
+  // pytorch.org/docs/stable/notes/randomness.html, section by section.
+  context.setDeterministicAlgorithms(spec.algorithms == "deterministic", /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(spec.algorithms == "deterministic");
+  context.setDeterministicCuDNN(spec.cudnn_deterministic);
+  context.setBenchmarkCuDNN(spec.cudnn_benchmark);
+  // pytorch.org/docs/stable/notes/cuda.html, "TensorFloat-32".
+  context.setAllowTF32CuBLAS(spec.tf32);
+  context.setAllowTF32CuDNN(spec.tf32);
+}
+
+Json environment_manifest() {
+  const at::Context& context = at::globalContext();
+  Json variables = Json::object();
+  for (const char* name : kNumericVariables) {
+    if (const char* value = std::getenv(name)) variables[name] = value;
+  }
+  return {{"build", build_id()},
+          {"torch", TORCH_VERSION},
+          {"compiler", __VERSION__},
+          {"cpu_model", cpu_model()},
+          {"cpu_capability", at::get_cpu_capability()},
+          {"threads", at::get_num_threads()},
+          {"mkldnn", context.userEnabledMkldnn()},
+          {"nnpack", context.userEnabledNNPACK()},
+          {"deterministic_algorithms", context.deterministicAlgorithms()},
+          {"cudnn_deterministic", context.deterministicCuDNN()},
+          {"cudnn_benchmark", context.benchmarkCuDNN()},
+          {"variables", variables}};
+}
+
+void seed_everything(const scenario::SeedSpec& spec, std::int64_t rank) {
+  const bool per_rank = spec.policy == "add_rank";
+  at::manual_seed(spec.base + (per_rank ? static_cast<std::uint64_t>(rank) : 0));
+}
+
+}  // namespace lockstep::train

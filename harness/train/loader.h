@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "harness/train/sampler.h"
+
+namespace lockstep::train {
+
+/// Where a rank is in its data.
+struct LoaderPosition {
+  std::int64_t epoch = -1;    ///< −1: nothing taken yet
+  std::int64_t position = 0;  ///< samples taken in this epoch
+  at::Tensor epoch_rng;       ///< state of the default generator when the epoch began
+};
+
+/// Micro-batches of sample ids, epoch after epoch; the last one of an epoch may be short.
+/// *Source*: torch.utils.data.DataLoader with num_workers = 0, PyTorch 2.11: each epoch draws one int64 from the default
+/// generator before the sampler draws its own.
+class Loader {
+ public:
+  Loader(std::unique_ptr<Sampler> sampler, std::int64_t micro_batch);
+
+  /// Ids of the next micro-batch. *Throws*: InputError when this rank gets no samples at all.
+  std::vector<std::int64_t> next();
+
+  const LoaderPosition& position() const { return at_; }
+
+  /// Goes to a saved position; draws what beginning that epoch draws.
+  void restore(std::int64_t epoch, std::int64_t position);
+
+ private:
+  void begin_epoch(std::int64_t epoch);
+
+  std::unique_ptr<Sampler> sampler_;
+  std::int64_t micro_batch_;
+  std::vector<std::int64_t> order_;
+  LoaderPosition at_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,44 @@
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/nn/modules/linear.h>
+
+#include "harness/train/model.h"
+
+namespace lockstep::train {
+namespace {
+
+class Mlp : public Model {
+ public:
+  Mlp(const std::vector<std::int64_t>& hidden, const DataShape& shape) {
+    std::int64_t width = shape.channels * shape.height * shape.width;
+    for (const std::int64_t next : hidden) {
+      add_layer(width, next);
+      width = next;
+    }
+    add_layer(width, shape.classes);
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    at::Tensor x = input.flatten(1);
+    for (std::size_t i = 0; i + 1 < layers_.size(); ++i) x = at::relu(layers_[i]->forward(x));
+    return layers_.back()->forward(x);
+  }
+
+ private:
+  void add_layer(std::int64_t inputs, std::int64_t outputs) {
+    const std::string name = "fc" + std::to_string(layers_.size() + 1);
+    layers_.push_back(register_module(name, torch::nn::Linear(inputs, outputs)));
+  }
+
+  std::vector<torch::nn::Linear> layers_;
+};
+
+}  // namespace
+
+std::shared_ptr<Model> make_mlp_model(const Json& options, const DataShape& shape) {
+  return std::make_shared<Mlp>(options.at("hidden").get<std::vector<std::int64_t>>(), shape);
+}
+
+}  // namespace lockstep::train

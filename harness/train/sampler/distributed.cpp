@@ -1,0 +1,28 @@
+#include "harness/train/sampler.h"
+
+namespace lockstep::train {
+namespace {
+
+class DistributedSampler : public Sampler {
+ public:
+  DistributedSampler(Json options, const Share& share) : options_(std::move(options)), share_(share) {}
+
+  std::vector<std::int64_t> order(std::int64_t epoch) override {
+    const std::vector<std::int64_t> all = even_order(options_, share_, epoch);
+    std::vector<std::int64_t> mine;
+    for (auto i = static_cast<std::size_t>(share_.rank); i < all.size(); i += static_cast<std::size_t>(share_.world_size)) mine.push_back(all[i]);
+    return mine;
+  }
+
+ private:
+  Json options_;
+  Share share_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sampler> make_distributed_sampler(const Json& options, const Share& share) {
+  return std::make_unique<DistributedSampler>(options, share);
+}
+
+}  // namespace lockstep::train

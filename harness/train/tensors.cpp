@@ -1,0 +1,52 @@
+#include "harness/train/tensors.h"
+
+#include <array>
+#include <string>
+
+#include "harness/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+struct Row {
+  at::ScalarType type;
+  trace::DType dtype;
+};
+
+constexpr std::array<Row, 10> kTable = {{{at::kBool, trace::DType::kBool},
+                                         {at::kByte, trace::DType::kUInt8},
+                                         {at::kChar, trace::DType::kInt8},
+                                         {at::kShort, trace::DType::kInt16},
+                                         {at::kInt, trace::DType::kInt32},
+                                         {at::kLong, trace::DType::kInt64},
+                                         {at::kHalf, trace::DType::kFloat16},
+                                         {at::kBFloat16, trace::DType::kBFloat16},
+                                         {at::kFloat, trace::DType::kFloat32},
+                                         {at::kDouble, trace::DType::kFloat64}}};
+
+}  // namespace
+
+trace::DType dtype_of(at::ScalarType type) {
+  for (const Row& row : kTable) {
+    if (row.type == type) return row.dtype;
+  }
+  throw Unsupported({.what = std::string("a trace cannot hold tensors of type ") + c10::toString(type)});
+}
+
+at::ScalarType scalar_type_of(trace::DType dtype) {
+  for (const Row& row : kTable) {
+    if (row.dtype == dtype) return row.type;
+  }
+  LOCKSTEP_CHECK(false);
+  return at::kFloat;
+}
+
+record::TensorView view_of(const at::Tensor& tensor) {
+  LOCKSTEP_CHECK(tensor.is_cpu());
+  return {.data = tensor.const_data_ptr(),
+          .dtype = dtype_of(tensor.scalar_type()),
+          .shape = {tensor.sizes().data(), tensor.sizes().size()},
+          .strides = {tensor.strides().data(), tensor.strides().size()}};
+}
+
+}  // namespace lockstep::train

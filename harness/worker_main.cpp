@@ -1,0 +1,82 @@
+// lockstep-worker: one rank of one run. What to compute comes from a RunSpec, where it stands from the environment.
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string>
+
+#include <unistd.h>
+
+#include "harness/base/build_id.h"
+#include "harness/base/error.h"
+#include "harness/launch/environment.h"
+#include "harness/launch/worker_exit.h"
+#include "harness/train/run_spec.h"
+#include "harness/train/trainer.h"
+
+namespace {
+
+using lockstep::launch::WorkerExit;
+
+struct Arguments {
+  std::filesystem::path spec;
+  std::filesystem::path out;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i];
+    if (flag == "--spec") arguments.spec = argv[i + 1];
+    if (flag == "--out") arguments.out = argv[i + 1];
+  }
+  if (argc != 5 || arguments.spec.empty() || arguments.out.empty()) {
+    throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER | --build-id", .next = "lockstep run starts workers; to start one by hand, see README.md"});
+  }
+  return arguments;
+}
+
+/// A collective that fails tells of another rank's death, not of a fault of this one.
+bool tells_of_a_lost_peer(const std::string& message) {
+  for (const char* sign : {"gloo/transport", "gloo/rendezvous", "Connection closed by peer", "Connection reset by peer", "TCPStore", "Broken pipe", "Connection refused"}) {
+    if (message.find(sign) != std::string::npos) return true;
+  }
+  return false;
+}
+
+WorkerExit run(int argc, char** argv) {
+  try {
+    const Arguments arguments = parse(argc, argv);
+    const lockstep::train::RunSpec spec = lockstep::train::read_run_spec(arguments.spec);
+    lockstep::train::train(spec, lockstep::launch::place_from_environment(), arguments.out);
+    return WorkerExit::kDone;
+  } catch (const lockstep::InputError& error) {
+    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
+    return WorkerExit::kRefused;
+  } catch (const lockstep::DamagedFile& error) {
+    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
+    return WorkerExit::kResource;
+  } catch (const lockstep::ResourceError& error) {
+    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
+    return WorkerExit::kResource;
+  } catch (const lockstep::Unsupported& error) {
+    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
+    return WorkerExit::kUnsupported;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
+    return tells_of_a_lost_peer(error.what()) ? WorkerExit::kPeerLost : WorkerExit::kFailed;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--build-id") {
+    std::printf("%s\n", lockstep::build_id());
+    return 0;
+  }
+  const WorkerExit code = run(argc, argv);
+  std::fflush(nullptr);
+  // LibTorch's static destructors take longer than many a training; everything of ours is closed.
+  ::_exit(static_cast<int>(code));
+}

@@ -1,0 +1,113 @@
+#include "harness/launch/outcome.h"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+#include "harness/launch/worker_exit.h"
+
+namespace lockstep::launch {
+namespace {
+
+using State = Sighting::State;
+using Status = RunOutcome::Status;
+
+constexpr int kPeerLost = static_cast<int>(WorkerExit::kPeerLost);
+
+Sighting left(int code, std::int64_t round, Progress progress = {}) {
+  return {.state = State::kExited, .value = code, .round = round, .progress = progress};
+}
+
+Sighting killed(int signal, std::int64_t round, Progress progress = {}) {
+  return {.state = State::kSignalled, .value = signal, .round = round, .progress = progress};
+}
+
+Sighting running(std::int64_t step, Phase phase) { return {.progress = {.step = step, .phase = phase, .beats = 9}}; }
+
+Sighting stopped(std::int64_t step, Phase phase) {
+  return {.state = State::kStopped, .progress = {.step = step, .phase = phase, .beats = 9}};
+}
+
+const Expiry kStall{.clock = Expiry::Clock::kStall, .seconds = 10};
+const Expiry kDeadline{.clock = Expiry::Clock::kDeadline, .seconds = 2.5};
+
+TEST(Outcome, NamesRankSignalStepAndPhase) {
+  const Judgement judgement = judge_failure({running(3, Phase::kBackward), killed(SIGKILL, 4, {3, Phase::kForward, 8})});
+  EXPECT_EQ(judgement, (Judgement{Status::kFailed, 1, "rank 1 was killed by SIGKILL at step 3 in forward"}));
+}
+
+TEST(Outcome, NamesRankCodeStepAndPhase) {
+  const Judgement judgement = judge_failure({left(0, 1), left(0, 1), left(7, 2, {4, Phase::kBackward, 8})});
+  EXPECT_EQ(judgement, (Judgement{Status::kFailed, 2, "rank 2 left with exit code 7 at step 4 in backward"}));
+}
+
+TEST(Outcome, SignalGoesBeforeEarlierCode) {
+  EXPECT_EQ(judge_failure({left(1, 1), killed(SIGSEGV, 5), killed(SIGABRT, 6)}).culprit, 1);
+}
+
+TEST(Outcome, CodeGoesBeforeEarlierLossOfPeer) {
+  EXPECT_EQ(judge_failure({left(kPeerLost, 1), left(kPeerLost, 1), left(1, 2)}).culprit, 2);
+}
+
+TEST(Outcome, FirstOfEqualsIsToBlame) {
+  EXPECT_EQ(judge_failure({left(3, 9), left(3, 2), left(3, 5)}).culprit, 1);
+  EXPECT_EQ(judge_failure({left(kPeerLost, 9), left(kPeerLost, 2)}).culprit, 1);
+  EXPECT_EQ(judge_failure({killed(SIGBUS, 9), killed(SIGKILL, 2)}).culprit, 1);
+}
+
+TEST(Outcome, LeastProgressIsToBlameWithinARound) {
+  EXPECT_EQ(judge_failure({left(1, 2, {5, Phase::kData, 1}), left(1, 2, {4, Phase::kRecord, 9})}).culprit, 1);
+  EXPECT_EQ(judge_failure({left(1, 2, {5, Phase::kForward, 1}), left(1, 2, {5, Phase::kData, 9})}).culprit, 1);
+}
+
+TEST(Outcome, RankThatLeftWithZeroIsNoCulprit) {
+  EXPECT_EQ(judge_failure({left(0, 1), left(0, 1), left(kPeerLost, 2)}).culprit, 2);
+}
+
+TEST(Outcome, ExitCodesOfTheWorkerBecomeAStatus) {
+  const auto status = [](int code) { return judge_failure({left(kPeerLost, 1), left(code, 1)}).status; };
+  EXPECT_EQ(status(static_cast<int>(WorkerExit::kRefused)), Status::kRefused);
+  EXPECT_EQ(status(static_cast<int>(WorkerExit::kResource)), Status::kResource);
+  EXPECT_EQ(status(static_cast<int>(WorkerExit::kUnsupported)), Status::kUnsupported);
+  EXPECT_EQ(status(static_cast<int>(WorkerExit::kFailed)), Status::kFailed);
+  EXPECT_EQ(status(kPeerLost), Status::kFailed);
+  EXPECT_EQ(judge_failure({killed(static_cast<int>(WorkerExit::kRefused), 1)}).status, Status::kFailed);
+}
+
+TEST(Outcome, SlowestRankIsToBlameForAStall) {
+  const Judgement judgement =
+      judge_hang({running(2, Phase::kBackward), running(2, Phase::kData), running(2, Phase::kBackward)}, kStall);
+  EXPECT_EQ(judgement, (Judgement{Status::kHung, 1,
+                                  "rank 1 made no progress for 10 s at step 2 in data while the others waited in backward"}));
+}
+
+TEST(Outcome, StallInOnePlaceBlamesNobody) {
+  const Judgement judgement = judge_hang({running(2, Phase::kForward), running(2, Phase::kForward)}, kStall);
+  EXPECT_EQ(judgement, (Judgement{Status::kHung, std::nullopt, "all ranks made no progress for 10 s at step 2 in forward"}));
+}
+
+TEST(Outcome, TwoSlowestRanksAreBothNamed) {
+  const Judgement judgement =
+      judge_hang({running(1, Phase::kRecord), running(1, Phase::kRecord), running(2, Phase::kData)}, kStall);
+  EXPECT_EQ(judgement.culprit, std::nullopt);
+  EXPECT_EQ(judgement.why, "ranks 0 and 1 made no progress for 10 s at step 1 in record while the others waited at step 2 in data");
+}
+
+TEST(Outcome, OnlyRanksThatStillRunCanHang) {
+  const Judgement judgement = judge_hang({left(0, 1), running(2, Phase::kDone), left(0, 1)}, kDeadline);
+  EXPECT_EQ(judgement, (Judgement{Status::kHung, 1, "rank 1 was not done after 2.5 s after step 2 after the others had finished"}));
+}
+
+TEST(Outcome, StoppedRankIsToBlameWhereverItStands) {
+  const Judgement judgement = judge_hang({running(2, Phase::kForward), stopped(2, Phase::kForward)}, kStall);
+  EXPECT_EQ(judgement.culprit, 1);
+  EXPECT_EQ(judgement.why, "rank 1 was stopped by a signal at step 2 in forward while the others waited in forward");
+}
+
+TEST(Outcome, RankThatNeverArrivedIsToBlame) {
+  const Judgement judgement = judge_hang({running(-1, Phase::kStart), Sighting{.state = State::kWaiting}}, kDeadline);
+  EXPECT_EQ(judgement.culprit, 1);
+}
+
+}  // namespace
+}  // namespace lockstep::launch
