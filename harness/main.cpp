@@ -1,1 +1,126 @@
-int main(){return 0;}
+// lockstep: do these trainings compute the same thing, and if not, where is the first difference and why?
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "harness/app/commands.h"
+#include "harness/base/build_id.h"
+#include "harness/base/error.h"
+
+namespace {
+
+using namespace lockstep;
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 every check holds; 1 divergence; 2 usage, scenario or internal error; 3 no golden to hold against; "
+    "4 inconclusive; 77 unsupported here; 130 interrupted.";
+
+void add_run_options(CLI::App& command, app::RunOptions& options) {
+  command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")->type_name("PATH=VALUE")->take_all();
+  command.add_option("--out", options.out, "Folder for traces; must be empty. Default: a temporary one, kept unless all agree")->type_name("FOLDER");
+  command.add_option("--golden", options.golden_root, "Folder of the accepted traces")->type_name("FOLDER")->capture_default_str();
+  command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")->type_name("FILE");
+  command.add_option("--jobs", options.jobs, "Ranks that run at once. Default: twice the cores")->type_name("N")->check(CLI::PositiveNumber);
+}
+
+void add_json_option(CLI::App& command, std::filesystem::path& json) {
+  command.add_option("--json", json, "Write the machine-readable result; '-' is stdout")->type_name("FILE");
+}
+
+/// The command line: every subcommand stores its options and names what it runs.
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", std::string("lockstep 0.1.0, build ") + build_id());
+    app_.footer(kExitCodes);
+    add_run();
+    add_golden();
+    add_traces();
+  }
+
+  int run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      const int code = app_.exit(error);
+      return code == 0 ? 0 : 2;  // CLI11's own codes would read as verdicts
+    }
+    return command_();
+  }
+
+ private:
+  void add_run() {
+    CLI::App* run = app_.add_subcommand("run", "Run scenarios and judge them");
+    run->add_option("scenarios", run_.scenarios, "Scenario files, or folders of them")->required();
+    CLI::App* gate = app_.add_subcommand("gate", "Run and judge the gate's scenarios (default: scenarios/gate)");
+    gate->add_option("scenarios", run_.scenarios, "Scenario files, or folders of them");
+    for (CLI::App* command : {run, gate}) {
+      add_run_options(*command, run_);
+      add_json_option(*command, run_.json);
+    }
+    run->callback([this] { command_ = [this] { return app::run(run_); }; });
+    gate->callback([this] { command_ = [this] { return app::gate(run_); }; });
+    CLI::App* doctor = app_.add_subcommand("doctor", "Examine this installation: worker, processor, space, scenarios, goldens");
+    doctor->add_option("scenarios", doctor_.run.scenarios, "Scenario files, or folders of them (default: scenarios/gate)");
+    add_run_options(*doctor, doctor_.run);
+    doctor->callback([this] { command_ = [this] { return app::doctor(doctor_); }; });
+  }
+
+  void add_golden() {
+    CLI::App* golden = app_.add_subcommand("golden", "Accepted traces");
+    golden->require_subcommand(1);
+    CLI::App* accept = golden->add_subcommand("accept", "Run scenarios and accept the traces of their golden checks, if every other check holds and repeats are identical");
+    accept->add_option("scenarios", accept_.run.scenarios, "Scenario files, or folders of them")->required();
+    accept->add_option("--reason", accept_.reason, "Why the golden changes; goes into it")->required()->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
+    accept->add_option("--variant", accept_.variants, "Accept these variants only");
+    add_run_options(*accept, accept_.run);
+    accept->callback([this] { command_ = [this] { return app::accept(accept_); }; });
+  }
+
+  void add_traces() {
+    CLI::App* diff = app_.add_subcommand("diff", "Find the first difference between two traces, or two runs' folders");
+    diff->add_option("left", diff_.left, "Trace file or run folder")->required();
+    diff->add_option("right", diff_.right, "Trace file or run folder")->required();
+    diff->add_option("--channel", diff_.channels, "Compare these channels only");
+    add_json_option(*diff, diff_.json);
+    diff->callback([this] { command_ = [this] { return app::diff(diff_); }; });
+    CLI::App* show = app_.add_subcommand("show", "Print a trace");
+    show->add_option("trace", show_.trace, "Trace file, or run folder (rank 0)")->required();
+    show->add_option("--step", show_.step, "Only this step");
+    show->add_option("--channel", show_.channel, "Only this channel");
+    show->callback([this] { command_ = [this] { return app::show(show_); }; });
+  }
+
+  CLI::App app_{"Reproducibility and determinism harness for multi-rank data-parallel training"};
+  app::RunOptions run_;
+  app::AcceptOptions accept_;
+  app::DiffOptions diff_;
+  app::ShowOptions show_;
+  app::DoctorOptions doctor_;
+  std::function<int()> command_;
+};
+
+int report_failure(const char* message, int code) {
+  std::fprintf(stderr, "lockstep: %s\n", message);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return CommandLine().run(argc, argv);
+  } catch (const ResourceError& error) {
+    return report_failure(error.what(), 4);
+  } catch (const DamagedFile& error) {
+    return report_failure(error.what(), 4);
+  } catch (const Unsupported& error) {
+    return report_failure(error.what(), 77);
+  } catch (const std::exception& error) {
+    return report_failure(error.what(), 2);
+  }
+}

@@ -18,12 +18,12 @@ struct CheckInput {
   const scenario::Scenario& scenario;
   const scenario::CheckSpec& spec;
   /// Traces of the repeats of each variant that the check names, all complete.
-  const std::map<std::string, std::vector<trace::RunTrace>>& traces;
+  const std::map<std::string, std::vector<const trace::RunTrace*>>& traces;
   /// SHA-256 over what each variant computes.
   std::map<std::string, std::string> train_digests;
   std::filesystem::path golden_root;
 
-  const std::vector<trace::RunTrace>& of(const std::string& variant) const { return traces.at(variant); }
+  const std::vector<const trace::RunTrace*>& of(const std::string& variant) const { return traces.at(variant); }
 };
 
 /// What a check found.

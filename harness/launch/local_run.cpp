@@ -41,6 +41,7 @@ std::string tail_of(const std::filesystem::path& log) {
   for (int lines = 0; begin > 0; --begin) {
     if (text[begin - 1] == '\n' && ++lines == kLines) break;
   }
+  while (begin < text.size() && (text[begin] & 0xC0) == 0x80) ++begin;  // not into the middle of a UTF-8 character
   return text.substr(begin);
 }
 
@@ -58,10 +59,10 @@ LocalRun::LocalRun(const Job& job, const OrphanKeeper& orphans, Time now)
 
 void LocalRun::look(Time now) {
   ++round_;
-  if (!failed_at_ && !ended_at_) start_ranks(now);
   note_ends(now);
   note_progress(now);
   if (!ended_at_) judge(now);
+  if (!failed_at_ && !ended_at_) start_ranks(now);  // last, since `now` is past when they run
   if (ended_at_ && (all_gone() || now - *ended_at_ >= kEndingLimit)) close(now);
 }
 

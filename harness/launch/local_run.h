@@ -29,7 +29,7 @@ class LocalRun {
   /// *Lifetime*: borrows both.
   LocalRun(const Job& job, const OrphanKeeper& orphans, Time now);
 
-  /// One round: starts ranks that are due, notes ends and progress, and judges.
+  /// One round: notes ends and progress, judges, and starts ranks that are due.
   /// *Throws*: InputError when the command cannot be executed.
   void look(Time now);
 

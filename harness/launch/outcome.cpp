@@ -17,7 +17,11 @@ namespace {
 using State = Sighting::State;
 using Status = RunOutcome::Status;
 
-std::pair<std::int64_t, Phase> position(const Sighting& rank) { return {rank.progress.step, rank.progress.phase}; }
+/// How far a rank had come; one that never arrived is behind all others.
+std::pair<std::int64_t, Phase> position(const Sighting& rank) {
+  constexpr std::int64_t kNotEvenStarted = -2;
+  return {rank.state == State::kWaiting ? kNotEvenStarted : rank.progress.step, rank.progress.phase};
+}
 
 bool unfinished(const Sighting& rank) {
   return rank.state == State::kWaiting || rank.state == State::kRunning || rank.state == State::kStopped;
@@ -105,14 +109,15 @@ std::string describe_others(const std::vector<Sighting>& ranks, const std::vecto
   for (const std::size_t i : unfinished_ranks(ranks)) {
     if (std::find(suspects.begin(), suspects.end(), i) == suspects.end()) others.push_back(&ranks[i]);
   }
-  if (others.empty()) return suspects.size() == ranks.size() ? "" : " after the others had finished";
+  if (others.empty()) return suspects.size() == ranks.size() ? "" : " while the others had finished";
   for (const Sighting* other : others) {
     if (position(*other) != position(*others[0])) return " while the others were further on";
   }
   const Progress& there = others[0]->progress;
   const bool same_step =
       there.step >= 0 && there.step == ranks[suspects[0]].progress.step && there.phase != Phase::kDone;
-  return " while the others waited " + (same_step ? "in " + std::string(name_of(there.phase)) : place_of(there));
+  return " while the others waited " +
+         (same_step ? "in " + std::string(name_of(there.phase)) : place_of(there, others.size()));
 }
 
 std::string describe_suspects(const std::vector<Sighting>& ranks, const std::vector<std::size_t>& suspects) {
@@ -125,12 +130,15 @@ std::string describe_suspects(const std::vector<Sighting>& ranks, const std::vec
   return text;
 }
 
-std::string describe_inaction(const Sighting& suspect, bool several, Expiry expiry) {
+/// What the suspects did instead of finishing, and where.
+std::string describe_inaction(const Sighting& suspect, std::size_t count, Expiry expiry) {
   const std::string seconds = to_decimal(expiry.seconds) + " s";
-  if (suspect.state == State::kStopped) return several ? " were stopped by a signal" : " was stopped by a signal";
-  if (suspect.state == State::kWaiting) return several ? " had not started" : " had not started";
-  if (expiry.clock == Expiry::Clock::kStall) return " made no progress for " + seconds;
-  return (several ? " were not done after " : " was not done after ") + seconds;
+  const std::string place = place_of(suspect.progress, count);
+  if (suspect.state == State::kStopped)
+    return (count > 1 ? " were" : " was") + std::string(" stopped by a signal ") + place;
+  if (suspect.state == State::kWaiting) return " had not started within " + seconds;
+  if (expiry.clock == Expiry::Clock::kStall) return " made no progress for " + seconds + " " + place;
+  return " did not finish within " + seconds + " and stood " + place;
 }
 
 }  // namespace
@@ -159,13 +167,13 @@ Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry) {
   const Sighting& first = ranks[blamed[0]];
   Judgement judgement{.status = RunOutcome::Status::kHung};
   if (blamed.size() == 1) judgement.culprit = static_cast<std::int64_t>(blamed[0]);
-  judgement.why = describe_suspects(ranks, blamed) + describe_inaction(first, blamed.size() > 1, expiry) + " " +
-                  place_of(first.progress) + describe_others(ranks, blamed);
+  judgement.why = describe_suspects(ranks, blamed) + describe_inaction(first, blamed.size(), expiry) +
+                  describe_others(ranks, blamed);
   return judgement;
 }
 
-std::string place_of(const Progress& progress) {
-  if (progress.step < 0) return "before its first step";
+std::string place_of(const Progress& progress, std::size_t ranks) {
+  if (progress.step < 0) return ranks > 1 ? "before their first step" : "before its first step";
   const std::string step = "step " + std::to_string(progress.step);
   if (progress.phase == Phase::kDone) return "after " + step;
   return "at " + step + " in " + std::string(name_of(progress.phase));

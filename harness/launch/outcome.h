@@ -57,7 +57,7 @@ struct Expiry {
 /// that still ran: in a collective, all others wait for it.
 Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry);
 
-/// "at step 3 in forward", "before its first step", "after step 3".
-std::string place_of(const Progress& progress);
+/// "at step 3 in forward", "after step 3", "before its first step" (or "their" for several `ranks`).
+std::string place_of(const Progress& progress, std::size_t ranks = 1);
 
 }  // namespace lockstep::launch

@@ -1,10 +1,8 @@
 #include "harness/launch/process.h"
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>

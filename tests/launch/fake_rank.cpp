@@ -103,7 +103,7 @@ class Script {
     for (int i = 1; i < argc; ++i) {
       const std::string word = argv[i];
       if (word[0] == '@') {
-        mine = word == "@all" || word == "@" + std::to_string(rank);
+        mine = word == "@all" || word.substr(1) == std::to_string(rank);
       } else if (mine) {
         words_.push_back(word);
       }

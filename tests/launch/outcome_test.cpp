@@ -32,7 +32,8 @@ const Expiry kStall{.clock = Expiry::Clock::kStall, .seconds = 10};
 const Expiry kDeadline{.clock = Expiry::Clock::kDeadline, .seconds = 2.5};
 
 TEST(Outcome, NamesRankSignalStepAndPhase) {
-  const Judgement judgement = judge_failure({running(3, Phase::kBackward), killed(SIGKILL, 4, {3, Phase::kForward, 8})});
+  const Judgement judgement =
+      judge_failure({running(3, Phase::kBackward), killed(SIGKILL, 4, {3, Phase::kForward, 8})});
   EXPECT_EQ(judgement, (Judgement{Status::kFailed, 1, "rank 1 was killed by SIGKILL at step 3 in forward"}));
 }
 
@@ -77,25 +78,30 @@ TEST(Outcome, ExitCodesOfTheWorkerBecomeAStatus) {
 TEST(Outcome, SlowestRankIsToBlameForAStall) {
   const Judgement judgement =
       judge_hang({running(2, Phase::kBackward), running(2, Phase::kData), running(2, Phase::kBackward)}, kStall);
-  EXPECT_EQ(judgement, (Judgement{Status::kHung, 1,
-                                  "rank 1 made no progress for 10 s at step 2 in data while the others waited in backward"}));
+  EXPECT_EQ(judgement,
+            (Judgement{Status::kHung, 1,
+                       "rank 1 made no progress for 10 s at step 2 in data while the others waited in backward"}));
 }
 
 TEST(Outcome, StallInOnePlaceBlamesNobody) {
   const Judgement judgement = judge_hang({running(2, Phase::kForward), running(2, Phase::kForward)}, kStall);
-  EXPECT_EQ(judgement, (Judgement{Status::kHung, std::nullopt, "all ranks made no progress for 10 s at step 2 in forward"}));
+  EXPECT_EQ(judgement,
+            (Judgement{Status::kHung, std::nullopt, "all ranks made no progress for 10 s at step 2 in forward"}));
 }
 
 TEST(Outcome, TwoSlowestRanksAreBothNamed) {
   const Judgement judgement =
       judge_hang({running(1, Phase::kRecord), running(1, Phase::kRecord), running(2, Phase::kData)}, kStall);
   EXPECT_EQ(judgement.culprit, std::nullopt);
-  EXPECT_EQ(judgement.why, "ranks 0 and 1 made no progress for 10 s at step 1 in record while the others waited at step 2 in data");
+  EXPECT_EQ(judgement.why,
+            "ranks 0 and 1 made no progress for 10 s at step 1 in record while the others waited at step 2 in data");
 }
 
 TEST(Outcome, OnlyRanksThatStillRunCanHang) {
   const Judgement judgement = judge_hang({left(0, 1), running(2, Phase::kDone), left(0, 1)}, kDeadline);
-  EXPECT_EQ(judgement, (Judgement{Status::kHung, 1, "rank 1 was not done after 2.5 s after step 2 after the others had finished"}));
+  EXPECT_EQ(judgement,
+            (Judgement{Status::kHung, 1,
+                       "rank 1 did not finish within 2.5 s and stood after step 2 while the others had finished"}));
 }
 
 TEST(Outcome, StoppedRankIsToBlameWhereverItStands) {
@@ -107,6 +113,7 @@ TEST(Outcome, StoppedRankIsToBlameWhereverItStands) {
 TEST(Outcome, RankThatNeverArrivedIsToBlame) {
   const Judgement judgement = judge_hang({running(-1, Phase::kStart), Sighting{.state = State::kWaiting}}, kDeadline);
   EXPECT_EQ(judgement.culprit, 1);
+  EXPECT_EQ(judgement.why, "rank 1 had not started within 2.5 s while the others waited before its first step");
 }
 
 }  // namespace

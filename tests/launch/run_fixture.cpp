@@ -39,7 +39,9 @@ Job Scratch::job(const std::string& run, std::int64_t world_size, std::vector<st
   return job;
 }
 
-std::string Scratch::text(const std::string& run, const std::string& file) const { return read_file(path_ / run / file); }
+std::string Scratch::text(const std::string& run, const std::string& file) const {
+  return read_file(path_ / run / file);
+}
 
 pid_t Scratch::pid(const std::string& run, const std::string& file) const {
   const auto give_up = steady_clock::now() + kPatience;

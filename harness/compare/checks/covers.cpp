@@ -128,7 +128,8 @@ CheckResult check_covers(const CheckInput& input) {
     const scenario::Variant& variant = input.scenario.variant(name);
     const auto& recorded = variant.train.record.channels;
     const bool all_samples = variant.train.record.every == 1 && std::find(recorded.begin(), recorded.end(), "samples") != recorded.end() && !variant.train.checkpoint.load;
-    for (const trace::RunTrace& run : input.of(name)) {
+    for (const trace::RunTrace* const repeat : input.of(name)) {
+      const trace::RunTrace& run = *repeat;
       if (!all_samples) {
         combine(total, {.status = CheckResult::Status::kInconclusive, .why = "'" + name + "' does not record the samples of every step from the first", .next = "record the channel 'samples' at every step, in a variant that does not resume"});
         continue;

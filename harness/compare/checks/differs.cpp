@@ -57,9 +57,9 @@ CheckResult check_factor(const trace::RunTrace& reference, const trace::RunTrace
 /// factor in the first update.
 CheckResult check_differs(const CheckInput& input) {
   CheckResult total;
-  const trace::RunTrace& reference = input.of(input.spec.variants.front()).front();
+  const trace::RunTrace& reference = *input.of(input.spec.variants.front()).front();
   for (std::size_t i = 1; i < input.spec.variants.size(); ++i) {
-    const trace::RunTrace& other = input.of(input.spec.variants[i]).front();
+    const trace::RunTrace& other = *input.of(input.spec.variants[i]).front();
     const bool same_world = reference.world_size() == other.world_size();
     std::vector<Channel> channels = channels_of(input, same_world);
     if (input.spec.factor) {

@@ -81,7 +81,8 @@ CheckResult judge_rank(const trace::Trace& trace, const trace::RunTrace& run, co
 CheckResult check_ledger(const CheckInput& input) {
   CheckResult total;
   for (const std::string& name : input.spec.variants) {
-    for (const trace::RunTrace& run : input.of(name)) {
+    for (const trace::RunTrace* const repeat : input.of(name)) {
+      const trace::RunTrace& run = *repeat;
       const Ledger ledger(input.scenario.variant(name), run.ranks[0].header.value("samples", std::int64_t{0}));
       CheckResult of_run;
       for (const trace::Trace& rank : run.ranks) {

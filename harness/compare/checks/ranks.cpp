@@ -56,7 +56,8 @@ std::optional<Divergence> first_agreement(const trace::RunTrace& run, const trac
 CheckResult check_ranks_agree(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
-    for (const trace::RunTrace& run : input.of(variant)) {
+    for (const trace::RunTrace* const repeat : input.of(variant)) {
+      const trace::RunTrace& run = *repeat;
       if (run.world_size() < 2) continue;
       CheckResult result = result_of(compare({.pairs = against_rank_0(run), .channels = agreeing_channels(input), .relation = bitwise, .left_name = run.run + " rank 0", .right_name = run.run}));
       if (result.divergence) result.divergence->right = run.run + " rank " + std::to_string(result.divergence->rank);
@@ -69,7 +70,8 @@ CheckResult check_ranks_agree(const CheckInput& input) {
 CheckResult check_ranks_differ(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
-    for (const trace::RunTrace& run : input.of(variant)) {
+    for (const trace::RunTrace* const repeat : input.of(variant)) {
+      const trace::RunTrace& run = *repeat;
       if (run.world_size() < 2) continue;
       for (const Channel channel : channels_of(input, true)) {
         Comparison comparison;

@@ -6,9 +6,9 @@ namespace lockstep::compare {
 CheckResult check_repeatable(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
-    const std::vector<trace::RunTrace>& repeats = input.of(variant);
+    const auto& repeats = input.of(variant);
     for (std::size_t i = 1; i < repeats.size(); ++i) {
-      CheckResult result = result_of(compare_runs(repeats.front(), repeats[i], channels_of(input, true), bitwise));
+      CheckResult result = result_of(compare_runs(*repeats.front(), *repeats[i], channels_of(input, true), bitwise));
       if (result.divergence) {
         result.divergence->class_ = "nondeterminism";
         result.divergence->cause = "the same training gave other bits when run again; first in: " + result.divergence->cause;

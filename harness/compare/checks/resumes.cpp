@@ -16,8 +16,8 @@ bool is_state(Channel channel) {
 /// The resumed run's first line is its state after loading: it must be the straight run's state after the same update.
 /// From there on every record must be equal, to the straight run's last step.
 CheckResult check_resumes(const CheckInput& input) {
-  const trace::RunTrace& straight = input.of(input.spec.straight).front();
-  const trace::RunTrace& resumed = input.of(input.spec.interrupted).front();
+  const trace::RunTrace& straight = *input.of(input.spec.straight).front();
+  const trace::RunTrace& resumed = *input.of(input.spec.interrupted).front();
   if (resumed.ranks[0].steps.empty()) return {.status = CheckResult::Status::kInconclusive, .why = "the resumed run recorded no step"};
   const std::int64_t loaded = resumed.ranks[0].steps.front().step;
   const trace::Step* last = straight.ranks[0].steps.empty() ? nullptr : &straight.ranks[0].steps.back();

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::app {
+
+/// What chooses runs and where output goes; what a training computes is in the scenario only.
+struct RunOptions {
+  std::vector<std::filesystem::path> scenarios;   ///< files, or folders whose *.json are taken
+  std::vector<std::string> overrides;
+  std::filesystem::path out;                      ///< folder for traces; empty: a temporary one, kept unless all agree
+  std::filesystem::path golden_root = "golden";
+  std::filesystem::path worker;                   ///< empty: beside lockstep
+  std::filesystem::path json;                     ///< "-": stdout
+  int jobs = 0;                                   ///< ranks at once; 0: twice the cores
+};
+
+struct AcceptOptions {
+  RunOptions run;
+  std::string reason;
+  std::vector<std::string> variants;  ///< empty: all that a golden check names
+};
+
+struct DiffOptions {
+  std::filesystem::path left;
+  std::filesystem::path right;
+  std::vector<std::string> channels;
+  std::filesystem::path json;
+};
+
+struct ShowOptions {
+  std::filesystem::path trace;
+  std::optional<std::int64_t> step;
+  std::string channel;
+};
+
+struct DoctorOptions {
+  RunOptions run;
+};
+
+/// Each runs one subcommand and returns the exit code; *throws* the errors of base/error.h.
+int run(const RunOptions& options);
+int gate(RunOptions options);
+int accept(const AcceptOptions& options);
+int diff(const DiffOptions& options);
+int show(const ShowOptions& options);
+int doctor(const DoctorOptions& options);
+
+}  // namespace lockstep::app

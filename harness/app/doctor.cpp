@@ -1,0 +1,109 @@
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
+#include "harness/base/build_id.h"
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/golden/store.h"
+
+namespace lockstep::app {
+namespace {
+
+/// Prints one line for each question and remembers the worst answer.
+class Examination {
+ public:
+  void ask(const std::string& what, const std::function<std::string()>& answer) {
+    try {
+      std::printf("ok       %-22s  %s\n", what.c_str(), answer().c_str());
+    } catch (const Error& error) {
+      healthy_ = false;
+      std::printf("problem  %-22s  %s\n", what.c_str(), error.what());
+    }
+  }
+
+  bool healthy() const { return healthy_; }
+
+ private:
+  bool healthy_ = true;
+};
+
+std::string build_of(const std::filesystem::path& worker) {
+  const std::string command = "'" + worker.string() + "' --build-id 2>/dev/null";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  char text[64] = {};
+  if (pipe != nullptr && std::fgets(text, sizeof text, pipe) == nullptr) text[0] = '\0';
+  if (pipe != nullptr) ::pclose(pipe);
+  std::string build(text);
+  if (!build.empty() && build.back() == '\n') build.pop_back();
+  return build;
+}
+
+std::string examine_worker(const RunOptions& options) {
+  const std::filesystem::path worker = find_worker(options.worker);
+  const std::string build = build_of(worker);
+  if (build != build_id()) {
+    throw InputError({.what = "the worker is of another build, or does not start", .where = worker.string(), .expected = std::string("build ") + build_id(), .actual = build.empty() ? "no answer" : "build " + build, .next = "build both again: ci/build"});
+  }
+  return worker.string() + ", build " + build;
+}
+
+std::string examine_processor() {
+  const bool v3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  if (!v3) throw Unsupported({.what = "this processor cannot hold 'portable' goldens (no AVX2 and FMA)", .next = "use train.determinism.cpu = portable-v1"});
+  return "x86-64-v3: native and portable goldens";
+}
+
+std::string examine_space(const std::filesystem::path& where) {
+  constexpr std::uintmax_t kEnough = 1ULL << 30;
+  const std::filesystem::space_info space = std::filesystem::space(where);
+  if (space.available < kEnough) throw ResourceError({.what = "less than 1 GiB is free for traces", .where = where.string()});
+  return std::to_string(space.available >> 30) + " GiB free in " + where.string();
+}
+
+std::string examine_scenarios(const RunOptions& options) {
+  const plan::Plan plan = plan::make_plan(load(options));
+  return std::to_string(plan.scenarios.size()) + " valid, " + std::to_string(plan.runs.size()) + " runs, " + std::to_string(plan.checks.size()) + " checks";
+}
+
+/// Every golden that a scenario asks for must be there and whole, under one key at least.
+std::string examine_goldens(const RunOptions& options) {
+  std::size_t found = 0;
+  for (const scenario::Scenario& scenario : load(options)) {
+    for (const scenario::CheckSpec& check : scenario.checks) {
+      for (const std::string& variant : check.variants) {
+        if (check.that != "golden") continue;
+        const std::string cpu = scenario.variant(variant).train.determinism.cpu;
+        if (cpu == "native") continue;
+        const auto directory = golden::golden_directory(options.golden_root, scenario.name, cpu, variant);
+        const auto golden = golden::read_golden(directory);
+        if (!golden) throw InputError({.what = "a golden is missing", .where = directory.string(), .next = "lockstep golden accept " + scenario.file.string() + " --reason '…'"});
+        for (const trace::Trace& rank : golden->ranks) {
+          if (!rank.complete || !rank.damage.empty()) throw DamagedFile({.what = "a golden is damaged", .where = rank.origin, .actual = rank.complete ? rank.damage[0] : rank.torn});
+        }
+        ++found;
+      }
+    }
+  }
+  return std::to_string(found) + " there and whole";
+}
+
+}  // namespace
+
+int doctor(const DoctorOptions& options) {
+  RunOptions run = options.run;
+  if (run.scenarios.empty()) run.scenarios = {"scenarios/gate"};
+  Examination examination;
+  examination.ask("lockstep", [] { return std::string("build ") + build_id(); });
+  examination.ask("worker", [&] { return examine_worker(run); });
+  examination.ask("processor", examine_processor);
+  examination.ask("space for traces", [] { return examine_space(std::filesystem::temp_directory_path()); });
+  examination.ask("scenarios", [&] { return examine_scenarios(run); });
+  examination.ask("goldens", [&] { return examine_goldens(run); });
+  return examination.healthy() ? 0 : 2;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include <unistd.h>
+
+#include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/golden/store.h"
+#include "harness/report/text.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::int64_t kLeastRepeats = 2;
+
+/// Variants that some golden check names.
+std::set<std::string> variants_with_goldens(const scenario::Scenario& scenario) {
+  std::set<std::string> names;
+  for (const scenario::CheckSpec& check : scenario.checks) {
+    if (check.that == "golden") names.insert(check.variants.begin(), check.variants.end());
+  }
+  return names;
+}
+
+/// The variants to accept in one scenario. *Throws*: InputError for a name that no golden check has.
+std::set<std::string> chosen(const scenario::Scenario& scenario, const std::vector<std::string>& wanted) {
+  const std::set<std::string> all = variants_with_goldens(scenario);
+  if (wanted.empty()) return all;
+  for (const std::string& name : wanted) {
+    if (all.contains(name)) continue;
+    const std::vector<std::string> names(all.begin(), all.end());
+    throw InputError({.what = "no golden check names this variant", .where = scenario.file.string(), .expected = "one of: " + join(names, ", "), .actual = "'" + name + "'", .next = suggest(name, names)});
+  }
+  return {wanted.begin(), wanted.end()};
+}
+
+/// The scenario as it is judged before its goldens change: repeated, and without the checks that are about to.
+scenario::Scenario for_acceptance(scenario::Scenario scenario) {
+  scenario.repeats = std::max(scenario.repeats, kLeastRepeats);
+  std::erase_if(scenario.checks, [](const scenario::CheckSpec& check) { return check.that == "golden"; });
+  return scenario;
+}
+
+std::vector<trace::RunTrace> repeats_of(const plan::Plan& plan, const std::vector<report::Evidence>& evidence, const std::string& scenario, const std::string& variant) {
+  std::vector<trace::RunTrace> repeats;
+  for (const std::size_t index : plan.runs_of(scenario, variant)) {
+    if (evidence[index].trace) repeats.push_back(*evidence[index].trace);
+  }
+  return repeats;
+}
+
+const char* name_of(golden::Accepted what) {
+  switch (what) {
+    case golden::Accepted::kNew: return "new";
+    case golden::Accepted::kChanged: return "changed";
+    case golden::Accepted::kUnchanged: return "unchanged";
+  }
+  return "";
+}
+
+}  // namespace
+
+int accept(const AcceptOptions& options) {
+  std::vector<scenario::Scenario> scenarios;
+  std::size_t goldens = 0;
+  for (scenario::Scenario& scenario : load(options.run)) {
+    goldens += chosen(scenario, options.variants).size();
+    scenarios.push_back(std::move(scenario));
+  }
+  if (goldens == 0) throw InputError({.what = "nothing is selected: no scenario has a golden check", .next = "add {\"that\": \"golden\"} to its checks"});
+  std::vector<scenario::Scenario> judged;
+  for (const scenario::Scenario& scenario : scenarios) judged.push_back(for_acceptance(scenario));
+
+  const plan::Plan plan = plan::make_plan(judged);
+  RunsFolder runs(options.run.out);
+  const std::vector<report::Evidence> evidence = execute(plan, options.run, runs.path());
+  const report::Verdict verdict = report::judge(plan, evidence, options.run.golden_root, today());
+  // A golden check alone leaves nothing else to judge; runs that failed show in the verdict all the same.
+  const bool nothing_else = plan.checks.empty() && verdict.runs.empty();
+  if (verdict.status() != report::Status::kAgree && !nothing_else) {
+    std::fputs(to_text(verdict, plan, may_color(STDOUT_FILENO)).c_str(), stdout);
+    std::fprintf(stderr, "lockstep: no golden was changed, because other checks do not hold\n");
+    if (runs.temporary()) runs.keep();
+    return exit_code(verdict.status());
+  }
+  for (const scenario::Scenario& scenario : scenarios) {
+    for (const std::string& variant : chosen(scenario, options.variants)) {
+      const std::vector<trace::RunTrace> repeats = repeats_of(plan, evidence, scenario.name, variant);
+      if (repeats.empty()) throw InternalError({.what = "a finished run has no trace", .where = scenario.name + "/" + variant});
+      const auto directory = golden::golden_directory(options.run.golden_root, scenario.name, golden::key_of(repeats.front()), variant);
+      const golden::Accepted what = golden::accept(directory, repeats, {.reason = options.reason, .date = today(), .train = scenario.variant(variant).train_json});
+      std::printf("%-9s  %s\n", name_of(what), directory.c_str());
+    }
+  }
+  return 0;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,127 @@
+#include "harness/app/pipeline.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <system_error>
+#include <thread>
+
+#include <unistd.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/launch/launcher.h"
+
+namespace lockstep::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path& directory) {
+  return {.run = run.name,
+          .directory = directory,
+          .command = {worker.string(), "--spec", (directory / "run.json").string(), "--out", directory.string()},
+          .world_size = run.world_size,
+          .arrival_delay_ms = run.launch.arrival_delay_ms,
+          .environment = run.launch.environment,
+          .reverse_environment = run.launch.reverse_environment,
+          .work_directory = run.launch.directory,
+          .deadline_s = run.launch.deadline_s,
+          .stall_s = run.launch.stall_s,
+          .after = run.after};
+}
+
+}  // namespace
+
+std::vector<fs::path> select(const std::vector<fs::path>& paths) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : paths) {
+    if (!fs::exists(path)) throw InputError({.what = "a scenario is missing", .where = path.string(), .expected = "a scenario file, or a folder of them"});
+    if (!fs::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<fs::path> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+      if (entry.path().extension() == ".json") found.push_back(entry.path());
+    }
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  if (files.empty()) throw InputError({.what = "nothing is selected: there is no scenario to run", .expected = "at least one *.json", .next = "name a scenario file, or a folder that holds some"});
+  return files;
+}
+
+std::vector<scenario::Scenario> load(const RunOptions& options) {
+  std::vector<scenario::Scenario> scenarios;
+  for (const fs::path& file : select(options.scenarios)) scenarios.push_back(scenario::load_scenario(file, options.overrides));
+  return scenarios;
+}
+
+fs::path find_worker(const fs::path& given) {
+  fs::path worker = given;
+  if (worker.empty()) worker = fs::read_symlink("/proc/self/exe").parent_path() / "lockstep-worker";
+  if (::access(worker.c_str(), X_OK) == 0 && !fs::is_directory(worker)) return fs::absolute(worker);
+  throw InputError({.what = "there is no worker to start", .where = worker.string(), .expected = "an executable lockstep-worker", .next = given.empty() ? "build it (ci/build lockstep-worker), or name one with --worker" : "check the path given with --worker"});
+}
+
+RunsFolder::RunsFolder(const fs::path& given) {
+  if (given.empty()) {
+    const char* base = std::getenv("TMPDIR");
+    std::string pattern = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/lockstep-XXXXXX";
+    if (::mkdtemp(pattern.data()) == nullptr) throw ResourceError({.what = "cannot make a temporary folder for the runs", .where = pattern, .next = "choose another place with --out"});
+    path_ = pattern;
+    temporary_ = true;
+    return;
+  }
+  make_directories(given);
+  if (!fs::is_empty(given)) {
+    throw InputError({.what = "the folder for the runs is not empty", .where = given.string(), .next = "choose another with --out, or empty it: traces are never overwritten"});
+  }
+  path_ = fs::absolute(given);
+}
+
+RunsFolder::~RunsFolder() {
+  std::error_code ignored;
+  if (temporary_) fs::remove_all(path_, ignored);
+}
+
+std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
+  const fs::path worker = find_worker(options.worker);
+  std::vector<launch::Job> jobs;
+  for (const plan::Run& run : plan.runs) {
+    const fs::path directory = runs_root / run.name;
+    make_directories(directory);
+    replace_file(directory / "run.json", run.spec.dump(1) + "\n");
+    jobs.push_back(job_of(run, worker, directory));
+  }
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return report::read_evidence(plan, launch::run_locally(jobs, options.jobs > 0 ? options.jobs : 2 * cores), runs_root);
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
+void write_json(const fs::path& target, const Json& value) {
+  const std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (target == "-") {
+    std::fputs(text.c_str(), stdout);
+  } else {
+    replace_file(target, text);
+  }
+}
+
+bool may_color(int descriptor) {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  return ::isatty(descriptor) != 0 && (no_color == nullptr || *no_color == '\0') && term != nullptr && std::string(term) != "dumb";
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/app/commands.h"
+#include "harness/plan/plan.h"
+#include "harness/report/judge.h"
+
+namespace lockstep::app {
+
+/// Scenario files of a selection: files as they are, of a folder every *.json, sorted.
+/// *Throws*: InputError when a path is missing or nothing is selected.
+std::vector<std::filesystem::path> select(const std::vector<std::filesystem::path>& paths);
+
+std::vector<scenario::Scenario> load(const RunOptions& options);
+
+/// The worker to start. *Throws*: InputError when there is none.
+std::filesystem::path find_worker(const std::filesystem::path& given);
+
+/// Folder that the runs' own folders are in. A temporary one goes away at the end unless `keep` was called.
+class RunsFolder {
+ public:
+  /// *Throws*: ResourceError; InputError when a given folder holds runs already.
+  explicit RunsFolder(const std::filesystem::path& given);
+  ~RunsFolder();
+  RunsFolder(const RunsFolder&) = delete;
+  RunsFolder& operator=(const RunsFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  bool temporary() const { return temporary_; }
+  void keep() { temporary_ = false; }
+
+ private:
+  std::filesystem::path path_;
+  bool temporary_ = false;
+};
+
+/// Launches every run of the plan and reads what it left behind.
+std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options, const std::filesystem::path& runs_root);
+
+/// "2027-01-31", UTC.
+std::string today();
+
+/// Writes JSON to a file, or to stdout for "-".
+void write_json(const std::filesystem::path& target, const Json& value);
+
+/// Whether a stream may be coloured: a terminal, and neither NO_COLOR nor TERM=dumb.
+bool may_color(int descriptor);
+
+}  // namespace lockstep::app

@@ -1,0 +1,30 @@
+#include <chrono>
+#include <cstdio>
+
+#include <unistd.h>
+
+#include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
+#include "harness/report/text.h"
+
+namespace lockstep::app {
+
+int run(const RunOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const plan::Plan plan = plan::make_plan(load(options));
+  RunsFolder runs(options.out);
+  const std::vector<report::Evidence> evidence = execute(plan, options, runs.path());
+  report::Verdict verdict = report::judge(plan, evidence, options.golden_root, today());
+  verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const report::Status status = verdict.status();
+
+  if (options.json != "-") std::fputs(to_text(verdict, plan, may_color(STDOUT_FILENO)).c_str(), stdout);
+  if (!options.json.empty()) write_json(options.json, to_json(verdict, plan));
+  if (status != report::Status::kAgree && runs.temporary()) {
+    runs.keep();
+    std::fprintf(stderr, "lockstep: the traces are in %s\n", runs.path().c_str());
+  }
+  return exit_code(status);
+}
+
+}  // namespace lockstep::app

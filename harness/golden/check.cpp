@@ -1,0 +1,106 @@
+#include "harness/compare/check.h"
+
+#include <algorithm>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/golden/store.h"
+
+namespace lockstep::golden {
+namespace {
+
+using compare::CheckInput;
+using compare::CheckResult;
+using Status = compare::CheckResult::Status;
+
+std::string accept_command(const CheckInput& input) { return "lockstep golden accept " + input.scenario.file.string() + " --reason '…'"; }
+
+/// Keys whose values changed between two trainings: "optimizer.lr 0.1 -> 0.2".
+void list_changes(const Json& before, const Json& after, const std::string& path, std::vector<std::string>& changes) {
+  if (before == after) return;
+  if (!before.is_object() || !after.is_object()) {
+    changes.push_back(path + " " + before.dump() + " -> " + after.dump());
+    return;
+  }
+  Json keys = before;
+  keys.update(after);
+  for (const std::string& key : keys_of(keys)) {
+    list_changes(before.value(key, Json()), after.value(key, Json()), path.empty() ? key : path + "." + key, changes);
+  }
+}
+
+std::string changes_since(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant) {
+  std::vector<std::string> changes;
+  const Json before = golden.ranks[0].header.value("/golden/train"_json_pointer, Json::object());
+  list_changes(before, input.scenario.variant(variant).train_json, "train", changes);
+  return changes.empty() ? "data or world size" : join(changes, ", ");
+}
+
+/// Whether the golden is of this scenario and variant at all.
+std::optional<CheckResult> stranger(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant, const trace::RunTrace& run) {
+  const Json& header = golden.ranks[0].header;
+  const auto describe = [](const std::string& scenario, const std::string& name, std::int64_t ranks) { return "'" + scenario + "', variant '" + name + "', " + std::to_string(ranks) + " ranks"; };
+  const std::string expected = describe(input.scenario.name, variant, run.world_size());
+  const std::string actual = describe(header.value("scenario", "?"), header.value("variant", "?"), golden.world_size());
+  if (expected == actual) return std::nullopt;
+  return CheckResult{.status = Status::kBaseline, .why = "the golden in " + golden.ranks[0].origin + " is of another training: expected " + expected + ", found " + actual, .next = accept_command(input)};
+}
+
+std::vector<std::string> damage_of(const trace::RunTrace& golden) {
+  std::vector<std::string> damage;
+  for (const trace::Trace& rank : golden.ranks) {
+    for (const std::string& line : rank.damage) damage.push_back(rank.origin + " " + line);
+    if (!rank.complete) damage.push_back(rank.origin + ": " + rank.torn);
+  }
+  return damage;
+}
+
+CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant, const trace::RunTrace& run) {
+  if (auto result = stranger(golden, input, variant, run)) return *result;
+  compare::Comparison comparison = compare::compare_runs(golden, run, compare::channels_of(input, true), compare::bitwise);
+  CheckResult result = compare::result_of(comparison);
+  result.next = accept_command(input);
+  const std::vector<std::string> damage = damage_of(golden);
+  const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant);
+  if (result.divergence) {
+    result.divergence->left = "golden";
+    if (stale) result.divergence->cause += "; the training changed since the golden was accepted: " + changes_since(golden, input, variant);
+    if (!damage.empty()) result.divergence->cause = "the golden file is damaged (" + damage[0] + ")";
+    result.next = (damage.empty() ? "if the change is intended: " : "restore the golden from version control, or: ") + accept_command(input);
+  } else if (!damage.empty()) {
+    result.status = Status::kInconclusive;
+    result.why = "the golden is damaged: " + damage[0];
+  } else if (stale) {
+    result.status = Status::kBaseline;
+    result.why = "the golden is of an older version of this training (" + changes_since(golden, input, variant) + "); the traces are equal all the same";
+  }
+  return result;
+}
+
+}  // namespace
+}  // namespace lockstep::golden
+
+namespace lockstep::compare {
+
+/// The first repeat of every variant against its golden. It stands here, not in compare/, because it needs the store.
+CheckResult check_golden(const CheckInput& input) {
+  using namespace golden;
+  CheckResult total;
+  for (const std::string& variant : input.spec.variants) {
+    const trace::RunTrace& run = *input.of(variant).front();
+    const std::filesystem::path directory = golden_directory(input.golden_root, input.scenario.name, key_of(run), variant);
+    try {
+      const auto golden = read_golden(directory);
+      if (golden) {
+        combine(total, judge(*golden, input, variant, run));
+      } else {
+        combine(total, {.status = Status::kBaseline, .why = "there is no golden in " + directory.string(), .next = accept_command(input)});
+      }
+    } catch (const Error& error) {
+      combine(total, {.status = Status::kInconclusive, .why = error.problem().what + " (" + error.problem().where + ")", .next = "restore it from version control, or: " + accept_command(input)});
+    }
+  }
+  return total;
+}
+
+}  // namespace lockstep::compare

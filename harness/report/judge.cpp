@@ -1,0 +1,190 @@
+#include "harness/report/judge.h"
+
+#include <algorithm>
+#include <map>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/trace/reader.h"
+
+namespace lockstep::compare {
+
+// One function for each kind of check that the schema names: in compare/checks/, and golden/check.cpp for the one that
+// needs the store.
+#define LOCKSTEP_KIND(name) CheckResult check_##name(const CheckInput& input);
+#include "kinds/check.inc"
+#undef LOCKSTEP_KIND
+
+}  // namespace lockstep::compare
+
+namespace lockstep::report {
+namespace {
+
+using compare::CheckResult;
+
+CheckResult run_check(const compare::CheckInput& input) {
+#define LOCKSTEP_KIND(name) \
+  if (input.spec.that == #name) return compare::check_##name(input);
+#include "kinds/check.inc"
+#undef LOCKSTEP_KIND
+  throw InternalError({.what = "no check of kind " + input.spec.that});
+}
+
+Status status_of(CheckResult::Status status) {
+  switch (status) {
+    case CheckResult::Status::kAgree: return Status::kAgree;
+    case CheckResult::Status::kDivergence: return Status::kDivergence;
+    case CheckResult::Status::kBaseline: return Status::kBaseline;
+    case CheckResult::Status::kInconclusive: return Status::kInconclusive;
+  }
+  return Status::kInconclusive;
+}
+
+Status status_of(launch::RunOutcome::Status status) {
+  using Outcome = launch::RunOutcome::Status;
+  switch (status) {
+    case Outcome::kFinished: return Status::kAgree;
+    case Outcome::kFailed:
+    case Outcome::kHung: return Status::kDivergence;
+    case Outcome::kRefused: return Status::kInvalid;
+    case Outcome::kResource:
+    case Outcome::kSkipped: return Status::kInconclusive;
+    case Outcome::kUnsupported: return Status::kUnsupported;
+    case Outcome::kInterrupted: return Status::kInterrupted;
+  }
+  return Status::kInconclusive;
+}
+
+std::string reproduce(const scenario::Scenario& scenario) {
+  std::string command = "lockstep run " + scenario.file.string();
+  for (const std::string& text : scenario.overrides) command += " --set '" + text + "'";
+  return command;
+}
+
+/// Whether a divergence is the one that the author expected.
+bool fits(const scenario::Expectation& expect, const CheckResult& result) {
+  const bool anywhere = !expect.step && !expect.channel && !expect.tensor && !expect.rank;
+  if (!result.divergence) return anywhere;
+  const compare::Divergence& at = *result.divergence;
+  return (!expect.step || *expect.step == at.step) && (!expect.channel || *expect.channel == trace::name_of(at.channel)) &&
+         (!expect.tensor || *expect.tensor == at.tensor) && (!expect.rank || *expect.rank == at.rank);
+}
+
+void apply_expectation(CheckReport& report, const scenario::Expectation& expect, const std::string& today) {
+  report.expected_failure = expect.reason;
+  if (report.status == Status::kAgree) {
+    report.status = Status::kDivergence;
+    report.result.why = "the check holds, and was expected to fail: " + expect.reason;
+    report.result.next = "remove \"expect\" from the check if that is as it should be";
+  } else if (report.status == Status::kDivergence && expect.until && today >= *expect.until) {
+    report.result.why = "this failure was tolerated until " + *expect.until + ": " + expect.reason;
+  } else if (report.status == Status::kDivergence && fits(expect, report.result)) {
+    report.status = Status::kAgree;
+  } else if (report.status == Status::kDivergence) {
+    report.result.why = "the check fails, but not where it was expected to: " + expect.reason;
+  }
+}
+
+/// Judges one check on what its runs left behind.
+class Judge {
+ public:
+  Judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root, const std::string& today)
+      : plan_(plan), evidence_(evidence), golden_root_(golden_root), today_(today) {}
+
+  CheckReport judge(const plan::Check& check) const {
+    const scenario::Scenario& scenario = plan_.scenario(check.scenario);
+    CheckReport report{.scenario = check.scenario, .index = check.index, .that = check.spec.that, .variants = check.spec.variants, .reproduce = reproduce(scenario)};
+    std::map<std::string, std::vector<const trace::RunTrace*>> traces;
+    std::map<std::string, std::string> digests;
+    for (const std::string& variant : check.spec.variants) {
+      for (const std::size_t index : plan_.runs_of(check.scenario, variant)) {
+        const Evidence& evidence = evidence_[index];
+        digests[variant] = plan_.runs[index].train_digest;
+        if (evidence.trace) {
+          traces[variant].push_back(&*evidence.trace);
+        } else if (report.result.why.empty()) {
+          report.status = evidence.outcome.status == launch::RunOutcome::Status::kUnsupported ? Status::kUnsupported : Status::kInconclusive;
+          report.result.status = CheckResult::Status::kInconclusive;
+          report.result.why = evidence.problem;
+        }
+      }
+    }
+    if (!report.result.why.empty()) return report;
+    report.result = run_check({.scenario = scenario, .spec = check.spec, .traces = traces, .train_digests = digests, .golden_root = golden_root_});
+    report.status = status_of(report.result.status);
+    if (check.spec.expect) apply_expectation(report, *check.spec.expect, today_);
+    return report;
+  }
+
+ private:
+  const plan::Plan& plan_;
+  const std::vector<Evidence>& evidence_;
+  const std::filesystem::path& golden_root_;
+  const std::string& today_;
+};
+
+RunReport report_of(const plan::Plan& plan, const plan::Run& run, const Evidence& evidence) {
+  RunReport report{.run = run.name,
+                   .status = status_of(evidence.outcome.status),
+                   .outcome = std::string(launch::name_of(evidence.outcome.status)),
+                   .culprit = evidence.outcome.culprit,
+                   .why = evidence.outcome.why,
+                   .log_tail = evidence.outcome.log_tail,
+                   .reproduce = reproduce(plan.scenario(run.scenario))};
+  if (evidence.outcome.status == launch::RunOutcome::Status::kFinished) {
+    report.status = Status::kInconclusive;
+    report.outcome = "evidence lost";
+    report.why = evidence.problem;
+  }
+  return report;
+}
+
+/// The trace of a finished run, if it is whole.
+void read_trace_of(const plan::Run& run, const std::filesystem::path& directory, Evidence& evidence) {
+  try {
+    trace::RunTrace trace = trace::read_run(directory, run.variant + "/" + std::to_string(run.repeat));
+    const auto torn = std::find_if(trace.ranks.begin(), trace.ranks.end(), [](const trace::Trace& rank) { return !rank.complete; });
+    if (torn != trace.ranks.end()) {
+      evidence.problem = "the trace " + torn->origin + " is torn: " + torn->torn;
+    } else if (trace.world_size() != run.world_size || trace.ranks[0].header.value("train_digest", "") != run.train_digest) {
+      evidence.problem = "the traces in " + directory.string() + " are of another run";
+    } else {
+      evidence.trace = std::move(trace);
+    }
+  } catch (const Error& error) {
+    evidence.problem = error.problem().what + " (" + error.problem().where + ")";
+  }
+}
+
+}  // namespace
+
+std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::RunOutcome> outcomes, const std::filesystem::path& runs_root) {
+  LOCKSTEP_CHECK(outcomes.size() == plan.runs.size());
+  std::vector<Evidence> evidence;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    Evidence& entry = evidence.emplace_back();
+    entry.outcome = std::move(outcomes[i]);
+    if (entry.outcome.status == launch::RunOutcome::Status::kFinished) {
+      read_trace_of(plan.runs[i], runs_root / plan.runs[i].name, entry);
+    } else {
+      entry.problem = "the run " + plan.runs[i].name + " did not finish: " + entry.outcome.why;
+    }
+  }
+  return evidence;
+}
+
+Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root, const std::string& today) {
+  Verdict verdict{.runs_total = plan.runs.size()};
+  for (std::size_t i = 0; i < plan.runs.size(); ++i) {
+    if (evidence[i].trace) {
+      ++verdict.runs_finished;
+    } else {
+      verdict.runs.push_back(report_of(plan, plan.runs[i], evidence[i]));
+    }
+  }
+  const Judge of_check(plan, evidence, golden_root, today);
+  for (const plan::Check& check : plan.checks) verdict.checks.push_back(of_check.judge(check));
+  return verdict;
+}
+
+}  // namespace lockstep::report

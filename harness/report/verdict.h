@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/compare/check.h"
+#include "harness/launch/launcher.h"
+
+namespace lockstep::report {
+
+/// What a verdict, or a part of it, says. Ordered by weight: the worst wins.
+enum class Status {
+  kAgree,
+  kUnsupported,
+  kBaseline,
+  kInconclusive,
+  kDivergence,
+  kInvalid,      ///< a worker refused its RunSpec: nothing was judged
+  kInterrupted,
+};
+
+std::string_view name_of(Status status);
+
+/// Process exit code: 0 agree, 1 divergence, 2 invalid, 3 baseline, 4 inconclusive, 77 unsupported, 130 interrupted.
+int exit_code(Status status);
+
+/// One run that did not end well.
+struct RunReport {
+  std::string run;
+  Status status = Status::kDivergence;
+  std::string outcome;  ///< "failed", "hung", …
+  std::optional<std::int64_t> culprit;
+  std::string why;
+  std::string log_tail;
+  std::string reproduce;
+};
+
+/// One check, judged.
+struct CheckReport {
+  std::string scenario;
+  std::size_t index = 0;
+  std::string that;
+  std::vector<std::string> variants;
+  Status status = Status::kAgree;
+  compare::CheckResult result;
+  std::string expected_failure;  ///< reason, when the author expected the check to fail
+  std::string reproduce;
+};
+
+/// All that was judged. Every judgement is in it; presenters only render.
+struct Verdict {
+  std::vector<RunReport> runs;       ///< those that did not end well
+  std::vector<CheckReport> checks;   ///< all
+  std::size_t runs_finished = 0;
+  std::size_t runs_total = 0;
+  double wall_s = 0;
+
+  /// The worst of all parts; inconclusive when nothing was judged.
+  Status status() const;
+  /// The worst of one scenario's parts.
+  Status status_of(const std::string& scenario) const;
+};
+
+}  // namespace lockstep::report

@@ -1,0 +1,105 @@
+#include "harness/launch/environment.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+
+namespace lockstep::launch {
+namespace {
+
+const char* const kNames[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCKSTEP_LISTEN_FD"};
+
+/// Sets exactly these place variables, and takes them away again.
+class Variables {
+ public:
+  explicit Variables(const Environment& environment) {
+    clear();
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Variables() { clear(); }
+
+ private:
+  static void clear() {
+    for (const char* name : kNames) ::unsetenv(name);
+  }
+};
+
+/// The message of the InputError, or nothing when the place was accepted.
+std::string refusal(const Environment& environment) {
+  const Variables variables(environment);
+  try {
+    place_from_environment();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Environment, ReadsAPlace) {
+  const Variables variables(
+      {{"RANK", "3"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(place_from_environment(),
+            (Place{.rank = 3, .local_rank = 1, .world_size = 4, .master_address = "node1", .master_port = 29500}));
+}
+
+TEST(Environment, FillsInWhatIsClear) {
+  const Variables variables({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}});
+  EXPECT_EQ(place_from_environment(), (Place{.rank = 1, .local_rank = 1, .world_size = 2, .master_port = 1}));
+}
+
+TEST(Environment, SingleRankNeedsNoPort) {
+  const Variables variables({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+  EXPECT_EQ(place_from_environment(), Place{});
+}
+
+TEST(Environment, RefusalNamesTheVariable) {
+  const std::pair<Environment, const char*> cases[] = {
+      {{}, "WORLD_SIZE"},
+      {{{"RANK", "0"}}, "WORLD_SIZE"},
+      {{{"WORLD_SIZE", "1"}}, "RANK"},
+      {{{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}}, "RANK"},
+      {{{"RANK", "-1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}}, "RANK"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "0"}}, "WORLD_SIZE"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "1 "}}, "WORLD_SIZE"},
+      {{{"RANK", " 0"}, {"WORLD_SIZE", "1"}}, "RANK"},
+      {{{"RANK", "+0"}, {"WORLD_SIZE", "1"}}, "RANK"},
+      {{{"RANK", "0x0"}, {"WORLD_SIZE", "1"}}, "RANK"},
+      {{{"RANK", ""}, {"WORLD_SIZE", "1"}}, "RANK"},
+      {{{"RANK", "99999999999999999999"}, {"WORLD_SIZE", "1"}}, "RANK"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}}, "MASTER_PORT"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "0"}}, "MASTER_PORT"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "65536"}}, "MASTER_PORT"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}, {"MASTER_ADDR", ""}}, "MASTER_ADDR"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}, {"LOCAL_RANK", "2"}}, "LOCAL_RANK"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}, {"LOCKSTEP_LISTEN_FD", "5"}}, "LOCKSTEP_LISTEN_FD"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCKSTEP_LISTEN_FD", "x"}}, "LOCKSTEP_LISTEN_FD"}};
+  for (const auto& [environment, name] : cases) {
+    const std::string prefix = std::string("the environment variable ") + name + " ";
+    EXPECT_EQ(refusal(environment).substr(0, prefix.size()), prefix) << testing::PrintToString(environment);
+  }
+}
+
+TEST(Environment, WhatIsWrittenIsRead) {
+  const Place place{.rank = 0, .world_size = 8, .master_port = 4711, .listen_descriptor = 9};
+  const Variables variables(variables_of(place));
+  EXPECT_EQ(place_from_environment(), place);
+}
+
+TEST(Environment, ListenerOfAnOuterLockstepIsNotInherited) {
+  const Variables variables({{"LOCKSTEP_LISTEN_FD", "7"}, {"RANK", "5"}});
+  const Environment environment = inherited_environment();
+  EXPECT_FALSE(environment.contains("LOCKSTEP_LISTEN_FD"));
+  EXPECT_EQ(environment.at("RANK"), "5");
+}
+
+TEST(Environment, BlockIsInOrderOfNames) {
+  const Environment environment = {{"AB", "1"}, {"A", "2"}, {"B", ""}};
+  EXPECT_EQ(environment_block(environment, false), (std::vector<std::string>{"A=2", "AB=1", "B="}));
+  EXPECT_EQ(environment_block(environment, true), (std::vector<std::string>{"B=", "AB=1", "A=2"}));
+}
+
+}  // namespace
+}  // namespace lockstep::launch
