@@ -134,8 +134,8 @@ std::string describe_suspects(const std::vector<Sighting>& ranks, const std::vec
 std::string describe_inaction(const Sighting& suspect, std::size_t count, Expiry expiry) {
   const std::string seconds = to_decimal(expiry.seconds) + " s";
   const std::string place = place_of(suspect.progress, count);
-  if (suspect.state == State::kStopped)
-    return (count > 1 ? " were" : " was") + std::string(" stopped by a signal ") + place;
+  const std::string verb = count > 1 ? " were" : " was";
+  if (suspect.state == State::kStopped) return verb + " stopped by a signal " + place;
   if (suspect.state == State::kWaiting) return " had not started within " + seconds;
   if (expiry.clock == Expiry::Clock::kStall) return " made no progress for " + seconds + " " + place;
   return " did not finish within " + seconds + " and stood " + place;

@@ -3,23 +3,30 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <thread>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/launch/descriptor.h"
+
 namespace lockstep::launch {
 namespace {
 
+/// Empty when the process is gone, before or while we read.
 std::string content_of(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string content;
+  char buffer[4096];
+  ssize_t count = 0;
+  while ((count = ::read(file.number(), buffer, sizeof(buffer))) > 0)
+    content.append(buffer, static_cast<std::size_t>(count));
+  return content;
 }
 
 std::string proc_file(pid_t pid, const char* name) { return "/proc/" + std::to_string(pid) + "/" + name; }

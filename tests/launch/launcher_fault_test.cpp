@@ -136,11 +136,11 @@ TEST(LauncherFault, StoppedRankIsHung) {
 TEST(LauncherFault, DelayedRankDoesNotStartIntoAFailedRun) {
   const Scratch scratch;
   Job job = scratch.job("late", 2, {"mark", "in", "exit", "1"});
-  job.arrival_delay_ms = {0, 300};
+  job.arrival_delay_ms = {0, 1000};
   const RunOutcome outcome = run_one(job);
   EXPECT_EQ(outcome.culprit, 0);
   EXPECT_EQ(outcome.ranks[1].how, How::kEnded);
-  EXPECT_LT(outcome.wall_s, 0.3);
+  EXPECT_LT(outcome.wall_s, 1);
   EXPECT_FALSE(std::filesystem::exists(job.directory / "in.1"));
 }
 

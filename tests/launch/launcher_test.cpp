@@ -129,22 +129,22 @@ TEST(Launcher, RankZeroInheritsTheListeningSocket) {
   // Rank 0 arrives last and accepts late: the others must be able to connect before it exists.
   Job job =
       scratch.job("socket", 4, {"@0", "accept", "3", "@1", "connect", "@2", "connect", "@3", "connect", "mark", "in"});
-  job.arrival_delay_ms = {200};
+  job.arrival_delay_ms = {1000};
   const RunOutcome outcome = run_one(job);
   EXPECT_EQ(outcome.status, Status::kFinished) << outcome.why << outcome.log_tail;
-  EXPECT_LT(outcome.ranks[3].after_s, 0.2);
+  EXPECT_LT(outcome.ranks[3].after_s, 1);
 }
 
 TEST(Launcher, DelaysOneRankOnly) {
   const Scratch scratch;
   Job slow = scratch.job("slow", 3, {});
-  slow.arrival_delay_ms = {0, 400};
+  slow.arrival_delay_ms = {0, 1000};
   const std::vector<RunOutcome> outcomes = run_locally({slow, scratch.job("quick", 1, {})}, 8);
   EXPECT_EQ(outcomes[0].status, Status::kFinished);
-  EXPECT_LT(outcomes[0].ranks[0].after_s, 0.35);
-  EXPECT_LT(outcomes[0].ranks[2].after_s, 0.35);
-  EXPECT_GE(outcomes[0].ranks[1].after_s, 0.4);
-  EXPECT_LT(outcomes[1].wall_s, 0.35);
+  EXPECT_LT(outcomes[0].ranks[0].after_s, 0.9);
+  EXPECT_LT(outcomes[0].ranks[2].after_s, 0.9);
+  EXPECT_GE(outcomes[0].ranks[1].after_s, 1);
+  EXPECT_LT(outcomes[1].wall_s, 0.9);
 }
 
 TEST(Launcher, DelayIsNoStall) {
@@ -158,14 +158,14 @@ TEST(Launcher, DelayIsNoStall) {
 TEST(Launcher, SlowIsNotHung) {
   const Scratch scratch;
   Job job = scratch.job("slow", 2, {"beat", "80", "report", "80", "done"});
-  job.stall_s = 0.4;
+  job.stall_s = 0.5;
   EXPECT_EQ(run_one(job).status, Status::kFinished);
 }
 
 TEST(Launcher, OneRankThatBeatsKeepsTheRunAlive) {
   const Scratch scratch;
   Job job = scratch.job("slow", 2, {"@0", "await", "in.1", "@1", "beat", "80", "mark", "in"});
-  job.stall_s = 0.4;
+  job.stall_s = 0.5;
   EXPECT_EQ(run_one(job).status, Status::kFinished);
 }
 
@@ -276,6 +276,15 @@ TEST(Launcher, LeaksNothingOverManyRuns) {
   for (int i = 0; i < 20; ++i) run_one(scratch.job("run", 2, {"@1", "stray", "@all", "exit", "1"}));
   EXPECT_EQ(number_of_descriptors(), descriptors);
   EXPECT_EQ(number_of_children(), 0);
+}
+
+TEST(Launcher, SupervisesWhileOtherProcessesComeAndGo) {
+  const Scratch scratch;
+  Job busy = scratch.job("busy", 1, {});
+  busy.command = {"/bin/sh", "-c", "for i in $(seq 300); do /bin/true; done"};
+  std::vector<Job> jobs = {busy};
+  for (int i = 0; i < 30; ++i) jobs.push_back(scratch.job("run" + std::to_string(i), 1, {"stray"}));
+  for (const RunOutcome& outcome : run_locally(jobs, 3)) EXPECT_EQ(outcome.status, Status::kFinished) << outcome.why;
 }
 
 TEST(Launcher, EveryStatusHasItsName) {
