@@ -11,6 +11,9 @@
 namespace lockstep::scenario {
 namespace {
 
+/// Names become folders; most file systems take 255 bytes.
+constexpr std::size_t kLongestName = 200;
+
 /// Sets one dotted path, making the objects on the way.
 void set_path(Json& document, const std::string& path, const Json& value) {
   Json* at = &document;
@@ -48,7 +51,22 @@ struct Patch {
   Json changes;
 };
 
+/// A value as part of a name: "0.1", "sgd_lr0.1_nesterov", "1024_700", "default" for an empty object.
 std::string label_of(const Json& value) {
+  if (value.is_object()) {
+    std::vector<std::string> parts;
+    if (value.contains("kind")) parts.push_back(label_of(value["kind"]));
+    for (const auto& [key, part] : value.items()) {
+      if (key == "kind") continue;
+      parts.push_back(part == Json(true) ? key : part == Json(false) ? "no-" + key : key + label_of(part));
+    }
+    return parts.empty() ? "default" : join(parts, "_");
+  }
+  if (value.is_array()) {
+    std::vector<std::string> parts;
+    for (const Json& part : value) parts.push_back(label_of(part));
+    return join(parts, "_");
+  }
   std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   std::replace_if(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
   return text;
@@ -83,7 +101,7 @@ LaunchSpec launch_from(const Json& object) {
 }
 
 void require_safe_name(const std::string& name, const std::string& file) {
-  const bool safe = !name.empty() && name.size() <= 120 && name[0] != '.' && name[0] != '-' &&
+  const bool safe = !name.empty() && name.size() <= kLongestName && name[0] != '.' && name[0] != '-' &&
                     std::all_of(name.begin(), name.end(), [](unsigned char c) {
                       return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '=';
                     });

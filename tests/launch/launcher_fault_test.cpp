@@ -146,7 +146,8 @@ TEST(LauncherFault, DelayedRankDoesNotStartIntoAFailedRun) {
 
 TEST(LauncherFault, RefusalOfTheWorkerIsRefused) {
   const Scratch scratch;
-  const RunOutcome outcome = run_one(scratch.job("refused", 2, {"exit", code(WorkerExit::kRefused)}));
+  const RunOutcome outcome = run_one(
+      scratch.job("refused", 2, {"@0", "exit", code(WorkerExit::kRefused), "@1", "exit", code(WorkerExit::kPeerLost)}));
   EXPECT_EQ(outcome.status, Status::kRefused);
   EXPECT_EQ(outcome.culprit, 0);
   EXPECT_EQ(outcome.why, "rank 0 left with exit code 2 (RunSpec or environment refused) before its first step");

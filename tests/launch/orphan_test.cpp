@@ -3,6 +3,7 @@
 #include <csignal>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -83,12 +84,14 @@ TEST(Orphan, RanksDieWithAKilledSupervisor) {
   for (const pid_t rank : ranks) EXPECT_TRUE(gone_within(rank, milliseconds(2000)));
 }
 
-/// Sends `signal` to a supervisor whose ranks hang; its exit code says whether it came back with the right outcomes.
-int interrupted_by(int signal, const Scratch& scratch) {
+/// Sends signals, all at once, to a supervisor whose ranks hang; its exit code says whether it came back with the right
+/// outcomes.
+int interrupted_by(const std::vector<int>& signals) {
+  const Scratch scratch;
   const std::vector<Job> jobs = {scratch.job("done", 1, {}), scratch.job("run", 2, {"mark", "in", "hang"}),
                                  scratch.job("never", 9, {"mark", "in"})};
   const pid_t supervisor = fork_supervisor([&] {
-    ::signal(signal, SIG_DFL);  // a test in the background of a shell ignores SIGINT
+    for (const int signal : signals) ::signal(signal, SIG_DFL);  // a background job of a shell ignores SIGINT
     const std::vector<RunOutcome> outcomes = run_locally(jobs, 3);
     const bool right = outcomes[0].status == Status::kFinished && outcomes[1].status == Status::kInterrupted &&
                        outcomes[2].status == Status::kInterrupted && outcomes[1].ranks[1].how == How::kEnded;
@@ -96,18 +99,21 @@ int interrupted_by(int signal, const Scratch& scratch) {
   });
   const pid_t rank = scratch.pid("run", "in.0");
   scratch.pid("run", "in.1");
-  std::this_thread::sleep_for(milliseconds(100));  // time for the first job to be seen finished
-  ::kill(supervisor, signal);
-  ::kill(supervisor, signal);  // the impatient user
+  std::this_thread::sleep_for(milliseconds(300));  // time for the first job to be seen finished
+  ::kill(supervisor, SIGSTOP);
+  for (const int signal : signals) ::kill(supervisor, signal);
+  ::kill(supervisor, SIGCONT);
   const int code = wait_for(supervisor);
   EXPECT_FALSE(alive(rank));
   EXPECT_FALSE(std::filesystem::exists(jobs[2].directory / "in.0"));
   return code;
 }
 
-TEST(Orphan, InterruptEndsTheRanksAndReturnsTheOutcomes) { EXPECT_EQ(interrupted_by(SIGINT, Scratch()), 0); }
+TEST(Orphan, InterruptEndsTheRanksAndReturnsTheOutcomes) { EXPECT_EQ(interrupted_by({SIGINT}), 0); }
 
-TEST(Orphan, TerminationEndsTheRanksAndReturnsTheOutcomes) { EXPECT_EQ(interrupted_by(SIGTERM, Scratch()), 0); }
+TEST(Orphan, TerminationEndsTheRanksAndReturnsTheOutcomes) { EXPECT_EQ(interrupted_by({SIGTERM}), 0); }
+
+TEST(Orphan, ImpatientUserDoesNotLoseTheOutcomes) { EXPECT_EQ(interrupted_by({SIGINT, SIGTERM}), 0); }
 
 TEST(Orphan, SignalsHaveTheirOldEffectAfterwards) {
   const Scratch scratch;

@@ -113,7 +113,7 @@ void expect_parity(const Json& scenario, const std::set<std::string>& least_chan
     }
   }
   for (const std::string& channel : least_channels) EXPECT_TRUE(channels.contains(channel)) << "nothing of " << channel << " was compared";
-  RecordProperty("cases", static_cast<int>(compared_cases));
+  ::testing::Test::RecordProperty("cases", static_cast<int>(compared_cases));
   std::printf("%zu cases, %zu records equal\n", compared_cases, equal);
 }
 
