@@ -7,6 +7,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
+#include "harness/scenario/schema.h"
 
 namespace lockstep::plan {
 namespace {
@@ -31,7 +32,8 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
           .repeat = repeat,
           .world_size = variant.world_size,
           .launch = variant.launch};
-  Json computed = {{"world_size", variant.world_size}, {"train", variant.train_json}};
+  Json computed = {{"world_size", variant.world_size}, {"train", scenario::without_defaults(variant.train_json, "train")}};
+  computed["train"].erase("record");  // what is recorded changes nothing of what is computed
   Json files = Json::object();
   if (variant.train.data.options.contains("path")) {
     const std::filesystem::path file = std::filesystem::absolute(scenario.file).parent_path() / variant.train.data.options["path"].get<std::string>();

@@ -134,6 +134,28 @@ class Completion {
   const Origin& origin_;
 };
 
+/// What of a completed document says something: values that are not the schema's own defaults.
+Json stripped(const Json& document, const Json& rule) {
+  if (rule.contains("$ref")) return stripped(document, schema().at(Json::json_pointer(rule["$ref"].get<std::string>().substr(1))));
+  if (rule.contains("oneOf")) {
+    for (const Json& branch : rule["oneOf"]) {
+      for (const auto& [name, property] : branch["properties"].items()) {
+        if (property.contains("const") && document.value(name, Json()) == property["const"]) return stripped(document, branch);
+      }
+    }
+    return document;
+  }
+  if (!document.is_object() || !rule.contains("properties")) return document;
+  Json result = Json::object();
+  for (const auto& [key, value] : document.items()) {
+    const Json property = rule["properties"].value(key, Json::object());
+    const Json says = stripped(value, property);
+    const Json& definition = property.contains("$ref") ? schema().at(Json::json_pointer(property["$ref"].get<std::string>().substr(1))) : property;
+    if (!definition.contains("default") || says != stripped(definition["default"], property)) result[key] = says;
+  }
+  return result;
+}
+
 /// What the schema asks for at one place, in words.
 std::string expectation(const Json& rule) {
   std::vector<std::string> parts;
@@ -216,6 +238,10 @@ Json shell() {
 const Json& schema() {
   static const Json parsed = Json::parse(kSchemaText);
   return parsed;
+}
+
+Json without_defaults(const Json& completed, const std::string& definition) {
+  return stripped(completed, schema()["definitions"].at(definition));
 }
 
 Json complete(const Json& document, const std::string& definition, const Origin& origin) {

@@ -23,4 +23,8 @@ struct Origin {
 /// *Throws*: InputError with the dotted path, what the schema expects, what is there, and the nearest valid name.
 Json complete(const Json& document, const std::string& definition, const Origin& origin);
 
+/// A completed document without what equals the defaults: what identifies it. A key that a later schema adds does not
+/// change the identity of documents that do not use it.
+Json without_defaults(const Json& completed, const std::string& definition);
+
 }  // namespace lockstep::scenario
