@@ -48,7 +48,7 @@ std::string tail_of(const std::filesystem::path& log) {
 }  // namespace
 
 LocalRun::LocalRun(const Job& job, const OrphanKeeper& orphans, Time now)
-    : job_(job), orphans_(orphans), id_(run_id(now)), start_(now), last_sign_of_life_(now) {
+    : job_(job), orphans_(orphans), id_(run_id(now)), start_(now), last_look_(now) {
   ranks_.resize(static_cast<std::size_t>(job.world_size));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const std::int64_t delay = i < job.arrival_delay_ms.size() ? job.arrival_delay_ms[i] : 0;
@@ -59,8 +59,10 @@ LocalRun::LocalRun(const Job& job, const OrphanKeeper& orphans, Time now)
 
 void LocalRun::look(Time now) {
   ++round_;
+  silence_ += std::min<std::chrono::duration<double>>(now - last_look_, kMostSilencePerLook);
+  last_look_ = now;
   note_ends(now);
-  note_progress(now);
+  note_progress();
   if (!ended_at_) judge(now);
   if (!failed_at_ && !ended_at_) start_ranks(now);  // last, since `now` is past when they run
   if (ended_at_ && (all_gone() || now - *ended_at_ >= kEndingLimit)) close(now);
@@ -83,7 +85,7 @@ void LocalRun::start_ranks(Time now) {
   try {
     if (round_ == 1) prepare();
     for (; rank < ranks_.size(); ++rank) {
-      if (ranks_[rank].sighting.state == State::kWaiting && ranks_[rank].due <= now) start(rank, now);
+      if (ranks_[rank].sighting.state == State::kWaiting && ranks_[rank].due <= now) start(rank);
     }
   } catch (const ResourceError& error) {  // an outcome like any other: the other runs go on
     const Problem& problem = error.problem();
@@ -104,7 +106,7 @@ void LocalRun::prepare() {
   port_ = listener_->port;
 }
 
-void LocalRun::start(std::size_t rank, Time now) {
+void LocalRun::start(std::size_t rank) {
   Place place{.rank = static_cast<std::int64_t>(rank),
               .local_rank = static_cast<std::int64_t>(rank),
               .world_size = job_.world_size,
@@ -121,7 +123,7 @@ void LocalRun::start(std::size_t rank, Time now) {
                                                 .log = ranks_[rank].exit.log,
                                                 .inherited_descriptor = place.listen_descriptor.value_or(-1)});
   ranks_[rank].sighting.state = State::kRunning;
-  last_sign_of_life_ = now;
+  silence_ = {};
   if (rank == 0) listener_.reset();
 }
 
@@ -143,16 +145,16 @@ void LocalRun::note_end(Rank& rank, Process::Exit end, Time now) {
     (end.signalled ? rank.exit.signal : rank.exit.code) = end.value;
   }
   if (failed(rank.sighting) && !failed_at_) failed_at_ = now;
-  last_sign_of_life_ = now;
+  silence_ = {};
 }
 
-void LocalRun::note_progress(Time now) {
+void LocalRun::note_progress() {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     Rank& rank = ranks_[i];
     const bool may_have_changed = rank.sighting.state == State::kRunning || rank.sighting.round == round_;
     if (!rank.process || !may_have_changed) continue;
     const Progress progress = read_progress(progress_path(job_.directory, static_cast<std::int64_t>(i)));
-    if (progress.beats != rank.sighting.progress.beats) last_sign_of_life_ = now;
+    if (progress.beats != rank.sighting.progress.beats) silence_ = {};
     rank.sighting.progress = progress;
     rank.exit.progress = progress;
   }
@@ -181,8 +183,7 @@ std::optional<Expiry> LocalRun::expiry(Time now) const {
   // Ranks that wait for one whose arrival we delay ourselves are not stalled.
   const bool all_started = std::none_of(ranks_.begin(), ranks_.end(),
                                         [](const Rank& rank) { return rank.sighting.state == State::kWaiting; });
-  const std::chrono::duration<double> silence = now - last_sign_of_life_;
-  if (!all_started || silence.count() < job_.stall_s) return std::nullopt;
+  if (!all_started || silence_.count() < job_.stall_s) return std::nullopt;
   return Expiry{.clock = Expiry::Clock::kStall, .seconds = job_.stall_s};
 }
 

@@ -21,6 +21,10 @@ constexpr std::chrono::milliseconds kGrace{2000};
 /// After SIGKILL a rank gets this long to disappear; one that does not hangs in the kernel.
 constexpr std::chrono::milliseconds kEndingLimit{10000};
 
+/// A pause between two looks counts as at most this much silence of the ranks: a machine that stood still, or that had
+/// no time for us, had none for them either.
+constexpr std::chrono::milliseconds kMostSilencePerLook{100};
+
 /// One run of one job under supervision. Its owner looks at it again and again until it is over.
 class LocalRun {
  public:
@@ -53,10 +57,10 @@ class LocalRun {
 
   void start_ranks(Time now);
   void prepare();
-  void start(std::size_t rank, Time now);
+  void start(std::size_t rank);
   void note_ends(Time now);
   void note_end(Rank& rank, Process::Exit end, Time now);
-  void note_progress(Time now);
+  void note_progress();
   void judge(Time now);
   std::optional<Expiry> expiry(Time now) const;
   void end(Judgement judgement, Time now);
@@ -68,7 +72,8 @@ class LocalRun {
   const OrphanKeeper& orphans_;
   std::string id_;
   Time start_;
-  Time last_sign_of_life_;
+  Time last_look_;
+  std::chrono::duration<double> silence_{0};  ///< of all ranks, since the last sign of life of any
   std::int64_t round_ = 0;
   std::vector<Rank> ranks_;
   std::optional<Listener> listener_;  ///< until rank 0 has it

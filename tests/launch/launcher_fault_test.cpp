@@ -135,12 +135,13 @@ TEST(LauncherFault, StoppedRankIsHung) {
 
 TEST(LauncherFault, DelayedRankDoesNotStartIntoAFailedRun) {
   const Scratch scratch;
-  Job job = scratch.job("late", 2, {"mark", "in", "exit", "1"});
-  job.arrival_delay_ms = {0, 1000};
+  Job job = scratch.job("late", 3, {"mark", "in", "@0", "exit", "1", "@all", "sleep", "600", "exit", "5"});
+  job.arrival_delay_ms = {0, 300};
   const RunOutcome outcome = run_one(job);
   EXPECT_EQ(outcome.culprit, 0);
   EXPECT_EQ(outcome.ranks[1].how, How::kEnded);
-  EXPECT_LT(outcome.wall_s, 1);
+  EXPECT_EQ(outcome.ranks[2].code, 5);
+  EXPECT_LT(outcome.wall_s, 1.5);  // nobody waits for a rank that will not come
   EXPECT_FALSE(std::filesystem::exists(job.directory / "in.1"));
 }
 

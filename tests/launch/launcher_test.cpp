@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -167,6 +168,21 @@ TEST(Launcher, OneRankThatBeatsKeepsTheRunAlive) {
   Job job = scratch.job("slow", 2, {"@0", "await", "in.1", "@1", "beat", "80", "mark", "in"});
   job.stall_s = 0.5;
   EXPECT_EQ(run_one(job).status, Status::kFinished);
+}
+
+TEST(Launcher, MachineThatStoodStillIsNotHung) {
+  const Scratch scratch;
+  Job job = scratch.job("pause", 1, {"mark", "in", "beat", "50"});
+  job.stall_s = 0.5;
+  const pid_t supervisor = fork_supervisor([&] { return static_cast<int>(run_one(job).status); });
+  const pid_t rank = scratch.pid("pause", "in.0");
+  ::kill(supervisor, SIGSTOP);
+  ::kill(rank, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  ::kill(supervisor, SIGCONT);  // wakes first, and finds that nothing has happened for longer than `stall_s`
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ::kill(rank, SIGCONT);
+  EXPECT_EQ(wait_for(supervisor), static_cast<int>(Status::kFinished));
 }
 
 TEST(Launcher, StaleProgressOfAnEarlierRunIsForgotten) {

@@ -107,15 +107,17 @@ TEST(Process, KnowsThatItIsStopped) {
   EXPECT_TRUE(process.stopped());
 }
 
-TEST(Process, DestructionEndsIt) {
+TEST(Process, DestructionEndsItAndItsGroup) {
   const Scratch scratch;
   pid_t pid = 0;
+  pid_t child = 0;
   {
-    const Process process(shell(scratch, "sleep 60 & wait"));
+    const Process process(shell(scratch, "sleep 60 & echo $! > new; mv new child; wait"));
     pid = process.pid();
+    child = scratch.pid("", "child");
   }
   EXPECT_EQ(::kill(pid, 0), -1);  // reaped: not even a zombie
-  EXPECT_TRUE(gone_within(pid, milliseconds(0)));
+  EXPECT_TRUE(gone_within(child, milliseconds(1000)));
 }
 
 TEST(Process, FailedExecIsAnInputError) {

@@ -1,0 +1,82 @@
+#include "harness/train/data.h"
+
+#include <functional>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/train/loader.h"
+#include "tests/support/support.h"
+
+namespace lockstep::train {
+namespace {
+
+scenario::Choice digits(std::int64_t size) { return {.kind = "digits", .options = {{"kind", "digits"}, {"size", size}}}; }
+
+std::filesystem::path digits_file() { return test::source_root() / "scenarios/data/digits.csv.gz"; }
+
+std::string failure_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Digits, AreReadAsMultiplesOfASixteenth) {
+  const Dataset data = make_data(digits(1797), digits_file());
+  EXPECT_EQ(data.inputs.sizes(), at::IntArrayRef({1797, 1, 8, 8}));
+  EXPECT_TRUE(at::equal(data.inputs * 16, (data.inputs * 16).round()));
+  EXPECT_EQ(data.labels.max().item<std::int64_t>(), 9);
+}
+
+TEST(Digits, DamageIsNamed) {
+  const test::Scratch scratch;
+  const std::string whole = read_file(digits_file());
+  const auto torn = scratch.write("torn.gz", whole.substr(0, whole.size() / 2));
+  EXPECT_NE(failure_of([&] { make_data(digits(1797), torn); }).find("ends early"), std::string::npos);
+  const auto text = scratch.write("text.gz", "1,2,3\n");
+  EXPECT_NE(failure_of([&] { make_data(digits(1), text); }).find("text.gz"), std::string::npos);
+  EXPECT_NE(failure_of([&] { make_data(digits(1798), digits_file()); }).find("1797"), std::string::npos);
+  EXPECT_NE(failure_of([&] { make_data(digits(1), scratch.path() / "none.gz"); }).find("none.gz"), std::string::npos);
+}
+
+/// A sampler with a fixed order.
+class Fixed : public Sampler {
+ public:
+  explicit Fixed(std::int64_t size) : size_(size) {}
+  std::vector<std::int64_t> order(std::int64_t epoch) override {
+    std::vector<std::int64_t> ids;
+    for (std::int64_t i = 0; i < size_; ++i) ids.push_back(100 * epoch + i);
+    return ids;
+  }
+
+ private:
+  std::int64_t size_;
+};
+
+TEST(Loader, TheLastBatchOfAnEpochIsShortAndTheNextEpochFollows) {
+  Loader loader(std::make_unique<Fixed>(5), 2);
+  EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{100, 101}));
+  EXPECT_EQ(loader.position().epoch, 1);
+}
+
+TEST(Loader, RestoreGoesOnWhereItWas) {
+  Loader loader(std::make_unique<Fixed>(5), 2);
+  loader.restore(3, 2);
+  EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{302, 303}));
+}
+
+TEST(Loader, ARankWithoutSamplesIsAnError) {
+  Loader loader(std::make_unique<Fixed>(0), 2);
+  EXPECT_THROW(loader.next(), InputError);
+}
+
+}  // namespace
+}  // namespace lockstep::train

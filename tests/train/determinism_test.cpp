@@ -1,0 +1,49 @@
+#include "harness/train/determinism.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+scenario::DeterminismSpec spec(const std::string& cpu) { return {.algorithms = "deterministic", .cpu = cpu}; }
+
+// CTest starts every test in a process of its own; LibTorch chooses its kernels once for each.
+
+TEST(Determinism, PortableProfilesTakeEffect) {
+  apply_determinism(spec("portable-v1"));
+  EXPECT_EQ(at::get_cpu_capability(), "DEFAULT");
+  EXPECT_EQ(at::get_num_threads(), 1);
+  const Json manifest = environment_manifest();
+  EXPECT_EQ(manifest.at("/variables/MKL_CBWR"_json_pointer), "COMPATIBLE");
+  EXPECT_EQ(manifest.at("mkldnn"), false);
+  EXPECT_EQ(manifest.at("deterministic_algorithms"), true);
+}
+
+TEST(Determinism, AProfileThatComesTooLateIsRefused) {
+  unsetenv("ATEN_CPU_CAPABILITY");
+  if (std::string(at::get_cpu_capability()) == "DEFAULT") GTEST_SKIP() << "this processor knows nothing but DEFAULT";
+  try {
+    apply_determinism(spec("portable-v1"));
+    FAIL() << "accepted, although the kernels were chosen already";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("too late"), std::string::npos) << error.what();
+    EXPECT_EQ(error.problem().expected, "DEFAULT");
+  }
+}
+
+TEST(Determinism, SeedPoliciesDifferByRankOnly) {
+  const auto draw = [](const std::string& policy, std::int64_t rank) {
+    seed_everything({.base = 5, .policy = policy}, rank);
+    return at::rand({1}).item<float>();
+  };
+  EXPECT_EQ(draw("same", 0), draw("same", 3));
+  EXPECT_EQ(draw("same", 0), draw("add_rank", 0));
+  EXPECT_NE(draw("add_rank", 0), draw("add_rank", 3));
+}
+
+}  // namespace
+}  // namespace lockstep::train
