@@ -19,11 +19,21 @@ constexpr const char* kExitCodes =
     "4 inconclusive; 77 unsupported here; 130 interrupted.";
 
 void add_run_options(CLI::App& command, app::RunOptions& options) {
-  command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")->type_name("PATH=VALUE")->take_all();
-  command.add_option("--out", options.out, "Folder for traces; must be empty. Default: a temporary one, kept unless all agree")->type_name("FOLDER");
-  command.add_option("--golden", options.golden_root, "Folder of the accepted traces")->type_name("FOLDER")->capture_default_str();
-  command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")->type_name("FILE");
-  command.add_option("--jobs", options.jobs, "Ranks that run at once. Default: twice the cores")->type_name("N")->check(CLI::PositiveNumber);
+  command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
+      ->type_name("PATH=VALUE")
+      ->take_all();
+  command
+      .add_option("--out", options.out,
+                  "Folder for traces; must be empty. Default: a temporary one, kept unless all agree")
+      ->type_name("FOLDER");
+  command.add_option("--golden", options.golden_root, "Folder of the accepted traces")
+      ->type_name("FOLDER")
+      ->capture_default_str();
+  command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")
+      ->type_name("FILE");
+  command.add_option("--jobs", options.jobs, "Ranks that run at once. Default: twice the cores")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
 }
 
 void add_json_option(CLI::App& command, std::filesystem::path& json) {
@@ -64,8 +74,10 @@ class CommandLine {
     }
     run->callback([this] { command_ = [this] { return app::run(run_); }; });
     gate->callback([this] { command_ = [this] { return app::gate(run_); }; });
-    CLI::App* doctor = app_.add_subcommand("doctor", "Examine this installation: worker, processor, space, scenarios, goldens");
-    doctor->add_option("scenarios", doctor_.run.scenarios, "Scenario files, or folders of them (default: scenarios/gate)");
+    CLI::App* doctor =
+        app_.add_subcommand("doctor", "Examine this installation: worker, processor, space, scenarios, goldens");
+    doctor->add_option("scenarios", doctor_.run.scenarios,
+                       "Scenario files, or folders of them (default: scenarios/gate)");
     add_run_options(*doctor, doctor_.run);
     doctor->callback([this] { command_ = [this] { return app::doctor(doctor_); }; });
   }
@@ -73,9 +85,13 @@ class CommandLine {
   void add_golden() {
     CLI::App* golden = app_.add_subcommand("golden", "Accepted traces");
     golden->require_subcommand(1);
-    CLI::App* accept = golden->add_subcommand("accept", "Run scenarios and accept the traces of their golden checks, if every other check holds and repeats are identical");
+    CLI::App* accept = golden->add_subcommand("accept",
+                                              "Run scenarios and accept the traces of their golden checks, if every "
+                                              "other check holds and repeats are identical");
     accept->add_option("scenarios", accept_.run.scenarios, "Scenario files, or folders of them")->required();
-    accept->add_option("--reason", accept_.reason, "Why the golden changes; goes into it")->required()->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
+    accept->add_option("--reason", accept_.reason, "Why the golden changes; goes into it")
+        ->required()
+        ->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
     accept->add_option("--variant", accept_.variants, "Accept these variants only");
     add_run_options(*accept, accept_.run);
     accept->callback([this] { command_ = [this] { return app::accept(accept_); }; });

@@ -31,14 +31,16 @@ Arguments parse(int argc, char** argv) {
     if (flag == "--out") arguments.out = argv[i + 1];
   }
   if (argc != 5 || arguments.spec.empty() || arguments.out.empty()) {
-    throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER | --build-id", .next = "lockstep run starts workers; to start one by hand, see README.md"});
+    throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER | --build-id",
+                                .next = "lockstep run starts workers; to start one by hand, see README.md"});
   }
   return arguments;
 }
 
 /// A collective that fails tells of another rank's death, not of a fault of this one.
 bool tells_of_a_lost_peer(const std::string& message) {
-  for (const char* sign : {"gloo/transport", "gloo/rendezvous", "Connection closed by peer", "Connection reset by peer", "TCPStore", "Broken pipe", "Connection refused"}) {
+  for (const char* sign : {"gloo/transport", "gloo/rendezvous", "Connection closed by peer", "Connection reset by peer",
+                           "TCPStore", "Broken pipe", "Connection refused"}) {
     if (message.find(sign) != std::string::npos) return true;
   }
   return false;

@@ -10,13 +10,13 @@ namespace lockstep::app {
 
 /// What chooses runs and where output goes; what a training computes is in the scenario only.
 struct RunOptions {
-  std::vector<std::filesystem::path> scenarios;   ///< files, or folders whose *.json are taken
+  std::vector<std::filesystem::path> scenarios;  ///< files, or folders whose *.json are taken
   std::vector<std::string> overrides;
-  std::filesystem::path out;                      ///< folder for traces; empty: a temporary one, kept unless all agree
+  std::filesystem::path out;  ///< folder for traces; empty: a temporary one, kept unless all agree
   std::filesystem::path golden_root = "golden";
-  std::filesystem::path worker;                   ///< empty: beside lockstep
-  std::filesystem::path json;                     ///< "-": stdout
-  int jobs = 0;                                   ///< ranks at once; 0: twice the cores
+  std::filesystem::path worker;  ///< empty: beside lockstep
+  std::filesystem::path json;    ///< "-": stdout
+  int jobs = 0;                  ///< ranks at once; 0: twice the cores
 };
 
 struct AcceptOptions {

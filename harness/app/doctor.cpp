@@ -46,27 +46,35 @@ std::string examine_worker(const RunOptions& options) {
   const std::filesystem::path worker = find_worker(options.worker);
   const std::string build = build_of(worker);
   if (build != build_id()) {
-    throw InputError({.what = "the worker is of another build, or does not start", .where = worker.string(), .expected = std::string("build ") + build_id(), .actual = build.empty() ? "no answer" : "build " + build, .next = "build both again: ci/build"});
+    throw InputError({.what = "the worker is of another build, or does not start",
+                      .where = worker.string(),
+                      .expected = std::string("build ") + build_id(),
+                      .actual = build.empty() ? "no answer" : "build " + build,
+                      .next = "build both again: ci/build"});
   }
   return worker.string() + ", build " + build;
 }
 
 std::string examine_processor() {
   const bool v3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  if (!v3) throw Unsupported({.what = "this processor cannot hold 'portable' goldens (no AVX2 and FMA)", .next = "use train.determinism.cpu = portable-v1"});
+  if (!v3)
+    throw Unsupported({.what = "this processor cannot hold 'portable' goldens (no AVX2 and FMA)",
+                       .next = "use train.determinism.cpu = portable-v1"});
   return "x86-64-v3: native and portable goldens";
 }
 
 std::string examine_space(const std::filesystem::path& where) {
   constexpr std::uintmax_t kEnough = 1ULL << 30;
   const std::filesystem::space_info space = std::filesystem::space(where);
-  if (space.available < kEnough) throw ResourceError({.what = "less than 1 GiB is free for traces", .where = where.string()});
+  if (space.available < kEnough)
+    throw ResourceError({.what = "less than 1 GiB is free for traces", .where = where.string()});
   return std::to_string(space.available >> 30) + " GiB free in " + where.string();
 }
 
 std::string examine_scenarios(const RunOptions& options) {
   const plan::Plan plan = plan::make_plan(load(options));
-  return std::to_string(plan.scenarios.size()) + " valid, " + std::to_string(plan.runs.size()) + " runs, " + std::to_string(plan.checks.size()) + " checks";
+  return std::to_string(plan.scenarios.size()) + " valid, " + std::to_string(plan.runs.size()) + " runs, " +
+         std::to_string(plan.checks.size()) + " checks";
 }
 
 /// Every golden that a scenario asks for must be there and whole, under one key at least.
@@ -80,9 +88,15 @@ std::string examine_goldens(const RunOptions& options) {
         if (cpu == "native") continue;
         const auto directory = golden::golden_directory(options.golden_root, scenario.name, cpu, variant);
         const auto golden = golden::read_golden(directory);
-        if (!golden) throw InputError({.what = "a golden is missing", .where = directory.string(), .next = "lockstep golden accept " + scenario.file.string() + " --reason '…'"});
+        if (!golden)
+          throw InputError({.what = "a golden is missing",
+                            .where = directory.string(),
+                            .next = "lockstep golden accept " + scenario.file.string() + " --reason '…'"});
         for (const trace::Trace& rank : golden->ranks) {
-          if (!rank.complete || !rank.damage.empty()) throw DamagedFile({.what = "a golden is damaged", .where = rank.origin, .actual = rank.complete ? rank.damage[0] : rank.torn});
+          if (!rank.complete || !rank.damage.empty())
+            throw DamagedFile({.what = "a golden is damaged",
+                               .where = rank.origin,
+                               .actual = rank.complete ? rank.damage[0] : rank.torn});
         }
         ++found;
       }

@@ -32,7 +32,11 @@ std::set<std::string> chosen(const scenario::Scenario& scenario, const std::vect
   for (const std::string& name : wanted) {
     if (all.contains(name)) continue;
     const std::vector<std::string> names(all.begin(), all.end());
-    throw InputError({.what = "no golden check names this variant", .where = scenario.file.string(), .expected = "one of: " + join(names, ", "), .actual = "'" + name + "'", .next = suggest(name, names)});
+    throw InputError({.what = "no golden check names this variant",
+                      .where = scenario.file.string(),
+                      .expected = "one of: " + join(names, ", "),
+                      .actual = "'" + name + "'",
+                      .next = suggest(name, names)});
   }
   return {wanted.begin(), wanted.end()};
 }
@@ -44,7 +48,8 @@ scenario::Scenario for_acceptance(scenario::Scenario scenario) {
   return scenario;
 }
 
-std::vector<trace::RunTrace> repeats_of(const plan::Plan& plan, const std::vector<report::Evidence>& evidence, const std::string& scenario, const std::string& variant) {
+std::vector<trace::RunTrace> repeats_of(const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
+                                        const std::string& scenario, const std::string& variant) {
   std::vector<trace::RunTrace> repeats;
   for (const std::size_t index : plan.runs_of(scenario, variant)) {
     if (evidence[index].trace) repeats.push_back(*evidence[index].trace);
@@ -54,9 +59,12 @@ std::vector<trace::RunTrace> repeats_of(const plan::Plan& plan, const std::vecto
 
 const char* name_of(golden::Accepted what) {
   switch (what) {
-    case golden::Accepted::kNew: return "new";
-    case golden::Accepted::kChanged: return "changed";
-    case golden::Accepted::kUnchanged: return "unchanged";
+    case golden::Accepted::kNew:
+      return "new";
+    case golden::Accepted::kChanged:
+      return "changed";
+    case golden::Accepted::kUnchanged:
+      return "unchanged";
   }
   return "";
 }
@@ -70,7 +78,9 @@ int accept(const AcceptOptions& options) {
     goldens += chosen(scenario, options.variants).size();
     scenarios.push_back(std::move(scenario));
   }
-  if (goldens == 0) throw InputError({.what = "nothing is selected: no scenario has a golden check", .next = "add {\"that\": \"golden\"} to its checks"});
+  if (goldens == 0)
+    throw InputError({.what = "nothing is selected: no scenario has a golden check",
+                      .next = "add {\"that\": \"golden\"} to its checks"});
   std::vector<scenario::Scenario> judged;
   for (const scenario::Scenario& scenario : scenarios) judged.push_back(for_acceptance(scenario));
 
@@ -89,9 +99,13 @@ int accept(const AcceptOptions& options) {
   for (const scenario::Scenario& scenario : scenarios) {
     for (const std::string& variant : chosen(scenario, options.variants)) {
       const std::vector<trace::RunTrace> repeats = repeats_of(plan, evidence, scenario.name, variant);
-      if (repeats.empty()) throw InternalError({.what = "a finished run has no trace", .where = scenario.name + "/" + variant});
-      const auto directory = golden::golden_directory(options.run.golden_root, scenario.name, golden::key_of(repeats.front()), variant);
-      const golden::Accepted what = golden::accept(directory, repeats, {.reason = options.reason, .date = today(), .train = scenario.variant(variant).train_json});
+      if (repeats.empty())
+        throw InternalError({.what = "a finished run has no trace", .where = scenario.name + "/" + variant});
+      const auto directory =
+          golden::golden_directory(options.run.golden_root, scenario.name, golden::key_of(repeats.front()), variant);
+      const golden::Accepted what =
+          golden::accept(directory, repeats,
+                         {.reason = options.reason, .date = today(), .train = scenario.variant(variant).train_json});
       std::printf("%-9s  %s\n", name_of(what), directory.c_str());
     }
   }

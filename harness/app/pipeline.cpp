@@ -37,7 +37,10 @@ launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path&
 std::vector<fs::path> select(const std::vector<fs::path>& paths) {
   std::vector<fs::path> files;
   for (const fs::path& path : paths) {
-    if (!fs::exists(path)) throw InputError({.what = "a scenario is missing", .where = path.string(), .expected = "a scenario file, or a folder of them"});
+    if (!fs::exists(path))
+      throw InputError({.what = "a scenario is missing",
+                        .where = path.string(),
+                        .expected = "a scenario file, or a folder of them"});
     if (!fs::is_directory(path)) {
       files.push_back(path);
       continue;
@@ -49,13 +52,17 @@ std::vector<fs::path> select(const std::vector<fs::path>& paths) {
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }
-  if (files.empty()) throw InputError({.what = "nothing is selected: there is no scenario to run", .expected = "at least one *.json", .next = "name a scenario file, or a folder that holds some"});
+  if (files.empty())
+    throw InputError({.what = "nothing is selected: there is no scenario to run",
+                      .expected = "at least one *.json",
+                      .next = "name a scenario file, or a folder that holds some"});
   return files;
 }
 
 std::vector<scenario::Scenario> load(const RunOptions& options) {
   std::vector<scenario::Scenario> scenarios;
-  for (const fs::path& file : select(options.scenarios)) scenarios.push_back(scenario::load_scenario(file, options.overrides));
+  for (const fs::path& file : select(options.scenarios))
+    scenarios.push_back(scenario::load_scenario(file, options.overrides));
   return scenarios;
 }
 
@@ -63,21 +70,30 @@ fs::path find_worker(const fs::path& given) {
   fs::path worker = given;
   if (worker.empty()) worker = fs::read_symlink("/proc/self/exe").parent_path() / "lockstep-worker";
   if (::access(worker.c_str(), X_OK) == 0 && !fs::is_directory(worker)) return fs::absolute(worker);
-  throw InputError({.what = "there is no worker to start", .where = worker.string(), .expected = "an executable lockstep-worker", .next = given.empty() ? "build it (ci/build lockstep-worker), or name one with --worker" : "check the path given with --worker"});
+  throw InputError({.what = "there is no worker to start",
+                    .where = worker.string(),
+                    .expected = "an executable lockstep-worker",
+                    .next = given.empty() ? "build it (ci/build lockstep-worker), or name one with --worker"
+                                          : "check the path given with --worker"});
 }
 
 RunsFolder::RunsFolder(const fs::path& given) {
   if (given.empty()) {
     const char* base = std::getenv("TMPDIR");
     std::string pattern = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/lockstep-XXXXXX";
-    if (::mkdtemp(pattern.data()) == nullptr) throw ResourceError({.what = "cannot make a temporary folder for the runs", .where = pattern, .next = "choose another place with --out"});
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw ResourceError({.what = "cannot make a temporary folder for the runs",
+                           .where = pattern,
+                           .next = "choose another place with --out"});
     path_ = pattern;
     temporary_ = true;
     return;
   }
   make_directories(given);
   if (!fs::is_empty(given)) {
-    throw InputError({.what = "the folder for the runs is not empty", .where = given.string(), .next = "choose another with --out, or empty it: traces are never overwritten"});
+    throw InputError({.what = "the folder for the runs is not empty",
+                      .where = given.string(),
+                      .next = "choose another with --out, or empty it: traces are never overwritten"});
   }
   path_ = fs::absolute(given);
 }
@@ -121,7 +137,8 @@ void write_json(const fs::path& target, const Json& value) {
 bool may_color(int descriptor) {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  return ::isatty(descriptor) != 0 && (no_color == nullptr || *no_color == '\0') && term != nullptr && std::string(term) != "dumb";
+  return ::isatty(descriptor) != 0 && (no_color == nullptr || *no_color == '\0') && term != nullptr &&
+         std::string(term) != "dumb";
 }
 
 }  // namespace lockstep::app

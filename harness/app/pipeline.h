@@ -38,7 +38,8 @@ class RunsFolder {
 };
 
 /// Launches every run of the plan and reads what it left behind.
-std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options, const std::filesystem::path& runs_root);
+std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options,
+                                      const std::filesystem::path& runs_root);
 
 /// "2027-01-31", UTC.
 std::string today();

@@ -11,9 +11,13 @@ namespace lockstep::app {
 
 int show(const ShowOptions& options) {
   if (!options.channel.empty() && !trace::channel_named(options.channel)) {
-    throw InputError({.what = "unknown channel '" + options.channel + "'", .where = "--channel", .expected = "one of: " + join(trace::channel_names(), ", "), .next = suggest(options.channel, trace::channel_names())});
+    throw InputError({.what = "unknown channel '" + options.channel + "'",
+                      .where = "--channel",
+                      .expected = "one of: " + join(trace::channel_names(), ", "),
+                      .next = suggest(options.channel, trace::channel_names())});
   }
-  const std::filesystem::path file = std::filesystem::is_directory(options.trace) ? options.trace / trace::file_name_of_rank(0) : options.trace;
+  const std::filesystem::path file =
+      std::filesystem::is_directory(options.trace) ? options.trace / trace::file_name_of_rank(0) : options.trace;
   const trace::Trace trace = trace::read_trace(file);
   if (trace.header.is_null()) {
     std::printf("torn: %s\n", trace.torn.c_str());
@@ -25,13 +29,19 @@ int show(const ShowOptions& options) {
     if (options.step && step.step != *options.step) continue;
     for (const trace::Record& record : step.records) {
       if (!options.channel.empty() && name_of(record.channel) != options.channel) continue;
-      std::printf("step %lld  %-14s  %-24s  %s\n", static_cast<long long>(step.step), std::string(name_of(record.channel)).c_str(), record.name.c_str(), compare::shown(record).c_str());
+      std::printf("step %lld  %-14s  %-24s  %s\n", static_cast<long long>(step.step),
+                  std::string(name_of(record.channel)).c_str(), record.name.c_str(), compare::shown(record).c_str());
       ++shown;
     }
   }
-  std::printf("%zu records, %zu steps, %s\n", shown, trace.steps.size(), trace.complete ? "complete" : ("torn: " + trace.torn).c_str());
+  std::printf("%zu records, %zu steps, %s\n", shown, trace.steps.size(),
+              trace.complete ? "complete" : ("torn: " + trace.torn).c_str());
   if (shown == 0 && (options.step || !options.channel.empty())) {
-    throw InputError({.what = "the trace has no such record", .where = file.string(), .expected = trace.steps.empty() ? "a trace with steps" : "steps " + std::to_string(trace.steps.front().step) + " to " + std::to_string(trace.steps.back().step)});
+    throw InputError({.what = "the trace has no such record",
+                      .where = file.string(),
+                      .expected = trace.steps.empty() ? "a trace with steps"
+                                                      : "steps " + std::to_string(trace.steps.front().step) + " to " +
+                                                            std::to_string(trace.steps.back().step)});
   }
   return exit_code(trace.complete ? report::Status::kAgree : report::Status::kInconclusive);
 }

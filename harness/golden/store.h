@@ -14,7 +14,8 @@ namespace lockstep::golden {
 std::string key_of(const trace::RunTrace& run);
 
 /// Folder of one golden: <root>/<scenario>/<key>/<variant>, with one trace file for each rank.
-std::filesystem::path golden_directory(const std::filesystem::path& root, const std::string& scenario, const std::string& key, const std::string& variant);
+std::filesystem::path golden_directory(const std::filesystem::path& root, const std::string& scenario,
+                                       const std::string& key, const std::string& variant);
 
 /// Reads an accepted trace; nothing when there is none.
 /// *Throws*: DamagedFile when it cannot be understood. Lines that merely fail their check are noted in `Trace::damage`.
@@ -32,6 +33,7 @@ enum class Accepted { kNew, kChanged, kUnchanged };
 
 /// Writes the first of `repeats` as golden, without sketches; the old golden stays whole until the new one is.
 /// *Throws*: InputError unless there are two repeats or more, all complete and bitwise equal; ResourceError.
-Accepted accept(const std::filesystem::path& directory, const std::vector<trace::RunTrace>& repeats, const Provenance& provenance);
+Accepted accept(const std::filesystem::path& directory, const std::vector<trace::RunTrace>& repeats,
+                const Provenance& provenance);
 
 }  // namespace lockstep::golden

@@ -70,13 +70,18 @@ Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder)
 void verify_hashes(const Json& state, const std::filesystem::path& folder) {
   for (const auto& [name, hash] : state.at("sha256").items()) {
     const std::string actual = sha256(read_file(folder / name));
-    if (actual != hash) throw DamagedFile({.what = "a file of the checkpoint is damaged", .where = (folder / name).string(), .expected = "SHA-256 " + hash.get<std::string>(), .actual = "SHA-256 " + actual});
+    if (actual != hash)
+      throw DamagedFile({.what = "a file of the checkpoint is damaged",
+                         .where = (folder / name).string(),
+                         .expected = "SHA-256 " + hash.get<std::string>(),
+                         .actual = "SHA-256 " + actual});
   }
 }
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank, Collective& collective) {
+void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank,
+                     Collective& collective) {
   make_directories(folder);
   std::vector<NamedTensor> generators{{"now", checkpoint.rng}};
   if (checkpoint.position.epoch_rng.defined()) generators.push_back({"epoch", checkpoint.position.epoch_rng});
@@ -90,18 +95,24 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
   collective.barrier();
 }
 
-Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size, bool per_rank) {
+Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size,
+                           bool per_rank) {
   const Json state = read_json(folder / "state.json");
   try {
-    if (state.at("format") != kFormat) throw InputError({.what = "not a checkpoint that this version reads", .where = folder.string(), .expected = kFormat, .actual = state["format"].dump()});
+    if (state.at("format") != kFormat)
+      throw InputError({.what = "not a checkpoint that this version reads",
+                        .where = folder.string(),
+                        .expected = kFormat,
+                        .actual = state["format"].dump()});
     verify_hashes(state, folder);
-    Checkpoint checkpoint{.world_size = state.at("world_size").get<std::int64_t>(),
-                          .updates = state.at("updates").get<std::int64_t>(),
-                          .samples_taken = state.at("samples_taken").get<std::int64_t>(),
-                          .learning_rate = std::bit_cast<double>(from_hex(state.at("learning_rate_bits").get<std::string>()).value()),
-                          .buckets = state.at("buckets").get<BucketLayout>(),
-                          .weights = unpacked(folder / "weights.safetensors"),
-                          .optimizer = unpacked(folder / "optimizer.safetensors")};
+    Checkpoint checkpoint{
+        .world_size = state.at("world_size").get<std::int64_t>(),
+        .updates = state.at("updates").get<std::int64_t>(),
+        .samples_taken = state.at("samples_taken").get<std::int64_t>(),
+        .learning_rate = std::bit_cast<double>(from_hex(state.at("learning_rate_bits").get<std::string>()).value()),
+        .buckets = state.at("buckets").get<BucketLayout>(),
+        .weights = unpacked(folder / "weights.safetensors"),
+        .optimizer = unpacked(folder / "optimizer.safetensors")};
     if (!per_rank) return checkpoint;
     if (checkpoint.world_size != world_size) {
       throw InputError({.what = "generators, data position and buckets cannot be restored at another world size",
@@ -112,27 +123,36 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
     }
     const std::vector<NamedTensor> generators = unpacked(folder / rng_file(rank));
     checkpoint.rng = named(generators, "now", folder / rng_file(rank));
-    checkpoint.position = {state.at("epoch").get<std::int64_t>(), state.at("position").get<std::int64_t>(), named(generators, "epoch", folder / rng_file(rank))};
+    checkpoint.position = {state.at("epoch").get<std::int64_t>(), state.at("position").get<std::int64_t>(),
+                           named(generators, "epoch", folder / rng_file(rank))};
     return checkpoint;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw DamagedFile({.what = std::string("the checkpoint's state cannot be read: ") + error.what(), .where = (folder / "state.json").string()});
+    throw DamagedFile({.what = std::string("the checkpoint's state cannot be read: ") + error.what(),
+                       .where = (folder / "state.json").string()});
   }
 }
 
 void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model) {
   const at::NoGradGuard no_grad;
   for (const NamedTensor& target : model) {
-    const auto source = std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& s) { return s.name == target.name; });
-    if (source == saved.end()) throw DamagedFile({.what = "the checkpoint lacks a tensor of the model", .expected = target.name});
-    if (source->tensor.sizes() != target.tensor.sizes() || source->tensor.scalar_type() != target.tensor.scalar_type()) {
-      throw DamagedFile({.what = "a tensor of the checkpoint does not fit the model", .where = target.name, .expected = c10::str(target.tensor.sizes()), .actual = c10::str(source->tensor.sizes())});
+    const auto source =
+        std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& s) { return s.name == target.name; });
+    if (source == saved.end())
+      throw DamagedFile({.what = "the checkpoint lacks a tensor of the model", .expected = target.name});
+    if (source->tensor.sizes() != target.tensor.sizes() ||
+        source->tensor.scalar_type() != target.tensor.scalar_type()) {
+      throw DamagedFile({.what = "a tensor of the checkpoint does not fit the model",
+                         .where = target.name,
+                         .expected = c10::str(target.tensor.sizes()),
+                         .actual = c10::str(source->tensor.sizes())});
     }
     at::Tensor(target.tensor).copy_(source->tensor);
   }
   for (const NamedTensor& source : saved) {
-    const bool known = std::any_of(model.begin(), model.end(), [&](const NamedTensor& m) { return m.name == source.name; });
+    const bool known =
+        std::any_of(model.begin(), model.end(), [&](const NamedTensor& m) { return m.name == source.name; });
     if (!known) throw DamagedFile({.what = "the checkpoint has a tensor that the model lacks", .actual = source.name});
   }
 }

@@ -21,20 +21,22 @@ struct Checkpoint {
   double learning_rate = 0;        ///< of the next update
   LoaderPosition position;
   BucketLayout buckets;
-  std::vector<NamedTensor> weights;    ///< parameters, then buffers
+  std::vector<NamedTensor> weights;  ///< parameters, then buffers
   std::vector<NamedTensor> optimizer;
-  at::Tensor rng;                      ///< state of this rank's default generator
+  at::Tensor rng;  ///< state of this rank's default generator
 };
 
-/// Saves: rank 0 writes the weights, the optimizer's state and state.json; every rank its own generators. state.json comes
-/// last, names the hash of every other file, and alone makes the folder a checkpoint.
-/// Call on every rank; `collective` keeps them together. *Throws*: ResourceError.
-void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank, Collective& collective);
+/// Saves: rank 0 writes the weights, the optimizer's state and state.json; every rank its own generators. state.json
+/// comes last, names the hash of every other file, and alone makes the folder a checkpoint. Call on every rank;
+/// `collective` keeps them together. *Throws*: ResourceError.
+void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank,
+                     Collective& collective);
 
 /// Loads what `save_checkpoint` wrote, for one rank.
-/// *Throws*: InputError when there is none, or the world size differs while `per_rank` (generators, data position, buckets)
-/// is asked for; DamagedFile when a file does not have its hash.
-Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size, bool per_rank);
+/// *Throws*: InputError when there is none, or the world size differs while `per_rank` (generators, data position,
+/// buckets) is asked for; DamagedFile when a file does not have its hash.
+Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size,
+                           bool per_rank);
 
 /// Copies saved tensors into those of the model, by name. *Throws*: DamagedFile that names what is missing or misfits.
 void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model);

@@ -26,12 +26,18 @@ std::string shape_of(const std::vector<at::Tensor>& tensors) {
 
 std::string name_of(const c10d::ReduceOp& op) {
   switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
-    case c10d::ReduceOp::SUM: return "SUM";
-    case c10d::ReduceOp::AVG: return "AVG";
-    case c10d::ReduceOp::PRODUCT: return "PRODUCT";
-    case c10d::ReduceOp::MIN: return "MIN";
-    case c10d::ReduceOp::MAX: return "MAX";
-    default: return "OTHER";
+    case c10d::ReduceOp::SUM:
+      return "SUM";
+    case c10d::ReduceOp::AVG:
+      return "AVG";
+    case c10d::ReduceOp::PRODUCT:
+      return "PRODUCT";
+    case c10d::ReduceOp::MIN:
+      return "MIN";
+    case c10d::ReduceOp::MAX:
+      return "MAX";
+    default:
+      return "OTHER";
   }
 }
 
@@ -69,7 +75,8 @@ class Collective::Logged : public c10d::Backend {
     note("broadcast " + shape_of(tensors) + " from " + std::to_string(options.rootRank));
     return inner_->broadcast(tensors, options);
   }
-  Work allgather(std::vector<std::vector<at::Tensor>>& outputs, std::vector<at::Tensor>& inputs, const c10d::AllgatherOptions& options) override {
+  Work allgather(std::vector<std::vector<at::Tensor>>& outputs, std::vector<at::Tensor>& inputs,
+                 const c10d::AllgatherOptions& options) override {
     note("allgather " + shape_of(inputs));
     return inner_->allgather(outputs, inputs, options);
   }
@@ -99,7 +106,8 @@ Collective::Collective(const launch::Place& place) {
   const auto size = static_cast<int>(place.world_size);
   const auto store = meet(place);
   const auto options = c10d::ProcessGroupGloo::Options::create_default(kTimeout);
-  gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("lockstep", store), rank, size, options);
+  gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("lockstep", store), rank,
+                                                      size, options);
   auto logged = c10::make_intrusive<Logged>(gloo_, rank, size);
   logged_ = logged.get();
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);

@@ -35,7 +35,8 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Proce
 
 }  // namespace
 
-Ddp::Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective, const std::optional<BucketLayout>& layout)
+Ddp::Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective,
+         const std::optional<BucketLayout>& layout)
     : model_(std::move(model)), spec_(spec), group_(collective.group()) {
   for (const auto& entry : model_->named_parameters()) {
     if (entry.value().requires_grad()) parameters_.push_back({entry.key(), entry.value()});
@@ -69,9 +70,10 @@ void Ddp::build_reducer(const std::optional<BucketLayout>& layout) {
 
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters_.size(); ++i) names[i] = parameters_[i].name;
-  reducer_ = std::make_unique<c10d::Reducer>(parameters, buckets, group_, sparse, static_cast<std::int64_t>(cap), spec_.find_unused_parameters,
-                                             spec_.gradient_as_bucket_view, names, static_cast<std::int64_t>(first_cap),
-                                             /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
+  reducer_ = std::make_unique<c10d::Reducer>(
+      parameters, buckets, group_, sparse, static_cast<std::int64_t>(cap), spec_.find_unused_parameters,
+      spec_.gradient_as_bucket_view, names, static_cast<std::int64_t>(first_cap),
+      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
   if (!spec_.average) reducer_->register_comm_hook(std::make_unique<SumHook>(group_));
 }
 
@@ -84,7 +86,9 @@ at::Tensor Ddp::forward(const at::Tensor& input, bool sync) {
   }
   at::Tensor output = model_->forward(input);
   previous_forward_synced_ = sync;
-  if (sync) reducer_->prepare_for_backward(spec_.find_unused_parameters ? std::vector<at::Tensor>{output} : std::vector<at::Tensor>{});
+  if (sync)
+    reducer_->prepare_for_backward(spec_.find_unused_parameters ? std::vector<at::Tensor>{output}
+                                                                : std::vector<at::Tensor>{});
   return output;
 }
 
@@ -93,7 +97,8 @@ BucketLayout Ddp::layout() const {
   for (const c10d::GradBucket& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/true)) {
     std::vector<std::size_t>& indices = layout.emplace_back();
     for (const at::Tensor& parameter : bucket.getParameters()) {
-      const auto found = std::find_if(parameters_.begin(), parameters_.end(), [&](const NamedTensor& p) { return p.tensor.is_same(parameter); });
+      const auto found = std::find_if(parameters_.begin(), parameters_.end(),
+                                      [&](const NamedTensor& p) { return p.tensor.is_same(parameter); });
       LOCKSTEP_CHECK(found != parameters_.end());
       indices.push_back(static_cast<std::size_t>(found - parameters_.begin()));
     }

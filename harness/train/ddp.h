@@ -22,7 +22,8 @@ class Ddp {
  public:
   /// Verifies the parameters across ranks, broadcasts parameters and buffers from rank 0, builds the Reducer.
   /// `layout` replaces the first bucket assignment: what a resumed run needs to reduce as the interrupted one did.
-  Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective, const std::optional<BucketLayout>& layout);
+  Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective,
+      const std::optional<BucketLayout>& layout);
 
   /// Forward pass. `sync`: whether the next backward reduces; false is Python's no_sync().
   at::Tensor forward(const at::Tensor& input, bool sync);

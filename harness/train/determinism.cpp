@@ -20,19 +20,23 @@ namespace {
 /// All three are needed: dropping one gives different bits on different processors (measured).
 struct CpuProfile {
   const char* name;
-  const char* aten;       ///< ATEN_CPU_CAPABILITY: pytorch.org/docs, "Environment variables for CPU"
-  const char* onednn;     ///< ONEDNN_MAX_CPU_ISA: oneDNN developer guide, "CPU dispatcher control"
-  const char* mkl;        ///< MKL_CBWR: Intel MKL developer guide, "Conditional numerical reproducibility"
-  const char* capability; ///< what at::get_cpu_capability() must then say
-  const char* needs;      ///< what the processor must have
+  const char* aten;        ///< ATEN_CPU_CAPABILITY: pytorch.org/docs, "Environment variables for CPU"
+  const char* onednn;      ///< ONEDNN_MAX_CPU_ISA: oneDNN developer guide, "CPU dispatcher control"
+  const char* mkl;         ///< MKL_CBWR: Intel MKL developer guide, "Conditional numerical reproducibility"
+  const char* capability;  ///< what at::get_cpu_capability() must then say
+  const char* needs;       ///< what the processor must have
 };
 
-constexpr std::array<CpuProfile, 2> kProfiles = {{{"portable", "avx2", "AVX2", "COMPATIBLE", "AVX2", "x86-64-v3 (AVX2, FMA)"},
-                                                  {"portable-v1", "default", "SSE41", "COMPATIBLE", "DEFAULT", "x86-64"}}};
+constexpr std::array<CpuProfile, 2> kProfiles = {
+    {{"portable", "avx2", "AVX2", "COMPATIBLE", "AVX2", "x86-64-v3 (AVX2, FMA)"},
+     {"portable-v1", "default", "SSE41", "COMPATIBLE", "DEFAULT", "x86-64"}}};
 
 /// Variables that decide bits; the manifest holds those that are set.
-constexpr std::array<const char*, 10> kNumericVariables = {"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
-                                                           "OMP_DYNAMIC", "MKL_DYNAMIC", "CUBLAS_WORKSPACE_CONFIG", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "NVIDIA_TF32_OVERRIDE"};
+constexpr std::array<const char*, 10> kNumericVariables = {
+    "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA",      "MKL_CBWR",
+    "OMP_NUM_THREADS",     "MKL_NUM_THREADS",         "OMP_DYNAMIC",
+    "MKL_DYNAMIC",         "CUBLAS_WORKSPACE_CONFIG", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "NVIDIA_TF32_OVERRIDE"};
 
 void apply_cpu_profile(const std::string& name) {
   for (const CpuProfile& profile : kProfiles) {
@@ -43,7 +47,11 @@ void apply_cpu_profile(const std::string& name) {
     const std::string capability = at::get_cpu_capability();
     if (capability == profile.capability) break;
     const bool able = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-    if (!able) throw Unsupported({.what = "this processor lacks what the CPU profile needs", .where = "train.determinism.cpu = " + name, .expected = profile.needs, .actual = capability});
+    if (!able)
+      throw Unsupported({.what = "this processor lacks what the CPU profile needs",
+                         .where = "train.determinism.cpu = " + name,
+                         .expected = profile.needs,
+                         .actual = capability});
     throw InputError({.what = "determinism was asked for too late: LibTorch has chosen its kernels already",
                       .where = "train.determinism.cpu = " + name,
                       .expected = profile.capability,

@@ -11,7 +11,8 @@ namespace lockstep::train {
 /// *Throws*: InputError when it comes too late to take effect, Unsupported when this processor lacks the profile.
 void apply_determinism(const scenario::DeterminismSpec& spec);
 
-/// What in force decides bits: versions, processor, kernels, threads, flags, environment variables. For the trace's header.
+/// What in force decides bits: versions, processor, kernels, threads, flags, environment variables. For the trace's
+/// header.
 Json environment_manifest();
 
 /// Seeds the default generator: base, or base + rank.

@@ -12,7 +12,9 @@
 namespace lockstep::train {
 namespace {
 
-std::int64_t integer(const scenario::Choice& fault, const char* key) { return fault.options.at(key).get<std::int64_t>(); }
+std::int64_t integer(const scenario::Choice& fault, const char* key) {
+  return fault.options.at(key).get<std::int64_t>();
+}
 
 }  // namespace
 
@@ -39,7 +41,10 @@ void Faults::disturb(std::vector<std::int64_t>& ids, std::int64_t step) const {
     const auto first = static_cast<std::size_t>(integer(fault, "first"));
     const auto second = static_cast<std::size_t>(integer(fault, "second"));
     if (std::max(first, second) >= ids.size()) {
-      throw InputError({.what = "swap_samples names a place outside the batch", .where = "train.faults", .expected = "less than " + std::to_string(ids.size()), .actual = std::to_string(std::max(first, second))});
+      throw InputError({.what = "swap_samples names a place outside the batch",
+                        .where = "train.faults",
+                        .expected = "less than " + std::to_string(ids.size()),
+                        .actual = std::to_string(std::max(first, second))});
     }
     std::swap(ids[first], ids[second]);
   }
@@ -47,7 +52,8 @@ void Faults::disturb(std::vector<std::int64_t>& ids, std::int64_t step) const {
 
 double Faults::disturb(double learning_rate, std::int64_t step) const {
   for (const scenario::Choice& fault : mine_) {
-    if (fault.kind == "learning_rate_factor" && step >= integer(fault, "step")) learning_rate *= fault.options.at("factor").get<double>();
+    if (fault.kind == "learning_rate_factor" && step >= integer(fault, "step"))
+      learning_rate *= fault.options.at("factor").get<double>();
   }
   return learning_rate;
 }
@@ -64,7 +70,8 @@ void Faults::disturb(const std::vector<NamedTensor>& weights, std::int64_t step)
   for (const scenario::Choice& fault : mine_) {
     if (fault.kind != "flip_weight_bit" || integer(fault, "step") != step) continue;
     const auto which = fault.options.at("parameter").get<std::string>();
-    const auto found = std::find_if(weights.begin(), weights.end(), [&](const NamedTensor& w) { return which.empty() || w.name == which; });
+    const auto found = std::find_if(weights.begin(), weights.end(),
+                                    [&](const NamedTensor& w) { return which.empty() || w.name == which; });
     LOCKSTEP_CHECK(found != weights.end());
     const std::int64_t element = integer(fault, "element") % found->tensor.numel();
     auto* word = reinterpret_cast<std::uint32_t*>(found->tensor.mutable_data_ptr()) + element;
@@ -78,7 +85,11 @@ void Faults::require_parameters(const std::vector<NamedTensor>& parameters) cons
   for (const scenario::Choice& fault : mine_) {
     const auto which = fault.options.value("parameter", std::string());
     if (which.empty() || std::find(names.begin(), names.end(), which) != names.end()) continue;
-    throw InputError({.what = "a fault names a parameter that the model lacks", .where = "train.faults", .expected = "one of: " + join(names, ", "), .actual = "'" + which + "'", .next = suggest(which, names)});
+    throw InputError({.what = "a fault names a parameter that the model lacks",
+                      .where = "train.faults",
+                      .expected = "one of: " + join(names, ", "),
+                      .actual = "'" + which + "'",
+                      .next = suggest(which, names)});
   }
 }
 

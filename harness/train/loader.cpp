@@ -9,7 +9,8 @@
 
 namespace lockstep::train {
 
-Loader::Loader(std::unique_ptr<Sampler> sampler, std::int64_t micro_batch) : sampler_(std::move(sampler)), micro_batch_(micro_batch) {}
+Loader::Loader(std::unique_ptr<Sampler> sampler, std::int64_t micro_batch)
+    : sampler_(std::move(sampler)), micro_batch_(micro_batch) {}
 
 void Loader::begin_epoch(std::int64_t epoch) {
   at_.epoch = epoch;
@@ -18,13 +19,17 @@ void Loader::begin_epoch(std::int64_t epoch) {
   at::empty({}, at::kLong).random_();  // the iterator's base seed; nobody uses it without worker processes
   order_ = sampler_->order(epoch);
   if (order_.empty()) {
-    throw InputError({.what = "a rank gets no samples", .where = "train.sampler", .expected = "at least one sample for each rank", .next = "use more data, fewer ranks, or drop_last = false"});
+    throw InputError({.what = "a rank gets no samples",
+                      .where = "train.sampler",
+                      .expected = "at least one sample for each rank",
+                      .next = "use more data, fewer ranks, or drop_last = false"});
   }
 }
 
 std::vector<std::int64_t> Loader::next() {
   if (at_.epoch < 0 || at_.position >= static_cast<std::int64_t>(order_.size())) begin_epoch(at_.epoch + 1);
-  const std::int64_t end = std::min<std::int64_t>(at_.position + micro_batch_, static_cast<std::int64_t>(order_.size()));
+  const std::int64_t end =
+      std::min<std::int64_t>(at_.position + micro_batch_, static_cast<std::int64_t>(order_.size()));
   std::vector<std::int64_t> ids(order_.begin() + at_.position, order_.begin() + end);
   at_.position = end;
   return ids;

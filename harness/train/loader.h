@@ -18,8 +18,8 @@ struct LoaderPosition {
 };
 
 /// Micro-batches of sample ids, epoch after epoch; the last one of an epoch may be short.
-/// *Source*: torch.utils.data.DataLoader with num_workers = 0, PyTorch 2.11: each epoch draws one int64 from the default
-/// generator before the sampler draws its own.
+/// *Source*: torch.utils.data.DataLoader with num_workers = 0, PyTorch 2.11: each epoch draws one int64 from the
+/// default generator before the sampler draws its own.
 class Loader {
  public:
   Loader(std::unique_ptr<Sampler> sampler, std::int64_t micro_batch);

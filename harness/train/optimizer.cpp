@@ -4,7 +4,8 @@
 
 namespace lockstep::train {
 
-#define LOCKSTEP_KIND(name) std::unique_ptr<Optimizer> make_##name##_optimizer(const Json& options, const std::vector<NamedTensor>& parameters);
+#define LOCKSTEP_KIND(name) \
+  std::unique_ptr<Optimizer> make_##name##_optimizer(const Json& options, const std::vector<NamedTensor>& parameters);
 #include "kinds/optimizer.inc"
 #undef LOCKSTEP_KIND
 

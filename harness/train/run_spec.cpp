@@ -12,7 +12,10 @@ constexpr const char* kFormat = "lockstep.run/1";
 void require_format(const Json& document, const std::filesystem::path& file) {
   const std::string format = document.is_object() ? document.value("format", "") : "";
   if (format != kFormat) {
-    throw InputError({.what = "not a RunSpec that this worker reads", .where = file.string(), .expected = kFormat, .actual = format.empty() ? "no format" : format});
+    throw InputError({.what = "not a RunSpec that this worker reads",
+                      .where = file.string(),
+                      .expected = kFormat,
+                      .actual = format.empty() ? "no format" : format});
   }
   const std::string build = document.value("build", "");
   if (build != build_id()) {
@@ -36,10 +39,12 @@ RunSpec read_run_spec(const std::filesystem::path& file) {
                  .variant = document.at("variant").get<std::string>(),
                  .train_digest = document.at("train_digest").get<std::string>(),
                  .world_size = document.at("world_size").get<std::int64_t>(),
-                 .train = scenario::train_spec_from(scenario::complete(document.at("train"), "train", {.file = file.string(), .within = ""}))};
+                 .train = scenario::train_spec_from(
+                     scenario::complete(document.at("train"), "train", {.file = file.string(), .within = ""}))};
     scenario::validate(spec.train, spec.world_size, file.string());
     if (files.contains("data")) spec.data_file = here / files["data"].get<std::string>();
-    if (files.contains("checkpoint")) spec.checkpoint_from = (here / files["checkpoint"].get<std::string>()).lexically_normal();
+    if (files.contains("checkpoint"))
+      spec.checkpoint_from = (here / files["checkpoint"].get<std::string>()).lexically_normal();
     return spec;
   } catch (const Json::exception& error) {
     throw InputError({.what = std::string("a RunSpec is incomplete: ") + error.what(), .where = file.string()});

@@ -26,14 +26,18 @@ std::vector<std::int64_t> even_order(const Json& options, const Share& share, st
   std::iota(order.begin(), order.end(), std::int64_t{0});
   if (options.at("shuffle").get<bool>()) {
     const std::int64_t told = options.at("set_epoch").get<bool>() ? epoch : 0;
-    at::Generator generator = at::detail::createCPUGenerator(options.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(told));
+    at::Generator generator =
+        at::detail::createCPUGenerator(options.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(told));
     const at::Tensor permutation = at::randperm(share.samples, generator, at::TensorOptions(at::kLong));
-    order.assign(permutation.const_data_ptr<std::int64_t>(), permutation.const_data_ptr<std::int64_t>() + share.samples);
+    order.assign(permutation.const_data_ptr<std::int64_t>(),
+                 permutation.const_data_ptr<std::int64_t>() + share.samples);
   }
   const bool drop_last = options.at("drop_last").get<bool>();
-  const std::int64_t each = drop_last ? share.samples / share.world_size : (share.samples + share.world_size - 1) / share.world_size;
+  const std::int64_t each =
+      drop_last ? share.samples / share.world_size : (share.samples + share.world_size - 1) / share.world_size;
   const auto total = static_cast<std::size_t>(each * share.world_size);
-  for (std::size_t i = order.size(); i < total; ++i) order.push_back(order[i % static_cast<std::size_t>(share.samples)]);
+  for (std::size_t i = order.size(); i < total; ++i)
+    order.push_back(order[i % static_cast<std::size_t>(share.samples)]);
   order.resize(total);
   return order;
 }

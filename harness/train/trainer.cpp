@@ -33,7 +33,8 @@ namespace {
 using launch::Phase;
 using trace::Channel;
 
-/// Sees a parameter's accumulated local gradient before the Reducer takes it; changes no bit of the reduction (measured).
+/// Sees a parameter's accumulated local gradient before the Reducer takes it; changes no bit of the reduction
+/// (measured).
 class LocalGradientHook : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit LocalGradientHook(std::function<void(const at::Tensor&)> action) : action_(std::move(action)) {}
@@ -52,12 +53,8 @@ record::Selection selection_of(const scenario::RecordSpec& spec) {
 }
 
 Json header_of(const RunSpec& run, const Dataset& data) {
-  return {{"scenario", run.scenario},
-          {"variant", run.variant},
-          {"train_digest", run.train_digest},
-          {"cpu", run.train.determinism.cpu},
-          {"samples", data.size()},
-          {"environment", environment_manifest()}};
+  return {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
+          {"cpu", run.train.determinism.cpu}, {"samples", data.size()}, {"environment", environment_manifest()}};
 }
 
 /// One rank's training. Members in the order in which Python's script would make them.
@@ -70,11 +67,13 @@ class Trainer {
         out_(out),
         progress_(launch::progress_path(out, place.rank)),
         data_(make_data(spec_.data, run.data_file)),
-        recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header_of(run, data_), selection_of(spec_.record)),
+        recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header_of(run, data_),
+                  selection_of(spec_.record)),
         collective_(place),
         faults_(spec_.faults, place.rank),
         schedule_(make_schedule(spec_.schedule)),
-        loader_(make_sampler(spec_.sampler, {data_.size(), place.rank, place.world_size}), spec_.batch.micro_size(place.world_size)),
+        loader_(make_sampler(spec_.sampler, {data_.size(), place.rank, place.world_size}),
+                spec_.batch.micro_size(place.world_size)),
         learning_rate_(base_learning_rate(spec_, place.world_size)) {
     build();
   }
@@ -126,7 +125,9 @@ class Trainer {
       learning_rate_ = checkpoint.learning_rate;
       samples_taken_ = checkpoint.samples_taken;
     }
-    const auto set_rng = [](const at::Tensor& state) { at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state); };
+    const auto set_rng = [](const at::Tensor& state) {
+      at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state);
+    };
     if (load.restores("sampler")) {
       // Where the epoch's order was drawn from the default generator, it must be drawn again from the same state.
       const at::Tensor now = rng_state();
@@ -161,12 +162,14 @@ class Trainer {
     const std::vector<NamedTensor>& parameters = ddp_->parameters();
     local_.resize(parameters.size());
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      torch::autograd::impl::set_post_acc_grad_hooks(parameters[i].tensor, std::make_unique<LocalGradientHook>([this, i](const at::Tensor& gradient) {
-        if (!last_micro_batch_) return;
-        const std::string& name = ddp_->parameters()[i].name;
-        if (recorder_.wants(Channel::kGradientLocal)) local_[i].seen = record::observe(Channel::kGradientLocal, name, view_of(gradient));
-        if (faults_.keeps_local_gradient(name, updates_)) local_[i].kept = gradient.clone();
-      }));
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          parameters[i].tensor, std::make_unique<LocalGradientHook>([this, i](const at::Tensor& gradient) {
+            if (!last_micro_batch_) return;
+            const std::string& name = ddp_->parameters()[i].name;
+            if (recorder_.wants(Channel::kGradientLocal))
+              local_[i].seen = record::observe(Channel::kGradientLocal, name, view_of(gradient));
+            if (faults_.keeps_local_gradient(name, updates_)) local_[i].kept = gradient.clone();
+          }));
     }
   }
 
@@ -222,7 +225,8 @@ class Trainer {
     const std::vector<NamedTensor>& parameters = ddp_->parameters();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       if (local_[i].seen) recorder_.add(*std::exchange(local_[i].seen, std::nullopt));
-      if (local_[i].kept.defined()) at::Tensor(parameters[i].tensor).mutable_grad().copy_(std::exchange(local_[i].kept, at::Tensor()));
+      if (local_[i].kept.defined())
+        at::Tensor(parameters[i].tensor).mutable_grad().copy_(std::exchange(local_[i].kept, at::Tensor()));
       const at::Tensor& gradient = parameters[i].tensor.grad();
       if (gradient.defined()) recorder_.tensor(Channel::kGradient, parameters[i].name, view_of(gradient));
     }
@@ -232,7 +236,8 @@ class Trainer {
     recorder_.integers(Channel::kSamples, "ids", batch_.ids);
     if (recorder_.wants(Channel::kLoss)) record_scalar(Channel::kLoss, "reduced", collective_.mean(batch_.loss));
     std::vector<std::string> collectives = collective_.take_log();
-    for (std::size_t i = 0; i < collectives.size(); ++i) recorder_.text(Channel::kCollective, std::to_string(i), std::move(collectives[i]));
+    for (std::size_t i = 0; i < collectives.size(); ++i)
+      recorder_.text(Channel::kCollective, std::to_string(i), std::move(collectives[i]));
   }
 
   void record_scalar(Channel channel, const std::string& name, const at::Tensor& value) {
@@ -252,9 +257,12 @@ class Trainer {
 
   void record_state() {
     if (recorder_.wants(Channel::kRng)) recorder_.tensor(Channel::kRng, "cpu", view_of(rng_state()));
-    for (const NamedTensor& state : optimizer_->state()) recorder_.tensor(Channel::kOptimizer, state.name, view_of(state.tensor));
-    for (const NamedTensor& parameter : ddp_->parameters()) recorder_.tensor(Channel::kWeight, parameter.name, view_of(parameter.tensor));
-    for (const NamedTensor& buffer : ddp_->buffers()) recorder_.tensor(Channel::kBuffer, buffer.name, view_of(buffer.tensor));
+    for (const NamedTensor& state : optimizer_->state())
+      recorder_.tensor(Channel::kOptimizer, state.name, view_of(state.tensor));
+    for (const NamedTensor& parameter : ddp_->parameters())
+      recorder_.tensor(Channel::kWeight, parameter.name, view_of(parameter.tensor));
+    for (const NamedTensor& buffer : ddp_->buffers())
+      recorder_.tensor(Channel::kBuffer, buffer.name, view_of(buffer.tensor));
   }
 
   void record_initial_state() {
@@ -301,7 +309,10 @@ class Trainer {
 
 void train(const RunSpec& run, const launch::Place& place, const std::filesystem::path& out) {
   if (place.world_size != run.world_size) {
-    throw InputError({.what = "the launcher started another number of ranks than the RunSpec says", .where = "WORLD_SIZE", .expected = std::to_string(run.world_size), .actual = std::to_string(place.world_size)});
+    throw InputError({.what = "the launcher started another number of ranks than the RunSpec says",
+                      .where = "WORLD_SIZE",
+                      .expected = std::to_string(run.world_size),
+                      .actual = std::to_string(place.world_size)});
   }
   apply_determinism(run.train.determinism);
   Trainer(run, place, out).run();

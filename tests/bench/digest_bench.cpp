@@ -46,7 +46,8 @@ void plain_read(benchmark::State& state) {
 
 void digest(benchmark::State& state) {
   const std::int64_t shape[] = {static_cast<std::int64_t>(tensor().size())};
-  for (auto _ : state) benchmark::DoNotOptimize(lockstep::trace::digest_of(lockstep::trace::DType::kFloat32, shape, bytes()));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(lockstep::trace::digest_of(lockstep::trace::DType::kFloat32, shape, bytes()));
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBytes));
 }
 
@@ -58,8 +59,10 @@ void sketch(benchmark::State& state) {
 /// What one small tensor of a trace costs: digest, sketch and the record around them.
 void observe_small(benchmark::State& state) {
   const std::int64_t shape[] = {state.range(0)};
-  const lockstep::record::TensorView view{.data = tensor().data(), .dtype = lockstep::trace::DType::kFloat32, .shape = shape, .strides = {}};
-  for (auto _ : state) benchmark::DoNotOptimize(lockstep::record::observe(lockstep::trace::Channel::kWeight, "conv1.weight", view));
+  const lockstep::record::TensorView view{
+      .data = tensor().data(), .dtype = lockstep::trace::DType::kFloat32, .shape = shape, .strides = {}};
+  for (auto _ : state)
+    benchmark::DoNotOptimize(lockstep::record::observe(lockstep::trace::Channel::kWeight, "conv1.weight", view));
   state.SetBytesProcessed(state.iterations() * state.range(0) * 4);
 }
 

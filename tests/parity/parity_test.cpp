@@ -11,6 +11,7 @@
 #include "harness/base/files.h"
 #include "harness/base/json.h"
 #include "harness/trace/reader.h"
+
 #include "tests/support/support.h"
 
 namespace lockstep::test {
@@ -47,17 +48,20 @@ std::map<std::int64_t, Records> worker_records(const std::filesystem::path& file
   std::map<std::int64_t, Records> steps;
   for (const trace::Step& step : trace.steps) {
     for (const trace::Record& record : step.records) {
-      steps[step.step][{std::string(name_of(record.channel)), twin_name(record)}] = identity(std::string(name_of(record.dtype)), record.shape, to_text(record.digest));
+      steps[step.step][{std::string(name_of(record.channel)), twin_name(record)}] =
+          identity(std::string(name_of(record.dtype)), record.shape, to_text(record.digest));
     }
   }
   return steps;
 }
 
 /// Channels whose every Python record must be there and equal.
-const std::set<std::string> kCompared = {"samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer", "ledger"};
+const std::set<std::string> kCompared = {"samples",  "input",     "rng",    "loss",   "gradient.local",
+                                         "gradient", "optimizer", "weight", "buffer", "ledger"};
 
 /// Compares one rank; returns how many records were equal. Reports only the first difference of a rank.
-std::size_t compare_rank(const std::filesystem::path& python, const std::filesystem::path& worker, std::set<std::string>& channels) {
+std::size_t compare_rank(const std::filesystem::path& python, const std::filesystem::path& worker,
+                         std::set<std::string>& channels) {
   const auto expected = python_records(python), actual = worker_records(worker);
   std::size_t equal = 0;
   EXPECT_EQ(expected.size(), actual.size()) << "number of steps, " << worker;
@@ -71,7 +75,8 @@ std::size_t compare_rank(const std::filesystem::path& python, const std::filesys
       const auto found = actual.at(step).find(key);
       const std::string ours = found == actual.at(step).end() ? "not recorded" : found->second;
       if (ours != value) {
-        ADD_FAILURE() << worker << ": step " << step << ", " << key.first << " " << key.second << "\n  Python " << value << "\n  worker " << ours;
+        ADD_FAILURE() << worker << ": step " << step << ", " << key.first << " " << key.second << "\n  Python " << value
+                      << "\n  worker " << ours;
         return equal;
       }
       channels.insert(key.first);
@@ -94,7 +99,8 @@ void expect_parity(const Json& scenario, const std::set<std::string>& least_chan
   const auto root = runs / scenario.at("name").get<std::string>();
   for (const auto& entry : std::filesystem::directory_iterator(root)) {
     const Json spec = read_json(entry.path() / "0/run.json");
-    cases[spec.at("world_size").get<std::int64_t>()].push_back({{"name", entry.path().filename().string()}, {"spec", spec}});
+    cases[spec.at("world_size").get<std::int64_t>()].push_back(
+        {{"name", entry.path().filename().string()}, {"spec", spec}});
   }
   ASSERT_FALSE(cases.empty());
   std::set<std::string> channels;
@@ -102,22 +108,27 @@ void expect_parity(const Json& scenario, const std::set<std::string>& least_chan
   for (const auto& [world_size, list] : cases) {
     const auto input = scratch.write("cases-" + std::to_string(world_size) + ".json", list.dump());
     const auto output = scratch.path() / ("python-" + std::to_string(world_size));
-    const Outcome python = run_program({parity_python(), source_root() / "tests/parity/twin.py", "--spawn", std::to_string(world_size), "--cases", input, "--out", output}, 600);
+    const Outcome python = run_program({parity_python(), source_root() / "tests/parity/twin.py", "--spawn",
+                                        std::to_string(world_size), "--cases", input, "--out", output},
+                                       600);
     ASSERT_EQ(python.exit_code, 0) << python.out << python.err << "\n(ci/setup --tests installs Python's torch)";
     for (const Json& one : list) {
       const std::string name = one.at("name").get<std::string>();
       for (std::int64_t rank = 0; rank < world_size; ++rank) {
-        equal += compare_rank(output / name / trace::file_name_of_rank(rank), root / name / "0" / trace::file_name_of_rank(rank), channels);
+        equal += compare_rank(output / name / trace::file_name_of_rank(rank),
+                              root / name / "0" / trace::file_name_of_rank(rank), channels);
       }
       ++compared_cases;
     }
   }
-  for (const std::string& channel : least_channels) EXPECT_TRUE(channels.contains(channel)) << "nothing of " << channel << " was compared";
+  for (const std::string& channel : least_channels)
+    EXPECT_TRUE(channels.contains(channel)) << "nothing of " << channel << " was compared";
   ::testing::Test::RecordProperty("cases", static_cast<int>(compared_cases));
   std::printf("%zu cases, %zu records equal\n", compared_cases, equal);
 }
 
-const std::set<std::string> kCore = {"samples", "input", "rng", "loss", "gradient.local", "gradient", "weight", "ledger"};
+const std::set<std::string> kCore = {"samples",        "input",    "rng",    "loss",
+                                     "gradient.local", "gradient", "weight", "ledger"};
 
 /// More than one epoch with shuffle: 60 samples, 24 in a batch, 10 updates.
 Json base_scenario(const std::string& name) {
@@ -125,7 +136,8 @@ Json base_scenario(const std::string& name) {
           {"description", "Parity with Python."},
           {"train",
            {{"model", {{"kind", "lenet"}}},
-            {"data", {{"kind", "digits"}, {"path", (source_root() / "scenarios/data/digits.csv.gz").string()}, {"size", 60}}},
+            {"data",
+             {{"kind", "digits"}, {"path", (source_root() / "scenarios/data/digits.csv.gz").string()}, {"size", 60}}},
             {"batch", {{"global", 24}}},
             {"optimizer", {{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}}},
             {"steps", 10},
@@ -134,18 +146,23 @@ Json base_scenario(const std::string& name) {
 }
 
 Json ddp_modes() {
-  return Json::array({Json::object(), {{"bucket_mb", 0.002}}, {{"find_unused_parameters", true}}, {{"gradient_as_bucket_view", true}}});
+  return Json::array({Json::object(),
+                      {{"bucket_mb", 0.002}},
+                      {{"find_unused_parameters", true}},
+                      {{"gradient_as_bucket_view", true}}});
 }
 
 Json optimizers() {
-  return Json::array({{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}}, {{"kind", "sgd"}, {"lr", 0.05}, {"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.01}}});
+  return Json::array({{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}},
+                      {{"kind", "sgd"}, {"lr", 0.05}, {"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.01}}});
 }
 
 /// {mlp, lenet} × {default, small buckets, find_unused_parameters, bucket view} × {momentum, Nesterov + weight decay}.
 void expect_core_parity(int world_size) {
   Json scenario = base_scenario("core");
   scenario["world_size"] = world_size;
-  scenario["matrix"] = {{"train.model.kind", {"mlp", "lenet"}}, {"train.ddp", ddp_modes()}, {"train.optimizer", optimizers()}};
+  scenario["matrix"] = {
+      {"train.model.kind", {"mlp", "lenet"}}, {"train.ddp", ddp_modes()}, {"train.optimizer", optimizers()}};
   std::set<std::string> channels = kCore;
   channels.insert("optimizer");
   expect_parity(scenario, channels);
@@ -160,36 +177,40 @@ TEST(Parity, SamplersAndSeeds) {
   Json scenario = base_scenario("samplers");
   scenario["train"]["data"]["size"] = 59;  // does not divide
   scenario["matrix"] = {{"world_size", {2, 3}},
-                        {"train.sampler", {{{"kind", "distributed"}, {"drop_last", true}, {"seed", 7}},
-                                           {{"kind", "distributed"}, {"shuffle", false}},
-                                           {{"kind", "distributed"}, {"set_epoch", false}},
-                                           {{"kind", "contiguous"}},
-                                           {{"kind", "contiguous"}, {"drop_last", true}, {"shuffle", false}},
-                                           {{"kind", "none"}},
-                                           {{"kind", "none"}, {"shuffle", false}}}},
+                        {"train.sampler",
+                         {{{"kind", "distributed"}, {"drop_last", true}, {"seed", 7}},
+                          {{"kind", "distributed"}, {"shuffle", false}},
+                          {{"kind", "distributed"}, {"set_epoch", false}},
+                          {{"kind", "contiguous"}},
+                          {{"kind", "contiguous"}, {"drop_last", true}, {"shuffle", false}},
+                          {{"kind", "none"}},
+                          {{"kind", "none"}, {"shuffle", false}}}},
                         {"train.seed.policy", {"same", "add_rank"}}};
   expect_parity(scenario, kCore);
 }
 
 TEST(Parity, AccumulationSchedulesRulesAndSums) {
   Json scenario = base_scenario("updates");
-  scenario["matrix"] = {{"world_size", {1, 2, 3}},
-                        {"train.batch", {{{"per_rank", 8}, {"accumulation", 2}}, {{"per_rank", 6}}}},
-                        {"train.schedule", {{{"kind", "step"}, {"every", 3}, {"gamma", 0.3}}}},
-                        {"train.learning_rate_rule", {{{"kind", "linear"}, {"base_batch", 5}}, {{"kind", "sqrt"}, {"base_batch", 7}}}},
-                        {"train.ddp.average", {true, false}}};
+  scenario["matrix"] = {
+      {"world_size", {1, 2, 3}},
+      {"train.batch", {{{"per_rank", 8}, {"accumulation", 2}}, {{"per_rank", 6}}}},
+      {"train.schedule", {{{"kind", "step"}, {"every", 3}, {"gamma", 0.3}}}},
+      {"train.learning_rate_rule", {{{"kind", "linear"}, {"base_batch", 5}}, {{"kind", "sqrt"}, {"base_batch", 7}}}},
+      {"train.ddp.average", {true, false}}};
   scenario["train"]["optimizer"] = {{"kind", "sgd"}, {"lr", 0.01}, {"momentum", 0.5}, {"dampening", 0.25}};
   expect_parity(scenario, kCore);
 }
 
 TEST(Parity, SyntheticDataOfAnotherShapeAndLargeBuckets) {
   Json scenario = base_scenario("synthetic");
-  scenario["train"]["data"] = {{"kind", "synthetic"}, {"size", 50}, {"shape", {3, 10, 12}}, {"classes", 7}, {"seed", 11}};
+  scenario["train"]["data"] = {
+      {"kind", "synthetic"}, {"size", 50}, {"shape", {3, 10, 12}}, {"classes", 7}, {"seed", 11}};
   scenario["train"]["steps"] = 4;
-  scenario["variants"] = {{"lenet", Json::object()},
-                          {"deep", {{"train", {{"model", {{"kind", "mlp"}, {"hidden", {33, 17}}}}}}}},
-                          {"wide", {{"train", {{"model", {{"kind", "mlp"}, {"hidden", {1024, 700}}}}}}}},
-                          {"wide-cap", {{"train", {{"model", {{"kind", "mlp"}, {"hidden", {1024, 700}}}}, {"ddp", {{"bucket_mb", 25}}}}}}}};
+  scenario["variants"] = {
+      {"lenet", Json::object()},
+      {"deep", {{"train", {{"model", {{"kind", "mlp"}, {"hidden", {33, 17}}}}}}}},
+      {"wide", {{"train", {{"model", {{"kind", "mlp"}, {"hidden", {1024, 700}}}}}}}},
+      {"wide-cap", {{"train", {{"model", {{"kind", "mlp"}, {"hidden", {1024, 700}}}}, {"ddp", {{"bucket_mb", 25}}}}}}}};
   scenario["matrix"] = {{"world_size", {1, 3, 4}}};
   expect_parity(scenario, kCore);
 }

@@ -22,7 +22,8 @@ std::string slurp(const std::filesystem::path& file) {
   return text.str();
 }
 
-[[noreturn]] void become(const std::vector<std::string>& command, const std::filesystem::path& directory, const std::filesystem::path& out, const std::filesystem::path& err) {
+[[noreturn]] void become(const std::vector<std::string>& command, const std::filesystem::path& directory,
+                         const std::filesystem::path& out, const std::filesystem::path& err) {
   ::setpgid(0, 0);
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
@@ -71,7 +72,9 @@ Outcome run_program(const std::vector<std::string>& command, double timeout_s, c
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  return {.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), .out = slurp(out), .err = slurp(err)};
+  return {.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
+          .out = slurp(out),
+          .err = slurp(err)};
 }
 
 std::filesystem::path lockstep_program() { return LOCKSTEP_PROGRAM; }
@@ -81,7 +84,9 @@ std::filesystem::path source_root() { return LOCKSTEP_SOURCE_ROOT; }
 std::filesystem::path parity_python() {
   const char* cache = std::getenv("LOCKSTEP_CACHE");
   const char* home = std::getenv("HOME");
-  const std::filesystem::path root = cache != nullptr ? std::filesystem::path(cache) : std::filesystem::path(home != nullptr ? home : "") / ".cache/lockstep";
+  const std::filesystem::path root = cache != nullptr
+                                         ? std::filesystem::path(cache)
+                                         : std::filesystem::path(home != nullptr ? home : "") / ".cache/lockstep";
   return root / "python-torch-2.11.0/bin/python";
 }
 

@@ -31,7 +31,8 @@ struct Outcome {
 };
 
 /// Runs a program to its end; ends it after `timeout_s`, which fails the test.
-Outcome run_program(const std::vector<std::string>& command, double timeout_s = 300, const std::filesystem::path& directory = "");
+Outcome run_program(const std::vector<std::string>& command, double timeout_s = 300,
+                    const std::filesystem::path& directory = "");
 
 /// Programs of this build and files of this checkout.
 std::filesystem::path lockstep_program();

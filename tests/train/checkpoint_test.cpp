@@ -6,6 +6,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+
 #include "tests/support/support.h"
 
 namespace lockstep::train {

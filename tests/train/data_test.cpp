@@ -8,12 +8,15 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/train/loader.h"
+
 #include "tests/support/support.h"
 
 namespace lockstep::train {
 namespace {
 
-scenario::Choice digits(std::int64_t size) { return {.kind = "digits", .options = {{"kind", "digits"}, {"size", size}}}; }
+scenario::Choice digits(std::int64_t size) {
+  return {.kind = "digits", .options = {{"kind", "digits"}, {"size", size}}};
+}
 
 std::filesystem::path digits_file() { return test::source_root() / "scenarios/data/digits.csv.gz"; }
 

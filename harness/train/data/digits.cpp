@@ -16,8 +16,11 @@ namespace {
 constexpr std::int64_t kPixels = 64;
 constexpr float kBrightest = 16;
 
-[[noreturn]] void fail(const std::filesystem::path& file, std::size_t line, const std::string& what, const std::string& expected) {
-  throw InputError({.what = "the digits file is damaged: " + what, .where = file.string() + (line > 0 ? ", line " + std::to_string(line) : ""), .expected = expected});
+[[noreturn]] void fail(const std::filesystem::path& file, std::size_t line, const std::string& what,
+                       const std::string& expected) {
+  throw InputError({.what = "the digits file is damaged: " + what,
+                    .where = file.string() + (line > 0 ? ", line " + std::to_string(line) : ""),
+                    .expected = expected});
 }
 
 std::string decompress(const std::filesystem::path& file) {
@@ -41,7 +44,8 @@ std::string decompress(const std::filesystem::path& file) {
 }
 
 /// Numbers of one line.
-void parse_line(std::string_view line, std::vector<int>& numbers, const std::filesystem::path& file, std::size_t number) {
+void parse_line(std::string_view line, std::vector<int>& numbers, const std::filesystem::path& file,
+                std::size_t number) {
   const char* at = line.data();
   const char* end = line.data() + line.size();
   numbers.clear();
@@ -54,10 +58,12 @@ void parse_line(std::string_view line, std::vector<int>& numbers, const std::fil
     if (*next != ',') fail(file, number, "a separator is missing", "65 numbers, separated by commas");
     at = next + 1;
   }
-  if (numbers.size() != kPixels + 1) fail(file, number, std::to_string(numbers.size()) + " numbers", "64 pixels and a label");
+  if (numbers.size() != kPixels + 1)
+    fail(file, number, std::to_string(numbers.size()) + " numbers", "64 pixels and a label");
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const int largest = i < kPixels ? 16 : 9;
-    if (numbers[i] < 0 || numbers[i] > largest) fail(file, number, "value " + std::to_string(numbers[i]), "0 to " + std::to_string(largest));
+    if (numbers[i] < 0 || numbers[i] > largest)
+      fail(file, number, "value " + std::to_string(numbers[i]), "0 to " + std::to_string(largest));
   }
 }
 
@@ -73,13 +79,18 @@ Dataset make_digits_data(const Json& options, const std::filesystem::path& file)
   for (std::size_t at = 0; at < text.size() && labels.size() < wanted;) {
     const std::size_t newline = std::min(text.find('\n', at), text.size());
     parse_line(std::string_view(text).substr(at, newline - at), numbers, file, labels.size() + 1);
-    for (std::int64_t i = 0; i < kPixels; ++i) pixels.push_back(static_cast<float>(numbers[static_cast<std::size_t>(i)]) / kBrightest);
+    for (std::int64_t i = 0; i < kPixels; ++i)
+      pixels.push_back(static_cast<float>(numbers[static_cast<std::size_t>(i)]) / kBrightest);
     labels.push_back(numbers[kPixels]);
     at = newline + 1;
   }
-  if (labels.size() < wanted) fail(file, 0, "it has " + std::to_string(labels.size()) + " samples", std::to_string(wanted) + " (train.data.size)");
+  if (labels.size() < wanted)
+    fail(file, 0, "it has " + std::to_string(labels.size()) + " samples",
+         std::to_string(wanted) + " (train.data.size)");
   const auto count = static_cast<std::int64_t>(labels.size());
-  return {.inputs = at::tensor(pixels, at::kFloat).view({count, 1, 8, 8}), .labels = at::tensor(labels, at::kLong), .classes = 10};
+  return {.inputs = at::tensor(pixels, at::kFloat).view({count, 1, 8, 8}),
+          .labels = at::tensor(labels, at::kLong),
+          .classes = 10};
 }
 
 }  // namespace lockstep::train

@@ -30,8 +30,10 @@ Dataset make_synthetic_data(const Json& options, const std::filesystem::path&) {
   float* input = inputs.mutable_data_ptr<float>();
   for (std::int64_t i = 0; i < size; ++i) {
     const std::uint64_t sample = seed + static_cast<std::uint64_t>(i) * 0xBF58476D1CE4E5B9ULL;
-    for (std::int64_t e = 0; e < elements; ++e) *input++ = static_cast<float>(split_mix(sample + static_cast<std::uint64_t>(e)) >> 56) / 256.0F;
-    labels.mutable_data_ptr<std::int64_t>()[i] = static_cast<std::int64_t>(split_mix(sample + static_cast<std::uint64_t>(elements)) % static_cast<std::uint64_t>(classes));
+    for (std::int64_t e = 0; e < elements; ++e)
+      *input++ = static_cast<float>(split_mix(sample + static_cast<std::uint64_t>(e)) >> 56) / 256.0F;
+    labels.mutable_data_ptr<std::int64_t>()[i] = static_cast<std::int64_t>(
+        split_mix(sample + static_cast<std::uint64_t>(elements)) % static_cast<std::uint64_t>(classes));
   }
   return {.inputs = inputs, .labels = labels, .classes = classes};
 }

@@ -38,7 +38,9 @@ class LeNet : public Model {
 
 std::shared_ptr<Model> make_lenet_model(const Json&, const DataShape& shape) {
   if (shape.height < 4 || shape.width < 4) {
-    throw InputError({.what = "lenet needs images of 4x4 or more", .where = "train.data", .actual = std::to_string(shape.height) + "x" + std::to_string(shape.width)});
+    throw InputError({.what = "lenet needs images of 4x4 or more",
+                      .where = "train.data",
+                      .actual = std::to_string(shape.height) + "x" + std::to_string(shape.width)});
   }
   return std::make_shared<LeNet>(shape);
 }

@@ -51,10 +51,12 @@ class Sgd : public Optimizer {
     for (const NamedTensor& saved : state) {
       bool found = false;
       for (std::size_t i = 0; i < parameters_.size() && !found; ++i) {
-        found = saved.name == parameters_[i].name + kMomentumBuffer && saved.tensor.sizes() == parameters_[i].tensor.sizes();
+        found = saved.name == parameters_[i].name + kMomentumBuffer &&
+                saved.tensor.sizes() == parameters_[i].tensor.sizes();
         if (found) buffers_[i] = saved.tensor.clone();
       }
-      if (!found) throw DamagedFile({.what = "the checkpoint's optimizer state does not fit the model", .actual = saved.name});
+      if (!found)
+        throw DamagedFile({.what = "the checkpoint's optimizer state does not fit the model", .actual = saved.name});
     }
   }
 

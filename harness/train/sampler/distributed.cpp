@@ -10,7 +10,9 @@ class DistributedSampler : public Sampler {
   std::vector<std::int64_t> order(std::int64_t epoch) override {
     const std::vector<std::int64_t> all = even_order(options_, share_, epoch);
     std::vector<std::int64_t> mine;
-    for (auto i = static_cast<std::size_t>(share_.rank); i < all.size(); i += static_cast<std::size_t>(share_.world_size)) mine.push_back(all[i]);
+    for (auto i = static_cast<std::size_t>(share_.rank); i < all.size();
+         i += static_cast<std::size_t>(share_.world_size))
+      mine.push_back(all[i]);
     return mine;
   }
 
