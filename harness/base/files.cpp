@@ -50,9 +50,11 @@ std::string read_file(const std::filesystem::path& path) {
   if (!stream) {
     throw InputError({.what = std::string("cannot read a file: ") + std::strerror(error), .where = path.string()});
   }
-  std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad()) throw InputError({.what = "cannot read a file: input error", .where = path.string()});
-  return content;
+  try {
+    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  } catch (const std::ios_base::failure&) {  // how libstdc++'s stream buffer reports a failed read()
+    throw InputError({.what = "cannot read a file: input error", .where = path.string()});
+  }
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view content) {

@@ -51,6 +51,9 @@ Json parse_json(std::string_view text, const std::string& origin) {
     const std::size_t colon = reason.find(": ", reason.find("column"));
     throw InputError({.what = "not valid JSON: " + (colon == std::string::npos ? reason : reason.substr(colon + 2)),
                       .where = origin + ":" + line_and_column(text, error.byte)});
+  } catch (const Json::out_of_range& error) {
+    const std::string reason = error.what();
+    throw InputError({.what = "not valid JSON: " + reason.substr(reason.find("] ") + 2), .where = origin});
   }
 }
 

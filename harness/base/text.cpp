@@ -39,9 +39,15 @@ std::string to_hex(std::string_view bytes) {
 }
 
 std::string to_hex(std::uint64_t value) {
-  std::string text(16, '0');
-  for (int i = 15; i >= 0; --i, value >>= 4) text[static_cast<std::size_t>(i)] = kDigits[value & 15];
+  std::string text;
+  append_hex(text, value);
   return text;
+}
+
+void append_hex(std::string& text, std::uint64_t value) {
+  std::array<char, 16> digits;
+  for (std::size_t i = 16; i-- > 0; value >>= 4) digits[i] = kDigits[value & 15];
+  text.append(digits.data(), digits.size());
 }
 
 std::optional<std::uint64_t> from_hex(std::string_view text) {
@@ -83,9 +89,9 @@ std::string suggest(std::string_view name, const std::vector<std::string>& candi
 
 std::string join(const std::vector<std::string>& items, std::string_view separator) {
   std::string text;
-  for (const std::string& item : items) {
-    if (!text.empty()) text += separator;
-    text += item;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text += separator;
+    text += items[i];
   }
   return text;
 }

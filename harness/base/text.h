@@ -14,6 +14,9 @@ std::string to_hex(std::string_view bytes);
 /// 16 lower-case hexadecimal digits, most significant first.
 std::string to_hex(std::uint64_t value);
 
+/// Appends the same 16 digits without a string in between: for what runs in every step.
+void append_hex(std::string& text, std::uint64_t value);
+
 /// Reads what `to_hex(std::uint64_t)` wrote; nothing when `text` is not exactly that.
 std::optional<std::uint64_t> from_hex(std::string_view text);
 

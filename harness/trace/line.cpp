@@ -1,7 +1,7 @@
 #include "harness/trace/line.h"
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <stdexcept>
 
 #include "harness/base/hash.h"
@@ -10,23 +10,27 @@
 namespace lockstep::trace {
 namespace {
 
+constexpr std::size_t kTypicalRecordBytes = 768;  // most of it the sketch
 constexpr std::string_view kCheckKey = ",\"check\":\"";
 constexpr std::size_t kTailSize = kCheckKey.size() + 16 + 2;  // key, 16 digits, quote and brace
 
-std::string bits_of(double value) { return to_hex(std::bit_cast<std::uint64_t>(value)); }
+void append_bits(std::string& out, double value) { append_hex(out, std::bit_cast<std::uint64_t>(value)); }
+
+/// A JSON string; names of tensors hardly ever need an escape.
+void append_quoted(std::string& out, const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(),
+                                 [](unsigned char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+  if (plain) {
+    out.append(1, '"').append(text).append(1, '"');
+  } else {
+    out += Json(text).dump();
+  }
+}
 
 double double_from(std::string_view bits) {
   const auto value = from_hex(bits);
   if (!value) throw std::runtime_error("a float is not 16 hexadecimal digits");
   return std::bit_cast<double>(*value);
-}
-
-/// Buckets as 16 digits each, in order.
-std::string text_of(const Sketch& sketch) {
-  std::string text;
-  text.reserve(16 * Sketch::kBuckets);
-  for (const double bucket : sketch.buckets) text += bits_of(bucket);
-  return text;
 }
 
 Sketch sketch_from(std::string_view text, double norm, double max_abs) {
@@ -47,23 +51,43 @@ void append_integers(std::string& out, const std::vector<std::int64_t>& values) 
 
 /// Written by hand, not through Json: this runs in every step of every rank.
 void append_record(std::string& out, const Record& record) {
+  const auto append_key = [&out](std::string_view key) { out.append(",\"").append(key).append("\":"); };
+  const auto append_number = [&](std::string_view key, double value) {
+    append_key(key);
+    out += '"';
+    append_bits(out, value);
+    out += '"';
+  };
   out += "{\"name\":";
-  out += Json(record.name).dump();
+  append_quoted(out, record.name);
   out += ",\"digest\":\"";
-  out += to_text(record.digest);
+  append_hex(out, record.digest.high);
+  append_hex(out, record.digest.low);
   out += "\",\"dtype\":\"";
   out += name_of(record.dtype);
   out += "\",\"shape\":";
   append_integers(out, record.shape);
-  if (record.norm) out += ",\"norm\":\"" + bits_of(*record.norm) + "\"";
-  if (record.max_abs) out += ",\"max\":\"" + bits_of(*record.max_abs) + "\"";
-  if (record.sketch) out += ",\"sketch\":\"" + text_of(*record.sketch) + "\"";
+  if (record.norm) append_number("norm", *record.norm);
+  if (record.max_abs) append_number("max", *record.max_abs);
+  if (record.sketch) {
+    append_key("sketch");
+    out += '"';
+    for (const double bucket : record.sketch->buckets) append_bits(out, bucket);  // 16 digits each, in order
+    out += '"';
+  }
   if (!record.integers.empty()) {
-    out += ",\"integers\":";
+    append_key("integers");
     append_integers(out, record.integers);
   }
-  if (record.number) out += ",\"bits\":\"" + bits_of(*record.number) + "\",\"decimal\":\"" + to_decimal(*record.number) + "\"";
-  if (!record.text.empty()) out += ",\"text\":" + Json(record.text).dump();
+  if (record.number) {
+    append_number("bits", *record.number);
+    append_key("decimal");
+    append_quoted(out, to_decimal(*record.number));
+  }
+  if (!record.text.empty()) {
+    append_key("text");
+    append_quoted(out, record.text);
+  }
   out += '}';
 }
 
@@ -106,6 +130,7 @@ bool is_sealed(std::string_view line) {
 
 std::string line_of(const Step& step) {
   std::string line = "{\"step\":" + std::to_string(step.step);
+  line.reserve(kTypicalRecordBytes * step.records.size() + 64);
   for (std::size_t i = 0; i < step.records.size(); ++i) {
     const Channel channel = step.records[i].channel;
     const bool first = i == 0 || step.records[i - 1].channel != channel;

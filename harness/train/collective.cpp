@@ -119,6 +119,7 @@ Collective::Collective(const launch::Place& place) {
 std::vector<std::string> Collective::take_log() { return logged_->take(); }
 
 at::Tensor Collective::mean(const at::Tensor& value) {
+  if (group_->getSize() == 1) return value;
   std::vector<at::Tensor> sum{value.clone()};
   gloo_->allreduce(sum)->wait();
   return sum[0].div_(static_cast<double>(group_->getSize()));

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What tracing every channel at every step adds to lenet's step at batch 256 (goal: at most 5 %).
-# Both sides in turns; the time of a step is the slope between a long and a short run, so start-up drops out.
+# One worker by itself, both sides in turns, best of nine; the time of a step is the slope between a long and a short
+# run, so start-up drops out.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.."
 scratch=$(mktemp -d)
@@ -11,23 +12,27 @@ cat >"$scratch/bench.json" <<JSON
            "batch": {"global": 256}, "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9}, "steps": 1},
  "checks": [{"that": "ledger"}]}
 JSON
-run_ms() { # steps, override… → milliseconds of the whole command
-  local steps=$1 begin
+short=50 long=1050
+prepare() { # name, override… → a RunSpec
+  local name=$1
   shift
-  begin=$(date +%s%N)
-  build/bin/lockstep run "$scratch/bench.json" --set "train.steps=$steps" "$@" >/dev/null
-  echo $((($(date +%s%N) - begin) / 1000000))
+  build/bin/lockstep run "$scratch/bench.json" --out "$scratch/$name" "$@" >/dev/null
 }
-lean=(--set 'train.record.channels=["ledger"]' --set train.record.every=1000000)
-short=50 long=550
-best() { awk 'NR == 1 || $1 < best { best = $1 } END { print best }'; }
-for _ in 1 2 3 4 5; do
-  run_ms $short "${lean[@]}" >>"$scratch/lean_short"
-  run_ms $short >>"$scratch/full_short"
-  run_ms $long "${lean[@]}" >>"$scratch/lean_long"
-  run_ms $long >>"$scratch/full_long"
+for steps in $short $long; do
+  prepare "lean-$steps" --set "train.steps=$steps" --set 'train.record.channels=["ledger"]' --set train.record.every=1000000
+  prepare "full-$steps" --set "train.steps=$steps"
 done
-for side in lean full; do
-  declare "$side=$(awk "BEGIN { print ($(best <"$scratch/${side}_long") - $(best <"$scratch/${side}_short")) / ($long - $short) }")"
+run_us() { # name → microseconds of the worker
+  local begin
+  rm -rf "$scratch/trace" && mkdir "$scratch/trace"
+  begin=$(date +%s%N)
+  RANK=0 WORLD_SIZE=1 build/bin/lockstep-worker --spec "$scratch/$1/bench/main/0/run.json" --out "$scratch/trace"
+  echo $((($(date +%s%N) - begin) / 1000))
+}
+best() { sort -n "$1" | head -1; }
+for _ in $(seq 9); do
+  for name in lean-$short full-$short lean-$long full-$long; do run_us "$name" >>"$scratch/$name.us"; done
 done
-awk "BEGIN { printf \"step without trace %.3f ms, with every channel %.3f ms: + %.1f %%\n\", $lean, $full, ($full / $lean - 1) * 100 }"
+lean=$((($(best "$scratch/lean-$long.us") - $(best "$scratch/lean-$short.us")) / (long - short)))
+full=$((($(best "$scratch/full-$long.us") - $(best "$scratch/full-$short.us")) / (long - short)))
+awk "BEGIN { printf \"step without trace %.3f ms, with every channel %.3f ms: + %.1f %%\n\", $lean / 1000, $full / 1000, ($full / $lean - 1) * 100 }"
