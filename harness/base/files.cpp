@@ -2,9 +2,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <system_error>
+#include <string>
 #include <utility>
 
 #include <fcntl.h>
@@ -45,16 +44,23 @@ std::string read_file(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     throw InputError({.what = "cannot read a file", .where = path.string(), .expected = "a file", .actual = "a directory"});
   }
-  std::ifstream stream(path, std::ios::binary);
-  const int error = errno;
-  if (!stream) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto fail = [&path](int error) {
     throw InputError({.what = std::string("cannot read a file: ") + std::strerror(error), .where = path.string()});
+  };
+  if (descriptor < 0) fail(errno);
+  std::string content;
+  char block[1 << 16];
+  ssize_t count = 0;
+  while ((count = ::read(descriptor, block, sizeof block)) != 0) {
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;
+    content.append(block, static_cast<std::size_t>(count));
   }
-  try {
-    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  } catch (const std::ios_base::failure&) {  // how libstdc++'s stream buffer reports a failed read()
-    throw InputError({.what = "cannot read a file: input error", .where = path.string()});
-  }
+  const int error = errno;
+  ::close(descriptor);
+  if (count < 0) fail(error);
+  return content;
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view content) {
