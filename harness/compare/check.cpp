@@ -19,47 +19,82 @@ bool comparable_across_world_sizes(Channel channel) {
   return trace::info(channel).sharing == Sharing::kReplicated && channel != Channel::kCollective;
 }
 
-std::vector<std::int64_t> global_batch(const trace::RunTrace& run, std::int64_t step) {
-  std::vector<std::int64_t> ids;
+/// Samples that all ranks take in one step.
+struct GlobalBatch {
+  std::vector<std::int64_t> ids;  ///< sorted
+  bool recorded = false;
+  bool whole = true;  ///< every record holds its ids
+};
+
+GlobalBatch global_batch(const trace::RunTrace& run, std::int64_t step) {
+  GlobalBatch batch;
   for (const trace::Trace& rank : run.ranks) {
     const trace::Step* found = rank.find(step);
     const trace::Record* record = found == nullptr ? nullptr : found->find(Channel::kSamples, "ids");
-    if (record != nullptr) ids.insert(ids.end(), record->integers.begin(), record->integers.end());
+    if (record == nullptr) continue;
+    batch.recorded = true;
+    const bool has_ids =
+        record->shape.size() == 1 && record->shape[0] == static_cast<std::int64_t>(record->integers.size());
+    batch.whole = batch.whole && has_ids;
+    batch.ids.insert(batch.ids.end(), record->integers.begin(), record->integers.end());
   }
-  std::sort(ids.begin(), ids.end());
-  return ids;
+  std::sort(batch.ids.begin(), batch.ids.end());
+  return batch;
+}
+
+std::string more(const std::vector<std::int64_t>& ids, const char* what) {
+  if (ids.empty()) return "";
+  return "; sample " + std::to_string(ids[0]) +
+         (ids.size() > 1 ? " and " + std::to_string(ids.size() - 1) + " more are " : " is ") + what;
 }
 
 /// First step in which the global batches are not the same samples.
-std::optional<Divergence> compare_global_batches(const trace::RunTrace& left, const trace::RunTrace& right, std::size_t& compared) {
+Comparison compare_global_batches(const trace::RunTrace& left, const trace::RunTrace& right, const Scope& scope) {
+  Comparison result;
   std::set<std::int64_t> steps;
   for (const trace::RunTrace* run : {&left, &right}) {
-    for (const trace::Step& step : run->ranks[0].steps) {
-      if (step.find(Channel::kSamples, "ids") != nullptr) steps.insert(step.step);
+    for (const trace::Trace& rank : run->ranks) {
+      for (const trace::Step& step : rank.steps) {
+        const bool wanted =
+            step.step >= scope.first_step && !(scope.skip && scope.skip(Channel::kSamples, "ids", step.step));
+        if (wanted && step.find(Channel::kSamples, "ids") != nullptr) steps.insert(step.step);
+      }
     }
   }
   for (const std::int64_t step : steps) {
-    const std::vector<std::int64_t> a = global_batch(left, step), b = global_batch(right, step);
-    ++compared;
-    if (a == b) continue;
+    const GlobalBatch a = global_batch(left, step), b = global_batch(right, step);
+    if (!a.whole || !b.whole || (scope.common_steps_only && a.recorded != b.recorded)) continue;
+    ++result.compared;
+    result.channels.insert(Channel::kSamples);
+    if (a.ids == b.ids) continue;
     std::vector<std::int64_t> missing, extra;
-    std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(missing));
-    std::set_difference(b.begin(), b.end(), a.begin(), a.end(), std::back_inserter(extra));
-    Divergence divergence{.step = step, .channel = Channel::kSamples, .tensor = "ids", .rank = 0, .left = left.run, .right = right.run, .expected = std::to_string(a.size()) + " samples in the global batch", .actual = std::to_string(b.size()) + " samples"};
-    if (!missing.empty()) divergence.actual += "; sample " + std::to_string(missing[0]) + " and " + std::to_string(missing.size() - 1) + " more are missing";
-    if (!extra.empty()) divergence.actual += "; sample " + std::to_string(extra[0]) + " and " + std::to_string(extra.size() - 1) + " more are extra";
-    explain(divergence, right.world_size());
-    return divergence;
+    std::set_difference(a.ids.begin(), a.ids.end(), b.ids.begin(), b.ids.end(), std::back_inserter(missing));
+    std::set_difference(b.ids.begin(), b.ids.end(), a.ids.begin(), a.ids.end(), std::back_inserter(extra));
+    result.first = Divergence{
+        .step = step,
+        .channel = Channel::kSamples,
+        .tensor = "ids",
+        .rank = 0,
+        .left = left.run,
+        .right = right.run,
+        .expected = std::to_string(a.ids.size()) + " samples in the global batch",
+        .actual = std::to_string(b.ids.size()) + " samples" + more(missing, "missing") + more(extra, "extra")};
+    explain(*result.first, right.world_size());
+    return result;
   }
-  return std::nullopt;
+  return result;
 }
 
 int severity(CheckResult::Status status) {
   switch (status) {
-    case CheckResult::Status::kDivergence: return 3;
-    case CheckResult::Status::kInconclusive: return 2;
-    case CheckResult::Status::kBaseline: return 1;
-    case CheckResult::Status::kAgree: return 0;
+    case CheckResult::Status::kDivergence:
+      return 3;
+    case CheckResult::Status::kInconclusive:
+      return 2;
+    case CheckResult::Status::kBaseline:
+      return 1;
+    case CheckResult::Status::kAgree:
+      return 0;
   }
   return 3;
 }
@@ -71,11 +106,13 @@ std::vector<Channel> channels_of(const CheckInput& input, bool same_world_size) 
   for (const trace::ChannelInfo& row : trace::kChannels) {
     const auto& named = input.spec.channels;
     const bool wanted = named.empty() || std::find(named.begin(), named.end(), row.name) != named.end();
-    const bool recorded = std::all_of(input.spec.variants.begin(), input.spec.variants.end(), [&](const std::string& name) {
-      const auto& channels_recorded = input.scenario.variant(name).train.record.channels;
-      return std::find(channels_recorded.begin(), channels_recorded.end(), row.name) != channels_recorded.end();
-    });
-    if (wanted && recorded && (same_world_size || comparable_across_world_sizes(row.channel))) channels.push_back(row.channel);
+    const bool recorded =
+        std::all_of(input.spec.variants.begin(), input.spec.variants.end(), [&](const std::string& name) {
+          const auto& channels_recorded = input.scenario.variant(name).train.record.channels;
+          return std::find(channels_recorded.begin(), channels_recorded.end(), row.name) != channels_recorded.end();
+        });
+    if (wanted && recorded && (same_world_size || comparable_across_world_sizes(row.channel)))
+      channels.push_back(row.channel);
   }
   return channels;
 }
@@ -84,24 +121,37 @@ PairsOf pairs_between(const trace::RunTrace& left, const trace::RunTrace& right)
   return [&left, &right](Channel) {
     std::vector<Pair> pairs;
     for (std::size_t rank = 0; rank < std::max(left.ranks.size(), right.ranks.size()); ++rank) {
-      pairs.push_back({.left = &left.ranks[rank < left.ranks.size() ? rank : 0], .right = &right.ranks[rank < right.ranks.size() ? rank : 0], .rank = static_cast<std::int64_t>(rank)});
+      pairs.push_back({.left = &left.ranks[rank < left.ranks.size() ? rank : 0],
+                       .right = &right.ranks[rank < right.ranks.size() ? rank : 0],
+                       .rank = static_cast<std::int64_t>(rank)});
     }
     return pairs;
   };
 }
 
-Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right, const std::vector<Channel>& channels, const Relation& relation) {
-  Walk walk{.pairs = pairs_between(left, right), .channels = channels, .relation = relation, .left_name = left.run, .right_name = right.run};
+Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right, const std::vector<Channel>& channels,
+                        const Relation& relation, const Scope& scope) {
+  Walk walk{.pairs = pairs_between(left, right),
+            .channels = channels,
+            .relation = relation,
+            .first_step = scope.first_step,
+            .common_steps_only = scope.common_steps_only,
+            .skip = scope.skip,
+            .left_name = left.run,
+            .right_name = right.run};
   if (left.world_size() == right.world_size()) return compare(walk);
 
   Comparison samples;
   std::erase(walk.channels, Channel::kSamples);
-  if (walk.channels.size() != channels.size()) samples.first = compare_global_batches(left, right, samples.compared);
-  walk.skip = [](Channel channel, const std::string& name, std::int64_t) {
-    return (channel == Channel::kLoss && name != "reduced") || (channel == Channel::kLedger && !kSharedLedger.contains(name));
+  if (walk.channels.size() != channels.size()) samples = compare_global_batches(left, right, scope);
+  walk.skip = [&scope](Channel channel, const std::string& name, std::int64_t step) {
+    const bool of_one_world_size = (channel == Channel::kLoss && name != "reduced") ||
+                                   (channel == Channel::kLedger && !kSharedLedger.contains(name));
+    return of_one_world_size || (scope.skip && scope.skip(channel, name, step));
   };
   Comparison rest = compare(walk);
   rest.compared += samples.compared;
+  rest.channels.merge(samples.channels);
   // Samples come first within a step.
   if (samples.first && (!rest.first || samples.first->step <= rest.first->step)) rest.first = samples.first;
   return rest;
@@ -116,6 +166,33 @@ CheckResult result_of(const Comparison& comparison) {
     result.why = "there was nothing to compare";
   }
   return result;
+}
+
+CheckResult result_of(const Comparison& comparison, const CheckInput& input) {
+  CheckResult result = result_of(comparison);
+  for (const std::string& name : input.spec.channels) {
+    const auto channel = trace::channel_named(name);
+    if (result.status != CheckResult::Status::kAgree || !channel || comparison.channels.contains(*channel)) continue;
+    result.status = CheckResult::Status::kInconclusive;
+    result.why = "nothing of the channel '" + name +
+                 "' could be compared: nobody recorded it, or it has no meaning between these world sizes";
+    result.next = "take it out of \"on\", or record it";
+  }
+  return result;
+}
+
+CheckResult concluded(CheckResult total) {
+  if (total.status == CheckResult::Status::kAgree && total.compared == 0) {
+    total.status = CheckResult::Status::kInconclusive;
+    total.why = "there was nothing to compare";
+  }
+  return total;
+}
+
+const trace::Record* record_at(const trace::RunTrace& run, const Divergence& divergence) {
+  const auto rank = divergence.rank < run.world_size() ? static_cast<std::size_t>(divergence.rank) : 0;
+  const trace::Step* step = run.ranks[rank].find(divergence.step);
+  return step == nullptr ? nullptr : step->find(divergence.channel, divergence.tensor);
 }
 
 void combine(CheckResult& total, CheckResult next) {

@@ -35,10 +35,10 @@ struct CheckResult {
     kInconclusive,  ///< it could not be decided
   };
   Status status = Status::kAgree;
-  std::size_t compared = 0;             ///< records held against each other
+  std::size_t compared = 0;  ///< records held against each other
   std::optional<Divergence> divergence;
-  std::string why;                      ///< for kBaseline and kInconclusive, and where a divergence has no place in a trace
-  std::string next;                     ///< what to do about it
+  std::string why;   ///< for kBaseline and kInconclusive, and where a divergence has no place in a trace
+  std::string next;  ///< what to do about it
 };
 
 /// Channels of a check, in order: those that it names, else all that both sides record and that can be compared between
@@ -49,12 +49,30 @@ std::vector<trace::Channel> channels_of(const CheckInput& input, bool same_world
 /// against its rank 0 (replicated channels only).
 PairsOf pairs_between(const trace::RunTrace& left, const trace::RunTrace& right);
 
+/// The part of two runs that is compared.
+struct Scope {
+  std::int64_t first_step = trace::kInitialStep;
+  bool common_steps_only = false;
+  /// Records to leave out; empty: none.
+  std::function<bool(trace::Channel, const std::string& name, std::int64_t step)> skip;
+};
+
 /// Compares two runs on `channels`; between different world sizes only what is shared: samples as one global batch,
 /// losses after the reduction, replicated channels.
-Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right, const std::vector<trace::Channel>& channels, const Relation& relation);
+Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right,
+                        const std::vector<trace::Channel>& channels, const Relation& relation, const Scope& scope = {});
 
 /// The result of one comparison: nothing compared is inconclusive, never agreement.
 CheckResult result_of(const Comparison& comparison);
+
+/// The same for a check that may name channels: one of them compared nowhere is inconclusive, too.
+CheckResult result_of(const Comparison& comparison, const CheckInput& input);
+
+/// The result of a whole check: agreement on nothing is inconclusive.
+CheckResult concluded(CheckResult total);
+
+/// The record where a divergence is, in the run on its left or right side; nothing when that side lacks it.
+const trace::Record* record_at(const trace::RunTrace& run, const Divergence& divergence);
 
 /// Adds `next` to `total`: the first divergence and the worst status win.
 void combine(CheckResult& total, CheckResult next);

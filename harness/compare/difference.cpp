@@ -1,7 +1,9 @@
 #include "harness/compare/difference.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "harness/base/text.h"
 
@@ -13,15 +15,43 @@ using trace::Record;
 using trace::Step;
 using trace::Trace;
 
+/// Records of one channel of one step, by name; in the order met where a name comes more than once.
+using Index = std::map<std::string_view, std::vector<const Record*>>;
+
+Index index_of(const Step& step, Channel channel) {
+  Index index;
+  for (const Record& record : step.records) {
+    if (record.channel == channel) index[record.name].push_back(&record);
+  }
+  return index;
+}
+
+/// A pair of ranks at one step.
+struct Sides {
+  const Pair* pair = nullptr;
+  const Step* left_step = nullptr;
+  const Step* right_step = nullptr;
+  Index left, right;
+};
+
 /// Names of a channel in the order of the left side, then those that only the right side has.
-std::vector<std::string> names_in(Channel channel, const std::vector<const Step*>& steps) {
+std::vector<std::string> names_in(Channel channel, const std::vector<Sides>& all) {
   std::vector<std::string> names;
-  for (const Step* step : steps) {
-    for (const Record& record : step->records) {
-      if (record.channel == channel && std::find(names.begin(), names.end(), record.name) == names.end()) names.push_back(record.name);
+  std::set<std::string_view> seen;
+  for (const Sides& sides : all) {
+    for (const Step* step : {sides.left_step, sides.right_step}) {
+      for (const Record& record : step->records) {
+        if (record.channel == channel && seen.insert(record.name).second) names.push_back(record.name);
+      }
     }
   }
   return names;
+}
+
+const std::vector<const Record*>& records_named(const Index& index, const std::string& name) {
+  static const std::vector<const Record*> none;
+  const auto found = index.find(name);
+  return found == index.end() ? none : found->second;
 }
 
 /// Steps that any side of any pair has.
@@ -56,40 +86,62 @@ class Walker {
  private:
   void compare_channel(std::int64_t step, Channel channel) {
     const std::vector<Pair> pairs = walk_.pairs(channel);
-    std::vector<const Step*> steps;
+    std::vector<Sides> all;
     for (const Pair& pair : pairs) {
       const Step* left = pair.left->find(step);
       const Step* right = pair.right->find(step);
-      if (left == nullptr || right == nullptr) {
-        note(step, channel, "", pair, left == nullptr ? "no such step" : "step is there", right == nullptr ? "no such step" : "step is there");
+      if (left == nullptr && right == nullptr) continue;
+      if (left != nullptr && right != nullptr) {
+        all.push_back({&pair, left, right, index_of(*left, channel), index_of(*right, channel)});
+      } else if (!walk_.common_steps_only) {
+        note(step, channel, "", pair, left == nullptr ? "no such step" : "step is there",
+             right == nullptr ? "no such step" : "step is there");
         return;
       }
-      steps.push_back(left);
-      steps.push_back(right);
     }
-    for (const std::string& name : names_in(channel, steps)) {
+    for (const std::string& name : names_in(channel, all)) {
       if (walk_.skip && walk_.skip(channel, name, step)) continue;
-      for (std::size_t i = 0; i < pairs.size(); ++i) {
-        compare_record(step, channel, name, pairs[i], steps[2 * i]->find(channel, name), steps[2 * i + 1]->find(channel, name));
+      for (const Sides& sides : all) {
+        compare_name(step, channel, name, sides);
         if (result_.first) return;
       }
     }
   }
 
-  void compare_record(std::int64_t step, Channel channel, const std::string& name, const Pair& pair, const Record* left, const Record* right) {
+  void compare_name(std::int64_t step, Channel channel, const std::string& name, const Sides& sides) {
+    const auto& left = records_named(sides.left, name);
+    const auto& right = records_named(sides.right, name);
+    for (std::size_t i = 0; i < std::max(left.size(), right.size()) && !result_.first; ++i) {
+      compare_record(step, channel, name, *sides.pair, i < left.size() ? left[i] : nullptr,
+                     i < right.size() ? right[i] : nullptr);
+    }
+  }
+
+  void compare_record(std::int64_t step, Channel channel, const std::string& name, const Pair& pair, const Record* left,
+                      const Record* right) {
     if (left == nullptr || right == nullptr) {
-      note(step, channel, name, pair, left == nullptr ? "not recorded" : shown(*left), right == nullptr ? "not recorded" : shown(*right));
+      note(step, channel, name, pair, left == nullptr ? "not recorded" : shown(*left),
+           right == nullptr ? "not recorded" : shown(*right));
       return;
     }
     ++result_.compared;
+    result_.channels.insert(channel);
     const std::optional<std::string> difference = walk_.relation(*left, *right, step, pair.rank);
     if (!difference) return;
     note(step, channel, name, pair, shown(*left), shown(*right));
     result_.first->relation = *difference;
   }
 
-  void note(std::int64_t step, Channel channel, const std::string& name, const Pair& pair, std::string expected, std::string actual) {
-    result_.first = Divergence{.step = step, .channel = channel, .tensor = name, .rank = pair.rank, .left = walk_.left_name, .right = walk_.right_name, .expected = std::move(expected), .actual = std::move(actual)};
+  void note(std::int64_t step, Channel channel, const std::string& name, const Pair& pair, std::string expected,
+            std::string actual) {
+    result_.first = Divergence{.step = step,
+                               .channel = channel,
+                               .tensor = name,
+                               .rank = pair.rank,
+                               .left = walk_.left_name,
+                               .right = walk_.right_name,
+                               .expected = std::move(expected),
+                               .actual = std::move(actual)};
     explain(*result_.first, pair.right->world_size);
   }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,14 +16,14 @@ struct Divergence {
   std::int64_t step = 0;
   trace::Channel channel = trace::Channel::kSamples;
   std::string tensor;
-  std::int64_t rank = 0;    ///< on the right side
-  std::string left;         ///< what it was held against: "w1/0", "golden", "rank 0"
+  std::int64_t rank = 0;  ///< on the right side
+  std::string left;       ///< what it was held against: "w1/0", "golden", "rank 0"
   std::string right;
-  std::string expected;     ///< of the left side, as far as it can be shown
-  std::string actual;       ///< of the right side
-  std::string relation;     ///< how the two relate: "right = 4 x left", "differs by 3e-3 of its norm"
-  std::string class_;       ///< "rounding", "semantic", …
-  std::string cause;        ///< the likeliest reason, in words
+  std::string expected;  ///< of the left side, as far as it can be shown
+  std::string actual;    ///< of the right side
+  std::string relation;  ///< how the two relate: "right = 4 x left", "differs by 3e-3 of its norm"
+  std::string class_;    ///< "rounding", "semantic", …
+  std::string cause;     ///< the likeliest reason, in words
 };
 
 /// Two traces whose records are held against each other, rank by rank.
@@ -36,14 +37,16 @@ struct Pair {
 using PairsOf = std::function<std::vector<Pair>(trace::Channel)>;
 
 /// What two records of the same name must satisfy; the difference in words when they do not.
-using Relation = std::function<std::optional<std::string>(const trace::Record& left, const trace::Record& right, std::int64_t step, std::int64_t rank)>;
+using Relation = std::function<std::optional<std::string>(const trace::Record& left, const trace::Record& right,
+                                                          std::int64_t step, std::int64_t rank)>;
 
 /// What to walk over.
 struct Walk {
   PairsOf pairs;
   std::vector<trace::Channel> channels;
   Relation relation;
-  std::int64_t first_step = trace::kInitialStep;   ///< steps before are left out
+  std::int64_t first_step = trace::kInitialStep;  ///< steps before are left out
+  bool common_steps_only = false;                 ///< a step that one side lacks is left out, too
   /// Records to leave out; empty: none.
   std::function<bool(trace::Channel, const std::string& name, std::int64_t step)> skip;
   std::string left_name;
@@ -53,15 +56,17 @@ struct Walk {
 /// Result of a walk: `compared` tells a comparison from an empty one.
 struct Comparison {
   std::size_t compared = 0;
+  std::set<trace::Channel> channels;  ///< those with at least one record compared
   std::optional<Divergence> first;
 };
 
 /// Holds both sides against each other, step by step, and stops at the first divergence. A record, channel or step
-/// that one side lacks is a divergence.
+/// that one side lacks is a divergence; so is another number of records of one name.
 Comparison compare(const Walk& walk);
 
 /// Same dtype, shape and digest.
-std::optional<std::string> bitwise(const trace::Record& left, const trace::Record& right, std::int64_t step, std::int64_t rank);
+std::optional<std::string> bitwise(const trace::Record& left, const trace::Record& right, std::int64_t step,
+                                   std::int64_t rank);
 
 /// "0.25 (0x3e800000…)", ids, text or digest: what a person wants to see of a record.
 std::string shown(const trace::Record& record);

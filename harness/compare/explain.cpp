@@ -41,7 +41,8 @@ constexpr ChannelCause kCauses[] = {
     {Channel::kGradientLocal, "equal losses gave other local gradients: backward pass"},
     {Channel::kGradient, "equal local gradients gave another reduced gradient: reduction, its order, or its scale"},
     {Channel::kOptimizer, "equal gradients gave another optimizer state: momentum, its restore, or a hyperparameter"},
-    {Channel::kWeight, "equal gradients and optimizer state gave other weights: learning rate, or weights loaded on some ranks only"},
+    {Channel::kWeight,
+     "equal gradients and optimizer state gave other weights: learning rate, or weights loaded on some ranks only"},
     {Channel::kBuffer, "buffers differ: broadcast or restore of buffers"},
     {Channel::kEma, "averaged weights differ"},
     {Channel::kLedger, "a counter, a denominator or the learning rate differs"},
@@ -59,7 +60,8 @@ std::string shown(const Record& record) {
   if (record.shape.empty() && record.integers.size() == 1) return std::to_string(record.integers[0]);
   if (!record.integers.empty()) {
     std::string text = "[";
-    for (std::size_t i = 0; i < record.integers.size() && i < 12; ++i) text += (i > 0 ? "," : "") + std::to_string(record.integers[i]);
+    for (std::size_t i = 0; i < record.integers.size() && i < 12; ++i)
+      text += (i > 0 ? "," : "") + std::to_string(record.integers[i]);
     return text + (record.integers.size() > 12 ? ",…]" : "]");
   }
   if (!record.text.empty()) return record.text;
@@ -72,13 +74,17 @@ std::string relation_between(const Record& left, const Record& right) {
   if (left.dtype != right.dtype || left.shape != right.shape) return shape_text(left) + " against " + shape_text(right);
   if (left.integers.size() == right.integers.size() && left.integers.size() > 1) {
     for (std::size_t i = 0; i < left.integers.size(); ++i) {
-      if (left.integers[i] != right.integers[i]) return "first at position " + std::to_string(i) + ": " + std::to_string(left.integers[i]) + " against " + std::to_string(right.integers[i]);
+      if (left.integers[i] != right.integers[i])
+        return "first at position " + std::to_string(i) + ": " + std::to_string(left.integers[i]) + " against " +
+               std::to_string(right.integers[i]);
     }
   }
-  if (left.number && right.number && *left.number != 0) return "right = " + round_to(*right.number / *left.number, 9) + " x left";
+  if (left.number && right.number && *left.number != 0)
+    return "right = " + round_to(*right.number / *left.number, 9) + " x left";
   if (left.sketch && right.sketch) {
     const auto scale = scale_between(*left.sketch, *right.sketch);
-    if (scale && scale->residual < kScaledResidual && std::fabs(scale->factor - 1) > kScaledFactor) return "right = " + round_to(scale->factor, 7) + " x left";
+    if (scale && scale->residual < kScaledResidual && std::fabs(scale->factor - 1) > kScaledFactor)
+      return "right = " + round_to(scale->factor, 7) + " x left";
     const double distance = trace::estimated_norm(trace::difference(*left.sketch, *right.sketch));
     if (left.sketch->norm > 0) return "differs by about " + round_to(distance / left.sketch->norm, 2) + " of its norm";
     return "differs by about " + round_to(distance, 2);
@@ -92,7 +98,8 @@ void explain(Divergence& divergence, std::int64_t world_size) {
   for (const ChannelCause& row : kCauses) {
     if (row.channel == divergence.channel) divergence.cause = row.cause;
   }
-  if (divergence.expected == "no such step" || divergence.actual == "no such step") divergence.cause = "one side has more steps than the other";
+  if (divergence.expected == "no such step" || divergence.actual == "no such step")
+    divergence.cause = "one side has more steps than the other";
   if (divergence.channel == Channel::kGradient && world_size > 1) {
     const std::string w = std::to_string(world_size);
     divergence.cause += "; a factor of " + w + " means a sum where a mean was meant, 1/" + w + " a second division";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "harness/base/text.h"
 
@@ -13,129 +14,250 @@ using trace::DType;
 using trace::Record;
 using trace::RunTrace;
 using trace::Step;
+using trace::Trace;
 
 constexpr double kLambda = 8;
 constexpr double kSketchError = 2;
+constexpr double kStableGrowth = 4;
+
+/// Roundings of the size of a stored weight in one update, decay and sum, of two runs.
+constexpr double kStores = 4;
 
 double unit_roundoff(DType dtype) {
   switch (dtype) {
-    case DType::kFloat16: return 0x1p-11;
-    case DType::kBFloat16: return 0x1p-8;
-    case DType::kFloat32: return 0x1p-24;
-    case DType::kFloat64: return 0x1p-53;
+    case DType::kFloat16:
+      return 0x1p-11;
+    case DType::kBFloat16:
+      return 0x1p-8;
+    case DType::kFloat32:
+      return 0x1p-24;
+    case DType::kFloat64:
+      return 0x1p-53;
     case DType::kBool:
     case DType::kUInt8:
     case DType::kInt8:
     case DType::kInt16:
     case DType::kInt32:
-    case DType::kInt64: return 0;
+    case DType::kInt64:
+      return 0;
   }
   return 0;
 }
 
-double product(const std::vector<std::int64_t>& shape, std::size_t from) {
-  double result = 1;
-  for (std::size_t i = from; i < shape.size(); ++i) result *= static_cast<double>(shape[i]);
-  return result;
+/// What the estimate of a distance may be too large by.
+double sketch_error(const Record& record) {
+  return count_of(record) <= static_cast<double>(trace::Sketch::kBuckets) ? 1 : kSketchError;
 }
 
-/// Samples × positions that one step adds up over all ranks.
-double batch_terms(const RunTrace& run, std::int64_t step) {
-  double terms = 0;
-  for (const trace::Trace& rank : run.ranks) {
-    const Step* found = rank.find(step);
-    if (found == nullptr) continue;
-    for (const Record& record : found->records) {
-      if (record.channel != Channel::kInput || !trace::is_floating(record.dtype) || record.shape.empty()) continue;
-      terms += product(record.shape, 0) / (record.shape.size() > 1 ? static_cast<double>(record.shape[1]) : 1);
-    }
-    if (const Record* ids = found->find(Channel::kSamples, "ids"); ids != nullptr && terms == 0) terms += product(ids->shape, 0);
+/// Least distance of two records; NaN when one of them is not finite.
+double distance_between(const Record& a, const Record& b) {
+  if (a.number && b.number) return std::fabs(*a.number - *b.number);
+  const double norms = std::fabs(*a.norm - *b.norm), largest = std::fabs(*a.max_abs - *b.max_abs);
+  const double estimate = estimated_distance(*a.sketch, *b.sketch) / sketch_error(a);
+  if (!std::isfinite(norms) || !std::isfinite(largest) || !std::isfinite(estimate))
+    return std::numeric_limits<double>::quiet_NaN();
+  return std::max({norms, largest, estimate});
+}
+
+const Step* step_before(const Trace& trace, std::int64_t step) {
+  const Step* before = nullptr;
+  for (const Step& candidate : trace.steps) {
+    if (candidate.step < step) before = &candidate;
   }
-  return terms;
+  return before;
 }
 
-/// Fan-in and fan-out of every layer: the lengths of the dot products on the way through the network and back.
-double layer_terms(const Step& step) {
-  double terms = 0;
-  for (const Record& record : step.records) {
-    if (record.channel == Channel::kWeight && record.shape.size() > 1) terms += product(record.shape, 1) + static_cast<double>(record.shape[0]);
-  }
-  return terms;
+/// Largest relative difference that a step inherits.
+double inherited_at(const std::map<std::int64_t, double>& inherited, std::int64_t step) {
+  const auto found = inherited.find(step);
+  return found == inherited.end() ? 0 : found->second;
 }
 
-/// n of the bound.
-double terms_of(const RunTrace& run, std::int64_t step) {
-  double terms = static_cast<double>(run.world_size());
-  const std::int64_t batch_step = std::max<std::int64_t>(step, 0);
-  terms += batch_terms(run, batch_step);
-  if (!run.ranks[0].steps.empty()) terms += layer_terms(run.ranks[0].steps.front());
-  return terms;
-}
-
-/// Largest norm that went into a gradient: its own, or the root mean square of the local ones.
-double gradient_scale(const RunTrace& run, std::int64_t step, const std::string& name) {
-  double squares = 0, own = 0;
-  for (const trace::Trace& rank : run.ranks) {
-    const Step* found = rank.find(step);
-    if (found == nullptr) continue;
-    if (const Record* local = found->find(Channel::kGradientLocal, name)) squares += std::pow(local->norm.value_or(0), 2);
-    if (const Record* reduced = found->find(Channel::kGradient, name)) own = std::max(own, reduced->norm.value_or(0));
-  }
-  return std::max(own, std::sqrt(squares / static_cast<double>(run.world_size())));
-}
-
-/// Length of the path of a parameter up to and including `step`: the sum of the norms of its updates.
-double path_length(const RunTrace& run, std::int64_t step, const std::string& name) {
-  double length = 0;
-  const Record* before = nullptr;
-  for (const Step& at : run.ranks[0].steps) {
-    if (at.step > step) break;
-    const Record* now = at.find(Channel::kWeight, name);
-    if (before != nullptr && now != nullptr && before->sketch && now->sketch) {
-      length += trace::estimated_norm(trace::difference(*now->sketch, *before->sketch));
-    }
-    before = now;
-  }
-  return length;
-}
-
-/// What rounding can do to one tensor of one run at one step.
-double bound_of(const RunTrace& run, const Record& record, std::int64_t step) {
-  const double u = unit_roundoff(record.dtype);
-  const double growth = static_cast<double>(std::max<std::int64_t>(step, 0) + 1);
-  const double root = std::sqrt(terms_of(run, step));
-  double scale = record.norm.value_or(0);
-  if (record.channel == Channel::kGradient) scale = std::max(scale, gradient_scale(run, step, record.name));
-  if (record.channel == Channel::kWeight) {
-    const double storage = std::sqrt(growth) * scale;
-    return kLambda * u * (root * growth * path_length(run, step, record.name) + storage);
-  }
-  return kLambda * u * root * growth * scale;
-}
+std::int64_t updates_done(std::int64_t step) { return std::max<std::int64_t>(step, 0) + 1; }
 
 }  // namespace
 
+bool Rounding::explained() const { return std::isfinite(distance) && std::isfinite(bound) && distance <= bound; }
+
+RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right)
+    : left_(left), right_(right), left_scales_(left), right_scales_(right) {
+  inherit();
+}
+
+double RoundingBound::relative(double unit_roundoff, std::int64_t step) const {
+  const double terms =
+      std::max(left_scales_.terms(step), right_scales_.terms(step)) * static_cast<double>(updates_done(step));
+  return kLambda * unit_roundoff * std::sqrt(terms) + kStableGrowth * inherited_at(inherited_, step);
+}
+
+/// Judges the steps in order: what one explains, the next ones inherit.
+void RoundingBound::inherit() {
+  double largest = 0;
+  for (const Step& step : left_.ranks[0].steps) {
+    inherited_[step.step] = largest;
+    const Step* other = right_.ranks[0].find(step.step);
+    if (other == nullptr) continue;
+    for (const Record& record : step.records) {
+      if (record.channel != Channel::kGradient) continue;
+      const Record* found = other->find(record.channel, record.name);
+      const auto rounding = found == nullptr ? std::nullopt : judge(record, *found, step.step, 0);
+      const double scale = std::max(left_scales_.largest(record, step.step), right_scales_.largest(record, step.step));
+      if (rounding && rounding->explained() && scale > 0) largest = std::max(largest, rounding->distance / scale);
+    }
+  }
+}
+
+std::optional<Rounding> RoundingBound::judge(const Record& left, const Record& right, std::int64_t step,
+                                             std::int64_t rank) const {
+  const bool comparable = left.channel == right.channel && left.dtype == right.dtype && left.shape == right.shape;
+  if (!comparable || !trace::is_floating(left.dtype) || !can_round(left.channel)) return std::nullopt;
+  const bool measurable = (left.number && right.number) ||
+                          (left.norm && right.norm && left.max_abs && right.max_abs && left.sketch && right.sketch);
+  if (!measurable) return std::nullopt;
+  if (is_state(left.channel) && left.sketch && right.sketch) {
+    const Rounding position = judge_position(left, right, step);
+    const auto update = judge_update(left, right, step, rank);
+    return position.explained() && update ? update : position;
+  }
+  const double scale = std::max(left_scales_.largest(left, step), right_scales_.largest(right, step));
+  return Rounding{distance_between(left, right), relative(unit_roundoff(left.dtype), step) * scale};
+}
+
+Rounding RoundingBound::judge_position(const Record& left, const Record& right, std::int64_t step) const {
+  const double u = unit_roundoff(left.dtype);
+  const double path = std::max(left_scales_.path(left, step), right_scales_.path(right, step));
+  const double stored = kLambda * u * std::sqrt(static_cast<double>(updates_done(step))) *
+                        std::max(left.norm.value_or(0), right.norm.value_or(0));
+  return {distance_between(left, right), relative(u, step) * path + stored};
+}
+
+/// The last change of a state: shows a fault that begins late, which the length of the whole path would hide.
+std::optional<Rounding> RoundingBound::judge_update(const Record& left, const Record& right, std::int64_t step,
+                                                    std::int64_t rank) const {
+  const auto before = [&](const RunTrace& run) {
+    return step_before(run.ranks[rank < run.world_size() ? static_cast<std::size_t>(rank) : 0], step);
+  };
+  const auto record_in = [](const Step* earlier, const Record& record) -> const Record* {
+    const Record* from = earlier == nullptr ? nullptr : earlier->find(record.channel, record.name);
+    return from != nullptr && from->sketch && from->shape == record.shape ? from : nullptr;
+  };
+  const Record* from_left = record_in(before(left_), left);
+  const Record* from_right = record_in(before(right_), right);
+  if (from_left == nullptr || from_right == nullptr) return std::nullopt;
+  const trace::Sketch moved_left = trace::difference(*left.sketch, *from_left->sketch),
+                      moved_right = trace::difference(*right.sketch, *from_right->sketch);
+  const double u = unit_roundoff(left.dtype);
+  const double interval = static_cast<double>(step - before(left_)->step);
+  const double stored = kStores * u * interval * std::max(left.norm.value_or(0), right.norm.value_or(0));
+  const double length = std::max(left_scales_.update(left, step), right_scales_.update(right, step));
+  return Rounding{estimated_distance(moved_left, moved_right) / sketch_error(left),
+                  relative(u, step) * length + stored};
+}
+
+std::optional<std::int64_t> RoundingBound::horizon() const {
+  for (const auto& [step, inherited] : inherited_) {
+    const double samples = std::max(left_scales_.samples(step), right_scales_.samples(step));
+    if (kStableGrowth * inherited * samples > 1) return step;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> RoundingBound::undecided(const Divergence& divergence) const {
+  const Step* left = left_.ranks[0].find(divergence.step);
+  const Step* right = right_.ranks[0].find(divergence.step);
+  const Record* a = left == nullptr ? nullptr : left->find(divergence.channel, divergence.tensor);
+  const Record* b = right == nullptr ? nullptr : right->find(divergence.channel, divergence.tensor);
+  if (a == nullptr || b == nullptr || !judge(*a, *b, divergence.step, 0)) return std::nullopt;
+  const auto limit = horizon();
+  if (limit && divergence.step >= *limit)
+    return "rounding has grown so far by step " + std::to_string(*limit) + " that one lost sample would not show";
+  if (kink_fits(divergence))
+    return "the difference is more than rounding by itself, but an activation that rounding moved over the kink of a "
+           "ReLU or a maximum would look the same";
+  return std::nullopt;
+}
+
+bool RoundingBound::equal_or_explained(const Record& left, const Record& right, std::int64_t step) const {
+  if (!bitwise(left, right, step, 0)) return true;
+  const auto rounding = judge(left, right, step, 0);
+  return rounding && rounding->explained();
+}
+
+bool RoundingBound::states_differ_before(std::int64_t step) const {
+  for (const Step& earlier : left_.ranks[0].steps) {
+    const Step* other = earlier.step < step ? right_.ranks[0].find(earlier.step) : nullptr;
+    if (other == nullptr) continue;
+    for (const Record& record : earlier.records) {
+      if (record.channel != Channel::kGradient && record.channel != Channel::kOptimizer &&
+          record.channel != Channel::kWeight)
+        continue;
+      const Record* found = other->find(record.channel, record.name);
+      if (found != nullptr && bitwise(record, *found, step, 0)) return true;
+    }
+  }
+  return false;
+}
+
+bool RoundingBound::kink_fits(const Divergence& divergence) const {
+  const Channel channel = divergence.channel;
+  const bool follows_gradient =
+      channel == Channel::kOptimizer || channel == Channel::kWeight || channel == Channel::kEma;
+  if (channel != Channel::kGradient && !follows_gradient) return false;
+  if (!states_differ_before(divergence.step)) return false;
+  for (const RunTrace* run : {&left_, &right_}) {
+    for (const Trace& rank : run->ranks) {
+      const Step* step = rank.find(divergence.step);
+      const Record* record = step == nullptr ? nullptr : step->find(channel, divergence.tensor);
+      const Record* of_first = run->ranks[0].find(divergence.step)->find(channel, divergence.tensor);
+      if (record == nullptr || record->digest != of_first->digest || !std::isfinite(record->norm.value_or(0)))
+        return false;
+    }
+  }
+  const Step& left = *left_.ranks[0].find(divergence.step);
+  const Step& right = *right_.ranks[0].find(divergence.step);
+  const bool has_gradient = std::any_of(left.records.begin(), left.records.end(),
+                                        [](const Record& record) { return record.channel == Channel::kGradient; });
+  bool explained = false, unexplained = false;
+  for (const Record& record : left.records) {
+    const Record* found = right.find(record.channel, record.name);
+    if (found == nullptr) continue;
+    const bool fits = equal_or_explained(record, *found, divergence.step);
+    if (record.channel == Channel::kLoss && record.name == "reduced" && !fits) return false;
+    if (record.channel != (has_gradient ? Channel::kGradient : channel)) continue;
+    (fits ? explained : unexplained) = true;
+  }
+  return explained && unexplained;
+}
+
+Relation within(const RoundingBound& bound) {
+  return
+      [&bound](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
+        const auto different = bitwise(a, b, step, rank);
+        if (!different) return std::nullopt;
+        const auto rounding = bound.judge(a, b, step, rank);
+        if (!rounding)
+          return *different + (trace::is_floating(a.dtype) && can_round(a.channel) && !(a.sketch && b.sketch)
+                                   ? "; without sketches, nothing tells it from rounding"
+                                   : "");
+        if (rounding->explained()) return std::nullopt;
+        return *different + "; rounding explains " + to_decimal(rounding->bound) + " at most, the distance is " +
+               to_decimal(rounding->distance);
+      };
+}
+
 Relation within_rounding(const RunTrace& left, const RunTrace& right) {
-  return [&left, &right](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
-    const auto different = bitwise(a, b, step, rank);
-    if (!different) return std::nullopt;
-    const bool comparable = a.dtype == b.dtype && a.shape == b.shape && trace::is_floating(a.dtype);
-    const bool is_bounded = a.channel != Channel::kLedger && a.norm && b.norm;
-    if (!comparable || !is_bounded) return different;
-    double distance = std::fabs(a.number.value_or(0) - b.number.value_or(0));
-    if (!a.number && a.sketch && b.sketch) distance = trace::estimated_norm(trace::difference(*a.sketch, *b.sketch)) / kSketchError;
-    if (!a.number && (!a.sketch || !b.sketch)) return "no sketches: " + *different;
-    const double bound = std::max(bound_of(left, a, step), bound_of(right, b, step));
-    if (distance <= bound) return std::nullopt;
-    return *different + "; rounding explains " + to_decimal(bound) + " at most, the distance is " + to_decimal(distance);
+  const RoundingBound bound(left, right);
+  return [bound](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) {
+    return within(bound)(a, b, step, rank);
   };
 }
 
 double update_bound(const RunTrace& run, const Record& weight) {
-  const trace::Trace& trace = run.ranks[0];
-  const Step* after = trace.find(0);
+  const Step* after = run.ranks[0].find(0);
   const Record* record = after == nullptr ? nullptr : after->find(Channel::kWeight, weight.name);
-  return record == nullptr ? 0 : kSketchError * bound_of(run, *record, 0);
+  if (record == nullptr) return 0;
+  const auto rounding = RoundingBound(run, run).judge(*record, *record, 0, 0);
+  return rounding ? kSketchError * rounding->bound : 0;
 }
 
 }  // namespace lockstep::compare

@@ -1,20 +1,80 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
 #include "harness/compare/difference.h"
+#include "harness/compare/scales.h"
 
 namespace lockstep::compare {
 
-/// Relation "equal in exact arithmetic": floating tensors within the bound that rounding can explain, all else bitwise.
+/// How far apart two tensors are at least, and how far rounding can have brought them, in the L2 norm.
+struct Rounding {
+  double distance = 0;
+  double bound = 0;
+
+  /// Never true of NaN or infinity: they swallow every difference.
+  bool explained() const;
+};
+
+/// The bound of rounding on two runs that are equal in exact arithmetic.
 ///
-/// The bound of a tensor at step s, in the L2 norm, is λ·u·√n·(s + 1)·scale, where u is the unit roundoff of its dtype, n
-/// the number of terms that reach one of its elements (samples × positions of the global batch, ranks, and the fan-in and
-/// fan-out of every layer between), and scale the largest norm that was added up: of the tensor, or of the local gradients
-/// before the reduction. λ = 8 keeps the probability that rounding alone exceeds it below 10⁻¹³ an element. For weights
-/// the scale is the length of the path that the updates took, plus the rounding of the weights themselves. Distances come
-/// from the sketches, which are right within a factor of 2; the bound allows for it.
-/// *Source*: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis", theorem 2.4.
+/// A gradient at step s may differ by (λ·u·√(n·(s + 1)) + g·e)·scale. u is the unit roundoff of its dtype; n the number
+/// of terms that reach one of its elements in one step (samples × positions of the global batch, ranks, and the fan-in
+/// and fan-out of every layer between), so that n·(s + 1) roundings reach it in all; λ = 8 keeps the probability that
+/// they exceed the bound below 10⁻¹³ an element. scale is the largest norm among the gradients of its layer, before the
+/// reduction or after: what is added up for one is added up for all, also where a sum cancels (a bias before a batch
+/// norm). e is the largest relative difference of earlier gradients that this bound explained, and g = 4 the factor by
+/// which one update of a stable training can amplify it: step length × curvature stays below 2·(1 + momentum).
+/// Loss and optimizer state: the same, with the largest norm so far as scale. Weights, buffers and averages: the same
+/// with the length of the last update, and of the whole path, as scale, plus the rounding of what is stored. Inputs and
+/// everything that is not floating must be equal bit by bit.
+///
+/// Distances come from the sketches, which are right within a factor of 2 (exact up to 32 elements), and from the
+/// norms. *Source*: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis", theorem 2.4; for
+/// g, Cohen et al. 2021, "Gradient descent on neural networks typically occurs at the edge of stability", section 2.
 /// *Lifetime*: of both runs.
+class RoundingBound {
+ public:
+  RoundingBound(const trace::RunTrace& left, const trace::RunTrace& right);
+
+  /// Nothing when the records cannot be apart by rounding: other dtype or shape, no float, no sketch.
+  std::optional<Rounding> judge(const trace::Record& left, const trace::Record& right, std::int64_t step,
+                                std::int64_t rank) const;
+
+  /// Why rounding may have led to this divergence although it exceeds the bound; nothing when it cannot have.
+  ///
+  /// Two ways: so much was inherited that one lost sample would not show any more; or an activation that rounding moved
+  /// went over the kink of a ReLU or of a maximum. A kink leaves the loss of its step and the gradients above it within
+  /// their bounds, needs weights that differ already, and never makes the ranks of one run disagree.
+  std::optional<std::string> undecided(const Divergence& divergence) const;
+
+  /// First step whose inherited difference hides one lost sample; nothing when every step can be told.
+  std::optional<std::int64_t> horizon() const;
+
+ private:
+  double relative(double unit_roundoff, std::int64_t step) const;
+  Rounding judge_position(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
+  std::optional<Rounding> judge_update(const trace::Record& left, const trace::Record& right, std::int64_t step,
+                                       std::int64_t rank) const;
+  bool equal_or_explained(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
+  void inherit();
+  bool states_differ_before(std::int64_t step) const;
+  bool kink_fits(const Divergence& divergence) const;
+
+  const trace::RunTrace& left_;
+  const trace::RunTrace& right_;
+  Scales left_scales_, right_scales_;
+  std::map<std::int64_t, double> inherited_;  ///< e of the steps before, by step
+};
+
+/// Relation "equal in exact arithmetic": within the bound of rounding. *Lifetime*: of both runs.
 Relation within_rounding(const trace::RunTrace& left, const trace::RunTrace& right);
+
+/// The same, of a bound that is there already. *Lifetime*: of `bound`.
+Relation within(const RoundingBound& bound);
 
 /// Bound on the rounding of a parameter's first update.
 double update_bound(const trace::RunTrace& run, const trace::Record& weight);

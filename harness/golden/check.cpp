@@ -13,7 +13,9 @@ using compare::CheckInput;
 using compare::CheckResult;
 using Status = compare::CheckResult::Status;
 
-std::string accept_command(const CheckInput& input) { return "lockstep golden accept " + input.scenario.file.string() + " --reason '…'"; }
+std::string accept_command(const CheckInput& input) {
+  return "lockstep golden accept " + input.scenario.file.string() + " --reason '…'";
+}
 
 /// Keys whose values changed between two trainings: "optimizer.lr 0.1 -> 0.2".
 void list_changes(const Json& before, const Json& after, const std::string& path, std::vector<std::string>& changes) {
@@ -37,13 +39,19 @@ std::string changes_since(const trace::RunTrace& golden, const CheckInput& input
 }
 
 /// Whether the golden is of this scenario and variant at all.
-std::optional<CheckResult> stranger(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant, const trace::RunTrace& run) {
+std::optional<CheckResult> stranger(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
+                                    const trace::RunTrace& run) {
   const Json& header = golden.ranks[0].header;
-  const auto describe = [](const std::string& scenario, const std::string& name, std::int64_t ranks) { return "'" + scenario + "', variant '" + name + "', " + std::to_string(ranks) + " ranks"; };
+  const auto describe = [](const std::string& scenario, const std::string& name, std::int64_t ranks) {
+    return "'" + scenario + "', variant '" + name + "', " + std::to_string(ranks) + " ranks";
+  };
   const std::string expected = describe(input.scenario.name, variant, run.world_size());
   const std::string actual = describe(header.value("scenario", "?"), header.value("variant", "?"), golden.world_size());
   if (expected == actual) return std::nullopt;
-  return CheckResult{.status = Status::kBaseline, .why = "the golden in " + golden.ranks[0].origin + " is of another training: expected " + expected + ", found " + actual, .next = accept_command(input)};
+  return CheckResult{.status = Status::kBaseline,
+                     .why = "the golden in " + golden.ranks[0].origin + " is of another training: expected " +
+                            expected + ", found " + actual,
+                     .next = accept_command(input)};
 }
 
 std::vector<std::string> damage_of(const trace::RunTrace& golden) {
@@ -55,24 +63,41 @@ std::vector<std::string> damage_of(const trace::RunTrace& golden) {
   return damage;
 }
 
-CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant, const trace::RunTrace& run) {
-  if (auto result = stranger(golden, input, variant, run)) return *result;
-  compare::Comparison comparison = compare::compare_runs(golden, run, compare::channels_of(input, true), compare::bitwise);
-  CheckResult result = compare::result_of(comparison);
-  result.next = accept_command(input);
+/// A golden that lost its tail lacks steps: that says nothing about the training.
+bool is_lost_tail(const compare::Divergence& divergence, const trace::RunTrace& golden) {
+  const bool torn =
+      std::any_of(golden.ranks.begin(), golden.ranks.end(), [](const trace::Trace& rank) { return !rank.complete; });
+  return torn && divergence.expected == "no such step";
+}
+
+CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
+                  const trace::RunTrace& run) {
   const std::vector<std::string> damage = damage_of(golden);
+  const std::string restore = damage.empty() ? "" : "restore the golden from version control, or: ";
+  const auto damaged = [&] {
+    return CheckResult{.status = Status::kInconclusive,
+                       .why = "the golden is damaged: " + damage[0],
+                       .next = restore + accept_command(input)};
+  };
+  if (auto result = stranger(golden, input, variant, run)) return damage.empty() ? *result : damaged();
+  compare::Comparison comparison =
+      compare::compare_runs(golden, run, compare::channels_of(input, true), compare::bitwise);
+  CheckResult result = compare::result_of(comparison, input);
+  result.next = accept_command(input);
   const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant);
-  if (result.divergence) {
+  if (result.divergence && !is_lost_tail(*result.divergence, golden)) {
     result.divergence->left = "golden";
-    if (stale) result.divergence->cause += "; the training changed since the golden was accepted: " + changes_since(golden, input, variant);
+    if (stale)
+      result.divergence->cause +=
+          "; the training changed since the golden was accepted: " + changes_since(golden, input, variant);
     if (!damage.empty()) result.divergence->cause = "the golden file is damaged (" + damage[0] + ")";
-    result.next = (damage.empty() ? "if the change is intended: " : "restore the golden from version control, or: ") + accept_command(input);
+    result.next = (damage.empty() ? "if the change is intended: " : restore) + accept_command(input);
   } else if (!damage.empty()) {
-    result.status = Status::kInconclusive;
-    result.why = "the golden is damaged: " + damage[0];
-  } else if (stale) {
+    return damaged();
+  } else if (stale && result.status == Status::kAgree) {
     result.status = Status::kBaseline;
-    result.why = "the golden is of an older version of this training (" + changes_since(golden, input, variant) + "); the traces are equal all the same";
+    result.why = "the golden is of an older version of this training (" + changes_since(golden, input, variant) +
+                 "); the traces are equal all the same";
   }
   return result;
 }
@@ -88,19 +113,24 @@ CheckResult check_golden(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
     const trace::RunTrace& run = *input.of(variant).front();
-    const std::filesystem::path directory = golden_directory(input.golden_root, input.scenario.name, key_of(run), variant);
+    const std::filesystem::path directory =
+        golden_directory(input.golden_root, input.scenario.name, key_of(run), variant);
     try {
       const auto golden = read_golden(directory);
       if (golden) {
         combine(total, judge(*golden, input, variant, run));
       } else {
-        combine(total, {.status = Status::kBaseline, .why = "there is no golden in " + directory.string(), .next = accept_command(input)});
+        combine(total, {.status = Status::kBaseline,
+                        .why = "there is no golden in " + directory.string(),
+                        .next = accept_command(input)});
       }
     } catch (const Error& error) {
-      combine(total, {.status = Status::kInconclusive, .why = error.problem().what + " (" + error.problem().where + ")", .next = "restore it from version control, or: " + accept_command(input)});
+      combine(total, {.status = Status::kInconclusive,
+                      .why = error.problem().what + " (" + error.problem().where + ")",
+                      .next = "restore it from version control, or: " + accept_command(input)});
     }
   }
-  return total;
+  return concluded(std::move(total));
 }
 
 }  // namespace lockstep::compare

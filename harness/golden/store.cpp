@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <system_error>
+
+#include <fcntl.h>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -47,6 +52,11 @@ void require_identical(const std::vector<trace::RunTrace>& repeats) {
     if (const auto difference = difference_between(repeats[0], repeat))
       fail("the repeats differ", repeats[0].run + " and " + repeat.run, *difference);
   }
+  const auto holds_records = [](const trace::Step& step) { return !step.records.empty(); };
+  for (const trace::Trace& rank : repeats[0].ranks) {
+    const bool any = std::any_of(rank.steps.begin(), rank.steps.end(), holds_records);
+    if (!any) fail("a trace without records proves nothing", rank.origin, "no records");
+  }
 }
 
 /// The trace's text as golden: sketches explain differences between runs, and would make goldens ten times as large.
@@ -80,43 +90,95 @@ std::filesystem::path golden_directory(const std::filesystem::path& root, const 
 }
 
 std::optional<trace::RunTrace> read_golden(const std::filesystem::path& directory) {
-  if (!std::filesystem::exists(directory / trace::file_name_of_rank(0))) return std::nullopt;
-  return trace::read_run(directory, "golden", trace::Damage::kReport);
+  std::error_code error;
+  const bool there = std::filesystem::exists(directory, error) && !std::filesystem::is_empty(directory, error);
+  if (error) throw ResourceError({.what = "cannot look for a golden: " + error.message(), .where = directory.string()});
+  if (!there) return std::nullopt;
+  trace::RunTrace golden = trace::read_run(directory, "golden", trace::Damage::kReport);
+  for (const trace::Trace& rank : golden.ranks) {
+    if (!rank.header.is_object())
+      throw DamagedFile({.what = "a golden is damaged: " + rank.torn, .where = rank.origin});
+  }
+  return golden;
 }
+
+namespace {
+
+/// What `repeat` is to the golden that stands in `directory`.
+Accepted what_becomes_of(const std::filesystem::path& directory, const trace::RunTrace& repeat) {
+  try {
+    const auto old = read_golden(directory);
+    if (!old) return std::filesystem::exists(directory) ? Accepted::kChanged : Accepted::kNew;
+    const auto same = [&](const char* key) {
+      return old->ranks[0].header.value(key, "") == repeat.ranks[0].header.value(key, "");
+    };
+    const bool whole = std::all_of(old->ranks.begin(), old->ranks.end(),
+                                   [](const trace::Trace& t) { return t.complete && t.damage.empty(); });
+    return whole && same("train_digest") && same("scenario") && same("variant") && !difference_between(*old, repeat)
+               ? Accepted::kUnchanged
+               : Accepted::kChanged;
+  } catch (const DamagedFile&) {
+    return Accepted::kChanged;  // A golden that cannot be read is replaced like one that differs.
+  } catch (const InputError&) {
+    return Accepted::kChanged;
+  }
+}
+
+[[noreturn]] void fail_to_replace(const std::filesystem::path& directory, const std::string& reason) {
+  throw ResourceError({.what = "cannot replace a golden: " + reason,
+                       .where = directory.string(),
+                       .next = "the old golden is as it was; mend the place, and accept again"});
+}
+
+void remove_folder(const std::filesystem::path& folder, const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  if (error) fail_to_replace(directory, error.message() + " (" + folder.string() + ")");
+}
+
+/// For file systems that cannot exchange two names: the old golden goes aside, and comes back when the new one fails.
+bool swap_by_turns(const std::filesystem::path& fresh, const std::filesystem::path& directory) {
+  const std::string aside = directory.string() + ".old";
+  if (::rename(directory.c_str(), aside.c_str()) != 0) return false;
+  if (::rename(fresh.c_str(), directory.c_str()) == 0) return ::rename(aside.c_str(), fresh.c_str()) == 0;
+  const int reason = errno;
+  ::rename(aside.c_str(), directory.c_str());
+  errno = reason;
+  return false;
+}
+
+/// Puts `fresh` in the place of `directory`, which may be there; what was there is in `fresh` afterwards.
+void swap_in(const std::filesystem::path& fresh, const std::filesystem::path& directory) {
+  if (::rename(fresh.c_str(), directory.c_str()) == 0) return;  // nothing was there, or an empty folder
+  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, directory.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (errno == EINVAL && swap_by_turns(fresh, directory)) return;
+  fail_to_replace(directory, std::strerror(errno));
+}
+
+void write_golden(const std::filesystem::path& directory, const trace::RunTrace& run, const Provenance& provenance) {
+  make_directories(directory);
+  for (const trace::Trace& trace : run.ranks)
+    replace_file(directory / trace::file_name_of_rank(trace.rank), golden_text(trace, provenance));
+}
+
+}  // namespace
 
 Accepted accept(const std::filesystem::path& directory, const std::vector<trace::RunTrace>& repeats,
                 const Provenance& provenance) {
   require_identical(repeats);
-  Accepted what = Accepted::kNew;
-  if (std::filesystem::exists(directory)) {
-    what = Accepted::kChanged;
-    try {
-      const auto old = read_golden(directory);
-      const bool whole = old && std::all_of(old->ranks.begin(), old->ranks.end(),
-                                            [](const trace::Trace& t) { return t.complete && t.damage.empty(); });
-      const bool same_training =
-          whole &&
-          old->ranks[0].header.value("train_digest", "") == repeats[0].ranks[0].header.value("train_digest", "") &&
-          old->ranks[0].header.value("scenario", "") == repeats[0].ranks[0].header.value("scenario", "");
-      if (same_training && !difference_between(*old, repeats[0])) return Accepted::kUnchanged;
-    } catch (const DamagedFile&) {
-      // A golden that cannot be read is replaced like one that differs.
-    }
+  const Accepted what = what_becomes_of(directory, repeats[0]);
+  if (what == Accepted::kUnchanged) return what;
+  const std::filesystem::path fresh = directory.string() + ".new";
+  remove_folder(fresh, directory);
+  try {
+    write_golden(fresh, repeats[0], provenance);
+    swap_in(fresh, directory);
+  } catch (const ResourceError&) {
+    std::error_code ignored;  // the first failure is the one to tell
+    std::filesystem::remove_all(fresh, ignored);
+    throw;
   }
-  const std::filesystem::path fresh = directory.string() + ".new", old = directory.string() + ".old";
-  std::filesystem::remove_all(fresh);
-  std::filesystem::remove_all(old);
-  make_directories(fresh);
-  for (const trace::Trace& trace : repeats[0].ranks)
-    replace_file(fresh / trace::file_name_of_rank(trace.rank), golden_text(trace, provenance));
-  std::error_code error;
-  if (what == Accepted::kChanged) std::filesystem::rename(directory, old, error);
-  if (!error) std::filesystem::rename(fresh, directory, error);
-  if (error)
-    throw ResourceError({.what = "cannot replace a golden: " + error.message(),
-                         .where = directory.string(),
-                         .next = "the new golden is in " + fresh.string()});
-  std::filesystem::remove_all(old);
+  remove_folder(fresh, directory);  // the old golden, after the swap
   return what;
 }
 

@@ -54,6 +54,7 @@ std::vector<std::byte> gather(const TensorView& tensor) {
 }  // namespace
 
 trace::Record observe(Channel channel, std::string name, const TensorView& tensor) {
+  LOCKSTEP_CHECK(tensor.strides.empty() || tensor.strides.size() == tensor.shape.size());
   trace::Record record{.channel = channel, .name = std::move(name), .dtype = tensor.dtype};
   record.shape.assign(tensor.shape.begin(), tensor.shape.end());
   std::span<const std::byte> elements(static_cast<const std::byte*>(tensor.data), count_of(tensor.shape) * trace::bytes_of(tensor.dtype));

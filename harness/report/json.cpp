@@ -7,12 +7,20 @@ namespace {
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json json_of(const RunReport& run) {
-  return {{"run", run.run}, {"status", name_of(run.status)}, {"class", run.status == Status::kDivergence ? Json("liveness") : Json()}, {"outcome", run.outcome}, {"culprit_rank", run.culprit ? Json(*run.culprit) : Json()}, {"why", run.why}, {"log_tail", run.log_tail}, {"reproduce", run.reproduce}};
+  return {{"run", run.run},
+          {"status", name_of(run.status)},
+          {"class", run.status == Status::kDivergence ? Json("liveness") : Json()},
+          {"outcome", run.outcome},
+          {"culprit_rank", run.culprit ? Json(*run.culprit) : Json()},
+          {"why", run.why},
+          {"log_tail", run.log_tail},
+          {"reproduce", run.reproduce}};
 }
 
 Json json_of(const CheckReport& check) {
   const compare::CheckResult& result = check.result;
-  return {{"scenario", check.scenario},
+  return {{"name", check.scenario + ": checks." + std::to_string(check.index) + " " + check.that},
+          {"scenario", check.scenario},
           {"check", check.index},
           {"relation", check.that},
           {"variants", check.variants},
@@ -20,6 +28,7 @@ Json json_of(const CheckReport& check) {
           {"class", result.divergence ? text_or_null(result.divergence->class_) : Json()},
           {"cause", result.divergence ? text_or_null(result.divergence->cause) : Json()},
           {"records_compared", result.compared},
+          {"evidence", result.divergence ? text_or_null(result.divergence->relation) : Json()},
           {"first_divergence", result.divergence ? to_json(*result.divergence) : Json()},
           {"expected_failure", text_or_null(check.expected_failure)},
           {"why", text_or_null(result.why)},
@@ -30,13 +39,26 @@ Json json_of(const CheckReport& check) {
 }  // namespace
 
 Json to_json(const compare::Divergence& divergence) {
-  return {{"step", divergence.step}, {"channel", trace::name_of(divergence.channel)}, {"tensor", divergence.tensor}, {"rank", divergence.rank}, {"left", divergence.left}, {"right", divergence.right}, {"expected", divergence.expected}, {"actual", divergence.actual}, {"relation", divergence.relation}};
+  return {{"step", divergence.step},
+          {"channel", trace::name_of(divergence.channel)},
+          {"tensor", divergence.tensor},
+          {"rank", divergence.rank},
+          {"element", nullptr},
+          {"values", {{"left", divergence.expected}, {"right", divergence.actual}}},
+          {"left", divergence.left},
+          {"right", divergence.right},
+          {"expected", divergence.expected},
+          {"actual", divergence.actual},
+          {"relation", divergence.relation}};
 }
 
 Json to_json(const Verdict& verdict, const plan::Plan& plan) {
   Json scenarios = Json::array(), runs = Json::array(), checks = Json::array();
   for (const scenario::Scenario& scenario : plan.scenarios) {
-    scenarios.push_back({{"name", scenario.name}, {"file", scenario.file.string()}, {"overrides", scenario.overrides}, {"status", name_of(verdict.status_of(scenario.name))}});
+    scenarios.push_back({{"name", scenario.name},
+                         {"file", scenario.file.string()},
+                         {"overrides", scenario.overrides},
+                         {"status", name_of(verdict.status_of(scenario.name))}});
   }
   for (const RunReport& run : verdict.runs) runs.push_back(json_of(run));
   for (const CheckReport& check : verdict.checks) checks.push_back(json_of(check));

@@ -32,10 +32,14 @@ CheckResult run_check(const compare::CheckInput& input) {
 
 Status status_of(CheckResult::Status status) {
   switch (status) {
-    case CheckResult::Status::kAgree: return Status::kAgree;
-    case CheckResult::Status::kDivergence: return Status::kDivergence;
-    case CheckResult::Status::kBaseline: return Status::kBaseline;
-    case CheckResult::Status::kInconclusive: return Status::kInconclusive;
+    case CheckResult::Status::kAgree:
+      return Status::kAgree;
+    case CheckResult::Status::kDivergence:
+      return Status::kDivergence;
+    case CheckResult::Status::kBaseline:
+      return Status::kBaseline;
+    case CheckResult::Status::kInconclusive:
+      return Status::kInconclusive;
   }
   return Status::kInconclusive;
 }
@@ -43,14 +47,20 @@ Status status_of(CheckResult::Status status) {
 Status status_of(launch::RunOutcome::Status status) {
   using Outcome = launch::RunOutcome::Status;
   switch (status) {
-    case Outcome::kFinished: return Status::kAgree;
+    case Outcome::kFinished:
+      return Status::kAgree;
     case Outcome::kFailed:
-    case Outcome::kHung: return Status::kDivergence;
-    case Outcome::kRefused: return Status::kInvalid;
+    case Outcome::kHung:
+      return Status::kDivergence;
+    case Outcome::kRefused:
+      return Status::kInvalid;
     case Outcome::kResource:
-    case Outcome::kSkipped: return Status::kInconclusive;
-    case Outcome::kUnsupported: return Status::kUnsupported;
-    case Outcome::kInterrupted: return Status::kInterrupted;
+    case Outcome::kSkipped:
+      return Status::kInconclusive;
+    case Outcome::kUnsupported:
+      return Status::kUnsupported;
+    case Outcome::kInterrupted:
+      return Status::kInterrupted;
   }
   return Status::kInconclusive;
 }
@@ -66,7 +76,8 @@ bool fits(const scenario::Expectation& expect, const CheckResult& result) {
   const bool anywhere = !expect.step && !expect.channel && !expect.tensor && !expect.rank;
   if (!result.divergence) return anywhere;
   const compare::Divergence& at = *result.divergence;
-  return (!expect.step || *expect.step == at.step) && (!expect.channel || *expect.channel == trace::name_of(at.channel)) &&
+  return (!expect.step || *expect.step == at.step) &&
+         (!expect.channel || *expect.channel == trace::name_of(at.channel)) &&
          (!expect.tensor || *expect.tensor == at.tensor) && (!expect.rank || *expect.rank == at.rank);
 }
 
@@ -88,29 +99,44 @@ void apply_expectation(CheckReport& report, const scenario::Expectation& expect,
 /// Judges one check on what its runs left behind.
 class Judge {
  public:
-  Judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root, const std::string& today)
+  Judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,
+        const std::string& today)
       : plan_(plan), evidence_(evidence), golden_root_(golden_root), today_(today) {}
 
   CheckReport judge(const plan::Check& check) const {
     const scenario::Scenario& scenario = plan_.scenario(check.scenario);
-    CheckReport report{.scenario = check.scenario, .index = check.index, .that = check.spec.that, .variants = check.spec.variants, .reproduce = reproduce(scenario)};
+    CheckReport report{.scenario = check.scenario,
+                       .index = check.index,
+                       .that = check.spec.that,
+                       .variants = check.spec.variants,
+                       .reproduce = reproduce(scenario)};
     std::map<std::string, std::vector<const trace::RunTrace*>> traces;
     std::map<std::string, std::string> digests;
+    bool whole = true;
     for (const std::string& variant : check.spec.variants) {
       for (const std::size_t index : plan_.runs_of(check.scenario, variant)) {
         const Evidence& evidence = evidence_[index];
         digests[variant] = plan_.runs[index].train_digest;
         if (evidence.trace) {
           traces[variant].push_back(&*evidence.trace);
-        } else if (report.result.why.empty()) {
-          report.status = evidence.outcome.status == launch::RunOutcome::Status::kUnsupported ? Status::kUnsupported : Status::kInconclusive;
-          report.result.status = CheckResult::Status::kInconclusive;
-          report.result.why = evidence.problem;
+          continue;
         }
+        if (whole)
+          report.result.why =
+              evidence.problem.empty() ? "there is no trace of " + plan_.runs[index].name : evidence.problem;
+        whole = false;
+        report.status = std::max(report.status, evidence.outcome.status == launch::RunOutcome::Status::kUnsupported
+                                                    ? Status::kUnsupported
+                                                    : Status::kInconclusive);
+        report.result.status = CheckResult::Status::kInconclusive;
       }
     }
-    if (!report.result.why.empty()) return report;
-    report.result = run_check({.scenario = scenario, .spec = check.spec, .traces = traces, .train_digests = digests, .golden_root = golden_root_});
+    if (!whole) return report;
+    report.result = run_check({.scenario = scenario,
+                               .spec = check.spec,
+                               .traces = traces,
+                               .train_digests = digests,
+                               .golden_root = golden_root_});
     report.status = status_of(report.result.status);
     if (check.spec.expect) apply_expectation(report, *check.spec.expect, today_);
     return report;
@@ -139,14 +165,23 @@ RunReport report_of(const plan::Plan& plan, const plan::Run& run, const Evidence
   return report;
 }
 
+/// Whether a trace's first line is of this run.
+bool is_of(const plan::Run& run, const Json& header) {
+  return header.value("train_digest", "") == run.train_digest && header.value("scenario", "") == run.scenario &&
+         header.value("variant", "") == run.variant;
+}
+
 /// The trace of a finished run, if it is whole.
 void read_trace_of(const plan::Run& run, const std::filesystem::path& directory, Evidence& evidence) {
   try {
     trace::RunTrace trace = trace::read_run(directory, run.variant + "/" + std::to_string(run.repeat));
-    const auto torn = std::find_if(trace.ranks.begin(), trace.ranks.end(), [](const trace::Trace& rank) { return !rank.complete; });
+    const auto torn =
+        std::find_if(trace.ranks.begin(), trace.ranks.end(), [](const trace::Trace& rank) { return !rank.complete; });
     if (torn != trace.ranks.end()) {
       evidence.problem = "the trace " + torn->origin + " is torn: " + torn->torn;
-    } else if (trace.world_size() != run.world_size || trace.ranks[0].header.value("train_digest", "") != run.train_digest) {
+    } else if (trace.world_size() != run.world_size ||
+               !std::all_of(trace.ranks.begin(), trace.ranks.end(),
+                            [&](const trace::Trace& rank) { return is_of(run, rank.header); })) {
       evidence.problem = "the traces in " + directory.string() + " are of another run";
     } else {
       evidence.trace = std::move(trace);
@@ -158,7 +193,8 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
 
 }  // namespace
 
-std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::RunOutcome> outcomes, const std::filesystem::path& runs_root) {
+std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::RunOutcome> outcomes,
+                                    const std::filesystem::path& runs_root) {
   LOCKSTEP_CHECK(outcomes.size() == plan.runs.size());
   std::vector<Evidence> evidence;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -173,7 +209,8 @@ std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::
   return evidence;
 }
 
-Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root, const std::string& today) {
+Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,
+              const std::string& today) {
   Verdict verdict{.runs_total = plan.runs.size()};
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
     if (evidence[i].trace) {

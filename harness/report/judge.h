@@ -20,9 +20,11 @@ struct Evidence {
 };
 
 /// Reads the traces of finished runs. A missing, torn or damaged trace of a finished run is a problem, never a pass.
-std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::RunOutcome> outcomes, const std::filesystem::path& runs_root);
+std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::RunOutcome> outcomes,
+                                    const std::filesystem::path& runs_root);
 
 /// Judges every check of the plan. *Units*: `today` as "2027-01-31", for expectations that end.
-Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root, const std::string& today);
+Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,
+              const std::string& today);
 
 }  // namespace lockstep::report

@@ -15,20 +15,24 @@ std::string padded(std::string text, std::size_t width) {
 
 std::string painted(Status status, bool color, std::string text) {
   if (!color) return text;
-  const char* code = status == Status::kAgree ? "\033[32m" : status == Status::kDivergence || status == Status::kInvalid ? "\033[31m" : "\033[33m";
+  const char* code = status == Status::kAgree                                      ? "\033[32m"
+                     : status == Status::kDivergence || status == Status::kInvalid ? "\033[31m"
+                                                                                   : "\033[33m";
   return code + text + "\033[0m";
 }
 
 std::string upper(std::string_view text) {
   std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return result;
 }
 
 void add_line(std::string& out, const char* label, const std::string& value) {
   if (value.empty()) return;
   std::string indented = value;
-  for (std::size_t at = indented.find('\n'); at != std::string::npos; at = indented.find('\n', at + 1)) indented.insert(at + 1, std::string(14, ' '));
+  for (std::size_t at = indented.find('\n'); at != std::string::npos; at = indented.find('\n', at + 1))
+    indented.insert(at + 1, std::string(14, ' '));
   out += "  " + padded(label, 12) + indented + "\n";
 }
 
@@ -37,8 +41,10 @@ std::string table(const Verdict& verdict, const plan::Plan& plan, bool color) {
   for (const scenario::Scenario& scenario : plan.scenarios) width = std::max(width, scenario.name.size());
   std::string out = padded("scenario", width) + "   runs   checks  records compared  verdict\n";
   for (const scenario::Scenario& scenario : plan.scenarios) {
-    const auto failed = std::count_if(verdict.runs.begin(), verdict.runs.end(), [&](const RunReport& run) { return run.run.rfind(scenario.name + "/", 0) == 0; });
-    const auto total = std::count_if(plan.runs.begin(), plan.runs.end(), [&](const plan::Run& run) { return run.scenario == scenario.name; });
+    const auto failed = std::count_if(verdict.runs.begin(), verdict.runs.end(),
+                                      [&](const RunReport& run) { return run.run.rfind(scenario.name + "/", 0) == 0; });
+    const auto total = std::count_if(plan.runs.begin(), plan.runs.end(),
+                                     [&](const plan::Run& run) { return run.scenario == scenario.name; });
     std::size_t checks = 0, good = 0, compared = 0;
     for (const CheckReport& check : verdict.checks) {
       if (check.scenario != scenario.name) continue;
@@ -47,7 +53,8 @@ std::string table(const Verdict& verdict, const plan::Plan& plan, bool color) {
       compared += check.result.compared;
     }
     char numbers[80];
-    std::snprintf(numbers, sizeof numbers, "  %3td/%-3td  %3zu/%-3zu  %16zu  ", total - failed, total, good, checks, compared);
+    std::snprintf(numbers, sizeof numbers, "  %3td/%-3td  %3zu/%-3zu  %16zu  ", total - failed, total, good, checks,
+                  compared);
     const Status status = verdict.status_of(scenario.name);
     out += padded(scenario.name, width) + numbers + painted(status, color, std::string(name_of(status))) + "\n";
   }
@@ -55,7 +62,8 @@ std::string table(const Verdict& verdict, const plan::Plan& plan, bool color) {
 }
 
 std::string details(const RunReport& run, bool color) {
-  std::string out = "\n" + painted(run.status, color, upper(name_of(run.status))) + "  run " + run.run + ": " + run.outcome + "\n";
+  std::string out =
+      "\n" + painted(run.status, color, upper(name_of(run.status))) + "  run " + run.run + ": " + run.outcome + "\n";
   add_line(out, "why", run.why);
   if (run.status == Status::kDivergence) add_line(out, "class", "liveness");
   if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
@@ -65,7 +73,9 @@ std::string details(const RunReport& run, bool color) {
 }
 
 std::string details(const CheckReport& check, bool color) {
-  std::string out = "\n" + painted(check.status, color, upper(name_of(check.status))) + "  " + check.scenario + ": checks." + std::to_string(check.index) + " " + check.that + " (" + join(check.variants, ", ") + ")\n";
+  std::string out = "\n" + painted(check.status, color, upper(name_of(check.status))) + "  " + check.scenario +
+                    ": checks." + std::to_string(check.index) + " " + check.that + " (" + join(check.variants, ", ") +
+                    ")\n";
   add_line(out, "why", check.result.why);
   if (check.result.divergence) out += to_text(*check.result.divergence);
   add_line(out, "next", check.result.next);
@@ -77,7 +87,10 @@ std::string details(const CheckReport& check, bool color) {
 
 std::string to_text(const compare::Divergence& divergence) {
   std::string out;
-  add_line(out, "at", "step " + std::to_string(divergence.step) + ", channel " + std::string(trace::name_of(divergence.channel)) + (divergence.tensor.empty() ? "" : ", tensor " + divergence.tensor) + ", rank " + std::to_string(divergence.rank));
+  add_line(out, "at",
+           "step " + std::to_string(divergence.step) + ", channel " + std::string(trace::name_of(divergence.channel)) +
+               (divergence.tensor.empty() ? "" : ", tensor " + divergence.tensor) + ", rank " +
+               std::to_string(divergence.rank));
   add_line(out, "between", divergence.left + " and " + divergence.right);
   add_line(out, "expected", divergence.expected);
   add_line(out, "actual", divergence.actual);
@@ -96,7 +109,9 @@ std::string to_text(const Verdict& verdict, const plan::Plan& plan, bool color) 
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f", verdict.wall_s);
   const Status status = verdict.status();
-  out += "\n" + painted(status, color, std::string(name_of(status))) + ": " + std::to_string(plan.scenarios.size()) + (plan.scenarios.size() == 1 ? " scenario, " : " scenarios, ") + std::to_string(verdict.runs_finished) + " of " + std::to_string(verdict.runs_total) + " runs finished, " + seconds + " s\n";
+  out += "\n" + painted(status, color, std::string(name_of(status))) + ": " + std::to_string(plan.scenarios.size()) +
+         (plan.scenarios.size() == 1 ? " scenario, " : " scenarios, ") + std::to_string(verdict.runs_finished) +
+         " of " + std::to_string(verdict.runs_total) + " runs finished, " + seconds + " s\n";
   return out;
 }
 

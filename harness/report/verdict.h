@@ -17,7 +17,7 @@ enum class Status {
   kBaseline,
   kInconclusive,
   kDivergence,
-  kInvalid,      ///< a worker refused its RunSpec: nothing was judged
+  kInvalid,  ///< a worker refused its RunSpec: nothing was judged
   kInterrupted,
 };
 
@@ -51,15 +51,15 @@ struct CheckReport {
 
 /// All that was judged. Every judgement is in it; presenters only render.
 struct Verdict {
-  std::vector<RunReport> runs;       ///< those that did not end well
-  std::vector<CheckReport> checks;   ///< all
+  std::vector<RunReport> runs;      ///< those that did not end well
+  std::vector<CheckReport> checks;  ///< all
   std::size_t runs_finished = 0;
   std::size_t runs_total = 0;
   double wall_s = 0;
 
   /// The worst of all parts; inconclusive when nothing was judged.
   Status status() const;
-  /// The worst of one scenario's parts.
+  /// The worst of one scenario's parts; inconclusive when nothing of it was judged.
   Status status_of(const std::string& scenario) const;
 };
 

@@ -25,7 +25,20 @@ std::vector<std::string> resolve(const std::string& pattern, const Scenario& sce
     if (name == pattern || fnmatch(pattern.c_str(), name.c_str(), 0) == 0) found.push_back(name);
   }
   if (!found.empty()) return found;
-  throw InputError({.what = "a check names a variant that does not exist", .where = where, .expected = "one of: " + join(all, ", "), .actual = "'" + pattern + "'", .next = suggest(pattern, all)});
+  throw InputError({.what = "a check names a variant that does not exist",
+                    .where = where,
+                    .expected = "one of: " + join(all, ", "),
+                    .actual = "'" + pattern + "'",
+                    .next = suggest(pattern, all)});
+}
+
+std::string resolve_one(const std::string& pattern, const Scenario& scenario, const std::string& where) {
+  const std::vector<std::string> found = resolve(pattern, scenario, where);
+  if (found.size() == 1) return found.front();
+  throw InputError({.what = "a check needs one variant and names several",
+                    .where = where,
+                    .expected = "one of: " + join(found, ", "),
+                    .actual = "'" + pattern + "'"});
 }
 
 std::vector<std::string> variants_of(const Json& check, const Scenario& scenario, const std::string& where) {
@@ -39,18 +52,24 @@ std::vector<std::string> variants_of(const Json& check, const Scenario& scenario
   return result;
 }
 
+void require_known_channel(const std::string& channel, const std::string& where) {
+  const std::vector<std::string> known = channel_names_of_schema();
+  if (std::find(known.begin(), known.end(), channel) != known.end()) return;
+  throw InputError({.what = "a check names an unknown channel",
+                    .where = where,
+                    .expected = "one of: " + join(known, ", "),
+                    .actual = "'" + channel + "'",
+                    .next = suggest(channel, known)});
+}
+
 std::vector<std::string> channels_of(const Json& check, const std::string& where) {
   std::vector<std::string> channels;
   if (check.contains("on")) channels = check["on"].get<std::vector<std::string>>();
-  const std::vector<std::string> known = channel_names_of_schema();
-  for (const std::string& channel : channels) {
-    if (std::find(known.begin(), known.end(), channel) != known.end()) continue;
-    throw InputError({.what = "a check names an unknown channel", .where = where + ".on", .expected = "one of: " + join(known, ", "), .actual = "'" + channel + "'", .next = suggest(channel, known)});
-  }
+  for (const std::string& channel : channels) require_known_channel(channel, where + ".on");
   return channels;
 }
 
-std::optional<Expectation> expectation_of(const Json& check) {
+std::optional<Expectation> expectation_of(const Json& check, const std::string& where) {
   if (!check.contains("expect")) return std::nullopt;
   const Json& expect = check["expect"];
   Expectation result{.reason = expect.at("reason").get<std::string>()};
@@ -58,6 +77,7 @@ std::optional<Expectation> expectation_of(const Json& check) {
   const Json at = expect.value("at", Json::object());
   if (at.contains("step")) result.step = at["step"].get<std::int64_t>();
   if (at.contains("channel")) result.channel = at["channel"].get<std::string>();
+  if (result.channel) require_known_channel(*result.channel, where + ".expect.at.channel");
   if (at.contains("tensor")) result.tensor = at["tensor"].get<std::string>();
   if (at.contains("rank")) result.rank = at["rank"].get<std::int64_t>();
   return result;
@@ -69,14 +89,53 @@ void require_substance(const CheckSpec& check, const Scenario& scenario, const s
     throw InputError({.what = what, .where = where, .expected = expected, .actual = actual});
   };
   const bool compares_variants = check.that == "equal" || check.that == "rounding" || check.that == "differs";
-  if (compares_variants && check.variants.size() < 2) fail("'" + check.that + "' would compare a variant with itself", "two variants or more", join(check.variants, ", "));
-  if (check.that == "repeatable" && scenario.repeats < 2) fail("'repeatable' would compare a run with itself", "repeats of 2 or more", std::to_string(scenario.repeats));
+  if (compares_variants && check.variants.size() < 2)
+    fail("'" + check.that + "' would compare a variant with itself", "two variants or more",
+         join(check.variants, ", "));
+  if (check.that == "repeatable" && scenario.repeats < 2)
+    fail("'repeatable' would compare a run with itself", "repeats of 2 or more", std::to_string(scenario.repeats));
   if (check.that == "ranks_agree" || check.that == "ranks_differ") {
-    const bool any = std::any_of(check.variants.begin(), check.variants.end(), [&](const std::string& name) { return scenario.variant(name).world_size > 1; });
-    if (!any) fail("'" + check.that + "' would compare a rank with itself", "a variant with world_size of 2 or more", join(check.variants, ", "));
+    const bool any = std::any_of(check.variants.begin(), check.variants.end(),
+                                 [&](const std::string& name) { return scenario.variant(name).world_size > 1; });
+    if (!any)
+      fail("'" + check.that + "' would compare a rank with itself", "a variant with world_size of 2 or more",
+           join(check.variants, ", "));
   }
+  if (check.that == "resumes" && check.straight == check.interrupted)
+    fail("'resumes' would compare a variant with itself", "two variants", "'" + check.straight + "'");
   if (check.that == "resumes" && !scenario.variant(check.interrupted).train.checkpoint.load) {
-    fail("the variant named 'interrupted' resumes nothing", "a variant with train.checkpoint.load", "'" + check.interrupted + "'");
+    fail("the variant named 'interrupted' resumes nothing", "a variant with train.checkpoint.load",
+         "'" + check.interrupted + "'");
+  }
+}
+
+/// Channels whose content belongs to one rank or to one world size; the comparison of different world sizes
+/// (compare/check.h) has no meaning for them and leaves them out, so that a check must not name them.
+const std::vector<std::string> kOfOneWorldSize = {"input", "rng", "gradient.local", "collective"};
+
+/// Refuses channels that cannot be compared between the world sizes of a check's variants.
+void require_comparable(const CheckSpec& check, const Scenario& scenario, const std::string& where) {
+  const bool compares =
+      check.that == "equal" || check.that == "rounding" || check.that == "differs" || check.that == "resumes";
+  if (!compares) return;
+  const Variant& first = scenario.variant(check.variants.front());
+  const auto other = std::find_if(check.variants.begin(), check.variants.end(), [&](const std::string& name) {
+    return scenario.variant(name).world_size != first.world_size;
+  });
+  if (other == check.variants.end()) return;
+  for (const std::string& channel : check.channels) {
+    if (std::find(kOfOneWorldSize.begin(), kOfOneWorldSize.end(), channel) == kOfOneWorldSize.end()) continue;
+    std::vector<std::string> comparable = channel_names_of_schema();
+    std::erase_if(comparable, [](const std::string& name) {
+      return std::find(kOfOneWorldSize.begin(), kOfOneWorldSize.end(), name) != kOfOneWorldSize.end();
+    });
+    throw InputError(
+        {.what = "a check compares a channel between different world sizes that has a meaning within one only",
+         .where = where + ".on",
+         .expected = "one of: " + join(comparable, ", "),
+         .actual = "'" + channel + "' of '" + first.name + "' (world_size " + std::to_string(first.world_size) +
+                   ") and '" + *other + "' (world_size " + std::to_string(scenario.variant(*other).world_size) + ")",
+         .next = "leave '" + channel + "' out, or compare variants of one world size"});
   }
 }
 
@@ -86,7 +145,10 @@ void require_recorded(const CheckSpec& check, const Scenario& scenario, const st
     const std::vector<std::string>& recorded = scenario.variant(name).train.record.channels;
     for (const std::string& channel : check.channels) {
       if (std::find(recorded.begin(), recorded.end(), channel) != recorded.end()) continue;
-      throw InputError({.what = "a check looks at a channel that the variant does not record", .where = where, .expected = "one of: " + join(recorded, ", ") + " (train.record.channels of '" + name + "')", .actual = "'" + channel + "'"});
+      throw InputError({.what = "a check looks at a channel that the variant does not record",
+                        .where = where,
+                        .expected = "one of: " + join(recorded, ", ") + " (train.record.channels of '" + name + "')",
+                        .actual = "'" + channel + "'"});
     }
   }
 }
@@ -104,16 +166,17 @@ std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario)
     CheckSpec check{.that = object.at("that").get<std::string>()};
     const std::string where = scenario.file.string() + ": checks." + std::to_string(i) + " (" + check.that + ")";
     check.channels = channels_of(object, where);
-    check.expect = expectation_of(object);
+    check.expect = expectation_of(object, where);
     if (object.contains("factor")) check.factor = object["factor"].get<double>();
     if (check.that == "resumes") {
-      check.straight = resolve(object.at("straight").get<std::string>(), scenario, where + ".straight").front();
-      check.interrupted = resolve(object.at("interrupted").get<std::string>(), scenario, where + ".interrupted").front();
+      check.straight = resolve_one(object.at("straight").get<std::string>(), scenario, where + ".straight");
+      check.interrupted = resolve_one(object.at("interrupted").get<std::string>(), scenario, where + ".interrupted");
       check.variants = {check.straight, check.interrupted};
     } else {
       check.variants = variants_of(object, scenario, where + ".variants");
     }
     require_substance(check, scenario, where);
+    require_comparable(check, scenario, where);
     require_recorded(check, scenario, where);
     result.push_back(std::move(check));
   }

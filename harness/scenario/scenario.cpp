@@ -1,6 +1,8 @@
 #include "harness/scenario/scenario.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <set>
 
 #include "harness/base/error.h"
@@ -14,21 +16,35 @@ namespace {
 /// Names become folders; most file systems take 255 bytes.
 constexpr std::size_t kLongestName = 200;
 
-/// Sets one dotted path, making the objects on the way.
-void set_path(Json& document, const std::string& path, const Json& value) {
+/// The number that a key of an array is; nothing for any other text.
+std::optional<std::size_t> index_from(const std::string& key) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+  if (key.empty() || error == std::errc::invalid_argument || end != key.data() + key.size()) return std::nullopt;
+  return error == std::errc::result_out_of_range ? std::numeric_limits<std::size_t>::max() : index;
+}
+
+/// Sets one dotted path, making the objects on the way. `where` says who asks for it.
+void set_path(Json& document, const std::string& path, const Json& value, const std::string& where) {
   Json* at = &document;
   std::size_t begin = 0;
   while (true) {
     const std::size_t dot = path.find('.', begin);
     const std::string key = path.substr(begin, dot == std::string::npos ? std::string::npos : dot - begin);
-    const bool index = at->is_array() && !key.empty() && key.find_first_not_of("0123456789") == std::string::npos;
-    if (index && std::stoul(key) >= at->size()) {
-      throw InputError({.what = "an override names an item that is not there", .where = "--set " + path, .expected = "an index below " + std::to_string(at->size()), .actual = key});
+    const auto index = at->is_array() ? index_from(key) : std::nullopt;
+    if (index && *index >= at->size()) {
+      throw InputError({.what = "an override names an item that is not there",
+                        .where = where,
+                        .expected = "an index below " + std::to_string(at->size()),
+                        .actual = "'" + key + "'"});
     }
     if (!index && !at->is_object() && !at->is_null()) {
-      throw InputError({.what = "an override goes into a value that has no keys", .where = "--set " + path, .actual = at->dump()});
+      throw InputError({.what = "an override goes into a value that has no key '" + key + "'",
+                        .where = where,
+                        .expected = at->is_array() ? "the index of an item" : "a path that ends before '" + key + "'",
+                        .actual = at->dump()});
     }
-    at = index ? &(*at)[std::stoul(key)] : &(*at)[key];
+    at = index ? &(*at)[*index] : &(*at)[key];
     if (dot == std::string::npos) break;
     begin = dot + 1;
   }
@@ -38,11 +54,14 @@ void set_path(Json& document, const std::string& path, const Json& value) {
 void apply_override(Json& document, const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw InputError({.what = "an override is not of the form path=value", .where = "--set " + text, .expected = "train.optimizer.lr=0.2"});
+    throw InputError({.what = "an override is not of the form path=value",
+                      .where = "--set " + text,
+                      .expected = "for example train.optimizer.lr=0.2",
+                      .actual = "'" + text + "'"});
   }
   const std::string value = text.substr(equals + 1);
   const Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
-  set_path(document, text.substr(0, equals), parsed.is_discarded() ? Json(value) : parsed);
+  set_path(document, text.substr(0, equals), parsed.is_discarded() ? Json(value) : parsed, "--set " + text);
 }
 
 /// A patch by name: what a variant changes.
@@ -68,12 +87,13 @@ std::string label_of(const Json& value) {
     return join(parts, "_");
   }
   std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
   return text;
 }
 
 /// Every patch with every combination of the matrix.
-std::vector<Patch> expand_matrix(std::vector<Patch> patches, const Json& matrix) {
+std::vector<Patch> expand_matrix(std::vector<Patch> patches, const Json& matrix, const std::string& file) {
   for (const auto& [path, values] : matrix.items()) {
     std::vector<Patch> expanded;
     const std::string last = path.substr(path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1);
@@ -82,7 +102,7 @@ std::vector<Patch> expand_matrix(std::vector<Patch> patches, const Json& matrix)
         Patch next = patch;
         const std::string label = last + "=" + label_of(value);
         next.name = patch.name.empty() ? label : patch.name + "-" + label;
-        set_path(next.changes, path, value);
+        set_path(next.changes, path, value, file + ": matrix." + path);
         expanded.push_back(std::move(next));
       }
     }
@@ -119,8 +139,10 @@ Variant variant_from(const Patch& patch, const Json& base, const std::string& fi
   // Another kind brings keys of its own: those of the kind that it replaces must not linger.
   if (patch.changes.contains("train")) {
     for (const auto& [key, change] : patch.changes["train"].items()) {
-      const bool other_kind = change.is_object() && change.contains("kind") && base.value("/train"_json_pointer, Json::object()).contains(key) &&
-                              base["train"][key].is_object() && base["train"][key].value("kind", Json()) != change["kind"];
+      const bool other_kind = change.is_object() && change.contains("kind") &&
+                              base.value("/train"_json_pointer, Json::object()).contains(key) &&
+                              base["train"][key].is_object() &&
+                              base["train"][key].value("kind", Json()) != change["kind"];
       if (other_kind) merged["train"][key] = change;
       // 'global' and 'per_rank' exclude each other; a variant that gives one means that one.
       if (key == "batch" && change.is_object() && change.contains("per_rank") != change.contains("global")) {
@@ -142,7 +164,11 @@ void require_known_channels(const std::vector<std::string>& channels, const std:
   const std::vector<std::string> known = channel_names_of_schema();
   for (const std::string& name : channels) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    throw InputError({.what = "unknown channel '" + name + "'", .where = where, .expected = "one of: " + join(known, ", "), .actual = "'" + name + "'", .next = suggest(name, known)});
+    throw InputError({.what = "unknown channel '" + name + "'",
+                      .where = where,
+                      .expected = "one of: " + join(known, ", "),
+                      .actual = "'" + name + "'",
+                      .next = suggest(name, known)});
   }
 }
 
@@ -154,12 +180,20 @@ void validate_loads(const Scenario& scenario) {
     require_known_channels(variant.train.record.channels, scenario.file.string() + ": train.record.channels");
     if (!variant.train.checkpoint.load) continue;
     const std::string& from = variant.train.checkpoint.load->from;
-    const auto source = std::find_if(scenario.variants.begin(), scenario.variants.end(), [&](const Variant& v) { return v.name == from; });
+    const auto source = std::find_if(scenario.variants.begin(), scenario.variants.end(),
+                                     [&](const Variant& v) { return v.name == from; });
     if (source == scenario.variants.end()) {
-      throw InputError({.what = "a checkpoint is loaded from a variant that does not exist", .where = where, .expected = "one of: " + join(names, ", "), .actual = "'" + from + "'", .next = suggest(from, names)});
+      throw InputError({.what = "a checkpoint is loaded from a variant that does not exist",
+                        .where = where,
+                        .expected = "one of: " + join(names, ", "),
+                        .actual = "'" + from + "'",
+                        .next = suggest(from, names)});
     }
     if (source->name == variant.name || !source->train.checkpoint.save_after || source->train.checkpoint.load) {
-      throw InputError({.what = "a checkpoint is loaded from a variant that saves none, or that itself resumes", .where = where, .expected = "a variant with train.checkpoint.save_after and without load", .actual = "'" + from + "'"});
+      throw InputError({.what = "a checkpoint is loaded from a variant that saves none, or that itself resumes",
+                        .where = where,
+                        .expected = "a variant with train.checkpoint.save_after and without load",
+                        .actual = "'" + from + "'"});
     }
   }
 }
@@ -191,10 +225,13 @@ Scenario load_scenario(const std::filesystem::path& file, const std::vector<std:
   for (const auto& [variant, changes] : completed.at("variants").items()) patches.push_back({variant, changes});
   if (patches.empty()) patches.push_back({completed.at("matrix").empty() ? "main" : "", Json::object()});
   std::set<std::string> names;
-  for (const Patch& patch : expand_matrix(patches, completed.at("matrix"))) {
+  for (const Patch& patch : expand_matrix(patches, completed.at("matrix"), name)) {
     scenario.variants.push_back(variant_from(patch, base, name));
     if (!names.insert(patch.name).second) {
-      throw InputError({.what = "two variants have one name", .where = name, .actual = "'" + patch.name + "'", .next = "give the matrix values that differ in letters and digits"});
+      throw InputError({.what = "two variants have one name",
+                        .where = name,
+                        .actual = "'" + patch.name + "'",
+                        .next = "give the matrix values that differ in letters and digits"});
     }
   }
   validate_loads(scenario);

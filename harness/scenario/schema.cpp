@@ -28,9 +28,18 @@ std::string shortened(const Json& value) {
 [[noreturn]] void fail(const std::string& what, const std::string& path, const Origin& origin,
                        const std::string& expected, const std::string& actual, const std::string& next) {
   std::string where = origin.file;
-  if (!path.empty()) where += ": " + dotted(path);
+  if (!path.empty()) where += ": " + path;
   if (!origin.within.empty()) where += " (" + origin.within + ")";
   throw InputError({.what = what, .where = where, .expected = expected, .actual = actual, .next = next});
+}
+
+/// "train.optimizer" and "lr" make "train.optimizer.lr".
+std::string below(const std::string& path, const std::string& key) { return path.empty() ? key : path + "." + key; }
+
+/// The rule for a value that is not even of its type: nothing of what would stand inside.
+Json without_inside(Json rule) {
+  for (const char* key : {"default", "properties", "additionalProperties", "required", "items"}) rule.erase(key);
+  return rule;
 }
 
 /// Walks document and schema together: picks the branch of every "kind", refuses unknown keys, fills defaults, and
@@ -47,9 +56,7 @@ class Completion {
       return complete_object(document, rule, path);
     }
     if (document.is_array() && rule.contains("items")) return complete_array(document, rule, path);
-    Json plain = rule;
-    plain.erase("default");
-    return plain;
+    return without_inside(rule);
   }
 
  private:
@@ -87,7 +94,7 @@ class Completion {
       return branch;
     }
     const std::string given = document[key].is_string() ? document[key].get<std::string>() : shortened(document[key]);
-    fail("unknown " + key, path + "/" + key, origin_, "one of: " + join(kinds, ", "), "'" + given + "'",
+    fail("unknown " + key, below(path, key), origin_, "one of: " + join(kinds, ", "), "'" + given + "'",
          suggest(given, kinds));
   }
 
@@ -101,7 +108,7 @@ class Completion {
     for (const auto& [key, property] : properties.items()) {
       const std::optional<Json> fallback = default_of(property);
       if (!document.contains(key) && fallback) document[key] = *fallback;
-      if (document.contains(key)) plain["properties"][key] = complete(document[key], property, path + "/" + key);
+      if (document.contains(key)) plain["properties"][key] = complete(document[key], property, below(path, key));
     }
     for (const std::string& key : keys_of(document)) {
       if (properties.contains(key)) continue;
@@ -109,7 +116,7 @@ class Completion {
         fail("unknown key '" + key + "'", path, origin_, "one of: " + join(keys_of(properties), ", "), "'" + key + "'",
              suggest(key, keys_of(properties)));
       }
-      if (additional.is_object()) plain["properties"][key] = complete(document[key], additional, path + "/" + key);
+      if (additional.is_object()) plain["properties"][key] = complete(document[key], additional, below(path, key));
     }
     return plain;
   }
@@ -119,7 +126,7 @@ class Completion {
     plain.erase("default");
     plain["items"] = Json::array();
     for (std::size_t i = 0; i < document.size(); ++i) {
-      plain["items"].push_back(complete(document[i], rule["items"], path + "/" + std::to_string(i)));
+      plain["items"].push_back(complete(document[i], rule["items"], below(path, std::to_string(i))));
     }
     if (plain["items"].empty()) plain.erase("items");
     return plain;
@@ -136,11 +143,13 @@ class Completion {
 
 /// What of a completed document says something: values that are not the schema's own defaults.
 Json stripped(const Json& document, const Json& rule) {
-  if (rule.contains("$ref")) return stripped(document, schema().at(Json::json_pointer(rule["$ref"].get<std::string>().substr(1))));
+  if (rule.contains("$ref"))
+    return stripped(document, schema().at(Json::json_pointer(rule["$ref"].get<std::string>().substr(1))));
   if (rule.contains("oneOf")) {
     for (const Json& branch : rule["oneOf"]) {
       for (const auto& [name, property] : branch["properties"].items()) {
-        if (property.contains("const") && document.value(name, Json()) == property["const"]) return stripped(document, branch);
+        if (property.contains("const") && document.value(name, Json()) == property["const"])
+          return stripped(document, branch);
       }
     }
     return document;
@@ -150,7 +159,9 @@ Json stripped(const Json& document, const Json& rule) {
   for (const auto& [key, value] : document.items()) {
     const Json property = rule["properties"].value(key, Json::object());
     const Json says = stripped(value, property);
-    const Json& definition = property.contains("$ref") ? schema().at(Json::json_pointer(property["$ref"].get<std::string>().substr(1))) : property;
+    const Json& definition = property.contains("$ref")
+                                 ? schema().at(Json::json_pointer(property["$ref"].get<std::string>().substr(1)))
+                                 : property;
     if (!definition.contains("default") || says != stripped(definition["default"], property)) result[key] = says;
   }
   return result;
@@ -162,18 +173,26 @@ std::string expectation(const Json& rule) {
   if (rule.contains("type")) parts.push_back(rule["type"].get<std::string>());
   if (rule.contains("enum")) {
     std::vector<std::string> values;
-    for (const Json& value : rule["enum"]) values.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    for (const Json& value : rule["enum"])
+      values.push_back(value.is_string() ? value.get<std::string>() : value.dump());
     parts.push_back("one of: " + join(values, ", "));
   }
-  const std::vector<std::pair<const char*, const char*>> words = {
-      {"minimum", "at least "}, {"exclusiveMinimum", "more than "}, {"maximum", "at most "},
-      {"pattern", "matching "}, {"minItems", "items at least "},    {"maxItems", "items at most "},
-      {"minLength", "characters at least "}, {"maxLength", "characters at most "}, {"minProperties", "keys at least "}};
+  const std::vector<std::pair<const char*, const char*>> words = {{"minimum", "at least "},
+                                                                  {"exclusiveMinimum", "more than "},
+                                                                  {"maximum", "at most "},
+                                                                  {"pattern", "matching "},
+                                                                  {"minItems", "items at least "},
+                                                                  {"maxItems", "items at most "},
+                                                                  {"minLength", "characters at least "},
+                                                                  {"maxLength", "characters at most "},
+                                                                  {"minProperties", "keys at least "}};
   for (const auto& [key, word] : words) {
-    if (rule.contains(key)) parts.push_back(word + (rule[key].is_string() ? rule[key].get<std::string>() : rule[key].dump()));
+    if (rule.contains(key))
+      parts.push_back(word + (rule[key].is_string() ? rule[key].get<std::string>() : rule[key].dump()));
   }
   if (rule.value("uniqueItems", false)) parts.push_back("no item twice");
-  if (rule.contains("required")) parts.push_back("with the keys " + join(rule["required"].get<std::vector<std::string>>(), ", "));
+  if (rule.contains("required"))
+    parts.push_back("with the keys " + join(rule["required"].get<std::vector<std::string>>(), ", "));
   return join(parts, ", ");
 }
 
@@ -203,7 +222,8 @@ std::vector<std::string> steps_of(const std::vector<std::string>& context) {
 
 void validate(const Json& document, const Json& plain, const Origin& origin) {
   valijson::Schema compiled;
-  valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(valijson::adapters::NlohmannJsonAdapter(plain), compiled);
+  valijson::SchemaParser(valijson::SchemaParser::kDraft7)
+      .populateSchema(valijson::adapters::NlohmannJsonAdapter(plain), compiled);
   valijson::ValidationResults results;
   const valijson::adapters::NlohmannJsonAdapter target(document);
   if (valijson::Validator().validate(compiled, target, &results)) return;
@@ -211,14 +231,18 @@ void validate(const Json& document, const Json& plain, const Origin& origin) {
   // The deepest error is the cause; valijson repeats it on the way up.
   valijson::ValidationResults::Error error, deepest;
   while (results.popError(error)) {
-    if (error.context.size() >= deepest.context.size() && (deepest.description.empty() || error.context.size() > deepest.context.size())) {
+    if (error.context.size() >= deepest.context.size() &&
+        (deepest.description.empty() || error.context.size() > deepest.context.size())) {
       deepest = error;
     }
   }
   const std::vector<std::string> steps = steps_of(deepest.context);
   std::string path;
-  for (const std::string& step : steps) path += "/" + step;
-  const Json::json_pointer pointer(path);
+  Json::json_pointer pointer;
+  for (const std::string& step : steps) {
+    path = below(path, step);
+    pointer /= step;
+  }
   fail(deepest.description, path, origin, expectation(rule_at(plain, steps)),
        document.contains(pointer) ? shortened(document.at(pointer)) : "", "");
 }

@@ -16,6 +16,10 @@ constexpr std::size_t kTailSize = kCheckKey.size() + 16 + 2;  // key, 16 digits,
 
 void append_bits(std::string& out, double value) { append_hex(out, std::bit_cast<std::uint64_t>(value)); }
 
+/// JSON text. Bytes that are no UTF-8 become U+FFFD: a strange name must not end a training, and digests tell such
+/// records apart all the same.
+std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 /// A JSON string; names of tensors hardly ever need an escape.
 void append_quoted(std::string& out, const std::string& text) {
   const bool plain = std::all_of(text.begin(), text.end(),
@@ -23,7 +27,7 @@ void append_quoted(std::string& out, const std::string& text) {
   if (plain) {
     out.append(1, '"').append(text).append(1, '"');
   } else {
-    out += Json(text).dump();
+    out += dump(text);
   }
 }
 
@@ -105,7 +109,8 @@ Record record_from(Channel channel, const Json& object) {
   if (object.contains("norm")) record.norm = double_from(object["norm"].get_ref<const std::string&>());
   if (object.contains("max")) record.max_abs = double_from(object["max"].get_ref<const std::string&>());
   if (object.contains("sketch")) {
-    record.sketch = sketch_from(object["sketch"].get_ref<const std::string&>(), record.norm.value_or(0), record.max_abs.value_or(0));
+    record.sketch = sketch_from(object["sketch"].get_ref<const std::string&>(), record.norm.value_or(0),
+                                record.max_abs.value_or(0));
   }
   if (object.contains("integers")) record.integers = object["integers"].get<std::vector<std::int64_t>>();
   if (object.contains("bits")) record.number = double_from(object["bits"].get_ref<const std::string&>());
@@ -144,7 +149,7 @@ std::string line_of(const Step& step) {
 }
 
 std::string line_of_header(const Json& header) {
-  std::string line = header.dump();
+  std::string line = dump(header);
   line.pop_back();
   seal(line);
   return line;

@@ -70,6 +70,7 @@ class TraceParser {
     }
     trace_.rank = object.at("rank").get<std::int64_t>();
     trace_.world_size = object.at("world_size").get<std::int64_t>();
+    if (trace_.rank < 0 || trace_.rank >= trace_.world_size) fail("its rank is not one of its world");
     trace_.header = object;
     trace_.header.erase("check");
   }
@@ -109,7 +110,13 @@ RunTrace read_run(const std::filesystem::path& directory, const std::string& run
   RunTrace result{.run = run, .ranks = {}};
   std::int64_t world_size = 1;
   for (std::int64_t rank = 0; rank < world_size; ++rank) {
-    result.ranks.push_back(read_trace(directory / file_name_of_rank(rank), damage));
+    const std::filesystem::path file = directory / file_name_of_rank(rank);
+    if (rank > 0 && !std::filesystem::exists(file)) {
+      throw DamagedFile({.what = "the trace of rank " + std::to_string(rank) + " is missing",
+                         .where = file.string(),
+                         .expected = std::to_string(world_size) + " ranks, as " + result.ranks[0].origin + " says"});
+    }
+    result.ranks.push_back(read_trace(file, damage));
     const Trace& trace = result.ranks.back();
     if (trace.header.is_null()) continue;  // empty file: incomplete, and says so
     if (rank == 0) world_size = trace.world_size;

@@ -1,6 +1,9 @@
 #include "harness/trace/safetensors.h"
 
 #include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "harness/base/error.h"
@@ -13,27 +16,73 @@ namespace {
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kAlignment = 8;
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, const std::string& expected = "", const std::string& actual = "") {
-  throw DamagedFile({.what = "damaged safetensors file: " + what, .where = path.string(), .expected = expected, .actual = actual});
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, const std::string& expected = "",
+                       const std::string& actual = "") {
+  throw DamagedFile(
+      {.what = "damaged safetensors file: " + what, .where = path.string(), .expected = expected, .actual = actual});
 }
 
-StoredTensor tensor_from(const std::string& name, const Json& entry, const std::string& data, const std::filesystem::path& path) {
-  const auto dtype = dtype_with_safetensors_code(entry.at("dtype").get<std::string>());
-  if (!dtype) fail(path, "tensor '" + name + "' has an unknown dtype", "", entry["dtype"].dump());
-  StoredTensor tensor{.name = name, .dtype = *dtype, .shape = entry.at("shape").get<std::vector<std::int64_t>>(), .bytes = {}};
-  const auto begin = entry.at("data_offsets").at(0).get<std::uint64_t>();
-  const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
-  if (begin > end || end > data.size()) fail(path, "tensor '" + name + "' lies outside the data", "offsets within " + std::to_string(data.size()) + " bytes", entry["data_offsets"].dump());
-  std::uint64_t bytes = bytes_of(*dtype);
-  for (const std::int64_t extent : tensor.shape) {
-    if (extent < 0 || (extent > 0 && bytes > data.size() / static_cast<std::uint64_t>(extent))) {
-      fail(path, "tensor '" + name + "' has an impossible shape", "at most " + std::to_string(data.size()) + " bytes", entry["shape"].dump());
-    }
+/// One entry of the header.
+struct Entry {
+  StoredTensor tensor;  ///< without its bytes
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+std::uint64_t natural_from(const Json& value) {
+  if (!value.is_number_unsigned()) throw std::runtime_error(value.dump() + " is no natural number");
+  return value.get<std::uint64_t>();
+}
+
+/// Bytes of a tensor; more than `limit` is enough to know.
+std::uint64_t bytes_of_shape(DType dtype, const std::vector<std::int64_t>& shape, std::uint64_t limit) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  std::uint64_t bytes = bytes_of(dtype);
+  for (const std::int64_t extent : shape) {
+    if (bytes > limit / static_cast<std::uint64_t>(extent)) return limit + 1;
     bytes *= static_cast<std::uint64_t>(extent);
   }
-  if (bytes != end - begin) fail(path, "tensor '" + name + "' has another size than its shape", std::to_string(bytes) + " bytes", std::to_string(end - begin) + " bytes");
-  tensor.bytes = data.substr(begin, end - begin);
-  return tensor;
+  return bytes;
+}
+
+Entry entry_from(const std::string& name, const Json& object, std::size_t data_size,
+                 const std::filesystem::path& path) {
+  const auto dtype = dtype_with_safetensors_code(object.at("dtype").get<std::string>());
+  if (!dtype) fail(path, "tensor '" + name + "' has an unknown dtype", "", object["dtype"].dump());
+  Entry entry{.tensor = {.name = name, .dtype = *dtype, .shape = {}, .bytes = {}},
+              .begin = natural_from(object.at("data_offsets").at(0)),
+              .end = natural_from(object.at("data_offsets").at(1))};
+  if (entry.begin > entry.end || entry.end > data_size) {
+    fail(path, "tensor '" + name + "' lies outside the data", "offsets within " + std::to_string(data_size) + " bytes",
+         object["data_offsets"].dump());
+  }
+  if (!object.at("shape").is_array()) fail(path, "tensor '" + name + "' has an impossible shape");
+  for (const Json& extent : object.at("shape")) {
+    const std::uint64_t value = natural_from(extent);
+    if (value > std::numeric_limits<std::int64_t>::max()) fail(path, "tensor '" + name + "' has an impossible shape");
+    entry.tensor.shape.push_back(static_cast<std::int64_t>(value));
+  }
+  if (bytes_of_shape(*dtype, entry.tensor.shape, data_size) != entry.end - entry.begin) {
+    fail(path, "tensor '" + name + "' has another size than its shape", "the bytes of " + object["shape"].dump(),
+         std::to_string(entry.end - entry.begin) + " bytes");
+  }
+  return entry;
+}
+
+/// The tensors follow one another without gap or overlap and fill the data, so that copies never outgrow the file.
+void require_dense(const std::vector<Entry>& entries, std::size_t data_size, const std::filesystem::path& path) {
+  std::uint64_t at = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin != at) {
+      fail(path, "tensor '" + entry.tensor.name + "' does not follow the one before", "offset " + std::to_string(at),
+           "offset " + std::to_string(entry.begin));
+    }
+    at = entry.end;
+  }
+  if (at != data_size) {
+    fail(path, "the tensors are not all of the data", std::to_string(at) + " bytes",
+         std::to_string(data_size) + " bytes");
+  }
 }
 
 }  // namespace
@@ -42,7 +91,9 @@ std::string to_safetensors(const std::vector<StoredTensor>& tensors) {
   Json header = Json::object();
   std::string data;
   for (const StoredTensor& tensor : tensors) {
-    header[tensor.name] = {{"dtype", safetensors_code_of(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+    header[tensor.name] = {{"dtype", safetensors_code_of(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
     data += tensor.bytes;
   }
   std::string text = header.dump();
@@ -54,26 +105,35 @@ std::string to_safetensors(const std::vector<StoredTensor>& tensors) {
 
 std::vector<StoredTensor> read_safetensors(const std::filesystem::path& path) {
   const std::string file = read_file(path);
-  if (file.size() < kLengthBytes) fail(path, "it ends within the header's length", "8 bytes or more", std::to_string(file.size()) + " bytes");
+  if (file.size() < kLengthBytes)
+    fail(path, "it ends within the header's length", "8 bytes or more", std::to_string(file.size()) + " bytes");
   std::uint64_t length = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<std::uint64_t>(static_cast<unsigned char>(file[i])) << (8 * i);
-  if (length > file.size() - kLengthBytes) fail(path, "the header is longer than the file", "at most " + std::to_string(file.size() - kLengthBytes) + " bytes", std::to_string(length) + " bytes");
-  const std::string data = file.substr(kLengthBytes + length);
-  std::vector<std::pair<std::uint64_t, StoredTensor>> found;
+  for (std::size_t i = 0; i < kLengthBytes; ++i)
+    length |= static_cast<std::uint64_t>(static_cast<unsigned char>(file[i])) << (8 * i);
+  if (length > file.size() - kLengthBytes)
+    fail(path, "the header is longer than the file", "at most " + std::to_string(file.size() - kLengthBytes) + " bytes",
+         std::to_string(length) + " bytes");
+  const std::string_view data = std::string_view(file).substr(kLengthBytes + length);
+  std::vector<Entry> entries;
   try {
     const Json header = parse_json(std::string_view(file).substr(kLengthBytes, length), path.string());
-    for (const auto& [name, entry] : header.items()) {
-      if (name == "__metadata__") continue;
-      found.emplace_back(entry.at("data_offsets").at(0).get<std::uint64_t>(), tensor_from(name, entry, data, path));
+    if (!header.is_object()) fail(path, "its header is no object");
+    for (const auto& [name, object] : header.items()) {
+      if (name != "__metadata__") entries.push_back(entry_from(name, object, data.size(), path));
     }
   } catch (const DamagedFile&) {
     throw;
   } catch (const std::exception& error) {
     fail(path, std::string("its header cannot be read: ") + error.what());
   }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+  require_dense(entries, data.size(), path);
   std::vector<StoredTensor> tensors;
-  for (auto& [offset, tensor] : found) tensors.push_back(std::move(tensor));
+  for (Entry& entry : entries) {
+    tensors.push_back(std::move(entry.tensor));
+    tensors.back().bytes = data.substr(entry.begin, entry.end - entry.begin);
+  }
   return tensors;
 }
 

@@ -38,10 +38,13 @@ const std::map<std::string, CheckResult (*)(const CheckInput&)> kChecks = {
 };
 
 std::string shown(const CheckResult& result) {
-  std::string shown = "status " + std::to_string(static_cast<int>(result.status)) + ", " + std::to_string(result.compared) + " compared, why: " + result.why;
+  std::string shown = "status " + std::to_string(static_cast<int>(result.status)) + ", " +
+                      std::to_string(result.compared) + " compared, why: " + result.why;
   if (result.divergence) {
     const compare::Divergence& at = *result.divergence;
-    shown += "\n  at step " + std::to_string(at.step) + ", " + std::string(trace::name_of(at.channel)) + " '" + at.tensor + "', rank " + std::to_string(at.rank) + "\n  expected " + at.expected + "\n  actual " + at.actual + "\n  relation " + at.relation + "\n  cause " + at.cause;
+    shown += "\n  at step " + std::to_string(at.step) + ", " + std::string(trace::name_of(at.channel)) + " '" +
+             at.tensor + "', rank " + std::to_string(at.rank) + "\n  expected " + at.expected + "\n  actual " +
+             at.actual + "\n  relation " + at.relation + "\n  cause " + at.cause;
   }
   return shown;
 }
@@ -69,7 +72,8 @@ scenario::Scenario tiny_scenario(const Json& changes, const Scratch& scratch) {
 
 Bench::Bench(const Json& changes) : scenario(tiny_scenario(changes, scratch)) {
   for (const scenario::Variant& variant : scenario.variants) {
-    for (std::int64_t repeat = 0; repeat < scenario.repeats; ++repeat) runs[variant.name].push_back(tiny_run(variant, variant.name + "/" + std::to_string(repeat)));
+    for (std::int64_t repeat = 0; repeat < scenario.repeats; ++repeat)
+      runs[variant.name].push_back(tiny_run(variant, variant.name + "/" + std::to_string(repeat)));
     train_digests[variant.name] = "digest of " + variant.name;
   }
 }
@@ -84,11 +88,18 @@ CheckResult Bench::check(std::size_t index) const {
   for (const auto& [variant, repeats] : runs) {
     for (const trace::RunTrace& run : repeats) traces[variant].push_back(&run);
   }
-  return kChecks.at(spec.that)({.scenario = scenario, .spec = spec, .traces = traces, .train_digests = train_digests, .golden_root = scratch.path() / "golden"});
+  return kChecks.at(spec.that)({.scenario = scenario,
+                                .spec = spec,
+                                .traces = traces,
+                                .train_digests = train_digests,
+                                .golden_root = scratch.path() / "golden"});
 }
 
-testing::AssertionResult diverges_at(const CheckResult& result, std::int64_t step, trace::Channel channel, const std::string& tensor, std::int64_t rank) {
-  if (result.status == Status::kDivergence && result.divergence && result.divergence->step == step && result.divergence->channel == channel && result.divergence->tensor == tensor && result.divergence->rank == rank) return testing::AssertionSuccess();
+testing::AssertionResult diverges_at(const CheckResult& result, std::int64_t step, trace::Channel channel,
+                                     const std::string& tensor, std::int64_t rank) {
+  if (result.status == Status::kDivergence && result.divergence && result.divergence->step == step &&
+      result.divergence->channel == channel && result.divergence->tensor == tensor && result.divergence->rank == rank)
+    return testing::AssertionSuccess();
   return testing::AssertionFailure() << shown(result);
 }
 
@@ -98,7 +109,8 @@ testing::AssertionResult agrees(const CheckResult& result) {
 }
 
 testing::AssertionResult is_inconclusive(const CheckResult& result, const std::string& why) {
-  if (result.status == Status::kInconclusive && !result.why.empty() && result.why.find(why) != std::string::npos) return testing::AssertionSuccess();
+  if (result.status == Status::kInconclusive && !result.why.empty() && result.why.find(why) != std::string::npos)
+    return testing::AssertionSuccess();
   return testing::AssertionFailure() << shown(result);
 }
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/compare/check.h"
+
 #include "tests/compare/tiny_trace.h"
 #include "tests/support/support.h"
 

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "harness/trace/line.h"
+
 #include "tests/compare/tiny_trace.h"
 
 namespace lockstep::test {
@@ -20,7 +21,9 @@ std::vector<std::int64_t> shape_of(const std::string& name) {
   return name == "fc.bias" ? std::vector<std::int64_t>{kOutputs} : std::vector<std::int64_t>{kOutputs, kInputs};
 }
 
-Tensors zeros() { return {{"fc.bias", std::vector<float>(kOutputs)}, {"fc.weight", std::vector<float>(kOutputs * kInputs)}}; }
+Tensors zeros() {
+  return {{"fc.bias", std::vector<float>(kOutputs)}, {"fc.weight", std::vector<float>(kOutputs * kInputs)}};
+}
 
 /// Multiples of 1/256 in [-1, 1); what is drawn depends on `seed` alone.
 std::vector<float> drawn(std::uint64_t seed, std::size_t count) {
@@ -45,11 +48,14 @@ std::vector<std::int64_t> share_of(const scenario::Variant& variant, std::int64_
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[generator() % i]);
   }
   const std::int64_t each = options.value("drop_last", false) ? samples / world : (samples + world - 1) / world;
-  for (std::size_t i = order.size(); i < static_cast<std::size_t>(each * world); ++i) order.push_back(order[i % static_cast<std::size_t>(samples)]);
+  for (std::size_t i = order.size(); i < static_cast<std::size_t>(each * world); ++i)
+    order.push_back(order[i % static_cast<std::size_t>(samples)]);
   order.resize(static_cast<std::size_t>(each * world));
   std::vector<std::int64_t> mine;
   for (std::int64_t i = 0; i < each; ++i) {
-    const std::int64_t from = alone ? i : variant.train.sampler.kind == "contiguous" ? rank * each + i : rank + i * world;
+    const std::int64_t from = alone                                        ? i
+                              : variant.train.sampler.kind == "contiguous" ? rank * each + i
+                                                                           : rank + i * world;
     mine.push_back(order[static_cast<std::size_t>(from)]);
   }
   return mine;
@@ -68,7 +74,8 @@ struct Reader {
     }
     const auto size = static_cast<std::size_t>(variant.train.batch.micro_size(variant.world_size));
     const std::size_t end = std::min(position + size, order.size());
-    const std::vector<std::int64_t> ids(order.begin() + static_cast<std::ptrdiff_t>(position), order.begin() + static_cast<std::ptrdiff_t>(end));
+    const std::vector<std::int64_t> ids(order.begin() + static_cast<std::ptrdiff_t>(position),
+                                        order.begin() + static_cast<std::ptrdiff_t>(end));
     position = end;
     return ids;
   }
@@ -98,12 +105,24 @@ float backward(const Tensors& weights, const std::vector<std::int64_t>& ids, flo
 
 class Training {
  public:
-  Training(const scenario::Variant& variant, const std::string& name, const Faults& faults) : variant_(variant), faults_(faults) {
+  Training(const scenario::Variant& variant, const std::string& name, const Faults& faults)
+      : variant_(variant), faults_(faults) {
     run_.run = name;
     for (std::int64_t rank = 0; rank < variant.world_size; ++rank) {
       readers_.push_back({.rank = rank});
-      const Json header = {{"format", trace::kTraceFormat}, {"rank", rank}, {"world_size", variant.world_size}, {"scenario", "tiny"}, {"variant", variant.name}, {"train_digest", "digest of " + variant.name}, {"cpu", variant.train.determinism.cpu}, {"samples", variant.train.data.options.at("size")}};
-      run_.ranks.push_back({.origin = name + "/rank" + std::to_string(rank), .header = header, .rank = rank, .world_size = variant.world_size, .complete = true});
+      const Json header = {{"format", trace::kTraceFormat},
+                           {"rank", rank},
+                           {"world_size", variant.world_size},
+                           {"scenario", "tiny"},
+                           {"variant", variant.name},
+                           {"train_digest", "digest of " + variant.name},
+                           {"cpu", variant.train.determinism.cpu},
+                           {"samples", variant.train.data.options.at("size")}};
+      run_.ranks.push_back({.origin = name + "/rank" + std::to_string(rank),
+                            .header = header,
+                            .rank = rank,
+                            .world_size = variant.world_size,
+                            .complete = true});
     }
     std::uint64_t seed = 77;
     for (auto& [parameter, values] : weights_) values = drawn(seed++, values.size());
@@ -146,11 +165,14 @@ class Training {
     for (std::size_t rank = 0; rank < readers_.size(); ++rank) {
       std::vector<trace::Record>& row = rows_[rank];
       row.push_back(integers(Channel::kSamples, "ids", taken[rank]));
-      row.push_back(floats(Channel::kInput, "x", input_of(taken[rank]), {static_cast<std::int64_t>(taken[rank].size()), kInputs}));
+      row.push_back(floats(Channel::kInput, "x", input_of(taken[rank]),
+                           {static_cast<std::int64_t>(taken[rank].size()), kInputs}));
       row.push_back(scalar(Channel::kLoss, "local", losses[rank]));
       row.push_back(scalar(Channel::kLoss, "reduced", mean_loss));
-      for (const auto& [name, values] : locals[rank]) row.push_back(floats(Channel::kGradientLocal, name, values, shape_of(name)));
-      for (const auto& [name, values] : gradient) row.push_back(floats(Channel::kGradient, name, values, shape_of(name)));
+      for (const auto& [name, values] : locals[rank])
+        row.push_back(floats(Channel::kGradientLocal, name, values, shape_of(name)));
+      for (const auto& [name, values] : gradient)
+        row.push_back(floats(Channel::kGradient, name, values, shape_of(name)));
       row.push_back(number("learning_rate", rate));
       row.push_back(integer("loss_denominator", static_cast<std::int64_t>(taken[rank].size())));
       row.push_back(integer("samples_taken", readers_[rank].taken));
@@ -160,7 +182,8 @@ class Training {
     }
     record_state(step);
     const Json& schedule = variant_.train.schedule.options;
-    if (variant_.train.schedule.kind == "step" && (step + 1) % schedule.at("every").get<std::int64_t>() == 0) rate_ *= schedule.at("gamma").get<double>();
+    if (variant_.train.schedule.kind == "step" && (step + 1) % schedule.at("every").get<std::int64_t>() == 0)
+      rate_ *= schedule.at("gamma").get<double>();
   }
 
   static std::vector<float> input_of(const std::vector<std::int64_t>& ids) {
@@ -205,14 +228,16 @@ class Training {
     for (std::size_t rank = 0; rank < readers_.size(); ++rank) {
       std::vector<trace::Record>& row = rows_[rank];
       row.push_back(text(Channel::kRng, "cpu", "state after " + std::to_string(step + 1) + " updates"));
-      for (const auto& [name, values] : buffers_) row.push_back(floats(Channel::kOptimizer, name + ".momentum_buffer", values, shape_of(name)));
+      for (const auto& [name, values] : buffers_)
+        row.push_back(floats(Channel::kOptimizer, name + ".momentum_buffer", values, shape_of(name)));
       for (const auto& [name, values] : weights_) row.push_back(floats(Channel::kWeight, name, values, shape_of(name)));
       std::erase_if(row, [&](const trace::Record& record) {
         const auto& kept = variant_.train.record.channels;
         return std::find(kept.begin(), kept.end(), trace::name_of(record.channel)) == kept.end();
       });
       std::stable_sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.channel < b.channel; });
-      if (step < 0 || step % variant_.train.record.every == 0) run_.ranks[rank].steps.push_back({.step = step, .records = row});
+      if (step < 0 || step % variant_.train.record.every == 0)
+        run_.ranks[rank].steps.push_back({.step = step, .records = row});
     }
   }
 
@@ -225,7 +250,9 @@ class Training {
   Rows rows_;
 };
 
-bool is_state(Channel channel) { return channel == Channel::kRng || channel == Channel::kOptimizer || channel == Channel::kWeight; }
+bool is_state(Channel channel) {
+  return channel == Channel::kRng || channel == Channel::kOptimizer || channel == Channel::kWeight;
+}
 
 }  // namespace
 

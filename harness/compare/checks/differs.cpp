@@ -14,7 +14,9 @@ using trace::Record;
 /// Fills `why` of a negative control that found no difference.
 CheckResult not_different(const std::string& left, const std::string& right, std::size_t compared) {
   CheckResult result{.status = CheckResult::Status::kDivergence, .compared = compared};
-  result.why = "'" + left + "' and '" + right + "' are equal up to rounding, and must not be: either the change between them has no effect, or the check cannot see it";
+  result.why = "'" + left + "' and '" + right +
+               "' are equal up to rounding, and must not be: either the change between them has no effect, or the "
+               "check cannot see it";
   return result;
 }
 
@@ -28,27 +30,97 @@ std::optional<trace::Sketch> first_update(const trace::Trace& trace, const std::
   return trace::difference(*to->sketch, *from->sketch);
 }
 
-/// Holds the first update of every parameter against `factor` times that of the reference.
+std::vector<const Record*> initial_weights(const trace::RunTrace& run) {
+  std::vector<const Record*> weights;
+  const trace::Step* initial = run.ranks[0].find(trace::kInitialStep);
+  if (initial == nullptr) return weights;
+  for (const Record& record : initial->records) {
+    if (record.channel == Channel::kWeight) weights.push_back(&record);
+  }
+  return weights;
+}
+
+/// Holds the first update of one parameter against `factor` times that of the reference. An update so small that the
+/// bound would hide a factor of 1, or none at all, counts for nothing.
+CheckResult check_parameter(const trace::RunTrace& reference, const trace::RunTrace& other, const Record& weight,
+                            double factor) {
+  CheckResult result;
+  const auto left = first_update(reference.ranks[0], weight.name), right = first_update(other.ranks[0], weight.name);
+  const auto diverges = [&](std::string actual) {
+    result.status = CheckResult::Status::kDivergence;
+    result.divergence =
+        Divergence{.step = 0,
+                   .channel = Channel::kWeight,
+                   .tensor = weight.name,
+                   .rank = 0,
+                   .left = reference.run,
+                   .right = other.run,
+                   .expected = "first update = " + to_decimal(factor) + " x that of " + reference.run,
+                   .actual = std::move(actual),
+                   .class_ = "semantic",
+                   .cause = "the learning rate, or the scale of the gradient, does not follow the rule"};
+    return result;
+  };
+  if (left.has_value() != right.has_value())
+    return diverges(left ? "no first update was recorded" : "only this side recorded one");
+  if (!left) return result;
+  trace::Sketch scaled;
+  for (std::size_t i = 0; i < trace::Sketch::kBuckets; ++i) scaled.buckets[i] = factor * left->buckets[i];
+  const double distance = trace::estimated_norm(trace::difference(scaled, *right));
+  const double bound = update_bound(reference, weight) * std::fabs(factor) + update_bound(other, weight);
+  if (!std::isfinite(distance) || !std::isfinite(bound) || distance > bound) {
+    const auto scale = trace::scale_between(*left, *right);
+    return diverges(scale
+                        ? "first update = " + to_decimal(scale->factor) + " x, residual " + to_decimal(scale->residual)
+                        : "first update is zero or not finite");
+  }
+  const double effect = (factor == 1 ? 1 : std::fabs(factor - 1)) * trace::estimated_norm(*left);
+  result.compared = effect > bound ? 1 : 0;
+  return result;
+}
+
 CheckResult check_factor(const trace::RunTrace& reference, const trace::RunTrace& other, double factor) {
   CheckResult result;
-  const trace::Step* initial = reference.ranks[0].find(trace::kInitialStep);
-  if (initial == nullptr) return {.status = CheckResult::Status::kInconclusive, .why = "the initial weights were not recorded"};
-  for (const Record& weight : initial->records) {
-    if (weight.channel != Channel::kWeight) continue;
-    const auto left = first_update(reference.ranks[0], weight.name), right = first_update(other.ranks[0], weight.name);
-    if (!left || !right) continue;
-    ++result.compared;
-    trace::Sketch scaled;
-    for (std::size_t i = 0; i < trace::Sketch::kBuckets; ++i) scaled.buckets[i] = factor * left->buckets[i];
-    const double distance = trace::estimated_norm(trace::difference(scaled, *right));
-    const double bound = update_bound(reference, weight) * std::fabs(factor) + update_bound(other, weight);
-    if (distance <= bound || result.divergence) continue;
-    const auto scale = trace::scale_between(*left, *right);
-    result.status = CheckResult::Status::kDivergence;
-    result.divergence = Divergence{.step = 0, .channel = Channel::kWeight, .tensor = weight.name, .rank = 0, .left = reference.run, .right = other.run, .expected = "first update = " + to_decimal(factor) + " x that of " + reference.run, .actual = scale ? "first update = " + to_decimal(scale->factor) + " x, residual " + to_decimal(scale->residual) : "first update is zero", .class_ = "semantic", .cause = "the learning rate, or the scale of the gradient, does not follow the rule"};
+  std::vector<const Record*> weights = initial_weights(reference);
+  for (const Record* weight : initial_weights(other)) {
+    const bool known =
+        std::any_of(weights.begin(), weights.end(), [&](const Record* w) { return w->name == weight->name; });
+    if (!known) weights.push_back(weight);
   }
-  if (result.compared == 0) return {.status = CheckResult::Status::kInconclusive, .why = "no first update was recorded"};
+  for (const Record* weight : weights) combine(result, check_parameter(reference, other, *weight, factor));
+  if (result.status == CheckResult::Status::kAgree && result.compared == 0) {
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = weights.empty() ? "the initial weights were not recorded"
+                                   : "no first update is large enough to show its factor",
+            .next = "record the channel 'weight', and train with a rate that moves the weights"};
+  }
   return result;
+}
+
+/// Holds two variants against each other that must not be equal.
+CheckResult check_pair(const trace::RunTrace& reference, const trace::RunTrace& other, const CheckInput& input) {
+  const bool same_world = reference.world_size() == other.world_size();
+  const RoundingBound bound(reference, other);
+  // A run that is merely longer, or that records more seldom, does not compute anything else.
+  const Comparison comparison =
+      compare_runs(reference, other, channels_of(input, same_world), within(bound), {.common_steps_only = true});
+  if (comparison.compared == 0 && !comparison.first) return result_of(comparison);
+  if (!comparison.first) return not_different(reference.run, other.run, comparison.compared);
+  const Record* left = record_at(reference, *comparison.first);
+  const Record* right = record_at(other, *comparison.first);
+  const auto is_lost = [](const Record* record) {
+    return record != nullptr && record->norm && !std::isfinite(*record->norm);
+  };
+  auto why = bound.undecided(*comparison.first);
+  if (is_lost(left) && is_lost(right)) why = "both sides hold NaN or infinity";
+  if (why)
+    return {.status = CheckResult::Status::kInconclusive,
+            .compared = comparison.compared,
+            .why = reference.run + " and " + other.run + " differ first at step " +
+                   std::to_string(comparison.first->step) + ", " +
+                   std::string(trace::name_of(comparison.first->channel)) + " " + comparison.first->tensor +
+                   ", which proves nothing: " + *why};
+  return {.compared = comparison.compared + 1};
 }
 
 }  // namespace
@@ -60,20 +132,10 @@ CheckResult check_differs(const CheckInput& input) {
   const trace::RunTrace& reference = *input.of(input.spec.variants.front()).front();
   for (std::size_t i = 1; i < input.spec.variants.size(); ++i) {
     const trace::RunTrace& other = *input.of(input.spec.variants[i]).front();
-    const bool same_world = reference.world_size() == other.world_size();
-    std::vector<Channel> channels = channels_of(input, same_world);
-    if (input.spec.factor) {
-      combine(total, check_factor(reference, other, *input.spec.factor));
-      continue;
-    }
-    const Comparison comparison = compare_runs(reference, other, channels, within_rounding(reference, other));
-    if (comparison.first) {
-      total.compared += comparison.compared + 1;
-    } else {
-      combine(total, comparison.compared == 0 ? result_of(comparison) : not_different(reference.run, other.run, comparison.compared));
-    }
+    combine(total, input.spec.factor ? check_factor(reference, other, *input.spec.factor)
+                                     : check_pair(reference, other, input));
   }
-  return total;
+  return concluded(std::move(total));
 }
 
 }  // namespace lockstep::compare

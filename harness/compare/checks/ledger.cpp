@@ -10,15 +10,14 @@ namespace {
 using trace::Channel;
 using trace::Record;
 
-/// The trainer multiplies step by step, the closed form raises to a power: float64 rounding apart, the same.
-constexpr double kRelativeRounding = 1e-12;
-
 /// Closed forms of one variant's ledger.
 class Ledger {
  public:
   Ledger(const scenario::Variant& variant, std::int64_t samples) : train_(variant.train), world_(variant.world_size) {
     const Json& options = train_.sampler.options;
-    each_ = train_.sampler.kind == "none" ? samples : options.at("drop_last").get<bool>() ? samples / world_ : (samples + world_ - 1) / world_;
+    each_ = train_.sampler.kind == "none"         ? samples
+            : options.at("drop_last").get<bool>() ? samples / world_
+                                                  : (samples + world_ - 1) / world_;
     micro_ = train_.batch.micro_size(world_);
     per_epoch_ = (each_ + micro_ - 1) / micro_;
     base_ = scenario::base_learning_rate(train_, world_);
@@ -26,8 +25,13 @@ class Ledger {
 
   double learning_rate(std::int64_t step) const {
     if (train_.schedule.kind == "constant") return base_;
-    const auto decays = step / train_.schedule.options.at("every").get<std::int64_t>();
-    return base_ * std::pow(train_.schedule.options.at("gamma").get<double>(), static_cast<double>(decays));
+    return base_ * std::pow(train_.schedule.options.at("gamma").get<double>(), static_cast<double>(decays(step)));
+  }
+
+  /// The trainer multiplies decay by decay, the closed form raises to a power: one rounding each, and those of pow
+  /// (below one unit in the last place, glibc manual 19.7) and of the rule.
+  double rounding(std::int64_t step) const {
+    return static_cast<double>(decays(step) + 3) * 0x1p-52 * std::fabs(learning_rate(step));
   }
 
   std::int64_t epoch(std::int64_t step) const { return ((step + 1) * train_.batch.accumulation - 1) / per_epoch_; }
@@ -41,39 +45,125 @@ class Ledger {
     return micro_batches / per_epoch_ * each_ + micro_batches % per_epoch_ * micro_;
   }
 
+  /// Last step that the trace must hold.
+  std::int64_t last_step() const { return (train_.steps - 1) / train_.record.every * train_.record.every; }
+
   bool usable() const { return each_ > 0 && micro_ > 0; }
 
  private:
+  std::int64_t decays(std::int64_t step) const {
+    return train_.schedule.kind == "constant" ? 0 : step / train_.schedule.options.at("every").get<std::int64_t>();
+  }
+
   const scenario::TrainSpec& train_;
   std::int64_t world_, each_ = 0, micro_ = 0, per_epoch_ = 0;
   double base_ = 0;
 };
 
-CheckResult judge_rank(const trace::Trace& trace, const trace::RunTrace& run, const Ledger& ledger) {
-  CheckResult result;
-  const auto fail = [&](std::int64_t step, const char* name, const std::string& expected, const std::string& actual) {
-    if (result.divergence) return;
-    result.status = CheckResult::Status::kDivergence;
-    result.divergence = Divergence{.step = step, .channel = Channel::kLedger, .tensor = name, .rank = trace.rank, .left = "closed form", .right = run.run, .expected = expected, .actual = actual, .class_ = "semantic", .cause = std::string(name) + " does not follow the scenario: " + (std::string(name) == "learning_rate" ? "rule, schedule, or its restore" : "sampler position, batch size, or their restore")};
-  };
-  const auto expect_integer = [&](const trace::Step& step, const char* name, std::int64_t expected) {
-    const Record* record = step.find(Channel::kLedger, name);
-    if (record == nullptr || record->integers.size() != 1) return;
-    ++result.compared;
-    if (record->integers[0] != expected) fail(step.step, name, std::to_string(expected), std::to_string(record->integers[0]));
-  };
-  for (const trace::Step& step : trace.steps) {
-    if (const Record* rate = step.find(Channel::kLedger, "learning_rate"); rate != nullptr && rate->number) {
-      ++result.compared;
-      const double expected = ledger.learning_rate(step.step);
-      if (!(std::fabs(*rate->number - expected) <= kRelativeRounding * std::fabs(expected))) fail(step.step, "learning_rate", to_decimal(expected), to_decimal(*rate->number));
+/// One entry of a ledger; integers as such, the learning rate with room for rounding.
+struct Entry {
+  const char* name;
+  std::int64_t (*expected)(const Ledger&, std::int64_t step);  ///< nothing for the learning rate
+};
+
+constexpr Entry kEntries[] = {
+    {"learning_rate", nullptr},
+    {"loss_denominator", [](const Ledger& ledger, std::int64_t step) { return ledger.denominator(step); }},
+    {"samples_taken", [](const Ledger& ledger, std::int64_t step) { return ledger.taken(step); }},
+    {"updates", [](const Ledger&, std::int64_t step) { return step + 1; }},
+    {"epoch", [](const Ledger& ledger, std::int64_t step) { return ledger.epoch(step); }},
+};
+
+/// Holds one run's ledgers against their closed form; the first violation in (step, entry, rank) order counts.
+class Audit {
+ public:
+  Audit(const trace::RunTrace& run, const Ledger& ledger) : run_(run), ledger_(ledger) {}
+
+  CheckResult judge() {
+    if (!recorded_any()) return {.status = CheckResult::Status::kInconclusive, .why = run_.run + " recorded no ledger"};
+    for (const trace::Step& step : run_.ranks[0].steps) {
+      if (step.step < 0 || is_loaded_state(step)) continue;
+      for (const Entry& entry : kEntries) {
+        for (const trace::Trace& rank : run_.ranks) {
+          judge_entry(entry, rank, step.step);
+          if (result_.divergence) return result_;
+        }
+      }
     }
-    expect_integer(step, "epoch", ledger.epoch(step.step));
-    expect_integer(step, "loss_denominator", ledger.denominator(step.step));
-    expect_integer(step, "samples_taken", ledger.taken(step.step));
-    expect_integer(step, "updates", step.step + 1);
+    const std::int64_t last = run_.ranks[0].steps.back().step;
+    if (last != ledger_.last_step())
+      fail(last, "updates", 0, "steps to " + std::to_string(ledger_.last_step()), "steps to " + std::to_string(last));
+    return result_;
   }
-  return result;
+
+ private:
+  static bool has_ledger(const trace::Step& step) {
+    return std::any_of(step.records.begin(), step.records.end(),
+                       [](const Record& record) { return record.channel == Channel::kLedger; });
+  }
+
+  bool recorded_any() const {
+    return std::any_of(run_.ranks.begin(), run_.ranks.end(), [](const trace::Trace& rank) {
+      return std::any_of(rank.steps.begin(), rank.steps.end(), has_ledger);
+    });
+  }
+
+  /// A resumed run begins with its state after loading; what led there is not its own.
+  bool is_loaded_state(const trace::Step& step) const {
+    return &step == &run_.ranks[0].steps.front() && !has_ledger(step);
+  }
+
+  void judge_entry(const Entry& entry, const trace::Trace& rank, std::int64_t step) {
+    const trace::Step* of_rank = rank.find(step);
+    const Record* record = of_rank == nullptr ? nullptr : of_rank->find(Channel::kLedger, entry.name);
+    const double rate = ledger_.learning_rate(step);
+    const std::string expected =
+        entry.expected == nullptr ? to_decimal(rate) : std::to_string(entry.expected(ledger_, step));
+    const bool readable =
+        record != nullptr && (entry.expected == nullptr ? record->number.has_value() : record->integers.size() == 1);
+    if (!readable) return fail(step, entry.name, rank.rank, expected, "not recorded");
+    ++result_.compared;
+    if (entry.expected == nullptr) {
+      if (!(std::fabs(*record->number - rate) <= ledger_.rounding(step)))
+        fail(step, entry.name, rank.rank, expected, to_decimal(*record->number));
+    } else if (record->integers[0] != entry.expected(ledger_, step)) {
+      fail(step, entry.name, rank.rank, expected, std::to_string(record->integers[0]));
+    }
+  }
+
+  void fail(std::int64_t step, const std::string& name, std::int64_t rank, std::string expected, std::string actual) {
+    result_.status = CheckResult::Status::kDivergence;
+    result_.divergence =
+        Divergence{.step = step,
+                   .channel = Channel::kLedger,
+                   .tensor = name,
+                   .rank = rank,
+                   .left = "closed form",
+                   .right = run_.run,
+                   .expected = std::move(expected),
+                   .actual = std::move(actual),
+                   .class_ = "semantic",
+                   .cause = name + " does not follow the scenario: " +
+                            (name == "learning_rate" ? "rule, schedule, or its restore"
+                                                     : "sampler position, batch size, or their restore")};
+  }
+
+  const trace::RunTrace& run_;
+  const Ledger& ledger_;
+  CheckResult result_;
+};
+
+CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
+  const auto& recorded = variant.train.record.channels;
+  if (std::find(recorded.begin(), recorded.end(), "ledger") == recorded.end())
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = "'" + variant.name + "' does not record the ledger",
+            .next = "record the channel 'ledger'"};
+  const Ledger ledger(variant, run.ranks[0].header.value("samples", std::int64_t{0}));
+  if (!ledger.usable())
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = run.run + " does not say how many samples its data have"};
+  return Audit(run, ledger).judge();
 }
 
 }  // namespace
@@ -81,18 +171,10 @@ CheckResult judge_rank(const trace::Trace& trace, const trace::RunTrace& run, co
 CheckResult check_ledger(const CheckInput& input) {
   CheckResult total;
   for (const std::string& name : input.spec.variants) {
-    for (const trace::RunTrace* const repeat : input.of(name)) {
-      const trace::RunTrace& run = *repeat;
-      const Ledger ledger(input.scenario.variant(name), run.ranks[0].header.value("samples", std::int64_t{0}));
-      CheckResult of_run;
-      for (const trace::Trace& rank : run.ranks) {
-        if (ledger.usable()) combine(of_run, judge_rank(rank, run, ledger));
-      }
-      if (of_run.compared == 0 && of_run.status == CheckResult::Status::kAgree) of_run = {.status = CheckResult::Status::kInconclusive, .why = "'" + name + "' recorded no ledger"};
-      combine(total, std::move(of_run));
-    }
+    for (const trace::RunTrace* const repeat : input.of(name))
+      combine(total, judge_run(*repeat, input.scenario.variant(name)));
   }
-  return total;
+  return concluded(std::move(total));
 }
 
 }  // namespace lockstep::compare

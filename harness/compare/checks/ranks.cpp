@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
@@ -12,7 +13,8 @@ using trace::Channel;
 PairsOf against_rank_0(const trace::RunTrace& run) {
   return [&run](Channel) {
     std::vector<Pair> pairs;
-    for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) pairs.push_back({&run.ranks[0], &run.ranks[rank], static_cast<std::int64_t>(rank)});
+    for (std::size_t rank = 1; rank < run.ranks.size(); ++rank)
+      pairs.push_back({&run.ranks[0], &run.ranks[rank], static_cast<std::int64_t>(rank)});
     return pairs;
   };
 }
@@ -21,7 +23,8 @@ PairsOf against_rank_0(const trace::RunTrace& run) {
 std::vector<Channel> agreeing_channels(const CheckInput& input) {
   std::vector<Channel> channels = channels_of(input, true);
   if (input.spec.channels.empty()) {
-    std::erase_if(channels, [](Channel channel) { return trace::info(channel).sharing != trace::Sharing::kReplicated; });
+    std::erase_if(channels,
+                  [](Channel channel) { return trace::info(channel).sharing != trace::Sharing::kReplicated; });
   }
   return channels;
 }
@@ -35,20 +38,61 @@ std::vector<trace::Digest> digests_of(const trace::Step& step, Channel channel) 
   return digests;
 }
 
-/// First pair of ranks that hold the same in `channel` at one step of the first rank's trace.
-std::optional<Divergence> first_agreement(const trace::RunTrace& run, const trace::Step& step, Channel channel, std::size_t& compared) {
-  std::vector<std::vector<trace::Digest>> seen;
-  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
-    const trace::Step* of_rank = run.ranks[rank].find(step.step);
-    seen.push_back(of_rank == nullptr ? std::vector<trace::Digest>() : digests_of(*of_rank, channel));
-    if (seen.back().empty()) continue;
+/// First pair of ranks that hold the same in `channel` at one step, or a rank that holds nothing where others do.
+std::optional<Divergence> first_agreement(const trace::RunTrace& run, std::int64_t step, Channel channel,
+                                          std::size_t& compared) {
+  std::vector<std::vector<trace::Digest>> held;
+  for (const trace::Trace& rank : run.ranks) {
+    const trace::Step* of_rank = rank.find(step);
+    held.push_back(of_rank == nullptr ? std::vector<trace::Digest>() : digests_of(*of_rank, channel));
+  }
+  const bool nobody = std::all_of(held.begin(), held.end(), [](const auto& digests) { return digests.empty(); });
+  for (std::size_t rank = 0; rank < held.size() && !nobody; ++rank) {
+    Divergence divergence{.step = step,
+                          .channel = channel,
+                          .rank = static_cast<std::int64_t>(rank),
+                          .left = "other ranks",
+                          .right = run.run + " rank " + std::to_string(rank),
+                          .class_ = "semantic"};
+    if (held[rank].empty()) {
+      divergence.expected = "a record, as other ranks have it";
+      divergence.actual = "not recorded";
+      divergence.cause = "a rank recorded less than the others";
+      return divergence;
+    }
     for (std::size_t other = 0; other < rank; ++other) {
       ++compared;
-      if (seen[other] != seen[rank]) continue;
-      return Divergence{.step = step.step, .channel = channel, .rank = static_cast<std::int64_t>(rank), .left = "rank " + std::to_string(other), .right = run.run + " rank " + std::to_string(rank), .expected = "other content than rank " + std::to_string(other), .actual = "the same content", .class_ = "semantic", .cause = "two ranks work on the same: sampler without ranks, seeds without ranks, or one shard given twice"};
+      if (held[other] != held[rank]) continue;
+      divergence.left = "rank " + std::to_string(other);
+      divergence.expected = "other content than rank " + std::to_string(other);
+      divergence.actual = "the same content";
+      divergence.cause =
+          "two ranks work on the same: sampler without ranks, seeds without ranks, or one shard given twice";
+      return divergence;
     }
   }
   return std::nullopt;
+}
+
+std::set<std::int64_t> steps_of(const trace::RunTrace& run) {
+  std::set<std::int64_t> steps;
+  for (const trace::Trace& rank : run.ranks) {
+    for (const trace::Step& step : rank.steps) steps.insert(step.step);
+  }
+  return steps;
+}
+
+/// No two ranks of one run hold the same, in any channel of the check.
+CheckResult judge_difference(const trace::RunTrace& run, const CheckInput& input) {
+  Comparison comparison;
+  for (const std::int64_t step : steps_of(run)) {
+    for (const Channel channel : channels_of(input, true)) {
+      const std::size_t before = comparison.compared;
+      if (!comparison.first) comparison.first = first_agreement(run, step, channel, comparison.compared);
+      if (comparison.compared > before) comparison.channels.insert(channel);
+    }
+  }
+  return result_of(comparison, input);
 }
 
 }  // namespace
@@ -59,30 +103,27 @@ CheckResult check_ranks_agree(const CheckInput& input) {
     for (const trace::RunTrace* const repeat : input.of(variant)) {
       const trace::RunTrace& run = *repeat;
       if (run.world_size() < 2) continue;
-      CheckResult result = result_of(compare({.pairs = against_rank_0(run), .channels = agreeing_channels(input), .relation = bitwise, .left_name = run.run + " rank 0", .right_name = run.run}));
+      CheckResult result = result_of(compare({.pairs = against_rank_0(run),
+                                              .channels = agreeing_channels(input),
+                                              .relation = bitwise,
+                                              .left_name = run.run + " rank 0",
+                                              .right_name = run.run}),
+                                     input);
       if (result.divergence) result.divergence->right = run.run + " rank " + std::to_string(result.divergence->rank);
       combine(total, std::move(result));
     }
   }
-  return total;
+  return concluded(std::move(total));
 }
 
 CheckResult check_ranks_differ(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
     for (const trace::RunTrace* const repeat : input.of(variant)) {
-      const trace::RunTrace& run = *repeat;
-      if (run.world_size() < 2) continue;
-      for (const Channel channel : channels_of(input, true)) {
-        Comparison comparison;
-        for (const trace::Step& step : run.ranks[0].steps) {
-          if (!comparison.first) comparison.first = first_agreement(run, step, channel, comparison.compared);
-        }
-        combine(total, result_of(comparison));
-      }
+      if (repeat->world_size() > 1) combine(total, judge_difference(*repeat, input));
     }
   }
-  return total;
+  return concluded(std::move(total));
 }
 
 }  // namespace lockstep::compare

@@ -8,7 +8,33 @@ namespace {
 using trace::Channel;
 
 bool is_state(Channel channel) {
-  return channel == Channel::kRng || channel == Channel::kOptimizer || channel == Channel::kWeight || channel == Channel::kBuffer || channel == Channel::kEma;
+  return channel == Channel::kRng || channel == Channel::kOptimizer || channel == Channel::kWeight ||
+         channel == Channel::kBuffer || channel == Channel::kEma;
+}
+
+/// Step after which the checkpoint was saved, by the scenario.
+std::optional<std::int64_t> saved_step(const CheckInput& input) {
+  const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
+  if (!load) return std::nullopt;
+  const auto& save_after = input.scenario.variant(load->from).train.checkpoint.save_after;
+  return save_after ? std::optional(*save_after - 1) : std::nullopt;
+}
+
+/// A run that ignores its checkpoint is a straight run: equal in every record, and no proof of anything.
+CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expected, std::int64_t actual) {
+  const auto after = [](std::int64_t step) { return "the state after " + std::to_string(step + 1) + " updates"; };
+  return {.status = CheckResult::Status::kDivergence,
+          .divergence = Divergence{.step = actual,
+                                   .channel = Channel::kLedger,
+                                   .tensor = "updates",
+                                   .rank = 0,
+                                   .left = "checkpoint",
+                                   .right = resumed.run,
+                                   .expected = after(expected),
+                                   .actual = after(actual),
+                                   .class_ = "semantic",
+                                   .cause = "the training does not go on where the checkpoint was saved: its counter "
+                                            "is not restored, or nothing is"}};
 }
 
 }  // namespace
@@ -18,20 +44,31 @@ bool is_state(Channel channel) {
 CheckResult check_resumes(const CheckInput& input) {
   const trace::RunTrace& straight = *input.of(input.spec.straight).front();
   const trace::RunTrace& resumed = *input.of(input.spec.interrupted).front();
-  if (resumed.ranks[0].steps.empty()) return {.status = CheckResult::Status::kInconclusive, .why = "the resumed run recorded no step"};
-  const std::int64_t loaded = resumed.ranks[0].steps.front().step;
+  if (resumed.ranks[0].steps.empty())
+    return {.status = CheckResult::Status::kInconclusive, .why = "the resumed run recorded no step"};
+  const std::int64_t begin = resumed.ranks[0].steps.front().step;
   const trace::Step* last = straight.ranks[0].steps.empty() ? nullptr : &straight.ranks[0].steps.back();
-  if (last == nullptr || loaded >= last->step) {
-    return {.status = CheckResult::Status::kInconclusive, .why = "the two runs have no step in common after the checkpoint", .next = "save earlier, or train longer"};
+  const std::int64_t saved = saved_step(input).value_or(begin);
+  const std::int64_t every = input.scenario.variant(input.spec.interrupted).train.record.every;
+  const std::int64_t first_recorded = saved < 0 ? saved : (saved + every - 1) / every * every;
+  if (begin != first_recorded) return begins_elsewhere(resumed, first_recorded, begin);
+  if (last == nullptr || begin >= last->step) {
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = "the two runs have no step in common after the checkpoint",
+            .next = "save earlier, or train longer"};
   }
-  Walk walk{.pairs = pairs_between(straight, resumed), .channels = channels_of(input, straight.world_size() == resumed.world_size()), .relation = bitwise, .first_step = loaded, .left_name = straight.run, .right_name = resumed.run};
+  const bool same_world = straight.world_size() == resumed.world_size();
+  std::vector<Channel> channels = channels_of(input, same_world);
   // A resumed run rebuilds its buckets once more and broadcasts the layout: an extra collective, not another result.
-  if (input.spec.channels.empty()) std::erase(walk.channels, Channel::kCollective);
-  walk.skip = [loaded](Channel channel, const std::string&, std::int64_t step) { return step == loaded && !is_state(channel); };
-  CheckResult result = result_of(compare(walk));
+  if (input.spec.channels.empty()) std::erase(channels, Channel::kCollective);
+  // What led to the saved state was recorded by the run that saved it.
+  const Scope scope{.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
+                      return step == saved && !is_state(channel);
+                    }};
+  CheckResult result = result_of(compare_runs(straight, resumed, channels, bitwise, scope), input);
   if (result.divergence) {
     result.divergence->cause = "the resumed training is not the interrupted one; " + result.divergence->cause;
-    if (result.divergence->step == loaded) result.divergence->cause += " (already in the state after loading)";
+    if (result.divergence->step == saved) result.divergence->cause += " (already in the state after loading)";
   }
   return result;
 }

@@ -1,18 +1,57 @@
-#include "harness/compare/check.h"
 #include "harness/compare/rounding.h"
 
+#include <cmath>
+
+#include "harness/compare/check.h"
+
 namespace lockstep::compare {
+namespace {
+
+std::string place(std::int64_t step, trace::Channel channel, const std::string& tensor) {
+  return "step " + std::to_string(step) + ", " + std::string(trace::name_of(channel)) + " " + tensor;
+}
+
+CheckResult compare_up_to_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
+                                   const CheckInput& input) {
+  const RoundingBound bound(reference, other);
+  std::string not_finite;
+  const Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step, std::int64_t rank) {
+    if (not_finite.empty() && a.norm && !std::isfinite(*a.norm)) not_finite = place(step, a.channel, a.name);
+    return within(bound)(a, b, step, rank);
+  };
+  const bool same_world = reference.world_size() == other.world_size();
+  CheckResult result = result_of(compare_runs(reference, other, channels_of(input, same_world), relation), input);
+  const auto leave_open = [&](const std::string& why, const std::string& next) {
+    result.status = CheckResult::Status::kInconclusive;
+    result.why = reference.run + " and " + other.run + ": " + why;
+    result.next = next;
+    result.divergence.reset();
+  };
+  const std::string shorter = "compare fewer steps: rounding grows with every update";
+  if (result.divergence) {
+    const Divergence at = *result.divergence;
+    if (const auto why = bound.undecided(at))
+      leave_open(*why + " (" + place(at.step, at.channel, at.tensor) + ")", shorter);
+  } else if (result.status == CheckResult::Status::kAgree && !not_finite.empty()) {
+    leave_open("NaN or infinity on both sides hides every difference, first at " + not_finite,
+               "mend the training: lower the learning rate, or look for NaN in the data");
+  } else if (const auto limit = bound.horizon(); limit && result.status == CheckResult::Status::kAgree) {
+    leave_open("no difference exceeds rounding, but from step " + std::to_string(*limit) +
+                   " on one lost sample would not show any more",
+               shorter);
+  }
+  return result;
+}
+
+}  // namespace
 
 /// Every later variant against the first: equal up to rounding.
 CheckResult check_rounding(const CheckInput& input) {
   CheckResult total;
   const trace::RunTrace& reference = *input.of(input.spec.variants.front()).front();
-  for (std::size_t i = 1; i < input.spec.variants.size(); ++i) {
-    const trace::RunTrace& other = *input.of(input.spec.variants[i]).front();
-    const bool same_world = reference.world_size() == other.world_size();
-    combine(total, result_of(compare_runs(reference, other, channels_of(input, same_world), within_rounding(reference, other))));
-  }
-  return total;
+  for (std::size_t i = 1; i < input.spec.variants.size(); ++i)
+    combine(total, compare_up_to_rounding(reference, *input.of(input.spec.variants[i]).front(), input));
+  return concluded(std::move(total));
 }
 
 }  // namespace lockstep::compare

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "harness/trace/trace.h"
+
+/// Sizes of what one run adds up: what the bound of rounding is made of.
+namespace lockstep::compare {
+
+/// Whether rounding can reach a channel at all: an input is taken, not computed, and a ledger entry has a closed form.
+bool can_round(trace::Channel channel);
+
+/// Channels whose tensors change from step to step by an update.
+bool is_state(trace::Channel channel);
+
+/// Number of elements.
+double count_of(const trace::Record& record);
+
+/// L2 distance of two tensors by their sketches: within a factor of 2 in 99.9 % of cases.
+double estimated_distance(const trace::Sketch& a, const trace::Sketch& b);
+
+/// Norms of one run's records, by layer: "fc1.weight" and "fc1.bias" share theirs.
+class Scales {
+ public:
+  explicit Scales(const trace::RunTrace& run);
+
+  /// Largest norm in the record's layer: at the step for gradients (before the reduction or after), up to it for the
+  /// rest.
+  double largest(const trace::Record& record, std::int64_t step) const;
+
+  /// Norm of a state's change since the step recorded before; the largest of its layer.
+  double update(const trace::Record& record, std::int64_t step) const;
+
+  /// Sum of these changes up to the step.
+  double path(const trace::Record& record, std::int64_t step) const;
+
+  /// Terms that reach an element in one step: samples × positions, ranks, fan-in and fan-out of every layer.
+  double terms(std::int64_t step) const;
+
+  /// Samples of all ranks in one step; 0 when they are not recorded.
+  double samples(std::int64_t step) const;
+
+ private:
+  using BySteps = std::map<std::int64_t, double>;
+
+  void add_norms(const trace::RunTrace& run);
+  void add_updates(const trace::RunTrace& run);
+
+  std::map<std::string, BySteps> norms_, updates_, paths_;  ///< by layer
+  BySteps batch_terms_, samples_;
+  double fixed_terms_ = 0;
+};
+
+}  // namespace lockstep::compare

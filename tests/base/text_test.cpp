@@ -1,0 +1,79 @@
+#include "harness/base/text.h"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+const std::vector<std::string> kNames = {"momentum", "weight_decay", "nesterov", "lr"};
+
+TEST(Text, HexOfBytesHasTwoDigitsForEach) {
+  EXPECT_EQ(to_hex(std::string_view("\x00\x0f\xf0\xff", 4)), "000ff0ff");
+  EXPECT_EQ(to_hex(std::string_view()), "");
+}
+
+TEST(Text, HexOfNumberRoundTrips) {
+  EXPECT_EQ(to_hex(std::uint64_t{0x0123456789abcdef}), "0123456789abcdef");
+  for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+    EXPECT_EQ(from_hex(to_hex(value)), value);
+  }
+}
+
+TEST(Text, HexIsAppended) {
+  std::string text = "x";
+  append_hex(text, 0x0123456789abcdef);
+  append_hex(text, 0);
+  EXPECT_EQ(text, "x0123456789abcdef0000000000000000");
+}
+
+TEST(Text, HexReadsNothingButSixteenLowerCaseDigits) {
+  for (const char* text : {"", "0", "0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF", "0x23456789abcdef",
+                           "0123456789abcde ", "0123456789abcdeg", "+123456789abcdef", "0123456789abcde/"}) {
+    EXPECT_FALSE(from_hex(text).has_value()) << text;
+  }
+}
+
+TEST(Text, DecimalIsShortestAndReadsBack) {
+  EXPECT_EQ(to_decimal(0.1), "0.1");
+  EXPECT_EQ(to_decimal(-0.0), "-0");
+  EXPECT_EQ(to_decimal(std::numeric_limits<double>::quiet_NaN()), "nan");
+  EXPECT_EQ(to_decimal(std::numeric_limits<double>::infinity()), "inf");
+  EXPECT_EQ(to_decimal(-std::numeric_limits<double>::infinity()), "-inf");
+  for (const double value : {1.0 / 3, 5e-324, 2.2250738585072014e-308, -1.7976931348623157e308, 123456789012345678.0}) {
+    EXPECT_EQ(std::strtod(to_decimal(value).c_str(), nullptr), value);
+  }
+}
+
+TEST(Text, NearestForgivesASlip) {
+  EXPECT_EQ(nearest("momentun", kNames), "momentum");
+  EXPECT_EQ(nearest("momnetum", kNames), "momentum");
+  EXPECT_EQ(nearest("weight-decay", kNames), "weight_decay");
+  EXPECT_EQ(nearest("rl", kNames), "lr");
+}
+
+TEST(Text, NearestCountsASwapOfNeighboursOnce) { EXPECT_EQ(nearest("abcd", {"abxy", "abdc"}), "abdc"); }
+
+TEST(Text, NearestTakesTheFirstOfEquals) { EXPECT_EQ(nearest("w3", {"w1", "w2"}), "w1"); }
+
+TEST(Text, NearestGivesUpOnAnotherWord) {
+  EXPECT_FALSE(nearest("accumulation", kNames).has_value());
+  EXPECT_FALSE(nearest("x", {}).has_value());
+}
+
+TEST(Text, SuggestNamesOneOrAll) {
+  EXPECT_EQ(suggest("momentun", kNames), "did you mean 'momentum'?");
+  EXPECT_EQ(suggest("accumulation", kNames), "choose one of: momentum, weight_decay, nesterov, lr");
+  EXPECT_EQ(suggest("accumulation", {}), "");
+}
+
+TEST(Text, JoinPutsSeparatorsBetweenAll) {
+  EXPECT_EQ(join({}, ", "), "");
+  EXPECT_EQ(join({"a"}, ", "), "a");
+  EXPECT_EQ(join({"a", "b", "c"}, ", "), "a, b, c");
+  EXPECT_EQ(join({"", "a", ""}, ","), ",a,");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,147 @@
+#include <cmath>
+
+#include "tests/compare/bench.h"
+
+// Check "ledger": learning rate, counters and denominators against their closed form.
+
+namespace lockstep::test {
+namespace {
+
+using trace::Channel;
+
+Json ledger_of(const Json& train = Json::object()) {
+  Json all = {{"steps", 12}, {"schedule", {{"kind", "step"}, {"every", 3}, {"gamma", 0.7}}}};
+  all.merge_patch(train);
+  return {{"train", all}, {"variants", {{"a", Json::object()}}}, {"checks", {{{"that", "ledger"}}}}};
+}
+
+TEST(Ledger, AgreesOnEverySchedulesEpochsAndBatches) {
+  EXPECT_TRUE(agrees(Bench(ledger_of()).check()));
+  EXPECT_TRUE(
+      agrees(Bench(ledger_of({{"schedule", {{"kind", "constant"}, {"every", nullptr}, {"gamma", nullptr}}}})).check()));
+  EXPECT_TRUE(agrees(Bench(ledger_of({{"batch", {{"accumulation", 3}}}})).check())) << "accumulation";
+  EXPECT_TRUE(agrees(Bench(ledger_of({{"data", {{"size", 31}}}})).check())) << "a short last batch, padded";
+  EXPECT_TRUE(
+      agrees(Bench(ledger_of({{"data", {{"size", 31}}}, {"sampler", {{"kind", "contiguous"}, {"drop_last", true}}}}))
+                 .check()));
+  EXPECT_TRUE(agrees(Bench(ledger_of({{"data", {{"size", 31}}}, {"batch", {{"accumulation", 2}}}})).check()))
+      << "an epoch ends within an update";
+  EXPECT_TRUE(agrees(Bench(ledger_of({{"sampler", {{"kind", "none"}}}})).check()));
+  EXPECT_TRUE(agrees(Bench(ledger_of({{"learning_rate_rule", {{"kind", "sqrt"}, {"base_batch", 7}}}})).check()));
+  EXPECT_TRUE(agrees(Bench(ledger_of({{"record", {{"every", 5}}}})).check()));
+}
+
+TEST(Ledger, SeesAWrongRateAtOneStep) {
+  Bench bench(ledger_of());
+  bench.rerun("a", {.learning_rate = [](auto step, double rate) { return step == 7 ? rate * 1.001 : rate; }});
+  EXPECT_TRUE(diverges_at(bench.check(), 7, Channel::kLedger, "learning_rate", 0));
+}
+
+TEST(Ledger, HasRoomForRoundingOnly) {
+  Bench bench(ledger_of());
+  bench.rerun("a", {.learning_rate = [](auto, double rate) { return std::nextafter(rate, 1); }});
+  EXPECT_TRUE(agrees(bench.check()));
+  bench.rerun("a", {.learning_rate = [](auto, double rate) { return rate * (1 + 1e-13); }});
+  EXPECT_TRUE(diverges_at(bench.check(), 0, Channel::kLedger, "learning_rate", 0));
+  bench.rerun("a", {.learning_rate = [](auto step, double rate) { return step == 2 ? std::nan("") : rate; }});
+  EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kLedger, "learning_rate", 0));
+}
+
+TEST(Ledger, SeesAScheduleThatStartsOver) {
+  Bench bench(ledger_of());
+  bench.rerun("a", {.learning_rate = [](auto step, double rate) { return step >= 5 ? 0.1 : rate; }});
+  EXPECT_TRUE(diverges_at(bench.check(), 5, Channel::kLedger, "learning_rate", 0));
+}
+
+TEST(Ledger, SeesAScheduleOneStepLate) {
+  Bench bench(ledger_of());
+  bench.rerun("a", {.learning_rate = [](auto step, double rate) { return step == 3 ? rate / 0.7 : rate; }});
+  EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kLedger, "learning_rate", 0));
+}
+
+TEST(Ledger, SeesEveryWrongEntry) {
+  for (const char* name : {"loss_denominator", "samples_taken", "updates", "epoch"}) {
+    Bench bench(ledger_of());
+    const std::int64_t right = at(bench.run("a"), 1, 4, Channel::kLedger, name).integers[0];
+    put(bench.run("a"), 1, 4, integer(name, right + 1));
+    EXPECT_TRUE(diverges_at(bench.check(), 4, Channel::kLedger, name, 1)) << name;
+  }
+}
+
+TEST(Ledger, TakesTheEarliestStepOfAllRanks) {
+  Bench bench(ledger_of());
+  put(bench.run("a"), 0, 6, integer("updates", 99));
+  put(bench.run("a"), 1, 2, integer("epoch", 99));
+  EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kLedger, "epoch", 1));
+}
+
+TEST(Ledger, SeesADenominatorThatIgnoresAShortBatch) {
+  Bench bench(ledger_of({{"data", {{"size", 31}}}}));  // 16 on each rank: 6, 6, 4
+  ASSERT_EQ(at(bench.run("a"), 0, 2, Channel::kLedger, "loss_denominator").integers[0], 4);
+  put(bench.run("a"), 0, 2, integer("loss_denominator", 6));
+  EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kLedger, "loss_denominator", 0));
+}
+
+TEST(Ledger, SeesADenominatorThatIgnoresAccumulation) {
+  Bench bench(ledger_of({{"batch", {{"accumulation", 3}}}}));
+  for (std::int64_t step = 0; step < 12; ++step) {
+    for (const std::int64_t rank : {0, 1}) put(bench.run("a"), rank, step, integer("loss_denominator", 2));
+  }
+  EXPECT_TRUE(diverges_at(bench.check(), 0, Channel::kLedger, "loss_denominator", 0));
+}
+
+TEST(Ledger, SeesAnEpochThatStartsOverAfterAResume) {
+  Json changes = ledger_of({{"data", {{"size", 60}}}});  // five steps an epoch
+  Bench bench(changes);
+  trace::RunTrace resumed = resumed_from(bench.run("a"), 7, "resumed");
+  bench.run("a") = resumed;
+  EXPECT_TRUE(agrees(bench.check())) << "the state after loading has no ledger, and needs none";
+  for (std::int64_t step = 7; step < 12; ++step) {
+    for (const std::int64_t rank : {0, 1}) put(bench.run("a"), rank, step, integer("epoch", step < 12 ? 1 : 2));
+  }
+  EXPECT_TRUE(diverges_at(bench.check(), 10, Channel::kLedger, "epoch", 0))
+      << "the epoch's position was lost: it ends two steps late";
+}
+
+TEST(Ledger, SeesAMissingEntry) {
+  Bench bench(ledger_of());
+  erase(bench.run("a"), 1, 3, Channel::kLedger, "learning_rate");
+  const auto result = bench.check();
+  EXPECT_TRUE(diverges_at(result, 3, Channel::kLedger, "learning_rate", 1));
+  EXPECT_EQ(result.divergence->actual, "not recorded");
+}
+
+TEST(Ledger, SeesATrainingThatStopsEarlyOrRunsOn) {
+  Bench early(ledger_of());
+  for (const std::int64_t rank : {0, 1}) erase_step(early.run("a"), rank, 11);
+  EXPECT_TRUE(diverges_at(early.check(), 10, Channel::kLedger, "updates", 0));
+  Bench late(ledger_of());
+  late.scenario.variants[0].train.steps = 11;
+  EXPECT_TRUE(diverges_at(late.check(), 11, Channel::kLedger, "updates", 0));
+}
+
+TEST(Ledger, IsInconclusiveWithoutALedger) {
+  Bench nobody(ledger_of());
+  erase_channel(nobody.run("a"), Channel::kLedger);
+  EXPECT_TRUE(is_inconclusive(nobody.check()));
+  EXPECT_TRUE(is_inconclusive(Bench(ledger_of({{"record", {{"channels", {"samples", "weight"}}}}})).check(),
+                              "does not record"));
+  Bench no_steps(ledger_of());
+  for (trace::Trace& rank : no_steps.run("a").ranks) rank.steps.clear();
+  EXPECT_TRUE(is_inconclusive(no_steps.check()));
+  Bench no_size(ledger_of());
+  no_size.run("a").ranks[0].header.erase("samples");
+  EXPECT_TRUE(is_inconclusive(no_size.check(), "how many samples"));
+}
+
+TEST(Ledger, WorksOnOneRank) {
+  Json changes = ledger_of();
+  changes["world_size"] = 1;
+  Bench bench(changes);
+  EXPECT_TRUE(agrees(bench.check()));
+  put(bench.run("a"), 0, 1, integer("samples_taken", 23));
+  EXPECT_TRUE(diverges_at(bench.check(), 1, Channel::kLedger, "samples_taken", 0));
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,122 @@
+#include <cmath>
+
+#include "harness/compare/rounding.h"
+
+#include "tests/compare/bench.h"
+
+// Where rounding has consequences that are more than rounding: kinks, and growth beyond what can be told from a fault.
+
+namespace lockstep::test {
+namespace {
+
+using trace::Channel;
+
+Json across(std::int64_t steps = 6) {
+  return {{"train", {{"batch", {{"global", 24}}}, {"data", {{"size", 96}}}, {"steps", steps}}},
+          {"variants", {{"a", {{"world_size", 1}}}, {"b", {{"world_size", 4}}}}},
+          {"checks", {{{"that", "rounding"}, {"variants", {"a", "b"}}}}}};
+}
+
+/// One layer's gradient jumps on all ranks, as when a rectifier of the layer above changes sides.
+Faults kink_at(std::int64_t begin, float size) {
+  return {.gradient = [=](auto step, auto& name, auto& gradient) {
+    if (step == begin && name == "fc.weight") gradient[3] += size;
+  }};
+}
+
+TEST(RoundingHorizon, LeavesAKinkUndecided) {
+  Bench bench(across());
+  bench.rerun("b", kink_at(3, 1e-3F));
+  EXPECT_TRUE(is_inconclusive(bench.check(), "kink"));
+  EXPECT_NE(bench.check().why.find("step 3, gradient fc.weight"), std::string::npos) << bench.check().why;
+}
+
+TEST(RoundingHorizon, KnowsNoKinkBeforeTheWeightsDiffer) {
+  Bench bench(across());
+  bench.rerun("b", kink_at(0, 1e-3F));
+  EXPECT_TRUE(diverges_at(bench.check(), 0, Channel::kGradient, "fc.weight", 0));
+}
+
+TEST(RoundingHorizon, KnowsNoKinkThatMovesEveryGradient) {
+  Bench bench(across());
+  bench.rerun("b", {.gradient = [](auto step, auto&, auto& gradient) {
+                if (step == 3) gradient[3] += 1e-3F;
+              }});
+  EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.bias", 0));
+}
+
+TEST(RoundingHorizon, KnowsNoKinkThatMovesTheLossOfItsStep) {
+  Bench bench(across());
+  bench.rerun("b", kink_at(3, 1e-3F));
+  for (std::int64_t rank = 0; rank < 4; ++rank) put(bench.run("b"), rank, 3, scalar(Channel::kLoss, "reduced", 0.7F));
+  bench.scenario.checks[0].channels = {"gradient"};
+  EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.weight", 0));
+}
+
+TEST(RoundingHorizon, KnowsNoKinkOnSomeRanksOnly) {
+  Bench bench(across());
+  bench.rerun("b", kink_at(3, 1e-3F));
+  spoil(bench.run("b"), 2, 3, Channel::kGradient, "fc.weight");
+  EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.weight", 0));
+}
+
+TEST(RoundingHorizon, KnowsNoKinkInWeightsWhoseGradientIsInOrder) {
+  Bench bench(across());
+  bench.rerun("b", {.weight = [](auto step, auto& name, auto& weight) {
+                if (step == 3 && name == "fc.weight") weight[3] += 1e-3F;
+              }});
+  EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kWeight, "fc.weight", 0));
+}
+
+/// Differences that grow as they do in a training at the edge of stability, never by more than rounding explains.
+TEST(RoundingHorizon, EndsWhereALostSampleWouldNotShow) {
+  Bench bench(across(20));
+  bench.rerun("b", {.gradient = [](auto step, auto&, auto& gradient) {
+                for (float& value : gradient) value *= 1 + std::ldexp(0x1p-20F, static_cast<int>(step));
+              }});
+  const auto result = bench.check();
+  EXPECT_TRUE(is_inconclusive(result));
+  EXPECT_NE(result.why.find("one lost sample"), std::string::npos) << result.why;
+}
+
+TEST(RoundingHorizon, InheritsOnlyWhatWasExplained) {
+  Bench bench(across(8));
+  bench.rerun("b", {.gradient =
+                        [](auto, auto&, auto& gradient) {
+                          for (float& value : gradient) value *= 4;
+                        },
+                    .silent_rate = [](auto, double rate) { return rate / 4; }});
+  bench.scenario.checks[0].channels = {"weight"};
+  EXPECT_TRUE(agrees(bench.check())) << "four times the gradient at a quarter of the rate";
+  bench.rerun("b", {.gradient =
+                        [](auto, auto&, auto& gradient) {
+                          for (float& value : gradient) value *= 4;
+                        },
+                    .silent_rate = [](auto step, double rate) { return step == 7 ? rate / 4.02 : rate / 4; }});
+  EXPECT_TRUE(diverges_at(bench.check(), 7, Channel::kWeight, "fc.bias", 0))
+      << "the unexplained gradients license nothing";
+}
+
+TEST(RoundingBound, IsTightAtTheFirstStep) {
+  Bench bench(across());
+  const compare::RoundingBound bound(bench.run("a"), bench.run("b"));
+  const auto& left = at(bench.run("a"), 0, 0, Channel::kGradient, "fc.weight");
+  const auto& right = at(bench.run("b"), 0, 0, Channel::kGradient, "fc.weight");
+  const auto rounding = bound.judge(left, right, 0, 0);
+  ASSERT_TRUE(rounding);
+  EXPECT_TRUE(rounding->explained());
+  EXPECT_GT(rounding->distance, 0);
+  EXPECT_LT(rounding->bound, 0x1p-14 * *left.norm);
+}
+
+TEST(RoundingBound, KnowsNothingOfOtherShapesAndIntegers) {
+  Bench bench(across());
+  const compare::RoundingBound bound(bench.run("a"), bench.run("b"));
+  const auto weights = floats(Channel::kWeight, "w", {1, 2});
+  EXPECT_FALSE(bound.judge(weights, floats(Channel::kWeight, "w", {1, 2, 3}), 0, 0));
+  EXPECT_FALSE(bound.judge(integer("updates", 1), integer("updates", 2), 0, 0));
+  EXPECT_FALSE(bound.judge(number("learning_rate", 0.1), number("learning_rate", 0.1000001), 0, 0));
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,231 @@
+// A golden that differs in one bit is red, and tells where; one that is missing, strange or torn is never green.
+#include <fstream>
+
+#include "harness/base/hash.h"
+#include "harness/trace/line.h"
+
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+class GoldenEndToEnd : public EndToEnd {
+ protected:
+  /// Trains and holds against goldens, and nothing else.
+  static Json against_golden(const Json& changes = Json::object()) {
+    return scenario(merged({{{"name", "gold"}, {"checks", Json::array({check("golden")})}}, changes}));
+  }
+
+  /// Green against a golden that was just accepted; the scenario.
+  Json accepted(const Json& changes = Json::object()) {
+    const Json scenario = against_golden(changes);
+    accept(scenario);
+    expect_green(run(scenario));
+    return scenario;
+  }
+};
+
+/// How the golden's own guards are treated after an edit.
+enum class Seal { kStale, kLine, kAll };
+
+std::string sealed(std::string line) {
+  line.resize(line.rfind(",\"check\":"));
+  trace::seal(line);
+  line.pop_back();
+  return line;
+}
+
+/// Changes one hexadecimal digit, the lowest bit of it, of the digest of one record.
+void flip_digest(const std::filesystem::path& file, const Place& place, Seal seal) {
+  std::vector<std::string> lines = lines_of(file);
+  const auto number = static_cast<std::size_t>(place.step + 2);
+  std::string& line = lines.at(number);
+  const std::size_t channel = line.find("\"" + place.channel + "\":[");
+  const std::size_t name = line.find("\"name\":\"" + place.tensor + "\"", channel);
+  const std::size_t digit = line.find("\"digest\":\"", name) + 10 + 17;
+  ASSERT_LT(digit, line.size());
+  line[digit] = line[digit] == '0' ? '1' : '0';
+  if (seal != Seal::kStale) line = sealed(line);
+  if (seal == Seal::kAll) {
+    std::string before;
+    for (std::size_t i = 0; i + 1 < lines.size(); ++i) before += lines[i] + "\n";
+    lines.back() = trace::line_of_end(lines.size() - 1, sha256(before));
+    lines.back().pop_back();
+  }
+  write_lines(file, lines);
+}
+
+TEST_F(GoldenEndToEnd, OneFlippedDigitIsRedAndLocated) {
+  const Json scenario = accepted();
+  const auto file = golden_file("gold", "main", 1);
+  const std::string whole = read_text(file);
+  const Place places[] = {{-1, "weight", "fc2.bias", 1},     {0, "samples", "ids", 1},
+                          {2, "gradient", "fc1.weight", 1},  {2, "optimizer", "", 1},
+                          {3, "ledger", "learning_rate", 1}, {3, "weight", "fc1.bias", 1}};
+  for (Place place : places) {
+    SCOPED_TRACE(place.channel + " " + place.tensor + " at step " + std::to_string(place.step));
+    if (place.channel == "optimizer") place.tensor = "fc1.weight.momentum_buffer";
+    scratch_.write(std::filesystem::relative(file, scratch_.path()), whole);
+    flip_digest(file, place, Seal::kAll);
+    const Result red = run(scenario);
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    expect_divergence(red.check("golden"), place);
+  }
+}
+
+TEST_F(GoldenEndToEnd, OneFlippedDigitIsRedWhateverItsGuardsSay) {
+  const Json scenario = accepted();
+  const auto file = golden_file("gold");
+  const std::string whole = read_text(file);
+  for (const Seal seal : {Seal::kStale, Seal::kLine, Seal::kAll}) {
+    SCOPED_TRACE(static_cast<int>(seal));
+    const Place place{1, "gradient.local", "fc2.weight", 0};
+    scratch_.write(std::filesystem::relative(file, scratch_.path()), whole);
+    flip_digest(file, place, seal);
+    const Result red = run(scenario);
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    const Json check = red.check("golden");
+    expect_divergence(check, place);
+    const bool tells_of_damage = check.at("cause").get<std::string>().find("damaged") != std::string::npos;
+    EXPECT_EQ(tells_of_damage, seal != Seal::kAll) << check.dump(1);
+  }
+}
+
+TEST_F(GoldenEndToEnd, DamageOutsideTheCheckedChannelsIsNotAPass) {
+  const Json scenario = accepted({{"checks", Json::array({check("golden", {{"on", {"samples", "loss"}}})})}});
+  flip_digest(golden_file("gold"), {2, "weight", "fc1.weight", 0}, Seal::kStale);
+  const Result result = run(scenario);
+  EXPECT_EQ(result.exit_code(), 4) << result.said();
+  EXPECT_EQ(result.check("golden").at("status"), "inconclusive");
+  expect_says(result.check("golden").at("why"), {"damaged", "line 5"});
+}
+
+TEST_F(GoldenEndToEnd, LearningRateOneTenThousandthLarger) {
+  const Json scenario = accepted();
+  const Result red = run(scenario, {"--set", "train.optimizer.lr=0.10001"});
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json check = red.check("golden");
+  expect_divergence(check, {0, "weight", "fc1.weight", 0});
+  expect_says(check.at("cause"), {"learning rate", "train.optimizer.lr 0.1 -> 0.10001"});
+  expect_says(red.process.out, {"DIVERGENCE", "step 0, channel weight, tensor fc1.weight, rank 0"});
+}
+
+TEST_F(GoldenEndToEnd, TwoSamplesSwapped) {
+  const Json scenario = accepted({{"world_size", 3}});
+  for (const auto& [step, rank] : {std::pair{0, 0}, std::pair{2, 1}, std::pair{3, 2}}) {
+    SCOPED_TRACE("step " + std::to_string(step) + ", rank " + std::to_string(rank));
+    Json swapped = scenario;
+    swapped["train"]["faults"] = {fault("swap_samples", step, rank, {{"first", 1}, {"second", 2}})};
+    const Result red = run(swapped);
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    expect_divergence(red.check("golden"), {step, "samples", "ids", rank});
+    expect_says(red.check("golden").at("first_divergence").at("relation"), {"position 1"});
+  }
+}
+
+TEST_F(GoldenEndToEnd, NoGolden) {
+  const Result result = run(against_golden());
+  EXPECT_EQ(result.exit_code(), 3) << result.said();
+  EXPECT_EQ(result.json.at("status"), result.check("golden").at("status"));
+  expect_says(result.check("golden").at("why"), {"there is no golden"});
+  expect_says(result.check("golden").at("next"), {"lockstep golden accept"});
+}
+
+TEST_F(GoldenEndToEnd, GoldenOfAnotherScenario) {
+  const Json scenario = accepted();
+  Json other = scenario;
+  other["name"] = "other";
+  std::filesystem::copy(golden_root() / "gold", golden_root() / "other", std::filesystem::copy_options::recursive);
+  const Result result = run(other);
+  EXPECT_EQ(result.exit_code(), 3) << result.said();
+  expect_says(result.check("golden").at("why"), {"another training", "'other'", "'gold'"});
+}
+
+TEST_F(GoldenEndToEnd, GoldenOfAnotherVariantOrWorldSize) {
+  const Json scenario = accepted({{"variants", {{"a", Json::object()}, {"b", at("train.optimizer.lr", 0.2)}}}});
+  const auto a = golden_file("gold", "a").parent_path(), b = golden_file("gold", "b").parent_path();
+  std::filesystem::remove_all(b);
+  std::filesystem::copy(a, b);
+  const Result swapped = run(scenario);
+  EXPECT_EQ(swapped.exit_code(), 3) << swapped.said();
+  expect_says(swapped.check("golden").at("why"), {"another training", "variant 'b'", "variant 'a'"});
+  const Result wider = run(scenario, {"--set", "world_size=3"});
+  EXPECT_EQ(wider.exit_code(), 3) << wider.said();
+  expect_says(wider.check("golden").at("why"), {"2 ranks", "3 ranks"});
+}
+
+/// Cuts the golden of one rank off at the start, after its first line, in the middle, before and in its last line.
+template <typename Look>
+void with_torn_files(const std::filesystem::path& file, const Look& look) {
+  const std::string whole = read_text(file);
+  const std::size_t first_line = whole.find('\n') + 1, last_line = whole.rfind('\n', whole.size() - 2) + 1;
+  for (const std::size_t left : {std::size_t{0}, first_line, whole.size() / 2, last_line, whole.size() - 1}) {
+    SCOPED_TRACE(file.filename().string() + ", " + std::to_string(left) + " bytes left");
+    std::ofstream(file, std::ios::binary) << whole.substr(0, left);
+    look();
+  }
+  std::ofstream(file, std::ios::binary) << whole;
+}
+
+TEST_F(GoldenEndToEnd, TornFileIsNamedAndNeverGreen) {
+  const Json scenario = accepted();
+  for (const int rank : {0, 1}) {
+    with_torn_files(golden_file("gold", "main", rank), [&] {
+      const Result result = run(scenario);
+      EXPECT_TRUE(result.exit_code() == 1 || result.exit_code() == 4) << result.said();
+      expect_says(result.process.out,
+                  {"rank" + std::to_string(rank) + ".jsonl", "damaged", "restore", "from version control"});
+    });
+  }
+  expect_green(run(scenario));
+}
+
+/// What is missing in the golden says nothing about the training, as in `lockstep diff`.
+TEST_F(GoldenEndToEnd, TornFileIsNotADivergenceOfTheTraining) {
+  const Json scenario = accepted();
+  with_torn_files(golden_file("gold", "main", 1), [&] {
+    const Result result = run(scenario);
+    EXPECT_EQ(result.exit_code(), 4) << result.said();
+  });
+}
+
+TEST_F(GoldenEndToEnd, FileOfARankMissing) {
+  const Json scenario = accepted();
+  std::filesystem::remove(golden_file("gold", "main", 1));
+  const Result second = run(scenario);
+  EXPECT_EQ(second.exit_code(), 4) << second.said();
+  expect_says(second.process.out, {"rank1.jsonl", "restore it from version control"});
+  std::filesystem::remove(golden_file("gold", "main", 0));
+  const Result both = run(scenario);
+  EXPECT_EQ(both.exit_code(), 3) << both.said();
+}
+
+TEST_F(GoldenEndToEnd, NothingIsAcceptedWhileAnotherCheckIsRed) {
+  Json scenario = against_golden({{"checks", Json::array({check("golden"), check("ledger")})}});
+  scenario["train"]["faults"] = {fault("learning_rate_factor", 1, -1, {{"factor", 1.01}})};
+  const Outcome outcome = run_lockstep({"golden", "accept", write(scenario), "--golden", golden_root(), "--reason", "x",
+                                        "--out", scratch_.path() / "runs"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(golden_root()));
+  expect_says(outcome.err, {"no golden was changed"});
+}
+
+TEST_F(GoldenEndToEnd, AcceptTwiceChangesNothing) {
+  const Json scenario = accepted();
+  const std::string before = read_text(golden_file("gold"));
+  const Outcome outcome =
+      run_lockstep({"golden", "accept", write(scenario), "--golden", golden_root(), "--reason", "another"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  expect_says(outcome.out, {"unchanged"});
+  EXPECT_EQ(read_text(golden_file("gold")), before);
+}
+
+TEST_F(GoldenEndToEnd, AcceptedGoldenIsGreenAgainAfterAnIntendedChange) {
+  const Json scenario = accepted();
+  accept(scenario, {"--set", "train.optimizer.lr=0.2"});
+  EXPECT_EQ(run(scenario).exit_code(), 1);
+  expect_green(run(scenario, {"--set", "train.optimizer.lr=0.2"}));
+}
+
+}  // namespace
+}  // namespace lockstep::test

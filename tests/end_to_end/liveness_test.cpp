@@ -1,0 +1,146 @@
+// A rank that dies, leaves or hangs is a divergence with a culprit, a step and a reason, within seconds.
+#include <random>
+
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+/// Start of the training, the supervisor's grace for the other ranks, and room for a busy machine.
+constexpr double kSoon_s = 15;
+
+/// Phases in which a rank can stand while all others stand in a later one.
+const char* const kPhasesBeforeCollectives[] = {"data", "forward", "optimizer"};
+const char* const kPhases[] = {"data", "forward", "backward", "optimizer"};
+
+class LivenessEndToEnd : public EndToEnd {
+ protected:
+  static Json training(int world_size, const Json& fault) {
+    return scenario({{"world_size", world_size},
+                     {"train", {{"faults", Json::array({fault})}}},
+                     {"checks", Json::array({check("ledger")})}});
+  }
+
+  /// The failed run of a result that must be a liveness divergence of this rank.
+  static Json expect_culprit(const Result& result, int rank) {
+    EXPECT_EQ(result.exit_code(), 1) << result.said();
+    EXPECT_LT(result.wall_s, kSoon_s);
+    Json run = result.failed_run();
+    if (run.is_null()) return {{"why", ""}, {"outcome", ""}};
+    EXPECT_EQ(run.at("status"), "divergence") << run.dump(1);
+    EXPECT_EQ(run.at("class"), "liveness") << run.dump(1);
+    EXPECT_EQ(run.at("culprit_rank"), rank) << run.dump(1);
+    EXPECT_EQ(result.check("ledger").at("status"), "inconclusive");
+    return run;
+  }
+
+  /// Kills one rank at a step that the seed chooses, in every phase.
+  void expect_kills_are_found(int world_size, unsigned seed) {
+    std::mt19937 random(seed);
+    for (const char* phase : kPhases) {
+      const int step = static_cast<int>(random() % 4),
+                rank = static_cast<int>(random() % static_cast<unsigned>(world_size));
+      SCOPED_TRACE("rank " + std::to_string(rank) + " at step " + std::to_string(step) + " in " + phase);
+      const Json run =
+          expect_culprit(this->run(training(world_size, fault("kill", step, rank, {{"phase", phase}}))), rank);
+      expect_says(run.at("why"), {"rank " + std::to_string(rank) + " ", "SIGKILL", "step " + std::to_string(step),
+                                  std::string("in ") + phase});
+    }
+  }
+};
+
+TEST_F(LivenessEndToEnd, ASingleRankKilled) { expect_kills_are_found(1, 4); }
+TEST_F(LivenessEndToEnd, OneOfTwoRanksKilled) {
+  for (const unsigned seed : {1U, 2U}) expect_kills_are_found(2, seed);
+}
+TEST_F(LivenessEndToEnd, OneOfThreeRanksKilled) {
+  for (const unsigned seed : {5U, 6U}) expect_kills_are_found(3, seed);
+}
+TEST_F(LivenessEndToEnd, OneOfFourRanksKilled) {
+  for (const unsigned seed : {8U, 9U}) expect_kills_are_found(4, seed);
+}
+
+TEST_F(LivenessEndToEnd, TwoRanksKilledTogether) {
+  Json both = training(3, fault("kill", 2, 1));
+  both["train"]["faults"].push_back(fault("kill", 2, 2));
+  const Result red = run(both);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json culprit = red.failed_run().at("culprit_rank");
+  EXPECT_TRUE(culprit == 1 || culprit == 2) << culprit;
+}
+
+TEST_F(LivenessEndToEnd, ARankThatExits) {
+  for (const int code : {1, 7, 125}) {
+    SCOPED_TRACE(code);
+    const Json run = expect_culprit(this->run(training(3, fault("exit", 1, 2, {{"code", code}}))), 2);
+    expect_says(run.at("why"), {"rank 2 left with exit code " + std::to_string(code), "at step 1 in forward"});
+  }
+}
+
+/// The first to go, though its code says that all is well, and the others' codes do not.
+TEST_F(LivenessEndToEnd, ARankThatLeavesEarlyWithCodeZero) {
+  const Json run = expect_culprit(this->run(training(3, fault("exit", 1, 2, {{"code", 0}}))), 2);
+  expect_says(run.at("why"), {"rank 2"});
+}
+
+TEST_F(LivenessEndToEnd, ASingleRankThatLeavesEarlyWithCodeZero) {
+  const Result result = run(training(1, fault("exit", 1, 0, {{"code", 0}})));
+  EXPECT_EQ(result.exit_code(), 4) << result.said();
+  expect_says(result.failed_run().at("why"), {"rank0.jsonl", "torn"});
+}
+
+TEST_F(LivenessEndToEnd, ARankThatHangs) {
+  for (const char* phase : kPhasesBeforeCollectives) {
+    SCOPED_TRACE(phase);
+    Json hanging = training(2, fault("hang", 2, 1, {{"phase", phase}}));
+    hanging["launch"] = {{"stall_s", 2}};
+    const Result red = run(hanging);
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    EXPECT_GE(red.wall_s, 2);
+    const Json run = expect_culprit(red, 1);
+    EXPECT_EQ(run.at("outcome"), "hung");
+    expect_says(run.at("why"), {"rank 1 made no progress for 2 s", "at step 2 in " + std::string(phase)});
+  }
+}
+
+/// In backward the others wait for it in the same phase: the culprit may stay open, but nobody else is blamed.
+TEST_F(LivenessEndToEnd, ARankThatHangsInBackward) {
+  Json hanging = training(2, fault("hang", 2, 1, {{"phase", "backward"}}));
+  hanging["launch"] = {{"stall_s", 2}};
+  const Result red = run(hanging);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json run = red.failed_run();
+  EXPECT_EQ(run.at("class"), "liveness");
+  EXPECT_TRUE(run.at("culprit_rank").is_null() || run.at("culprit_rank") == 1) << run.dump(1);
+  expect_says(run.at("why"), {"at step 2 in backward"});
+}
+
+TEST_F(LivenessEndToEnd, ARankThatHangsAmongFour) {
+  Json hanging = training(4, fault("hang", 3, 2, {{"phase", "forward"}}));
+  hanging["launch"] = {{"stall_s", 2}};
+  expect_culprit(run(hanging), 2);
+}
+
+TEST_F(LivenessEndToEnd, DeadlineEndsARunThatIsTooSlow) {
+  Json slow = training(2, fault("hang", 2, 0));
+  slow["launch"] = {{"deadline_s", 3}, {"stall_s", 100}};
+  const Json run = expect_culprit(this->run(slow), 0);
+  expect_says(run.at("why"), {"did not finish within 3 s"});
+}
+
+TEST_F(LivenessEndToEnd, OneFailedRepeatIsEnough) {
+  Json repeated = scenario({{"repeats", 2}, {"checks", Json::array({check("repeatable")})}});
+  const auto worker = script_worker("case $spec in */1/run.json) kill -9 $$;; esac\nexec $worker \"$@\"");
+  const Result red = run(repeated, {"--worker", worker});
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  EXPECT_EQ(red.failed_run().at("run"), "tiny/main/1");
+  EXPECT_EQ(red.check("repeatable").at("status"), "inconclusive");
+}
+
+TEST_F(LivenessEndToEnd, ADelayedRankIsNoFailure) {
+  Json late = scenario({{"world_size", 3}, {"launch", {{"arrival_delay_ms", {0, 2500, 10}}, {"stall_s", 2}}}});
+  expect_green(run(late));
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,91 @@
+// What a resumed training forgot, and who loaded, shows at the first step after the checkpoint.
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+class ResumeEndToEnd : public EndToEnd {
+ protected:
+  /// Six straight updates, three that save, and a resumed run that restores everything but `forgotten`.
+  static Json resuming(const std::string& forgotten) {
+    Json restore = Json::array();
+    for (const char* part : {"weights", "optimizer", "schedule", "sampler", "rng", "buckets"}) {
+      if (part != forgotten) restore.push_back(part);
+    }
+    const Json load = {{"from", "half"}, {"restore", restore}};
+    return scenario(
+        {{"train", {{"steps", 6}, {"schedule", {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}}},
+         {"variants",
+          {{"straight", Json::object()},
+           {"half", {{"train", {{"steps", 3}, {"checkpoint", {{"save_after", 3}}}}}}},
+           {"resumed", at("train.checkpoint.load", load)}}},
+         {"checks", Json::array({check("resumes", {{"straight", "straight"}, {"interrupted", "resumed"}})})}});
+  }
+
+  void expect_red(const std::string& forgotten, const Place& place) {
+    const Result red = run(resuming(forgotten));
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    expect_divergence(red.check("resumes"), place);
+    expect_says(red.check("resumes").at("cause"), {"the resumed training is not the interrupted one"});
+  }
+};
+
+TEST_F(ResumeEndToEnd, EverythingRestoredIsGreen) { expect_green(run(resuming("nothing"))); }
+TEST_F(ResumeEndToEnd, MomentumLost) { expect_red("optimizer", {2, "optimizer", "fc1.weight.momentum_buffer", 0}); }
+TEST_F(ResumeEndToEnd, SamplerPositionLost) { expect_red("sampler", {3, "samples", "ids", 0}); }
+TEST_F(ResumeEndToEnd, WeightsLost) { expect_red("weights", {2, "weight", "fc1.weight", 0}); }
+TEST_F(ResumeEndToEnd, GeneratorsLost) {
+  Json training = resuming("rng");
+  merge_json(training, at("train.sampler", {{"kind", "none"}}));  // draws from the default generator
+  const Result red = run(training);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("resumes"), {2, "rng", "cpu", 0});
+}
+
+/// A training that does not resume its counter starts again at update 0, which is no statement about update 3.
+TEST_F(ResumeEndToEnd, ScheduleLost) {
+  const Result red = run(resuming("schedule"));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  EXPECT_EQ(red.check("resumes").at("status"), "divergence");
+}
+
+Json loading(const std::string& who, const std::string& when) {
+  const Json load = {{"from", "before"}, {"restore", {"weights"}}, {"who", who}, {"when", when}};
+  return {
+      {"world_size", 3},
+      {"variants", {{"before", at("train.checkpoint.save_after", 2)}, {"after", at("train.checkpoint.load", load)}}},
+      {"checks", Json::array({check("ranks_agree", {{"variants", {"after"}}})})}};
+}
+
+TEST_F(ResumeEndToEnd, RankZeroAloneLoadsAfterTheWrap) {
+  for (const auto& [who, when] :
+       {std::pair{"all", "before_wrap"}, std::pair{"all", "after_wrap"}, std::pair{"rank0", "before_wrap"}}) {
+    SCOPED_TRACE(std::string(who) + " " + when);
+    expect_green(run(scenario(loading(who, when))));
+  }
+  const Result red = run(scenario(loading("rank0", "after_wrap")));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("ranks_agree"), {-1, "weight", "fc1.weight", 1});
+}
+
+TEST_F(ResumeEndToEnd, DependentsOfAFailedSourceAreNoPasses) {
+  Json training = scenario(loading("all", "before_wrap"));
+  training["checks"].push_back(check("ledger", {{"variants", {"before"}}}));
+  training["variants"]["before"]["train"]["faults"] = {fault("kill", 1, 2)};
+  const Result red = run(training);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  ASSERT_EQ(red.json.at("failed_runs").size(), 2U) << red.said();
+  const Json& source =
+      red.json["failed_runs"][1].at("outcome") == "skipped" ? red.json["failed_runs"][0] : red.json["failed_runs"][1];
+  const Json& skipped =
+      red.json["failed_runs"][1].at("outcome") == "skipped" ? red.json["failed_runs"][1] : red.json["failed_runs"][0];
+  EXPECT_EQ(source.at("class"), "liveness");
+  EXPECT_EQ(source.at("culprit_rank"), 2);
+  EXPECT_EQ(skipped.at("outcome"), "skipped");
+  EXPECT_EQ(skipped.at("status"), "inconclusive");
+  expect_says(skipped.at("why"), {"tiny/before/0"});
+  for (const Json& check : red.json.at("checks")) EXPECT_EQ(check.at("status"), "inconclusive") << check.dump(1);
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,187 @@
+// What load_scenario refuses, and how it says so.
+#include <gtest/gtest.h>
+
+#include "tests/scenario/loading.h"
+
+namespace lockstep::scenario {
+namespace {
+
+using test::checked;
+using test::load;
+using test::minimal;
+using test::problem_of;
+using test::with;
+using test::with_variants;
+
+std::string next_of(const Json& document) { return problem_of(document).next; }
+
+TEST(ScenarioError, UnknownKeyAtEachLevelNamesTheNearest) {
+  EXPECT_PROBLEM(problem_of(with("repeat", 2)), "unknown key 'repeat'", "s.json", "repeats", "'repeat'");
+  EXPECT_EQ(next_of(with("repeat", 2)), "did you mean 'repeats'?");
+  EXPECT_PROBLEM(problem_of(with("train.step", 2)), "unknown key 'step'", ": train (variant 'main')", "steps",
+                 "'step'");
+  EXPECT_EQ(next_of(with("train.optimiser", 2)), "did you mean 'optimizer'?");
+  EXPECT_PROBLEM(problem_of(with("train.optimizer.momentun", 0.9)), "unknown key", ": train.optimizer", "momentum",
+                 "'momentun'");
+  EXPECT_EQ(next_of(with("train.optimizer.momentun", 0.9)), "did you mean 'momentum'?");
+  EXPECT_EQ(next_of(with("train.batch.per-rank", 3)), "did you mean 'per_rank'?");
+  EXPECT_EQ(next_of(with("launch.deadline", 3)), "did you mean 'deadline_s'?");
+  EXPECT_EQ(next_of(with("train.checkpoint.load", {{"form", "x"}})), "did you mean 'from'?");
+  EXPECT_EQ(next_of(with_variants({{"a", {{"worldsize", 2}}}})), "did you mean 'world_size'?");
+  EXPECT_PROBLEM(problem_of(with_variants({{"a", {{"train", {{"seed", {{"bse", 2}}}}}}}})), "unknown key",
+                 "train.seed (variant 'a')", "base", "'bse'");
+  EXPECT_PROBLEM(problem_of(with("checks.0.variant", {"main"})), "unknown key", ": checks.0", "variants", "'variant'");
+  EXPECT_EQ(next_of(with("checks.0.expect", {{"status", "divergence"}, {"reason", "r"}, {"untill", "x"}})),
+            "did you mean 'until'?");
+}
+
+TEST(ScenarioError, KeyOfAnotherKindIsUnknown) {
+  EXPECT_PROBLEM(problem_of(with("train.model.hidden", {1})), "unknown key 'hidden'", ": train.model", "kind",
+                 "'hidden'");
+}
+
+TEST(ScenarioError, UnknownKindNamesTheNearest) {
+  EXPECT_PROBLEM(problem_of(with("train.model.kind", "lenett")), "unknown kind", ": train.model.kind", "mlp, lenet",
+                 "'lenett'");
+  EXPECT_EQ(next_of(with("train.model.kind", "lenett")), "did you mean 'lenet'?");
+  EXPECT_PROBLEM(problem_of(with("checks.0.that", "repeatble")), "unknown that", ": checks.0.that", "repeatable",
+                 "'repeatble'");
+  EXPECT_EQ(next_of(with("checks.0.that", "repeatble")), "did you mean 'repeatable'?");
+  EXPECT_PROBLEM(problem_of(with("train.model.kind", 3)), "unknown kind", ": train.model.kind", "lenet", "3");
+}
+
+TEST(ScenarioError, MissingKind) {
+  EXPECT_PROBLEM(problem_of(with("train.model", Json::object())), "required key is missing", ": train.model", "'kind'",
+                 "no keys");
+  EXPECT_PROBLEM(problem_of(with("train.optimizer", {{"lr", 1}})), "required key is missing", ": train.optimizer",
+                 "'kind', one of: sgd", "lr");
+  EXPECT_PROBLEM(problem_of(with("checks.0", Json::object())), "required key is missing", ": checks.0", "'that'",
+                 "no keys");
+}
+
+TEST(ScenarioError, WrongTypeAtAnyPlace) {
+  EXPECT_PROBLEM(problem_of(with("repeats", "2")), "", ": repeats", "integer", "\"2\"");
+  EXPECT_PROBLEM(problem_of(with("name", 2)), "", ": name", "string", "2");
+  EXPECT_PROBLEM(problem_of(with("train", 5)), "", ": train", "object", "5");
+  EXPECT_PROBLEM(problem_of(with("train.steps", 1.5)), "", ": train.steps (variant 'main')", "integer", "1.5");
+  EXPECT_PROBLEM(problem_of(with("train.model", "lenet")), "wrong type", ": train.model", "object", "\"lenet\"");
+  EXPECT_PROBLEM(problem_of(with("train.optimizer.lr", "x")), "", ": train.optimizer.lr", "number", "\"x\"");
+  EXPECT_PROBLEM(problem_of(with("train.seed", 4)), "", ": train.seed", "object", "4");
+  EXPECT_PROBLEM(problem_of(with("train.checkpoint", 4)), "", ": train.checkpoint", "object", "4");
+  EXPECT_PROBLEM(problem_of(with("train.faults", Json::object())), "", ": train.faults", "array", "{}");
+  EXPECT_PROBLEM(problem_of(with("train.record.channels", "loss")), "", ": train.record.channels", "array", "\"loss\"");
+  EXPECT_PROBLEM(problem_of(with("train.data.shape", {1, 2, "3"})), "", ": train.data.shape.2", "integer", "\"3\"");
+  EXPECT_PROBLEM(problem_of(with("launch", 3)), "", ": launch", "object", "3");
+  EXPECT_PROBLEM(problem_of(with("launch.environment.A", 3)), "", ": launch.environment.A", "string", "3");
+  EXPECT_PROBLEM(problem_of(with("checks", Json::object())), "", ": checks", "array", "{}");
+  EXPECT_PROBLEM(problem_of(with("checks.0", "repeatable")), "wrong type", ": checks.0", "object", "\"repeatable\"");
+  EXPECT_PROBLEM(problem_of(with("checks.0.on", "weight")), "", ": checks.0.on", "array", "\"weight\"");
+  EXPECT_PROBLEM(problem_of(with("variants", {1})), "", ": variants", "object", "[1]");
+  EXPECT_PROBLEM(problem_of(with_variants({{"a", 3}})), "", ": variants.a", "object", "3");
+  EXPECT_PROBLEM(problem_of(with_variants({{"a", {{"train", 3}}}})), "", ": train (variant 'a')", "object", "3");
+  EXPECT_PROBLEM(problem_of(with("matrix", {{"train.steps", 3}})), "", ": matrix.train.steps", "array", "3");
+  for (const Json& document : {Json::array(), Json(3), Json("x"), Json()}) {
+    EXPECT_EQ(problem_of(document).what, "wrong type") << document;
+  }
+}
+
+TEST(ScenarioError, KeysWithSignsOfPathsAreNamedAsTheyStand) {
+  for (const char* key : {"A/B", "A~B", "A.B", "a\"b", "[0]"}) {
+    Json document = minimal();
+    document["launch"]["environment"][key] = 3;
+    EXPECT_PROBLEM(problem_of(document), "", std::string("launch.environment.") + key, "string", "3");
+  }
+}
+
+TEST(ScenarioError, MissingKeys) {
+  for (const char* key : {"name", "description", "train", "checks"}) {
+    Json document = minimal();
+    document.erase(key);
+    EXPECT_PROBLEM(problem_of(document), key, "s.json", key, "");
+  }
+  for (const char* key : {"model", "data", "batch", "optimizer", "steps"}) {
+    Json document = minimal();
+    document["train"].erase(key);
+    EXPECT_PROBLEM(problem_of(document), key, ": train (variant 'main')", key, "");
+  }
+  Json document = minimal();
+  document["train"]["optimizer"].erase("lr");
+  EXPECT_PROBLEM(problem_of(document), "lr", ": train.optimizer", "lr", "sgd");
+  EXPECT_PROBLEM(problem_of(with("train.data", {{"kind", "digits"}})), "path", ": train.data", "path", "digits");
+  EXPECT_PROBLEM(problem_of(with("train.faults", {{{"kind", "kill"}, {"rank", 0}}})), "step", ": train.faults.0",
+                 "step", "kill");
+}
+
+TEST(ScenarioError, ValuesOutOfRange) {
+  EXPECT_PROBLEM(problem_of(with("world_size", 0)), "", ": world_size", "at least 1", "0");
+  EXPECT_PROBLEM(problem_of(with_variants({{"a", {{"world_size", 0}}}})), "", ": world_size (variant 'a')",
+                 "at least 1", "0");
+  EXPECT_PROBLEM(problem_of(with("world_size", 1025)), "", ": world_size", "at most 1024", "1025");
+  EXPECT_PROBLEM(problem_of(with("train.steps", 0)), "", ": train.steps", "at least 1", "0");
+  EXPECT_PROBLEM(problem_of(with("train.optimizer.lr", -0.1)), "", ": train.optimizer.lr", "at least 0", "-0.1");
+  EXPECT_PROBLEM(problem_of(with("repeats", 0)), "", ": repeats", "at least 1", "0");
+  EXPECT_PROBLEM(problem_of(with("launch.stall_s", 0)), "", ": launch.stall_s", "more than 0", "0");
+  EXPECT_PROBLEM(problem_of(with("train.seed.policy", "random")), "", ": train.seed.policy", "same, add_rank",
+                 "random");
+  EXPECT_PROBLEM(problem_of(with("train.data.shape", {1, 8})), "", ": train.data.shape", "3", "[1,8]");
+  EXPECT_PROBLEM(problem_of(with("train.record.channels", Json::array())), "", ": train.record.channels", "at least 1",
+                 "[]");
+  EXPECT_PROBLEM(problem_of(with("checks", Json::array())), "", ": checks", "at least 1", "[]");
+  EXPECT_PROBLEM(problem_of(with("checks.0.on", {"weight", "weight"})), "", ": checks.0.on", "no item twice", "weight");
+  EXPECT_PROBLEM(problem_of(with("description", "")), "", ": description", "at least 1", "\"\"");
+  EXPECT_PROBLEM(problem_of(with("matrix", {{"train.steps", Json::array()}})), "", ": matrix.train.steps", "at least 1",
+                 "[]");
+}
+
+TEST(ScenarioError, NamesThatAreNoFolders) {
+  for (const char* name : {"../x", "a/b", "..", ".", "", "-x", "A", "a b", "\u00e9"}) {
+    EXPECT_PROBLEM(problem_of(with("name", name)), "", ": name", "matching", name);
+  }
+  EXPECT_PROBLEM(problem_of(with("name", std::string(81, 'a'))), "", ": name", "at most 80", "aaa");
+  for (const char* name : {"../x", "a/b", "..", ".hidden", "", "-x", "a b", "a\\b", "\u00e9", "a\nb"}) {
+    Json variants;
+    variants[name] = Json::object();
+    EXPECT_PROBLEM(problem_of(with_variants(variants)), "cannot be used as the name of a folder", ": variants",
+                   "letters", name);
+  }
+  EXPECT_PROBLEM(problem_of(with_variants({{std::string(201, 'a'), Json::object()}})), "name of a folder", ": variants",
+                 "", "aaa");
+  for (const char* directory : {"..", "a/b", ".", "", "/tmp"}) {
+    EXPECT_PROBLEM(problem_of(with("launch.directory", directory)), "", ": launch.directory", "matching", directory);
+  }
+}
+
+TEST(ScenarioError, MatrixValuesThatLookAlike) {
+  const Problem problem = problem_of(with("matrix", {{"train.description", {"a b", "a_b"}}}));
+  EXPECT_NE(problem.what, "");
+  const Problem twice = problem_of(with("matrix", {{"train.optimizer.lr", {0.5, 0.5}}}));
+  EXPECT_EQ(twice.what, "two variants have one name");
+  EXPECT_EQ(twice.actual, "'lr=0.5'");
+  EXPECT_FALSE(twice.next.empty());
+  EXPECT_NE(twice.where.find("s.json"), std::string::npos);
+}
+
+TEST(ScenarioError, MatrixPathThatLeadsNowhere) {
+  EXPECT_EQ(next_of(with("matrix", {{"train.optimizer.momentun", {1}}})), "did you mean 'momentum'?");
+  EXPECT_PROBLEM(problem_of(with("matrix", {{"repeats", {1}}})), "unknown key 'repeats'", "variant 'repeats=1'",
+                 "world_size", "'repeats'");
+  problem_of(with("matrix", {{"train.faults.0.rank", {1}}}));
+  problem_of(with("matrix", {{"", {1}}}));
+  Json document = with("matrix", {{"train.steps.x", {1}}});
+  document["variants"] = {{"a", {{"train", {{"steps", 3}}}}}};
+  EXPECT_NE(problem_of(document).where.find("matrix"), std::string::npos);
+}
+
+TEST(ScenarioError, DuplicateVariantsInTheFile) {
+  const lockstep::test::Scratch scratch;
+  const auto file = scratch.write("s.json", R"({"name": "x", "variants": {"a": {}, "a": {}}})");
+  try {
+    load_scenario(file);
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problem().what, "the key 'a' stands twice in one object");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::scenario

@@ -1,0 +1,159 @@
+#include "harness/scenario/train_spec.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/scenario/loading.h"
+
+namespace lockstep::scenario {
+namespace {
+
+using test::load;
+using test::minimal;
+using test::problem_of;
+using test::with;
+using test::with_variants;
+
+/// `minimal()` on `world_size` ranks with one thing changed.
+Json on(std::int64_t world_size, const std::string& path, const Json& value) {
+  return with(with("world_size", world_size), path, value);
+}
+
+Json fault(const char* kind, std::int64_t step, std::int64_t rank) {
+  Json fault = {{"kind", kind}, {"step", step}, {"rank", rank}};
+  if (std::string(kind) == "learning_rate_factor") fault["factor"] = 2;
+  return Json::array({fault});
+}
+
+TEST(TrainSpec, BatchSizesFollowFromEitherForm) {
+  const BatchSpec global{.global = 24, .per_rank = {}, .accumulation = 2};
+  EXPECT_EQ(global.global_size(4), 24);
+  EXPECT_EQ(global.micro_size(4), 3);
+  const BatchSpec per_rank{.global = {}, .per_rank = 6, .accumulation = 3};
+  EXPECT_EQ(per_rank.global_size(4), 24);
+  EXPECT_EQ(per_rank.micro_size(4), 2);
+}
+
+TEST(TrainSpec, LearningRateFollowsTheRule) {
+  const auto rate = [](const Json& rule, std::int64_t world_size) {
+    Json document = with("train.learning_rate_rule", rule);
+    document["train"]["batch"] = {{"per_rank", 8}};
+    return base_learning_rate(load(document).variants[0].train, world_size);
+  };
+  EXPECT_EQ(rate({{"kind", "none"}}, 4), 0.1);
+  EXPECT_EQ(rate({{"kind", "linear"}, {"base_batch", 8}}, 4), 0.1 * 4.0);
+  EXPECT_EQ(rate({{"kind", "linear"}, {"base_batch", 64}}, 1), 0.1 * 0.125);
+  EXPECT_EQ(rate({{"kind", "sqrt"}, {"base_batch", 8}}, 2), 0.1 * std::sqrt(2.0));
+}
+
+TEST(TrainSpec, GlobalBatchMustDivide) {
+  EXPECT_PROBLEM(problem_of(on(5, "train.batch.global", 24)), "does not divide", "train.batch.global",
+                 "a multiple of 5 (world size 5 x accumulation 1)", "24");
+  EXPECT_PROBLEM(problem_of(on(4, "train.batch.accumulation", 4)), "does not divide",
+                 "(variant 'main'): train.batch.global", "a multiple of 16", "24");
+  EXPECT_NO_THROW(load(on(4, "train.batch.accumulation", 3)));
+  EXPECT_PROBLEM(problem_of(on(1, "train.batch.global", 0)), "", "train.batch.global", "at least 1", "0");
+}
+
+TEST(TrainSpec, BatchOfARankMustDivide) {
+  EXPECT_PROBLEM(problem_of(on(7, "train.batch", {{"per_rank", 6}, {"accumulation", 4}})), "does not divide",
+                 "train.batch.per_rank", "a multiple of 4 (accumulation 4)", "6");
+  EXPECT_NO_THROW(load(on(7, "train.batch", {{"per_rank", 6}, {"accumulation", 3}})));
+}
+
+TEST(TrainSpec, BatchIsGivenInOneWay) {
+  EXPECT_PROBLEM(problem_of(with("train.batch.per_rank", 24)), "two ways", "train.batch",
+                 "either 'global' or 'per_rank'", "both");
+  EXPECT_PROBLEM(problem_of(with("train.batch", Json::object())), "in none", "train.batch",
+                 "either 'global' or 'per_rank'", "neither");
+  EXPECT_PROBLEM(problem_of(with("train.batch", {{"accumulation", 2}})), "in none", "train.batch", "either", "neither");
+  EXPECT_PROBLEM(problem_of(with_variants({{"a", {{"train", {{"batch", {{"global", 8}, {"per_rank", 8}}}}}}}})),
+                 "two ways", "(variant 'a'): train.batch", "either", "both");
+}
+
+TEST(TrainSpec, NesterovNeedsMomentum) {
+  EXPECT_PROBLEM(problem_of(with("train.optimizer.nesterov", true)), "Nesterov", "train.optimizer.nesterov",
+                 "momentum > 0", "\"momentum\":0");
+  Json document = with("train.optimizer", {{"kind", "sgd"}, {"lr", 0.1}, {"nesterov", true}, {"momentum", 0.9}});
+  EXPECT_NO_THROW(load(document));
+  document["train"]["optimizer"]["dampening"] = 0.1;
+  EXPECT_PROBLEM(problem_of(document), "Nesterov", "train.optimizer.nesterov", "dampening = 0", "\"dampening\":0.1");
+}
+
+TEST(TrainSpec, FaultsHappenWithinTheTraining) {
+  for (const char* kind :
+       {"kill", "hang", "exit", "swap_samples", "gradient_not_reduced", "flip_weight_bit", "learning_rate_factor"}) {
+    EXPECT_NO_THROW(load(on(2, "train.faults", fault(kind, 7, 1)))) << kind;
+    EXPECT_PROBLEM(problem_of(on(2, "train.faults", fault(kind, 7, 2))), "the rank of a fault", "train.faults",
+                   "world_size = 2", "2");
+    EXPECT_PROBLEM(problem_of(on(2, "train.faults", fault(kind, 8, 1))), "the step of a fault", "train.faults",
+                   "train.steps = 8", "8");
+  }
+  EXPECT_PROBLEM(problem_of(on(2, "train.faults", fault("kill", 0, -1))), "", "train.faults.0.rank", "at least 0",
+                 "-1");
+}
+
+TEST(TrainSpec, FaultsAreRead) {
+  const Scenario scenario = load(with("train.faults", {{{"kind", "exit"}, {"step", 3}, {"rank", 0}}}));
+  const std::vector<Choice>& faults = scenario.variants[0].train.faults;
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].kind, "exit");
+  EXPECT_EQ(faults[0].options["code"], 7);
+  EXPECT_EQ(faults[0].options["phase"], "forward");
+}
+
+TEST(TrainSpec, CheckpointIsSavedWithinTheTraining) {
+  EXPECT_NO_THROW(load(with("train.checkpoint", {{"save_after", 8}})));
+  EXPECT_PROBLEM(problem_of(with("train.checkpoint", {{"save_after", 9}})), "never be saved",
+                 "train.checkpoint.save_after", "at most train.steps = 8", "9");
+}
+
+/// Variants 'saver' and 'loader', which loads from `from`.
+Json loading(const char* from) {
+  return with_variants(
+      {{"saver", {{"train", {{"checkpoint", {{"save_after", 4}}}}}}},
+       {"plain", Json::object()},
+       {"loader", {{"train", {{"checkpoint", {{"load", {{"from", from}, {"restore", {"weights"}}}}}}}}}}});
+}
+
+TEST(TrainSpec, CheckpointIsLoadedFromAVariantThatSaves) {
+  const auto load_spec = load(loading("saver")).variant("loader").train.checkpoint.load;
+  ASSERT_TRUE(load_spec.has_value());
+  EXPECT_EQ(load_spec->from, "saver");
+  EXPECT_EQ(load_spec->who, "all");
+  EXPECT_EQ(load_spec->when, "before_wrap");
+  EXPECT_TRUE(load_spec->restores("weights"));
+  EXPECT_FALSE(load_spec->restores("optimizer"));
+}
+
+TEST(TrainSpec, CheckpointFromNowhereIsRefused) {
+  EXPECT_PROBLEM(problem_of(loading("savr")), "a variant that does not exist",
+                 "train.checkpoint.load.from (variant 'loader')", "loader, plain, saver", "'savr'");
+  EXPECT_EQ(problem_of(loading("savr")).next, "did you mean 'saver'?");
+  for (const char* from : {"plain", "loader"}) {
+    EXPECT_PROBLEM(problem_of(loading(from)), "saves none", "train.checkpoint.load.from (variant 'loader')",
+                   "save_after", from);
+  }
+  Json chained = loading("saver");
+  chained["variants"]["third"] = {{"train", {{"checkpoint", {{"load", {{"from", "loader"}}}}}}}};
+  chained["variants"]["loader"]["train"]["checkpoint"]["save_after"] = 6;
+  EXPECT_PROBLEM(problem_of(chained), "itself resumes", "(variant 'third')", "without load", "'loader'");
+  EXPECT_PROBLEM(problem_of(with(loading("saver"), "variants.loader.train.checkpoint.load.restore", {"weight"})), "",
+                 "train.checkpoint.load.restore.0 (variant 'loader')", "weights", "weight");
+}
+
+TEST(TrainSpec, RecordedChannelsAreKnown) {
+  const Problem problem = problem_of(with("train.record.channels", {"loss", "wieght"}));
+  EXPECT_PROBLEM(problem, "unknown channel 'wieght'", "train.record.channels", "weight", "'wieght'");
+  EXPECT_EQ(problem.next, "did you mean 'weight'?");
+}
+
+TEST(TrainSpec, SeedKeepsEveryBitOfAnInteger) {
+  EXPECT_EQ(load(with("train.seed.base", 9007199254740991)).variants[0].train.seed.base, 9007199254740991U);
+  problem_of(with("train.seed.base", 9007199254740992));
+  problem_of(with("train.seed.base", -1));
+}
+
+}  // namespace
+}  // namespace lockstep::scenario
