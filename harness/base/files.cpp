@@ -2,8 +2,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -42,7 +42,8 @@ void sync_directory(const std::filesystem::path& directory) {
 std::string read_file(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    throw InputError({.what = "cannot read a file", .where = path.string(), .expected = "a file", .actual = "a directory"});
+    throw InputError(
+        {.what = "cannot read a file", .where = path.string(), .expected = "a file", .actual = "a directory"});
   }
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const auto fail = [&path](int error) {

@@ -25,18 +25,21 @@ class DataFiles {
   std::map<std::string, std::string> hashes_;
 };
 
-Run run_from(const scenario::Scenario& scenario, const scenario::Variant& variant, std::int64_t repeat, DataFiles& data) {
+Run run_from(const scenario::Scenario& scenario, const scenario::Variant& variant, std::int64_t repeat,
+             DataFiles& data) {
   Run run{.name = scenario.name + "/" + variant.name + "/" + std::to_string(repeat),
           .scenario = scenario.name,
           .variant = variant.name,
           .repeat = repeat,
           .world_size = variant.world_size,
           .launch = variant.launch};
-  Json computed = {{"world_size", variant.world_size}, {"train", scenario::without_defaults(variant.train_json, "train")}};
+  Json computed = {{"world_size", variant.world_size},
+                   {"train", scenario::without_defaults(variant.train_json, "train")}};
   computed["train"].erase("record");  // what is recorded changes nothing of what is computed
   Json files = Json::object();
   if (variant.train.data.options.contains("path")) {
-    const std::filesystem::path file = std::filesystem::absolute(scenario.file).parent_path() / variant.train.data.options["path"].get<std::string>();
+    const std::filesystem::path file =
+        std::filesystem::absolute(scenario.file).parent_path() / variant.train.data.options["path"].get<std::string>();
     files["data"] = file.lexically_normal().string();
     computed["data_sha256"] = data.hash_of(file);
     computed["train"]["data"].erase("path");  // the content counts, not the place
@@ -98,7 +101,8 @@ Plan make_plan(std::vector<scenario::Scenario> scenarios) {
       }
     }
     connect_loads(plan, scenario);
-    for (std::size_t i = 0; i < scenario.checks.size(); ++i) plan.checks.push_back({scenario.name, i, scenario.checks[i]});
+    for (std::size_t i = 0; i < scenario.checks.size(); ++i)
+      plan.checks.push_back({scenario.name, i, scenario.checks[i]});
   }
   return plan;
 }

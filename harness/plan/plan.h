@@ -14,21 +14,21 @@ inline constexpr const char* kRunFormat = "lockstep.run/1";
 
 /// One training to launch: one repeat of one variant.
 struct Run {
-  std::string name;        ///< "world-size/w2/0": scenario, variant, repeat; also its folder
+  std::string name;  ///< "world-size/w2/0": scenario, variant, repeat; also its folder
   std::string scenario;
   std::string variant;
   std::int64_t repeat = 0;
   std::int64_t world_size = 1;
   scenario::LaunchSpec launch;
-  Json spec;               ///< what the worker gets: everything that it computes, nothing of where it runs
-  std::string train_digest;  ///< SHA-256 over what is computed: world size, training, data
+  Json spec;                       ///< what the worker gets: everything that it computes, nothing of where it runs
+  std::string train_digest;        ///< SHA-256 over what is computed: world size, training, data
   std::vector<std::size_t> after;  ///< runs whose checkpoint this one loads
 };
 
 /// One check between runs.
 struct Check {
   std::string scenario;
-  std::size_t index = 0;   ///< within its scenario
+  std::size_t index = 0;  ///< within its scenario
   scenario::CheckSpec spec;
 };
 

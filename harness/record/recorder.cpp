@@ -57,7 +57,8 @@ trace::Record observe(Channel channel, std::string name, const TensorView& tenso
   LOCKSTEP_CHECK(tensor.strides.empty() || tensor.strides.size() == tensor.shape.size());
   trace::Record record{.channel = channel, .name = std::move(name), .dtype = tensor.dtype};
   record.shape.assign(tensor.shape.begin(), tensor.shape.end());
-  std::span<const std::byte> elements(static_cast<const std::byte*>(tensor.data), count_of(tensor.shape) * trace::bytes_of(tensor.dtype));
+  std::span<const std::byte> elements(static_cast<const std::byte*>(tensor.data),
+                                      count_of(tensor.shape) * trace::bytes_of(tensor.dtype));
   std::vector<std::byte> copy;
   if (!is_dense(tensor)) {
     copy = gather(tensor);
@@ -72,7 +73,8 @@ trace::Record observe(Channel channel, std::string name, const TensorView& tenso
   return record;
 }
 
-Recorder::Recorder(const std::filesystem::path& path, std::int64_t rank, std::int64_t world_size, Json header, Selection selection)
+Recorder::Recorder(const std::filesystem::path& path, std::int64_t rank, std::int64_t world_size, Json header,
+                   Selection selection)
     : writer_(path, with_place(std::move(header), rank, world_size)), selection_(std::move(selection)) {}
 
 void Recorder::begin_step(std::int64_t step) {
@@ -92,21 +94,24 @@ void Recorder::tensor(Channel channel, std::string name, const TensorView& tenso
 void Recorder::integers(Channel channel, std::string name, std::span<const std::int64_t> values) {
   if (!wants(channel)) return;
   const std::int64_t count = static_cast<std::int64_t>(values.size());
-  trace::Record record = observe(channel, std::move(name), {.data = values.data(), .dtype = DType::kInt64, .shape = {&count, 1}, .strides = {}});
+  trace::Record record = observe(channel, std::move(name),
+                                 {.data = values.data(), .dtype = DType::kInt64, .shape = {&count, 1}, .strides = {}});
   record.integers.assign(values.begin(), values.end());
   add(std::move(record));
 }
 
 void Recorder::integer(Channel channel, std::string name, std::int64_t value) {
   if (!wants(channel)) return;
-  trace::Record record = observe(channel, std::move(name), {.data = &value, .dtype = DType::kInt64, .shape = {}, .strides = {}});
+  trace::Record record =
+      observe(channel, std::move(name), {.data = &value, .dtype = DType::kInt64, .shape = {}, .strides = {}});
   record.integers = {value};
   add(std::move(record));
 }
 
 void Recorder::number(Channel channel, std::string name, double value) {
   if (!wants(channel)) return;
-  trace::Record record = observe(channel, std::move(name), {.data = &value, .dtype = DType::kFloat64, .shape = {}, .strides = {}});
+  trace::Record record =
+      observe(channel, std::move(name), {.data = &value, .dtype = DType::kFloat64, .shape = {}, .strides = {}});
   record.number = value;
   record.sketch.reset();
   add(std::move(record));
@@ -115,7 +120,8 @@ void Recorder::number(Channel channel, std::string name, double value) {
 void Recorder::text(Channel channel, std::string name, std::string value) {
   if (!wants(channel)) return;
   const std::int64_t count = static_cast<std::int64_t>(value.size());
-  trace::Record record = observe(channel, std::move(name), {.data = value.data(), .dtype = DType::kUInt8, .shape = {&count, 1}, .strides = {}});
+  trace::Record record = observe(channel, std::move(name),
+                                 {.data = value.data(), .dtype = DType::kUInt8, .shape = {&count, 1}, .strides = {}});
   record.text = std::move(value);
   add(std::move(record));
 }
@@ -126,7 +132,8 @@ void Recorder::add(trace::Record record) {
 
 void Recorder::end_step() {
   if (step_.step >= 0 && step_.step % selection_.every != 0) return;
-  std::stable_sort(step_.records.begin(), step_.records.end(), [](const trace::Record& a, const trace::Record& b) { return a.channel < b.channel; });
+  std::stable_sort(step_.records.begin(), step_.records.end(),
+                   [](const trace::Record& a, const trace::Record& b) { return a.channel < b.channel; });
   writer_.write(step_);
 }
 

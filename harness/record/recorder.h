@@ -37,7 +37,8 @@ class Recorder {
  public:
   /// Starts the trace file. `header` says what is run: scenario, variant, environment, …
   /// *Throws*: ResourceError.
-  Recorder(const std::filesystem::path& path, std::int64_t rank, std::int64_t world_size, Json header, Selection selection);
+  Recorder(const std::filesystem::path& path, std::int64_t rank, std::int64_t world_size, Json header,
+           Selection selection);
 
   void begin_step(std::int64_t step);
 

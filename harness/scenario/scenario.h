@@ -44,8 +44,8 @@ struct Expectation {
 /// A check as written, with its variants resolved.
 struct CheckSpec {
   std::string that;
-  std::vector<std::string> variants;   ///< names of existing variants, in the order of the scenario
-  std::vector<std::string> channels;   ///< as written; empty: all that the check can compare
+  std::vector<std::string> variants;  ///< names of existing variants, in the order of the scenario
+  std::vector<std::string> channels;  ///< as written; empty: all that the check can compare
   std::optional<double> factor;
   std::string straight;
   std::string interrupted;

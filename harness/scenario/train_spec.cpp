@@ -61,8 +61,9 @@ void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::
   const std::int64_t size = batch.global ? *batch.global : *batch.per_rank;
   require(size % divisor == 0, origin, batch.global ? "train.batch.global" : "train.batch.per_rank",
           "the batch does not divide",
-          "a multiple of " + std::to_string(divisor) + " (" + (batch.global ? "world size " + std::to_string(world_size) + " x " : "") +
-              "accumulation " + std::to_string(batch.accumulation) + ")",
+          "a multiple of " + std::to_string(divisor) + " (" +
+              (batch.global ? "world size " + std::to_string(world_size) + " x " : "") + "accumulation " +
+              std::to_string(batch.accumulation) + ")",
           std::to_string(size));
 }
 
@@ -81,7 +82,8 @@ TrainSpec train_spec_from(const Json& completed) {
                  .learning_rate_rule = choice_from(completed.at("learning_rate_rule")),
                  .schedule = choice_from(completed.at("schedule")),
                  .steps = completed.at("steps").get<std::int64_t>(),
-                 .seed = {completed.at("seed").at("base").get<std::uint64_t>(), completed.at("seed").at("policy").get<std::string>()},
+                 .seed = {completed.at("seed").at("base").get<std::uint64_t>(),
+                          completed.at("seed").at("policy").get<std::string>()},
                  .determinism = determinism_from(completed.at("determinism")),
                  .ddp = ddp_from(completed.at("ddp")),
                  .checkpoint = checkpoint_from(completed.at("checkpoint")),
@@ -103,19 +105,23 @@ double base_learning_rate(const TrainSpec& spec, std::int64_t world_size) {
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
   validate_batch(spec.batch, world_size, origin);
   if (spec.optimizer.kind == "sgd" && spec.optimizer.options.at("nesterov").get<bool>()) {
-    const bool fits = spec.optimizer.options.at("momentum").get<double>() > 0 && spec.optimizer.options.at("dampening").get<double>() == 0;
+    const bool fits = spec.optimizer.options.at("momentum").get<double>() > 0 &&
+                      spec.optimizer.options.at("dampening").get<double>() == 0;
     require(fits, origin, "train.optimizer.nesterov", "Nesterov momentum needs a momentum and zero dampening",
             "momentum > 0, dampening = 0", spec.optimizer.options.dump());
   }
   if (spec.checkpoint.save_after) {
-    require(*spec.checkpoint.save_after <= spec.steps, origin, "train.checkpoint.save_after", "the checkpoint would never be saved",
-            "at most train.steps = " + std::to_string(spec.steps), std::to_string(*spec.checkpoint.save_after));
+    require(*spec.checkpoint.save_after <= spec.steps, origin, "train.checkpoint.save_after",
+            "the checkpoint would never be saved", "at most train.steps = " + std::to_string(spec.steps),
+            std::to_string(*spec.checkpoint.save_after));
   }
   for (const Choice& fault : spec.faults) {
-    require(fault.options.at("rank").get<std::int64_t>() < world_size, origin, "train.faults", "the rank of a fault does not exist",
-            "less than world_size = " + std::to_string(world_size), fault.options.at("rank").dump());
-    require(fault.options.at("step").get<std::int64_t>() < spec.steps, origin, "train.faults", "the step of a fault is never reached",
-            "less than train.steps = " + std::to_string(spec.steps), fault.options.at("step").dump());
+    require(fault.options.at("rank").get<std::int64_t>() < world_size, origin, "train.faults",
+            "the rank of a fault does not exist", "less than world_size = " + std::to_string(world_size),
+            fault.options.at("rank").dump());
+    require(fault.options.at("step").get<std::int64_t>() < spec.steps, origin, "train.faults",
+            "the step of a fault is never reached", "less than train.steps = " + std::to_string(spec.steps),
+            fault.options.at("step").dump());
   }
 }
 

@@ -99,8 +99,9 @@ float half_to_float(std::uint16_t half) {
   const std::uint32_t exponent = half >> 10 & 31;
   const std::uint32_t mantissa = half & 1023;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
-  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
-                                        : std::ldexp(static_cast<float>(mantissa + 1024), static_cast<int>(exponent) - 25);
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -24)
+                              : std::ldexp(static_cast<float>(mantissa + 1024), static_cast<int>(exponent) - 25);
   return sign != 0 ? -magnitude : magnitude;
 }
 
@@ -129,7 +130,8 @@ Sketch sketch_of(DType dtype, std::span<const std::byte> elements) {
   if (dtype == DType::kFloat64) add_each<double>(elements, sums, [](double x) { return x; });
   if (dtype == DType::kFloat16) add_each<std::uint16_t>(elements, sums, half_to_float);
   if (dtype == DType::kBFloat16) {
-    add_each<std::uint16_t>(elements, sums, [](std::uint16_t x) { return std::bit_cast<float>(std::uint32_t{x} << 16); });
+    add_each<std::uint16_t>(elements, sums,
+                            [](std::uint16_t x) { return std::bit_cast<float>(std::uint32_t{x} << 16); });
   }
   return finish(sums);
 }

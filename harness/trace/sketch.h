@@ -16,8 +16,8 @@ namespace lockstep::trace {
 struct Sketch {
   static constexpr std::size_t kBuckets = 32;
 
-  double norm = 0;         ///< L2 norm
-  double max_abs = 0;      ///< largest |x|
+  double norm = 0;     ///< L2 norm
+  double max_abs = 0;  ///< largest |x|
   std::array<double, kBuckets> buckets{};
 
   bool operator==(const Sketch&) const = default;

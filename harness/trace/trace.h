@@ -23,12 +23,12 @@ struct Record {
   DType dtype = DType::kUInt8;
   std::vector<std::int64_t> shape;
   Digest digest;
-  std::optional<double> norm;             ///< L2 norm of a floating tensor
-  std::optional<double> max_abs;          ///< largest |x| of a floating tensor
-  std::optional<Sketch> sketch;           ///< absent in goldens
-  std::vector<std::int64_t> integers;     ///< the elements themselves, where they are few and matter (ids, counters)
-  std::optional<double> number;           ///< the element itself, of a floating scalar
-  std::string text;                       ///< of a textual record (`dtype` uint8)
+  std::optional<double> norm;          ///< L2 norm of a floating tensor
+  std::optional<double> max_abs;       ///< largest |x| of a floating tensor
+  std::optional<Sketch> sketch;        ///< absent in goldens
+  std::vector<std::int64_t> integers;  ///< the elements themselves, where they are few and matter (ids, counters)
+  std::optional<double> number;        ///< the element itself, of a floating scalar
+  std::string text;                    ///< of a textual record (`dtype` uint8)
 
   bool operator==(const Record&) const = default;
 };
@@ -45,13 +45,13 @@ struct Step {
 
 /// Trace of one rank of one run.
 struct Trace {
-  std::string origin;   ///< file it was read from; for messages only
-  Json header;          ///< first line: format, run, rank, environment
+  std::string origin;  ///< file it was read from; for messages only
+  Json header;         ///< first line: format, run, rank, environment
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::vector<Step> steps;
-  bool complete = false;     ///< the closing line is there
-  std::string torn;          ///< what is missing, when it is not complete
+  bool complete = false;            ///< the closing line is there
+  std::string torn;                 ///< what is missing, when it is not complete
   std::vector<std::string> damage;  ///< damaged lines that could still be read (only with Damage::kReport)
 
   const Step* find(std::int64_t step) const;
