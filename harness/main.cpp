@@ -21,7 +21,8 @@ constexpr const char* kExitCodes =
 void add_run_options(CLI::App& command, app::RunOptions& options) {
   command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
       ->type_name("PATH=VALUE")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command
       .add_option("--out", options.out,
                   "Folder for traces; must be empty. Default: a temporary one, kept unless all agree")
@@ -92,7 +93,7 @@ class CommandLine {
     accept->add_option("--reason", accept_.reason, "Why the golden changes; goes into it")
         ->required()
         ->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
-    accept->add_option("--variant", accept_.variants, "Accept these variants only");
+    accept->add_option("--variant", accept_.variants, "Accept these variants only")->allow_extra_args(false);
     add_run_options(*accept, accept_.run);
     accept->callback([this] { command_ = [this] { return app::accept(accept_); }; });
   }
@@ -101,7 +102,7 @@ class CommandLine {
     CLI::App* diff = app_.add_subcommand("diff", "Find the first difference between two traces, or two runs' folders");
     diff->add_option("left", diff_.left, "Trace file or run folder")->required();
     diff->add_option("right", diff_.right, "Trace file or run folder")->required();
-    diff->add_option("--channel", diff_.channels, "Compare these channels only");
+    diff->add_option("--channel", diff_.channels, "Compare these channels only")->allow_extra_args(false);
     add_json_option(*diff, diff_.json);
     diff->callback([this] { command_ = [this] { return app::diff(diff_); }; });
     CLI::App* show = app_.add_subcommand("show", "Print a trace");

@@ -85,7 +85,7 @@ RunsFolder::RunsFolder(const fs::path& given) {
       throw ResourceError({.what = "cannot make a temporary folder for the runs",
                            .where = pattern,
                            .next = "choose another place with --out"});
-    path_ = pattern;
+    path_ = fs::absolute(pattern);
     temporary_ = true;
     return;
   }
@@ -123,6 +123,15 @@ std::string today() {
   char text[16];
   std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
   return text;
+}
+
+void require_writable(const fs::path& target) {
+  if (target.empty() || target == "-") return;
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
+  if (::access(folder.c_str(), W_OK) == 0 && !fs::is_directory(target)) return;
+  throw InputError({.what = "the result could not be written here",
+                    .where = "--json " + target.string(),
+                    .expected = "a file in a folder that exists and may be written to"});
 }
 
 void write_json(const fs::path& target, const Json& value) {

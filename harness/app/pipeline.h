@@ -44,6 +44,10 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
 /// "2027-01-31", UTC.
 std::string today();
 
+/// Finds out before the work, not after it, that a result could not be written. "" and "-" need nothing.
+/// *Throws*: InputError.
+void require_writable(const std::filesystem::path& target);
+
 /// Writes JSON to a file, or to stdout for "-".
 void write_json(const std::filesystem::path& target, const Json& value);
 

@@ -11,6 +11,7 @@ namespace lockstep::app {
 
 int run(const RunOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
+  require_writable(options.json);
   const plan::Plan plan = plan::make_plan(load(options));
   RunsFolder runs(options.out);
   const std::vector<report::Evidence> evidence = execute(plan, options, runs.path());

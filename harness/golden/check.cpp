@@ -14,7 +14,10 @@ using compare::CheckResult;
 using Status = compare::CheckResult::Status;
 
 std::string accept_command(const CheckInput& input) {
-  return "lockstep golden accept " + input.scenario.file.string() + " --reason '…'";
+  std::string command = "lockstep golden accept " + input.scenario.file.string() + " --reason '…'";
+  for (const std::string& text : input.scenario.overrides) command += " --set '" + text + "'";
+  if (input.golden_root != "golden") command += " --golden '" + input.golden_root.string() + "'";
+  return command;
 }
 
 /// Keys whose values changed between two trainings: "optimizer.lr 0.1 -> 0.2".

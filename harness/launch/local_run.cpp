@@ -15,6 +15,9 @@
 namespace lockstep::launch {
 namespace {
 
+/// With less free space than this, a rank cannot have written down why it failed. *Units*: bytes.
+constexpr std::uintmax_t kLeastLogSpace = 8192;
+
 using State = Sighting::State;
 using Status = RunOutcome::Status;
 
@@ -203,6 +206,12 @@ void LocalRun::close(Time now) {
                      .why = judgement_.why,
                      .log_tail = tail_of(log_path(job_, static_cast<std::size_t>(judgement_.culprit.value_or(0)))),
                      .wall_s = seconds_since_start(now)};
+  // On a full disk the rank's own words are lost with its log.
+  std::error_code ignored;
+  if (outcome.status == Status::kResource &&
+      std::filesystem::space(job_.directory, ignored).available < kLeastLogSpace) {
+    outcome.why += ": No space left on device, in " + job_.directory.string();
+  }
   for (Rank& rank : ranks_) {
     rank.process.reset();
     outcome.ranks.push_back(rank.exit);

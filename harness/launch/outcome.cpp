@@ -27,10 +27,17 @@ bool unfinished(const Sighting& rank) {
   return rank.state == State::kWaiting || rank.state == State::kRunning || rank.state == State::kStopped;
 }
 
+/// Left in the middle of a step as if it were done: its peers fail, and their exit codes say only that.
+bool left_early(const Sighting& rank) {
+  return rank.state == State::kExited && rank.value == 0 && rank.progress.step >= 0 &&
+         rank.progress.phase != Phase::kDone;
+}
+
 /// Lower is more to blame.
 int blame_class(const Sighting& rank) {
   if (rank.state == State::kSignalled) return 0;
-  return rank.value == static_cast<int>(WorkerExit::kPeerLost) ? 2 : 1;
+  if (left_early(rank)) return 2;
+  return rank.value == static_cast<int>(WorkerExit::kPeerLost) ? 3 : 1;
 }
 
 std::string name_of_rank(std::size_t rank) { return "rank " + std::to_string(rank); }
@@ -153,7 +160,7 @@ Judgement judge_failure(const std::vector<Sighting>& ranks) {
   };
   std::optional<std::size_t> culprit;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (failed(ranks[i]) && (!culprit || order(i) < order(*culprit))) culprit = i;
+    if ((failed(ranks[i]) || left_early(ranks[i])) && (!culprit || order(i) < order(*culprit))) culprit = i;
   }
   LOCKSTEP_CHECK(culprit.has_value());
   return {.status = status_of(ranks[*culprit]),

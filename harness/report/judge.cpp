@@ -65,9 +65,10 @@ Status status_of(launch::RunOutcome::Status status) {
   return Status::kInconclusive;
 }
 
-std::string reproduce(const scenario::Scenario& scenario) {
+std::string reproduce(const scenario::Scenario& scenario, const std::filesystem::path& golden_root) {
   std::string command = "lockstep run " + scenario.file.string();
   for (const std::string& text : scenario.overrides) command += " --set '" + text + "'";
+  if (golden_root != "golden") command += " --golden '" + golden_root.string() + "'";
   return command;
 }
 
@@ -109,7 +110,7 @@ class Judge {
                        .index = check.index,
                        .that = check.spec.that,
                        .variants = check.spec.variants,
-                       .reproduce = reproduce(scenario)};
+                       .reproduce = reproduce(scenario, golden_root_)};
     std::map<std::string, std::vector<const trace::RunTrace*>> traces;
     std::map<std::string, std::string> digests;
     bool whole = true;
@@ -149,14 +150,15 @@ class Judge {
   const std::string& today_;
 };
 
-RunReport report_of(const plan::Plan& plan, const plan::Run& run, const Evidence& evidence) {
+RunReport report_of(const plan::Plan& plan, const plan::Run& run, const Evidence& evidence,
+                    const std::filesystem::path& golden_root) {
   RunReport report{.run = run.name,
                    .status = status_of(evidence.outcome.status),
                    .outcome = std::string(launch::name_of(evidence.outcome.status)),
                    .culprit = evidence.outcome.culprit,
                    .why = evidence.outcome.why,
                    .log_tail = evidence.outcome.log_tail,
-                   .reproduce = reproduce(plan.scenario(run.scenario))};
+                   .reproduce = reproduce(plan.scenario(run.scenario), golden_root)};
   if (evidence.outcome.status == launch::RunOutcome::Status::kFinished) {
     report.status = Status::kInconclusive;
     report.outcome = "evidence lost";
@@ -216,7 +218,7 @@ Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, con
     if (evidence[i].trace) {
       ++verdict.runs_finished;
     } else {
-      verdict.runs.push_back(report_of(plan, plan.runs[i], evidence[i]));
+      verdict.runs.push_back(report_of(plan, plan.runs[i], evidence[i], golden_root));
     }
   }
   const Judge of_check(plan, evidence, golden_root, today);

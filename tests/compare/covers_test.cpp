@@ -89,7 +89,7 @@ TEST(Covers, SeesALostSample) {
                 if (step == 1 && rank == 1) ids.pop_back();
               }});
   const auto result = bench.check();
-  EXPECT_TRUE(diverges_at(result, 1, Channel::kSamples, "ids", 1));
+  ASSERT_TRUE(diverges_at(result, 1, Channel::kSamples, "ids", 1));
   EXPECT_EQ(result.divergence->cause, "the ranks take unequal shares");
 }
 
@@ -132,7 +132,7 @@ TEST(Covers, HoldsEachRankToItsOwnPromiseWithoutASampler) {
 TEST(Covers, SeesAForgottenSetEpoch) {
   const Json forgotten = {{"kind", "distributed"}, {"set_epoch", false}};
   const auto result = Bench(covered(36, forgotten)).check();
-  EXPECT_TRUE(diverges_at(result, 3, Channel::kSamples, "ids", 0));
+  ASSERT_TRUE(diverges_at(result, 3, Channel::kSamples, "ids", 0));
   EXPECT_NE(result.divergence->cause.find("set_epoch"), std::string::npos);
   EXPECT_TRUE(diverges_at(Bench(covered(24, forgotten)).check(), 2, Channel::kSamples, "ids", 0))
       << "8 ids a rank, 24 together";

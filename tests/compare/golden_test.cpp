@@ -67,7 +67,7 @@ TEST_F(GoldenCheck, NamesTheFirstDivergence) {
   accept();
   spoil(bench_.run("a"), 1, 2, Channel::kGradient, "fc.weight");
   const auto result = check();
-  EXPECT_TRUE(diverges_at(result, 2, Channel::kGradient, "fc.weight", 1));
+  ASSERT_TRUE(diverges_at(result, 2, Channel::kGradient, "fc.weight", 1));
   EXPECT_EQ(result.divergence->left, "golden");
   EXPECT_NE(result.next.find("lockstep golden accept"), std::string::npos);
 }
@@ -118,7 +118,7 @@ TEST_F(GoldenCheck, NamesTheChangedKeyWhenStaleWithOtherTraces) {
   bench_.scenario.variants[0].train_json["optimizer"]["lr"] = 0.2;
   spoil(bench_.run("a"), 0, 0, Channel::kWeight, "fc.bias");
   const auto result = check();
-  EXPECT_TRUE(diverges_at(result, 0, Channel::kWeight, "fc.bias", 0));
+  ASSERT_TRUE(diverges_at(result, 0, Channel::kWeight, "fc.bias", 0));
   EXPECT_NE(result.divergence->cause.find("train.optimizer.lr 0.1 -> 0.2"), std::string::npos)
       << result.divergence->cause;
 }
@@ -128,7 +128,7 @@ TEST_F(GoldenCheck, NamesTheTensorOfADigestChangedInPlace) {
   const std::string digest = to_text(at(bench_.run("a"), 1, 2, Channel::kOptimizer, "fc.bias.momentum_buffer").digest);
   damage(1, digest, (digest[0] == '0' ? "1" : "0") + digest.substr(1));
   const auto result = check();
-  EXPECT_TRUE(diverges_at(result, 2, Channel::kOptimizer, "fc.bias.momentum_buffer", 1));
+  ASSERT_TRUE(diverges_at(result, 2, Channel::kOptimizer, "fc.bias.momentum_buffer", 1));
   EXPECT_NE(result.divergence->cause.find("the golden file is damaged"), std::string::npos) << result.divergence->cause;
   EXPECT_NE(result.divergence->cause.find("rank1.jsonl line 5"), std::string::npos) << result.divergence->cause;
   EXPECT_NE(result.next.find("restore"), std::string::npos);

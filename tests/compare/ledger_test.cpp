@@ -107,7 +107,7 @@ TEST(Ledger, SeesAMissingEntry) {
   Bench bench(ledger_of());
   erase(bench.run("a"), 1, 3, Channel::kLedger, "learning_rate");
   const auto result = bench.check();
-  EXPECT_TRUE(diverges_at(result, 3, Channel::kLedger, "learning_rate", 1));
+  ASSERT_TRUE(diverges_at(result, 3, Channel::kLedger, "learning_rate", 1));
   EXPECT_EQ(result.divergence->actual, "not recorded");
 }
 

@@ -17,7 +17,7 @@ TEST(Repeatable, NamesThePlaceInTheLastRepeat) {
   Bench bench(of_one({{"that", "repeatable"}}, 3));
   spoil(bench.run("a", 2), 1, 2, Channel::kGradientLocal, "fc.weight");
   const auto result = bench.check();
-  EXPECT_TRUE(diverges_at(result, 2, Channel::kGradientLocal, "fc.weight", 1));
+  ASSERT_TRUE(diverges_at(result, 2, Channel::kGradientLocal, "fc.weight", 1));
   EXPECT_EQ(result.divergence->class_, "nondeterminism");
   EXPECT_EQ(result.divergence->right, "a/2");
 }
@@ -40,7 +40,7 @@ TEST(RanksAgree, NamesTheRankThatIsApart) {
     Bench bench(of_one({{"that", "ranks_agree"}}));
     spoil(bench.run("a"), 2, 1, channel, "fc.weight");
     const auto result = bench.check();
-    EXPECT_TRUE(diverges_at(result, 1, channel, "fc.weight", 2));
+    ASSERT_TRUE(diverges_at(result, 1, channel, "fc.weight", 2));
     EXPECT_EQ(result.divergence->right, "a/0 rank 2");
   }
 }
@@ -84,6 +84,20 @@ TEST(RanksAgree, JudgesEveryVariantAndRepeat) {
   EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kOptimizer, "fc.bias.momentum_buffer", 1));
 }
 
+TEST(RanksAgree, IsInconclusiveWhenOneVariantOfSeveralHoldsNothing) {
+  Bench bench({{"checks", {{{"that", "ranks_agree"}}}}});
+  for (trace::Trace& rank : bench.run("b").ranks) rank.steps.clear();
+  EXPECT_TRUE(is_inconclusive(bench.check()));
+}
+
+TEST(RanksAgree, LeavesVariantsOfOneRankOut) {
+  const Json variants = {{"a", {{"world_size", 1}}}, {"b", Json::object()}};
+  const Bench agree({{"variants", variants}, {"checks", {{{"that", "ranks_agree"}}}}});
+  EXPECT_TRUE(agrees(agree.check()));
+  const Bench differ({{"variants", variants}, {"checks", {{{"that", "ranks_differ"}, {"on", {"samples"}}}}}});
+  EXPECT_TRUE(agrees(differ.check()));
+}
+
 Json differ_on(const Json& on) { return of_one({{"that", "ranks_differ"}, {"on", on}}); }
 
 TEST(RanksDiffer, AgreesOnSharesOfTheirOwn) {
@@ -94,7 +108,7 @@ TEST(RanksDiffer, NamesTheRankThatRepeatsAnother) {
   Bench bench(differ_on({"samples"}));
   put(bench.run("a"), 2, 1, at(bench.run("a"), 1, 1, Channel::kSamples, "ids"));
   const auto result = bench.check();
-  EXPECT_TRUE(diverges_at(result, 1, Channel::kSamples, "", 2));
+  ASSERT_TRUE(diverges_at(result, 1, Channel::kSamples, "", 2));
   EXPECT_EQ(result.divergence->left, "rank 1");
 }
 

@@ -62,7 +62,7 @@ TEST(Rounding, SeesASumWhereAMeanWasMeant) {
   Json changes = across(4, {"gradient"});
   changes["variants"]["b"]["train"]["ddp"]["average"] = false;
   const auto result = Bench(changes).check();
-  EXPECT_TRUE(diverges_at(result, 0, Channel::kGradient, "fc.bias", 0));
+  ASSERT_TRUE(diverges_at(result, 0, Channel::kGradient, "fc.bias", 0));
   EXPECT_NE(result.divergence->relation.find("right = 4 x left"), std::string::npos) << result.divergence->relation;
 }
 

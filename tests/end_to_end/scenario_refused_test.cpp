@@ -55,7 +55,7 @@ TEST_F(ScenarioRefused, TheSameInOverrides) {
       {"trian.steps=3", {"did you mean 'train'"}},
       {"checks.0.thta=x", {"checks.0", "did you mean 'that'"}},
       {"checks.7.that=covers", {"checks.7", "an index below 1"}},
-      {"train.optimizer.lr.x=1", {"train.optimizer.lr", "no keys"}},
+      {"train.optimizer.lr.x=1", {"train.optimizer.lr", "no key"}},
       {"train.steps=three", {"train.steps", "integer", "\"three\""}},
       {"train.optimizer.lr=1e999", {"train.optimizer.lr", "number"}},
       {"train.optimizer=null", {"train.optimizer", "an object"}},

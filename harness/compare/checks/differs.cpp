@@ -68,7 +68,7 @@ CheckResult check_parameter(const trace::RunTrace& reference, const trace::RunTr
   for (std::size_t i = 0; i < trace::Sketch::kBuckets; ++i) scaled.buckets[i] = factor * left->buckets[i];
   const double distance = trace::estimated_norm(trace::difference(scaled, *right));
   const double bound = update_bound(reference, weight) * std::fabs(factor) + update_bound(other, weight);
-  if (!std::isfinite(distance) || !std::isfinite(bound) || distance > bound) {
+  if (!std::isfinite(bound) || !(distance <= bound)) {
     const auto scale = trace::scale_between(*left, *right);
     return diverges(scale
                         ? "first update = " + to_decimal(scale->factor) + " x, residual " + to_decimal(scale->residual)
