@@ -85,7 +85,8 @@ TEST(RanksAgree, JudgesEveryVariantAndRepeat) {
 }
 
 TEST(RanksAgree, IsInconclusiveWhenOneVariantOfSeveralHoldsNothing) {
-  Bench bench({{"checks", {{{"that", "ranks_agree"}}}}});
+  const Json changes = {{"checks", {{{"that", "ranks_agree"}}}}};
+  Bench bench(changes);
   for (trace::Trace& rank : bench.run("b").ranks) rank.steps.clear();
   EXPECT_TRUE(is_inconclusive(bench.check()));
 }
