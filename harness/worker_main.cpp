@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <limits>
 #include <string>
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include "harness/base/build_id.h"
@@ -46,6 +48,13 @@ bool tells_of_a_lost_peer(const std::string& message) {
   return false;
 }
 
+/// Memory that one step gives back is kept for the next: handing it to the kernel and faulting it in again costs more
+/// than many a step's arithmetic.
+void keep_memory() {
+  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
+}
+
 WorkerExit run(int argc, char** argv) {
   try {
     const Arguments arguments = parse(argc, argv);
@@ -77,6 +86,7 @@ int main(int argc, char** argv) {
     std::printf("%s\n", lockstep::build_id());
     return 0;
   }
+  keep_memory();
   const WorkerExit code = run(argc, argv);
   std::fflush(nullptr);
   // LibTorch's static destructors take longer than many a training; everything of ours is closed.

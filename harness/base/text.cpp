@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <numeric>
@@ -10,6 +11,24 @@ namespace lockstep {
 namespace {
 
 constexpr char kDigits[] = "0123456789abcdef";
+constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Eight digits at once: each byte of the result is the character of one nibble, the most significant first in memory.
+std::uint64_t hex_characters(std::uint32_t value) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  std::uint64_t nibbles = value;
+  nibbles = (nibbles | nibbles << 16) & 0x0000ffff0000ffff;
+  nibbles = (nibbles | nibbles << 8) & 0x00ff00ff00ff00ff;
+  nibbles = (nibbles | nibbles << 4) & 0x0f0f0f0f0f0f0f0f;
+  const std::uint64_t letters = (nibbles + 6 * kOnes) >> 4 & kOnes;
+  return __builtin_bswap64(nibbles + '0' * kOnes + letters * ('a' - '0' - 10));
+}
+
+std::array<char, 16> hex_digits(std::uint64_t value) {
+  const std::array<std::uint64_t, 2> halves = {hex_characters(static_cast<std::uint32_t>(value >> 32)),
+                                               hex_characters(static_cast<std::uint32_t>(value))};
+  return std::bit_cast<std::array<char, 16>>(halves);
+}
 
 /// Edit distance with transpositions of neighbours (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -46,9 +65,34 @@ std::string to_hex(std::uint64_t value) {
 }
 
 void append_hex(std::string& text, std::uint64_t value) {
-  std::array<char, 16> digits;
-  for (std::size_t i = 16; i-- > 0; value >>= 4) digits[i] = kDigits[value & 15];
+  const auto digits = hex_digits(value);
   text.append(digits.data(), digits.size());
+}
+
+void append_base64(std::string& text, std::span<const std::uint64_t> values) {
+  constexpr std::size_t kMost = 11;
+  const std::size_t begin = text.size();
+  text.resize(begin + values.size() * (kMost + 1));
+  char* out = text.data() + begin;
+  for (const std::uint64_t value : values) {
+    // All digits, then as many kept as count: without a branch, which nobody could predict.
+    for (std::size_t i = 0; i < kMost; ++i) out[i] = kBase64[value << 6 * i >> 58];
+    out += kMost - (static_cast<std::size_t>(std::countr_zero(value)) + 2) / 6;
+    *out++ = ',';
+  }
+  text.resize(static_cast<std::size_t>(out - text.data()) - (values.empty() ? 0 : 1));
+}
+
+std::optional<std::uint64_t> from_base64(std::string_view text) {
+  if (text.size() > 11 || text.ends_with(kBase64[0])) return std::nullopt;
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t digit = kBase64.find(text[i]);
+    const bool overflows = i == 10 && digit % 4 != 0;  // 64 bits leave four for the last digit
+    if (digit == std::string_view::npos || overflows) return std::nullopt;
+    value |= i < 10 ? digit << (58 - 6 * i) : digit >> 2;
+  }
+  return value;
 }
 
 std::optional<std::uint64_t> from_hex(std::string_view text) {

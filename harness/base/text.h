@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,13 @@ std::string to_hex(std::uint64_t value);
 
 /// Appends the same 16 digits without a string in between: for what runs in every step.
 void append_hex(std::string& text, std::uint64_t value);
+
+/// Appends the values with commas between them, each as base64url digits, the most significant six bits first, without
+/// the zeros at the end: short for the bit patterns of floats, which mostly end in zeros. Nothing for 0.
+void append_base64(std::string& text, std::span<const std::uint64_t> values);
+
+/// Reads one of the values that `append_base64` appended; nothing when `text` is not exactly that.
+std::optional<std::uint64_t> from_base64(std::string_view text);
 
 /// Reads what `to_hex(std::uint64_t)` wrote; nothing when `text` is not exactly that.
 std::optional<std::uint64_t> from_hex(std::string_view text);

@@ -17,10 +17,16 @@ namespace {
 using State = Sighting::State;
 using Status = RunOutcome::Status;
 
-/// How far a rank had come; one that never arrived is behind all others.
-std::pair<std::int64_t, Phase> position(const Sighting& rank) {
+/// Where a rank stands, as far as a reader cares.
+std::pair<std::int64_t, Phase> place(const Sighting& rank) {
   constexpr std::int64_t kNotEvenStarted = -2;
   return {rank.state == State::kWaiting ? kNotEvenStarted : rank.progress.step, rank.progress.phase};
+}
+
+/// How far a rank had come; one that never arrived is behind all others. Within a phase, who waits in a collective has
+/// issued it, and who never got there has not.
+std::tuple<std::pair<std::int64_t, Phase>, std::uint64_t> position(const Sighting& rank) {
+  return {place(rank), rank.progress.collectives};
 }
 
 bool unfinished(const Sighting& rank) {
@@ -35,7 +41,7 @@ bool left_early(const Sighting& rank) {
 
 /// Lower is more to blame.
 int blame_class(const Sighting& rank) {
-  if (rank.state == State::kSignalled) return 0;
+  if (rank.state == State::kSignalled && rank.value != SIGABRT) return 0;  // an abort is the program's own exit
   if (left_early(rank)) return 2;
   return rank.value == static_cast<int>(WorkerExit::kPeerLost) ? 3 : 1;
 }
@@ -118,7 +124,7 @@ std::string describe_others(const std::vector<Sighting>& ranks, const std::vecto
   }
   if (others.empty()) return suspects.size() == ranks.size() ? "" : " while the others had finished";
   for (const Sighting* other : others) {
-    if (position(*other) != position(*others[0])) return " while the others were further on";
+    if (place(*other) != place(*others[0])) return " while the others were further on";
   }
   const Progress& there = others[0]->progress;
   const bool same_step =

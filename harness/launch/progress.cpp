@@ -31,7 +31,8 @@ struct Memory {
   std::atomic<std::uint64_t> magic;
   std::atomic<std::uint64_t> beats;
   std::array<Slot, 2> slots;
-  std::array<std::uint64_t, 2> reserved;
+  std::atomic<std::uint64_t> collectives;
+  std::uint64_t reserved;
 };
 static_assert(sizeof(Memory) == 64);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
@@ -44,7 +45,8 @@ struct Image {
     std::int64_t step;
     std::int64_t phase;
   } slots[2];
-  std::uint64_t reserved[2];
+  std::uint64_t collectives;
+  std::uint64_t reserved;
 };
 static_assert(sizeof(Image) == sizeof(Memory));
 
@@ -84,6 +86,10 @@ void ProgressWriter::report(std::int64_t step, Phase phase) {
   memory.beats.store(beat, std::memory_order_release);
 }
 
+void ProgressWriter::count_collective() {
+  static_cast<Memory*>(memory_)->collectives.fetch_add(1, std::memory_order_release);
+}
+
 Progress read_progress(const std::filesystem::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   Image image{};
@@ -95,10 +101,14 @@ Progress read_progress(const std::filesystem::path& path) {
   for (int i = 0; i < kTries && read_image(file, again) && std::memcmp(&image, &again, sizeof(image)) != 0; ++i) {
     image = again;
   }
-  if (image.magic != kMagic || image.beats == 0) return {};
+  if (image.magic != kMagic) return {};
+  if (image.beats == 0) return {.collectives = image.collectives, .beats = image.collectives};
   const auto& slot = image.slots[image.beats % 2];
   if (slot.phase < 0 || slot.phase >= static_cast<std::int64_t>(kPhases.size())) return {};
-  return {.step = slot.step, .phase = static_cast<Phase>(slot.phase), .beats = image.beats};
+  return {.step = slot.step,
+          .phase = static_cast<Phase>(slot.phase),
+          .collectives = image.collectives,
+          .beats = image.beats + image.collectives};
 }
 
 std::filesystem::path progress_path(const std::filesystem::path& run_directory, std::int64_t rank) {

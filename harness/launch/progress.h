@@ -15,7 +15,8 @@ std::string_view name_of(Phase phase);
 struct Progress {
   std::int64_t step = -1;  ///< −1: not in a step yet
   Phase phase = Phase::kStart;
-  std::uint64_t beats = 0;  ///< grows with every sign of life
+  std::uint64_t collectives = 0;  ///< issued so far; of ranks in one phase, the one that hangs has issued the fewest
+  std::uint64_t beats = 0;        ///< grows with every sign of life
 
   bool operator==(const Progress&) const = default;
 };
@@ -30,6 +31,9 @@ class ProgressWriter {
   ProgressWriter& operator=(const ProgressWriter&) = delete;
 
   void report(std::int64_t step, Phase phase);
+
+  /// Says that one more collective is issued. From any thread.
+  void count_collective();
 
  private:
   void* memory_ = nullptr;

@@ -1,6 +1,7 @@
 #include "harness/plan/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "harness/base/build_id.h"
@@ -25,6 +26,19 @@ class DataFiles {
   std::map<std::string, std::string> hashes_;
 };
 
+/// 1 and 1.0 are one number, and get one digest.
+Json with_plain_numbers(const Json& value) {
+  if (value.is_structured()) {
+    Json result = value;
+    for (Json& item : result) item = with_plain_numbers(item);
+    return result;
+  }
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (!value.is_number_float() || std::abs(value.get<double>()) > kExact) return value;
+  const auto whole = static_cast<std::int64_t>(value.get<double>());
+  return static_cast<double>(whole) == value.get<double>() ? Json(whole) : value;
+}
+
 Run run_from(const scenario::Scenario& scenario, const scenario::Variant& variant, std::int64_t repeat,
              DataFiles& data) {
   Run run{.name = scenario.name + "/" + variant.name + "/" + std::to_string(repeat),
@@ -44,7 +58,7 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
     computed["data_sha256"] = data.hash_of(file);
     computed["train"]["data"].erase("path");  // the content counts, not the place
   }
-  run.train_digest = sha256(computed.dump());
+  run.train_digest = sha256(with_plain_numbers(computed).dump());
   run.spec = {{"format", kRunFormat},
               {"build", build_id()},
               {"scenario", scenario.name},
@@ -56,8 +70,13 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
   return run;
 }
 
-/// A run that loads comes after the same repeat of the run that saves, and finds its checkpoint beside itself.
+/// A run that loads comes after the same repeat of the run that saves, and finds its checkpoint beside itself. What it
+/// computes depends on that run, and so does its digest.
 void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
+  std::map<std::string, std::string> computed;  // digest of each variant by itself
+  for (const Run& run : plan.runs) {
+    if (run.scenario == scenario.name) computed[run.variant] = run.train_digest;
+  }
   for (Run& run : plan.runs) {
     if (run.scenario != scenario.name) continue;
     const auto& load = scenario.variant(run.variant).train.checkpoint.load;
@@ -65,6 +84,8 @@ void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
     const std::size_t source = plan.runs_of(run.scenario, load->from).at(static_cast<std::size_t>(run.repeat));
     run.after.push_back(source);
     run.spec["files"]["checkpoint"] = "../../" + load->from + "/" + std::to_string(run.repeat) + "/checkpoint";
+    run.train_digest = sha256(run.train_digest + computed.at(load->from));
+    run.spec["train_digest"] = run.train_digest;
   }
 }
 

@@ -1,6 +1,5 @@
 #include "harness/record/recorder.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -78,13 +77,14 @@ Recorder::Recorder(const std::filesystem::path& path, std::int64_t rank, std::in
     : writer_(path, with_place(std::move(header), rank, world_size)), selection_(std::move(selection)) {}
 
 void Recorder::begin_step(std::int64_t step) {
-  step_.step = step;
-  step_.records.clear();
+  step_ = step;
+  line_.begin(step);
 }
 
+bool Recorder::is_due() const { return step_ < 0 || step_ % selection_.every == 0; }
+
 bool Recorder::wants(Channel channel) const {
-  const bool due = step_.step < 0 || step_.step % selection_.every == 0;
-  return due && selection_.channels.contains(channel);
+  return is_due() && selection_.channels.contains(channel);
 }
 
 void Recorder::tensor(Channel channel, std::string name, const TensorView& tensor) {
@@ -97,7 +97,7 @@ void Recorder::integers(Channel channel, std::string name, std::span<const std::
   trace::Record record = observe(channel, std::move(name),
                                  {.data = values.data(), .dtype = DType::kInt64, .shape = {&count, 1}, .strides = {}});
   record.integers.assign(values.begin(), values.end());
-  add(std::move(record));
+  add(record);
 }
 
 void Recorder::integer(Channel channel, std::string name, std::int64_t value) {
@@ -105,7 +105,7 @@ void Recorder::integer(Channel channel, std::string name, std::int64_t value) {
   trace::Record record =
       observe(channel, std::move(name), {.data = &value, .dtype = DType::kInt64, .shape = {}, .strides = {}});
   record.integers = {value};
-  add(std::move(record));
+  add(record);
 }
 
 void Recorder::number(Channel channel, std::string name, double value) {
@@ -114,7 +114,7 @@ void Recorder::number(Channel channel, std::string name, double value) {
       observe(channel, std::move(name), {.data = &value, .dtype = DType::kFloat64, .shape = {}, .strides = {}});
   record.number = value;
   record.sketch.reset();
-  add(std::move(record));
+  add(record);
 }
 
 void Recorder::text(Channel channel, std::string name, std::string value) {
@@ -123,18 +123,15 @@ void Recorder::text(Channel channel, std::string name, std::string value) {
   trace::Record record = observe(channel, std::move(name),
                                  {.data = value.data(), .dtype = DType::kUInt8, .shape = {&count, 1}, .strides = {}});
   record.text = std::move(value);
-  add(std::move(record));
+  add(record);
 }
 
-void Recorder::add(trace::Record record) {
-  if (wants(record.channel)) step_.records.push_back(std::move(record));
+void Recorder::add(const trace::Record& record) {
+  if (wants(record.channel)) line_.add(record);
 }
 
 void Recorder::end_step() {
-  if (step_.step >= 0 && step_.step % selection_.every != 0) return;
-  std::stable_sort(step_.records.begin(), step_.records.end(),
-                   [](const trace::Record& a, const trace::Record& b) { return a.channel < b.channel; });
-  writer_.write(step_);
+  if (is_due()) writer_.write(line_.seal());
 }
 
 void Recorder::finish() { writer_.finish(); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/base/json.h"
+#include "harness/trace/line.h"
 #include "harness/trace/trace.h"
 #include "harness/trace/writer.h"
 
@@ -30,7 +31,7 @@ struct Selection {
   std::int64_t every = 1;  ///< steps −1, 0, every, 2·every, …
 };
 
-/// Records the trace of one rank: collects the records of a step, orders them by channel, writes one line a step.
+/// Records the trace of one rank: one line a step, its records by channel.
 ///
 /// Knows nothing of LibTorch: everything that trains records through it.
 class Recorder {
@@ -52,7 +53,7 @@ class Recorder {
   void text(trace::Channel channel, std::string name, std::string value);
 
   /// Adds a record made earlier by `observe`.
-  void add(trace::Record record);
+  void add(const trace::Record& record);
 
   /// Writes the step's line. *Throws*: ResourceError.
   void end_step();
@@ -61,9 +62,12 @@ class Recorder {
   void finish();
 
  private:
+  bool is_due() const;
+
   trace::Writer writer_;
   Selection selection_;
-  trace::Step step_;
+  std::int64_t step_ = trace::kInitialStep;
+  trace::LineBuilder line_;
 };
 
 }  // namespace lockstep::record

@@ -10,7 +10,6 @@
 namespace lockstep::trace {
 namespace {
 
-constexpr std::size_t kTypicalRecordBytes = 768;  // most of it the sketch
 constexpr std::string_view kCheckKey = ",\"check\":\"";
 constexpr std::size_t kTailSize = kCheckKey.size() + 16 + 2;  // key, 16 digits, quote and brace
 
@@ -38,9 +37,15 @@ double double_from(std::string_view bits) {
 }
 
 Sketch sketch_from(std::string_view text, double norm, double max_abs) {
-  if (text.size() != 16 * Sketch::kBuckets) throw std::runtime_error("a sketch does not have 32 buckets");
   Sketch sketch{.norm = norm, .max_abs = max_abs};
-  for (std::size_t i = 0; i < Sketch::kBuckets; ++i) sketch.buckets[i] = double_from(text.substr(16 * i, 16));
+  for (std::size_t i = 0; i < Sketch::kBuckets; ++i) {
+    const std::size_t comma = text.find(',');
+    const auto bits = from_base64(text.substr(0, comma));
+    if (!bits || (comma == std::string_view::npos) != (i + 1 == Sketch::kBuckets))
+      throw std::runtime_error("a sketch does not have 32 buckets");
+    sketch.buckets[i] = std::bit_cast<double>(*bits);
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
   return sketch;
 }
 
@@ -76,7 +81,7 @@ void append_record(std::string& out, const Record& record) {
   if (record.sketch) {
     append_key("sketch");
     out += '"';
-    for (const double bucket : record.sketch->buckets) append_bits(out, bucket);  // 16 digits each, in order
+    append_base64(out, std::bit_cast<std::array<std::uint64_t, Sketch::kBuckets>>(record.sketch->buckets));
     out += '"';
   }
   if (!record.integers.empty()) {
@@ -133,19 +138,32 @@ bool is_sealed(std::string_view line) {
   return from_hex(line.substr(line.size() - 18, 16)) == checksum(line.substr(0, line.size() - kTailSize));
 }
 
-std::string line_of(const Step& step) {
-  std::string line = "{\"step\":" + std::to_string(step.step);
-  line.reserve(kTypicalRecordBytes * step.records.size() + 64);
-  for (std::size_t i = 0; i < step.records.size(); ++i) {
-    const Channel channel = step.records[i].channel;
-    const bool first = i == 0 || step.records[i - 1].channel != channel;
-    const bool last = i + 1 == step.records.size() || step.records[i + 1].channel != channel;
-    if (first) line.append(",\"").append(name_of(channel)).append("\":[");
-    append_record(line, step.records[i]);
-    line += last ? ']' : ',';
+void LineBuilder::begin(std::int64_t step) {
+  step_ = step;
+  for (std::string& records : records_) records.clear();
+}
+
+void LineBuilder::add(const Record& record) {
+  std::string& records = records_[static_cast<std::size_t>(record.channel)];
+  records += records.empty() ? '[' : ',';
+  append_record(records, record);
+}
+
+const std::string& LineBuilder::seal() {
+  line_ = "{\"step\":";
+  line_ += std::to_string(step_);
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (!records_[i].empty()) line_.append(",\"").append(kChannels[i].name).append("\":").append(records_[i]) += ']';
   }
-  seal(line);
-  return line;
+  trace::seal(line_);
+  return line_;
+}
+
+std::string line_of(const Step& step) {
+  LineBuilder line;
+  line.begin(step.step);
+  for (const Record& record : step.records) line.add(record);
+  return line.seal();
 }
 
 std::string line_of_header(const Json& header) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,6 +17,24 @@ void seal(std::string& open_object);
 
 /// Whether the check at the end of `line` (without newline) fits the bytes before it.
 bool is_sealed(std::string_view line);
+
+/// The line of a step, written while its records come: nothing is kept of them but text, and no memory is asked for
+/// once the first steps have been written.
+class LineBuilder {
+ public:
+  void begin(std::int64_t step);
+
+  /// Adds a record; channels may come in any order. *Throws*: nothing.
+  void add(const Record& record);
+
+  /// The sealed line, channels in order. *Lifetime*: until the next call.
+  const std::string& seal();
+
+ private:
+  std::int64_t step_ = 0;
+  std::array<std::string, kChannels.size()> records_;
+  std::string line_;
+};
 
 /// The sealed line of a step. *Throws*: nothing.
 std::string line_of(const Step& step);

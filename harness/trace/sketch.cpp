@@ -1,5 +1,6 @@
 #include "harness/trace/sketch.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -33,10 +34,11 @@ struct Sums {
   alignas(64) double largest[kLanes] = {};
 };
 
-/// Adds whole blocks of 64 elements; the order of additions in every sum is that of the elements.
+/// Adds whole blocks of 64 elements, the first of which is number `first`; the order of additions in every sum is that
+/// of the elements.
 /// Cloned for wider vectors: multiplication and addition stay separate, so the bits are the same.
-__attribute__((target_clones("default", "avx2", "avx512f"))) void add_blocks(const float* x, std::size_t blocks,
-                                                                             Sums& sums) {
+__attribute__((target_clones("default", "avx2", "avx512f"))) void add_blocks(const float* x, std::size_t first,
+                                                                             std::size_t blocks, Sums& sums) {
   const Words sign_bit = Words{} + (1ULL << 63);
   const Words absolute_mask = Words{} + ~(1ULL << 63);
   Words shift[kBlock / kLanes];
@@ -47,7 +49,7 @@ __attribute__((target_clones("default", "avx2", "avx512f"))) void add_blocks(con
   std::memcpy(&squares, sums.squares, sizeof squares);
   std::memcpy(&largest, sums.largest, sizeof largest);
   for (std::size_t block = 0; block < blocks; ++block) {
-    const std::uint64_t hash = mix(block);
+    const std::uint64_t hash = mix(first + block);
     const std::uint64_t permutation = (hash * 0x9E3779B97F4A7C15ULL) >> 59;
     double* row = sums.rows[permutation & 7];
     const Words signs = Words{} + hash;
@@ -67,7 +69,7 @@ __attribute__((target_clones("default", "avx2", "avx512f"))) void add_blocks(con
   std::memcpy(sums.largest, &largest, sizeof largest);
 }
 
-/// The same for one element; used for float64 and for the last, short block.
+/// The same for one element; used for every dtype but float32.
 void add_element(double value, std::size_t index, Sums& sums) {
   const std::size_t within = index % kBlock;
   const std::uint64_t hash = mix(index / kBlock);
@@ -85,8 +87,11 @@ Sketch finish(const Sums& sums) {
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     squares += sums.squares[lane];
     sketch.max_abs = std::max(sketch.max_abs, sums.largest[lane]);
-    for (std::size_t i = 0; i < Sketch::kBuckets; ++i) {
-      sketch.buckets[(i & ~std::size_t{7}) | ((i & 7) ^ lane)] += sums.rows[lane][i];
+    Words exchange;  // element i of a group goes to bucket i XOR lane
+    for (std::size_t i = 0; i < kLanes; ++i) exchange[i] = i ^ lane;
+    for (std::size_t group = 0; group < Sketch::kBuckets; group += kLanes) {
+      auto& buckets = *reinterpret_cast<Doubles*>(sketch.buckets.data() + group);
+      buckets += __builtin_shuffle(*reinterpret_cast<const Doubles*>(sums.rows[lane] + group), exchange);
     }
   }
   sketch.norm = std::sqrt(squares);
@@ -117,8 +122,12 @@ void add_each(std::span<const std::byte> elements, Sums& sums, Convert convert) 
 void add_float32(std::span<const std::byte> elements, Sums& sums) {
   const auto* x = reinterpret_cast<const float*>(elements.data());
   const std::size_t count = elements.size() / sizeof(float);
-  add_blocks(x, count / kBlock, sums);
-  for (std::size_t i = count / kBlock * kBlock; i < count; ++i) add_element(x[i], i, sums);
+  const std::size_t whole = count / kBlock;
+  add_blocks(x, 0, whole, sums);
+  if (count % kBlock == 0) return;
+  float last[kBlock] = {};  // zeros change no sum
+  std::copy(x + whole * kBlock, x + count, last);
+  add_blocks(last, whole, 1, sums);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ Writer::Writer(const std::filesystem::path& path, Json header) : file_(path) {
   append(line_of_header(header));
 }
 
-void Writer::write(const Step& step) { append(line_of(step)); }
+void Writer::write(const std::string& line) { append(line); }
 
 void Writer::finish() { file_.append(line_of_end(lines_, hash_.hex())); }
 

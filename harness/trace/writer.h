@@ -1,10 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
-#include "harness/trace/trace.h"
+#include "harness/base/json.h"
 
 namespace lockstep::trace {
 
@@ -15,8 +16,8 @@ class Writer {
   /// *Throws*: ResourceError, also when the file is there already.
   Writer(const std::filesystem::path& path, Json header);
 
-  /// *Throws*: ResourceError.
-  void write(const Step& step);
+  /// Writes the sealed line of a step. *Throws*: ResourceError.
+  void write(const std::string& line);
 
   /// Writes the closing line; without it the trace counts as torn.
   /// *Throws*: ResourceError.

@@ -54,12 +54,13 @@ c10::intrusive_ptr<c10d::Store> meet(const launch::Place& place) {
 
 }  // namespace
 
-/// Hands every collective on to Gloo and writes it down.
+/// Hands every collective on to Gloo, counts it and writes it down.
 class Collective::Logged : public c10d::Backend {
  public:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
-  Logged(c10::intrusive_ptr<c10d::Backend> inner, int rank, int size) : Backend(rank, size), inner_(std::move(inner)) {}
+  Logged(c10::intrusive_ptr<c10d::Backend> inner, int rank, int size, launch::ProgressWriter& progress)
+      : Backend(rank, size), inner_(std::move(inner)), progress_(progress) {}
 
   const std::string getBackendName() const override { return inner_->getBackendName(); }
   bool supportsCoalescing() const override { return inner_->supportsCoalescing(); }
@@ -92,23 +93,25 @@ class Collective::Logged : public c10d::Backend {
 
  private:
   void note(std::string line) {
+    progress_.count_collective();
     const std::lock_guard<std::mutex> lock(mutex_);
     log_.push_back(std::move(line));
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;
+  launch::ProgressWriter& progress_;
   std::mutex mutex_;
   std::vector<std::string> log_;
 };
 
-Collective::Collective(const launch::Place& place) {
+Collective::Collective(const launch::Place& place, launch::ProgressWriter& progress) : progress_(progress) {
   const auto rank = static_cast<int>(place.rank);
   const auto size = static_cast<int>(place.world_size);
   const auto store = meet(place);
   const auto options = c10d::ProcessGroupGloo::Options::create_default(kTimeout);
   gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("lockstep", store), rank,
                                                       size, options);
-  auto logged = c10::make_intrusive<Logged>(gloo_, rank, size);
+  auto logged = c10::make_intrusive<Logged>(gloo_, rank, size, progress);
   logged_ = logged.get();
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
   group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, logged);
@@ -121,10 +124,14 @@ std::vector<std::string> Collective::take_log() { return logged_->take(); }
 at::Tensor Collective::mean(const at::Tensor& value) {
   if (group_->getSize() == 1) return value;
   std::vector<at::Tensor> sum{value.clone()};
+  progress_.count_collective();
   gloo_->allreduce(sum)->wait();
   return sum[0].div_(static_cast<double>(group_->getSize()));
 }
 
-void Collective::barrier() { gloo_->barrier()->wait(); }
+void Collective::barrier() {
+  progress_.count_collective();
+  gloo_->barrier()->wait();
+}
 
 }  // namespace lockstep::train

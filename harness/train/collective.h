@@ -6,15 +6,16 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "harness/launch/environment.h"
+#include "harness/launch/progress.h"
 
 namespace lockstep::train {
 
 /// The ranks of a run, joined: a Gloo process group whose collectives are written down as they are issued.
 class Collective {
  public:
-  /// Meets the other ranks at the place's address.
+  /// Meets the other ranks at the place's address. *Lifetime*: of `progress`, which counts every collective.
   /// *Throws*: what c10d throws when they do not come in time.
-  explicit Collective(const launch::Place& place);
+  Collective(const launch::Place& place, launch::ProgressWriter& progress);
 
   /// What the Reducer and everything else of DDP communicates through.
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
@@ -31,6 +32,7 @@ class Collective {
  private:
   class Logged;
 
+  launch::ProgressWriter& progress_;
   c10::intrusive_ptr<c10d::Backend> gloo_;
   Logged* logged_ = nullptr;  ///< owned by group_
   c10::intrusive_ptr<c10d::ProcessGroup> group_;

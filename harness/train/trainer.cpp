@@ -69,7 +69,7 @@ class Trainer {
         data_(make_data(spec_.data, run.data_file)),
         recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header_of(run, data_),
                   selection_of(spec_.record)),
-        collective_(place),
+        collective_(place, progress_),
         faults_(spec_.faults, place.rank),
         schedule_(make_schedule(spec_.schedule)),
         loader_(make_sampler(spec_.sampler, {data_.size(), place.rank, place.world_size}),

@@ -9,6 +9,34 @@ namespace {
 
 const std::vector<std::string> kNames = {"momentum", "weight_decay", "nesterov", "lr"};
 
+std::string base64(std::vector<std::uint64_t> values) {
+  std::string text = "x";
+  append_base64(text, values);
+  return text.substr(1);
+}
+
+TEST(Base64, DropsZerosAtTheEnd) {
+  EXPECT_EQ(base64({}), "");
+  EXPECT_EQ(base64({0}), "");
+  EXPECT_EQ(base64({0, 0}), ",");
+  EXPECT_EQ(base64({std::uint64_t{1} << 63, 1, ~std::uint64_t{0}}), "g,AAAAAAAAAAE,__________8");
+}
+
+TEST(Base64, ReadsBackWhatItWrote) {
+  std::uint64_t value = 1;
+  for (int i = 0; i < 20000; ++i) {
+    value = value * 6364136223846793005 + 1442695040888963407;
+    const std::uint64_t sparse = value << (i % 64);
+    ASSERT_EQ(from_base64(base64({sparse})), sparse);
+  }
+  EXPECT_EQ(from_base64(""), 0);
+}
+
+TEST(Base64, RefusesEverythingElse) {
+  for (const char* text : {"A", "gA", "+", "g,", "__________9", "AAAAAAAAAAAB", "=", " "})
+    EXPECT_FALSE(from_base64(text).has_value()) << text;
+}
+
 TEST(Text, HexOfBytesHasTwoDigitsForEach) {
   EXPECT_EQ(to_hex(std::string_view("\x00\x0f\xf0\xff", 4)), "000ff0ff");
   EXPECT_EQ(to_hex(std::string_view()), "");

@@ -45,6 +45,28 @@ TEST(RanksAgree, NamesTheRankThatIsApart) {
   }
 }
 
+TEST(RanksAgree, NamesRank0WhenTheOthersAgreeAgainstIt) {
+  Bench bench(of_one({{"that", "ranks_agree"}}));
+  spoil(bench.run("a"), 0, 1, Channel::kWeight, "fc.weight");
+  const auto result = bench.check();
+  ASSERT_TRUE(diverges_at(result, 1, Channel::kWeight, "fc.weight", 0));
+  EXPECT_EQ(result.divergence->left, "a/0 rank 1");
+  EXPECT_EQ(result.divergence->right, "a/0 rank 0");
+}
+
+TEST(RanksAgree, NamesTheRankThatKeptItsLocalGradient) {
+  for (const std::size_t rank : {0, 1}) {
+    Bench bench(of_one({{"that", "ranks_agree"}}));
+    bench.run("a").ranks.resize(2);
+    trace::RunTrace& run = bench.run("a");
+    for (trace::Trace& trace : run.ranks) trace.world_size = 2;
+    trace::Record kept = *run.ranks[rank].find(2)->find(Channel::kGradientLocal, "fc.weight");
+    kept.channel = Channel::kGradient;
+    put(run, static_cast<std::int64_t>(rank), 2, kept);
+    EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kGradient, "fc.weight", static_cast<std::int64_t>(rank)));
+  }
+}
+
 TEST(RanksAgree, SeesAForgottenBroadcastInTheInitialState) {
   Bench bench(of_one({{"that", "ranks_agree"}}));
   spoil(bench.run("a"), 1, -1, Channel::kWeight, "fc.bias");

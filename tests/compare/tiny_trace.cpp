@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "harness/base/files.h"
+#include "harness/trace/line.h"
 #include "harness/trace/reader.h"
 #include "harness/trace/writer.h"
 
@@ -115,7 +116,7 @@ void write_run(const std::filesystem::path& directory, const RunTrace& run) {
   make_directories(directory);
   for (const trace::Trace& rank : run.ranks) {
     trace::Writer writer(directory / trace::file_name_of_rank(rank.rank), rank.header);
-    for (const trace::Step& step : rank.steps) writer.write(step);
+    for (const trace::Step& step : rank.steps) writer.write(trace::line_of(step));
     writer.finish();
   }
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/base/files.h"
+#include "harness/trace/line.h"
 #include "harness/trace/writer.h"
 
 namespace lockstep::trace::test {
@@ -77,7 +78,7 @@ Json sample_header(std::int64_t rank, std::int64_t world_size) {
 
 std::string write_sample(const std::filesystem::path& file, const Json& header, const std::vector<Step>& steps) {
   Writer writer(file, header);
-  for (const Step& step : steps) writer.write(step);
+  for (const Step& step : steps) writer.write(line_of(step));
   writer.finish();
   return read_file(file);
 }

@@ -27,7 +27,7 @@ TEST(Writer, EachLineIsThereAtOnce) {
   const Scratch scratch;
   Writer writer(scratch.path() / "f", test::sample_header());
   EXPECT_EQ(read_trace(scratch.path() / "f").world_size, 1);
-  writer.write(test::sample_steps()[0]);
+  writer.write(line_of(test::sample_steps()[0]));
   EXPECT_EQ(read_trace(scratch.path() / "f").steps.size(), 1U);
 }
 

@@ -29,7 +29,8 @@ Checkpoint sample() {
 class CheckpointTest : public ::testing::Test {
  protected:
   CheckpointTest() : folder_(scratch_.path() / "checkpoint") {
-    Collective alone({.rank = 0, .world_size = 1});
+    launch::ProgressWriter progress(scratch_.path() / "rank0.progress");
+    Collective alone({.rank = 0, .world_size = 1}, progress);
     save_checkpoint(folder_, sample(), 0, alone);
   }
 

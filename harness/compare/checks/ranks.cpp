@@ -29,6 +29,51 @@ std::vector<Channel> agreeing_channels(const CheckInput& input) {
   return channels;
 }
 
+/// The record of one rank at the place of a divergence, or in another channel there; null where it has none.
+const trace::Record* held_by(const trace::RunTrace& run, std::size_t rank, const Divergence& at, Channel channel) {
+  const trace::Step* step = run.ranks[rank].find(at.step);
+  return step == nullptr ? nullptr : step->find(channel, at.tensor);
+}
+
+bool same_content(const trace::Record* a, const trace::Record* b) {
+  return a == nullptr || b == nullptr ? a == b : !bitwise(*a, *b, 0, 0);
+}
+
+/// Whether a rank updates with its own gradient, which the reduction never touched.
+bool is_unreduced(const trace::RunTrace& run, std::size_t rank, const Divergence& at) {
+  const trace::Record* own = held_by(run, rank, at, Channel::kGradientLocal);
+  return at.channel == Channel::kGradient && own != nullptr &&
+         same_content(own, held_by(run, rank, at, Channel::kGradient));
+}
+
+/// Whether rank 0, which the others were held against, is itself the one that went astray: it alone kept its local
+/// gradient, or all others agree against it. At the start rank 0 is right by definition: DDP broadcasts its state.
+bool is_rank_0_astray(const trace::RunTrace& run, const Divergence& at) {
+  if (at.step == run.ranks[0].steps.front().step) return false;
+  const bool kept = is_unreduced(run, 0, at);
+  if (kept != is_unreduced(run, static_cast<std::size_t>(at.rank), at)) return kept;
+  if (run.world_size() < 3 || at.rank != 1 || at.tensor.empty()) return false;
+  for (std::size_t rank = 2; rank < run.ranks.size(); ++rank) {
+    if (!same_content(held_by(run, 1, at, at.channel), held_by(run, rank, at, at.channel))) return false;
+  }
+  return true;
+}
+
+/// Names the rank that went astray and what it should have held.
+void name_ranks(const trace::RunTrace& run, Divergence& divergence) {
+  std::size_t right = 0;
+  if (is_rank_0_astray(run, divergence)) {
+    right = static_cast<std::size_t>(divergence.rank);
+    divergence.rank = 0;
+    std::swap(divergence.expected, divergence.actual);
+    const trace::Record* theirs = held_by(run, right, divergence, divergence.channel);
+    const trace::Record* its = held_by(run, 0, divergence, divergence.channel);
+    divergence.relation = theirs != nullptr && its != nullptr ? relation_between(*theirs, *its) : "";
+  }
+  divergence.left = run.run + " rank " + std::to_string(right);
+  divergence.right = run.run + " rank " + std::to_string(divergence.rank);
+}
+
 /// Digests of one channel of one rank in one step.
 std::vector<trace::Digest> digests_of(const trace::Step& step, Channel channel) {
   std::vector<trace::Digest> digests;
@@ -106,10 +151,10 @@ CheckResult check_ranks_agree(const CheckInput& input) {
       CheckResult result = result_of(compare({.pairs = against_rank_0(run),
                                               .channels = agreeing_channels(input),
                                               .relation = bitwise,
-                                              .left_name = run.run + " rank 0",
+                                              .left_name = run.run,
                                               .right_name = run.run}),
                                      input);
-      if (result.divergence) result.divergence->right = run.run + " rank " + std::to_string(result.divergence->rank);
+      if (result.divergence) name_ranks(run, *result.divergence);
       combine(total, std::move(result));
     }
   }
