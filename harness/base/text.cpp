@@ -5,13 +5,22 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 namespace lockstep {
 namespace {
 
 constexpr char kDigits[] = "0123456789abcdef";
+using TwoDigits = std::array<char, 2>;
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// The two base64 digits of each twelve-bit number.
+constexpr auto kBase64Pairs = [] {
+  std::array<TwoDigits, 4096> pairs{};
+  for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = {kBase64[i >> 6], kBase64[i & 63]};
+  return pairs;
+}();
 
 /// Eight digits at once: each byte of the result is the character of one nibble, the most significant first in memory.
 std::uint64_t hex_characters(std::uint32_t value) {
@@ -71,12 +80,14 @@ void append_hex(std::string& text, std::uint64_t value) {
 
 void append_base64(std::string& text, std::span<const std::uint64_t> values) {
   constexpr std::size_t kMost = 11;
+  constexpr std::size_t kPairs = 6;  // the last digit of the last pair says nothing
   const std::size_t begin = text.size();
-  text.resize(begin + values.size() * (kMost + 1));
+  text.resize(begin + values.size() * 2 * kPairs);
   char* out = text.data() + begin;
   for (const std::uint64_t value : values) {
     // All digits, then as many kept as count: without a branch, which nobody could predict.
-    for (std::size_t i = 0; i < kMost; ++i) out[i] = kBase64[value << 6 * i >> 58];
+    for (std::size_t i = 0; i < kPairs; ++i)
+      std::memcpy(out + 2 * i, kBase64Pairs[value << 12 * i >> 52].data(), sizeof(TwoDigits));
     out += kMost - (static_cast<std::size_t>(std::countr_zero(value)) + 2) / 6;
     *out++ = ',';
   }

@@ -15,6 +15,9 @@ namespace {
 constexpr std::size_t kBlock = 64;
 constexpr std::size_t kLanes = 8;
 
+/// Cloned for wider vectors: multiplication and addition stay separate, so the bits are the same.
+#define LOCKSTEP_WIDE __attribute__((target_clones("default", "avx2", "avx512f")))
+
 using Doubles = double __attribute__((vector_size(64), aligned(8)));
 using Floats = float __attribute__((vector_size(32), aligned(4)));
 using Words = std::uint64_t __attribute__((vector_size(64), aligned(8)));
@@ -36,9 +39,7 @@ struct Sums {
 
 /// Adds whole blocks of 64 elements, the first of which is number `first`; the order of additions in every sum is that
 /// of the elements.
-/// Cloned for wider vectors: multiplication and addition stay separate, so the bits are the same.
-__attribute__((target_clones("default", "avx2", "avx512f"))) void add_blocks(const float* x, std::size_t first,
-                                                                             std::size_t blocks, Sums& sums) {
+LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blocks, Sums& sums) {
   const Words sign_bit = Words{} + (1ULL << 63);
   const Words absolute_mask = Words{} + ~(1ULL << 63);
   Words shift[kBlock / kLanes];
@@ -81,19 +82,26 @@ void add_element(double value, std::size_t index, Sums& sums) {
   sums.rows[permutation & 7][group * kLanes + lane] += (hash >> within & 1) != 0 ? -value : value;
 }
 
+/// Adds the rows up, each to the buckets that its permutation says.
+LOCKSTEP_WIDE void fold_rows(const Sums& sums, double* buckets) {
+  for (std::size_t row = 0; row < kLanes; ++row) {
+    Words exchange;  // element i of a group goes to bucket i XOR row
+    for (std::size_t i = 0; i < kLanes; ++i) exchange[i] = i ^ row;
+    for (std::size_t group = 0; group < Sketch::kBuckets; group += kLanes) {
+      *reinterpret_cast<Doubles*>(buckets + group) +=
+          __builtin_shuffle(*reinterpret_cast<const Doubles*>(sums.rows[row] + group), exchange);
+    }
+  }
+}
+
 Sketch finish(const Sums& sums) {
   Sketch sketch;
   double squares = 0;
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     squares += sums.squares[lane];
     sketch.max_abs = std::max(sketch.max_abs, sums.largest[lane]);
-    Words exchange;  // element i of a group goes to bucket i XOR lane
-    for (std::size_t i = 0; i < kLanes; ++i) exchange[i] = i ^ lane;
-    for (std::size_t group = 0; group < Sketch::kBuckets; group += kLanes) {
-      auto& buckets = *reinterpret_cast<Doubles*>(sketch.buckets.data() + group);
-      buckets += __builtin_shuffle(*reinterpret_cast<const Doubles*>(sums.rows[lane] + group), exchange);
-    }
   }
+  fold_rows(sums, sketch.buckets.data());
   sketch.norm = std::sqrt(squares);
   if (std::isnan(sketch.norm)) sketch.max_abs = sketch.norm = std::nan("");
   return sketch;
