@@ -5,6 +5,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/golden/store.h"
+#include "harness/scenario/schema.h"
 
 namespace lockstep::golden {
 namespace {
@@ -34,11 +35,20 @@ void list_changes(const Json& before, const Json& after, const std::string& path
   }
 }
 
+/// A training of an older version, with the keys that have been added since.
+Json with_todays_defaults(const Json& train) {
+  try {
+    return scenario::complete(train, "train", {.file = "golden", .within = ""});
+  } catch (const InputError&) {
+    return train;  // it has keys that are gone
+  }
+}
+
 std::string changes_since(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant) {
   std::vector<std::string> changes;
   const Json before = golden.ranks[0].header.value("/golden/train"_json_pointer, Json::object());
-  list_changes(before, input.scenario.variant(variant).train_json, "train", changes);
-  return changes.empty() ? "data or world size" : join(changes, ", ");
+  list_changes(with_todays_defaults(before), input.scenario.variant(variant).train_json, "train", changes);
+  return changes.empty() ? "data, world size, or the training that it resumes" : join(changes, ", ");
 }
 
 /// Whether the golden is of this scenario and variant at all.
