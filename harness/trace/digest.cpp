@@ -1,6 +1,8 @@
 #include "harness/trace/digest.h"
 
 #include <algorithm>
+#include <array>
+#include <memory_resource>
 #include <vector>
 
 #include <xxh_x86dispatch.h>  // as xxhash.h, with the widest vectors of this processor
@@ -11,25 +13,24 @@
 namespace lockstep::trace {
 namespace {
 
+using Bytes = std::pmr::vector<std::byte>;
+
 XXH128_canonical_t canonical(XXH128_hash_t hash) {
   XXH128_canonical_t result;
   XXH128_canonicalFromHash(&result, hash);
   return result;
 }
 
-void append_little_endian(std::vector<std::byte>& bytes, std::uint64_t value) {
+void append_little_endian(Bytes& bytes, std::uint64_t value) {
   for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<std::byte>(value >> shift & 0xff));
 }
 
 /// dtype name, a zero byte, number of dimensions, each dimension.
-std::vector<std::byte> header_of(DType dtype, std::span<const std::int64_t> shape) {
-  std::vector<std::byte> header;
-  header.reserve(128);
+void append_header(Bytes& header, DType dtype, std::span<const std::int64_t> shape) {
   for (const char c : name_of(dtype)) header.push_back(static_cast<std::byte>(c));
   header.push_back(std::byte{0});
   append_little_endian(header, shape.size());
   for (const std::int64_t extent : shape) append_little_endian(header, static_cast<std::uint64_t>(extent));
-  return header;
 }
 
 }  // namespace
@@ -39,7 +40,11 @@ Digest digest_of(DType dtype, std::span<const std::int64_t> shape, std::span<con
   for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
   LOCKSTEP_CHECK(elements.size() == count * bytes_of(dtype));
 
-  std::vector<std::byte> root = header_of(dtype, shape);
+  std::array<std::byte, 256> usual;  // as much as all but huge tensors need
+  std::pmr::monotonic_buffer_resource memory(usual.data(), usual.size());
+  Bytes root(&memory);
+  root.reserve(usual.size());
+  append_header(root, dtype, shape);
   XXH128_canonical_t leaves[kLeavesPerNode];
   for (std::size_t at = 0; at < elements.size();) {
     std::size_t leaf = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "harness/base/error.h"
@@ -19,7 +20,7 @@ constexpr std::size_t kLanes = 8;
 #define LOCKSTEP_WIDE __attribute__((target_clones("default", "avx2", "avx512f")))
 
 using Doubles = double __attribute__((vector_size(64), aligned(8)));
-using Floats = float __attribute__((vector_size(32), aligned(4)));
+using Ints = std::int32_t __attribute__((vector_size(32), aligned(4), may_alias));
 using Words = std::uint64_t __attribute__((vector_size(64), aligned(8)));
 
 /// SplitMix64 finaliser. *Source*: Steele, Lea, Flood 2014.
@@ -41,14 +42,13 @@ struct Sums {
 /// of the elements.
 LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blocks, Sums& sums) {
   const Words sign_bit = Words{} + (1ULL << 63);
-  const Words absolute_mask = Words{} + ~(1ULL << 63);
   Words shift[kBlock / kLanes];
   for (std::size_t group = 0; group < kBlock / kLanes; ++group) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) shift[group][lane] = 63 - (group * kLanes + lane);
   }
-  Doubles squares, largest;
+  Doubles squares;
+  Ints largest = {};  // bit patterns of magnitudes are ordered as the magnitudes are
   std::memcpy(&squares, sums.squares, sizeof squares);
-  std::memcpy(&largest, sums.largest, sizeof largest);
   for (std::size_t block = 0; block < blocks; ++block) {
     const std::uint64_t hash = mix(first + block);
     const std::uint64_t permutation = (hash * 0x9E3779B97F4A7C15ULL) >> 59;
@@ -57,17 +57,21 @@ LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blo
 #pragma GCC unroll 8
     for (std::size_t group = 0; group < kBlock / kLanes; ++group) {
       double* target = row + kLanes * ((group ^ (permutation >> 3)) % (Sketch::kBuckets / kLanes));
-      const Floats narrow = *reinterpret_cast<const Floats*>(x + block * kBlock + group * kLanes);
-      const Doubles value = __builtin_convertvector(narrow, Doubles);
+      const float* elements = x + block * kBlock + group * kLanes;
+      Doubles value;  // by a loop: __builtin_convertvector converts in two halves and joins them
+      for (std::size_t lane = 0; lane < kLanes; ++lane) value[lane] = elements[lane];
       const Doubles square = value * value;
       squares += square;
-      const Doubles magnitude = (Doubles)((Words)value & absolute_mask);
+      const Ints magnitude = *reinterpret_cast<const Ints*>(elements) & std::numeric_limits<std::int32_t>::max();
       largest = magnitude > largest ? magnitude : largest;
       *reinterpret_cast<Doubles*>(target) += (Doubles)((Words)value ^ ((signs << shift[group]) & sign_bit));
     }
   }
   std::memcpy(sums.squares, &squares, sizeof squares);
-  std::memcpy(sums.largest, &largest, sizeof largest);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    const auto magnitude = std::bit_cast<float>(static_cast<std::int32_t>(largest[lane]));
+    sums.largest[lane] = std::max<double>(sums.largest[lane], magnitude);
+  }
 }
 
 /// The same for one element; used for every dtype but float32.
