@@ -16,7 +16,7 @@ using namespace lockstep;
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 every check holds; 1 divergence; 2 usage, scenario or internal error; 3 no golden to hold against; "
-    "4 inconclusive; 77 unsupported here; 130 interrupted.";
+    "4 inconclusive; 77 unsupported here, where the scenario allows it; 130 interrupted.";
 
 void add_run_options(CLI::App& command, app::RunOptions& options) {
   command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")

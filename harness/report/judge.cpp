@@ -44,7 +44,7 @@ Status status_of(CheckResult::Status status) {
   return Status::kInconclusive;
 }
 
-Status status_of(launch::RunOutcome::Status status) {
+Status status_of(launch::RunOutcome::Status status, const scenario::Scenario& scenario) {
   using Outcome = launch::RunOutcome::Status;
   switch (status) {
     case Outcome::kFinished:
@@ -58,7 +58,7 @@ Status status_of(launch::RunOutcome::Status status) {
     case Outcome::kSkipped:
       return Status::kInconclusive;
     case Outcome::kUnsupported:
-      return Status::kUnsupported;
+      return scenario.may_be_unsupported ? Status::kUnsupported : Status::kInconclusive;
     case Outcome::kInterrupted:
       return Status::kInterrupted;
   }
@@ -126,9 +126,9 @@ class Judge {
           report.result.why =
               evidence.problem.empty() ? "there is no trace of " + plan_.runs[index].name : evidence.problem;
         whole = false;
-        report.status = std::max(report.status, evidence.outcome.status == launch::RunOutcome::Status::kUnsupported
-                                                    ? Status::kUnsupported
-                                                    : Status::kInconclusive);
+        const Status of_run = status_of(evidence.outcome.status, scenario);
+        report.status =
+            std::max(report.status, of_run == Status::kUnsupported ? Status::kUnsupported : Status::kInconclusive);
         report.result.status = CheckResult::Status::kInconclusive;
       }
     }
@@ -153,7 +153,7 @@ class Judge {
 RunReport report_of(const plan::Plan& plan, const plan::Run& run, const Evidence& evidence,
                     const std::filesystem::path& golden_root) {
   RunReport report{.run = run.name,
-                   .status = status_of(evidence.outcome.status),
+                   .status = status_of(evidence.outcome.status, plan.scenario(run.scenario)),
                    .outcome = std::string(launch::name_of(evidence.outcome.status)),
                    .culprit = evidence.outcome.culprit,
                    .why = evidence.outcome.why,

@@ -220,7 +220,8 @@ Scenario load_scenario(const std::filesystem::path& file, const std::vector<std:
                     .description = completed.at("description").get<std::string>(),
                     .file = file,
                     .overrides = overrides,
-                    .repeats = completed.at("repeats").get<std::int64_t>()};
+                    .repeats = completed.at("repeats").get<std::int64_t>(),
+                    .may_be_unsupported = completed.at("may_be_unsupported").get<bool>()};
   std::vector<Patch> patches;
   for (const auto& [variant, changes] : completed.at("variants").items()) patches.push_back({variant, changes});
   if (patches.empty()) patches.push_back({completed.at("matrix").empty() ? "main" : "", Json::object()});

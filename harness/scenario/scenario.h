@@ -60,6 +60,7 @@ struct Scenario {
   std::vector<std::string> overrides;
   std::vector<Variant> variants;
   std::int64_t repeats = 1;
+  bool may_be_unsupported = false;
   std::vector<CheckSpec> checks;
 
   const Variant& variant(const std::string& name) const;

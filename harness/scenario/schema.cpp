@@ -196,6 +196,24 @@ std::string expectation(const Json& rule) {
   return join(parts, ", ");
 }
 
+/// What is wrong with the value at `pointer`, in words.
+std::string fault_of(const Json& document, const Json::json_pointer& pointer, const Json& rule) {
+  if (!document.contains(pointer)) return "a value is missing";
+  const Json& value = document.at(pointer);
+  const std::string type = rule.value("type", "");
+  const bool fits = type.empty() || type == value.type_name() || (type == "number" && value.is_number()) ||
+                    (type == "integer" && value.is_number_integer());
+  if (!fits) return "wrong type";
+  if (value.is_number()) return "the number is out of range";
+  if (value.is_string()) return rule.contains("enum") ? "unknown value" : "the text is not as it must be";
+  if (value.is_array()) return "the list is not as it must be";
+  std::vector<std::string> missing;
+  for (const Json& key : rule.value("required", Json::array())) {
+    if (!value.contains(key.get<std::string>())) missing.push_back("'" + key.get<std::string>() + "'");
+  }
+  return missing.empty() ? "the object is not as it must be" : "a required key is missing: " + join(missing, ", ");
+}
+
 /// The rule for the value at `steps` of the plain schema, as far down as it goes.
 const Json& rule_at(const Json& plain, const std::vector<std::string>& steps) {
   const Json* rule = &plain;
@@ -243,7 +261,8 @@ void validate(const Json& document, const Json& plain, const Origin& origin) {
     path = below(path, step);
     pointer /= step;
   }
-  fail(deepest.description, path, origin, expectation(rule_at(plain, steps)),
+  const Json& rule = rule_at(plain, steps);
+  fail(fault_of(document, pointer, rule), path, origin, expectation(rule),
        document.contains(pointer) ? shortened(document.at(pointer)) : "", "");
 }
 

@@ -37,7 +37,7 @@ TEST(Judge, MapsEveryOutcomeOfARun) {
       {Outcome::kRefused, VerdictStatus::kInvalid, VerdictStatus::kInconclusive},
       {Outcome::kResource, VerdictStatus::kInconclusive, VerdictStatus::kInconclusive},
       {Outcome::kSkipped, VerdictStatus::kInconclusive, VerdictStatus::kInconclusive},
-      {Outcome::kUnsupported, VerdictStatus::kUnsupported, VerdictStatus::kUnsupported},
+      {Outcome::kUnsupported, VerdictStatus::kInconclusive, VerdictStatus::kInconclusive},
       {Outcome::kInterrupted, VerdictStatus::kInterrupted, VerdictStatus::kInconclusive},
   };
   for (const auto& [outcome, of_run, of_check] : rows) {
@@ -57,8 +57,20 @@ TEST(Judge, MapsEveryOutcomeOfARun) {
   }
 }
 
+TEST(Judge, CallsARunUnsupportedOnlyWhenTheScenarioAllowsIt) {
+  Json allowing = equal_pair();
+  allowing["may_be_unsupported"] = true;
+  Judged judged(allowing);
+  judged.outcomes[1].status = Outcome::kUnsupported;
+  EXPECT_EQ(judged.verdict().runs.at(0).status, VerdictStatus::kUnsupported);
+  EXPECT_EQ(judged.verdict().checks.at(0).status, VerdictStatus::kUnsupported);
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kUnsupported);
+}
+
 TEST(Judge, TakesTheWorseOfTwoRunsThatFailed) {
-  Judged judged(equal_pair());
+  Json allowing = equal_pair();
+  allowing["may_be_unsupported"] = true;
+  Judged judged(allowing);
   judged.outcomes[0].status = Outcome::kUnsupported;
   judged.outcomes[1].status = Outcome::kResource;
   EXPECT_EQ(judged.verdict().checks.at(0).status, VerdictStatus::kInconclusive);
