@@ -1,5 +1,6 @@
 // lockstep: do these trainings compute the same thing, and if not, where is the first difference and why?
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -9,6 +10,7 @@
 #include "harness/app/commands.h"
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 
 namespace {
 
@@ -18,6 +20,9 @@ constexpr const char* kExitCodes =
     "Exit codes: 0 every check holds; 1 divergence; 2 usage, scenario or internal error; 3 no golden to hold against; "
     "4 inconclusive; 77 unsupported here, where the scenario allows it; 130 interrupted.";
 
+/// For options that name a file: an empty name, as an unset variable leaves it, is a slip and no default.
+std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
+
 void add_run_options(CLI::App& command, app::RunOptions& options) {
   command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
       ->type_name("PATH=VALUE")
@@ -26,19 +31,24 @@ void add_run_options(CLI::App& command, app::RunOptions& options) {
   command
       .add_option("--out", options.out,
                   "Folder for traces; must be empty. Default: a temporary one, kept unless all agree")
-      ->type_name("FOLDER");
+      ->type_name("FOLDER")
+      ->check(not_empty);
   command.add_option("--golden", options.golden_root, "Folder of the accepted traces")
       ->type_name("FOLDER")
+      ->check(not_empty)
       ->capture_default_str();
   command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty);
   command.add_option("--jobs", options.jobs, "Ranks that run at once. Default: twice the cores")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
 }
 
 void add_json_option(CLI::App& command, std::filesystem::path& json) {
-  command.add_option("--json", json, "Write the machine-readable result; '-' is stdout")->type_name("FILE");
+  command.add_option("--json", json, "Write the machine-readable result; '-' is stdout")
+      ->type_name("FILE")
+      ->check(not_empty);
 }
 
 /// The command line: every subcommand stores its options and names what it runs.
@@ -54,6 +64,7 @@ class CommandLine {
   }
 
   int run(int argc, char** argv) {
+    require_known_command(argc, argv);
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -64,6 +75,17 @@ class CommandLine {
   }
 
  private:
+  /// CLI11 would only say that a subcommand is required.
+  void require_known_command(int argc, char** argv) const {
+    if (argc < 2 || argv[1][0] == '-') return;
+    std::vector<std::string> names;
+    for (const CLI::App* command : app_.get_subcommands({})) names.push_back(command->get_name());
+    if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+    throw InputError({.what = "unknown command '" + std::string(argv[1]) + "'",
+                      .expected = "one of: " + join(names, ", "),
+                      .next = suggest(argv[1], names)});
+  }
+
   void add_run() {
     CLI::App* run = app_.add_subcommand("run", "Run scenarios and judge them");
     run->add_option("scenarios", run_.scenarios, "Scenario files, or folders of them")->required();
@@ -92,7 +114,7 @@ class CommandLine {
     accept->add_option("scenarios", accept_.run.scenarios, "Scenario files, or folders of them")->required();
     accept->add_option("--reason", accept_.reason, "Why the golden changes; goes into it")
         ->required()
-        ->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
+        ->check(not_empty);
     accept->add_option("--variant", accept_.variants, "Accept these variants only")->allow_extra_args(false);
     add_run_options(*accept, accept_.run);
     accept->callback([this] { command_ = [this] { return app::accept(accept_); }; });

@@ -89,6 +89,10 @@ RunsFolder::RunsFolder(const fs::path& given) {
     temporary_ = true;
     return;
   }
+  if (fs::exists(given) && !fs::is_directory(given))
+    throw InputError({.what = "the folder for the runs is a file",
+                      .where = "--out " + given.string(),
+                      .expected = "an empty folder, or the name of a new one"});
   make_directories(given);
   if (!fs::is_empty(given)) {
     throw InputError({.what = "the folder for the runs is not empty",

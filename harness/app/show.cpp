@@ -20,7 +20,7 @@ int show(const ShowOptions& options) {
       std::filesystem::is_directory(options.trace) ? options.trace / trace::file_name_of_rank(0) : options.trace;
   const trace::Trace trace = trace::read_trace(file);
   if (trace.header.is_null()) {
-    std::printf("torn: %s\n", trace.torn.c_str());
+    std::printf("%s is torn: %s\n", file.c_str(), trace.torn.c_str());
     return exit_code(report::Status::kInconclusive);
   }
   std::printf("%s\n", trace.header.dump(2).c_str());

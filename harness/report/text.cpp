@@ -72,6 +72,24 @@ std::string details(const RunReport& run, bool color) {
   return out;
 }
 
+/// Whether two runs ended in the same way, so that one of them says it all.
+bool same_end(const RunReport& a, const RunReport& b) {
+  const bool same_words = a.log_tail.empty() ? a.why == b.why : a.log_tail == b.log_tail;
+  return a.status == b.status && a.outcome == b.outcome && same_words;
+}
+
+/// Runs that did not end well; many that ended alike are told once.
+std::string details(const std::vector<RunReport>& runs, bool color) {
+  std::string out;
+  for (std::size_t i = 0; i < runs.size();) {
+    out += details(runs[i], color);
+    std::vector<std::string> others;
+    for (++i; i < runs.size() && same_end(runs[i - 1], runs[i]); ++i) others.push_back(runs[i].run);
+    if (!others.empty()) add_line(out, "so, too", join(others, ", "));
+  }
+  return out;
+}
+
 std::string details(const CheckReport& check, bool color) {
   std::string out = "\n" + painted(check.status, color, upper(name_of(check.status))) + "  " + check.scenario +
                     ": checks." + std::to_string(check.index) + " " + check.that + " (" + join(check.variants, ", ") +
@@ -102,7 +120,7 @@ std::string to_text(const compare::Divergence& divergence) {
 
 std::string to_text(const Verdict& verdict, const plan::Plan& plan, bool color) {
   std::string out = table(verdict, plan, color);
-  for (const RunReport& run : verdict.runs) out += details(run, color);
+  out += details(verdict.runs, color);
   for (const CheckReport& check : verdict.checks) {
     if (check.status != Status::kAgree) out += details(check, color);
   }

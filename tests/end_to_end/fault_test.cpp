@@ -87,12 +87,19 @@ TEST_F(FaultEndToEnd, OneRanksGradientNotReducedInAConvolution) {
   expect_divergence(red.check("ranks_agree"), {1, "gradient", "conv2.weight", 1});
 }
 
-/// Ranks are held against rank 0, and the report says so: where rank 0 is the odd one, the next rank is named.
+/// Ranks are held against rank 0, but where all others agree against it, it is the one to name.
 TEST_F(FaultEndToEnd, RankZeroIsTheOddOne) {
   const Result red = run_with(with_checks({check("ranks_agree", {{"on", {"weight"}}})}, {{"world_size", 3}}),
                               fault("flip_weight_bit", 1, 0, {{"parameter", "fc2.bias"}}));
-  expect_divergence(red.check("ranks_agree"), {1, "weight", "fc2.bias", 1});
-  EXPECT_EQ(red.check("ranks_agree").at("first_divergence").at("left"), "main/0 rank 0");
+  expect_divergence(red.check("ranks_agree"), {1, "weight", "fc2.bias", 0});
+  EXPECT_EQ(red.check("ranks_agree").at("first_divergence").at("left"), "main/0 rank 1");
+}
+
+/// Of two ranks that disagree, the one whose gradient is still its local one was not reduced.
+TEST_F(FaultEndToEnd, RankZerosGradientNotReduced) {
+  const Result red = run_with(with_checks({check("ranks_agree")}, {{"world_size", 2}}),
+                              fault("gradient_not_reduced", 1, 0, {{"parameter", "fc1.weight"}}));
+  expect_divergence(red.check("ranks_agree"), {1, "gradient", "fc1.weight", 0});
 }
 
 TEST_F(FaultEndToEnd, FlippedWeightBit) {

@@ -103,16 +103,17 @@ TEST_F(LivenessEndToEnd, ARankThatHangs) {
   }
 }
 
-/// In backward the others wait for it in the same phase: the culprit may stay open, but nobody else is blamed.
-TEST_F(LivenessEndToEnd, ARankThatHangsInBackward) {
-  Json hanging = training(2, fault("hang", 2, 1, {{"phase", "backward"}}));
-  hanging["launch"] = {{"stall_s", 2}};
-  const Result red = run(hanging);
-  EXPECT_EQ(red.exit_code(), 1) << red.said();
-  const Json run = red.failed_run();
-  EXPECT_EQ(run.at("class"), "liveness");
-  EXPECT_TRUE(run.at("culprit_rank").is_null() || run.at("culprit_rank") == 1) << run.dump(1);
-  expect_says(run.at("why"), {"at step 2 in backward"});
+/// The others wait for it in the same phase, in collectives that it has not issued: in backward for the buckets, in the
+/// second forward for the new layout of the buckets.
+TEST_F(LivenessEndToEnd, ARankThatHangsWhereTheOthersWait) {
+  for (const auto& [step, phase, rank] :
+       {std::tuple{2, "backward", 1}, std::tuple{0, "backward", 0}, std::tuple{1, "forward", 2}}) {
+    Json hanging = training(3, fault("hang", step, rank, {{"phase", phase}}));
+    hanging["launch"] = {{"stall_s", 2}};
+    const Json run = expect_culprit(this->run(hanging), rank);
+    expect_says(run.at("why"), {"rank " + std::to_string(rank) + " made no progress for 2 s",
+                                "at step " + std::to_string(step) + " in " + phase, "while the others waited in"});
+  }
 }
 
 TEST_F(LivenessEndToEnd, ARankThatHangsAmongFour) {

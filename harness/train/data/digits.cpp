@@ -85,8 +85,10 @@ Dataset make_digits_data(const Json& options, const std::filesystem::path& file)
     at = newline + 1;
   }
   if (labels.size() < wanted)
-    fail(file, 0, "it has " + std::to_string(labels.size()) + " samples",
-         std::to_string(wanted) + " (train.data.size)");
+    throw InputError({.what = "train.data.size asks for more samples than the file has",
+                      .where = file.string(),
+                      .expected = "at most " + std::to_string(labels.size()),
+                      .actual = std::to_string(wanted)});
   const auto count = static_cast<std::int64_t>(labels.size());
   return {.inputs = at::tensor(pixels, at::kFloat).view({count, 1, 8, 8}),
           .labels = at::tensor(labels, at::kLong),
