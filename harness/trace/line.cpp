@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <stdexcept>
 
 #include "harness/base/hash.h"
@@ -53,7 +54,8 @@ void append_integers(std::string& out, const std::vector<std::int64_t>& values) 
   out += '[';
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i > 0) out += ',';
-    out += std::to_string(values[i]);
+    std::array<char, 20> digits;
+    out.append(digits.data(), std::to_chars(digits.begin(), digits.end(), values[i]).ptr);
   }
   out += ']';
 }

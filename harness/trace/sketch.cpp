@@ -36,6 +36,7 @@ struct Sums {
   alignas(64) double rows[kLanes][Sketch::kBuckets] = {};
   alignas(64) double squares[kLanes] = {};
   alignas(64) double largest[kLanes] = {};
+  unsigned used = 0;  ///< bit v: rows[v] holds something
 };
 
 /// Adds whole blocks of 64 elements, the first of which is number `first`; the order of additions in every sum is that
@@ -46,6 +47,7 @@ LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blo
   for (std::size_t group = 0; group < kBlock / kLanes; ++group) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) shift[group][lane] = 63 - (group * kLanes + lane);
   }
+  unsigned used = sums.used;
   Doubles squares;
   Ints largest = {};  // bit patterns of magnitudes are ordered as the magnitudes are
   std::memcpy(&squares, sums.squares, sizeof squares);
@@ -53,6 +55,7 @@ LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blo
     const std::uint64_t hash = mix(first + block);
     const std::uint64_t permutation = (hash * 0x9E3779B97F4A7C15ULL) >> 59;
     double* row = sums.rows[permutation & 7];
+    used |= 1U << (permutation & 7);
     const Words signs = Words{} + hash;
 #pragma GCC unroll 8
     for (std::size_t group = 0; group < kBlock / kLanes; ++group) {
@@ -67,6 +70,7 @@ LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blo
       *reinterpret_cast<Doubles*>(target) += (Doubles)((Words)value ^ ((signs << shift[group]) & sign_bit));
     }
   }
+  sums.used = used;
   std::memcpy(sums.squares, &squares, sizeof squares);
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     const auto magnitude = std::bit_cast<float>(static_cast<std::int32_t>(largest[lane]));
@@ -81,6 +85,7 @@ void add_element(double value, std::size_t index, Sums& sums) {
   const std::uint64_t permutation = (hash * 0x9E3779B97F4A7C15ULL) >> 59;
   const std::size_t group = (within / kLanes ^ (permutation >> 3)) % (Sketch::kBuckets / kLanes);
   const std::size_t lane = within % kLanes;
+  sums.used |= 1U << (permutation & 7);
   sums.squares[lane] += value * value;
   if (std::fabs(value) > sums.largest[lane]) sums.largest[lane] = std::fabs(value);
   sums.rows[permutation & 7][group * kLanes + lane] += (hash >> within & 1) != 0 ? -value : value;
@@ -89,6 +94,7 @@ void add_element(double value, std::size_t index, Sums& sums) {
 /// Adds the rows up, each to the buckets that its permutation says.
 LOCKSTEP_WIDE void fold_rows(const Sums& sums, double* buckets) {
   for (std::size_t row = 0; row < kLanes; ++row) {
+    if ((sums.used >> row & 1) == 0) continue;
     Words exchange;  // element i of a group goes to bucket i XOR row
     for (std::size_t i = 0; i < kLanes; ++i) exchange[i] = i ^ row;
     for (std::size_t group = 0; group < Sketch::kBuckets; group += kLanes) {
