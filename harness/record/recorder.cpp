@@ -83,9 +83,7 @@ void Recorder::begin_step(std::int64_t step) {
 
 bool Recorder::is_due() const { return step_ < 0 || step_ % selection_.every == 0; }
 
-bool Recorder::wants(Channel channel) const {
-  return is_due() && selection_.channels.contains(channel);
-}
+bool Recorder::wants(Channel channel) const { return is_due() && selection_.channels.contains(channel); }
 
 void Recorder::tensor(Channel channel, std::string name, const TensorView& tensor) {
   if (wants(channel)) add(observe(channel, std::move(name), tensor));
