@@ -151,14 +151,17 @@ void LineBuilder::add(const Record& record) {
   append_record(records, record);
 }
 
-const std::string& LineBuilder::seal() {
-  line_ = "{\"step\":";
-  line_ += std::to_string(step_);
+std::string LineBuilder::seal() {
+  std::size_t size = 256;
+  for (const std::string& records : records_) size += records.size() + 32;
+  std::string line;
+  line.reserve(size);
+  line.append("{\"step\":").append(std::to_string(step_));
   for (std::size_t i = 0; i < records_.size(); ++i) {
-    if (!records_[i].empty()) line_.append(",\"").append(kChannels[i].name).append("\":").append(records_[i]) += ']';
+    if (!records_[i].empty()) line.append(",\"").append(kChannels[i].name).append("\":").append(records_[i]) += ']';
   }
-  trace::seal(line_);
-  return line_;
+  trace::seal(line);
+  return line;
 }
 
 std::string line_of(const Step& step) {

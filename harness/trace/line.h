@@ -18,8 +18,7 @@ void seal(std::string& open_object);
 /// Whether the check at the end of `line` (without newline) fits the bytes before it.
 bool is_sealed(std::string_view line);
 
-/// The line of a step, written while its records come: nothing is kept of them but text, and no memory is asked for
-/// once the first steps have been written.
+/// The line of a step, written while its records come: nothing is kept of them but text.
 class LineBuilder {
  public:
   void begin(std::int64_t step);
@@ -27,13 +26,12 @@ class LineBuilder {
   /// Adds a record; channels may come in any order. *Throws*: nothing.
   void add(const Record& record);
 
-  /// The sealed line, channels in order. *Lifetime*: until the next call.
-  const std::string& seal();
+  /// The sealed line, channels in order.
+  std::string seal();
 
  private:
   std::int64_t step_ = 0;
   std::array<std::string, kChannels.size()> records_;
-  std::string line_;
 };
 
 /// The sealed line of a step. *Throws*: nothing.

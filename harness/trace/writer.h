@@ -1,7 +1,12 @@
 #pragma once
 
+#include <condition_variable>
+#include <exception>
 #include <filesystem>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
@@ -9,15 +14,26 @@
 
 namespace lockstep::trace {
 
-/// Writes the trace of one rank, line by line; after each call the line outlives the process.
+/// Writes the trace of one rank, line by line, each while the training goes on: neither the disk nor SHA-256 is waited
+/// for, and what is handed over is on its way at once.
 class Writer {
  public:
   /// Starts the file with its first line. `header` gets the key "format".
   /// *Throws*: ResourceError, also when the file is there already.
   Writer(const std::filesystem::path& path, Json header);
 
-  /// Writes the sealed line of a step. *Throws*: ResourceError.
-  void write(const std::string& line);
+  /// Writes out what was handed over; the trace stays torn when it was not finished.
+  ~Writer();
+
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  /// Hands over the sealed line of a step, once the one before is written.
+  /// *Throws*: ResourceError, when that one could not be.
+  void write(std::string line);
+
+  /// Waits until every line outlives the process. *Throws*: ResourceError.
+  void flush();
 
   /// Writes the closing line; without it the trace counts as torn.
   /// *Throws*: ResourceError.
@@ -25,10 +41,18 @@ class Writer {
 
  private:
   void append(const std::string& line);
+  void work();
 
   AppendFile file_;
   Sha256 hash_;
   std::size_t lines_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<std::string> handed_over_;  ///< until it is written
+  std::exception_ptr failure_;
+  bool closing_ = false;
+  std::thread thread_;  ///< last: it uses all the others
 };
 
 }  // namespace lockstep::trace

@@ -80,6 +80,7 @@ TEST(Reader, UnfinishedTraceIsTorn) {
   const Scratch scratch;
   Writer writer(scratch.path() / "f", sample_header());
   writer.write(line_of(sample_steps()[0]));
+  writer.flush();
   const Trace trace = read_trace(scratch.path() / "f");
   EXPECT_FALSE(trace.complete);
   EXPECT_EQ(trace.torn, "it ends after line 2, without the closing line");

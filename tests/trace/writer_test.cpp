@@ -23,12 +23,24 @@ TEST(Writer, WritesHeaderStepsAndEnd) {
   EXPECT_EQ(test::write_sample(scratch.path() / "f"), before + line_of_end(3, sha256(before)));
 }
 
-TEST(Writer, EachLineIsThereAtOnce) {
+TEST(Writer, EachLineIsThereAfterAFlush) {
   const Scratch scratch;
   Writer writer(scratch.path() / "f", test::sample_header());
   EXPECT_EQ(read_trace(scratch.path() / "f").world_size, 1);
   writer.write(line_of(test::sample_steps()[0]));
+  writer.flush();
   EXPECT_EQ(read_trace(scratch.path() / "f").steps.size(), 1U);
+}
+
+TEST(Writer, LinesHandedOverAreWrittenEvenWithoutFinish) {
+  const Scratch scratch;
+  {
+    Writer writer(scratch.path() / "f", test::sample_header());
+    for (const Step& step : test::sample_steps()) writer.write(line_of(step));
+  }
+  const Trace trace = read_trace(scratch.path() / "f");
+  EXPECT_EQ(trace.steps.size(), test::sample_steps().size());
+  EXPECT_FALSE(trace.complete);
 }
 
 TEST(Writer, NeverGoesOnWithAnOldFile) {
