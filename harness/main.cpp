@@ -152,7 +152,9 @@ int report_failure(const char* message, int code) {
 
 int main(int argc, char** argv) {
   try {
-    return CommandLine().run(argc, argv);
+    const int code = CommandLine().run(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    return report_failure("the output could not be written: nobody has seen the result", code == 0 ? 4 : code);
   } catch (const ResourceError& error) {
     return report_failure(error.what(), 4);
   } catch (const DamagedFile& error) {

@@ -11,10 +11,10 @@ namespace {
 using trace::Channel;
 using trace::Sharing;
 
-/// Ledger entries that do not depend on the world size.
+/// Ledger entries that do not depend on the shape.
 const std::set<std::string> kSharedLedger = {"learning_rate", "updates", "epoch"};
 
-bool comparable_across_world_sizes(Channel channel) {
+bool comparable_across_shapes(Channel channel) {
   if (channel == Channel::kSamples || channel == Channel::kLoss) return true;
   return trace::info(channel).sharing == Sharing::kReplicated && channel != Channel::kCollective;
 }
@@ -85,6 +85,19 @@ Comparison compare_global_batches(const trace::RunTrace& left, const trace::RunT
   return result;
 }
 
+/// Names of a step's losses, one for each micro-batch; of the inputs where no loss is recorded.
+std::set<std::string> names_of_losses(const trace::RunTrace& run) {
+  std::set<std::string> losses, inputs;
+  for (const trace::Step& step : run.ranks[0].steps) {
+    for (const trace::Record& record : step.records) {
+      if (record.channel == Channel::kLoss) losses.insert(record.name);
+      if (record.channel == Channel::kInput) inputs.insert(record.name);
+    }
+    if (!losses.empty() || !inputs.empty()) break;
+  }
+  return losses.empty() ? inputs : losses;
+}
+
 int severity(CheckResult::Status status) {
   switch (status) {
     case CheckResult::Status::kDivergence:
@@ -101,7 +114,21 @@ int severity(CheckResult::Status status) {
 
 }  // namespace
 
-std::vector<Channel> channels_of(const CheckInput& input, bool same_world_size) {
+bool same_shape(const trace::RunTrace& left, const trace::RunTrace& right) {
+  return left.world_size() == right.world_size() && names_of_losses(left) == names_of_losses(right);
+}
+
+CheckResult for_each_repeat(const CheckInput& input, const std::string& left, const std::string& right,
+                            const std::function<CheckResult(const trace::RunTrace&, const trace::RunTrace&)>& judge) {
+  CheckResult total;
+  const auto& lefts = input.of(left);
+  const auto& rights = input.of(right);
+  for (std::size_t i = 0; i < std::max(lefts.size(), rights.size()); ++i)
+    combine(total, judge(*lefts.at(i), *rights.at(i)));
+  return total;
+}
+
+std::vector<Channel> channels_of(const CheckInput& input, bool same_shape) {
   std::vector<Channel> channels;
   for (const trace::ChannelInfo& row : trace::kChannels) {
     const auto& named = input.spec.channels;
@@ -111,8 +138,7 @@ std::vector<Channel> channels_of(const CheckInput& input, bool same_world_size) 
           const auto& channels_recorded = input.scenario.variant(name).train.record.channels;
           return std::find(channels_recorded.begin(), channels_recorded.end(), row.name) != channels_recorded.end();
         });
-    if (wanted && recorded && (same_world_size || comparable_across_world_sizes(row.channel)))
-      channels.push_back(row.channel);
+    if (wanted && recorded && (same_shape || comparable_across_shapes(row.channel))) channels.push_back(row.channel);
   }
   return channels;
 }
@@ -139,15 +165,15 @@ Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& righ
             .skip = scope.skip,
             .left_name = left.run,
             .right_name = right.run};
-  if (left.world_size() == right.world_size()) return compare(walk);
+  if (same_shape(left, right)) return compare(walk);
 
   Comparison samples;
   std::erase(walk.channels, Channel::kSamples);
   if (walk.channels.size() != channels.size()) samples = compare_global_batches(left, right, scope);
   walk.skip = [&scope](Channel channel, const std::string& name, std::int64_t step) {
-    const bool of_one_world_size = (channel == Channel::kLoss && name != "reduced") ||
-                                   (channel == Channel::kLedger && !kSharedLedger.contains(name));
-    return of_one_world_size || (scope.skip && scope.skip(channel, name, step));
+    const bool of_one_shape = (channel == Channel::kLoss && name != "reduced") ||
+                              (channel == Channel::kLedger && !kSharedLedger.contains(name));
+    return of_one_shape || (scope.skip && scope.skip(channel, name, step));
   };
   Comparison rest = compare(walk);
   rest.compared += samples.compared;

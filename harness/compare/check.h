@@ -41,9 +41,17 @@ struct CheckResult {
   std::string next;  ///< what to do about it
 };
 
+/// Whether two runs cut their batches alike: into as many ranks and as many micro-batches. If not, only what belongs to
+/// the whole batch can be compared.
+bool same_shape(const trace::RunTrace& left, const trace::RunTrace& right);
+
 /// Channels of a check, in order: those that it names, else all that both sides record and that can be compared between
-/// variants of these world sizes.
-std::vector<trace::Channel> channels_of(const CheckInput& input, bool same_world_size);
+/// runs of the same shape, or of another.
+std::vector<trace::Channel> channels_of(const CheckInput& input, bool same_shape);
+
+/// Calls `judge` with every repeat of `left` and the same repeat of `right`, and combines the results.
+CheckResult for_each_repeat(const CheckInput& input, const std::string& left, const std::string& right,
+                            const std::function<CheckResult(const trace::RunTrace&, const trace::RunTrace&)>& judge);
 
 /// Ranks to compare between two runs: rank by rank; where the world sizes differ, ranks that the smaller lacks are held
 /// against its rank 0 (replicated channels only).
@@ -57,8 +65,8 @@ struct Scope {
   std::function<bool(trace::Channel, const std::string& name, std::int64_t step)> skip;
 };
 
-/// Compares two runs on `channels`; between different world sizes only what is shared: samples as one global batch,
-/// losses after the reduction, replicated channels.
+/// Compares two runs on `channels`; between different shapes only what is shared: samples as one global batch, losses
+/// after the reduction, replicated channels.
 Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right,
                         const std::vector<trace::Channel>& channels, const Relation& relation, const Scope& scope = {});
 

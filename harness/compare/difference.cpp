@@ -128,12 +128,11 @@ class Walker {
     result_.channels.insert(channel);
     const std::optional<std::string> difference = walk_.relation(*left, *right, step, pair.rank);
     if (!difference) return;
-    note(step, channel, name, pair, shown(*left), shown(*right));
-    result_.first->relation = *difference;
+    note(step, channel, name, pair, shown(*left), shown(*right), *difference);
   }
 
   void note(std::int64_t step, Channel channel, const std::string& name, const Pair& pair, std::string expected,
-            std::string actual) {
+            std::string actual, std::string relation = "") {
     result_.first = Divergence{.step = step,
                                .channel = channel,
                                .tensor = name,
@@ -141,7 +140,8 @@ class Walker {
                                .left = walk_.left_name,
                                .right = walk_.right_name,
                                .expected = std::move(expected),
-                               .actual = std::move(actual)};
+                               .actual = std::move(actual),
+                               .relation = std::move(relation)};
     explain(*result_.first, pair.right->world_size);
   }
 

@@ -1,5 +1,7 @@
 #include <bit>
 #include <cmath>
+#include <cstdio>
+#include <optional>
 
 #include "harness/base/text.h"
 #include "harness/compare/difference.h"
@@ -48,6 +50,16 @@ constexpr ChannelCause kCauses[] = {
     {Channel::kLedger, "a counter, a denominator or the learning rate differs"},
     {Channel::kCollective, "the ranks issued other collectives"},
 };
+
+/// A factor this near to W or 1/W is meant to be that.
+constexpr double kNearEnough = 1e-3;
+
+/// The factor that a relation names: 3 for "right = 3 x left".
+std::optional<double> factor_in(const std::string& relation) {
+  double factor = 0;
+  if (std::sscanf(relation.c_str(), "right = %lf x left", &factor) != 1) return std::nullopt;
+  return factor;
+}
 
 }  // namespace
 
@@ -100,10 +112,12 @@ void explain(Divergence& divergence, std::int64_t world_size) {
   }
   if (divergence.expected == "no such step" || divergence.actual == "no such step")
     divergence.cause = "one side has more steps than the other";
-  if (divergence.channel == Channel::kGradient && world_size > 1) {
-    const std::string w = std::to_string(world_size);
-    divergence.cause += "; a factor of " + w + " means a sum where a mean was meant, 1/" + w + " a second division";
-  }
+  const auto factor = factor_in(divergence.relation);
+  if (divergence.channel != Channel::kGradient || world_size < 2 || !factor) return;
+  const auto w = static_cast<double>(world_size);
+  if (std::fabs(*factor / w - 1) < kNearEnough)
+    divergence.cause += "; a factor of the world size: a sum where a mean was meant";
+  if (std::fabs(*factor * w - 1) < kNearEnough) divergence.cause += "; 1 / world size: a second division by it";
 }
 
 }  // namespace lockstep::compare

@@ -20,6 +20,9 @@ constexpr double kLambda = 8;
 constexpr double kSketchError = 2;
 constexpr double kStableGrowth = 4;
 
+/// Two tensors are a multiple of each other when at most this part of their difference is left over.
+constexpr double kMultipleRest = 0.25;
+
 /// Roundings of the size of a stored weight in one update, decay and sum, of two runs.
 constexpr double kStores = 4;
 
@@ -73,6 +76,9 @@ double inherited_at(const std::map<std::int64_t, double>& inherited, std::int64_
   return found == inherited.end() ? 0 : found->second;
 }
 
+/// "fc1" of "fc1.weight".
+std::string layer_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
+
 std::int64_t updates_done(std::int64_t step) { return std::max<std::int64_t>(step, 0) + 1; }
 
 }  // namespace
@@ -104,6 +110,7 @@ void RoundingBound::inherit() {
       const double scale = std::max(left_scales_.largest(record, step.step), right_scales_.largest(record, step.step));
       if (rounding && rounding->explained() && scale > 0) largest = std::max(largest, rounding->distance / scale);
     }
+    inherited_[step.step + 1] = largest;  // also of a step that nobody takes: what the last one hides counts, too
   }
 }
 
@@ -155,8 +162,9 @@ std::optional<Rounding> RoundingBound::judge_update(const Record& left, const Re
 }
 
 std::optional<std::int64_t> RoundingBound::horizon() const {
+  double samples = 0;
   for (const auto& [step, inherited] : inherited_) {
-    const double samples = std::max(left_scales_.samples(step), right_scales_.samples(step));
+    samples = std::max({samples, left_scales_.samples(step), right_scales_.samples(step)});
     if (kStableGrowth * inherited * samples > 1) return step;
   }
   return std::nullopt;
@@ -215,18 +223,31 @@ bool RoundingBound::kink_fits(const Divergence& divergence) const {
   }
   const Step& left = *left_.ranks[0].find(divergence.step);
   const Step& right = *right_.ranks[0].find(divergence.step);
-  const bool has_gradient = std::any_of(left.records.begin(), left.records.end(),
-                                        [](const Record& record) { return record.channel == Channel::kGradient; });
-  bool explained = false, unexplained = false;
+  const auto is_gradient = [](const Record& record) { return record.channel == Channel::kGradient; };
+  const auto output = std::find_if(left.records.rbegin(), left.records.rend(), is_gradient);
+  if (output == left.records.rend()) return false;
+  bool unexplained = false;
   for (const Record& record : left.records) {
     const Record* found = right.find(record.channel, record.name);
-    if (found == nullptr) continue;
-    const bool fits = equal_or_explained(record, *found, divergence.step);
-    if (record.channel == Channel::kLoss && record.name == "reduced" && !fits) return false;
-    if (record.channel != (has_gradient ? Channel::kGradient : channel)) continue;
-    (fits ? explained : unexplained) = true;
+    if (found == nullptr || equal_or_explained(record, *found, divergence.step)) continue;
+    if (record.channel == Channel::kLoss && record.name == "reduced") return false;
+    if (!is_gradient(record)) continue;
+    unexplained = true;
+    const bool is_of_last_layer = layer_of(record.name) == layer_of(output->name);
+    if (is_of_last_layer || !kink_reaches(record, *found, divergence.step)) return false;
   }
-  return explained && unexplained;
+  return unexplained;
+}
+
+/// A kink moves the share of one activation of one sample, whose gradient is √n times their mean where they cancel; a
+/// constant multiple, a zero or a turned sign is none of its doing.
+bool RoundingBound::kink_reaches(const Record& left, const Record& right, std::int64_t step) const {
+  const auto rounding = judge(left, right, step, 0);
+  const double samples = std::max(left_scales_.samples(step), right_scales_.samples(step));
+  const double scale = std::max(left_scales_.largest(left, step), right_scales_.largest(right, step));
+  if (!rounding || !(samples > 0) || !(rounding->distance * std::sqrt(samples) <= scale)) return false;
+  const auto multiple = scale_between(*left.sketch, *right.sketch);
+  return multiple && multiple->residual > kMultipleRest * std::fabs(multiple->factor - 1);
 }
 
 Relation within(const RoundingBound& bound) {

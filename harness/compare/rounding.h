@@ -47,11 +47,13 @@ class RoundingBound {
   /// Why rounding may have led to this divergence although it exceeds the bound; nothing when it cannot have.
   ///
   /// Two ways: so much was inherited that one lost sample would not show any more; or an activation that rounding moved
-  /// went over the kink of a ReLU or of a maximum. A kink leaves the loss of its step and the gradients above it within
-  /// their bounds, needs weights that differ already, and never makes the ranks of one run disagree.
+  /// went over the kink of a ReLU or of a maximum. A kink leaves the loss of its step and the gradients of the last
+  /// layer within their bounds, moves the others by no more than one sample can, never by a factor, needs weights that
+  /// differ already, and never makes the ranks of one run disagree. Without gradients it is never assumed.
   std::optional<std::string> undecided(const Divergence& divergence) const;
 
-  /// First step whose inherited difference hides one lost sample; nothing when every step can be told.
+  /// First step whose inherited difference hides one lost sample, the last step's own counted as that of the step
+  /// after; nothing when every step can be told.
   std::optional<std::int64_t> horizon() const;
 
  private:
@@ -63,6 +65,7 @@ class RoundingBound {
   void inherit();
   bool states_differ_before(std::int64_t step) const;
   bool kink_fits(const Divergence& divergence) const;
+  bool kink_reaches(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
 
   const trace::RunTrace& left_;
   const trace::RunTrace& right_;

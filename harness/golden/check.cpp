@@ -67,6 +67,36 @@ std::optional<CheckResult> stranger(const trace::RunTrace& golden, const CheckIn
                      .next = accept_command(input)};
 }
 
+bool holds(const trace::RunTrace& run, const std::string& channel) {
+  const std::vector<trace::Step>& steps = run.ranks[0].steps;
+  return std::any_of(steps.begin(), steps.end(), [&](const trace::Step& step) {
+    return std::any_of(step.records.begin(), step.records.end(),
+                       [&](const trace::Record& record) { return name_of(record.channel) == channel; });
+  });
+}
+
+/// Why golden and run hold other records although the training may be the same: what is recorded is no part of it.
+std::string recorded_otherwise(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
+                               const trace::RunTrace& run) {
+  const Json record = golden.ranks[0].header.value("/golden/train/record"_json_pointer, Json());
+  if (!record.is_object()) return "";
+  const scenario::RecordSpec& now = input.scenario.variant(variant).train.record;
+  if (record.value("every", now.every) != now.every)
+    return "the golden was recorded with train.record.every = " + record["every"].dump() + ", the run with " +
+           std::to_string(now.every);
+  const auto then = record.value("channels", now.channels);
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const std::string& channel : trace::channel_names()) {
+    if (has(then, channel) && !has(now.channels, channel) && holds(golden, channel))
+      return "the golden holds the channel '" + channel + "', which the run does not record";
+    if (!has(then, channel) && has(now.channels, channel) && holds(run, channel))
+      return "the run records the channel '" + channel + "', which the golden does not hold";
+  }
+  return "";
+}
+
 std::vector<std::string> damage_of(const trace::RunTrace& golden) {
   std::vector<std::string> damage;
   for (const trace::Trace& rank : golden.ranks) {
@@ -93,6 +123,8 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
                        .next = restore + accept_command(input)};
   };
   if (auto result = stranger(golden, input, variant, run)) return damage.empty() ? *result : damaged();
+  if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty() && damage.empty())
+    return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
   compare::Comparison comparison =
       compare::compare_runs(golden, run, compare::channels_of(input, true), compare::bitwise);
   CheckResult result = compare::result_of(comparison, input);
@@ -120,18 +152,17 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
 
 namespace lockstep::compare {
 
-/// The first repeat of every variant against its golden. It stands here, not in compare/, because it needs the store.
+/// Every repeat of every variant against its golden. It stands here, not in compare/, because it needs the store.
 CheckResult check_golden(const CheckInput& input) {
   using namespace golden;
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
-    const trace::RunTrace& run = *input.of(variant).front();
     const std::filesystem::path directory =
-        golden_directory(input.golden_root, input.scenario.name, key_of(run), variant);
+        golden_directory(input.golden_root, input.scenario.name, key_of(*input.of(variant).front()), variant);
     try {
       const auto golden = read_golden(directory);
       if (golden) {
-        combine(total, judge(*golden, input, variant, run));
+        for (const trace::RunTrace* run : input.of(variant)) combine(total, judge(*golden, input, variant, *run));
       } else {
         combine(total, {.status = Status::kBaseline,
                         .why = "there is no golden in " + directory.string(),

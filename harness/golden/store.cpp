@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <system_error>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -51,6 +53,15 @@ void require_identical(const std::vector<trace::RunTrace>& repeats) {
     }
     if (const auto difference = difference_between(repeats[0], repeat))
       fail("the repeats differ", repeats[0].run + " and " + repeat.run, *difference);
+  }
+  for (const trace::Trace& rank : repeats[0].ranks) {
+    for (const trace::Step& step : rank.steps) {
+      for (const trace::Record& record : step.records) {
+        if (record.channel == trace::Channel::kLoss && record.number && !std::isfinite(*record.number))
+          fail("a training whose loss is not finite proves nothing: NaN hides every difference", rank.origin,
+               "loss " + record.name + " at step " + std::to_string(step.step));
+      }
+    }
   }
   const auto holds_records = [](const trace::Step& step) { return !step.records.empty(); };
   for (const trace::Trace& rank : repeats[0].ranks) {
@@ -136,9 +147,15 @@ void remove_folder(const std::filesystem::path& folder, const std::filesystem::p
   if (error) fail_to_replace(directory, error.message() + " (" + folder.string() + ")");
 }
 
+/// A name next to `directory` that no variant can have, and no other process takes.
+std::filesystem::path beside(const std::filesystem::path& directory, const std::string& what) {
+  return directory.parent_path() /
+         ("." + directory.filename().string() + "." + what + "." + std::to_string(::getpid()));
+}
+
 /// For file systems that cannot exchange two names: the old golden goes aside, and comes back when the new one fails.
 bool swap_by_turns(const std::filesystem::path& fresh, const std::filesystem::path& directory) {
-  const std::string aside = directory.string() + ".old";
+  const std::filesystem::path aside = beside(directory, "old");
   if (::rename(directory.c_str(), aside.c_str()) != 0) return false;
   if (::rename(fresh.c_str(), directory.c_str()) == 0) return ::rename(aside.c_str(), fresh.c_str()) == 0;
   const int reason = errno;
@@ -168,7 +185,7 @@ Accepted accept(const std::filesystem::path& directory, const std::vector<trace:
   require_identical(repeats);
   const Accepted what = what_becomes_of(directory, repeats[0]);
   if (what == Accepted::kUnchanged) return what;
-  const std::filesystem::path fresh = directory.string() + ".new";
+  const std::filesystem::path fresh = beside(directory, "new");
   remove_folder(fresh, directory);
   try {
     write_golden(fresh, repeats[0], provenance);

@@ -17,6 +17,14 @@ Json across(std::int64_t steps = 6) {
           {"checks", {{{"that", "rounding"}, {"variants", {"a", "b"}}}}}};
 }
 
+/// A bench whose second run is changed by `faults`; both have a last layer that they leave alone.
+struct LayeredBench : Bench {
+  explicit LayeredBench(const Faults& faults) : Bench(across()) {
+    rerun("b", faults);
+    for (const char* name : {"a", "b"}) add_last_layer(run(name));
+  }
+};
+
 /// One layer's gradient jumps on all ranks, as when a rectifier of the layer above changes sides.
 Faults kink_at(std::int64_t begin, float size) {
   return {.gradient = [=](auto step, auto& name, auto& gradient) {
@@ -25,15 +33,13 @@ Faults kink_at(std::int64_t begin, float size) {
 }
 
 TEST(RoundingHorizon, LeavesAKinkUndecided) {
-  Bench bench(across());
-  bench.rerun("b", kink_at(3, 1e-3F));
+  LayeredBench bench(kink_at(3, 1e-3F));
   EXPECT_TRUE(is_inconclusive(bench.check(), "kink"));
   EXPECT_NE(bench.check().why.find("step 3, gradient fc.weight"), std::string::npos) << bench.check().why;
 }
 
 TEST(RoundingHorizon, KnowsNoKinkBeforeTheWeightsDiffer) {
-  Bench bench(across());
-  bench.rerun("b", kink_at(0, 1e-3F));
+  LayeredBench bench(kink_at(0, 1e-3F));
   EXPECT_TRUE(diverges_at(bench.check(), 0, Channel::kGradient, "fc.weight", 0));
 }
 
@@ -46,16 +52,47 @@ TEST(RoundingHorizon, KnowsNoKinkThatMovesEveryGradient) {
 }
 
 TEST(RoundingHorizon, KnowsNoKinkThatMovesTheLossOfItsStep) {
-  Bench bench(across());
-  bench.rerun("b", kink_at(3, 1e-3F));
+  LayeredBench bench(kink_at(3, 1e-3F));
   for (std::int64_t rank = 0; rank < 4; ++rank) put(bench.run("b"), rank, 3, scalar(Channel::kLoss, "reduced", 0.7F));
   bench.scenario.checks[0].channels = {"gradient"};
   EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.weight", 0));
 }
 
-TEST(RoundingHorizon, KnowsNoKinkOnSomeRanksOnly) {
+TEST(RoundingHorizon, KnowsNoKinkOfTheLastLayer) {
   Bench bench(across());
   bench.rerun("b", kink_at(3, 1e-3F));
+  EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.weight", 0)) << "there is no layer above";
+}
+
+TEST(RoundingHorizon, KnowsNoKinkLargerThanASample) {
+  LayeredBench bench(kink_at(3, 1));
+  EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.weight", 0));
+}
+
+TEST(RoundingHorizon, KnowsNoKinkThatIsAFactor) {
+  for (const float factor : {-1.0F, 0.0F, 0.99F, 1.01F}) {
+    LayeredBench bench({.gradient = [=](auto step, auto& name, auto& gradient) {
+      if (step != 3 || name != "fc.weight") return;
+      for (float& value : gradient) value *= factor;
+    }});
+    EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.weight", 0)) << factor;
+  }
+}
+
+TEST(RoundingHorizon, KnowsNoKinkWithoutGradients) {
+  LayeredBench bench(kink_at(3, 1e-3F));
+  for (const char* run : {"a", "b"}) {
+    for (trace::Trace& rank : bench.run(run).ranks) {
+      for (trace::Step& step : rank.steps)
+        std::erase_if(step.records, [](const trace::Record& record) { return record.channel == Channel::kGradient; });
+    }
+  }
+  bench.scenario.checks[0].channels = {"weight"};
+  EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kWeight, "fc.weight", 0));
+}
+
+TEST(RoundingHorizon, KnowsNoKinkOnSomeRanksOnly) {
+  LayeredBench bench(kink_at(3, 1e-3F));
   spoil(bench.run("b"), 2, 3, Channel::kGradient, "fc.weight");
   EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.weight", 0));
 }

@@ -112,6 +112,17 @@ void spoil(RunTrace& run, std::int64_t rank, std::int64_t step, Channel channel,
   at(run, rank, step, channel, name).digest.low ^= 1;
 }
 
+void add_last_layer(RunTrace& run) {
+  for (trace::Trace& rank : run.ranks) {
+    for (trace::Step& step : rank.steps) {
+      const auto is_gradient = [](const Record& record) { return record.channel == Channel::kGradient; };
+      const auto last = std::find_if(step.records.rbegin(), step.records.rend(), is_gradient);
+      if (last != step.records.rend())
+        step.records.insert(last.base(), floats(Channel::kGradient, "out.weight", {1, 2, 3, 4}));
+    }
+  }
+}
+
 void write_run(const std::filesystem::path& directory, const RunTrace& run) {
   make_directories(directory);
   for (const trace::Trace& rank : run.ranks) {

@@ -97,13 +97,23 @@ CheckResult check_factor(const trace::RunTrace& reference, const trace::RunTrace
   return result;
 }
 
+/// What a training computes: a control that differs in the generators' states, in the order of its samples or in its
+/// collectives only has had no effect.
+std::vector<Channel> computed_channels(const CheckInput& input, bool same_shape) {
+  std::vector<Channel> channels = channels_of(input, same_shape);
+  if (!input.spec.channels.empty()) return channels;
+  for (const Channel channel :
+       {Channel::kSamples, Channel::kInput, Channel::kRng, Channel::kLedger, Channel::kCollective})
+    std::erase(channels, channel);
+  return channels;
+}
+
 /// Holds two variants against each other that must not be equal.
 CheckResult check_pair(const trace::RunTrace& reference, const trace::RunTrace& other, const CheckInput& input) {
-  const bool same_world = reference.world_size() == other.world_size();
   const RoundingBound bound(reference, other);
   // A run that is merely longer, or that records more seldom, does not compute anything else.
-  const Comparison comparison =
-      compare_runs(reference, other, channels_of(input, same_world), within(bound), {.common_steps_only = true});
+  const Comparison comparison = compare_runs(reference, other, computed_channels(input, same_shape(reference, other)),
+                                             within(bound), {.common_steps_only = true});
   if (comparison.compared == 0 && !comparison.first) return result_of(comparison);
   if (!comparison.first) return not_different(reference.run, other.run, comparison.compared);
   const Record* left = record_at(reference, *comparison.first);
@@ -129,12 +139,11 @@ CheckResult check_pair(const trace::RunTrace& reference, const trace::RunTrace& 
 /// factor in the first update.
 CheckResult check_differs(const CheckInput& input) {
   CheckResult total;
-  const trace::RunTrace& reference = *input.of(input.spec.variants.front()).front();
-  for (std::size_t i = 1; i < input.spec.variants.size(); ++i) {
-    const trace::RunTrace& other = *input.of(input.spec.variants[i]).front();
-    combine(total, input.spec.factor ? check_factor(reference, other, *input.spec.factor)
-                                     : check_pair(reference, other, input));
-  }
+  const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
+    return input.spec.factor ? check_factor(reference, other, *input.spec.factor) : check_pair(reference, other, input);
+  };
+  for (std::size_t i = 1; i < input.spec.variants.size(); ++i)
+    combine(total, for_each_repeat(input, input.spec.variants[0], input.spec.variants[i], judge));
   return concluded(std::move(total));
 }
 

@@ -17,17 +17,17 @@ void classify(Divergence& divergence, const trace::RunTrace& reference, const tr
 
 }  // namespace
 
-/// Every later variant against the first, repeat 0 of each.
+/// Every later variant against the first.
 CheckResult check_equal(const CheckInput& input) {
   CheckResult total;
-  const trace::RunTrace& reference = *input.of(input.spec.variants.front()).front();
-  for (std::size_t i = 1; i < input.spec.variants.size(); ++i) {
-    const trace::RunTrace& other = *input.of(input.spec.variants[i]).front();
-    const bool same_world = reference.world_size() == other.world_size();
-    CheckResult result = result_of(compare_runs(reference, other, channels_of(input, same_world), bitwise), input);
+  const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
+    const std::vector<trace::Channel> channels = channels_of(input, same_shape(reference, other));
+    CheckResult result = result_of(compare_runs(reference, other, channels, bitwise), input);
     if (result.divergence) classify(*result.divergence, reference, other);
-    combine(total, std::move(result));
-  }
+    return result;
+  };
+  for (std::size_t i = 1; i < input.spec.variants.size(); ++i)
+    combine(total, for_each_repeat(input, input.spec.variants[0], input.spec.variants[i], judge));
   return concluded(std::move(total));
 }
 

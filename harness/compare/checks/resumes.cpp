@@ -37,13 +37,9 @@ CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expect
                                             "is not restored, or nothing is"}};
 }
 
-}  // namespace
-
 /// The resumed run's first line is its state after loading: it must be the straight run's state after the same update.
 /// From there on every record must be equal, to the straight run's last step.
-CheckResult check_resumes(const CheckInput& input) {
-  const trace::RunTrace& straight = *input.of(input.spec.straight).front();
-  const trace::RunTrace& resumed = *input.of(input.spec.interrupted).front();
+CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTrace& resumed, const CheckInput& input) {
   if (resumed.ranks[0].steps.empty())
     return {.status = CheckResult::Status::kInconclusive, .why = "the resumed run recorded no step"};
   const std::int64_t begin = resumed.ranks[0].steps.front().step;
@@ -57,8 +53,7 @@ CheckResult check_resumes(const CheckInput& input) {
             .why = "the two runs have no step in common after the checkpoint",
             .next = "save earlier, or train longer"};
   }
-  const bool same_world = straight.world_size() == resumed.world_size();
-  std::vector<Channel> channels = channels_of(input, same_world);
+  std::vector<Channel> channels = channels_of(input, same_shape(straight, resumed));
   // A resumed run rebuilds its buckets once more and broadcasts the layout: an extra collective, not another result.
   if (input.spec.channels.empty()) std::erase(channels, Channel::kCollective);
   // What led to the saved state was recorded by the run that saved it.
@@ -71,6 +66,15 @@ CheckResult check_resumes(const CheckInput& input) {
     if (result.divergence->step == saved) result.divergence->cause += " (already in the state after loading)";
   }
   return result;
+}
+
+}  // namespace
+
+CheckResult check_resumes(const CheckInput& input) {
+  const auto judge = [&input](const trace::RunTrace& straight, const trace::RunTrace& resumed) {
+    return judge_resumption(straight, resumed, input);
+  };
+  return for_each_repeat(input, input.spec.straight, input.spec.interrupted, judge);
 }
 
 }  // namespace lockstep::compare
