@@ -42,7 +42,7 @@ void add_run_options(CLI::App& command, app::RunOptions& options) {
       ->check(not_empty);
   command.add_option("--jobs", options.jobs, "Ranks that run at once. Default: twice the cores")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 100000));
 }
 
 void add_json_option(CLI::App& command, std::filesystem::path& json) {

@@ -65,7 +65,12 @@ std::string examine_processor() {
 
 std::string examine_space(const std::filesystem::path& where) {
   constexpr std::uintmax_t kEnough = 1ULL << 30;
-  const std::filesystem::space_info space = std::filesystem::space(where);
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(where, error);
+  if (error)
+    throw ResourceError({.what = "there is no place for traces: " + error.message(),
+                         .where = where.string(),
+                         .next = "set TMPDIR to a folder that exists"});
   if (space.available < kEnough)
     throw ResourceError({.what = "less than 1 GiB is free for traces", .where = where.string()});
   return std::to_string(space.available >> 30) + " GiB free in " + where.string();
@@ -77,7 +82,27 @@ std::string examine_scenarios(const RunOptions& options) {
          std::to_string(plan.checks.size()) + " checks";
 }
 
-/// Every golden that a scenario asks for must be there and whole, under one key at least.
+void require_whole(const trace::RunTrace& golden) {
+  for (const trace::Trace& rank : golden.ranks) {
+    if (!rank.complete || !rank.damage.empty())
+      throw DamagedFile(
+          {.what = "a golden is damaged", .where = rank.origin, .actual = rank.complete ? rank.damage[0] : rank.torn});
+  }
+}
+
+/// Keys under which a variant may have goldens: its own, or every native one that is there.
+std::vector<std::string> keys_to_examine(const RunOptions& options, const std::string& scenario,
+                                         const std::string& cpu) {
+  if (cpu != "native") return {cpu};
+  std::vector<std::string> keys;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(options.golden_root / scenario, ignored)) {
+    if (entry.path().filename().string().rfind("native-", 0) == 0) keys.push_back(entry.path().filename());
+  }
+  return keys;
+}
+
+/// Every golden that a scenario asks for must be whole; a portable one must be there.
 std::string examine_goldens(const RunOptions& options) {
   std::size_t found = 0;
   for (const scenario::Scenario& scenario : load(options)) {
@@ -85,20 +110,18 @@ std::string examine_goldens(const RunOptions& options) {
       for (const std::string& variant : check.variants) {
         if (check.that != "golden") continue;
         const std::string cpu = scenario.variant(variant).train.determinism.cpu;
-        if (cpu == "native") continue;
-        const auto directory = golden::golden_directory(options.golden_root, scenario.name, cpu, variant);
-        const auto golden = golden::read_golden(directory);
-        if (!golden)
-          throw InputError({.what = "a golden is missing",
-                            .where = directory.string(),
-                            .next = "lockstep golden accept " + scenario.file.string() + " --reason '…'"});
-        for (const trace::Trace& rank : golden->ranks) {
-          if (!rank.complete || !rank.damage.empty())
-            throw DamagedFile({.what = "a golden is damaged",
-                               .where = rank.origin,
-                               .actual = rank.complete ? rank.damage[0] : rank.torn});
+        for (const std::string& key : keys_to_examine(options, scenario.name, cpu)) {
+          const auto directory = golden::golden_directory(options.golden_root, scenario.name, key, variant);
+          const auto golden = golden::read_golden(directory);
+          if (golden) {
+            require_whole(*golden);
+            ++found;
+          } else if (key == cpu) {
+            throw InputError({.what = "a golden is missing",
+                              .where = directory.string(),
+                              .next = "lockstep golden accept " + scenario.file.string() + " --reason '…'"});
+          }
         }
-        ++found;
       }
     }
   }
@@ -114,7 +137,7 @@ int doctor(const DoctorOptions& options) {
   examination.ask("lockstep", [] { return std::string("build ") + build_id(); });
   examination.ask("worker", [&] { return examine_worker(run); });
   examination.ask("processor", examine_processor);
-  examination.ask("space for traces", [] { return examine_space(std::filesystem::temp_directory_path()); });
+  examination.ask("space for traces", [] { return examine_space(temporary_base()); });
   examination.ask("scenarios", [&] { return examine_scenarios(run); });
   examination.ask("goldens", [&] { return examine_goldens(run); });
   return examination.healthy() ? 0 : 2;

@@ -77,10 +77,14 @@ fs::path find_worker(const fs::path& given) {
                                           : "check the path given with --worker"});
 }
 
+fs::path temporary_base() {
+  const char* base = std::getenv("TMPDIR");
+  return base != nullptr && *base != '\0' ? base : "/tmp";
+}
+
 RunsFolder::RunsFolder(const fs::path& given) {
   if (given.empty()) {
-    const char* base = std::getenv("TMPDIR");
-    std::string pattern = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/lockstep-XXXXXX";
+    std::string pattern = (temporary_base() / "lockstep-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr)
       throw ResourceError({.what = "cannot make a temporary folder for the runs",
                            .where = pattern,

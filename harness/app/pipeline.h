@@ -44,6 +44,9 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
 /// "2027-01-31", UTC.
 std::string today();
 
+/// Where temporary folders go: $TMPDIR, else /tmp.
+std::filesystem::path temporary_base();
+
 /// Finds out before the work, not after it, that a result could not be written. "" and "-" need nothing.
 /// *Throws*: InputError.
 void require_writable(const std::filesystem::path& target);

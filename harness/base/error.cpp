@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "harness/base/text.h"
+
 namespace lockstep {
 
 std::string describe(const Problem& problem) {
@@ -13,7 +15,7 @@ std::string describe(const Problem& problem) {
   add("expected: ", problem.expected);
   add("actual:   ", problem.actual);
   add("next:     ", problem.next);
-  return text;
+  return printable(text);
 }
 
 Error::Error(Problem problem) : std::runtime_error(describe(problem)), problem_(std::move(problem)) {}

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <numeric>
 
+#include <nlohmann/json.hpp>
+
 namespace lockstep {
 namespace {
 
@@ -141,6 +143,16 @@ std::optional<std::string> nearest(std::string_view name, const std::vector<std:
 std::string suggest(std::string_view name, const std::vector<std::string>& candidates) {
   if (const auto near = nearest(name, candidates)) return "did you mean '" + *near + "'?";
   return candidates.empty() ? "" : "choose one of: " + join(candidates, ", ");
+}
+
+std::string printable(const std::string& text) {
+  const nlohmann::json value = text;
+  const std::string valid = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string result = nlohmann::json::parse(valid).get<std::string>();
+  std::replace_if(
+      result.begin(), result.end(), [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f; },
+      '?');
+  return result;
 }
 
 std::string join(const std::vector<std::string>& items, std::string_view separator) {

@@ -37,6 +37,9 @@ std::optional<std::string> nearest(std::string_view name, const std::vector<std:
 /// "did you mean 'x'?", or the list of candidates when none is near.
 std::string suggest(std::string_view name, const std::vector<std::string>& candidates);
 
+/// `text` as a terminal may get it: bytes that are no UTF-8 become U+FFFD, control characters but newline and tab '?'.
+std::string printable(const std::string& text);
+
 /// The items with `separator` between them.
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 

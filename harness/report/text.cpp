@@ -30,7 +30,8 @@ std::string upper(std::string_view text) {
 
 void add_line(std::string& out, const char* label, const std::string& value) {
   if (value.empty()) return;
-  std::string indented = value;
+  std::string indented = printable(value);
+  while (indented.ends_with('\n')) indented.pop_back();
   for (std::size_t at = indented.find('\n'); at != std::string::npos; at = indented.find('\n', at + 1))
     indented.insert(at + 1, std::string(14, ' '));
   out += "  " + padded(label, 12) + indented + "\n";

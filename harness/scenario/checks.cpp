@@ -1,6 +1,8 @@
 #include "harness/scenario/checks.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 
 #include <fnmatch.h>
 
@@ -69,11 +71,34 @@ std::vector<std::string> channels_of(const Json& check, const std::string& where
   return channels;
 }
 
+/// A day of the calendar, as written.
+std::string date_from(const std::string& text, const std::string& where) {
+  int year = 0;
+  unsigned month = 0, day = 0;
+  std::sscanf(text.c_str(), "%d-%u-%u", &year, &month, &day);
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
+  if (date.ok()) return text;
+  throw InputError({.what = "a date does not exist",
+                    .where = where + ".expect.until",
+                    .expected = "a day of the calendar, year-month-day",
+                    .actual = "'" + text + "'"});
+}
+
+/// The factor by which first updates must differ.
+double factor_from(double factor, const std::string& where) {
+  if (factor != 1) return factor;
+  throw InputError({.what = "a control asks for a difference by the factor 1, which is none",
+                    .where = where + ".factor",
+                    .expected = "another number",
+                    .actual = "1",
+                    .next = "to ask for equal updates, use the check 'rounding' or 'equal'"});
+}
+
 std::optional<Expectation> expectation_of(const Json& check, const std::string& where) {
   if (!check.contains("expect")) return std::nullopt;
   const Json& expect = check["expect"];
   Expectation result{.reason = expect.at("reason").get<std::string>()};
-  if (expect.contains("until")) result.until = expect["until"].get<std::string>();
+  if (expect.contains("until")) result.until = date_from(expect["until"].get<std::string>(), where);
   const Json at = expect.value("at", Json::object());
   if (at.contains("step")) result.step = at["step"].get<std::int64_t>();
   if (at.contains("channel")) result.channel = at["channel"].get<std::string>();
@@ -167,7 +192,7 @@ std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario)
     const std::string where = scenario.file.string() + ": checks." + std::to_string(i) + " (" + check.that + ")";
     check.channels = channels_of(object, where);
     check.expect = expectation_of(object, where);
-    if (object.contains("factor")) check.factor = object["factor"].get<double>();
+    if (object.contains("factor")) check.factor = factor_from(object["factor"].get<double>(), where);
     if (check.that == "resumes") {
       check.straight = resolve_one(object.at("straight").get<std::string>(), scenario, where + ".straight");
       check.interrupted = resolve_one(object.at("interrupted").get<std::string>(), scenario, where + ".interrupted");

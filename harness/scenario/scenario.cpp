@@ -132,6 +132,20 @@ void require_safe_name(const std::string& name, const std::string& file) {
                     .actual = "'" + name + "'"});
 }
 
+/// A name that no shell could set is a slip; an empty one, or one with '=', is none to the kernel either.
+void require_environment_names(const LaunchSpec& launch, const std::string& file) {
+  for (const auto& [name, value] : launch.environment) {
+    const bool usable =
+        !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+        std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+    if (usable) continue;
+    throw InputError({.what = "an environment variable cannot have this name",
+                      .where = file + ": launch.environment",
+                      .expected = "letters, digits and '_', no digit first",
+                      .actual = "'" + name + "'"});
+  }
+}
+
 Variant variant_from(const Patch& patch, const Json& base, const std::string& file) {
   require_safe_name(patch.name, file);
   Json merged = base;
@@ -156,6 +170,7 @@ Variant variant_from(const Patch& patch, const Json& base, const std::string& fi
                   .train_json = completed.at("train"),
                   .train = train_spec_from(completed.at("train")),
                   .launch = launch_from(completed.at("launch"))};
+  require_environment_names(variant.launch, file);
   validate(variant.train, variant.world_size, file + " (variant '" + patch.name + "')");
   return variant;
 }

@@ -51,7 +51,10 @@ class Completion {
   /// Completes `document` in place; returns the plain schema that it must satisfy.
   Json complete(Json& document, const Json& rule, const std::string& path) {
     if (rule.contains("$ref")) return complete(document, resolve(rule), path);
-    if (rule.contains("oneOf")) return complete(document, branch_of(document, rule, path), path);
+    if (rule.contains("oneOf")) {
+      add_usual_kind(document, rule);
+      return complete(document, branch_of(document, rule, path), path);
+    }
     if (document.is_object() && (rule.contains("properties") || rule.contains("additionalProperties"))) {
       return complete_object(document, rule, path);
     }
@@ -76,6 +79,13 @@ class Completion {
       }
     }
     return kinds;
+  }
+
+  /// An object that leaves its kind out is of the kind that a missing object would be of.
+  static void add_usual_kind(Json& document, const Json& rule) {
+    const std::string key = kinds_of(rule).first;
+    if (document.is_object() && !document.contains(key) && rule.contains("default") && rule["default"].contains(key))
+      document[key] = rule["default"][key];
   }
 
   Json branch_of(const Json& document, const Json& rule, const std::string& path) const {

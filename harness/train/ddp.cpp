@@ -92,6 +92,8 @@ at::Tensor Ddp::forward(const at::Tensor& input, bool sync) {
   return output;
 }
 
+void Ddp::settle_buckets() { reducer_->rebuild_buckets(); }
+
 BucketLayout Ddp::layout() const {
   BucketLayout layout;
   for (const c10d::GradBucket& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/true)) {

@@ -31,6 +31,9 @@ class Ddp {
   /// The current bucket assignment.
   BucketLayout layout() const;
 
+  /// Assigns the buckets now, if the next forward would: what a resumed run must start with. On all ranks together.
+  void settle_buckets();
+
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
 

@@ -139,6 +139,7 @@ class Trainer {
   }
 
   void save() {
+    ddp_->settle_buckets();
     Checkpoint checkpoint{.world_size = place_.world_size,
                           .updates = updates_,
                           .samples_taken = samples_taken_,

@@ -15,6 +15,13 @@ std::string base64(std::vector<std::uint64_t> values) {
   return text.substr(1);
 }
 
+TEST(Printable, KeepsTextAndReplacesWhatATerminalMustNotGet) {
+  EXPECT_EQ(printable("gr\u00fcn\n\tx"), "gr\u00fcn\n\tx");
+  EXPECT_EQ(printable(std::string("a\x1b[31m\0b\x7f", 9)), "a?[31m?b?");
+  EXPECT_EQ(printable("a\xff\xfe"), "a\ufffd\ufffd");
+  EXPECT_EQ(printable(""), "");
+}
+
 TEST(Base64, DropsZerosAtTheEnd) {
   EXPECT_EQ(base64({}), "");
   EXPECT_EQ(base64({0}), "");

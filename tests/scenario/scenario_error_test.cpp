@@ -133,6 +133,28 @@ TEST(ScenarioError, ValuesOutOfRange) {
                  "[]");
 }
 
+TEST(ScenarioError, ADayThatNoCalendarHas) {
+  const auto until = [](const char* day) {
+    return with("checks",
+                {{{"that", "ledger"}, {"expect", {{"status", "divergence"}, {"reason", "r"}, {"until", day}}}}});
+  };
+  EXPECT_NO_THROW(load(until("2028-02-29")));
+  for (const char* day : {"2026-13-01", "2026-02-31", "2027-02-29", "2026-00-10"})
+    EXPECT_PROBLEM(problem_of(until(day)), "a date does not exist", "checks.0", "calendar", day);
+}
+
+TEST(ScenarioError, AFactorOfOne) {
+  Json document = with_variants({{"a", Json::object()}, {"b", {{"world_size", 2}}}});
+  document["checks"] = {{{"that", "differs"}, {"variants", {"a", "b"}}, {"factor", 1}}};
+  EXPECT_PROBLEM(problem_of(document), "by the factor 1", "checks.0", "another number", "1");
+}
+
+TEST(ScenarioError, VariablesWithoutAName) {
+  for (const char* name : {"", "A=B", "1A", "A B"})
+    EXPECT_PROBLEM(problem_of(with("launch.environment", {{name, "x"}})), "environment variable", "launch.environment",
+                   "letters", name);
+}
+
 TEST(ScenarioError, NamesThatAreNoFolders) {
   for (const char* name : {"../x", "a/b", "..", ".", "", "-x", "A", "a b", "\u00e9"}) {
     EXPECT_PROBLEM(problem_of(with("name", name)), "", ": name", "matching", name);
