@@ -115,9 +115,10 @@ void explain(Divergence& divergence, std::int64_t world_size) {
   const auto factor = factor_in(divergence.relation);
   if (divergence.channel != Channel::kGradient || world_size < 2 || !factor) return;
   const auto w = static_cast<double>(world_size);
+  const std::string text = std::to_string(world_size);
   if (std::fabs(*factor / w - 1) < kNearEnough)
-    divergence.cause += "; a factor of the world size: a sum where a mean was meant";
-  if (std::fabs(*factor * w - 1) < kNearEnough) divergence.cause += "; 1 / world size: a second division by it";
+    divergence.cause += "; a factor of " + text + " means a sum where a mean was meant";
+  if (std::fabs(*factor * w - 1) < kNearEnough) divergence.cause += "; 1/" + text + " means a second division";
 }
 
 }  // namespace lockstep::compare

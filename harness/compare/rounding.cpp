@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "harness/base/text.h"
+#include "harness/compare/check.h"
 
 namespace lockstep::compare {
 namespace {
@@ -271,6 +272,16 @@ Relation within_rounding(const RunTrace& left, const RunTrace& right) {
   return [bound](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) {
     return within(bound)(a, b, step, rank);
   };
+}
+
+void name_rounding(Divergence& divergence, const RunTrace& left, const RunTrace& right) {
+  const Record* a = record_at(left, divergence);
+  const Record* b = record_at(right, divergence);
+  if (a == nullptr || b == nullptr) return;
+  const auto rounding = RoundingBound(left, right).judge(*a, *b, divergence.step, divergence.rank);
+  if (!rounding || !rounding->explained()) return;
+  divergence.class_ = "rounding";
+  divergence.cause = "no more than rounding: another order of additions, or another kernel";
 }
 
 double update_bound(const RunTrace& run, const Record& weight) {

@@ -79,6 +79,9 @@ Relation within_rounding(const trace::RunTrace& left, const trace::RunTrace& rig
 /// The same, of a bound that is there already. *Lifetime*: of `bound`.
 Relation within(const RoundingBound& bound);
 
+/// A difference that rounding explains is no fault of the training's meaning: says so in its class and cause.
+void name_rounding(Divergence& divergence, const trace::RunTrace& left, const trace::RunTrace& right);
+
 /// Bound on the rounding of a parameter's first update.
 double update_bound(const trace::RunTrace& run, const trace::Record& weight);
 

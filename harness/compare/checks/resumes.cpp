@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "harness/compare/check.h"
+#include "harness/compare/rounding.h"
 
 namespace lockstep::compare {
 namespace {
@@ -62,6 +63,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
                     }};
   CheckResult result = result_of(compare_runs(straight, resumed, channels, bitwise, scope), input);
   if (result.divergence) {
+    name_rounding(*result.divergence, straight, resumed);
     result.divergence->cause = "the resumed training is not the interrupted one; " + result.divergence->cause;
     if (result.divergence->step == saved) result.divergence->cause += " (already in the state after loading)";
   }
