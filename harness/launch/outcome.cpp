@@ -33,7 +33,7 @@ bool unfinished(const Sighting& rank) {
   return rank.state == State::kWaiting || rank.state == State::kRunning || rank.state == State::kStopped;
 }
 
-/// Left in the middle of a step as if it were done: its peers fail, and their exit codes say only that.
+/// Left in the middle of the training as if it were done: its peers fail, and their exit codes say only that.
 bool left_early(const Sighting& rank) {
   return rank.state == State::kExited && rank.value == 0 && rank.progress.step >= 0 &&
          rank.progress.phase != Phase::kDone;
@@ -157,7 +157,7 @@ std::string describe_inaction(const Sighting& suspect, std::size_t count, Expiry
 }  // namespace
 
 bool failed(const Sighting& rank) {
-  return rank.state == State::kSignalled || (rank.state == State::kExited && rank.value != 0);
+  return rank.state == State::kSignalled || (rank.state == State::kExited && rank.value != 0) || left_early(rank);
 }
 
 Judgement judge_failure(const std::vector<Sighting>& ranks) {
@@ -166,7 +166,7 @@ Judgement judge_failure(const std::vector<Sighting>& ranks) {
   };
   std::optional<std::size_t> culprit;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if ((failed(ranks[i]) || left_early(ranks[i])) && (!culprit || order(i) < order(*culprit))) culprit = i;
+    if (failed(ranks[i]) && (!culprit || order(i) < order(*culprit))) culprit = i;
   }
   LOCKSTEP_CHECK(culprit.has_value());
   return {.status = status_of(ranks[*culprit]),

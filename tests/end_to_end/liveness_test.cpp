@@ -84,9 +84,17 @@ TEST_F(LivenessEndToEnd, ARankThatLeavesEarlyWithCodeZero) {
 }
 
 TEST_F(LivenessEndToEnd, ASingleRankThatLeavesEarlyWithCodeZero) {
-  const Result result = run(training(1, fault("exit", 1, 0, {{"code", 0}})));
-  EXPECT_EQ(result.exit_code(), 4) << result.said();
-  expect_says(result.failed_run().at("why"), {"rank0.jsonl", "torn"});
+  const Json run = expect_culprit(this->run(training(1, fault("exit", 1, 0, {{"code", 0}}))), 0);
+  expect_says(run.at("why"), {"rank 0 left with exit code 0 at step 1 in forward"});
+}
+
+TEST_F(LivenessEndToEnd, AllRanksLeaveEarlyWithCodeZero) {
+  Json both = training(2, fault("exit", 1, 0, {{"code", 0}}));
+  both["train"]["faults"].push_back(fault("exit", 1, 1, {{"code", 0}}));
+  const Result red = run(both);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  EXPECT_EQ(red.failed_run().at("class"), "liveness");
+  expect_says(red.failed_run().at("why"), {"left with exit code 0 at step 1 in forward"});
 }
 
 TEST_F(LivenessEndToEnd, ARankThatHangs) {

@@ -65,6 +65,15 @@ TEST(Outcome, RankThatLeftWithZeroIsNoCulprit) {
   EXPECT_EQ(judge_failure({left(0, 1), left(0, 1), left(kPeerLost, 2)}).culprit, 2);
 }
 
+TEST(Outcome, ZeroInTheMiddleOfTheTrainingIsAFailure) {
+  EXPECT_TRUE(failed(left(0, 1, {0, Phase::kData, 1})));
+  EXPECT_TRUE(failed(left(0, 1, {3, Phase::kRecord, 1})));
+  EXPECT_FALSE(failed(left(0, 1, {4, Phase::kDone, 1})));
+  EXPECT_FALSE(failed(left(0, 1)));  // a program that reports nothing; its trace is looked at later
+  const Judgement judgement = judge_failure({left(0, 1, {4, Phase::kDone, 9}), left(0, 1, {3, Phase::kBackward, 8})});
+  EXPECT_EQ(judgement, (Judgement{Status::kFailed, 1, "rank 1 left with exit code 0 at step 3 in backward"}));
+}
+
 TEST(Outcome, ExitCodesOfTheWorkerBecomeAStatus) {
   const auto status = [](int code) { return judge_failure({left(kPeerLost, 1), left(code, 1)}).status; };
   EXPECT_EQ(status(static_cast<int>(WorkerExit::kRefused)), Status::kRefused);
