@@ -97,6 +97,18 @@ TEST_F(LivenessEndToEnd, AllRanksLeaveEarlyWithCodeZero) {
   expect_says(red.failed_run().at("why"), {"left with exit code 0 at step 1 in forward"});
 }
 
+/// Nobody is lost and nothing diverges where the machine has no interface, descriptor or memory for a rank.
+TEST_F(LivenessEndToEnd, AMachineThatGivesOutIsNoLostPeer) {
+  const auto with = [this](const std::string& what) {
+    const Result result = run(scenario(), {"--worker", script_worker(what + "\nexec $worker \"$@\"")});
+    EXPECT_EQ(result.exit_code(), 4) << result.said();
+    expect_says(result.failed_run().at("why"), {"exit code 4", "the machine gave out"});
+    EXPECT_EQ(result.said().find("frame #"), std::string::npos) << result.said();
+  };
+  with("export GLOO_SOCKET_IFNAME=nowhere");
+  with("ulimit -n 20");
+}
+
 TEST_F(LivenessEndToEnd, ARankThatHangs) {
   for (const char* phase : kPhasesBeforeCollectives) {
     SCOPED_TRACE(phase);
