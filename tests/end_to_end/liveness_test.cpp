@@ -70,7 +70,7 @@ TEST_F(LivenessEndToEnd, TwoRanksKilledTogether) {
 }
 
 TEST_F(LivenessEndToEnd, ARankThatExits) {
-  for (const int code : {1, 7, 125}) {
+  for (const int code : {1, 2, 7, 77, 125}) {
     SCOPED_TRACE(code);
     const Json run = expect_culprit(this->run(training(3, fault("exit", 1, 2, {{"code", code}}))), 2);
     expect_says(run.at("why"), {"rank 2 left with exit code " + std::to_string(code), "at step 1 in forward"});

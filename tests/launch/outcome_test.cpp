@@ -84,6 +84,17 @@ TEST(Outcome, ExitCodesOfTheWorkerBecomeAStatus) {
   EXPECT_EQ(judge_failure({killed(static_cast<int>(WorkerExit::kRefused), 1)}).status, Status::kFailed);
 }
 
+TEST(Outcome, RefusalInTheMiddleOfTheTrainingIsAFailure) {
+  const Progress middle{1, Phase::kForward, 8};
+  for (const WorkerExit exit : {WorkerExit::kRefused, WorkerExit::kUnsupported}) {
+    const int code = static_cast<int>(exit);
+    const Judgement judgement = judge_failure({left(code, 1, middle)});
+    EXPECT_EQ(judgement, (Judgement{Status::kFailed, 0,
+                                    "rank 0 left with exit code " + std::to_string(code) + " at step 1 in forward"}));
+  }
+  EXPECT_EQ(judge_failure({left(static_cast<int>(WorkerExit::kResource), 1, middle)}).status, Status::kResource);
+}
+
 TEST(Outcome, SlowestRankIsToBlameForAStall) {
   const Judgement judgement =
       judge_hang({running(2, Phase::kBackward), running(2, Phase::kData), running(2, Phase::kBackward)}, kStall);
