@@ -46,7 +46,13 @@ std::int64_t Loader::size_of(std::int64_t ahead) const {
 
 void Loader::restore(std::int64_t epoch, std::int64_t position) {
   begin_epoch(epoch);
-  LOCKSTEP_CHECK(position >= 0 && position <= static_cast<std::int64_t>(order_.size()));
+  if (position < 0 || position > sampler_->size()) {
+    throw InputError({.what = "the checkpoint's position lies outside this training's epoch",
+                      .where = "train.checkpoint.load",
+                      .expected = "from 0 to " + std::to_string(sampler_->size()) + " samples of a rank",
+                      .actual = std::to_string(position),
+                      .next = "load into a training with the same data and sampler, or restore no sampler"});
+  }
   at_.position = position;
 }
 

@@ -34,6 +34,7 @@ class Loader {
   const LoaderPosition& position() const { return at_; }
 
   /// Goes to a saved position; draws what beginning that epoch draws.
+  /// *Throws*: InputError when the epoch has fewer samples.
   void restore(std::int64_t epoch, std::int64_t position);
 
  private:

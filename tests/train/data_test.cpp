@@ -77,6 +77,13 @@ TEST(Loader, RestoreGoesOnWhereItWas) {
   EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{302, 303}));
 }
 
+TEST(Loader, APositionOutsideTheEpochIsRefused) {
+  Loader loader(std::make_unique<Fixed>(5), 2);
+  EXPECT_NO_THROW(loader.restore(0, 5));
+  EXPECT_THROW(loader.restore(0, 6), InputError);
+  EXPECT_THROW(loader.restore(0, -1), InputError);
+}
+
 TEST(Loader, ARankWithoutSamplesIsAnError) { EXPECT_THROW(Loader(std::make_unique<Fixed>(0), 2), InputError); }
 
 TEST(Loader, SizesOfBatchesToComeAreKnown) {
