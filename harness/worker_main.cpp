@@ -13,6 +13,7 @@
 #include "harness/base/error.h"
 #include "harness/launch/environment.h"
 #include "harness/launch/worker_exit.h"
+#include "harness/train/failure.h"
 #include "harness/train/run_spec.h"
 #include "harness/train/trainer.h"
 
@@ -37,15 +38,6 @@ Arguments parse(int argc, char** argv) {
                                 .next = "lockstep run starts workers; to start one by hand, see README.md"});
   }
   return arguments;
-}
-
-/// A collective that fails tells of another rank's death, not of a fault of this one.
-bool tells_of_a_lost_peer(const std::string& message) {
-  for (const char* sign : {"gloo/transport", "gloo/rendezvous", "Connection closed by peer", "Connection reset by peer",
-                           "TCPStore", "Broken pipe", "Connection refused"}) {
-    if (message.find(sign) != std::string::npos) return true;
-  }
-  return false;
 }
 
 /// Memory that one step gives back is kept for the next: handing it to the kernel and faulting it in again costs more
@@ -74,8 +66,9 @@ WorkerExit run(int argc, char** argv) {
     std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
     return WorkerExit::kUnsupported;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
-    return tells_of_a_lost_peer(error.what()) ? WorkerExit::kPeerLost : WorkerExit::kFailed;
+    const lockstep::train::Failure failure = lockstep::train::failure_of(error);
+    std::fprintf(stderr, "lockstep-worker: %s\n", failure.message.c_str());
+    return failure.exit;
   }
 }
 

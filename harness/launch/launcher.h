@@ -41,12 +41,12 @@ struct RankExit {
 /// What became of one run. A value: nothing here is an exception.
 struct RunOutcome {
   enum class Status {
-    kFinished,     ///< every rank left with 0
-    kFailed,       ///< a rank died or left with another code
+    kFinished,     ///< every rank left with 0, and those that reported steps did so after the last
+    kFailed,       ///< a rank died, left with another code, or left in the middle of its training
     kHung,         ///< ended by us: deadline or stall
-    kRefused,      ///< a rank said that its RunSpec or environment is wrong (WorkerExit::kRefused)
+    kRefused,      ///< a rank said before its first step that RunSpec or environment are wrong (WorkerExit::kRefused)
     kResource,     ///< the machine gave out (WorkerExit::kResource, no process could be started)
-    kUnsupported,  ///< WorkerExit::kUnsupported
+    kUnsupported,  ///< WorkerExit::kUnsupported, before the first step
     kSkipped,      ///< a job that it comes after did not finish
     kInterrupted,  ///< the user stopped us
   };

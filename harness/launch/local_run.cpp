@@ -66,6 +66,7 @@ void LocalRun::look(Time now) {
   last_look_ = now;
   note_ends(now);
   note_progress();
+  note_failure(now);
   if (!ended_at_) judge(now);
   if (!failed_at_ && !ended_at_) start_ranks(now);  // last, since `now` is past when they run
   if (ended_at_ && (all_gone() || now - *ended_at_ >= kEndingLimit)) close(now);
@@ -147,7 +148,6 @@ void LocalRun::note_end(Rank& rank, Process::Exit end, Time now) {
     rank.exit.how = end.signalled ? RankExit::How::kSignalled : RankExit::How::kExited;
     (end.signalled ? rank.exit.signal : rank.exit.code) = end.value;
   }
-  if (failed(rank.sighting) && !failed_at_) failed_at_ = now;
   silence_ = {};
 }
 
@@ -161,6 +161,13 @@ void LocalRun::note_progress() {
     rank.sighting.progress = progress;
     rank.exit.progress = progress;
   }
+}
+
+/// After the progress, which tells a rank that is done from one that merely says so.
+void LocalRun::note_failure(Time now) {
+  if (failed_at_) return;
+  if (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return failed(rank.sighting); }))
+    failed_at_ = now;
 }
 
 void LocalRun::judge(Time now) {

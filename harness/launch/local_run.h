@@ -61,6 +61,7 @@ class LocalRun {
   void note_ends(Time now);
   void note_end(Rank& rank, Process::Exit end, Time now);
   void note_progress();
+  void note_failure(Time now);
   void judge(Time now);
   std::optional<Expiry> expiry(Time now) const;
   void end(Judgement judgement, Time now);

@@ -33,7 +33,7 @@ bool unfinished(const Sighting& rank) {
   return rank.state == State::kWaiting || rank.state == State::kRunning || rank.state == State::kStopped;
 }
 
-/// Left in the middle of a step as if it were done: its peers fail, and their exit codes say only that.
+/// Left in the middle of the training as if it were done: its peers fail, and their exit codes say only that.
 bool left_early(const Sighting& rank) {
   return rank.state == State::kExited && rank.value == 0 && rank.progress.step >= 0 &&
          rank.progress.phase != Phase::kDone;
@@ -53,9 +53,17 @@ std::string name_of_signal(int signal) {
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
-/// What a worker means by an exit code.
-std::string_view meaning_of(int code) {
-  switch (static_cast<WorkerExit>(code)) {
+/// An exit code as the worker's own word. A worker refuses before it trains: later, only a program that knows nothing
+/// of our codes leaves with these, in the middle of its training.
+WorkerExit word_of(const Sighting& rank) {
+  const auto code = static_cast<WorkerExit>(rank.value);
+  const bool refusal = code == WorkerExit::kRefused || code == WorkerExit::kUnsupported;
+  return refusal && rank.progress.step >= 0 ? WorkerExit::kFailed : code;
+}
+
+/// What a worker means by its exit code.
+std::string_view meaning_of(const Sighting& rank) {
+  switch (word_of(rank)) {
     case WorkerExit::kRefused:
       return " (RunSpec or environment refused)";
     case WorkerExit::kResource:
@@ -73,7 +81,7 @@ std::string_view meaning_of(int code) {
 
 Status status_of(const Sighting& culprit) {
   if (culprit.state == State::kSignalled) return Status::kFailed;
-  switch (static_cast<WorkerExit>(culprit.value)) {
+  switch (word_of(culprit)) {
     case WorkerExit::kRefused:
       return Status::kRefused;
     case WorkerExit::kResource:
@@ -89,9 +97,9 @@ Status status_of(const Sighting& culprit) {
 }
 
 std::string describe_end(std::size_t rank, const Sighting& seen) {
-  const std::string deed = seen.state == State::kSignalled ? " was killed by " + name_of_signal(seen.value)
-                                                           : " left with exit code " + std::to_string(seen.value) +
-                                                                 std::string(meaning_of(seen.value));
+  const std::string deed = seen.state == State::kSignalled
+                               ? " was killed by " + name_of_signal(seen.value)
+                               : " left with exit code " + std::to_string(seen.value) + std::string(meaning_of(seen));
   return name_of_rank(rank) + deed + " " + place_of(seen.progress);
 }
 
@@ -157,7 +165,7 @@ std::string describe_inaction(const Sighting& suspect, std::size_t count, Expiry
 }  // namespace
 
 bool failed(const Sighting& rank) {
-  return rank.state == State::kSignalled || (rank.state == State::kExited && rank.value != 0);
+  return rank.state == State::kSignalled || (rank.state == State::kExited && rank.value != 0) || left_early(rank);
 }
 
 Judgement judge_failure(const std::vector<Sighting>& ranks) {
@@ -166,7 +174,7 @@ Judgement judge_failure(const std::vector<Sighting>& ranks) {
   };
   std::optional<std::size_t> culprit;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if ((failed(ranks[i]) || left_early(ranks[i])) && (!culprit || order(i) < order(*culprit))) culprit = i;
+    if (failed(ranks[i]) && (!culprit || order(i) < order(*culprit))) culprit = i;
   }
   LOCKSTEP_CHECK(culprit.has_value());
   return {.status = status_of(ranks[*culprit]),

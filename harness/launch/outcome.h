@@ -28,7 +28,8 @@ struct Sighting {
   bool operator==(const Sighting&) const = default;
 };
 
-/// Whether the rank itself makes the run a failure.
+/// Whether the rank itself makes the run a failure: died, left with another code than 0, or left with 0 before
+/// Phase::kDone although it had begun to train.
 bool failed(const Sighting& rank);
 
 /// The part of a RunOutcome that says what happened.

@@ -2,7 +2,8 @@
 
 namespace lockstep::launch {
 
-/// Exit codes of a worker. Below 128, so that no scheduler takes them for a signal.
+/// Exit codes of a worker. Below 128, so that no scheduler takes them for a signal. kRefused and kUnsupported mean that
+/// only before the first step; after it, they are failures like any other code.
 enum class WorkerExit : int {
   kDone = 0,          ///< trained to the end, trace closed
   kFailed = 1,        ///< an exception out of the training itself

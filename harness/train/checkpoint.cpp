@@ -50,32 +50,87 @@ at::Tensor named(const std::vector<NamedTensor>& tensors, const std::string& nam
   throw DamagedFile({.what = "a tensor is missing from the checkpoint", .where = file.string(), .expected = name});
 }
 
+/// Content of a file that must be there. Whoever loads a checkpoint knows that it was saved.
+std::string content_of(const std::filesystem::path& file) {
+  try {
+    return read_file(file);
+  } catch (const InputError& error) {
+    throw DamagedFile({.what = "a file of the checkpoint is lost: " + error.problem().what, .where = file.string()});
+  }
+}
+
+/// Guards everything else in state.json against changes that still parse.
+std::string seal_of(Json state) {
+  state.erase("seal");
+  return sha256(state.dump());
+}
+
 Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder) {
   Json hashes = Json::object();
   std::vector<std::string> names{"weights.safetensors", "optimizer.safetensors"};
   for (std::int64_t rank = 0; rank < checkpoint.world_size; ++rank) names.push_back(rng_file(rank));
-  for (const std::string& name : names) hashes[name] = sha256(read_file(folder / name));
-  return {{"format", kFormat},
-          {"world_size", checkpoint.world_size},
-          {"updates", checkpoint.updates},
-          {"samples_taken", checkpoint.samples_taken},
-          {"learning_rate", to_decimal(checkpoint.learning_rate)},
-          {"learning_rate_bits", to_hex(std::bit_cast<std::uint64_t>(checkpoint.learning_rate))},
-          {"epoch", checkpoint.position.epoch},
-          {"position", checkpoint.position.position},
-          {"buckets", checkpoint.buckets},
-          {"sha256", hashes}};
+  for (const std::string& name : names) hashes[name] = sha256(content_of(folder / name));
+  Json state = {{"format", kFormat},
+                {"world_size", checkpoint.world_size},
+                {"updates", checkpoint.updates},
+                {"samples_taken", checkpoint.samples_taken},
+                {"learning_rate", to_decimal(checkpoint.learning_rate)},
+                {"learning_rate_bits", to_hex(std::bit_cast<std::uint64_t>(checkpoint.learning_rate))},
+                {"epoch", checkpoint.position.epoch},
+                {"position", checkpoint.position.position},
+                {"buckets", checkpoint.buckets},
+                {"sha256", hashes}};
+  state["seal"] = seal_of(state);
+  return state;
+}
+
+void verify(const std::filesystem::path& file, const std::string& expected, const std::string& actual) {
+  if (actual == expected) return;
+  throw DamagedFile({.what = "a file of the checkpoint is damaged",
+                     .where = file.string(),
+                     .expected = "SHA-256 " + expected,
+                     .actual = "SHA-256 " + actual});
 }
 
 void verify_hashes(const Json& state, const std::filesystem::path& folder) {
-  for (const auto& [name, hash] : state.at("sha256").items()) {
-    const std::string actual = sha256(read_file(folder / name));
-    if (actual != hash)
-      throw DamagedFile({.what = "a file of the checkpoint is damaged",
-                         .where = (folder / name).string(),
-                         .expected = "SHA-256 " + hash.get<std::string>(),
-                         .actual = "SHA-256 " + actual});
+  for (const auto& [name, hash] : state.at("sha256").items())
+    verify(folder / name, hash.get<std::string>(), sha256(content_of(folder / name)));
+}
+
+/// The content of state.json, whole and of this version.
+Json sealed_state(const std::filesystem::path& file) {
+  Json state = Json::parse(content_of(file));
+  verify(file, state.at("seal").get<std::string>(), seal_of(state));
+  if (state.at("format") == kFormat) return state;
+  throw InputError({.what = "not a checkpoint that this version reads",
+                    .where = file.string(),
+                    .expected = kFormat,
+                    .actual = state["format"].dump()});
+}
+
+bool is_permutation(const BucketLayout& buckets) {
+  std::vector<std::size_t> indices;
+  for (const std::vector<std::size_t>& bucket : buckets) indices.insert(indices.end(), bucket.begin(), bucket.end());
+  std::sort(indices.begin(), indices.end());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] != i) return false;
   }
+  return true;
+}
+
+/// What no save can have written, whatever its seal says.
+void require_possible(const Json& state, const std::filesystem::path& file) {
+  const auto require = [&](bool holds, const char* key, const char* expected) {
+    if (holds) return;
+    throw DamagedFile({.what = std::string("the checkpoint's state has an impossible ") + key,
+                       .where = file.string(),
+                       .expected = expected,
+                       .actual = state.at(key).dump()});
+  };
+  require(state.at("world_size").get<std::int64_t>() >= 1, "world_size", "at least 1");
+  for (const char* key : {"updates", "samples_taken", "epoch", "position"})
+    require(state.at(key).get<std::int64_t>() >= 0, key, "at least 0");
+  require(is_permutation(state.at("buckets").get<BucketLayout>()), "buckets", "each parameter once");
 }
 
 }  // namespace
@@ -97,14 +152,10 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
 
 Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size,
                            bool per_rank) {
-  const Json state = read_json(folder / "state.json");
   try {
-    if (state.at("format") != kFormat)
-      throw InputError({.what = "not a checkpoint that this version reads",
-                        .where = folder.string(),
-                        .expected = kFormat,
-                        .actual = state["format"].dump()});
+    const Json state = sealed_state(folder / "state.json");
     verify_hashes(state, folder);
+    require_possible(state, folder / "state.json");
     Checkpoint checkpoint{
         .world_size = state.at("world_size").get<std::int64_t>(),
         .updates = state.at("updates").get<std::int64_t>(),

@@ -27,14 +27,14 @@ struct Checkpoint {
 };
 
 /// Saves: rank 0 writes the weights, the optimizer's state and state.json; every rank its own generators. state.json
-/// comes last, names the hash of every other file, and alone makes the folder a checkpoint. Call on every rank;
-/// `collective` keeps them together. *Throws*: ResourceError.
+/// comes last, names the hash of every other file and its own, and alone makes the folder a checkpoint. Call on every
+/// rank; `collective` keeps them together. *Throws*: ResourceError.
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank,
                      Collective& collective);
 
 /// Loads what `save_checkpoint` wrote, for one rank.
-/// *Throws*: InputError when there is none, or the world size differs while `per_rank` (generators, data position,
-/// buckets) is asked for; DamagedFile when a file does not have its hash.
+/// *Throws*: InputError when the world size differs while `per_rank` (generators, data position, buckets) is asked for;
+/// DamagedFile that names a file which is missing, does not have its hash, or holds what no save can have written.
 Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size,
                            bool per_rank);
 

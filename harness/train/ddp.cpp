@@ -22,6 +22,17 @@ std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
   return tensors;
 }
 
+const BucketLayout& fitting(const BucketLayout& layout, std::size_t parameters) {
+  std::size_t held = 0;
+  for (const std::vector<std::size_t>& bucket : layout) held += bucket.size();
+  if (held == parameters) return layout;
+  throw InputError({.what = "the checkpoint's buckets are those of another model",
+                    .where = "train.checkpoint.load",
+                    .expected = std::to_string(parameters) + " parameters",
+                    .actual = std::to_string(held) + " parameters",
+                    .next = "load into a training with the same model, or restore no buckets"});
+}
+
 /// Sums gradients over the ranks and leaves out DDP's division.
 class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
@@ -66,7 +77,7 @@ void Ddp::build_reducer(const std::optional<BucketLayout>& layout) {
   if (spec_.find_unused_parameters) limits = spec_.bucket_mb ? std::vector{cap} : std::vector{first_cap, cap};
   BucketLayout buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, limits, sparse));
   std::reverse(buckets.begin(), buckets.end());
-  if (layout) buckets = *layout;
+  if (layout) buckets = fitting(*layout, parameters.size());
 
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters_.size(); ++i) names[i] = parameters_[i].name;

@@ -21,7 +21,8 @@ using BucketLayout = std::vector<std::vector<std::size_t>>;
 class Ddp {
  public:
   /// Verifies the parameters across ranks, broadcasts parameters and buffers from rank 0, builds the Reducer.
-  /// `layout` replaces the first bucket assignment: what a resumed run needs to reduce as the interrupted one did.
+  /// `layout` replaces the first bucket assignment: what a resumed run needs to reduce as the interrupted one did. It
+  /// holds each of its parameters once. *Throws*: InputError when those are not as many as the model's.
   Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective,
       const std::optional<BucketLayout>& layout);
 

@@ -112,10 +112,16 @@ Json environment_manifest() {
           {"cpu_capability", at::get_cpu_capability()},
           {"threads", at::get_num_threads()},
           {"mkldnn", context.userEnabledMkldnn()},
+          {"mkldnn_deterministic", context.deterministicMkldnn()},
           {"nnpack", context.userEnabledNNPACK()},
           {"deterministic_algorithms", context.deterministicAlgorithms()},
+          {"deterministic_algorithms_warn_only", context.deterministicAlgorithmsWarnOnly()},
+          {"fill_uninitialized_memory", context.deterministicFillUninitializedMemory()},
+          {"cudnn", context.userEnabledCuDNN()},
           {"cudnn_deterministic", context.deterministicCuDNN()},
           {"cudnn_benchmark", context.benchmarkCuDNN()},
+          {"tf32_cublas", context.allowTF32CuBLAS()},
+          {"tf32_cudnn", context.allowTF32CuDNN()},
           {"variables", variables}};
 }
 

@@ -40,13 +40,7 @@ void Faults::disturb(std::vector<std::int64_t>& ids, std::int64_t step) const {
     if (fault.kind != "swap_samples" || integer(fault, "step") != step) continue;
     const auto first = static_cast<std::size_t>(integer(fault, "first"));
     const auto second = static_cast<std::size_t>(integer(fault, "second"));
-    if (std::max(first, second) >= ids.size()) {
-      throw InputError({.what = "swap_samples names a place outside the batch",
-                        .where = "train.faults",
-                        .expected = "less than " + std::to_string(ids.size()),
-                        .actual = std::to_string(std::max(first, second))});
-    }
-    std::swap(ids[first], ids[second]);
+    std::swap(ids.at(first), ids.at(second));
   }
 }
 
@@ -76,6 +70,22 @@ void Faults::disturb(const std::vector<NamedTensor>& weights, std::int64_t step)
     const std::int64_t element = integer(fault, "element") % found->tensor.numel();
     auto* word = reinterpret_cast<std::uint32_t*>(found->tensor.mutable_data_ptr()) + element;
     *word ^= 1U << integer(fault, "bit");
+  }
+}
+
+void Faults::require_samples(const Loader& loader, std::int64_t updates, std::int64_t accumulation) const {
+  for (const scenario::Choice& fault : mine_) {
+    if (fault.kind != "swap_samples") continue;
+    const std::int64_t last = std::max(integer(fault, "first"), integer(fault, "second"));
+    const std::int64_t before = (integer(fault, "step") - updates) * accumulation;
+    for (std::int64_t k = 0; before >= 0 && k < accumulation; ++k) {
+      const std::int64_t size = loader.size_of(before + k);
+      if (last < size) continue;
+      throw InputError({.what = "swap_samples names a place outside the batch",
+                        .where = "train.faults",
+                        .expected = "less than " + std::to_string(size),
+                        .actual = std::to_string(last)});
+    }
   }
 }
 

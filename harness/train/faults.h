@@ -6,6 +6,7 @@
 
 #include "harness/launch/progress.h"
 #include "harness/scenario/train_spec.h"
+#include "harness/train/loader.h"
 #include "harness/train/optimizer.h"
 
 namespace lockstep::train {
@@ -18,7 +19,7 @@ class Faults {
   /// kill, hang, exit: does it, if this rank is to do it here.
   void arrive(std::int64_t step, launch::Phase phase) const;
 
-  /// swap_samples. *Throws*: InputError when the batch is too small.
+  /// swap_samples. The batch must be as large as `require_samples` found it.
   void disturb(std::vector<std::int64_t>& ids, std::int64_t step) const;
 
   /// learning_rate_factor.
@@ -32,6 +33,9 @@ class Faults {
 
   /// *Throws*: InputError when a fault names a parameter that the model lacks.
   void require_parameters(const std::vector<NamedTensor>& parameters) const;
+
+  /// *Throws*: InputError when a fault names a place outside its micro-batch. `updates`: done already.
+  void require_samples(const Loader& loader, std::int64_t updates, std::int64_t accumulation) const;
 
  private:
   std::vector<scenario::Choice> mine_;

@@ -22,14 +22,19 @@ struct LoaderPosition {
 /// default generator before the sampler draws its own.
 class Loader {
  public:
+  /// *Throws*: InputError when this rank gets no samples at all.
   Loader(std::unique_ptr<Sampler> sampler, std::int64_t micro_batch);
 
-  /// Ids of the next micro-batch. *Throws*: InputError when this rank gets no samples at all.
+  /// Ids of the next micro-batch.
   std::vector<std::int64_t> next();
+
+  /// Size of a micro-batch to come; the next one has 0 `ahead`.
+  std::int64_t size_of(std::int64_t ahead) const;
 
   const LoaderPosition& position() const { return at_; }
 
   /// Goes to a saved position; draws what beginning that epoch draws.
+  /// *Throws*: InputError when the epoch has fewer samples.
   void restore(std::int64_t epoch, std::int64_t position);
 
  private:

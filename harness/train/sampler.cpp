@@ -21,6 +21,11 @@ std::unique_ptr<Sampler> make_sampler(const scenario::Choice& choice, const Shar
   throw InternalError({.what = "no sampler of kind " + choice.kind});
 }
 
+std::int64_t even_size(const Json& options, const Share& share) {
+  const bool drop_last = options.at("drop_last").get<bool>();
+  return drop_last ? share.samples / share.world_size : (share.samples + share.world_size - 1) / share.world_size;
+}
+
 std::vector<std::int64_t> even_order(const Json& options, const Share& share, std::int64_t epoch) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(share.samples));
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -32,10 +37,7 @@ std::vector<std::int64_t> even_order(const Json& options, const Share& share, st
     order.assign(permutation.const_data_ptr<std::int64_t>(),
                  permutation.const_data_ptr<std::int64_t>() + share.samples);
   }
-  const bool drop_last = options.at("drop_last").get<bool>();
-  const std::int64_t each =
-      drop_last ? share.samples / share.world_size : (share.samples + share.world_size - 1) / share.world_size;
-  const auto total = static_cast<std::size_t>(each * share.world_size);
+  const auto total = static_cast<std::size_t>(even_size(options, share) * share.world_size);
   for (std::size_t i = order.size(); i < total; ++i)
     order.push_back(order[i % static_cast<std::size_t>(share.samples)]);
   order.resize(total);

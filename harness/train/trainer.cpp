@@ -106,6 +106,7 @@ class Trainer {
     optimizer_ = make_optimizer(spec_.optimizer, ddp_->parameters());
     watch_local_gradients();
     if (checkpoint) restore(*checkpoint);
+    faults_.require_samples(loader_, updates_, spec_.batch.accumulation);
     collective_.take_log();  // the trace's collectives are those of the steps
   }
 

@@ -126,6 +126,14 @@ TEST_F(FaultEndToEnd, TwoSamplesSwappedAgainstTheOtherVariant) {
   expect_divergence(red.check("equal"), {2, "samples", "ids", 1});
 }
 
+/// Known before the first step, so that the worker's refusal is believed.
+TEST_F(FaultEndToEnd, SamplesOutsideTheBatchAreRefused) {
+  const Result refused =
+      run(scenario(at("train.faults", Json::array({fault("swap_samples", 2, 1, {{"first", 6}, {"second", 0}})}))));
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"before its first step", "swap_samples names a place outside the batch", "less than 6"});
+}
+
 TEST_F(FaultEndToEnd, SetEpochForgotten) {
   Json training = with_checks({check("covers")}, {{"train", {{"batch", {{"global", 12}}}, {"steps", 9}}}});
   expect_green(run(training));

@@ -61,6 +61,23 @@ TEST_F(ResumeEndToEnd, ScheduleLost) {
   EXPECT_EQ(red.check("resumes").at("status"), "divergence");
 }
 
+/// A checkpoint that was changed between save and load is lost evidence, not a divergence.
+TEST_F(ResumeEndToEnd, ADamagedCheckpointIsNamed) {
+  const std::pair<const char*, const char*> damages[] = {
+      {"sed -i 's/\"updates\": 3/\"updates\": 2/' $saved/state.json", "state.json"},
+      {"sed -i 's/\"position\": [0-9]*/\"position\": -5/' $saved/state.json", "state.json"},
+      {"rm -f $saved/state.json", "state.json"},
+      {"rm -f $saved/optimizer.safetensors", "optimizer.safetensors"}};
+  for (const auto& [damage, file] : damages) {
+    SCOPED_TRACE(damage);
+    const auto worker = script_worker("saved=$out/../../half/0/checkpoint\ncase $spec in */resumed/*) " +
+                                      std::string(damage) + ";; esac\nexec $worker \"$@\"");
+    const Result result = run(resuming("nothing"), {"--worker", worker});
+    EXPECT_EQ(result.exit_code(), 4) << result.said();
+    expect_says(result.said(), {std::string("half/0/checkpoint/") + file});
+  }
+}
+
 Json loading(const std::string& who, const std::string& when) {
   const Json load = {{"from", "before"}, {"restore", {"weights"}}, {"who", who}, {"when", when}};
   return {

@@ -38,6 +38,23 @@ TEST(LauncherFault, ExitCodeNamesRankStepAndPhase) {
   EXPECT_LT(outcome.wall_s, 1.5);  // all gone, so nobody waits for the grace to pass
 }
 
+TEST(LauncherFault, AllRanksThatLeaveEarlyWithZero) {
+  const Scratch scratch;
+  const RunOutcome outcome =
+      run_one(scratch.job("early", 2, {"report", "2", "data", "@1", "exit", "0", "@all", "report", "2", "optimizer"}));
+  EXPECT_EQ(outcome.status, Status::kFailed);
+  EXPECT_NE(outcome.why.find(" left with exit code 0 at step 2 in "), std::string::npos) << outcome.why;
+}
+
+/// Its peer waits for it without an end: not a hang of the peer.
+TEST(LauncherFault, RankThatLeavesEarlyWithZeroWhileItsPeerHangs) {
+  const Scratch scratch;
+  const RunOutcome outcome = run_one(scratch.job("early", 2, {"report", "2", "backward", "@0", "hang"}));
+  EXPECT_EQ(outcome.status, Status::kFailed);
+  EXPECT_EQ(outcome.culprit, 1);
+  EXPECT_EQ(outcome.ranks[0].how, How::kEnded);
+}
+
 TEST(LauncherFault, VictimThatHangsIsEndedAfterTheGrace) {
   const Scratch scratch;
   const RunOutcome outcome = run_one(scratch.job("code", 2, {"@0", "exit", "3", "@1", "report", "1", "data", "hang"}));

@@ -77,14 +77,14 @@ TEST(Launcher, SlowIsNotHung) {
 
 TEST(Launcher, OneRankThatBeatsKeepsTheRunAlive) {
   const Scratch scratch;
-  Job job = scratch.job("slow", 2, {"@0", "await", "in.1", "@1", "beat", "80", "mark", "in"});
+  Job job = scratch.job("slow", 2, {"@0", "await", "in.1", "@1", "beat", "80", "mark", "in", "report", "80", "done"});
   job.stall_s = 0.5;
   EXPECT_EQ(run_one(job).status, Status::kFinished);
 }
 
 TEST(Launcher, MachineThatStoodStillIsNotHung) {
   const Scratch scratch;
-  Job job = scratch.job("pause", 1, {"mark", "in", "beat", "50"});
+  Job job = scratch.job("pause", 1, {"mark", "in", "beat", "50", "report", "50", "done"});
   job.stall_s = 0.5;
   const pid_t supervisor = fork_supervisor([&] { return static_cast<int>(run_one(job).status); });
   const pid_t rank = scratch.pid("pause", "in.0");

@@ -65,6 +65,15 @@ TEST(Outcome, RankThatLeftWithZeroIsNoCulprit) {
   EXPECT_EQ(judge_failure({left(0, 1), left(0, 1), left(kPeerLost, 2)}).culprit, 2);
 }
 
+TEST(Outcome, ZeroInTheMiddleOfTheTrainingIsAFailure) {
+  EXPECT_TRUE(failed(left(0, 1, {0, Phase::kData, 1})));
+  EXPECT_TRUE(failed(left(0, 1, {3, Phase::kRecord, 1})));
+  EXPECT_FALSE(failed(left(0, 1, {4, Phase::kDone, 1})));
+  EXPECT_FALSE(failed(left(0, 1)));  // a program that reports nothing; its trace is looked at later
+  const Judgement judgement = judge_failure({left(0, 1, {4, Phase::kDone, 9}), left(0, 1, {3, Phase::kBackward, 8})});
+  EXPECT_EQ(judgement, (Judgement{Status::kFailed, 1, "rank 1 left with exit code 0 at step 3 in backward"}));
+}
+
 TEST(Outcome, ExitCodesOfTheWorkerBecomeAStatus) {
   const auto status = [](int code) { return judge_failure({left(kPeerLost, 1), left(code, 1)}).status; };
   EXPECT_EQ(status(static_cast<int>(WorkerExit::kRefused)), Status::kRefused);
@@ -73,6 +82,17 @@ TEST(Outcome, ExitCodesOfTheWorkerBecomeAStatus) {
   EXPECT_EQ(status(static_cast<int>(WorkerExit::kFailed)), Status::kFailed);
   EXPECT_EQ(status(kPeerLost), Status::kFailed);
   EXPECT_EQ(judge_failure({killed(static_cast<int>(WorkerExit::kRefused), 1)}).status, Status::kFailed);
+}
+
+TEST(Outcome, RefusalInTheMiddleOfTheTrainingIsAFailure) {
+  const Progress middle{1, Phase::kForward, 8};
+  for (const WorkerExit exit : {WorkerExit::kRefused, WorkerExit::kUnsupported}) {
+    const int code = static_cast<int>(exit);
+    const Judgement judgement = judge_failure({left(code, 1, middle)});
+    EXPECT_EQ(judgement, (Judgement{Status::kFailed, 0,
+                                    "rank 0 left with exit code " + std::to_string(code) + " at step 1 in forward"}));
+  }
+  EXPECT_EQ(judge_failure({left(static_cast<int>(WorkerExit::kResource), 1, middle)}).status, Status::kResource);
 }
 
 TEST(Outcome, SlowestRankIsToBlameForAStall) {

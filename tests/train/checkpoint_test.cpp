@@ -6,6 +6,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/base/hash.h"
 
 #include "tests/support/support.h"
 
@@ -34,6 +35,18 @@ class CheckpointTest : public ::testing::Test {
     save_checkpoint(folder_, sample(), 0, alone);
   }
 
+  /// The checkpoint must be refused as damaged, with `part` named.
+  void expect_damage(const std::string& part) const {
+    try {
+      load_checkpoint(folder_, 0, 1, true);
+      ADD_FAILURE() << part << " was accepted";
+    } catch (const DamagedFile& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "no DamagedFile: " << error.what();
+    }
+  }
+
   test::Scratch scratch_;
   std::filesystem::path folder_;
 };
@@ -59,19 +72,70 @@ TEST_F(CheckpointTest, AnyChangedFileIsNamed) {
     std::string damaged = whole;
     damaged.back() = static_cast<char>(damaged.back() ^ 1);
     replace_file(folder_ / name, damaged);
-    try {
-      load_checkpoint(folder_, 0, 1, true);
-      ADD_FAILURE() << name << " was accepted";
-    } catch (const DamagedFile& error) {
-      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
-    }
+    expect_damage(name);
     replace_file(folder_ / name, whole);
   }
 }
 
-TEST_F(CheckpointTest, AnInterruptedSaveIsNoCheckpoint) {
-  std::filesystem::remove(folder_ / "state.json");
-  EXPECT_THROW(load_checkpoint(folder_, 0, 1, true), InputError);
+TEST_F(CheckpointTest, AnyMissingFileIsNamed) {
+  for (const char* name : {"weights.safetensors", "optimizer.safetensors", "rng.rank0.safetensors", "state.json"}) {
+    const std::string whole = read_file(folder_ / name);
+    std::filesystem::remove(folder_ / name);
+    expect_damage(name);
+    replace_file(folder_ / name, whole);
+  }
+}
+
+TEST_F(CheckpointTest, AnyChangeOfTheStateIsSeen) {
+  const std::string whole = read_file(folder_ / "state.json");
+  const Json state = parse_json(whole, "state.json");
+  const std::pair<const char*, Json> changes[] = {{"updates", 6},
+                                                  {"updates", "many"},
+                                                  {"position", -5},
+                                                  {"position", 999},
+                                                  {"epoch", 3},
+                                                  {"world_size", 2},
+                                                  {"samples_taken", 71},
+                                                  {"learning_rate_bits", "3f00000000000000"},
+                                                  {"buckets", {{0, 1}}},
+                                                  {"buckets", {{0, 7}}},
+                                                  {"format", "lockstep.checkpoint/2"},
+                                                  {"sha256", Json::object()},
+                                                  {"seal", nullptr},
+                                                  {"new", 1}};
+  for (const auto& [key, value] : changes) {
+    SCOPED_TRACE(key);
+    Json changed = state;
+    changed[key] = value;
+    replace_file(folder_ / "state.json", changed.dump());
+    expect_damage("state.json");
+  }
+  for (const char* key : {"seal", "updates", "sha256"}) {
+    Json changed = state;
+    changed.erase(key);
+    replace_file(folder_ / "state.json", changed.dump());
+    expect_damage("state.json");
+  }
+  for (const std::string& text : {whole.substr(0, whole.size() / 2), std::string("[]"), std::string()}) {
+    replace_file(folder_ / "state.json", text);
+    expect_damage("state.json");
+  }
+}
+
+TEST_F(CheckpointTest, ImpossibleStatesAreDamageWhateverTheirSeal) {
+  const Json state = parse_json(read_file(folder_ / "state.json"), "state.json");
+  const std::pair<const char*, Json> changes[] = {{"updates", -1},     {"position", -5},      {"world_size", 0},
+                                                  {"epoch", -1},       {"buckets", {{0, 0}}}, {"buckets", {{1, 2}}},
+                                                  {"buckets", {{-1}}}, {"samples_taken", -1}};
+  for (const auto& [key, value] : changes) {
+    SCOPED_TRACE(key);
+    Json changed = state;
+    changed[key] = value;
+    changed.erase("seal");
+    changed["seal"] = sha256(changed.dump());
+    replace_file(folder_ / "state.json", changed.dump());
+    expect_damage(key);
+  }
 }
 
 TEST_F(CheckpointTest, AnotherWorldSizeIsRefusedForWhatBelongsToRanks) {

@@ -56,6 +56,7 @@ class Fixed : public Sampler {
     for (std::int64_t i = 0; i < size_; ++i) ids.push_back(100 * epoch + i);
     return ids;
   }
+  std::int64_t size() const override { return size_; }
 
  private:
   std::int64_t size_;
@@ -76,9 +77,34 @@ TEST(Loader, RestoreGoesOnWhereItWas) {
   EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{302, 303}));
 }
 
-TEST(Loader, ARankWithoutSamplesIsAnError) {
-  Loader loader(std::make_unique<Fixed>(0), 2);
-  EXPECT_THROW(loader.next(), InputError);
+TEST(Loader, APositionOutsideTheEpochIsRefused) {
+  Loader loader(std::make_unique<Fixed>(5), 2);
+  EXPECT_NO_THROW(loader.restore(0, 5));
+  EXPECT_THROW(loader.restore(0, 6), InputError);
+  EXPECT_THROW(loader.restore(0, -1), InputError);
+}
+
+TEST(Loader, ARankWithoutSamplesIsAnError) { EXPECT_THROW(Loader(std::make_unique<Fixed>(0), 2), InputError); }
+
+TEST(Loader, SizesOfBatchesToComeAreKnown) {
+  for (const std::int64_t taken : {0, 1, 2, 3, 4}) {
+    Loader loader(std::make_unique<Fixed>(5), 2);
+    for (std::int64_t i = 0; i < taken; ++i) loader.next();
+    std::vector<std::int64_t> told;
+    for (std::int64_t i = 0; i < 7; ++i) told.push_back(loader.size_of(i));
+    for (const std::int64_t size : told) EXPECT_EQ(size, static_cast<std::int64_t>(loader.next().size()));
+  }
+}
+
+TEST(Samplers, TellTheSizeOfTheirOrder) {
+  for (const bool drop_last : {false, true}) {
+    const Json options = {{"shuffle", true}, {"set_epoch", true}, {"seed", 1}, {"drop_last", drop_last}};
+    for (const char* kind : {"contiguous", "distributed", "none"}) {
+      const auto sampler =
+          make_sampler({.kind = kind, .options = options}, {.samples = 11, .rank = 1, .world_size = 3});
+      EXPECT_EQ(sampler->size(), static_cast<std::int64_t>(sampler->order(2).size())) << kind;
+    }
+  }
 }
 
 }  // namespace

@@ -23,6 +23,22 @@ TEST(Determinism, PortableProfilesTakeEffect) {
   EXPECT_EQ(manifest.at("deterministic_algorithms"), true);
 }
 
+TEST(Determinism, TheManifestTellsEverySwitch) {
+  apply_determinism(spec("portable"));
+  const Json strict = environment_manifest();
+  EXPECT_EQ(strict.at("deterministic_algorithms_warn_only"), false);
+  EXPECT_EQ(strict.at("fill_uninitialized_memory"), true);
+  EXPECT_EQ(strict.at("cudnn_deterministic"), true);
+  EXPECT_EQ(strict.at("cudnn_benchmark"), false);
+  EXPECT_EQ(strict.at("tf32_cublas"), false);
+  EXPECT_EQ(strict.at("tf32_cudnn"), false);
+  apply_determinism({.algorithms = "any", .tf32 = true, .cpu = "portable"});
+  const Json loose = environment_manifest();
+  EXPECT_EQ(loose.at("fill_uninitialized_memory"), false);
+  EXPECT_EQ(loose.at("tf32_cublas"), true);
+  EXPECT_EQ(loose.at("tf32_cudnn"), true);
+}
+
 TEST(Determinism, AProfileThatComesTooLateIsRefused) {
   unsetenv("ATEN_CPU_CAPABILITY");
   if (std::string(at::get_cpu_capability()) == "DEFAULT") GTEST_SKIP() << "this processor knows nothing but DEFAULT";

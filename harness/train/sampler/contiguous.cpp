@@ -13,6 +13,8 @@ class ContiguousSampler : public Sampler {
     return {all.begin() + share_.rank * each, all.begin() + (share_.rank + 1) * each};
   }
 
+  std::int64_t size() const override { return even_size(options_, share_); }
+
  private:
   Json options_;
   Share share_;

@@ -16,6 +16,8 @@ class DistributedSampler : public Sampler {
     return mine;
   }
 
+  std::int64_t size() const override { return even_size(options_, share_); }
+
  private:
   Json options_;
   Share share_;

@@ -25,6 +25,8 @@ class EverySample : public Sampler {
     return ids;
   }
 
+  std::int64_t size() const override { return samples_; }
+
  private:
   bool shuffle_;
   std::int64_t samples_;
