@@ -12,6 +12,7 @@
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
 #include "harness/launch/environment.h"
+#include "harness/launch/lifeline.h"
 #include "harness/launch/worker_exit.h"
 #include "harness/train/failure.h"
 #include "harness/train/run_spec.h"
@@ -50,8 +51,9 @@ void keep_memory() {
 WorkerExit run(int argc, char** argv) {
   try {
     const Arguments arguments = parse(argc, argv);
-    const lockstep::train::RunSpec spec = lockstep::train::read_run_spec(arguments.spec);
-    lockstep::train::train(spec, lockstep::launch::place_from_environment(), arguments.out);
+    const lockstep::launch::Place place = lockstep::launch::place_from_environment();
+    if (place.supervisor_descriptor) lockstep::launch::die_with(*place.supervisor_descriptor);
+    lockstep::train::train(lockstep::train::read_run_spec(arguments.spec), place, arguments.out);
     return WorkerExit::kDone;
   } catch (const lockstep::InputError& error) {
     std::fprintf(stderr, "lockstep-worker: %s\n", error.what());

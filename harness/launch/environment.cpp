@@ -13,6 +13,7 @@ namespace lockstep::launch {
 namespace {
 
 constexpr const char* kListenVariable = "LOCKSTEP_LISTEN_FD";
+constexpr const char* kSupervisorVariable = "LOCKSTEP_SUPERVISOR_FD";
 
 [[noreturn]] void refuse(const char* name, std::string expected, std::string actual) {
   throw InputError({.what = std::string("the environment variable ") + name + " does not tell this rank its place",
@@ -73,6 +74,8 @@ Place place_from_environment() {
     if (place.rank != 0) refuse(kListenVariable, "not set, since only rank 0 listens", std::to_string(*descriptor));
     place.listen_descriptor = static_cast<int>(*descriptor);
   }
+  if (const auto descriptor = number_of(kSupervisorVariable, {0, kLastDescriptor}))
+    place.supervisor_descriptor = static_cast<int>(*descriptor);
   return place;
 }
 
@@ -84,6 +87,7 @@ Environment variables_of(const Place& place) {
                            {"MASTER_ADDR", place.master_address},
                            {"MASTER_PORT", std::to_string(place.master_port)}};
   if (place.listen_descriptor) variables[kListenVariable] = std::to_string(*place.listen_descriptor);
+  if (place.supervisor_descriptor) variables[kSupervisorVariable] = std::to_string(*place.supervisor_descriptor);
   return variables;
 }
 
@@ -96,6 +100,7 @@ Environment inherited_environment() {
     environment.emplace(text.substr(0, equals), text.substr(equals + 1));  // the first of a name counts, as in getenv
   }
   environment.erase(kListenVariable);
+  environment.erase(kSupervisorVariable);
   return environment;
 }
 

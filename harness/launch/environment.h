@@ -18,12 +18,13 @@ struct Place {
   std::int64_t world_size = 1;
   std::string master_address = "127.0.0.1";
   std::uint16_t master_port = 0;
-  std::optional<int> listen_descriptor;  ///< rank 0 only: socket that listens on `master_port` already
+  std::optional<int> listen_descriptor;      ///< rank 0 only: socket that listens on `master_port` already
+  std::optional<int> supervisor_descriptor;  ///< pipe whose other end closes when lockstep dies
 
   bool operator==(const Place&) const = default;
 };
 
-/// Reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCKSTEP_LISTEN_FD.
+/// Reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, LOCKSTEP_LISTEN_FD and LOCKSTEP_SUPERVISOR_FD.
 ///
 /// RANK and WORLD_SIZE are required; LOCAL_RANK is RANK unless given, MASTER_ADDR is 127.0.0.1; MASTER_PORT is required
 /// when there is more than one rank.

@@ -66,6 +66,8 @@ struct RunOutcome {
 ///
 /// Ranks find each other through RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0
 /// also inherits a listening socket on that port, number in LOCKSTEP_LISTEN_FD, so that no rank can come too early.
+/// Every rank inherits the read end of a pipe, number in LOCKSTEP_SUPERVISOR_FD, whose write end closes when this
+/// process dies: a rank that is not started directly, but by a script, can watch it.
 ///
 /// After the first failure the others get two seconds to fail by themselves, for their evidence, then they are ended.
 /// Every rank dies with the thread that calls this, whatever kills it. Nothing that a rank has started outlives its

@@ -12,6 +12,7 @@
 #include "harness/base/error.h"
 #include "harness/launch/interruption.h"
 #include "harness/launch/launcher.h"
+#include "harness/launch/lifeline.h"
 #include "harness/launch/local_run.h"
 #include "harness/launch/processes.h"
 
@@ -118,7 +119,7 @@ class Supervisor {
   void start(std::size_t job) {
     started_[job] = true;
     const auto now = std::chrono::steady_clock::now();
-    runs_.push_back({.job = job, .run = LocalRun(jobs_[job], orphans_, now)});
+    runs_.push_back({.job = job, .run = LocalRun(jobs_[job], orphans_, lifeline_, now)});
     runs_.back().run.look(now);
   }
 
@@ -152,6 +153,7 @@ class Supervisor {
   std::vector<std::optional<RunOutcome>> outcomes_;
   std::vector<bool> started_;
   OrphanKeeper orphans_;
+  Lifeline lifeline_;
   Interruption interruption_;
   std::list<Active> runs_;
 };

@@ -50,8 +50,8 @@ std::string tail_of(const std::filesystem::path& log) {
 
 }  // namespace
 
-LocalRun::LocalRun(const Job& job, const OrphanKeeper& orphans, Time now)
-    : job_(job), orphans_(orphans), id_(run_id(now)), start_(now), last_look_(now) {
+LocalRun::LocalRun(const Job& job, const OrphanKeeper& orphans, const Lifeline& lifeline, Time now)
+    : job_(job), orphans_(orphans), lifeline_(lifeline), id_(run_id(now)), start_(now), last_look_(now) {
   ranks_.resize(static_cast<std::size_t>(job.world_size));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const std::int64_t delay = i < job.arrival_delay_ms.size() ? job.arrival_delay_ms[i] : 0;
@@ -114,8 +114,10 @@ void LocalRun::start(std::size_t rank) {
   Place place{.rank = static_cast<std::int64_t>(rank),
               .local_rank = static_cast<std::int64_t>(rank),
               .world_size = job_.world_size,
-              .master_port = port_};
-  if (rank == 0) place.listen_descriptor = listener_->socket.number();
+              .master_port = port_,
+              .supervisor_descriptor = lifeline_.read_end()};
+  std::vector<int> inherited = {lifeline_.read_end()};
+  if (rank == 0) inherited.push_back(place.listen_descriptor.emplace(listener_->socket.number()));
   Environment environment = inherited_environment();
   for (const auto& [name, value] : job_.environment) environment[name] = value;
   for (const auto& [name, value] : variables_of(place)) environment[name] = value;
@@ -125,7 +127,7 @@ void LocalRun::start(std::size_t rank) {
                                                 .environment = environment_block(environment, job_.reverse_environment),
                                                 .directory = job_.directory / job_.work_directory,
                                                 .log = ranks_[rank].exit.log,
-                                                .inherited_descriptor = place.listen_descriptor.value_or(-1)});
+                                                .inherited = inherited});
   ranks_[rank].sighting.state = State::kRunning;
   silence_ = {};
   if (rank == 0) listener_.reset();

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include "harness/launch/launcher.h"
+#include "harness/launch/lifeline.h"
 #include "harness/launch/listener.h"
 #include "harness/launch/outcome.h"
 #include "harness/launch/process.h"
@@ -30,8 +31,8 @@ class LocalRun {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// *Lifetime*: borrows both.
-  LocalRun(const Job& job, const OrphanKeeper& orphans, Time now);
+  /// *Lifetime*: borrows all three.
+  LocalRun(const Job& job, const OrphanKeeper& orphans, const Lifeline& lifeline, Time now);
 
   /// One round: notes ends and progress, judges, and starts ranks that are due.
   /// *Throws*: InputError when the command cannot be executed.
@@ -71,6 +72,7 @@ class LocalRun {
 
   const Job& job_;
   const OrphanKeeper& orphans_;
+  const Lifeline& lifeline_;
   std::string id_;
   Time start_;
   Time last_look_;

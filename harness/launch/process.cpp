@@ -27,7 +27,7 @@ struct Recipe {
   const char* directory;
   int input;
   int log;
-  int inherited;
+  const std::vector<int>& inherited;
   int report;
   int descriptor_limit;
   pid_t parent;
@@ -38,7 +38,7 @@ void close_others_on_exec(const Recipe& recipe) {
   if (::syscall(SYS_close_range, kFirst, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
     for (int i = kFirst; i < recipe.descriptor_limit; ++i) ::fcntl(i, F_SETFD, FD_CLOEXEC);
   }
-  if (recipe.inherited >= 0) ::fcntl(recipe.inherited, F_SETFD, 0);
+  for (const int descriptor : recipe.inherited) ::fcntl(descriptor, F_SETFD, 0);
 }
 
 /// The child's half. Only async-signal-safe calls; an exec that fails sends its errno to the parent.
@@ -135,7 +135,7 @@ Process::Process(const Command& command) {
                     .directory = command.directory.c_str(),
                     .input = input.number(),
                     .log = log.number(),
-                    .inherited = command.inherited_descriptor,
+                    .inherited = command.inherited,
                     .report = report.number(),
                     .descriptor_limit = descriptor_limit(),
                     .parent = ::getpid()});

@@ -23,7 +23,7 @@ class Process {
     std::vector<std::string> environment;  ///< "NAME=value", handed over in this order
     std::filesystem::path directory;       ///< its current directory
     std::filesystem::path log;             ///< replaced; gets what it writes to stdout and stderr
-    int inherited_descriptor = -1;         ///< stays open in it; every other one above 2 is closed
+    std::vector<int> inherited;            ///< descriptors that stay open in it; every other one above 2 is closed
   };
 
   /// How it ended.

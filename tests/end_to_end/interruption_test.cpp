@@ -33,8 +33,8 @@ class Interrupted : public EndToEnd {
     if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
   }
 
-  /// Starts a training of three ranks that hangs at step 1, and waits until the ranks are there.
-  void start() {
+  /// Starts a training of three ranks that hangs at step 1, and waits until its `processes` are there.
+  void start(const fs::path& worker = worker_program(), std::size_t processes = 3) {
     Json hanging = scenario({{"world_size", 3}, {"variants", {{"a", Json::object()}, {"b", Json::object()}}}});
     hanging["train"]["faults"] = {fault("hang", 1, 1)};
     const std::string file = write(hanging), out = scratch_.path() / "runs", json = scratch_.path() / "result.json",
@@ -45,10 +45,10 @@ class Interrupted : public EndToEnd {
       ::dup2(::open((scratch_.path() / "said").c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
       ::dup2(STDOUT_FILENO, STDERR_FILENO);
       ::execl(program.c_str(), program.c_str(), "run", file.c_str(), "--out", out.c_str(), "--json", json.c_str(),
-              "--jobs", "3", nullptr);
+              "--jobs", "3", "--worker", worker.c_str(), nullptr);
       ::_exit(127);
     }
-    ASSERT_TRUE(within(30, [this] { return workers().size() == 3; }));
+    ASSERT_TRUE(within(30, [&] { return workers().size() == processes; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
 
@@ -106,6 +106,13 @@ TEST_F(Interrupted, TwiceInARow) {
 
 TEST_F(Interrupted, ByForce) {
   start();
+  ::kill(pid_, SIGKILL);
+  EXPECT_EQ(exit_code_within(5), 128 + SIGKILL);
+  EXPECT_TRUE(within(2, [this] { return workers().empty(); }));
+}
+
+TEST_F(Interrupted, ByForceWithAWorkerThatIsAScript) {
+  start(script_worker("$worker \"$@\"\ntrue"), 6);  // each worker is the child of a script
   ::kill(pid_, SIGKILL);
   EXPECT_EQ(exit_code_within(5), 128 + SIGKILL);
   EXPECT_TRUE(within(2, [this] { return workers().empty(); }));

@@ -10,7 +10,8 @@
 namespace lockstep::launch {
 namespace {
 
-const char* const kNames[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCKSTEP_LISTEN_FD"};
+const char* const kNames[] = {
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCKSTEP_LISTEN_FD", "LOCKSTEP_SUPERVISOR_FD"};
 
 /// Sets exactly these place variables, and takes them away again.
 class Variables {
@@ -83,14 +84,16 @@ TEST(Environment, RefusalNamesTheVariable) {
 }
 
 TEST(Environment, WhatIsWrittenIsRead) {
-  const Place place{.rank = 0, .world_size = 8, .master_port = 4711, .listen_descriptor = 9};
+  const Place place{
+      .rank = 0, .world_size = 8, .master_port = 4711, .listen_descriptor = 9, .supervisor_descriptor = 8};
   const Variables variables(variables_of(place));
   EXPECT_EQ(place_from_environment(), place);
 }
 
-TEST(Environment, ListenerOfAnOuterLockstepIsNotInherited) {
-  const Variables variables({{"LOCKSTEP_LISTEN_FD", "7"}, {"RANK", "5"}});
+TEST(Environment, DescriptorsOfAnOuterLockstepAreNotInherited) {
+  const Variables variables({{"LOCKSTEP_LISTEN_FD", "7"}, {"LOCKSTEP_SUPERVISOR_FD", "8"}, {"RANK", "5"}});
   const Environment environment = inherited_environment();
+  EXPECT_FALSE(environment.contains("LOCKSTEP_SUPERVISOR_FD"));
   EXPECT_FALSE(environment.contains("LOCKSTEP_LISTEN_FD"));
   EXPECT_EQ(environment.at("RANK"), "5");
 }

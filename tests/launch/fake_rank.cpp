@@ -13,6 +13,7 @@
 //   child | stray     starts a grandchild of the launcher that sleeps, in its group or in a session of its own,
 //                     and marks its process id in child.<rank>
 //   nest              as stray, and that one starts another stray
+//   watch             dies with the launcher, through LOCKSTEP_SUPERVISOR_FD
 //   accept COUNT      accepts connections on LOCKSTEP_LISTEN_FD
 //   connect           connects to the master
 #include <chrono>
@@ -33,6 +34,7 @@
 #include <unistd.h>
 
 #include "harness/launch/environment.h"
+#include "harness/launch/lifeline.h"
 #include "harness/launch/progress.h"
 
 namespace {
@@ -160,6 +162,7 @@ int main(int argc, char** argv) {
       {"child", [&] { start_grandchild(place.rank, false, false); }},
       {"stray", [&] { start_grandchild(place.rank, true, false); }},
       {"nest", [&] { start_grandchild(place.rank, true, true); }},
+      {"watch", [&] { die_with(place.supervisor_descriptor.value()); }},
       {"accept", [&] { accept_connections(place, script.number()); }},
       {"connect", [&] { connect_to_master(place); }}};
   while (script.more()) actions.at(script.word())();

@@ -84,6 +84,31 @@ TEST(Orphan, RanksDieWithAKilledSupervisor) {
   for (const pid_t rank : ranks) EXPECT_TRUE(gone_within(rank, milliseconds(2000)));
 }
 
+/// The system tells the death of a parent to its children only: ranks that a script has started must learn it from us.
+TEST(Orphan, RanksOfAScriptDieWithAKilledSupervisor) {
+  const Scratch scratch;
+  Job job = scratch.job("run", 3, {});
+  job.command = {"/bin/sh", "-c", std::string(FAKE_RANK) + " watch mark in hang; true"};
+  const pid_t supervisor = fork_supervisor([&] { return static_cast<int>(run_one(job).status); });
+  pid_t ranks[3];
+  for (int i = 0; i < 3; ++i) ranks[i] = scratch.pid("run", "in." + std::to_string(i));
+  for (const pid_t rank : ranks) EXPECT_TRUE(alive(rank));
+  ::kill(supervisor, SIGKILL);
+  EXPECT_EQ(wait_for(supervisor), -SIGKILL);
+  for (const pid_t rank : ranks) EXPECT_TRUE(gone_within(rank, milliseconds(2000)));
+}
+
+/// What a program in between left under the number of our pipe is none of our business.
+TEST(Orphan, RanksWithoutThePipeGoOn) {
+  const Scratch scratch;
+  Job job = scratch.job("run", 1, {});
+  job.command = {"/bin/sh", "-c",
+                 "eval \"exec $LOCKSTEP_SUPERVISOR_FD<&-\"; " + std::string(FAKE_RANK) + " watch sleep 200"};
+  EXPECT_EQ(run_one(job).status, Status::kFinished);
+  job.command[2] = "eval \"exec $LOCKSTEP_SUPERVISOR_FD</dev/null\"; " + std::string(FAKE_RANK) + " watch sleep 200";
+  EXPECT_EQ(run_one(job).status, Status::kFinished);
+}
+
 /// Sends signals, all at once, to a supervisor whose ranks hang; its exit code says whether it came back with the right
 /// outcomes.
 int interrupted_by(const std::vector<int>& signals) {

@@ -69,7 +69,7 @@ TEST(Process, InheritsOnlyTheNamedDescriptor) {
   const int leaking = ::open("/dev/null", O_RDONLY);  // not close-on-exec, as if our parent had left it to us
   const int wanted = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
   Process::Command command = shell(scratch, "for f in /proc/$$/fd/*; do readlink $f; done");
-  command.inherited_descriptor = wanted;
+  command.inherited = {wanted};
   const std::string log = (scratch.path() / "log").string();
   EXPECT_EQ(output_of(scratch, command), "/dev/null\n" + log + "\n" + log + "\n/dev/zero\n");
   EXPECT_EQ(::fcntl(wanted, F_GETFD), FD_CLOEXEC);
