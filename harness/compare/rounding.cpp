@@ -19,7 +19,7 @@ using trace::Trace;
 
 constexpr double kLambda = 8;
 constexpr double kSketchError = 2;
-constexpr double kStableGrowth = 4;
+constexpr double kStableGrowth = 8;
 
 /// Two tensors are a multiple of each other when at most this part of their difference is left over.
 constexpr double kMultipleRest = 0.25;

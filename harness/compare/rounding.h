@@ -26,8 +26,9 @@ struct Rounding {
 /// and fan-out of every layer between), so that n·(s + 1) roundings reach it in all; λ = 8 keeps the probability that
 /// they exceed the bound below 10⁻¹³ an element. scale is the largest norm among the gradients of its layer, before the
 /// reduction or after: what is added up for one is added up for all, also where a sum cancels (a bias before a batch
-/// norm). e is the largest relative difference of earlier gradients that this bound explained, and g = 4 the factor by
-/// which one update of a stable training can amplify it: step length × curvature stays below 2·(1 + momentum).
+/// norm). e is the largest relative difference of earlier gradients that this bound explained, and g = 8 the factor by
+/// which one update can amplify it: step length × curvature stays below 2·(1 + momentum) < 4 in a stable training, and
+/// the scale may halve from one step to the next.
 /// Loss and optimizer state: the same, with the largest norm so far as scale. Weights, buffers and averages: the same
 /// with the length of the last update, and of the whole path, as scale, plus the rounding of what is stored. Inputs and
 /// everything that is not floating must be equal bit by bit.
