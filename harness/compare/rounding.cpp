@@ -71,7 +71,7 @@ const Step* step_before(const Trace& trace, std::int64_t step) {
   return before;
 }
 
-/// Largest relative difference that a step inherits.
+/// Relative difference that a step may have inherited.
 double inherited_at(const std::map<std::int64_t, double>& inherited, std::int64_t step) {
   const auto found = inherited.find(step);
   return found == inherited.end() ? 0 : found->second;
@@ -94,25 +94,35 @@ RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right)
 double RoundingBound::relative(double unit_roundoff, std::int64_t step) const {
   const double terms =
       std::max(left_scales_.terms(step), right_scales_.terms(step)) * static_cast<double>(updates_done(step));
-  return kLambda * unit_roundoff * std::sqrt(terms) + kStableGrowth * inherited_at(inherited_, step);
+  return kLambda * unit_roundoff * std::sqrt(terms) + inherited_at(inherited_, step);
 }
 
-/// Judges the steps in order: what one explains, the next ones inherit.
+/// Judges the steps in order: what one explains, the next ones inherit. A training seen to amplify faster than a stable
+/// one does is believed to do so again.
 void RoundingBound::inherit() {
-  double largest = 0;
+  double largest = 0, growth = kStableGrowth;
   for (const Step& step : left_.ranks[0].steps) {
-    inherited_[step.step] = largest;
-    const Step* other = right_.ranks[0].find(step.step);
-    if (other == nullptr) continue;
-    for (const Record& record : step.records) {
-      if (record.channel != Channel::kGradient) continue;
-      const Record* found = other->find(record.channel, record.name);
-      const auto rounding = found == nullptr ? std::nullopt : judge(record, *found, step.step, 0);
-      const double scale = std::max(left_scales_.largest(record, step.step), right_scales_.largest(record, step.step));
-      if (rounding && rounding->explained() && scale > 0) largest = std::max(largest, rounding->distance / scale);
-    }
-    inherited_[step.step + 1] = largest;  // also of a step that nobody takes: what the last one hides counts, too
+    inherited_[step.step] = growth * largest;
+    const double before = largest;
+    const double own = relative(unit_roundoff(DType::kFloat32), step.step) - growth * largest;
+    largest = std::max(largest, largest_explained(step));
+    if (before > own) growth = std::max(growth, 2 * largest / before);
+    inherited_[step.step + 1] = growth * largest;  // also of a step that nobody takes: what the last one hides counts
   }
+}
+
+/// Largest relative difference of the step's gradients among those that the bound explains.
+double RoundingBound::largest_explained(const Step& step) const {
+  const Step* other = right_.ranks[0].find(step.step);
+  double largest = 0;
+  for (const Record& record : step.records) {
+    if (record.channel != Channel::kGradient || other == nullptr) continue;
+    const Record* found = other->find(record.channel, record.name);
+    const auto rounding = found == nullptr ? std::nullopt : judge(record, *found, step.step, 0);
+    const double scale = std::max(left_scales_.largest(record, step.step), right_scales_.largest(record, step.step));
+    if (rounding && rounding->explained() && scale > 0) largest = std::max(largest, rounding->distance / scale);
+  }
+  return largest;
 }
 
 std::optional<Rounding> RoundingBound::judge(const Record& left, const Record& right, std::int64_t step,
@@ -166,7 +176,7 @@ std::optional<std::int64_t> RoundingBound::horizon() const {
   double samples = 0;
   for (const auto& [step, inherited] : inherited_) {
     samples = std::max({samples, left_scales_.samples(step), right_scales_.samples(step)});
-    if (kStableGrowth * inherited * samples > 1) return step;
+    if (inherited * samples > 1) return step;
   }
   return std::nullopt;
 }

@@ -28,7 +28,8 @@ struct Rounding {
 /// reduction or after: what is added up for one is added up for all, also where a sum cancels (a bias before a batch
 /// norm). e is the largest relative difference of earlier gradients that this bound explained, and g = 8 the factor by
 /// which one update can amplify it: step length × curvature stays below 2·(1 + momentum) < 4 in a stable training, and
-/// the scale may halve from one step to the next.
+/// the scale may halve from one step to the next. Where e itself, above its first term, was seen to grow by more than
+/// g/2 in a step, g is twice that from there on.
 /// Loss and optimizer state: the same, with the largest norm so far as scale. Weights, buffers and averages: the same
 /// with the length of the last update, and of the whole path, as scale, plus the rounding of what is stored. Inputs and
 /// everything that is not floating must be equal bit by bit.
@@ -64,6 +65,7 @@ class RoundingBound {
                                        std::int64_t rank) const;
   bool equal_or_explained(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
   void inherit();
+  double largest_explained(const trace::Step& step) const;
   bool states_differ_before(std::int64_t step) const;
   bool kink_fits(const Divergence& divergence) const;
   bool kink_reaches(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
@@ -71,7 +73,7 @@ class RoundingBound {
   const trace::RunTrace& left_;
   const trace::RunTrace& right_;
   Scales left_scales_, right_scales_;
-  std::map<std::int64_t, double> inherited_;  ///< e of the steps before, by step
+  std::map<std::int64_t, double> inherited_;  ///< g·e of the steps before, by step
 };
 
 /// Relation "equal in exact arithmetic": within the bound of rounding. *Lifetime*: of both runs.
