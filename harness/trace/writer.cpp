@@ -1,10 +1,18 @@
 #include "harness/trace/writer.h"
 
+#include <chrono>
 #include <utility>
 
 #include "harness/trace/line.h"
 
 namespace lockstep::trace {
+namespace {
+
+/// How long a line may lie before it is written. The thread looks by itself: to wake it costs the training more than to
+/// write the line.
+constexpr std::chrono::milliseconds kPatience(1);
+
+}  // namespace
 
 Writer::Writer(const std::filesystem::path& path, Json header) : file_(path) {
   header["format"] = kTraceFormat;
@@ -27,12 +35,12 @@ void Writer::write(std::string line) {
     const std::lock_guard lock(mutex_);
     handed_over_ = std::move(line);
   }
-  changed_.notify_all();
 }
 
 void Writer::flush() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !handed_over_; });
+  if (handed_over_) append(*std::exchange(handed_over_, std::nullopt));  // not begun: faster than to wake the thread
+  changed_.wait(lock, [this] { return !writing_; });
   if (failure_) std::rethrow_exception(failure_);
 }
 
@@ -50,18 +58,21 @@ void Writer::append(const std::string& line) {
 void Writer::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return handed_over_ || closing_; });
-    if (!handed_over_) return;
-    lock.unlock();  // nobody touches the line, the file or the hash before it is written
+    changed_.wait_for(lock, kPatience, [this] { return handed_over_ || closing_; });
+    if (!handed_over_ && closing_) return;
+    if (!handed_over_) continue;
+    const std::string line = *std::exchange(handed_over_, std::nullopt);
+    writing_ = true;
+    lock.unlock();  // nobody touches the file or the hash before the line is written
     std::exception_ptr failure;
     try {
-      append(*handed_over_);
+      append(line);
     } catch (...) {
       failure = std::current_exception();
     }
     lock.lock();
     if (failure) failure_ = failure;
-    handed_over_.reset();
+    writing_ = false;
     changed_.notify_all();
   }
 }

@@ -15,7 +15,7 @@
 namespace lockstep::trace {
 
 /// Writes the trace of one rank, line by line, each while the training goes on: neither the disk nor SHA-256 is waited
-/// for, and what is handed over is on its way at once.
+/// for, and what is handed over is on its way within a millisecond.
 class Writer {
  public:
   /// Starts the file with its first line. `header` gets the key "format".
@@ -49,7 +49,8 @@ class Writer {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<std::string> handed_over_;  ///< until it is written
+  std::optional<std::string> handed_over_;  ///< until somebody begins to write it
+  bool writing_ = false;                    ///< the thread does
   std::exception_ptr failure_;
   bool closing_ = false;
   std::thread thread_;  ///< last: it uses all the others
