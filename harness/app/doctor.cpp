@@ -82,14 +82,6 @@ std::string examine_scenarios(const RunOptions& options) {
          std::to_string(plan.checks.size()) + " checks";
 }
 
-void require_whole(const trace::RunTrace& golden) {
-  for (const trace::Trace& rank : golden.ranks) {
-    if (!rank.complete || !rank.damage.empty())
-      throw DamagedFile(
-          {.what = "a golden is damaged", .where = rank.origin, .actual = rank.complete ? rank.damage[0] : rank.torn});
-  }
-}
-
 /// Keys under which a variant may have goldens: its own, or every native one that is there.
 std::vector<std::string> keys_to_examine(const RunOptions& options, const std::string& scenario,
                                          const std::string& cpu) {
@@ -114,7 +106,8 @@ std::string examine_goldens(const RunOptions& options) {
           const auto directory = golden::golden_directory(options.golden_root, scenario.name, key, variant);
           const auto golden = golden::read_golden(directory);
           if (golden) {
-            require_whole(*golden);
+            if (const auto damage = golden::damage_of(*golden); !damage.empty())
+              throw DamagedFile({.what = "a golden is damaged", .where = directory.string(), .actual = damage[0]});
             ++found;
           } else if (key == cpu) {
             throw InputError({.what = "a golden is missing",

@@ -93,7 +93,6 @@ int accept(const AcceptOptions& options) {
   if (verdict.status() != report::Status::kAgree && !nothing_else) {
     std::fputs(to_text(verdict, plan, may_color(STDOUT_FILENO)).c_str(), stdout);
     std::fprintf(stderr, "lockstep: no golden was changed, because other checks do not hold\n");
-    if (runs.temporary()) std::fprintf(stderr, "lockstep: the traces are in %s\n", runs.path().c_str());
     runs.keep();
     return exit_code(verdict.status());
   }

@@ -106,6 +106,11 @@ RunsFolder::RunsFolder(const fs::path& given) {
   path_ = fs::absolute(given);
 }
 
+void RunsFolder::keep() {
+  if (temporary_) std::fprintf(stderr, "lockstep: the traces are in %s\n", path_.c_str());
+  temporary_ = false;
+}
+
 RunsFolder::~RunsFolder() {
   std::error_code ignored;
   if (temporary_) fs::remove_all(path_, ignored);

@@ -29,8 +29,8 @@ class RunsFolder {
   RunsFolder& operator=(const RunsFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  bool temporary() const { return temporary_; }
-  void keep() { temporary_ = false; }
+  /// Keeps a temporary folder, and says on stderr where it is.
+  void keep();
 
  private:
   std::filesystem::path path_;

@@ -21,10 +21,7 @@ int run(const RunOptions& options) {
 
   if (options.json != "-") std::fputs(to_text(verdict, plan, may_color(STDOUT_FILENO)).c_str(), stdout);
   if (!options.json.empty()) write_json(options.json, to_json(verdict, plan));
-  if (status != report::Status::kAgree && runs.temporary()) {
-    runs.keep();
-    std::fprintf(stderr, "lockstep: the traces are in %s\n", runs.path().c_str());
-  }
+  if (status != report::Status::kAgree) runs.keep();
   return exit_code(status);
 }
 

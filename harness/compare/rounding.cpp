@@ -77,9 +77,6 @@ double inherited_at(const std::map<std::int64_t, double>& inherited, std::int64_
   return found == inherited.end() ? 0 : found->second;
 }
 
-/// "fc1" of "fc1.weight".
-std::string layer_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
-
 std::int64_t updates_done(std::int64_t step) { return std::max<std::int64_t>(step, 0) + 1; }
 
 }  // namespace

@@ -12,24 +12,20 @@ using trace::RunTrace;
 using trace::Step;
 using trace::Trace;
 
-std::string without_last_part(const std::string& name) {
-  return name.substr(0, name.rfind('.') == std::string::npos ? 0 : name.rfind('.'));
-}
-
 /// What a record shares its scale with: the parameters of one layer; "fc1.weight" and "fc1.bias", each with its own
 /// state.
 std::string family_of(const Record& record) {
   switch (record.channel) {
     case Channel::kGradientLocal:
     case Channel::kGradient:
-      return "gradient " + without_last_part(record.name);
+      return "gradient " + layer_of(record.name);
     case Channel::kOptimizer: {
-      const std::string parameter = without_last_part(record.name);
-      return "optimizer " + without_last_part(parameter) + record.name.substr(parameter.size());
+      const std::string parameter = layer_of(record.name);
+      return "optimizer " + layer_of(parameter) + record.name.substr(parameter.size());
     }
     case Channel::kWeight:
     case Channel::kEma:
-      return std::string(name_of(record.channel)) + " " + without_last_part(record.name);
+      return std::string(name_of(record.channel)) + " " + layer_of(record.name);
     case Channel::kLoss:
     case Channel::kBuffer:
     case Channel::kSamples:
@@ -99,6 +95,10 @@ bool can_round(Channel channel) {
 
 bool is_state(Channel channel) {
   return channel == Channel::kWeight || channel == Channel::kBuffer || channel == Channel::kEma;
+}
+
+std::string layer_of(const std::string& parameter) {
+  return parameter.substr(0, parameter.rfind('.') == std::string::npos ? 0 : parameter.rfind('.'));
 }
 
 double count_of(const Record& record) {

@@ -15,6 +15,10 @@ bool can_round(trace::Channel channel);
 /// Channels whose tensors change from step to step by an update.
 bool is_state(trace::Channel channel);
 
+/// "fc1" of "fc1.weight"; empty for a name without a dot. What is added up for one parameter of a layer is added up for
+/// all.
+std::string layer_of(const std::string& parameter);
+
 /// Number of elements.
 double count_of(const trace::Record& record);
 

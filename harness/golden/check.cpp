@@ -97,15 +97,6 @@ std::string recorded_otherwise(const trace::RunTrace& golden, const CheckInput& 
   return "";
 }
 
-std::vector<std::string> damage_of(const trace::RunTrace& golden) {
-  std::vector<std::string> damage;
-  for (const trace::Trace& rank : golden.ranks) {
-    for (const std::string& line : rank.damage) damage.push_back(rank.origin + " " + line);
-    if (!rank.complete) damage.push_back(rank.origin + ": " + rank.torn);
-  }
-  return damage;
-}
-
 /// A golden that lost its tail lacks steps: that says nothing about the training.
 bool is_lost_tail(const compare::Divergence& divergence, const trace::RunTrace& golden) {
   const bool torn =

@@ -113,6 +113,15 @@ std::optional<trace::RunTrace> read_golden(const std::filesystem::path& director
   return golden;
 }
 
+std::vector<std::string> damage_of(const trace::RunTrace& golden) {
+  std::vector<std::string> damage;
+  for (const trace::Trace& rank : golden.ranks) {
+    for (const std::string& line : rank.damage) damage.push_back(rank.origin + " " + line);
+    if (!rank.complete) damage.push_back(rank.origin + ": " + rank.torn);
+  }
+  return damage;
+}
+
 namespace {
 
 /// What `repeat` is to the golden that stands in `directory`.
@@ -123,9 +132,8 @@ Accepted what_becomes_of(const std::filesystem::path& directory, const trace::Ru
     const auto same = [&](const char* key) {
       return old->ranks[0].header.value(key, "") == repeat.ranks[0].header.value(key, "");
     };
-    const bool whole = std::all_of(old->ranks.begin(), old->ranks.end(),
-                                   [](const trace::Trace& t) { return t.complete && t.damage.empty(); });
-    return whole && same("train_digest") && same("scenario") && same("variant") && !difference_between(*old, repeat)
+    return damage_of(*old).empty() && same("train_digest") && same("scenario") && same("variant") &&
+                   !difference_between(*old, repeat)
                ? Accepted::kUnchanged
                : Accepted::kChanged;
   } catch (const DamagedFile&) {

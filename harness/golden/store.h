@@ -21,6 +21,9 @@ std::filesystem::path golden_directory(const std::filesystem::path& root, const 
 /// *Throws*: DamagedFile when it cannot be understood. Lines that merely fail their check are noted in `Trace::damage`.
 std::optional<trace::RunTrace> read_golden(const std::filesystem::path& directory);
 
+/// What is wrong with a golden's files, each with its place; empty: they are whole.
+std::vector<std::string> damage_of(const trace::RunTrace& golden);
+
 /// Why a golden was accepted; goes into its first line.
 struct Provenance {
   std::string reason;
