@@ -12,7 +12,9 @@ using trace::Channel;
 using trace::Sharing;
 
 /// Ledger entries that do not depend on the shape.
-const std::set<std::string> kSharedLedger = {"learning_rate", "updates", "epoch"};
+bool is_shared_entry(const std::string& name) {
+  return name.starts_with("learning_rate") || name == "updates" || name == "epoch";
+}
 
 bool comparable_across_shapes(Channel channel) {
   if (channel == Channel::kSamples || channel == Channel::kLoss) return true;
@@ -173,8 +175,8 @@ Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& righ
   std::erase(walk.channels, Channel::kSamples);
   if (walk.channels.size() != channels.size()) samples = compare_global_batches(left, right, scope);
   walk.skip = [&scope](Channel channel, const std::string& name, std::int64_t step) {
-    const bool of_one_shape = (channel == Channel::kLoss && name != "reduced") ||
-                              (channel == Channel::kLedger && !kSharedLedger.contains(name));
+    const bool of_one_shape =
+        (channel == Channel::kLoss && name != "reduced") || (channel == Channel::kLedger && !is_shared_entry(name));
     return of_one_shape || (scope.skip && scope.skip(channel, name, step));
   };
   Comparison rest = compare(walk);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fnmatch.h>
+
 #include "harness/base/error.h"
 
 namespace lockstep::scenario {
@@ -81,6 +83,7 @@ TrainSpec train_spec_from(const Json& completed) {
                  .optimizer = choice_from(completed.at("optimizer")),
                  .learning_rate_rule = choice_from(completed.at("learning_rate_rule")),
                  .schedule = choice_from(completed.at("schedule")),
+                 .schedule_every = completed.at("schedule_every").get<std::string>(),
                  .steps = completed.at("steps").get<std::int64_t>(),
                  .seed = {completed.at("seed").at("base").get<std::uint64_t>(),
                           completed.at("seed").at("policy").get<std::string>()},
@@ -94,12 +97,37 @@ TrainSpec train_spec_from(const Json& completed) {
   return spec;
 }
 
-double base_learning_rate(const TrainSpec& spec, std::int64_t world_size) {
-  const double rate = spec.optimizer.options.at("lr").get<double>();
-  if (spec.learning_rate_rule.kind == "none") return rate;
-  const double ratio = static_cast<double>(spec.batch.global_size(world_size)) /
-                       spec.learning_rate_rule.options.at("base_batch").get<double>();
-  return rate * (spec.learning_rate_rule.kind == "sqrt" ? std::sqrt(ratio) : ratio);
+std::vector<ParameterGroup> parameter_groups(const Choice& optimizer) {
+  Json common = optimizer.options;
+  common.erase("groups");
+  std::vector<ParameterGroup> groups{{.pattern = "*", .options = common}};
+  for (const Json& group : optimizer.options.at("groups")) {
+    Json options = common;
+    options.update(group);
+    options.erase("parameters");
+    groups.push_back({.pattern = group.at("parameters").get<std::string>(), .options = options});
+  }
+  return groups;
+}
+
+std::size_t group_of(const std::vector<ParameterGroup>& groups, const std::string& parameter) {
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    if (fnmatch(groups[i].pattern.c_str(), parameter.c_str(), 0) == 0) return i;
+  }
+  return 0;
+}
+
+std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t world_size) {
+  double factor = 1;
+  if (spec.learning_rate_rule.kind != "none") {
+    const double ratio = static_cast<double>(spec.batch.global_size(world_size)) /
+                         spec.learning_rate_rule.options.at("base_batch").get<double>();
+    factor = spec.learning_rate_rule.kind == "sqrt" ? std::sqrt(ratio) : ratio;
+  }
+  std::vector<double> rates;
+  for (const ParameterGroup& group : parameter_groups(spec.optimizer))
+    rates.push_back(group.options.at("lr").get<double>() * factor);
+  return rates;
 }
 
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {

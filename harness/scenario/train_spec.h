@@ -78,6 +78,7 @@ struct TrainSpec {
   Choice optimizer;
   Choice learning_rate_rule;
   Choice schedule;
+  std::string schedule_every;  ///< "update", "epoch", or "rank": world size times after each update
   std::int64_t steps = 1;
   SeedSpec seed;
   DeterminismSpec determinism;
@@ -90,8 +91,20 @@ struct TrainSpec {
 /// Reads a completed "train" object.
 TrainSpec train_spec_from(const Json& completed);
 
-/// lr after the rule has scaled it to the global batch, in float64 as Python would.
-double base_learning_rate(const TrainSpec& spec, std::int64_t world_size);
+/// Parameters that an optimizer treats alike.
+struct ParameterGroup {
+  std::string pattern;  ///< of parameter names; '*' stands for any characters
+  Json options;         ///< the optimizer's, with the group's own in their place
+};
+
+/// The default group, then those of the scenario, in its order.
+std::vector<ParameterGroup> parameter_groups(const Choice& optimizer);
+
+/// Index of a parameter's group: the first of the scenario's that matches, else the default.
+std::size_t group_of(const std::vector<ParameterGroup>& groups, const std::string& parameter);
+
+/// Each group's learning rate after the rule has scaled it to the global batch, in float64 as Python would.
+std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t world_size);
 
 /// What the schema cannot say. *Throws*: InputError that names the dotted path and `origin`.
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin);

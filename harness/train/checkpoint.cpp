@@ -17,7 +17,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr const char* kFormat = "lockstep.checkpoint/1";
+constexpr const char* kFormat = "lockstep.checkpoint/2";
 
 std::string rng_file(std::int64_t rank) { return "rng.rank" + std::to_string(rank) + ".safetensors"; }
 
@@ -59,6 +59,27 @@ std::string content_of(const std::filesystem::path& file) {
   }
 }
 
+std::string bits_of(double value) { return to_hex(std::bit_cast<std::uint64_t>(value)); }
+
+double from_bits(const Json& bits) { return std::bit_cast<double>(from_hex(bits.get<std::string>()).value()); }
+
+Json to_json(const std::vector<Rate>& rates) {
+  Json all = Json::array();
+  for (const Rate& rate : rates) {
+    all.push_back({{"readable", to_decimal(rate.current)},
+                   {"current_bits", bits_of(rate.current)},
+                   {"initial_bits", bits_of(rate.initial)}});
+  }
+  return all;
+}
+
+std::vector<Rate> rates_from(const Json& all) {
+  std::vector<Rate> rates;
+  for (const Json& one : all)
+    rates.push_back({.initial = from_bits(one.at("initial_bits")), .current = from_bits(one.at("current_bits"))});
+  return rates;
+}
+
 /// Guards everything else in state.json against changes that still parse.
 std::string seal_of(Json state) {
   state.erase("seal");
@@ -74,8 +95,8 @@ Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder)
                 {"world_size", checkpoint.world_size},
                 {"updates", checkpoint.updates},
                 {"samples_taken", checkpoint.samples_taken},
-                {"learning_rate", to_decimal(checkpoint.learning_rate)},
-                {"learning_rate_bits", to_hex(std::bit_cast<std::uint64_t>(checkpoint.learning_rate))},
+                {"schedule", {{"steps", checkpoint.schedule_steps}, {"state", checkpoint.schedule}}},
+                {"learning_rates", to_json(checkpoint.rates)},
                 {"epoch", checkpoint.position.epoch},
                 {"position", checkpoint.position.position},
                 {"buckets", checkpoint.buckets},
@@ -156,14 +177,15 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
     const Json state = sealed_state(folder / "state.json");
     verify_hashes(state, folder);
     require_possible(state, folder / "state.json");
-    Checkpoint checkpoint{
-        .world_size = state.at("world_size").get<std::int64_t>(),
-        .updates = state.at("updates").get<std::int64_t>(),
-        .samples_taken = state.at("samples_taken").get<std::int64_t>(),
-        .learning_rate = std::bit_cast<double>(from_hex(state.at("learning_rate_bits").get<std::string>()).value()),
-        .buckets = state.at("buckets").get<BucketLayout>(),
-        .weights = unpacked(folder / "weights.safetensors"),
-        .optimizer = unpacked(folder / "optimizer.safetensors")};
+    Checkpoint checkpoint{.world_size = state.at("world_size").get<std::int64_t>(),
+                          .updates = state.at("updates").get<std::int64_t>(),
+                          .samples_taken = state.at("samples_taken").get<std::int64_t>(),
+                          .schedule_steps = state.at("schedule").at("steps").get<std::int64_t>(),
+                          .rates = rates_from(state.at("learning_rates")),
+                          .schedule = state.at("schedule").at("state"),
+                          .buckets = state.at("buckets").get<BucketLayout>(),
+                          .weights = unpacked(folder / "weights.safetensors"),
+                          .optimizer = unpacked(folder / "optimizer.safetensors")};
     if (!per_rank) return checkpoint;
     if (checkpoint.world_size != world_size) {
       throw InputError({.what = "generators, data position and buckets cannot be restored at another world size",

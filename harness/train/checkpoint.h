@@ -10,6 +10,7 @@
 #include "harness/train/ddp.h"
 #include "harness/train/loader.h"
 #include "harness/train/optimizer.h"
+#include "harness/train/schedule.h"
 
 namespace lockstep::train {
 
@@ -18,7 +19,9 @@ struct Checkpoint {
   std::int64_t world_size = 1;
   std::int64_t updates = 0;        ///< updates done
   std::int64_t samples_taken = 0;  ///< by each rank
-  double learning_rate = 0;        ///< of the next update
+  std::int64_t schedule_steps = 0;
+  std::vector<Rate> rates;  ///< of each parameter group, for the next update
+  Json schedule;            ///< what the schedule keeps
   LoaderPosition position;
   BucketLayout buckets;
   std::vector<NamedTensor> weights;  ///< parameters, then buffers

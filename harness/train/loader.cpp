@@ -44,6 +44,10 @@ std::int64_t Loader::size_of(std::int64_t ahead) const {
   return std::min(micro_batch_, all - in_its_epoch * micro_batch_);
 }
 
+std::int64_t Loader::epochs_finished() const {
+  return at_.epoch < 0 ? 0 : at_.epoch + (at_.position >= sampler_->size() ? 1 : 0);
+}
+
 void Loader::restore(std::int64_t epoch, std::int64_t position) {
   begin_epoch(epoch);
   if (position < 0 || position > sampler_->size()) {

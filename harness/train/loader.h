@@ -33,6 +33,9 @@ class Loader {
 
   const LoaderPosition& position() const { return at_; }
 
+  /// Epochs whose last sample is taken.
+  std::int64_t epochs_finished() const;
+
   /// Goes to a saved position; draws what beginning that epoch draws.
   /// *Throws*: InputError when the epoch has fewer samples.
   void restore(std::int64_t epoch, std::int64_t position);

@@ -1,20 +1,89 @@
 #include "harness/train/optimizer.h"
 
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
 #include "harness/base/error.h"
 
 namespace lockstep::train {
 
-#define LOCKSTEP_KIND(name) \
-  std::unique_ptr<Optimizer> make_##name##_optimizer(const Json& options, const std::vector<NamedTensor>& parameters);
+#define LOCKSTEP_KIND(name) std::unique_ptr<UpdateRule> make_##name##_optimizer(const Json& options);
 #include "kinds/optimizer.inc"
 #undef LOCKSTEP_KIND
 
-std::unique_ptr<Optimizer> make_optimizer(const scenario::Choice& choice, const std::vector<NamedTensor>& parameters) {
+std::unique_ptr<UpdateRule> make_update_rule(const std::string& kind, const Json& options) {
 #define LOCKSTEP_KIND(name) \
-  if (choice.kind == #name) return make_##name##_optimizer(choice.options, parameters);
+  if (kind == #name) return make_##name##_optimizer(options);
 #include "kinds/optimizer.inc"
 #undef LOCKSTEP_KIND
-  throw InternalError({.what = "no optimizer of kind " + choice.kind});
+  throw InternalError({.what = "no optimizer of kind " + kind});
+}
+
+at::Tensor& ParameterState::operator[](const std::string& name) {
+  const auto found =
+      std::find_if(tensors_.begin(), tensors_.end(), [&](const NamedTensor& t) { return t.name == name; });
+  return found != tensors_.end() ? found->tensor : tensors_.emplace_back(NamedTensor{name, {}}).tensor;
+}
+
+double count_step(ParameterState& state) {
+  at::Tensor& step = state["step"];
+  if (!step.defined()) step = at::zeros({}, at::kFloat);
+  step.add_(1);
+  return step.item<double>();
+}
+
+at::Tensor& zeros_at_first(ParameterState& state, const std::string& name, const at::Tensor& parameter) {
+  at::Tensor& tensor = state[name];
+  if (!tensor.defined()) tensor = at::zeros_like(parameter);
+  return tensor;
+}
+
+Optimizer::Optimizer(const scenario::Choice& choice, std::vector<NamedTensor> parameters) {
+  const std::vector<scenario::ParameterGroup> groups = scenario::parameter_groups(choice);
+  for (const scenario::ParameterGroup& group : groups) rules_.push_back(make_update_rule(choice.kind, group.options));
+  for (NamedTensor& parameter : parameters) {
+    const std::size_t group = scenario::group_of(groups, parameter.name);
+    entries_.push_back({.parameter = std::move(parameter), .group = group, .state = {}});
+  }
+}
+
+void Optimizer::step(const std::vector<double>& learning_rates) {
+  LOCKSTEP_CHECK(learning_rates.size() == rules_.size());
+  const at::NoGradGuard no_grad;
+  for (Entry& entry : entries_) {
+    at::Tensor& parameter = entry.parameter.tensor;
+    if (!parameter.grad().defined()) continue;
+    rules_[entry.group]->update(parameter, parameter.grad(), entry.state, learning_rates[entry.group]);
+  }
+}
+
+std::vector<NamedTensor> Optimizer::state() const {
+  std::vector<NamedTensor> result;
+  for (const Entry& entry : entries_) {
+    for (const NamedTensor& state : entry.state.all())
+      result.push_back({entry.parameter.name + "." + state.name, state.tensor});
+  }
+  return result;
+}
+
+void Optimizer::restore(const std::vector<NamedTensor>& saved) {
+  for (const NamedTensor& one : saved) {
+    const std::size_t dot = std::min(one.name.rfind('.'), one.name.size());
+    const std::string parameter = one.name.substr(0, dot);
+    const std::string name = dot < one.name.size() ? one.name.substr(dot + 1) : "";
+    const auto entry =
+        std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.parameter.name == parameter; });
+    bool fits = false;
+    if (entry != entries_.end()) {
+      const std::vector<std::string> names = rules_[entry->group]->states();
+      const at::IntArrayRef shape = name == "step" ? at::IntArrayRef{} : entry->parameter.tensor.sizes();
+      fits = std::find(names.begin(), names.end(), name) != names.end() && one.tensor.sizes() == shape;
+    }
+    if (!fits)
+      throw DamagedFile({.what = "the checkpoint's optimizer state does not fit the model", .actual = one.name});
+    entry->state[name] = one.tensor.clone();
+  }
 }
 
 }  // namespace lockstep::train

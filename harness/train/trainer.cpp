@@ -73,8 +73,11 @@ class Trainer {
         faults_(spec_.faults, place.rank),
         schedule_(make_schedule(spec_.schedule)),
         loader_(make_sampler(spec_.sampler, {data_.size(), place.rank, place.world_size}),
-                spec_.batch.micro_size(place.world_size)),
-        learning_rate_(base_learning_rate(spec_, place.world_size)) {
+                spec_.batch.micro_size(place.world_size)) {
+    for (const double rate : scenario::base_learning_rates(spec_, place.world_size)) {
+      rates_.push_back({.initial = rate, .current = rate});
+      rates_.back().current = schedule_->next(rates_.back());
+    }
     build();
   }
 
@@ -103,7 +106,7 @@ class Trainer {
     ddp_.emplace(model_, spec_.ddp, collective_, restores_buckets ? std::optional(checkpoint->buckets) : std::nullopt);
     if (restores_weights && !early) copy_weights(checkpoint->weights, state_tensors());
     faults_.require_parameters(ddp_->parameters());
-    optimizer_ = make_optimizer(spec_.optimizer, ddp_->parameters());
+    optimizer_.emplace(spec_.optimizer, ddp_->parameters());
     watch_local_gradients();
     if (checkpoint) restore(*checkpoint);
     faults_.require_samples(loader_, updates_, spec_.batch.accumulation);
@@ -122,8 +125,8 @@ class Trainer {
     const scenario::LoadSpec& load = *spec_.checkpoint.load;
     if (load.restores("optimizer")) optimizer_->restore(checkpoint.optimizer);
     if (load.restores("schedule")) {
+      restore_rates(checkpoint);
       updates_ = checkpoint.updates;
-      learning_rate_ = checkpoint.learning_rate;
       samples_taken_ = checkpoint.samples_taken;
     }
     const auto set_rng = [](const at::Tensor& state) {
@@ -139,12 +142,27 @@ class Trainer {
     if (load.restores("rng")) set_rng(checkpoint.rng);
   }
 
+  void restore_rates(const Checkpoint& checkpoint) {
+    if (checkpoint.rates.size() != rates_.size()) {
+      throw InputError({.what = "the checkpoint was saved with another number of parameter groups",
+                        .where = "train.checkpoint.load",
+                        .expected = std::to_string(rates_.size()),
+                        .actual = std::to_string(checkpoint.rates.size()),
+                        .next = "give train.optimizer.groups as they were, or leave 'schedule' out of restore"});
+    }
+    rates_ = checkpoint.rates;
+    schedule_steps_ = checkpoint.schedule_steps;
+    schedule_->restore(checkpoint.schedule);
+  }
+
   void save() {
     ddp_->settle_buckets();
     Checkpoint checkpoint{.world_size = place_.world_size,
                           .updates = updates_,
                           .samples_taken = samples_taken_,
-                          .learning_rate = learning_rate_,
+                          .schedule_steps = schedule_steps_,
+                          .rates = rates_,
+                          .schedule = schedule_->state(),
                           .position = loader_.position(),
                           .buckets = ddp_->layout(),
                           .weights = state_tensors(),
@@ -184,20 +202,36 @@ class Trainer {
     recorder_.begin_step(updates_);
     for (const NamedTensor& parameter : ddp_->parameters()) at::Tensor(parameter.tensor).mutable_grad().reset();
     batch_ = {};
+    epochs_before_ = loader_.epochs_finished();
     for (std::int64_t k = 0; k < spec_.batch.accumulation; ++k) micro_batch(k);
     enter(Phase::kOptimizer);
     record_gradients();
-    const double learning_rate = faults_.disturb(learning_rate_, updates_);
-    optimizer_->step(learning_rate);
+    std::vector<double> learning_rates;
+    for (const Rate& rate : rates_) learning_rates.push_back(faults_.disturb(rate.current, updates_));
+    optimizer_->step(learning_rates);
     faults_.disturb(ddp_->parameters(), updates_);
     progress_.report(updates_, Phase::kRecord);
     samples_taken_ += static_cast<std::int64_t>(batch_.ids.size());
     record_batch();
-    record_ledger(learning_rate);
+    record_ledger(learning_rates);
     record_state();
     ++updates_;
-    learning_rate_ = schedule_->next(learning_rate_, updates_);
+    advance_schedule();
     recorder_.end_step();
+  }
+
+  void advance_schedule() {
+    std::int64_t steps = 1;
+    if (spec_.schedule_every == "rank") steps = place_.world_size;
+    if (spec_.schedule_every == "epoch") steps = loader_.epochs_finished() - epochs_before_;
+    for (; steps > 0; --steps) {
+      if (schedule_->wants_loss()) schedule_->see(batch_.reduced_loss.item<double>());
+      ++schedule_steps_;
+      for (Rate& rate : rates_) {
+        rate.steps = schedule_steps_;
+        rate.current = schedule_->next(rate);
+      }
+    }
   }
 
   void micro_batch(std::int64_t k) {
@@ -236,7 +270,10 @@ class Trainer {
 
   void record_batch() {
     recorder_.integers(Channel::kSamples, "ids", batch_.ids);
-    if (recorder_.wants(Channel::kLoss)) record_scalar(Channel::kLoss, "reduced", collective_.mean(batch_.loss));
+    if (recorder_.wants(Channel::kLoss) || schedule_->wants_loss()) {
+      batch_.reduced_loss = collective_.mean(batch_.loss);
+      record_scalar(Channel::kLoss, "reduced", batch_.reduced_loss);
+    }
     std::vector<std::string> collectives = collective_.take_log();
     for (std::size_t i = 0; i < collectives.size(); ++i)
       recorder_.text(Channel::kCollective, std::to_string(i), std::move(collectives[i]));
@@ -249,8 +286,11 @@ class Trainer {
     recorder_.add(std::move(record));
   }
 
-  void record_ledger(double learning_rate) {
-    recorder_.number(Channel::kLedger, "learning_rate", learning_rate);
+  void record_ledger(const std::vector<double>& learning_rates) {
+    for (std::size_t group = 0; group < learning_rates.size(); ++group) {
+      const std::string name = "learning_rate" + (group > 0 ? "." + std::to_string(group) : "");
+      recorder_.number(Channel::kLedger, name, learning_rates[group]);
+    }
     recorder_.integer(Channel::kLedger, "loss_denominator", static_cast<std::int64_t>(batch_.ids.size()));
     recorder_.integer(Channel::kLedger, "samples_taken", samples_taken_);
     recorder_.integer(Channel::kLedger, "updates", updates_ + 1);
@@ -283,6 +323,7 @@ class Trainer {
   struct Batch {
     std::vector<std::int64_t> ids;
     at::Tensor loss;
+    at::Tensor reduced_loss;  ///< its mean over the ranks, where somebody wants it
   };
 
   const RunSpec& run_;
@@ -296,14 +337,16 @@ class Trainer {
   Faults faults_;
   std::unique_ptr<Schedule> schedule_;
   Loader loader_;
-  double learning_rate_;
+  std::vector<Rate> rates_;  ///< by parameter group
   std::shared_ptr<Model> model_;
   std::optional<Ddp> ddp_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<Optimizer> optimizer_;
   std::vector<LocalGradient> local_;
   Batch batch_;
   bool last_micro_batch_ = true;
   std::int64_t updates_ = 0;
+  std::int64_t schedule_steps_ = 0;
+  std::int64_t epochs_before_ = 0;
   std::int64_t samples_taken_ = 0;
 };
 

@@ -126,7 +126,7 @@ class Training {
     }
     std::uint64_t seed = 77;
     for (auto& [parameter, values] : weights_) values = drawn(seed++, values.size());
-    rate_ = scenario::base_learning_rate(variant.train, variant.world_size);
+    rate_ = scenario::base_learning_rates(variant.train, variant.world_size)[0];
   }
 
   trace::RunTrace run() {

@@ -39,7 +39,9 @@ std::map<std::int64_t, Records> python_records(const std::filesystem::path& file
 
 /// Names that differ in words only: the twin writes "lr" where our ledger says "learning_rate".
 std::string twin_name(const trace::Record& record) {
-  return record.channel == trace::Channel::kLedger && record.name == "learning_rate" ? "lr" : record.name;
+  constexpr std::string_view kRate = "learning_rate";
+  const bool is_rate = record.channel == trace::Channel::kLedger && record.name.starts_with(kRate);
+  return is_rate ? "lr" + record.name.substr(kRate.size()) : record.name;
 }
 
 std::map<std::int64_t, Records> worker_records(const std::filesystem::path& file) {
@@ -212,6 +214,35 @@ TEST(Parity, SyntheticDataOfAnotherShapeAndLargeBuckets) {
       {"wide", {{"train", {{"model", {{"kind", "mlp"}, {"hidden", {1024, 700}}}}}}}},
       {"wide-cap", {{"train", {{"model", {{"kind", "mlp"}, {"hidden", {1024, 700}}}}, {"ddp", {{"bucket_mb", 25}}}}}}}};
   scenario["matrix"] = {{"world_size", {1, 3, 4}}};
+  expect_parity(scenario, kCore);
+}
+
+Json all_optimizers() {
+  return {
+      {{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}, {"dampening", 0.1}},
+      {{"kind", "adam"}, {"lr", 0.003}, {"weight_decay", 0.01}, {"amsgrad", true}},
+      {{"kind", "adam"}, {"lr", 0.01}, {"betas", {0.8, 0.95}}},
+      {{"kind", "adamw"}, {"lr", 0.002}, {"groups", {{{"parameters", "*.bias"}, {"weight_decay", 0}, {"lr", 0.01}}}}},
+      {{"kind", "rmsprop"}, {"lr", 0.001}, {"momentum", 0.9}, {"centered", true}, {"weight_decay", 0.01}},
+      {{"kind", "rmsprop"}, {"lr", 0.002}},
+      {{"kind", "lamb"}, {"lr", 0.01}, {"weight_decay", 0.02}}};
+}
+
+Json all_schedules() {
+  return {{{"kind", "constant"}},
+          {{"kind", "step"}, {"every", 3}, {"gamma", 0.3}},
+          {{"kind", "multistep"}, {"milestones", {2, 5, 5}}, {"gamma", 0.5}},
+          {{"kind", "warmup_multistep"}, {"milestones", {5, 8}}, {"warmup", 4}},
+          {{"kind", "cosine"}, {"period", 4}, {"least", 0.0001}},
+          {{"kind", "linear_warmup"}, {"warmup", 5}, {"factor", 0.3}},
+          {{"kind", "inverse_sqrt"}, {"warmup", 3}},
+          {{"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.05}, {"cooldown", 1}}};
+}
+
+TEST(Parity, EveryOptimizerWithEverySchedule) {
+  Json scenario = base_scenario("updates");
+  scenario["world_size"] = 2;
+  scenario["matrix"] = {{"train.optimizer", all_optimizers()}, {"train.schedule", all_schedules()}};
   expect_parity(scenario, kCore);
 }
 

@@ -3,7 +3,9 @@
 Nothing here may be taken from the C++ worker: this is what the worker is compared with.
 """
 
+import bisect
 import contextlib
+import fnmatch
 import itertools
 import json
 import math
@@ -124,7 +126,13 @@ def endless_batches(loader, set_epoch):
     for epoch in itertools.count():
         if set_epoch:
             loader.sampler.set_epoch(epoch)
-        yield from loader
+        for i, batch in enumerate(loader, start=1):
+            yield *batch, i == len(loader)
+
+
+def scheduler_steps(every, world_size, epochs):
+    """How often the scheduler steps after an update in which so many epochs ended."""
+    return {"update": 1, "epoch": epochs, "rank": world_size}[every]
 
 
 def make_ddp(spec, model):
@@ -167,13 +175,122 @@ def learning_rate(lr, rule, global_batch):
 
 
 def make_scheduler(spec, optimizer):
+    schedules = torch.optim.lr_scheduler
     match spec["kind"]:
         case "constant":
             return None
         case "step":
-            return torch.optim.lr_scheduler.StepLR(optimizer, step_size=spec["every"], gamma=spec["gamma"])
+            return schedules.StepLR(optimizer, step_size=spec["every"], gamma=spec["gamma"])
+        case "multistep":
+            return schedules.MultiStepLR(optimizer, milestones=spec["milestones"], gamma=spec["gamma"])
+        case "warmup_multistep":
+            return WarmupMultiStepLR(optimizer, spec["milestones"], spec["gamma"], spec["factor"], spec["warmup"])
+        case "cosine":
+            return schedules.CosineAnnealingLR(optimizer, T_max=spec["period"], eta_min=spec["least"])
+        case "linear_warmup":
+            return schedules.LinearLR(optimizer, start_factor=spec["factor"], total_iters=spec["warmup"])
+        case "inverse_sqrt":
+            return schedules.LambdaLR(optimizer, lambda step: inverse_sqrt(step, spec["warmup"]))
+        case "plateau":
+            return schedules.ReduceLROnPlateau(
+                optimizer,
+                factor=spec["factor"],
+                patience=spec["patience"],
+                threshold=spec["threshold"],
+                cooldown=spec["cooldown"],
+                min_lr=spec["least"],
+            )
         case kind:
             raise ValueError(f"unknown schedule {kind!r}")
+
+
+class WarmupMultiStepLR(torch.optim.lr_scheduler.LRScheduler):
+    """Multistep decay with a linear warm-up, as in maskrcnn-benchmark and STMixer."""
+
+    def __init__(self, optimizer, milestones, gamma, factor, warmup):
+        self.milestones, self.gamma, self.factor, self.warmup = sorted(milestones), gamma, factor, warmup
+        super().__init__(optimizer)
+
+    def get_lr(self):
+        warmup = 1
+        if self.last_epoch < self.warmup:
+            alpha = self.last_epoch / self.warmup
+            warmup = self.factor * (1 - alpha) + alpha
+        passed = bisect.bisect_right(self.milestones, self.last_epoch)
+        return [lr * warmup * self.gamma**passed for lr in self.base_lrs]
+
+
+def inverse_sqrt(step, warmup):
+    """transformers' get_inverse_sqrt_schedule with its default time scale."""
+    if step < warmup:
+        return step / warmup
+    return 1.0 / math.sqrt(step / warmup)
+
+
+class Lamb(torch.optim.Optimizer):
+    """LAMB (You et al. 2020, algorithm 2) with bias correction."""
+
+    def __init__(self, params, lr, betas, eps, weight_decay):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["step"] = torch.tensor(0.0)
+                    state["exp_avg"] = torch.zeros_like(p)
+                    state["exp_avg_sq"] = torch.zeros_like(p)
+                state["step"] += 1
+                step = state["step"].item()
+                state["exp_avg"].lerp_(p.grad, 1 - beta1)
+                state["exp_avg_sq"].mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
+                mean = state["exp_avg"] / (1 - beta1**step)
+                square = state["exp_avg_sq"] / (1 - beta2**step)
+                direction = mean / square.sqrt().add_(group["eps"])
+                if group["weight_decay"] != 0:
+                    direction = direction.add(p, alpha=group["weight_decay"])
+                weight_norm = torch.linalg.vector_norm(p).item()
+                direction_norm = torch.linalg.vector_norm(direction).item()
+                trust = weight_norm / direction_norm if weight_norm > 0 and direction_norm > 0 else 1
+                p.add_(direction, alpha=-group["lr"] * trust)
+
+
+def make_optimizer(spec, named_parameters, scale):
+    """`scale`: what the learning rate rule makes of a learning rate."""
+    options = {key: value for key, value in spec.items() if key not in ("kind", "groups")}
+    options["lr"] = scale(options["lr"])
+    groups = [{"params": []}]
+    for group in spec["groups"]:
+        own = {key: value for key, value in group.items() if key != "parameters"}
+        if "lr" in own:
+            own["lr"] = scale(own["lr"])
+        groups.append({"params": [], **own})
+    for name, parameter in named_parameters:
+        matches = [i for i, g in enumerate(spec["groups"], start=1) if fnmatch.fnmatchcase(name, g["parameters"])]
+        groups[matches[0] if matches else 0]["params"].append(parameter)
+    if not groups[0]["params"]:
+        raise ValueError("the twin needs a parameter in the default group")
+    kinds = {
+        "sgd": torch.optim.SGD,
+        "adam": torch.optim.Adam,
+        "adamw": torch.optim.AdamW,
+        "rmsprop": torch.optim.RMSprop,
+        "lamb": Lamb,
+    }
+    if spec["kind"] in ("adam", "adamw", "rmsprop", "sgd"):
+        options["foreach"] = FOREACH
+    if "betas" in options:
+        options["betas"] = tuple(options["betas"])
+    return kinds[spec["kind"]](groups, **options)
+
+
+# None: PyTorch's own choice, which is the single-tensor path on CPU. True: its foreach path.
+FOREACH = None
 
 
 def train(spec, files, out):
@@ -194,14 +311,10 @@ def train(spec, files, out):
 
     model = make_model(spec["model"], x.shape[1:], classes)
     ddp = make_ddp(spec["ddp"], model)
-    sgd = spec["optimizer"]
-    optimizer = torch.optim.SGD(
-        ddp.parameters(),
-        lr=learning_rate(sgd["lr"], spec["learning_rate_rule"], global_batch),
-        momentum=sgd["momentum"],
-        dampening=sgd["dampening"],
-        weight_decay=sgd["weight_decay"],
-        nesterov=sgd["nesterov"],
+    optimizer = make_optimizer(
+        spec["optimizer"],
+        model.named_parameters(),
+        lambda lr: learning_rate(lr, spec["learning_rate_rule"], global_batch),
     )
     scheduler = make_scheduler(spec["schedule"], optimizer)
 
@@ -215,10 +328,12 @@ def train(spec, files, out):
     write_line(out, -1, [record("weight", name, p) for name, p in model.named_parameters()])
     for step in range(spec["steps"]):
         records = []
-        ids = []
+        ids, losses = [], []
+        epochs = 0
         optimizer.zero_grad()
         for micro in range(accumulation):
-            x, y, i = next(batches)
+            x, y, i, ends_epoch = next(batches)
+            epochs += ends_epoch
             with contextlib.nullcontext() if micro == accumulation - 1 else ddp.no_sync():
                 loss = F.cross_entropy(ddp(x), y)
                 if accumulation > 1:
@@ -228,22 +343,31 @@ def train(spec, files, out):
             records += [record("input", f"x{suffix}", x), record("input", f"y{suffix}", y)]
             records += [record("loss", f"local{suffix}", loss)]
             ids.append(i)
-        lr = optimizer.param_groups[0]["lr"]
+            losses.append(loss.detach())
+        lrs = [group["lr"] for group in optimizer.param_groups]
+        reduced = sum(losses)
+        dist.all_reduce(reduced)
+        reduced /= world_size
         gradients = [record("gradient", name, p.grad) for name, p in model.named_parameters()]
         optimizer.step()
-        if scheduler is not None:
-            scheduler.step()
+        for _ in range(scheduler_steps(spec["schedule_every"], world_size, epochs) if scheduler else 0):
+            if spec["schedule"]["kind"] == "plateau":
+                scheduler.step(reduced)
+            else:
+                scheduler.step()
 
+        records += [record("loss", "reduced", reduced)]
         records += [record("samples", "ids", torch.cat(ids))]
         records += [record("rng", "cpu", torch.get_rng_state())]
         records += [record("gradient.local", name, local_gradients[name]) for name, _ in model.named_parameters()]
         records += gradients
-        if sgd["momentum"] != 0:
-            for name, p in model.named_parameters():
-                records += [record("optimizer", f"{name}.momentum_buffer", optimizer.state[p]["momentum_buffer"])]
+        for name, p in model.named_parameters():
+            for key, value in optimizer.state[p].items():
+                records += [record("optimizer", f"{name}.{key}", value)] if value is not None else []
         records += [record("weight", name, p) for name, p in model.named_parameters()]
         records += [record("buffer", name, b) for name, b in model.named_buffers()]
-        records += [record("ledger", "lr", torch.tensor(lr, dtype=torch.float64))]
+        for i, lr in enumerate(lrs):
+            records += [record("ledger", f"lr.{i}" if i else "lr", torch.tensor(lr, dtype=torch.float64))]
         write_line(out, step, records)
 
 

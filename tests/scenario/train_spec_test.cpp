@@ -39,7 +39,7 @@ TEST(TrainSpec, LearningRateFollowsTheRule) {
   const auto rate = [](const Json& rule, std::int64_t world_size) {
     Json document = with("train.learning_rate_rule", rule);
     document["train"]["batch"] = {{"per_rank", 8}};
-    return base_learning_rate(load(document).variants[0].train, world_size);
+    return base_learning_rates(load(document).variants[0].train, world_size)[0];
   };
   EXPECT_EQ(rate({{"kind", "none"}}, 4), 0.1);
   EXPECT_EQ(rate({{"kind", "linear"}, {"base_batch", 8}}, 4), 0.1 * 4.0);

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
+#include "harness/compare/schedule_form.h"
 
 namespace lockstep::compare {
 namespace {
@@ -20,18 +22,19 @@ class Ledger {
                                                   : (samples + world_ - 1) / world_;
     micro_ = train_.batch.micro_size(world_);
     per_epoch_ = (each_ + micro_ - 1) / micro_;
-    base_ = scenario::base_learning_rate(train_, world_);
+    bases_ = scenario::base_learning_rates(train_, world_);
   }
 
-  double learning_rate(std::int64_t step) const {
-    if (train_.schedule.kind == "constant") return base_;
-    return base_ * std::pow(train_.schedule.options.at("gamma").get<double>(), static_cast<double>(decays(step)));
-  }
+  std::size_t groups() const { return bases_.size(); }
 
-  /// The trainer multiplies decay by decay, the closed form raises to a power: one rounding each, and those of pow
-  /// (below one unit in the last place, glibc manual 19.7) and of the rule.
-  double rounding(std::int64_t step) const {
-    return static_cast<double>(decays(step) + 3) * 0x1p-52 * std::fabs(learning_rate(step));
+  /// Learning rate of a group in this step. `losses`: the reduced losses of the steps before.
+  std::optional<ExpectedRate> learning_rate(std::size_t group, std::int64_t step,
+                                            const std::vector<double>& losses) const {
+    std::vector<double> seen;
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(losses.size()); ++i)
+      seen.insert(seen.end(), static_cast<std::size_t>(schedule_steps(i + 1) - schedule_steps(i)),
+                  losses[static_cast<std::size_t>(i)]);
+    return expected_rate(train_.schedule, bases_[group], schedule_steps(step), seen);
   }
 
   std::int64_t epoch(std::int64_t step) const { return ((step + 1) * train_.batch.accumulation - 1) / per_epoch_; }
@@ -51,23 +54,24 @@ class Ledger {
   bool usable() const { return each_ > 0 && micro_ > 0; }
 
  private:
-  std::int64_t decays(std::int64_t step) const {
-    return train_.schedule.kind == "constant" ? 0 : step / train_.schedule.options.at("every").get<std::int64_t>();
+  /// Steps that the schedule took in the first so many updates.
+  std::int64_t schedule_steps(std::int64_t updates) const {
+    if (train_.schedule_every == "epoch") return updates * train_.batch.accumulation / per_epoch_;
+    return train_.schedule_every == "rank" ? updates * world_ : updates;
   }
 
   const scenario::TrainSpec& train_;
   std::int64_t world_, each_ = 0, micro_ = 0, per_epoch_ = 0;
-  double base_ = 0;
+  std::vector<double> bases_;  ///< by parameter group
 };
 
-/// One entry of a ledger; integers as such, the learning rate with room for rounding.
+/// One integer of a ledger.
 struct Entry {
   const char* name;
-  std::int64_t (*expected)(const Ledger&, std::int64_t step);  ///< nothing for the learning rate
+  std::int64_t (*expected)(const Ledger&, std::int64_t step);
 };
 
 constexpr Entry kEntries[] = {
-    {"learning_rate", nullptr},
     {"loss_denominator", [](const Ledger& ledger, std::int64_t step) { return ledger.denominator(step); }},
     {"samples_taken", [](const Ledger& ledger, std::int64_t step) { return ledger.taken(step); }},
     {"updates", [](const Ledger&, std::int64_t step) { return step + 1; }},
@@ -83,12 +87,16 @@ class Audit {
     if (!recorded_any()) return {.status = CheckResult::Status::kInconclusive, .why = run_.run + " recorded no ledger"};
     for (const trace::Step& step : run_.ranks[0].steps) {
       if (step.step < 0 || is_loaded_state(step)) continue;
+      for (std::size_t group = 0; group < ledger_.groups() && !stop(); ++group) judge_rate(group, step.step);
       for (const Entry& entry : kEntries) {
         for (const trace::Trace& rank : run_.ranks) {
-          judge_entry(entry, rank, step.step);
-          if (result_.divergence) return result_;
+          if (!stop()) judge_entry(entry, rank, step.step);
         }
       }
+      if (stop()) return result_;
+      if (const Record* loss = step.find(Channel::kLoss, "reduced");
+          loss != nullptr && loss->number && step.step == static_cast<std::int64_t>(losses_.size()))
+        losses_.push_back(*loss->number);
     }
     const std::int64_t last = run_.ranks[0].steps.back().step;
     if (last != ledger_.last_step())
@@ -113,22 +121,41 @@ class Audit {
     return &step == &run_.ranks[0].steps.front() && !has_ledger(step);
   }
 
-  void judge_entry(const Entry& entry, const trace::Trace& rank, std::int64_t step) {
+  bool stop() const { return result_.status != CheckResult::Status::kAgree; }
+
+  static const Record* record_of(const trace::Trace& rank, std::int64_t step, const std::string& name) {
     const trace::Step* of_rank = rank.find(step);
-    const Record* record = of_rank == nullptr ? nullptr : of_rank->find(Channel::kLedger, entry.name);
-    const double rate = ledger_.learning_rate(step);
-    const std::string expected =
-        entry.expected == nullptr ? to_decimal(rate) : std::to_string(entry.expected(ledger_, step));
-    const bool readable =
-        record != nullptr && (entry.expected == nullptr ? record->number.has_value() : record->integers.size() == 1);
-    if (!readable) return fail(step, entry.name, rank.rank, expected, "not recorded");
-    ++result_.compared;
-    if (entry.expected == nullptr) {
-      if (!(std::fabs(*record->number - rate) <= ledger_.rounding(step)))
-        fail(step, entry.name, rank.rank, expected, to_decimal(*record->number));
-    } else if (record->integers[0] != entry.expected(ledger_, step)) {
-      fail(step, entry.name, rank.rank, expected, std::to_string(record->integers[0]));
+    return of_rank == nullptr ? nullptr : of_rank->find(Channel::kLedger, name);
+  }
+
+  void judge_rate(std::size_t group, std::int64_t step) {
+    const std::string name = "learning_rate" + (group > 0 ? "." + std::to_string(group) : "");
+    const auto expected = ledger_.learning_rate(group, step, losses_);
+    if (!expected) {
+      result_ = {.status = CheckResult::Status::kInconclusive,
+                 .why = run_.run +
+                        ": no closed form for this schedule, or the reduced losses that it followed are not "
+                        "recorded from the first step on"};
+      return;
     }
+    for (const trace::Trace& rank : run_.ranks) {
+      const Record* record = record_of(rank, step, name);
+      ++result_.compared;
+      if (record == nullptr || !record->number)
+        return fail(step, name, rank.rank, to_decimal(expected->rate), "not recorded");
+      if (!(std::fabs(*record->number - expected->rate) <= expected->rounding))
+        return fail(step, name, rank.rank, to_decimal(expected->rate), to_decimal(*record->number));
+    }
+  }
+
+  void judge_entry(const Entry& entry, const trace::Trace& rank, std::int64_t step) {
+    const Record* record = record_of(rank, step, entry.name);
+    const std::string expected = std::to_string(entry.expected(ledger_, step));
+    if (record == nullptr || record->integers.size() != 1)
+      return fail(step, entry.name, rank.rank, expected, "not recorded");
+    ++result_.compared;
+    if (record->integers[0] != entry.expected(ledger_, step))
+      fail(step, entry.name, rank.rank, expected, std::to_string(record->integers[0]));
   }
 
   void fail(std::int64_t step, const std::string& name, std::int64_t rank, std::string expected, std::string actual) {
@@ -144,12 +171,13 @@ class Audit {
                    .actual = std::move(actual),
                    .class_ = "semantic",
                    .cause = name + " does not follow the scenario: " +
-                            (name == "learning_rate" ? "rule, schedule, or its restore"
-                                                     : "sampler position, batch size, or their restore")};
+                            (name.starts_with("learning_rate") ? "rule, schedule, or its restore"
+                                                               : "sampler position, batch size, or their restore")};
   }
 
   const trace::RunTrace& run_;
   const Ledger& ledger_;
+  std::vector<double> losses_;  ///< reduced, of the steps before; as far as they are known from the first on
   CheckResult result_;
 };
 

@@ -5,7 +5,7 @@ namespace {
 
 class Constant : public Schedule {
  public:
-  double next(double learning_rate, std::int64_t) const override { return learning_rate; }
+  double next(const Rate& rate) const override { return rate.current; }
 };
 
 }  // namespace

@@ -6,10 +6,11 @@ namespace {
 /// *Source*: torch.optim.lr_scheduler.StepLR.get_lr, PyTorch 2.11.
 class Step : public Schedule {
  public:
-  Step(std::int64_t every, double gamma) : every_(every), gamma_(gamma) {}
+  explicit Step(const Json& options)
+      : every_(options.at("every").get<std::int64_t>()), gamma_(options.at("gamma").get<double>()) {}
 
-  double next(double learning_rate, std::int64_t updates) const override {
-    return updates % every_ == 0 ? learning_rate * gamma_ : learning_rate;
+  double next(const Rate& rate) const override {
+    return rate.steps > 0 && rate.steps % every_ == 0 ? rate.current * gamma_ : rate.current;
   }
 
  private:
@@ -19,8 +20,6 @@ class Step : public Schedule {
 
 }  // namespace
 
-std::unique_ptr<Schedule> make_step_schedule(const Json& options) {
-  return std::make_unique<Step>(options.at("every").get<std::int64_t>(), options.at("gamma").get<double>());
-}
+std::unique_ptr<Schedule> make_step_schedule(const Json& options) { return std::make_unique<Step>(options); }
 
 }  // namespace lockstep::train
