@@ -47,6 +47,23 @@ TEST(TrainSpec, LearningRateFollowsTheRule) {
   EXPECT_EQ(rate({{"kind", "sqrt"}, {"base_batch", 8}}, 2), 0.1 * std::sqrt(2.0));
 }
 
+TEST(TrainSpec, ParameterGroupsTakeTheirOwnOptions) {
+  Json document = with("train.optimizer.groups", {{{"parameters", "backbone.*"}, {"lr", 0.01}},
+                                                  {{"parameters", "*.bias"}, {"weight_decay", 0.5}}});
+  document["train"]["learning_rate_rule"] = {{"kind", "linear"}, {"base_batch", 12}};
+  const TrainSpec train = load(document).variants[0].train;
+  const std::vector<ParameterGroup> groups = parameter_groups(train.optimizer);
+  ASSERT_EQ(groups.size(), 3U);
+  EXPECT_EQ(group_of(groups, "head.weight"), 0U);
+  EXPECT_EQ(group_of(groups, "backbone.conv.bias"), 1U) << "the first match counts";
+  EXPECT_EQ(group_of(groups, "head.bias"), 2U);
+  EXPECT_EQ(groups[2].options.at("weight_decay"), 0.5);
+  EXPECT_EQ(groups[1].options.at("weight_decay"), 0);
+  EXPECT_EQ(base_learning_rates(train, 1), (std::vector{0.2, 0.02, 0.2})) << "the rule scales every group";
+  EXPECT_PROBLEM(problem_of(with("train.optimizer.groups", {{{"lr", 0.1}}})), "", "train.optimizer.groups.0",
+                 "parameters", "");
+}
+
 TEST(TrainSpec, GlobalBatchMustDivide) {
   EXPECT_PROBLEM(problem_of(on(5, "train.batch.global", 24)), "does not divide", "train.batch.global",
                  "a multiple of 5 (world size 5 x accumulation 1)", "24");

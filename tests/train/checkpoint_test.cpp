@@ -96,10 +96,10 @@ TEST_F(CheckpointTest, AnyChangeOfTheStateIsSeen) {
                                                   {"epoch", 3},
                                                   {"world_size", 2},
                                                   {"samples_taken", 71},
-                                                  {"learning_rate_bits", "3f00000000000000"},
+                                                  {"learning_rates", Json::array()},
                                                   {"buckets", {{0, 1}}},
                                                   {"buckets", {{0, 7}}},
-                                                  {"format", "lockstep.checkpoint/2"},
+                                                  {"format", "lockstep.checkpoint/3"},
                                                   {"sha256", Json::object()},
                                                   {"seal", nullptr},
                                                   {"new", 1}};
