@@ -14,7 +14,15 @@ namespace {
 
 /// A run's folder, or the trace of one rank.
 trace::RunTrace read_side(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) return trace::read_run(path, path.string());
+  if (std::filesystem::is_directory(path)) {
+    if (!std::filesystem::exists(path / trace::file_name_of_rank(0))) {
+      throw InputError({.what = "no run",
+                        .where = path.string(),
+                        .expected = "a folder that holds " + trace::file_name_of_rank(0),
+                        .next = "name the folder of one repeat, such as " + (path / "0").string()});
+    }
+    return trace::read_run(path, path.string());
+  }
   trace::RunTrace run{.run = path.string(), .ranks = {}};
   run.ranks.push_back(trace::read_trace(path));
   return run;

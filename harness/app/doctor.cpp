@@ -8,6 +8,7 @@
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/base/text.h"
 #include "harness/golden/store.h"
 
 namespace lockstep::app {
@@ -110,9 +111,10 @@ std::string examine_goldens(const RunOptions& options) {
               throw DamagedFile({.what = "a golden is damaged", .where = directory.string(), .actual = damage[0]});
             ++found;
           } else if (key == cpu) {
-            throw InputError({.what = "a golden is missing",
-                              .where = directory.string(),
-                              .next = "lockstep golden accept " + scenario.file.string() + " --reason '…'"});
+            throw InputError(
+                {.what = "a golden is missing",
+                 .where = directory.string(),
+                 .next = "lockstep golden accept " + shell_quoted(scenario.file.string()) + " --reason '…'"});
           }
         }
       }

@@ -41,9 +41,12 @@ void sync_directory(const std::filesystem::path& directory) {
 
 std::string read_file(const std::filesystem::path& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw InputError(
-        {.what = "cannot read a file", .where = path.string(), .expected = "a file", .actual = "a directory"});
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw InputError({.what = "cannot read a file",
+                      .where = path.string(),
+                      .expected = "a file",
+                      .actual = std::filesystem::is_directory(status) ? "a directory" : "a device, pipe or socket"});
   }
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const auto fail = [&path](int error) {

@@ -8,7 +8,7 @@
 namespace lockstep {
 
 /// Whole content of a file.
-/// *Throws*: InputError when it is missing or unreadable.
+/// *Throws*: InputError when it is missing or unreadable, or no regular file: reading a pipe could wait for ever.
 std::string read_file(const std::filesystem::path& path);
 
 /// Replaces a file so that a reader sees the old content or the new, never a part: writes beside it, fsyncs, renames.

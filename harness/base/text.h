@@ -40,6 +40,9 @@ std::string suggest(std::string_view name, const std::vector<std::string>& candi
 /// `text` as a terminal may get it: bytes that are no UTF-8 become U+FFFD, control characters but newline and tab '?'.
 std::string printable(const std::string& text);
 
+/// `text` as one word of a shell's command line.
+std::string shell_quoted(const std::string& text);
+
 /// The items with `separator` between them.
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 

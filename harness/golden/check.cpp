@@ -15,10 +15,7 @@ using compare::CheckResult;
 using Status = compare::CheckResult::Status;
 
 std::string accept_command(const CheckInput& input) {
-  std::string command = "lockstep golden accept " + input.scenario.file.string() + " --reason '…'";
-  for (const std::string& text : input.scenario.overrides) command += " --set '" + text + "'";
-  if (input.golden_root != "golden") command += " --golden '" + input.golden_root.string() + "'";
-  return command;
+  return "lockstep golden accept " + arguments_of(input.scenario, input.golden_root) + " --reason '…'";
 }
 
 /// Keys whose values changed between two trainings: "optimizer.lr 0.1 -> 0.2".

@@ -23,7 +23,7 @@ bool ignored(int signal) {
 Interruption::Interruption() {
   sigset_t watched;
   ::sigemptyset(&watched);
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     if (!ignored(signal)) ::sigaddset(&watched, signal);
   }
   descriptor_ = Descriptor(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -66,10 +66,7 @@ Status status_of(launch::RunOutcome::Status status, const scenario::Scenario& sc
 }
 
 std::string reproduce(const scenario::Scenario& scenario, const std::filesystem::path& golden_root) {
-  std::string command = "lockstep run " + scenario.file.string();
-  for (const std::string& text : scenario.overrides) command += " --set '" + text + "'";
-  if (golden_root != "golden") command += " --golden '" + golden_root.string() + "'";
-  return command;
+  return "lockstep run " + arguments_of(scenario, golden_root);
 }
 
 /// Whether a divergence is the one that the author expected.

@@ -221,6 +221,13 @@ const Variant& Scenario::variant(const std::string& name) const {
   return *found;
 }
 
+std::string arguments_of(const Scenario& scenario, const std::filesystem::path& golden_root) {
+  std::string arguments = shell_quoted(scenario.file.string());
+  for (const std::string& text : scenario.overrides) arguments += " --set " + shell_quoted(text);
+  if (golden_root != "golden") arguments += " --golden " + shell_quoted(golden_root.string());
+  return arguments;
+}
+
 Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   Json document = read_json(file);
   for (const std::string& text : overrides) apply_override(document, text);

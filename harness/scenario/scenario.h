@@ -66,6 +66,9 @@ struct Scenario {
   const Variant& variant(const std::string& name) const;
 };
 
+/// The words after "lockstep run" that name this scenario again, quoted for a shell.
+std::string arguments_of(const Scenario& scenario, const std::filesystem::path& golden_root);
+
 /// Reads a scenario. `overrides` are "dotted.path=value" of the file's own keys; a value that is not JSON is a string.
 /// *Throws*: InputError that says what, where, expected, actual and the nearest valid name.
 Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});

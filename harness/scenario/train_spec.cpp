@@ -13,7 +13,9 @@ namespace {
 Choice choice_from(const Json& object) { return {.kind = object.at("kind").get<std::string>(), .options = object}; }
 
 BatchSpec batch_from(const Json& object) {
-  BatchSpec batch{.accumulation = object.at("accumulation").get<std::int64_t>()};
+  BatchSpec batch{.accumulation = object.at("accumulation").get<std::int64_t>(),
+                  .no_sync = object.at("no_sync").get<bool>(),
+                  .updates_at_epoch_end = object.at("at_epoch_end") == "update"};
   if (object.contains("global")) batch.global = object["global"].get<std::int64_t>();
   if (object.contains("per_rank")) batch.per_rank = object["per_rank"].get<std::int64_t>();
   return batch;
@@ -28,9 +30,14 @@ DeterminismSpec determinism_from(const Json& object) {
           .cpu = object.at("cpu").get<std::string>()};
 }
 
+std::optional<double> number_at(const Json& object, const char* key) {
+  return object.contains(key) ? std::optional(object[key].get<double>()) : std::nullopt;
+}
+
 DdpSpec ddp_from(const Json& object) {
   return {.average = object.at("average").get<bool>(),
-          .bucket_mb = object.contains("bucket_mb") ? std::optional(object["bucket_mb"].get<double>()) : std::nullopt,
+          .compression = object.at("compression").get<std::string>(),
+          .bucket_mb = number_at(object, "bucket_mb"),
           .find_unused_parameters = object.at("find_unused_parameters").get<bool>(),
           .gradient_as_bucket_view = object.at("gradient_as_bucket_view").get<bool>(),
           .broadcast_buffers = object.at("broadcast_buffers").get<bool>()};
@@ -76,23 +83,29 @@ bool LoadSpec::restores(const std::string& part) const {
 }
 
 TrainSpec train_spec_from(const Json& completed) {
-  TrainSpec spec{.model = choice_from(completed.at("model")),
-                 .data = choice_from(completed.at("data")),
-                 .sampler = choice_from(completed.at("sampler")),
-                 .batch = batch_from(completed.at("batch")),
-                 .optimizer = choice_from(completed.at("optimizer")),
-                 .learning_rate_rule = choice_from(completed.at("learning_rate_rule")),
-                 .schedule = choice_from(completed.at("schedule")),
-                 .schedule_every = completed.at("schedule_every").get<std::string>(),
-                 .steps = completed.at("steps").get<std::int64_t>(),
-                 .seed = {completed.at("seed").at("base").get<std::uint64_t>(),
-                          completed.at("seed").at("policy").get<std::string>()},
-                 .determinism = determinism_from(completed.at("determinism")),
-                 .ddp = ddp_from(completed.at("ddp")),
-                 .checkpoint = checkpoint_from(completed.at("checkpoint")),
-                 .record = {completed.at("record").at("channels").get<std::vector<std::string>>(),
-                            completed.at("record").at("every").get<std::int64_t>()},
-                 .faults = {}};
+  TrainSpec spec{
+      .model = choice_from(completed.at("model")),
+      .data = choice_from(completed.at("data")),
+      .sampler = choice_from(completed.at("sampler")),
+      .batch = batch_from(completed.at("batch")),
+      .loss_average = completed.at("loss").at("average").get<std::string>(),
+      .gradient = {number_at(completed.at("gradient"), "clip_norm"), number_at(completed.at("gradient"), "clip_value"),
+                   number_at(completed.at("gradient"), "loss_scale")},
+      .autocast = completed.at("autocast").get<std::string>(),
+      .ema_decay = completed.contains("ema") ? number_at(completed["ema"], "decay") : std::nullopt,
+      .optimizer = choice_from(completed.at("optimizer")),
+      .learning_rate_rule = choice_from(completed.at("learning_rate_rule")),
+      .schedule = choice_from(completed.at("schedule")),
+      .schedule_every = completed.at("schedule_every").get<std::string>(),
+      .steps = completed.at("steps").get<std::int64_t>(),
+      .seed = {completed.at("seed").at("base").get<std::uint64_t>(),
+               completed.at("seed").at("policy").get<std::string>()},
+      .determinism = determinism_from(completed.at("determinism")),
+      .ddp = ddp_from(completed.at("ddp")),
+      .checkpoint = checkpoint_from(completed.at("checkpoint")),
+      .record = {completed.at("record").at("channels").get<std::vector<std::string>>(),
+                 completed.at("record").at("every").get<std::int64_t>()},
+      .faults = {}};
   for (const Json& fault : completed.at("faults")) spec.faults.push_back(choice_from(fault));
   return spec;
 }
@@ -138,10 +151,18 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
     require(fits, origin, "train.optimizer.nesterov", "Nesterov momentum needs a momentum and zero dampening",
             "momentum > 0, dampening = 0", spec.optimizer.options.dump());
   }
+  require(spec.ddp.average || spec.ddp.compression == "none", origin, "train.ddp.average",
+          "the compression hooks always average", "average = true with compression", "average = false");
   if (spec.checkpoint.save_after) {
     require(*spec.checkpoint.save_after <= spec.steps, origin, "train.checkpoint.save_after",
             "the checkpoint would never be saved", "at most train.steps = " + std::to_string(spec.steps),
             std::to_string(*spec.checkpoint.save_after));
+  }
+  if (spec.checkpoint.load && spec.checkpoint.load->who == "rank0") {
+    for (const char* part : {"schedule", "sampler", "rng", "buckets"})
+      require(!spec.checkpoint.load->restores(part), origin, "train.checkpoint.load.restore",
+              "what only rank 0 restores would set the ranks apart, and they would wait for each other for ever",
+              "with who = rank0: weights, optimizer", part);
   }
   for (const Choice& fault : spec.faults) {
     require(fault.options.at("rank").get<std::int64_t>() < world_size, origin, "train.faults",

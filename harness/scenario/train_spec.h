@@ -19,6 +19,8 @@ struct BatchSpec {
   std::optional<std::int64_t> global;    ///< samples in one update, over all ranks
   std::optional<std::int64_t> per_rank;  ///< samples in one update, on each rank
   std::int64_t accumulation = 1;
+  bool no_sync = true;                ///< only the last micro-batch of an update is reduced
+  bool updates_at_epoch_end = false;  ///< with fewer micro-batches than `accumulation`
 
   /// Samples in one update over all ranks.
   std::int64_t global_size(std::int64_t world_size) const { return global ? *global : *per_rank * world_size; }
@@ -31,6 +33,8 @@ struct BatchSpec {
 struct SeedSpec {
   std::uint64_t base = 0;
   std::string policy;
+
+  bool seeds_before_model() const { return policy != "unseeded" && policy != "after_model"; }
 };
 
 struct DeterminismSpec {
@@ -44,10 +48,17 @@ struct DeterminismSpec {
 
 struct DdpSpec {
   bool average = true;
+  std::string compression;          ///< "none", "fp16" or "bf16"
   std::optional<double> bucket_mb;  ///< nothing: DDP's default, with its smaller first bucket
   bool find_unused_parameters = false;
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
+};
+
+struct GradientSpec {
+  std::optional<double> clip_norm;
+  std::optional<double> clip_value;
+  std::optional<double> loss_scale;
 };
 
 struct LoadSpec {
@@ -75,6 +86,10 @@ struct TrainSpec {
   Choice data;
   Choice sampler;
   BatchSpec batch;
+  std::string loss_average;  ///< "rank" or "world"
+  GradientSpec gradient;
+  std::string autocast;  ///< "none" or "bf16"
+  std::optional<double> ema_decay;
   Choice optimizer;
   Choice learning_rate_rule;
   Choice schedule;

@@ -88,7 +88,7 @@ std::string seal_of(Json state) {
 
 Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder) {
   Json hashes = Json::object();
-  std::vector<std::string> names{"weights.safetensors", "optimizer.safetensors"};
+  std::vector<std::string> names{"weights.safetensors", "optimizer.safetensors", "ema.safetensors"};
   for (std::int64_t rank = 0; rank < checkpoint.world_size; ++rank) names.push_back(rng_file(rank));
   for (const std::string& name : names) hashes[name] = sha256(content_of(folder / name));
   Json state = {{"format", kFormat},
@@ -99,6 +99,7 @@ Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder)
                 {"learning_rates", to_json(checkpoint.rates)},
                 {"epoch", checkpoint.position.epoch},
                 {"position", checkpoint.position.position},
+                {"batches_before_epoch", checkpoint.position.batches},
                 {"buckets", checkpoint.buckets},
                 {"sha256", hashes}};
   state["seal"] = seal_of(state);
@@ -149,7 +150,7 @@ void require_possible(const Json& state, const std::filesystem::path& file) {
                        .actual = state.at(key).dump()});
   };
   require(state.at("world_size").get<std::int64_t>() >= 1, "world_size", "at least 1");
-  for (const char* key : {"updates", "samples_taken", "epoch", "position"})
+  for (const char* key : {"updates", "samples_taken", "epoch", "position", "batches_before_epoch"})
     require(state.at(key).get<std::int64_t>() >= 0, key, "at least 0");
   require(is_permutation(state.at("buckets").get<BucketLayout>()), "buckets", "each parameter once");
 }
@@ -165,6 +166,7 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
   if (rank == 0) {
     replace_file(folder / "weights.safetensors", packed(checkpoint.weights));
     replace_file(folder / "optimizer.safetensors", packed(checkpoint.optimizer));
+    replace_file(folder / "ema.safetensors", packed(checkpoint.ema));
   }
   collective.barrier();
   if (rank == 0) replace_file(folder / "state.json", state_of(checkpoint, folder).dump(2) + "\n");
@@ -185,7 +187,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                           .schedule = state.at("schedule").at("state"),
                           .buckets = state.at("buckets").get<BucketLayout>(),
                           .weights = unpacked(folder / "weights.safetensors"),
-                          .optimizer = unpacked(folder / "optimizer.safetensors")};
+                          .optimizer = unpacked(folder / "optimizer.safetensors"),
+                          .ema = unpacked(folder / "ema.safetensors")};
     if (!per_rank) return checkpoint;
     if (checkpoint.world_size != world_size) {
       throw InputError({.what = "generators, data position and buckets cannot be restored at another world size",
@@ -196,8 +199,10 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
     }
     const std::vector<NamedTensor> generators = unpacked(folder / rng_file(rank));
     checkpoint.rng = named(generators, "now", folder / rng_file(rank));
-    checkpoint.position = {state.at("epoch").get<std::int64_t>(), state.at("position").get<std::int64_t>(),
-                           named(generators, "epoch", folder / rng_file(rank))};
+    checkpoint.position = {.epoch = state.at("epoch").get<std::int64_t>(),
+                           .position = state.at("position").get<std::int64_t>(),
+                           .batches = state.at("batches_before_epoch").get<std::int64_t>(),
+                           .epoch_rng = named(generators, "epoch", folder / rng_file(rank))};
     return checkpoint;
   } catch (const Error&) {
     throw;
@@ -213,20 +218,20 @@ void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<Named
     const auto source =
         std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& s) { return s.name == target.name; });
     if (source == saved.end())
-      throw DamagedFile({.what = "the checkpoint lacks a tensor of the model", .expected = target.name});
+      throw InputError({.what = "the checkpoint lacks a tensor of the model", .expected = target.name});
     if (source->tensor.sizes() != target.tensor.sizes() ||
         source->tensor.scalar_type() != target.tensor.scalar_type()) {
-      throw DamagedFile({.what = "a tensor of the checkpoint does not fit the model",
-                         .where = target.name,
-                         .expected = c10::str(target.tensor.sizes()),
-                         .actual = c10::str(source->tensor.sizes())});
+      throw InputError({.what = "a tensor of the checkpoint does not fit the model",
+                        .where = target.name,
+                        .expected = c10::str(target.tensor.sizes()),
+                        .actual = c10::str(source->tensor.sizes())});
     }
     at::Tensor(target.tensor).copy_(source->tensor);
   }
   for (const NamedTensor& source : saved) {
     const bool known =
         std::any_of(model.begin(), model.end(), [&](const NamedTensor& m) { return m.name == source.name; });
-    if (!known) throw DamagedFile({.what = "the checkpoint has a tensor that the model lacks", .actual = source.name});
+    if (!known) throw InputError({.what = "the checkpoint has a tensor that the model lacks", .actual = source.name});
   }
 }
 

@@ -26,7 +26,8 @@ struct Checkpoint {
   BucketLayout buckets;
   std::vector<NamedTensor> weights;  ///< parameters, then buffers
   std::vector<NamedTensor> optimizer;
-  at::Tensor rng;  ///< state of this rank's default generator
+  std::vector<NamedTensor> ema;  ///< averaged weights, where there are any
+  at::Tensor rng;                ///< state of this rank's default generator
 };
 
 /// Saves: rank 0 writes the weights, the optimizer's state and state.json; every rank its own generators. state.json
@@ -41,7 +42,7 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
 Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size,
                            bool per_rank);
 
-/// Copies saved tensors into those of the model, by name. *Throws*: DamagedFile that names what is missing or misfits.
+/// Copies saved tensors into those of the model, by name. *Throws*: InputError that names what is missing or misfits.
 void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model);
 
 }  // namespace lockstep::train

@@ -129,6 +129,12 @@ at::Tensor Collective::mean(const at::Tensor& value) {
   return sum[0].div_(static_cast<double>(group_->getSize()));
 }
 
+at::Tensor Collective::sum(const at::Tensor& value) {
+  std::vector<at::Tensor> sum{value.clone()};
+  group_->allreduce(sum)->wait();
+  return sum[0];
+}
+
 void Collective::barrier() {
   progress_.count_collective();
   gloo_->barrier()->wait();

@@ -26,6 +26,9 @@ class Collective {
   /// Mean over the ranks, outside the log: what a training script does to print its loss.
   at::Tensor mean(const at::Tensor& value);
 
+  /// Sum over the ranks, a collective of the training like any other.
+  at::Tensor sum(const at::Tensor& value);
+
   /// Waits for all ranks, outside the log.
   void barrier();
 

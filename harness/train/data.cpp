@@ -1,5 +1,7 @@
 #include "harness/train/data.h"
 
+#include <ATen/ATen.h>
+
 #include "harness/base/error.h"
 
 namespace lockstep::train {
@@ -14,6 +16,11 @@ Dataset make_data(const scenario::Choice& choice, const std::filesystem::path& f
 #include "kinds/data.inc"
 #undef LOCKSTEP_KIND
   throw InternalError({.what = "no data of kind " + choice.kind});
+}
+
+std::optional<std::int64_t> Dataset::targets_per_sample() const {
+  if (labels.eq(kNoLabel).any().item<bool>()) return std::nullopt;
+  return labels.dim() > 1 ? labels.size(1) : 1;
 }
 
 }  // namespace lockstep::train

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +11,19 @@
 
 namespace lockstep::train {
 
+/// Label of padding: the loss leaves it out. *Source*: ignore_index of torch.nn.functional.cross_entropy.
+constexpr std::int64_t kNoLabel = -100;
+
 /// All samples, in memory.
 struct Dataset {
-  at::Tensor inputs;  ///< *Shape*: [samples, channels, height, width], float32
-  at::Tensor labels;  ///< *Shape*: [samples], int64
+  at::Tensor inputs;  ///< *Shape*: [samples, channels, height, width] float32, or [samples, length] int64 tokens
+  at::Tensor labels;  ///< *Shape*: [samples], of tokens [samples, length]; int64, kNoLabel where there is none
   std::int64_t classes = 0;
 
   std::int64_t size() const { return inputs.size(0); }
+
+  /// Targets of every sample; nothing where samples have unequally many.
+  std::optional<std::int64_t> targets_per_sample() const;
 };
 
 /// Loads or makes the samples. Dispatches on the kinds of the schema: each is `make_<kind>_data` in data/<kind>.cpp.

@@ -44,6 +44,28 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Proce
   }
 };
 
+/// Sends gradients in a smaller dtype. *Source*:
+/// torch.distributed.algorithms.ddp_comm_hooks.default_hooks._compress_hook, PyTorch 2.11.
+class CompressHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
+ public:
+  CompressHook(const c10::intrusive_ptr<c10d::ProcessGroup>& group, at::ScalarType dtype)
+      : CppCommHookInterface(group), dtype_(dtype) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    at::Tensor buffer = bucket.getBufferRef();
+    std::vector<at::Tensor> tensors{buffer.to(dtype_).div_(state_->getSize())};
+    return state_->allreduce(tensors)->getFuture()->then(
+        [buffer](c10::ivalue::Future& done) {
+          buffer.copy_(done.value().toTensorVector()[0]);
+          return c10::IValue(std::vector<at::Tensor>{buffer});
+        },
+        c10::ListType::create(c10::TensorType::get()));
+  }
+
+ private:
+  at::ScalarType dtype_;
+};
+
 }  // namespace
 
 Ddp::Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective,
@@ -81,11 +103,17 @@ void Ddp::build_reducer(const std::optional<BucketLayout>& layout) {
 
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters_.size(); ++i) names[i] = parameters_[i].name;
-  reducer_ = std::make_unique<c10d::Reducer>(
+  reducer_ = std::make_shared<c10d::Reducer>(
       parameters, buckets, group_, sparse, static_cast<std::int64_t>(cap), spec_.find_unused_parameters,
       spec_.gradient_as_bucket_view, names, static_cast<std::int64_t>(first_cap),
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
+  // Python also tells it how DDP was made, for statistics only: that looks into a ProcessGroupGloo, which ours wraps.
+  logger_ = std::make_shared<c10d::Logger>(reducer_);
+  reducer_->set_logger(logger_);
   if (!spec_.average) reducer_->register_comm_hook(std::make_unique<SumHook>(group_));
+  if (spec_.compression != "none")
+    reducer_->register_comm_hook(
+        std::make_unique<CompressHook>(group_, spec_.compression == "fp16" ? at::kHalf : at::kBFloat16));
 }
 
 at::Tensor Ddp::forward(const at::Tensor& input, bool sync) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "harness/scenario/train_spec.h"
@@ -48,7 +49,8 @@ class Ddp {
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;
   bool previous_forward_synced_ = true;
-  std::unique_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<c10d::Logger> logger_;  ///< the Reducer asks it about unused parameters
 };
 
 }  // namespace lockstep::train

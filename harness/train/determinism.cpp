@@ -125,9 +125,4 @@ Json environment_manifest() {
           {"variables", variables}};
 }
 
-void seed_everything(const scenario::SeedSpec& spec, std::int64_t rank) {
-  const bool per_rank = spec.policy == "add_rank";
-  at::manual_seed(spec.base + (per_rank ? static_cast<std::uint64_t>(rank) : 0));
-}
-
 }  // namespace lockstep::train

@@ -15,8 +15,4 @@ void apply_determinism(const scenario::DeterminismSpec& spec);
 /// header.
 Json environment_manifest();
 
-/// Seeds the default generator: base, or base + rank.
-/// *Source*: torch.manual_seed.
-void seed_everything(const scenario::SeedSpec& spec, std::int64_t rank);
-
 }  // namespace lockstep::train

@@ -14,6 +14,7 @@ namespace lockstep::train {
 struct LoaderPosition {
   std::int64_t epoch = -1;    ///< −1: nothing taken yet
   std::int64_t position = 0;  ///< samples taken in this epoch
+  std::int64_t batches = 0;   ///< micro-batches taken before this epoch
   at::Tensor epoch_rng;       ///< state of the default generator when the epoch began
 };
 
@@ -33,15 +34,22 @@ class Loader {
 
   const LoaderPosition& position() const { return at_; }
 
+  /// Whether the last batch was the last one of its epoch.
+  bool at_epoch_end() const { return at_.epoch >= 0 && at_.position >= sampler_->size(); }
+
   /// Epochs whose last sample is taken.
   std::int64_t epochs_finished() const;
 
+  /// Draws what making the loader draws; once, when the model is made.
+  void prepare() { sampler_->prepare(); }
+
   /// Goes to a saved position; draws what beginning that epoch draws.
-  /// *Throws*: InputError when the epoch has fewer samples.
-  void restore(std::int64_t epoch, std::int64_t position);
+  /// *Throws*: InputError when the epoch has fewer samples, or the sampler's order cannot be had again.
+  void restore(const LoaderPosition& saved);
 
  private:
-  void begin_epoch(std::int64_t epoch);
+  std::int64_t batches_in(std::int64_t samples) const { return (samples + micro_batch_ - 1) / micro_batch_; }
+  void begin_epoch(std::int64_t epoch, std::int64_t batches);
 
   std::unique_ptr<Sampler> sampler_;
   std::int64_t micro_batch_;

@@ -1,30 +1,38 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/nn/module.h>
 
 #include "harness/scenario/train_spec.h"
 
 namespace lockstep::train {
 
-/// What a model must take and give.
-struct DataShape {
-  std::int64_t channels = 1;
-  std::int64_t height = 1;
-  std::int64_t width = 1;
+/// What a model must take and give, and whom it may ask.
+struct ModelContext {
+  std::vector<std::int64_t> sample;  ///< shape of one sample's input
+  bool tokens = false;               ///< inputs are int64 ids below `classes`, else float32
   std::int64_t classes = 2;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;  ///< for layers that look at all ranks
 };
 
 /// A classifier. Parameters are those of torch::nn::Module, in registration order.
 class Model : public torch::nn::Module {
  public:
-  /// *Shape*: [batch, channels, height, width] float32 → logits [batch, classes].
+  /// *Shape*: [batch, sample…] → logits [batch, classes]; of tokens [batch, length] → [batch, length, classes].
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 };
 
 /// Builds a model; initial weights are drawn from the default generator as Python's modules draw them.
 /// Dispatches on the kinds of the schema: each is `make_<kind>_model` in model/<kind>.cpp.
-std::shared_ptr<Model> make_model(const scenario::Choice& choice, const DataShape& shape);
+std::shared_ptr<Model> make_model(const scenario::Choice& choice, const ModelContext& context);
+
+/// *Throws*: InputError unless samples are images [channels, height, width] of at least `smallest` pixels a side.
+void require_images(const std::string& model, const ModelContext& context, std::int64_t smallest);
+
+/// *Throws*: InputError unless samples are (or, false, are not) sequences of tokens.
+void require_tokens(const std::string& model, const ModelContext& context, bool wanted);
 
 }  // namespace lockstep::train

@@ -81,7 +81,7 @@ void Optimizer::restore(const std::vector<NamedTensor>& saved) {
       fits = std::find(names.begin(), names.end(), name) != names.end() && one.tensor.sizes() == shape;
     }
     if (!fits)
-      throw DamagedFile({.what = "the checkpoint's optimizer state does not fit the model", .actual = one.name});
+      throw InputError({.what = "the checkpoint's optimizer state does not fit the model", .actual = one.name});
     entry->state[name] = one.tensor.clone();
   }
 }

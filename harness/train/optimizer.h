@@ -61,7 +61,7 @@ class Optimizer {
   /// State tensors that exist so far, "<parameter>.<state>", in parameter order.
   std::vector<NamedTensor> state() const;
 
-  /// Takes over saved state by name. *Throws*: DamagedFile for a name or shape that does not belong.
+  /// Takes over saved state by name. *Throws*: InputError for a name or shape that does not belong.
   void restore(const std::vector<NamedTensor>& state);
 
  private:

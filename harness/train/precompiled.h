@@ -16,6 +16,8 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
 
 #include "harness/base/json.h"

@@ -26,16 +26,24 @@ std::int64_t even_size(const Json& options, const Share& share) {
   return drop_last ? share.samples / share.world_size : (share.samples + share.world_size - 1) / share.world_size;
 }
 
-std::vector<std::int64_t> even_order(const Json& options, const Share& share, std::int64_t epoch) {
+std::vector<std::int64_t> permutation(std::int64_t samples, at::Generator generator) {
+  const at::Tensor drawn = at::randperm(samples, std::move(generator), at::TensorOptions(at::kLong));
+  return {drawn.const_data_ptr<std::int64_t>(), drawn.const_data_ptr<std::int64_t>() + samples};
+}
+
+std::vector<std::int64_t> random_order(std::int64_t samples) {
+  const auto seed = at::empty({}, at::kLong).random_().item<std::int64_t>();
+  return permutation(samples, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
+}
+
+std::vector<std::int64_t> even_order(const Json& options, const Share& share, const Pass& pass) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(share.samples));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   if (options.at("shuffle").get<bool>()) {
-    const std::int64_t told = options.at("set_epoch").get<bool>() ? epoch : 0;
-    at::Generator generator =
-        at::detail::createCPUGenerator(options.at("seed").get<std::uint64_t>() + static_cast<std::uint64_t>(told));
-    const at::Tensor permutation = at::randperm(share.samples, generator, at::TensorOptions(at::kLong));
-    order.assign(permutation.const_data_ptr<std::int64_t>(),
-                 permutation.const_data_ptr<std::int64_t>() + share.samples);
+    const Json& told = options.at("set_epoch");
+    std::int64_t epoch = told == "iteration" ? pass.batches : told == true ? pass.epoch : 0;
+    order = permutation(share.samples, at::detail::createCPUGenerator(options.at("seed").get<std::uint64_t>() +
+                                                                      static_cast<std::uint64_t>(epoch)));
   }
   const auto total = static_cast<std::size_t>(even_size(options, share) * share.world_size);
   for (std::size_t i = order.size(); i < total; ++i)

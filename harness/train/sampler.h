@@ -4,6 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include <ATen/core/Generator.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
 #include "harness/scenario/train_spec.h"
 
 namespace lockstep::train {
@@ -13,6 +16,14 @@ struct Share {
   std::int64_t samples = 0;  ///< in the data set
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
+  std::int64_t micro_batch = 1;                  ///< samples that a rank takes at once
+  c10::intrusive_ptr<c10d::ProcessGroup> group;  ///< for samplers that agree on an order; nothing: not at all
+};
+
+/// One time through the data.
+struct Pass {
+  std::int64_t epoch = 0;
+  std::int64_t batches = 0;  ///< micro-batches that the rank took before it
 };
 
 /// Which samples a rank takes, epoch by epoch.
@@ -20,8 +31,14 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
 
-  /// Ids of this rank in one epoch, in order. May draw from the default generator, as Python's sampler would.
-  virtual std::vector<std::int64_t> order(std::int64_t epoch) = 0;
+  /// Draws what making the loader draws from the default generator; once, when the model is made.
+  virtual void prepare() {}
+
+  /// Ids of this rank in one pass, in order. May draw from the default generator, as Python's sampler would.
+  virtual std::vector<std::int64_t> order(const Pass& pass) = 0;
+
+  /// Whether `order` follows from the pass and the default generator, so that a checkpoint can restore it.
+  virtual bool resumable() const { return true; }
 
   /// Number of ids in every epoch's order.
   virtual std::int64_t size() const = 0;
@@ -36,6 +53,12 @@ std::int64_t even_size(const Json& options, const Share& share);
 /// The epoch's order before it is dealt out to the ranks: permuted if asked for, then padded with its own head or
 /// truncated to a multiple of the world size.
 /// *Source*: torch.utils.data.DistributedSampler.__iter__, PyTorch 2.11.
-std::vector<std::int64_t> even_order(const Json& options, const Share& share, std::int64_t epoch);
+std::vector<std::int64_t> even_order(const Json& options, const Share& share, const Pass& pass);
+
+/// torch.randperm(samples) from a generator. *Shape*: [samples].
+std::vector<std::int64_t> permutation(std::int64_t samples, at::Generator generator);
+
+/// The order of torch.utils.data.RandomSampler, which draws the seed of its own generator from the default one.
+std::vector<std::int64_t> random_order(std::int64_t samples);
 
 }  // namespace lockstep::train

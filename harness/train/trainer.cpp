@@ -1,6 +1,8 @@
 #include "harness/train/trainer.h"
 
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,19 +14,26 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 #include "harness/launch/progress.h"
 #include "harness/record/recorder.h"
 #include "harness/trace/reader.h"
+#include "harness/train/autocast.h"
 #include "harness/train/checkpoint.h"
+#include "harness/train/clip.h"
 #include "harness/train/collective.h"
 #include "harness/train/data.h"
 #include "harness/train/ddp.h"
 #include "harness/train/determinism.h"
+#include "harness/train/ema.h"
 #include "harness/train/faults.h"
 #include "harness/train/loader.h"
+#include "harness/train/loss.h"
+#include "harness/train/loss_scale.h"
 #include "harness/train/model.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/schedule.h"
+#include "harness/train/seeds.h"
 #include "harness/train/tensors.h"
 
 namespace lockstep::train {
@@ -53,8 +62,10 @@ record::Selection selection_of(const scenario::RecordSpec& spec) {
 }
 
 Json header_of(const RunSpec& run, const Dataset& data) {
-  return {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
-          {"cpu", run.train.determinism.cpu}, {"samples", data.size()}, {"environment", environment_manifest()}};
+  Json header = {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
+                 {"cpu", run.train.determinism.cpu}, {"samples", data.size()}, {"environment", environment_manifest()}};
+  if (const auto targets = data.targets_per_sample()) header["targets_per_sample"] = *targets;
+  return header;
 }
 
 /// One rank's training. Members in the order in which Python's script would make them.
@@ -72,7 +83,11 @@ class Trainer {
         collective_(place, progress_),
         faults_(spec_.faults, place.rank),
         schedule_(make_schedule(spec_.schedule)),
-        loader_(make_sampler(spec_.sampler, {data_.size(), place.rank, place.world_size}),
+        loader_(make_sampler(spec_.sampler, {.samples = data_.size(),
+                                             .rank = place.rank,
+                                             .world_size = place.world_size,
+                                             .micro_batch = spec_.batch.micro_size(place.world_size),
+                                             .group = collective_.group()}),
                 spec_.batch.micro_size(place.world_size)) {
     for (const double rate : scenario::base_learning_rates(spec_, place.world_size)) {
       rates_.push_back({.initial = rate, .current = rate});
@@ -95,9 +110,12 @@ class Trainer {
  private:
   void build() {
     const std::optional<Checkpoint> checkpoint = load();
-    seed_everything(spec_.seed, place_.rank);
-    const at::Tensor& x = data_.inputs;
-    model_ = make_model(spec_.model, {x.size(1), x.size(2), x.size(3), data_.classes});
+    if (spec_.seed.seeds_before_model()) at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
+    model_ = make_model(spec_.model, {.sample = data_.inputs.sizes().slice(1).vec(),
+                                      .tokens = data_.inputs.scalar_type() == at::kLong,
+                                      .classes = data_.classes,
+                                      .group = collective_.group()});
+    if (spec_.seed.policy == "after_model") at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
     model_->train();
     const bool restores_weights = checkpoint && spec_.checkpoint.load->restores("weights");
     const bool early = restores_weights && spec_.checkpoint.load->when == "before_wrap";
@@ -107,7 +125,9 @@ class Trainer {
     if (restores_weights && !early) copy_weights(checkpoint->weights, state_tensors());
     faults_.require_parameters(ddp_->parameters());
     optimizer_.emplace(spec_.optimizer, ddp_->parameters());
+    if (spec_.ema_decay) ema_.emplace(*spec_.ema_decay, ddp_->parameters());
     watch_local_gradients();
+    loader_.prepare();
     if (checkpoint) restore(*checkpoint);
     faults_.require_samples(loader_, updates_, spec_.batch.accumulation);
     collective_.take_log();  // the trace's collectives are those of the steps
@@ -123,7 +143,10 @@ class Trainer {
 
   void restore(const Checkpoint& checkpoint) {
     const scenario::LoadSpec& load = *spec_.checkpoint.load;
-    if (load.restores("optimizer")) optimizer_->restore(checkpoint.optimizer);
+    if (load.restores("optimizer")) {
+      optimizer_->restore(checkpoint.optimizer);
+      if (ema_) ema_->restore(checkpoint.ema);
+    }
     if (load.restores("schedule")) {
       restore_rates(checkpoint);
       updates_ = checkpoint.updates;
@@ -136,7 +159,7 @@ class Trainer {
       // Where the epoch's order was drawn from the default generator, it must be drawn again from the same state.
       const at::Tensor now = rng_state();
       set_rng(checkpoint.position.epoch_rng);
-      loader_.restore(checkpoint.position.epoch, checkpoint.position.position);
+      loader_.restore(checkpoint.position);
       set_rng(now);
     }
     if (load.restores("rng")) set_rng(checkpoint.rng);
@@ -167,6 +190,7 @@ class Trainer {
                           .buckets = ddp_->layout(),
                           .weights = state_tensors(),
                           .optimizer = optimizer_->state(),
+                          .ema = ema_ ? ema_->state() : std::vector<NamedTensor>{},
                           .rng = rng_state()};
     save_checkpoint(out_ / "checkpoint", checkpoint, place_.rank, collective_);
   }
@@ -177,6 +201,12 @@ class Trainer {
     for (const auto& entry : model_->named_buffers()) state.push_back({entry.key(), entry.value()});
     return state;
   }
+
+  /// What one forward pass takes.
+  struct MicroBatch {
+    at::Tensor x, y;
+    bool last = false;  ///< of its update
+  };
 
   void watch_local_gradients() {
     const std::vector<NamedTensor>& parameters = ddp_->parameters();
@@ -203,13 +233,24 @@ class Trainer {
     for (const NamedTensor& parameter : ddp_->parameters()) at::Tensor(parameter.tensor).mutable_grad().reset();
     batch_ = {};
     epochs_before_ = loader_.epochs_finished();
-    for (std::int64_t k = 0; k < spec_.batch.accumulation; ++k) micro_batch(k);
+    std::vector<MicroBatch> ahead;
+    if (spec_.loss_average == "world") ahead = load_ahead();
+    for (last_micro_batch_ = false; !last_micro_batch_; ++batch_.micro_batches) {
+      const std::int64_t k = batch_.micro_batches;
+      const MicroBatch batch = ahead.empty() ? load_micro_batch(k) : ahead[static_cast<std::size_t>(k)];
+      last_micro_batch_ = batch.last;
+      compute(batch, k);
+    }
     enter(Phase::kOptimizer);
     record_gradients();
+    const bool finite = unscale_gradients();
+    clip_gradients();
     std::vector<double> learning_rates;
-    for (const Rate& rate : rates_) learning_rates.push_back(faults_.disturb(rate.current, updates_));
-    optimizer_->step(learning_rates);
+    for (const Rate& rate : rates_) learning_rates.push_back(usable(faults_.disturb(rate.current, updates_)));
+    if (finite) optimizer_->step(learning_rates);
+    skipped_ += finite ? 0 : 1;
     faults_.disturb(ddp_->parameters(), updates_);
+    if (ema_) ema_->update();
     progress_.report(updates_, Phase::kRecord);
     samples_taken_ += static_cast<std::int64_t>(batch_.ids.size());
     record_batch();
@@ -218,6 +259,15 @@ class Trainer {
     ++updates_;
     advance_schedule();
     recorder_.end_step();
+  }
+
+  /// *Throws*: InputError for a learning rate that float32 weights cannot be multiplied by.
+  double usable(double rate) const {
+    if (std::abs(rate) <= static_cast<double>(std::numeric_limits<float>::max())) return rate;
+    throw InputError({.what = "the learning rate has left the range of float32",
+                      .where = "step " + std::to_string(updates_),
+                      .actual = to_decimal(rate),
+                      .next = "look at train.optimizer.lr, train.learning_rate_rule and train.schedule"});
   }
 
   void advance_schedule() {
@@ -234,27 +284,87 @@ class Trainer {
     }
   }
 
-  void micro_batch(std::int64_t k) {
+  /// "" or, of several, ".k".
+  std::string suffix_of(std::int64_t k) const { return spec_.batch.accumulation > 1 ? "." + std::to_string(k) : ""; }
+
+  MicroBatch load_micro_batch(std::int64_t k) {
     enter(Phase::kData);
     std::vector<std::int64_t> ids = loader_.next();
     faults_.disturb(ids, updates_);
     const at::Tensor index = at::tensor(ids, at::kLong);
-    const at::Tensor x = data_.inputs.index_select(0, index);
-    const at::Tensor y = data_.labels.index_select(0, index);
-    const std::string suffix = spec_.batch.accumulation > 1 ? "." + std::to_string(k) : "";
-    recorder_.tensor(Channel::kInput, "x" + suffix, view_of(x));
-    recorder_.tensor(Channel::kInput, "y" + suffix, view_of(y));
+    MicroBatch batch{.x = data_.inputs.index_select(0, index), .y = data_.labels.index_select(0, index)};
+    batch.last = k + 1 == spec_.batch.accumulation || (spec_.batch.updates_at_epoch_end && loader_.at_epoch_end());
+    recorder_.tensor(Channel::kInput, "x" + suffix_of(k), view_of(batch.x));
+    recorder_.tensor(Channel::kInput, "y" + suffix_of(k), view_of(batch.y));
+    batch_.ids.insert(batch_.ids.end(), ids.begin(), ids.end());
+    batch_.targets += targets_in(batch.y);
+    return batch;
+  }
 
+  /// All micro-batches of the update: their targets, over all ranks, are what the loss is divided by.
+  std::vector<MicroBatch> load_ahead() {
+    std::vector<MicroBatch> all;
+    while (all.empty() || !all.back().last) all.push_back(load_micro_batch(static_cast<std::int64_t>(all.size())));
+    batch_.targets_of_world = collective_.sum(at::scalar_tensor(batch_.targets, at::kLong)).item<std::int64_t>();
+    return all;
+  }
+
+  at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels) const {
+    if (spec_.loss_average == "world")  // times the ranks, because DDP divides by them
+      return summed_loss(logits, labels) *
+             (static_cast<double>(place_.world_size) / static_cast<double>(batch_.targets_of_world));
+    const at::Tensor loss = mean_loss(logits, labels);
+    return spec_.batch.accumulation > 1 ? loss / spec_.batch.accumulation : loss;
+  }
+
+  void compute(const MicroBatch& batch, std::int64_t k) {
     enter(Phase::kForward);
-    last_micro_batch_ = k + 1 == spec_.batch.accumulation;
-    at::Tensor loss = at::cross_entropy_loss(ddp_->forward(x, /*sync=*/last_micro_batch_), y);
-    if (spec_.batch.accumulation > 1) loss = loss / spec_.batch.accumulation;
+    at::Tensor loss;
+    {
+      const Autocast autocast(spec_.autocast);
+      loss = loss_of(ddp_->forward(batch.x, /*sync=*/batch.last || !spec_.batch.no_sync), batch.y);
+    }
 
     enter(Phase::kBackward);
-    loss.backward();
-    record_scalar(Channel::kLoss, "local" + suffix, loss.detach());
-    batch_.ids.insert(batch_.ids.end(), ids.begin(), ids.end());
+    if (const auto scale = spec_.gradient.loss_scale) {
+      (loss * at::full({}, *scale, at::kFloat)).backward();
+    } else {
+      loss.backward();
+    }
+    record_scalar(Channel::kLoss, "local" + suffix_of(k), loss.detach());
     batch_.loss = batch_.loss.defined() ? batch_.loss + loss.detach() : loss.detach();
+  }
+
+  std::vector<at::Tensor> gradients() const {
+    std::vector<at::Tensor> all;
+    for (const NamedTensor& parameter : ddp_->parameters()) {
+      if (parameter.tensor.grad().defined()) all.push_back(parameter.tensor.grad());
+    }
+    return all;
+  }
+
+  /// The gradients once more, after something was done to them.
+  void record_gradients_again(const std::string& done) {
+    for (const NamedTensor& parameter : ddp_->parameters()) {
+      const at::Tensor& gradient = parameter.tensor.grad();
+      if (gradient.defined()) recorder_.tensor(Channel::kGradient, done + " " + parameter.name, view_of(gradient));
+    }
+  }
+
+  /// False when the update is to be skipped.
+  bool unscale_gradients() {
+    if (!spec_.gradient.loss_scale) return true;
+    const bool finite = unscale(gradients(), *spec_.gradient.loss_scale);
+    record_gradients_again("unscaled");
+    return finite;
+  }
+
+  void clip_gradients() {
+    const scenario::GradientSpec& spec = spec_.gradient;
+    if (!spec.clip_norm && !spec.clip_value) return;
+    if (spec.clip_norm) clip_norm(gradients(), *spec.clip_norm);
+    if (spec.clip_value) clip_value(gradients(), *spec.clip_value);
+    record_gradients_again("clipped");
   }
 
   void record_gradients() {
@@ -291,8 +401,14 @@ class Trainer {
       const std::string name = "learning_rate" + (group > 0 ? "." + std::to_string(group) : "");
       recorder_.number(Channel::kLedger, name, learning_rates[group]);
     }
-    recorder_.integer(Channel::kLedger, "loss_denominator", static_cast<std::int64_t>(batch_.ids.size()));
+    if (data_.labels.dim() > 1) recorder_.integer(Channel::kLedger, "targets", batch_.targets);
+    recorder_.integer(Channel::kLedger, "loss_denominator",
+                      spec_.loss_average == "world" ? batch_.targets_of_world : batch_.targets);
     recorder_.integer(Channel::kLedger, "samples_taken", samples_taken_);
+    if (spec_.gradient.loss_scale) {
+      recorder_.number(Channel::kLedger, "loss_scale", *spec_.gradient.loss_scale);
+      recorder_.integer(Channel::kLedger, "skipped", skipped_);
+    }
     recorder_.integer(Channel::kLedger, "updates", updates_ + 1);
     recorder_.integer(Channel::kLedger, "epoch", loader_.position().epoch);
   }
@@ -305,6 +421,9 @@ class Trainer {
       recorder_.tensor(Channel::kWeight, parameter.name, view_of(parameter.tensor));
     for (const NamedTensor& buffer : ddp_->buffers())
       recorder_.tensor(Channel::kBuffer, buffer.name, view_of(buffer.tensor));
+    if (!ema_) return;
+    for (const NamedTensor& average : ema_->state())
+      recorder_.tensor(Channel::kEma, average.name, view_of(average.tensor));
   }
 
   void record_initial_state() {
@@ -322,6 +441,9 @@ class Trainer {
   /// What one update was computed from.
   struct Batch {
     std::vector<std::int64_t> ids;
+    std::int64_t micro_batches = 0;
+    std::int64_t targets = 0;           ///< of this rank
+    std::int64_t targets_of_world = 0;  ///< of all ranks, where the loss is averaged over them
     at::Tensor loss;
     at::Tensor reduced_loss;  ///< its mean over the ranks, where somebody wants it
   };
@@ -341,6 +463,7 @@ class Trainer {
   std::shared_ptr<Model> model_;
   std::optional<Ddp> ddp_;
   std::optional<Optimizer> optimizer_;
+  std::optional<Ema> ema_;
   std::vector<LocalGradient> local_;
   Batch batch_;
   bool last_micro_batch_ = true;
@@ -348,6 +471,7 @@ class Trainer {
   std::int64_t schedule_steps_ = 0;
   std::int64_t epochs_before_ = 0;
   std::int64_t samples_taken_ = 0;
+  std::int64_t skipped_ = 0;  ///< updates, because of gradients that were not finite
 };
 
 }  // namespace

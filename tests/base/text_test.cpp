@@ -110,5 +110,13 @@ TEST(Text, JoinPutsSeparatorsBetweenAll) {
   EXPECT_EQ(join({"", "a", ""}, ","), ",a,");
 }
 
+TEST(ShellQuoted, IsOneWordThatAShellReadsBack) {
+  EXPECT_EQ(shell_quoted("scenarios/gate/a-1.json"), "scenarios/gate/a-1.json");
+  EXPECT_EQ(shell_quoted("train.optimizer.lr=0.1"), "train.optimizer.lr=0.1");
+  EXPECT_EQ(shell_quoted("a b$c"), "'a b$c'");
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_quoted(""), "''");
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -51,6 +51,26 @@ TEST(RoundingHorizon, KnowsNoKinkThatMovesEveryGradient) {
   EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.bias", 0));
 }
 
+/// Half the bound at one step explains up to eight halves at the next, not twelve.
+TEST(RoundingHorizon, AStableTrainingAmplifiesByEightAtMost) {
+  const auto bound_at = [](std::int64_t step, const char* name) {
+    Bench clean(across());
+    const auto& record = at(clean.run("a"), 0, step, Channel::kGradient, name);
+    return compare::RoundingBound(clean.run("a"), clean.run("b")).judge(record, record, step, 0)->bound;
+  };
+  const double least = std::min(bound_at(2, "fc.weight"), bound_at(2, "fc.bias"));
+  const auto grown = [least](double times) {
+    Bench bench(across());
+    bench.rerun("b", {.gradient = [=](auto step, auto&, auto& gradient) {
+                  if (step == 2) gradient[3] += static_cast<float>(least / 2);
+                  if (step == 3) gradient[3] += static_cast<float>(times * least / 2);
+                }});
+    return bench.check();
+  };
+  EXPECT_TRUE(agrees(grown(4)));
+  EXPECT_TRUE(diverges_at(grown(40), 3, Channel::kGradient, "fc.weight", 0));
+}
+
 TEST(RoundingHorizon, KnowsNoKinkThatMovesTheLossOfItsStep) {
   LayeredBench bench(kink_at(3, 1e-3F));
   for (std::int64_t rank = 0; rank < 4; ++rank) put(bench.run("b"), rank, 3, scalar(Channel::kLoss, "reduced", 0.7F));

@@ -117,7 +117,8 @@ class Training {
                            {"variant", variant.name},
                            {"train_digest", "digest of " + variant.name},
                            {"cpu", variant.train.determinism.cpu},
-                           {"samples", variant.train.data.options.at("size")}};
+                           {"samples", variant.train.data.options.at("size")},
+                           {"targets_per_sample", 1}};
       run_.ranks.push_back({.origin = name + "/rank" + std::to_string(rank),
                             .header = header,
                             .rank = rank,

@@ -80,7 +80,7 @@ class Interrupted : public EndToEnd {
 };
 
 TEST_F(Interrupted, ByTheKeyboardOrByTheSystem) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     SCOPED_TRACE(signal);
     fs::remove_all(scratch_.path() / "runs");
     start();

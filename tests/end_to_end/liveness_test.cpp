@@ -49,6 +49,16 @@ class LivenessEndToEnd : public EndToEnd {
   }
 };
 
+/// As DistributedDataParallel does, before it broadcasts anything.
+TEST_F(LivenessEndToEnd, RanksWithOtherParametersAreRefusedByName) {
+  const auto worker = script_worker(
+      "case $RANK in 1) sed -z 's/\"hidden\": \\[[^]]*\\]/\"hidden\": [9]/' $spec > $spec.1; spec=$spec.1;; esac\n"
+      "exec $worker --spec $spec --out $out");
+  const Result result = run(scenario(), {"--worker", worker});
+  EXPECT_EQ(result.exit_code(), 1) << result.said();
+  expect_says(result.said(), {"DDP expects same model across all ranks"});
+}
+
 TEST_F(LivenessEndToEnd, ASingleRankKilled) { expect_kills_are_found(1, 4); }
 TEST_F(LivenessEndToEnd, OneOfTwoRanksKilled) {
   for (const unsigned seed : {1U, 2U}) expect_kills_are_found(2, seed);

@@ -43,6 +43,18 @@ TEST_F(ResumeEndToEnd, EverySavePositionIsGreenOnThreeRanks) {
   }
 }
 
+/// A sampler that draws its order from the default generator, saved in the second epoch and in the midst of the third.
+TEST_F(ResumeEndToEnd, AnOrderDrawnFromTheDefaultGeneratorIsHadAgain) {
+  for (const int position : {4, 8}) {
+    Json training = resuming("nothing");
+    merge_json(training, {{"train", {{"steps", 12}, {"sampler", {{"kind", "none"}}}, {"data", {{"size", 36}}}}}});
+    training["variants"]["half"]["train"] = {{"steps", position}, {"checkpoint", {{"save_after", position}}}};
+    const Result green = run(training);
+    expect_green(green);
+    EXPECT_GE(green.check("resumes").at("records_compared"), 100);
+  }
+}
+
 TEST_F(ResumeEndToEnd, MomentumLost) { expect_red("optimizer", {2, "optimizer", "fc1.weight.momentum_buffer", 0}); }
 TEST_F(ResumeEndToEnd, SamplerPositionLost) { expect_red("sampler", {3, "samples", "ids", 0}); }
 TEST_F(ResumeEndToEnd, WeightsLost) { expect_red("weights", {2, "weight", "fc1.weight", 0}); }

@@ -12,6 +12,7 @@
 #include "harness/base/json.h"
 #include "harness/trace/reader.h"
 
+#include "tests/parity/pairwise.h"
 #include "tests/support/support.h"
 
 namespace lockstep::test {
@@ -89,8 +90,9 @@ std::size_t compare_rank(const std::filesystem::path& python, const std::filesys
 }
 
 /// Runs every variant of a scenario in the worker and in Python and compares all ranks.
-/// `least_channels` must have been compared: an empty comparison is not parity.
-void expect_parity(const Json& scenario, const std::set<std::string>& least_channels) {
+/// `least_channels` must have been compared: an empty comparison is not parity. `twin`: what Python alone is told.
+void expect_parity(const Json& scenario, const std::set<std::string>& least_channels,
+                   const Json& twin = Json::object()) {
   const Scratch scratch;
   const auto file = scratch.write("scenario.json", scenario.dump(1));
   const auto runs = scratch.path() / "runs";
@@ -101,8 +103,9 @@ void expect_parity(const Json& scenario, const std::set<std::string>& least_chan
   const auto root = runs / scenario.at("name").get<std::string>();
   for (const auto& entry : std::filesystem::directory_iterator(root)) {
     const Json spec = read_json(entry.path() / "0/run.json");
-    cases[spec.at("world_size").get<std::int64_t>()].push_back(
-        {{"name", entry.path().filename().string()}, {"spec", spec}});
+    Json one = {{"name", entry.path().filename().string()}, {"spec", spec}};
+    one.update(twin);
+    cases[spec.at("world_size").get<std::int64_t>()].push_back(one);
   }
   ASSERT_FALSE(cases.empty());
   std::set<std::string> channels;
@@ -217,33 +220,128 @@ TEST(Parity, SyntheticDataOfAnotherShapeAndLargeBuckets) {
   expect_parity(scenario, kCore);
 }
 
-Json all_optimizers() {
-  return {
-      {{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}, {"dampening", 0.1}},
-      {{"kind", "adam"}, {"lr", 0.003}, {"weight_decay", 0.01}, {"amsgrad", true}},
-      {{"kind", "adam"}, {"lr", 0.01}, {"betas", {0.8, 0.95}}},
-      {{"kind", "adamw"}, {"lr", 0.002}, {"groups", {{{"parameters", "*.bias"}, {"weight_decay", 0}, {"lr", 0.01}}}}},
-      {{"kind", "rmsprop"}, {"lr", 0.001}, {"momentum", 0.9}, {"centered", true}, {"weight_decay", 0.01}},
-      {{"kind", "rmsprop"}, {"lr", 0.002}},
-      {{"kind", "lamb"}, {"lr", 0.01}, {"weight_decay", 0.02}}};
+std::string data_file(const char* name) { return (source_root() / "scenarios/data" / name).string(); }
+
+Factor models() {
+  const Json images = {{"kind", "digits"}, {"path", data_file("digits.csv.gz")}, {"size", 59}};
+  const Json text = {{"kind", "text"}, {"path", data_file("sonnets.txt")}, {"length", 64}};
+  const Json lines = {{"kind", "text"}, {"path", data_file("sonnets.txt")}, {"length", 40}, {"by", "line"}};
+  return {"model",
+          {{{"data", images}, {"model", {{"kind", "mlp"}, {"dropout", 0.2}}}},
+           {{"data", images}, {"model", {{"kind", "lenet"}}}},
+           {{"data", images}, {"model", {{"kind", "resnet"}}}},
+           {{"data", images}, {"model", {{"kind", "resnet"}, {"norm", "sync_batch"}}}},
+           {{"data", text}, {"model", {{"kind", "transformer"}, {"dropout", 0.1}}}},
+           {{"data", lines}, {"model", {{"kind", "transformer"}, {"layers", 1}}}},
+           {{"data", images}, {"model", {{"kind", "branch"}}}, {"ddp", {{"find_unused_parameters", true}}}}}};
 }
 
-Json all_schedules() {
-  return {{{"kind", "constant"}},
-          {{"kind", "step"}, {"every", 3}, {"gamma", 0.3}},
-          {{"kind", "multistep"}, {"milestones", {2, 5, 5}}, {"gamma", 0.5}},
-          {{"kind", "warmup_multistep"}, {"milestones", {5, 8}}, {"warmup", 4}},
-          {{"kind", "cosine"}, {"period", 4}, {"least", 0.0001}},
-          {{"kind", "linear_warmup"}, {"warmup", 5}, {"factor", 0.3}},
-          {{"kind", "inverse_sqrt"}, {"warmup", 3}},
-          {{"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.05}, {"cooldown", 1}}};
+/// Each of `values`, as what `key` is.
+Factor choices(const std::string& key, const Json& values) {
+  Factor factor{key, {}};
+  for (const Json& value : values) factor.values.push_back({{key, value}});
+  return factor;
 }
 
-TEST(Parity, EveryOptimizerWithEverySchedule) {
-  Json scenario = base_scenario("updates");
+Factor optimizers_of_the_field() {
+  return choices(
+      "optimizer",
+      {{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}, {"dampening", 0.1}},
+       {{"kind", "sgd"}, {"lr", 0.05}},
+       {{"kind", "adam"}, {"lr", 0.003}, {"weight_decay", 0.01}, {"amsgrad", true}},
+       {{"kind", "adam"}, {"lr", 0.01}, {"betas", {0.8, 0.95}}},
+       {{"kind", "adamw"}, {"lr", 0.002}, {"groups", {{{"parameters", "*.bias"}, {"weight_decay", 0}, {"lr", 0.01}}}}},
+       {{"kind", "rmsprop"}, {"lr", 0.001}, {"momentum", 0.9}, {"centered", true}, {"weight_decay", 0.01}},
+       {{"kind", "rmsprop"}, {"lr", 0.002}},
+       {{"kind", "lamb"}, {"lr", 0.01}, {"weight_decay", 0.02}}});
+}
+
+Factor schedules_of_the_field() {
+  return choices("schedule",
+                 {{{"kind", "constant"}},
+                  {{"kind", "step"}, {"every", 3}, {"gamma", 0.3}},
+                  {{"kind", "multistep"}, {"milestones", {2, 5, 5}}, {"gamma", 0.5}},
+                  {{"kind", "warmup_multistep"}, {"milestones", {5, 8}}, {"warmup", 4}},
+                  {{"kind", "cosine"}, {"period", 4}, {"least", 0.0001}},
+                  {{"kind", "linear_warmup"}, {"warmup", 5}, {"factor", 0.3}},
+                  {{"kind", "inverse_sqrt"}, {"warmup", 3}},
+                  {{"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.05}, {"cooldown", 1}}});
+}
+
+/// All but LibTorch's own, which Python does not have.
+Factor samplers_of_the_field() {
+  return choices("sampler", {{{"kind", "distributed"}},
+                             {{"kind", "distributed"}, {"set_epoch", "iteration"}},
+                             {{"kind", "contiguous"}, {"drop_last", true}},
+                             {{"kind", "none"}},
+                             {{"kind", "accelerate"}},
+                             {{"kind", "accelerate"}, {"seed", 7}},
+                             {{"kind", "accelerate"}, {"shuffle", false}, {"drop_last", true}},
+                             {{"kind", "dispatch"}},
+                             {{"kind", "elastic"}, {"start", 5}},
+                             {{"kind", "stream"}, {"buffer", 5}},
+                             {{"kind", "stream"}, {"shard", false}}});
+}
+
+/// One case for each way of training, such that every two values of different factors meet.
+void expect_pairwise_parity(const std::string& name, const std::vector<Factor>& factors) {
+  Json scenario = base_scenario(name);
+  scenario["train"] = {{"steps", 8}};
+  scenario["variants"] = Json::object();
+  std::size_t number = 0;
+  for (const std::vector<std::size_t>& one : pairwise(factors)) {
+    Json train = Json::object();
+    for (std::size_t f = 0; f < factors.size(); ++f) train.merge_patch(factors[f].values[one[f]]);
+    const Json world_size = train.at("world_size");
+    train.erase("world_size");
+    scenario["variants"]["case-" + std::to_string(number++)] = {{"world_size", world_size}, {"train", train}};
+  }
+  std::set<std::string> channels = kCore;
+  channels.insert({"optimizer", "buffer"});
+  expect_parity(scenario, channels);
+}
+
+TEST(Parity, EveryPairOfModelOptimizerScheduleAndAllElse) {
+  expect_pairwise_parity(
+      "pairs",
+      {models(), optimizers_of_the_field(), schedules_of_the_field(), samplers_of_the_field(),
+       choices("seed", {{{"base", 99}}, {{"base", 99}, {"policy", "add_rank"}}, {{"base", 2}, {"policy", "mt_list"}}}),
+       choices("batch", {{{"per_rank", 6}},
+                         {{"per_rank", 8}, {"accumulation", 2}},
+                         {{"per_rank", 12}, {"accumulation", 3}, {"no_sync", false}},
+                         {{"per_rank", 12}, {"accumulation", 3}, {"at_epoch_end", "update"}}}),
+       choices("gradient", {Json::object(), {{"clip_norm", 0.5}}, {{"clip_value", 0.01}, {"loss_scale", 100}}}),
+       choices("schedule_every", {"update", "epoch", "rank"}),
+       choices("loss", {{{"average", "rank"}}, {{"average", "world"}}}), choices("world_size", {1, 2, 3, 4})});
+}
+
+TEST(Parity, ForeachOptimizersComputeTheSame) {
+  Json scenario = base_scenario("foreach");
   scenario["world_size"] = 2;
-  scenario["matrix"] = {{"train.optimizer", all_optimizers()}, {"train.schedule", all_schedules()}};
-  expect_parity(scenario, kCore);
+  Json optimizers = Json::array();
+  for (const Json& one : optimizers_of_the_field().values) optimizers.push_back(one.at("optimizer"));
+  scenario["matrix"] = {{"train.optimizer", optimizers}};
+  std::set<std::string> channels = kCore;
+  channels.insert("optimizer");
+  expect_parity(scenario, channels, {{"foreach", true}});
+}
+
+TEST(Parity, AutocastCompressionAndAveragedWeights) {
+  Json scenario = base_scenario("precision");
+  scenario["train"].erase("model");
+  scenario["train"].erase("data");
+  scenario["train"]["steps"] = 6;
+  scenario["train"]["ema"] = {{"decay", 0.9}};
+  scenario["variants"] = Json::object();
+  const std::vector<Json> models = lockstep::test::models().values;
+  for (std::size_t i = 0; i < models.size(); ++i)
+    scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
+  scenario["matrix"] = {{"world_size", {2, 3}},
+                        {"train.autocast", {"none", "bf16"}},
+                        {"train.ddp.compression", {"none", "fp16", "bf16"}}};
+  std::set<std::string> channels = kCore;
+  channels.insert({"optimizer", "buffer", "ema"});
+  expect_parity(scenario, channels);
 }
 
 }  // namespace

@@ -9,61 +9,21 @@ import fnmatch
 import itertools
 import json
 import math
+import random
 
 import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from digest import record
-
-
-class MLP(nn.Module):
-    def __init__(self, inputs, hidden, classes):
-        super().__init__()
-        widths = [inputs, *hidden, classes]
-        for i, (fan_in, fan_out) in enumerate(itertools.pairwise(widths), start=1):
-            setattr(self, f"fc{i}", nn.Linear(fan_in, fan_out))
-
-    def forward(self, x):
-        *hidden, last = self.children()
-        x = x.flatten(1)
-        for layer in hidden:
-            x = F.relu(layer(x))
-        return last(x)
-
-
-class LeNet(nn.Module):
-    def __init__(self, shape, classes):
-        super().__init__()
-        channels, height, width = shape
-        self.conv1 = nn.Conv2d(channels, 6, 3, padding=1)
-        self.conv2 = nn.Conv2d(6, 16, 3, padding=1)
-        self.fc1 = nn.Linear(16 * (height // 4) * (width // 4), 120)
-        self.fc2 = nn.Linear(120, 84)
-        self.fc3 = nn.Linear(84, classes)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
-        x = x.flatten(1)
-        x = F.relu(self.fc1(x))
-        x = F.relu(self.fc2(x))
-        return self.fc3(x)
-
-
-def make_model(spec, shape, classes):
-    match spec["kind"]:
-        case "mlp":
-            return MLP(math.prod(shape), spec["hidden"], classes)
-        case "lenet":
-            return LeNet(shape, classes)
-        case kind:
-            raise ValueError(f"unknown model {kind!r}")
+from models import make_model
+from samplers import endless_batches, make_loader
 
 
 def make_data(spec, files):
@@ -82,8 +42,33 @@ def make_data(spec, files):
             x = (hashes[:, :elements] >> np.uint64(56)).astype(np.float32) / np.float32(256)
             y = (hashes[:, elements] % np.uint64(classes)).astype(np.int64)
             return torch.from_numpy(x.reshape(size, *shape)), torch.from_numpy(y), classes
+        case "text":
+            return text_data(files["data"], spec["length"], spec["by"])
         case kind:
             raise ValueError(f"unknown data {kind!r}")
+
+
+NO_LABEL = -100
+
+
+def text_data(file, length, by):
+    """Sequences of characters, the characters that follow them, and the number of different characters."""
+    with open(file, "rb") as opened:
+        text = opened.read()
+    ids = {byte: i for i, byte in enumerate(sorted(set(text)))}
+    if by == "block":
+        parts = [text[at : at + length + 1] for at in range(0, len(text) - length, length)]
+    else:
+        lines = [line for line in text.splitlines(keepends=True) if len(line) > 1]
+        parts = [line[: min(len(line) - 1, length) + 1] for line in lines]
+    length = max(len(part) for part in parts) - 1
+    x = torch.zeros(len(parts), length, dtype=torch.int64)
+    y = torch.full((len(parts), length), NO_LABEL)
+    for i, part in enumerate(parts):
+        tokens = torch.tensor([ids[byte] for byte in part])
+        x[i, : len(part) - 1] = tokens[:-1]
+        y[i, : len(part) - 1] = tokens[1:]
+    return x, y, len(ids)
 
 
 def sample_hashes(seed, samples, count):
@@ -97,44 +82,6 @@ def sample_hashes(seed, samples, count):
     return z ^ (z >> np.uint64(31))
 
 
-class ContiguousSampler(DistributedSampler):
-    """The epoch's order and padding of DistributedSampler, but each rank takes one block of it."""
-
-    def __iter__(self):
-        size = len(self.dataset)
-        if self.shuffle:
-            generator = torch.Generator()
-            generator.manual_seed(self.seed + self.epoch)
-            order = torch.randperm(size, generator=generator).tolist()
-        else:
-            order = list(range(size))
-        order = list(itertools.islice(itertools.cycle(order), self.total_size))
-        return iter(order[self.rank * self.num_samples : (self.rank + 1) * self.num_samples])
-
-
-def make_loader(spec, dataset, batch_size):
-    if spec["kind"] == "none":
-        return DataLoader(dataset, batch_size=batch_size, shuffle=spec["shuffle"])
-    kind = {"distributed": DistributedSampler, "contiguous": ContiguousSampler}[spec["kind"]]
-    sampler = kind(dataset, shuffle=spec["shuffle"], seed=spec["seed"], drop_last=spec["drop_last"])
-    return DataLoader(dataset, batch_size=batch_size, sampler=sampler)
-
-
-def endless_batches(loader, set_epoch):
-    if len(loader) == 0:
-        raise ValueError("an epoch has no samples")
-    for epoch in itertools.count():
-        if set_epoch:
-            loader.sampler.set_epoch(epoch)
-        for i, batch in enumerate(loader, start=1):
-            yield *batch, i == len(loader)
-
-
-def scheduler_steps(every, world_size, epochs):
-    """How often the scheduler steps after an update in which so many epochs ended."""
-    return {"update": 1, "epoch": epochs, "rank": world_size}[every]
-
-
 def make_ddp(spec, model):
     ddp = DistributedDataParallel(
         model,
@@ -145,6 +92,9 @@ def make_ddp(spec, model):
     )
     if not spec["average"]:
         ddp.register_comm_hook(None, sum_hook)
+    hooks = {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}
+    if spec["compression"] != "none":
+        ddp.register_comm_hook(None, hooks[spec["compression"]])
     return ddp
 
 
@@ -172,6 +122,19 @@ def learning_rate(lr, rule, global_batch):
             return lr * math.sqrt(global_batch / rule["base_batch"])
         case kind:
             raise ValueError(f"unknown learning rate rule {kind!r}")
+
+
+def seed_of_rank(spec, rank, world_size):
+    match spec["policy"]:
+        case "same":
+            return spec["base"]
+        case "add_rank":
+            return spec["base"] + rank
+        case "mt_list":  # STMixer, utils/random_seed.py
+            generator = random.Random(spec["base"])
+            return [generator.randint(0, 2**32 - 1) for _ in range(world_size)][rank]
+        case policy:
+            raise ValueError(f"the twin does not follow the policy {policy!r}")
 
 
 def make_scheduler(spec, optimizer):
@@ -220,6 +183,11 @@ class WarmupMultiStepLR(torch.optim.lr_scheduler.LRScheduler):
         return [lr * warmup * self.gamma**passed for lr in self.base_lrs]
 
 
+def scheduler_steps(every, world_size, epochs):
+    """How often the scheduler steps after an update in which so many epochs ended."""
+    return {"update": 1, "epoch": epochs, "rank": world_size}[every]
+
+
 def inverse_sqrt(step, warmup):
     """transformers' get_inverse_sqrt_schedule with its default time scale."""
     if step < warmup:
@@ -260,7 +228,7 @@ class Lamb(torch.optim.Optimizer):
                 p.add_(direction, alpha=-group["lr"] * trust)
 
 
-def make_optimizer(spec, named_parameters, scale):
+def make_optimizer(spec, named_parameters, scale, foreach):
     """`scale`: what the learning rate rule makes of a learning rate."""
     options = {key: value for key, value in spec.items() if key not in ("kind", "groups")}
     options["lr"] = scale(options["lr"])
@@ -283,42 +251,51 @@ def make_optimizer(spec, named_parameters, scale):
         "lamb": Lamb,
     }
     if spec["kind"] in ("adam", "adamw", "rmsprop", "sgd"):
-        options["foreach"] = FOREACH
+        options["foreach"] = foreach
     if "betas" in options:
         options["betas"] = tuple(options["betas"])
     return kinds[spec["kind"]](groups, **options)
 
 
-# None: PyTorch's own choice, which is the single-tensor path on CPU. True: its foreach path.
-FOREACH = None
+def train(spec, files, out, foreach=None):
+    """Runs one case on this rank and writes a line for each step to the file `out`.
 
-
-def train(spec, files, out):
-    """Runs one case on this rank and writes a line for each step to the file `out`."""
+    `foreach`: the optimizer's path; None is PyTorch's own choice, which on CPU is the single-tensor path.
+    """
     if spec.get("faults"):
         raise ValueError("the twin plants no faults")
     rank, world_size = dist.get_rank(), dist.get_world_size()
     torch.set_num_threads(spec["determinism"]["threads"])
     torch.use_deterministic_algorithms(spec["determinism"]["algorithms"] == "deterministic")
-    torch.manual_seed(spec["seed"]["base"] + (rank if spec["seed"]["policy"] == "add_rank" else 0))
+    if spec["seed"]["policy"] != "after_model":
+        torch.manual_seed(seed_of_rank(spec["seed"], rank, world_size))
 
     x, y, classes = make_data(spec["data"], files)
     dataset = TensorDataset(x, y, torch.arange(len(y)))
     accumulation = spec["batch"]["accumulation"]
     global_batch, micro_batch = batch_sizes(spec["batch"], world_size)
-    loader = make_loader(spec["sampler"], dataset, micro_batch)
-    batches = endless_batches(loader, spec["sampler"].get("set_epoch", False))
-
     model = make_model(spec["model"], x.shape[1:], classes)
+    if spec["seed"]["policy"] == "after_model":
+        torch.manual_seed(spec["seed"]["base"])
     ddp = make_ddp(spec["ddp"], model)
     optimizer = make_optimizer(
         spec["optimizer"],
         model.named_parameters(),
         lambda lr: learning_rate(lr, spec["learning_rate_rule"], global_batch),
+        foreach,
     )
     scheduler = make_scheduler(spec["schedule"], optimizer)
+    loader = make_loader(spec["sampler"], dataset, micro_batch)
+    batches = endless_batches(loader, spec["sampler"].get("set_epoch", False))
 
-    # Runs when a parameter has its gradient, before DDP copies it into a bucket.
+    scaler = torch.amp.GradScaler(
+        "cpu", init_scale=spec["gradient"].get("loss_scale", 1.0), enabled="loss_scale" in spec["gradient"]
+    )
+    ema = None
+    if "ema" in spec:
+        ema = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(spec["ema"]["decay"]))
+
+    # Runs when a parameter has its gradient, before DDP copies it into a bucket. Those of the last micro-batch stay.
     local_gradients = {}
     for name, parameter in model.named_parameters():
         parameter.register_post_accumulate_grad_hook(
@@ -331,25 +308,57 @@ def train(spec, files, out):
         ids, losses = [], []
         epochs = 0
         optimizer.zero_grad()
+        flush = spec["batch"]["at_epoch_end"] == "update"
+        if spec["loss"]["average"] == "world":
+            # As Hugging Face's Trainer: the micro-batches are loaded first, because the loss needs all their targets.
+            ahead = []
+            while len(ahead) < accumulation and not (flush and ahead and ahead[-1][-1]):
+                ahead.append(next(batches))
+            targets = sum((y != NO_LABEL).sum() for _, y, _, _ in ahead)
+            dist.all_reduce(targets)
         for micro in range(accumulation):
-            x, y, i, ends_epoch = next(batches)
+            x, y, i, ends_epoch = ahead[micro] if spec["loss"]["average"] == "world" else next(batches)
             epochs += ends_epoch
-            with contextlib.nullcontext() if micro == accumulation - 1 else ddp.no_sync():
-                loss = F.cross_entropy(ddp(x), y)
-                if accumulation > 1:
-                    loss = loss / accumulation
-                loss.backward()
+            local_gradients.clear()
+            last = micro == accumulation - 1 or (flush and ends_epoch)
+            with contextlib.nullcontext() if last or not spec["batch"]["no_sync"] else ddp.no_sync():
+                with torch.autocast("cpu", torch.bfloat16, enabled=spec["autocast"] == "bf16"):
+                    logits = ddp(x)
+                    if spec["loss"]["average"] == "world":
+                        summed = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="sum")
+                        loss = summed * (world_size / targets.item())
+                    else:
+                        loss = F.cross_entropy(logits.flatten(0, -2), y.flatten())
+                        if accumulation > 1:
+                            loss = loss / accumulation
+                scaler.scale(loss).backward()
             suffix = f".{micro}" if accumulation > 1 else ""
             records += [record("input", f"x{suffix}", x), record("input", f"y{suffix}", y)]
             records += [record("loss", f"local{suffix}", loss)]
             ids.append(i)
             losses.append(loss.detach())
+            if last:
+                break
         lrs = [group["lr"] for group in optimizer.param_groups]
         reduced = sum(losses)
         dist.all_reduce(reduced)
         reduced /= world_size
-        gradients = [record("gradient", name, p.grad) for name, p in model.named_parameters()]
-        optimizer.step()
+        with_gradient = [(name, p) for name, p in model.named_parameters() if p.grad is not None]
+        gradients = [record("gradient", name, p.grad) for name, p in with_gradient]
+        if "loss_scale" in spec["gradient"]:
+            scaler.unscale_(optimizer)
+            gradients += [record("gradient", f"unscaled {name}", p.grad) for name, p in with_gradient]
+        if "clip_norm" in spec["gradient"]:
+            torch.nn.utils.clip_grad_norm_(ddp.parameters(), spec["gradient"]["clip_norm"])
+        if "clip_value" in spec["gradient"]:
+            torch.nn.utils.clip_grad_value_(ddp.parameters(), spec["gradient"]["clip_value"])
+        if "clip_norm" in spec["gradient"] or "clip_value" in spec["gradient"]:
+            gradients += [record("gradient", f"clipped {name}", p.grad) for name, p in with_gradient]
+        scaler.step(optimizer)
+        if "loss_scale" in spec["gradient"]:
+            scaler.update(float(spec["gradient"]["loss_scale"]))
+        if ema is not None:
+            ema.update_parameters(model)
         for _ in range(scheduler_steps(spec["schedule_every"], world_size, epochs) if scheduler else 0):
             if spec["schedule"]["kind"] == "plateau":
                 scheduler.step(reduced)
@@ -359,19 +368,21 @@ def train(spec, files, out):
         records += [record("loss", "reduced", reduced)]
         records += [record("samples", "ids", torch.cat(ids))]
         records += [record("rng", "cpu", torch.get_rng_state())]
-        records += [record("gradient.local", name, local_gradients[name]) for name, _ in model.named_parameters()]
+        records += [record("gradient.local", name, gradient) for name, gradient in local_gradients.items()]
         records += gradients
         for name, p in model.named_parameters():
             for key, value in optimizer.state[p].items():
                 records += [record("optimizer", f"{name}.{key}", value)] if value is not None else []
         records += [record("weight", name, p) for name, p in model.named_parameters()]
         records += [record("buffer", name, b) for name, b in model.named_buffers()]
+        if ema is not None:
+            records += [record("ema", name, p) for name, p in ema.module.named_parameters()]
         for i, lr in enumerate(lrs):
             records += [record("ledger", f"lr.{i}" if i else "lr", torch.tensor(lr, dtype=torch.float64))]
         write_line(out, step, records)
 
 
-CHANNELS = ["samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer", "ledger"]
+CHANNELS = ["samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer", "ema", "ledger"]
 
 
 def write_line(out, step, records):

@@ -35,7 +35,7 @@ def run_cases(cases_file, out_dir):
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / f"rank{dist.get_rank()}.jsonl", "w") as out:
             try:
-                train(spec["train"], spec.get("files", {}), out)
+                train(spec["train"], spec.get("files", {}), out, case.get("foreach"))
             except Exception as error:
                 error.add_note(f"in case {case['name']!r}")
                 raise

@@ -51,9 +51,9 @@ TEST(Digits, DamageIsNamed) {
 class Fixed : public Sampler {
  public:
   explicit Fixed(std::int64_t size) : size_(size) {}
-  std::vector<std::int64_t> order(std::int64_t epoch) override {
+  std::vector<std::int64_t> order(const Pass& pass) override {
     std::vector<std::int64_t> ids;
-    for (std::int64_t i = 0; i < size_; ++i) ids.push_back(100 * epoch + i);
+    for (std::int64_t i = 0; i < size_; ++i) ids.push_back(100 * pass.epoch + i);
     return ids;
   }
   std::int64_t size() const override { return size_; }
@@ -73,15 +73,15 @@ TEST(Loader, TheLastBatchOfAnEpochIsShortAndTheNextEpochFollows) {
 
 TEST(Loader, RestoreGoesOnWhereItWas) {
   Loader loader(std::make_unique<Fixed>(5), 2);
-  loader.restore(3, 2);
+  loader.restore({.epoch = 3, .position = 2});
   EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{302, 303}));
 }
 
 TEST(Loader, APositionOutsideTheEpochIsRefused) {
   Loader loader(std::make_unique<Fixed>(5), 2);
-  EXPECT_NO_THROW(loader.restore(0, 5));
-  EXPECT_THROW(loader.restore(0, 6), InputError);
-  EXPECT_THROW(loader.restore(0, -1), InputError);
+  EXPECT_NO_THROW(loader.restore({.epoch = 0, .position = 5}));
+  EXPECT_THROW(loader.restore({.epoch = 0, .position = 6}), InputError);
+  EXPECT_THROW(loader.restore({.epoch = 0, .position = -1}), InputError);
 }
 
 TEST(Loader, ARankWithoutSamplesIsAnError) { EXPECT_THROW(Loader(std::make_unique<Fixed>(0), 2), InputError); }
@@ -97,14 +97,45 @@ TEST(Loader, SizesOfBatchesToComeAreKnown) {
 }
 
 TEST(Samplers, TellTheSizeOfTheirOrder) {
-  for (const bool drop_last : {false, true}) {
-    const Json options = {{"shuffle", true}, {"set_epoch", true}, {"seed", 1}, {"drop_last", drop_last}};
-    for (const char* kind : {"contiguous", "distributed", "none"}) {
-      const auto sampler =
-          make_sampler({.kind = kind, .options = options}, {.samples = 11, .rank = 1, .world_size = 3});
-      EXPECT_EQ(sampler->size(), static_cast<std::int64_t>(sampler->order(2).size())) << kind;
+  const std::pair<const char*, Json> kinds[] = {{"contiguous", {{"drop_last", true}}},
+                                                {"contiguous", {{"drop_last", false}}},
+                                                {"distributed", {{"drop_last", true}}},
+                                                {"distributed", {{"drop_last", false}}},
+                                                {"none", Json::object()},
+                                                {"elastic", {{"start", 3}}},
+                                                {"libtorch", Json::object()},
+                                                {"stream", {{"shard", true}, {"buffer", 4}}},
+                                                {"stream", {{"shard", false}, {"buffer", 1}}},
+                                                {"accelerate", {{"drop_last", true}, {"even_batches", true}}},
+                                                {"accelerate", {{"drop_last", false}, {"even_batches", true}}},
+                                                {"accelerate", {{"drop_last", false}, {"even_batches", false}}},
+                                                {"dispatch", Json::object()}};
+  for (const auto& [kind, own] : kinds) {
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      Json options = {{"shuffle", true}, {"set_epoch", true}, {"seed", 1}};
+      options.update(own);
+      const auto sampler = make_sampler({.kind = kind, .options = options},
+                                        {.samples = 11, .rank = rank, .world_size = 3, .micro_batch = 2});
+      sampler->prepare();
+      const std::vector<std::int64_t> order = sampler->order({.epoch = 2, .batches = 9});
+      EXPECT_EQ(sampler->size(), static_cast<std::int64_t>(order.size())) << kind << own;
+      for (const std::int64_t id : order) EXPECT_TRUE(id >= own.value("start", 0) && id < 11) << kind << own;
     }
   }
+}
+
+TEST(Samplers, OfAccelerateRefusesABatchLessForSomeRanks) {
+  const Json options = {{"shuffle", false}, {"seed", 1}, {"drop_last", false}, {"even_batches", false}};
+  EXPECT_THROW(make_sampler({.kind = "accelerate", .options = options},
+                            {.samples = 10, .rank = 0, .world_size = 3, .micro_batch = 2}),
+               InputError);
+}
+
+TEST(Loader, RefusesToRestoreAnOrderThatNobodyKnows) {
+  const Json options = {{"shuffle", true}, {"drop_last", false}, {"even_batches", true}};
+  Loader loader(
+      make_sampler({.kind = "accelerate", .options = options}, {.samples = 10, .world_size = 2, .micro_batch = 2}), 2);
+  EXPECT_THROW(loader.restore({.epoch = 0, .position = 2}), InputError);
 }
 
 }  // namespace

@@ -51,15 +51,5 @@ TEST(Determinism, AProfileThatComesTooLateIsRefused) {
   }
 }
 
-TEST(Determinism, SeedPoliciesDifferByRankOnly) {
-  const auto draw = [](const std::string& policy, std::int64_t rank) {
-    seed_everything({.base = 5, .policy = policy}, rank);
-    return at::rand({1}).item<float>();
-  };
-  EXPECT_EQ(draw("same", 0), draw("same", 3));
-  EXPECT_EQ(draw("same", 0), draw("add_rank", 0));
-  EXPECT_NE(draw("add_rank", 0), draw("add_rank", 3));
-}
-
 }  // namespace
 }  // namespace lockstep::train

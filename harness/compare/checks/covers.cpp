@@ -1,7 +1,12 @@
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <numeric>
+#include <optional>
+#include <set>
 
 #include "harness/compare/check.h"
+#include "harness/compare/promise.h"
 
 namespace lockstep::compare {
 namespace {
@@ -14,37 +19,6 @@ struct Taken {
   std::int64_t step = 0;
 };
 
-/// What a sampler promises for one epoch.
-struct Promise {
-  std::int64_t samples = 0;  ///< in the data set
-  std::int64_t each = 0;     ///< taken by each rank
-  std::int64_t least = 0;    ///< times that a sample is taken
-  std::int64_t most = 0;
-  bool by_rank = false;     ///< the promise is of each rank alone, not of all together
-  bool reshuffles = false;  ///< another order in every epoch
-};
-
-/// *Shape*: `samples` > 0.
-Promise promise_of(const scenario::Variant& variant, std::int64_t samples) {
-  const Json& options = variant.train.sampler.options;
-  const std::int64_t world = variant.world_size;
-  Promise promise{.samples = samples, .reshuffles = options.at("shuffle").get<bool>()};
-  if (variant.train.sampler.kind == "none") {
-    promise.each = samples;
-    promise.least = promise.most = 1;
-    promise.by_rank = true;
-  } else if (options.at("drop_last").get<bool>()) {
-    promise.each = samples / world;
-    promise.least = samples % world == 0 ? 1 : 0;
-    promise.most = 1;
-  } else {
-    promise.each = (samples + world - 1) / world;
-    promise.least = promise.each * world / samples;
-    promise.most = (promise.each * world + samples - 1) / samples;
-  }
-  return promise;
-}
-
 /// Fewer ids than this come in the same order twice by chance, now and then.
 constexpr std::int64_t kTooFewToTell = 10;
 
@@ -53,23 +27,19 @@ class Coverage {
  public:
   Coverage(const trace::RunTrace& run, const Promise& promise) : run_(run), promise_(promise) {
     for (const trace::Trace& rank : run.ranks) taken_.push_back(taken_by(rank));
-    for (const auto& of_rank : taken_) shortest_ = std::min(shortest_, of_rank.size());
+    for (std::size_t rank = 0; rank < taken_.size(); ++rank)
+      epochs_ = std::min(epochs_, static_cast<std::int64_t>(taken_[rank].size()) / promise_.each[rank]);
   }
 
   CheckResult judge() const {
-    if (promise_.each == 0)
-      return {.status = CheckResult::Status::kInconclusive,
-              .why = run_.run + ": the sampler promises nothing for so little data",
-              .next = "use more data, or fewer ranks"};
     const CheckResult shares = judge_shares();
     CheckResult result;
-    const std::int64_t epochs = static_cast<std::int64_t>(shortest_) / promise_.each;
-    for (std::int64_t epoch = 0; epoch <= epochs && !result.divergence; ++epoch) {
-      combine(result, judge_epoch(epoch, /*finished=*/epoch < epochs));
-      if (epoch > 0 && epoch < epochs) combine(result, judge_order(epoch));
+    for (std::int64_t epoch = 0; epoch <= epochs_ && !result.divergence; ++epoch) {
+      combine(result, judge_epoch(epoch, /*finished=*/epoch < epochs_));
+      if (epoch > 0 && epoch < epochs_) combine(result, judge_order(epoch));
     }
     if (shares.divergence && (!result.divergence || shares.divergence->step <= result.divergence->step)) return shares;
-    if (epochs == 0 && !result.divergence)
+    if (epochs_ == 0 && !result.divergence)
       return {.status = CheckResult::Status::kInconclusive,
               .why = run_.run + " did not finish an epoch",
               .next = "raise train.steps, or use less data"};
@@ -103,16 +73,17 @@ class Coverage {
   }
 
   const Taken& at(std::int64_t epoch, std::size_t rank, std::int64_t i) const {
-    return taken_[rank][static_cast<std::size_t>(epoch * promise_.each + i)];
+    return taken_[rank][static_cast<std::size_t>(epoch * promise_.each[rank] + i)];
   }
 
   /// Samples of one rank in an epoch, which may be the last, unfinished one.
-  std::int64_t length(std::int64_t epoch) const {
-    return std::min(promise_.each, static_cast<std::int64_t>(shortest_) - epoch * promise_.each);
+  std::int64_t length(std::int64_t epoch, std::size_t rank) const {
+    return std::min(promise_.each[rank], static_cast<std::int64_t>(taken_[rank].size()) - epoch * promise_.each[rank]);
   }
 
-  /// Every sampler gives all ranks equally many samples in every step.
+  /// Where a sampler gives all ranks equally many samples, it does so in every step.
   CheckResult judge_shares() const {
+    if (std::set<std::int64_t>(promise_.each.begin(), promise_.each.end()).size() > 1) return {};
     for (std::size_t i = 0; i < run_.ranks[0].steps.size(); ++i) {
       const trace::Step& step = run_.ranks[0].steps[i];
       const trace::Record* first = step.find(Channel::kSamples, "ids");
@@ -132,13 +103,16 @@ class Coverage {
   CheckResult judge_epoch(std::int64_t epoch, bool finished) const {
     std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> times;  // by rank where the promise is, and id
     const auto place = [&](std::size_t rank, std::int64_t id) { return std::pair(promise_.by_rank ? rank : 0, id); };
-    for (std::int64_t i = 0; i < length(epoch); ++i) {
+    const std::int64_t longest = *std::max_element(promise_.each.begin(), promise_.each.end());
+    for (std::int64_t i = 0; i < longest; ++i) {
       for (std::size_t rank = 0; rank < taken_.size(); ++rank) {
+        if (i >= length(epoch, rank)) continue;
         const Taken& taken = at(epoch, rank, i);
         const std::string actual = "sample " + std::to_string(taken.id);
-        if (taken.id < 0 || taken.id >= promise_.samples)
-          return violation(taken.step, rank, "samples 0 to " + std::to_string(promise_.samples - 1), actual,
-                           "there is no such sample");
+        if (taken.id < promise_.first || taken.id >= promise_.samples)
+          return violation(taken.step, rank,
+                           "samples " + std::to_string(promise_.first) + " to " + std::to_string(promise_.samples - 1),
+                           actual, "there is no such sample");
         if (++times[place(rank, taken.id)] > promise_.most)
           return violation(
               taken.step, rank,
@@ -150,13 +124,13 @@ class Coverage {
     if (!finished) return {};
     for (std::size_t rank = 0; rank < (promise_.by_rank ? taken_.size() : 1); ++rank) {
       std::vector<std::int64_t> missing;
-      for (std::int64_t id = 0; id < promise_.samples; ++id) {
+      for (std::int64_t id = promise_.first; id < promise_.samples; ++id) {
         const auto found = times.find(place(rank, id));
         if ((found == times.end() ? 0 : found->second) < promise_.least) missing.push_back(id);
       }
       if (!missing.empty())
         return violation(
-            at(epoch, rank, promise_.each - 1).step, rank,
+            at(epoch, rank, promise_.each[rank] - 1).step, rank,
             "every sample at least " + std::to_string(promise_.least) + " times in epoch " + std::to_string(epoch),
             std::to_string(missing.size()) + " samples less often, the first is " + std::to_string(missing[0]),
             "samples are left out");
@@ -170,13 +144,14 @@ class Coverage {
     std::size_t same = 0, first = 0;
     for (std::size_t rank = taken_.size(); rank-- > 0;) {
       bool equal = true;
-      for (std::int64_t i = 0; i < promise_.each && equal; ++i)
+      for (std::int64_t i = 0; i < promise_.each[rank] && equal; ++i)
         equal = at(epoch, rank, i).id == at(epoch - 1, rank, i).id;
       same += equal ? 1 : 0;
       if (equal) first = rank;
     }
-    const std::int64_t together = promise_.each * static_cast<std::int64_t>(taken_.size());
-    const bool tells = promise_.each >= kTooFewToTell ? same > 0 : same == taken_.size() && together >= kTooFewToTell;
+    const std::int64_t together = std::accumulate(promise_.each.begin(), promise_.each.end(), std::int64_t{0});
+    const std::int64_t fewest = *std::min_element(promise_.each.begin(), promise_.each.end());
+    const bool tells = fewest >= kTooFewToTell ? same > 0 : same == taken_.size() && together >= kTooFewToTell;
     if (tells)
       return violation(at(epoch, first, 0).step, first, "another order than in epoch " + std::to_string(epoch - 1),
                        "the same order", "set_epoch is not called: every epoch has the order of the first");
@@ -186,7 +161,7 @@ class Coverage {
   const trace::RunTrace& run_;
   const Promise& promise_;
   std::vector<std::vector<Taken>> taken_;
-  std::size_t shortest_ = static_cast<std::size_t>(-1);
+  std::int64_t epochs_ = std::numeric_limits<std::int64_t>::max();  ///< finished by every rank
 };
 
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
@@ -202,8 +177,13 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
   if (samples < 1)
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " does not say how many samples its data have"};
-  const Promise promise = promise_of(variant, samples);
-  return Coverage(run, promise).judge();
+  const std::optional<Promise> promise = promise_of(variant, samples);
+  if (!promise || !promise->usable())
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = run.run + (promise ? ": the sampler promises nothing for so little data"
+                                      : ": what this kind of sampler promises is not known"),
+            .next = promise ? "use more data, or fewer ranks" : ""};
+  return Coverage(run, *promise).judge();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
+#include "harness/compare/promise.h"
 #include "harness/compare/schedule_form.h"
 
 namespace lockstep::compare {
@@ -15,13 +16,17 @@ using trace::Record;
 /// Closed forms of one variant's ledger.
 class Ledger {
  public:
-  Ledger(const scenario::Variant& variant, std::int64_t samples) : train_(variant.train), world_(variant.world_size) {
-    const Json& options = train_.sampler.options;
-    each_ = train_.sampler.kind == "none"         ? samples
-            : options.at("drop_last").get<bool>() ? samples / world_
-                                                  : (samples + world_ - 1) / world_;
+  /// `header`: of a trace; it says how large the data are.
+  Ledger(const scenario::Variant& variant, const Json& header)
+      : train_(variant.train),
+        world_(variant.world_size),
+        targets_per_sample_(header.value("targets_per_sample", std::int64_t{0})) {
+    const std::int64_t samples = header.value("samples", std::int64_t{0});
+    const auto promise = samples > 0 ? promise_of(variant, samples) : std::nullopt;
+    if (!promise || !promise->usable()) return;
+    each_ = promise->each;
     micro_ = train_.batch.micro_size(world_);
-    per_epoch_ = (each_ + micro_ - 1) / micro_;
+    per_epoch_ = (each_[0] + micro_ - 1) / micro_;
     bases_ = scenario::base_learning_rates(train_, world_);
   }
 
@@ -37,45 +42,64 @@ class Ledger {
     return expected_rate(train_.schedule, bases_[group], schedule_steps(step), seen);
   }
 
-  std::int64_t epoch(std::int64_t step) const { return ((step + 1) * train_.batch.accumulation - 1) / per_epoch_; }
+  std::int64_t epoch(std::int64_t step) const { return (micro_batches(step) - 1) / per_epoch_; }
 
-  /// Samples of one rank in this step: the last micro-batch of an epoch may be short.
-  std::int64_t denominator(std::int64_t step) const { return taken(step) - taken(step - 1); }
+  /// Targets of one rank in this step, or of all; the last micro-batch of an epoch may be short.
+  std::optional<std::int64_t> denominator(std::int64_t step, std::int64_t rank) const {
+    if (targets_per_sample_ == 0) return std::nullopt;
+    if (!averages_over_world()) return (taken(step, rank) - taken(step - 1, rank)) * targets_per_sample_;
+    std::int64_t sum = 0;
+    for (std::int64_t one = 0; one < world_; ++one) sum += taken(step, one) - taken(step - 1, one);
+    return sum * targets_per_sample_;
+  }
+
+  /// Micro-batches that a rank took up to and including this step.
+  std::int64_t micro_batches(std::int64_t step) const {
+    const std::int64_t updates = step + 1, accumulation = train_.batch.accumulation;
+    if (!train_.batch.updates_at_epoch_end) return updates * accumulation;
+    const std::int64_t updates_per_epoch = (per_epoch_ + accumulation - 1) / accumulation;
+    return updates / updates_per_epoch * per_epoch_ + updates % updates_per_epoch * accumulation;
+  }
+
+  bool averages_over_world() const { return train_.loss_average == "world"; }
 
   /// Samples of one rank up to and including this step.
-  std::int64_t taken(std::int64_t step) const {
-    const std::int64_t micro_batches = (step + 1) * train_.batch.accumulation;
-    return micro_batches / per_epoch_ * each_ + micro_batches % per_epoch_ * micro_;
+  std::int64_t taken(std::int64_t step, std::int64_t rank) const {
+    const std::int64_t all = micro_batches(step);
+    return all / per_epoch_ * each_[static_cast<std::size_t>(rank)] + all % per_epoch_ * micro_;
   }
 
   /// Last step that the trace must hold.
   std::int64_t last_step() const { return (train_.steps - 1) / train_.record.every * train_.record.every; }
 
-  bool usable() const { return each_ > 0 && micro_ > 0; }
+  bool usable() const { return !each_.empty() && micro_ > 0; }
 
  private:
   /// Steps that the schedule took in the first so many updates.
   std::int64_t schedule_steps(std::int64_t updates) const {
-    if (train_.schedule_every == "epoch") return updates * train_.batch.accumulation / per_epoch_;
+    if (train_.schedule_every == "epoch") return micro_batches(updates - 1) / per_epoch_;
     return train_.schedule_every == "rank" ? updates * world_ : updates;
   }
 
   const scenario::TrainSpec& train_;
-  std::int64_t world_, each_ = 0, micro_ = 0, per_epoch_ = 0;
-  std::vector<double> bases_;  ///< by parameter group
+  std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
+  std::vector<std::int64_t> each_;  ///< samples of each rank in an epoch
+  std::vector<double> bases_;       ///< by parameter group
 };
 
-/// One integer of a ledger.
+/// One integer of a ledger, and its closed form; nothing where that depends on the samples.
 struct Entry {
   const char* name;
-  std::int64_t (*expected)(const Ledger&, std::int64_t step);
+  std::optional<std::int64_t> (*expected)(const Ledger&, std::int64_t step, std::int64_t rank);
 };
 
 constexpr Entry kEntries[] = {
-    {"loss_denominator", [](const Ledger& ledger, std::int64_t step) { return ledger.denominator(step); }},
-    {"samples_taken", [](const Ledger& ledger, std::int64_t step) { return ledger.taken(step); }},
-    {"updates", [](const Ledger&, std::int64_t step) { return step + 1; }},
-    {"epoch", [](const Ledger& ledger, std::int64_t step) { return ledger.epoch(step); }},
+    {"loss_denominator",
+     [](const Ledger& ledger, std::int64_t step, std::int64_t rank) { return ledger.denominator(step, rank); }},
+    {"samples_taken", [](const Ledger& ledger, std::int64_t step,
+                         std::int64_t rank) { return std::optional(ledger.taken(step, rank)); }},
+    {"updates", [](const Ledger&, std::int64_t step, std::int64_t) { return std::optional(step + 1); }},
+    {"epoch", [](const Ledger& ledger, std::int64_t step, std::int64_t) { return std::optional(ledger.epoch(step)); }},
 };
 
 /// Holds one run's ledgers against their closed form; the first violation in (step, entry, rank) order counts.
@@ -148,14 +172,28 @@ class Audit {
     }
   }
 
+  static std::optional<std::int64_t> integer_of(const trace::Trace& rank, std::int64_t step, const std::string& name) {
+    const Record* record = record_of(rank, step, name);
+    if (record == nullptr || record->integers.size() != 1) return std::nullopt;
+    return record->integers[0];
+  }
+
+  /// Where samples have unequally many targets: those that the loss is divided by, as the ranks counted them.
+  std::optional<std::int64_t> targets_counted(const trace::Trace& rank, std::int64_t step) const {
+    if (!ledger_.averages_over_world()) return integer_of(rank, step, "targets");
+    std::int64_t sum = 0;
+    for (const trace::Trace& one : run_.ranks) sum += integer_of(one, step, "targets").value_or(0);
+    return sum;
+  }
+
   void judge_entry(const Entry& entry, const trace::Trace& rank, std::int64_t step) {
-    const Record* record = record_of(rank, step, entry.name);
-    const std::string expected = std::to_string(entry.expected(ledger_, step));
-    if (record == nullptr || record->integers.size() != 1)
-      return fail(step, entry.name, rank.rank, expected, "not recorded");
+    std::optional<std::int64_t> expected = entry.expected(ledger_, step, rank.rank);
+    if (!expected) expected = targets_counted(rank, step);
+    const std::string text = expected ? std::to_string(*expected) : "a count of targets";
+    const std::optional<std::int64_t> actual = integer_of(rank, step, entry.name);
+    if (!actual || !expected) return fail(step, entry.name, rank.rank, text, "not recorded");
     ++result_.compared;
-    if (record->integers[0] != entry.expected(ledger_, step))
-      fail(step, entry.name, rank.rank, expected, std::to_string(record->integers[0]));
+    if (actual != expected) fail(step, entry.name, rank.rank, text, std::to_string(*actual));
   }
 
   void fail(std::int64_t step, const std::string& name, std::int64_t rank, std::string expected, std::string actual) {
@@ -187,10 +225,10 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record the ledger",
             .next = "record the channel 'ledger'"};
-  const Ledger ledger(variant, run.ranks[0].header.value("samples", std::int64_t{0}));
+  const Ledger ledger(variant, run.ranks[0].header);
   if (!ledger.usable())
     return {.status = CheckResult::Status::kInconclusive,
-            .why = run.run + " does not say how many samples its data have"};
+            .why = run.run + " does not say how many samples its data have, or its sampler's epochs are not known"};
   return Audit(run, ledger).judge();
 }
 

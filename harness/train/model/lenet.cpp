@@ -2,7 +2,6 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-#include "harness/base/error.h"
 #include "harness/train/model.h"
 
 namespace lockstep::train {
@@ -15,12 +14,12 @@ torch::nn::Conv2d convolution(std::int64_t inputs, std::int64_t outputs) {
 /// LeNet-5 (LeCun et al. 1998) with 3×3 kernels, ReLU and max-pooling, so that it fits images from 4×4 on.
 class LeNet : public Model {
  public:
-  explicit LeNet(const DataShape& shape)
-      : conv1_(register_module("conv1", convolution(shape.channels, 6))),
+  explicit LeNet(const ModelContext& context)
+      : conv1_(register_module("conv1", convolution(context.sample[0], 6))),
         conv2_(register_module("conv2", convolution(6, 16))),
-        fc1_(register_module("fc1", torch::nn::Linear(16 * (shape.height / 4) * (shape.width / 4), 120))),
+        fc1_(register_module("fc1", torch::nn::Linear(16 * (context.sample[1] / 4) * (context.sample[2] / 4), 120))),
         fc2_(register_module("fc2", torch::nn::Linear(120, 84))),
-        fc3_(register_module("fc3", torch::nn::Linear(84, shape.classes))) {}
+        fc3_(register_module("fc3", torch::nn::Linear(84, context.classes))) {}
 
   at::Tensor forward(const at::Tensor& input) override {
     at::Tensor x = at::max_pool2d(at::relu(conv1_->forward(input)), 2);
@@ -36,13 +35,9 @@ class LeNet : public Model {
 
 }  // namespace
 
-std::shared_ptr<Model> make_lenet_model(const Json&, const DataShape& shape) {
-  if (shape.height < 4 || shape.width < 4) {
-    throw InputError({.what = "lenet needs images of 4x4 or more",
-                      .where = "train.data",
-                      .actual = std::to_string(shape.height) + "x" + std::to_string(shape.width)});
-  }
-  return std::make_shared<LeNet>(shape);
+std::shared_ptr<Model> make_lenet_model(const Json&, const ModelContext& context) {
+  require_images("lenet", context, 4);
+  return std::make_shared<LeNet>(context);
 }
 
 }  // namespace lockstep::train

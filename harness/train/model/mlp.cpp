@@ -1,3 +1,5 @@
+#include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -11,18 +13,22 @@ namespace {
 
 class Mlp : public Model {
  public:
-  Mlp(const std::vector<std::int64_t>& hidden, const DataShape& shape) {
-    std::int64_t width = shape.channels * shape.height * shape.width;
-    for (const std::int64_t next : hidden) {
+  Mlp(const Json& options, const ModelContext& context) : dropout_(options.at("dropout").get<double>()) {
+    std::int64_t width =
+        std::accumulate(context.sample.begin(), context.sample.end(), std::int64_t{1}, std::multiplies<>());
+    for (const std::int64_t next : options.at("hidden").get<std::vector<std::int64_t>>()) {
       add_layer(width, next);
       width = next;
     }
-    add_layer(width, shape.classes);
+    add_layer(width, context.classes);
   }
 
   at::Tensor forward(const at::Tensor& input) override {
     at::Tensor x = input.flatten(1);
-    for (std::size_t i = 0; i + 1 < layers_.size(); ++i) x = at::relu(layers_[i]->forward(x));
+    for (std::size_t i = 0; i + 1 < layers_.size(); ++i) {
+      x = at::relu(layers_[i]->forward(x));
+      if (dropout_ > 0) x = at::dropout(x, dropout_, is_training());
+    }
     return layers_.back()->forward(x);
   }
 
@@ -32,13 +38,15 @@ class Mlp : public Model {
     layers_.push_back(register_module(name, torch::nn::Linear(inputs, outputs)));
   }
 
+  double dropout_;
   std::vector<torch::nn::Linear> layers_;
 };
 
 }  // namespace
 
-std::shared_ptr<Model> make_mlp_model(const Json& options, const DataShape& shape) {
-  return std::make_shared<Mlp>(options.at("hidden").get<std::vector<std::int64_t>>(), shape);
+std::shared_ptr<Model> make_mlp_model(const Json& options, const ModelContext& context) {
+  require_tokens("mlp", context, false);
+  return std::make_shared<Mlp>(options, context);
 }
 
 }  // namespace lockstep::train

@@ -7,8 +7,8 @@ class ContiguousSampler : public Sampler {
  public:
   ContiguousSampler(Json options, const Share& share) : options_(std::move(options)), share_(share) {}
 
-  std::vector<std::int64_t> order(std::int64_t epoch) override {
-    const std::vector<std::int64_t> all = even_order(options_, share_, epoch);
+  std::vector<std::int64_t> order(const Pass& pass) override {
+    const std::vector<std::int64_t> all = even_order(options_, share_, pass);
     const auto each = static_cast<std::ptrdiff_t>(all.size()) / share_.world_size;
     return {all.begin() + share_.rank * each, all.begin() + (share_.rank + 1) * each};
   }

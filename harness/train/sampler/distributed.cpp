@@ -7,8 +7,8 @@ class DistributedSampler : public Sampler {
  public:
   DistributedSampler(Json options, const Share& share) : options_(std::move(options)), share_(share) {}
 
-  std::vector<std::int64_t> order(std::int64_t epoch) override {
-    const std::vector<std::int64_t> all = even_order(options_, share_, epoch);
+  std::vector<std::int64_t> order(const Pass& pass) override {
+    const std::vector<std::int64_t> all = even_order(options_, share_, pass);
     std::vector<std::int64_t> mine;
     for (auto i = static_cast<std::size_t>(share_.rank); i < all.size();
          i += static_cast<std::size_t>(share_.world_size))

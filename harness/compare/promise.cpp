@@ -1,0 +1,70 @@
+#include "harness/compare/promise.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace lockstep::compare {
+namespace {
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Samples of each rank in an epoch.
+std::optional<std::vector<std::int64_t>> shares(const scenario::Variant& variant, std::int64_t samples) {
+  const std::string& kind = variant.train.sampler.kind;
+  const Json& options = variant.train.sampler.options;
+  const auto on = [&](const char* key) { return options.at(key).get<bool>(); };
+  const std::int64_t world = variant.world_size, micro = variant.train.batch.micro_size(world), round = micro * world;
+  const auto all = [&](std::int64_t each) { return std::vector(static_cast<std::size_t>(world), each); };
+
+  if (kind == "distributed" || kind == "contiguous")
+    return all(on("drop_last") ? samples / world : divided_up(samples, world));
+  if (kind == "none") return all(samples);
+  if (kind == "stream") return all(on("shard") ? samples / world : samples);
+  if (kind == "libtorch" || kind == "elastic") return all(divided_up(samples, world));
+  if (kind == "dispatch") return all(samples / round * micro + divided_up(samples % round, world));
+  if (kind == "accelerate") {
+    std::vector<std::int64_t> each = all(samples / round * micro);
+    const std::int64_t rest = samples % round;
+    if (on("drop_last") || rest == 0) return each;
+    for (std::int64_t rank = 0; rank < world; ++rank)
+      each[static_cast<std::size_t>(rank)] +=
+          on("even_batches") && world > 1 ? micro : std::clamp<std::int64_t>(rest - rank * micro, 0, micro);
+    return each;
+  }
+  return std::nullopt;
+}
+
+bool reshuffles(const scenario::Choice& sampler) {
+  if (sampler.kind == "stream") return sampler.options.at("buffer").get<std::int64_t>() > 1;
+  return sampler.options.value("shuffle", true);
+}
+
+bool takes_everything_on_every_rank(const scenario::Choice& sampler) {
+  return sampler.kind == "none" || (sampler.kind == "stream" && !sampler.options.at("shard").get<bool>());
+}
+
+}  // namespace
+
+bool Promise::usable() const {
+  return !each.empty() && std::all_of(each.begin(), each.end(), [](std::int64_t share) { return share > 0; });
+}
+
+std::optional<Promise> promise_of(const scenario::Variant& variant, std::int64_t samples) {
+  const scenario::Choice& sampler = variant.train.sampler;
+  Promise promise{.first = sampler.options.value("start", std::int64_t{0}),
+                  .samples = samples,
+                  .by_rank = takes_everything_on_every_rank(sampler),
+                  .reshuffles = reshuffles(sampler)};
+  const std::int64_t used = std::max<std::int64_t>(samples - promise.first, 0);
+  const auto each = shares(variant, used);
+  if (!each) return std::nullopt;
+  promise.each = *each;
+  if (!promise.usable()) return promise;
+  const std::int64_t total =
+      promise.by_rank ? promise.each[0] : std::accumulate(promise.each.begin(), promise.each.end(), std::int64_t{0});
+  promise.least = total / used;
+  promise.most = divided_up(total, used);
+  return promise;
+}
+
+}  // namespace lockstep::compare

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::train {
+
+/// Scales gradients together so that their L2 norm is at most `max_norm`. torch::nn::utils computes other bits.
+/// *Source*: torch.nn.utils.clip_grad_norm_ with its default foreach path, PyTorch 2.11.
+void clip_norm(std::vector<at::Tensor> gradients, double max_norm);
+
+/// Limits each element's magnitude. *Source*: torch.nn.utils.clip_grad_value_, PyTorch 2.11.
+void clip_value(const std::vector<at::Tensor>& gradients, double max_value);
+
+}  // namespace lockstep::train

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/train/data.h"
+
+namespace lockstep::train {
+namespace {
+
+/// Ids of a text's bytes: the distinct ones, in ascending order.
+struct Vocabulary {
+  explicit Vocabulary(const std::string& text) {
+    std::array<bool, 256> seen{};
+    for (const char c : text) seen[static_cast<unsigned char>(c)] = true;
+    for (std::size_t byte = 0; byte < seen.size(); ++byte) {
+      if (seen[byte]) ids[byte] = size++;
+    }
+  }
+
+  std::array<std::int64_t, 256> ids{};
+  std::int64_t size = 0;
+};
+
+/// Sequences of the text, each with the byte that follows it.
+std::vector<std::string> sequences_of(const std::string& text, const std::string& by, std::size_t length) {
+  std::vector<std::string> sequences;
+  if (by == "block") {
+    for (std::size_t at = 0; at + length < text.size(); at += length) sequences.push_back(text.substr(at, length + 1));
+  } else {
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t newline = std::min(text.find('\n', at), text.size() - 1);
+      if (newline > at) sequences.push_back(text.substr(at, std::min(newline - at, length) + 1));
+      at = newline + 1;
+    }
+  }
+  return sequences;
+}
+
+}  // namespace
+
+Dataset make_text_data(const Json& options, const std::filesystem::path& file) {
+  const std::string text = read_file(file);
+  auto length = options.at("length").get<std::int64_t>();
+  const std::vector<std::string> sequences =
+      sequences_of(text, options.at("by").get<std::string>(), static_cast<std::size_t>(length));
+  const Vocabulary vocabulary(text);
+  if (sequences.empty() || vocabulary.size < 2) {
+    throw InputError({.what = "the text is too short",
+                      .where = file.string(),
+                      .expected = "more than " + std::to_string(length) + " characters, not all alike",
+                      .actual = std::to_string(text.size()) + " characters",
+                      .next = "use a longer text, or a smaller train.data.length"});
+  }
+  std::size_t longest = 0;
+  for (const std::string& sequence : sequences) longest = std::max(longest, sequence.size() - 1);
+  length = static_cast<std::int64_t>(longest);
+  const auto count = static_cast<std::int64_t>(sequences.size());
+  at::Tensor inputs = at::zeros({count, length}, at::kLong), labels = at::full({count, length}, kNoLabel, at::kLong);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::string& sequence = sequences[static_cast<std::size_t>(i)];
+    for (std::size_t t = 0; t + 1 < sequence.size(); ++t) {
+      const auto at = static_cast<std::size_t>(i * length) + t;
+      inputs.mutable_data_ptr<std::int64_t>()[at] = vocabulary.ids[static_cast<unsigned char>(sequence[t])];
+      labels.mutable_data_ptr<std::int64_t>()[at] = vocabulary.ids[static_cast<unsigned char>(sequence[t + 1])];
+    }
+  }
+  return {.inputs = inputs, .labels = labels, .classes = vocabulary.size};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,32 @@
+#include "harness/train/ema.h"
+
+#include <ATen/ATen.h>
+
+#include "harness/train/checkpoint.h"
+
+namespace lockstep::train {
+
+Ema::Ema(double decay, std::vector<NamedTensor> parameters) : decay_(decay), parameters_(std::move(parameters)) {}
+
+void Ema::update() {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> weights;
+  for (const NamedTensor& parameter : parameters_) weights.push_back(parameter.tensor.detach());
+  if (!averages_.empty()) return at::_foreach_lerp_(averages_, weights, 1 - decay_);
+  for (const at::Tensor& weight : weights) averages_.push_back(weight.clone());
+}
+
+std::vector<NamedTensor> Ema::state() const {
+  std::vector<NamedTensor> state;
+  for (std::size_t i = 0; i < averages_.size(); ++i) state.push_back({parameters_[i].name, averages_[i]});
+  return state;
+}
+
+void Ema::restore(const std::vector<NamedTensor>& state) {
+  averages_.clear();
+  if (state.empty()) return;
+  for (const NamedTensor& parameter : parameters_) averages_.push_back(at::empty_like(parameter.tensor));
+  copy_weights(state, this->state());
+}
+
+}  // namespace lockstep::train

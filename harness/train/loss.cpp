@@ -1,0 +1,26 @@
+#include "harness/train/loss.h"
+
+#include <ATen/ATen.h>
+
+#include "harness/train/data.h"
+
+namespace lockstep::train {
+namespace {
+
+at::Tensor loss(const at::Tensor& logits, const at::Tensor& labels, at::Reduction::Reduction reduction) {
+  return at::cross_entropy_loss(logits.flatten(0, -2), labels.flatten(), /*weight=*/{}, reduction, kNoLabel);
+}
+
+}  // namespace
+
+std::int64_t targets_in(const at::Tensor& labels) { return labels.ne(kNoLabel).sum().item<std::int64_t>(); }
+
+at::Tensor mean_loss(const at::Tensor& logits, const at::Tensor& labels) {
+  return loss(logits, labels, at::Reduction::Mean);
+}
+
+at::Tensor summed_loss(const at::Tensor& logits, const at::Tensor& labels) {
+  return loss(logits, labels, at::Reduction::Sum);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::train {
+
+/// Number of targets: labels that are not padding.
+std::int64_t targets_in(const at::Tensor& labels);
+
+/// Mean cross entropy over the targets. *Shape*: logits [batch, (length,) classes], labels [batch(, length)] → [].
+at::Tensor mean_loss(const at::Tensor& logits, const at::Tensor& labels);
+
+/// Sum of the cross entropy over the targets; shapes as above.
+at::Tensor summed_loss(const at::Tensor& logits, const at::Tensor& labels);
+
+}  // namespace lockstep::train

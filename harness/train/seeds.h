@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "harness/scenario/train_spec.h"
+
+namespace lockstep::train {
+
+/// What Python's random.Random(seed) gives for `count` calls of randint(0, 2**32 - 1).
+/// *Source*: CPython 3, Modules/_randommodule.c (init_by_array) and Lib/random.py (_randbelow_with_getrandbits).
+std::vector<std::uint64_t> python_random_integers(std::uint64_t seed, std::int64_t count);
+
+/// Seed of a rank under a policy that seeds.
+std::uint64_t seed_of_rank(const scenario::SeedSpec& spec, std::int64_t rank);
+
+}  // namespace lockstep::train
