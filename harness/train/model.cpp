@@ -1,5 +1,6 @@
 #include "harness/train/model.h"
 
+#include <ATen/ATen.h>
 #include <c10/util/ArrayRef.h>
 
 #include "harness/base/error.h"
@@ -31,6 +32,10 @@ namespace {
 }
 
 }  // namespace
+
+at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input) {
+  return at::linear(input, layer->weight, layer->bias);
+}
 
 void require_images(const std::string& model, const ModelContext& context, std::int64_t smallest) {
   if (!context.tokens && context.sample.size() == 3 && context.sample[1] >= smallest && context.sample[2] >= smallest)

@@ -5,6 +5,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
 
 #include "harness/scenario/train_spec.h"
 
@@ -28,6 +29,10 @@ class Model : public torch::nn::Module {
 /// Builds a model; initial weights are drawn from the default generator as Python's modules draw them.
 /// Dispatches on the kinds of the schema: each is `make_<kind>_model` in model/<kind>.cpp.
 std::shared_ptr<Model> make_model(const scenario::Choice& choice, const ModelContext& context);
+
+/// The forward pass of torch.nn.Linear: one operation, where torch::nn::Linear's own has several, which autocast would
+/// round between. *Shape*: [..., inputs] → [..., outputs].
+at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input);
 
 /// *Throws*: InputError unless samples are images [channels, height, width] of at least `smallest` pixels a side.
 void require_images(const std::string& model, const ModelContext& context, std::int64_t smallest);

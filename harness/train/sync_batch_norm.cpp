@@ -96,15 +96,16 @@ at::Tensor BatchNorm::forward(const at::Tensor& input) {
   if (!group_ || !is_training())
     return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(), kMomentum, kEps,
                           /*cudnn_enabled=*/true);
+  const at::Tensor exact = input.to(at::kFloat);  // under autocast too, as PyTorch's kernels take their statistics
   Moments moments;
   {
     const at::NoGradGuard no_grad;
-    moments = moments_of_all(group_, input);
+    moments = moments_of_all(group_, exact);
     const at::Tensor unbiased = moments.variance * (moments.count / (moments.count - 1));
     running_mean_.mul_(1 - kMomentum).add_(moments.mean, kMomentum);
     running_var_.mul_(1 - kMomentum).add_(unbiased, kMomentum);
   }
-  return Normalize::apply(input, weight_, bias_, moments, group_);
+  return Normalize::apply(exact, weight_, bias_, moments, group_).to(input.scalar_type());
 }
 
 }  // namespace lockstep::train

@@ -58,6 +58,24 @@ class GoldenCheck : public testing::Test {
   Bench bench_;
 };
 
+class RepeatedGoldenCheck : public GoldenCheck {
+ protected:
+  RepeatedGoldenCheck() : GoldenCheck(repeated()) {}
+
+  static Json repeated() {
+    Json changes = with_golden();
+    changes["repeats"] = 2;
+    return changes;
+  }
+};
+
+TEST_F(RepeatedGoldenCheck, HoldsEveryRepeatAgainstTheGolden) {
+  accept();
+  EXPECT_TRUE(agrees(check()));
+  spoil(bench_.run("a", 1), 1, 2, Channel::kWeight, "fc.weight");
+  EXPECT_TRUE(diverges_at(check(), 2, Channel::kWeight, "fc.weight", 1));
+}
+
 TEST_F(GoldenCheck, AgreesWithWhatWasAccepted) {
   accept();
   EXPECT_TRUE(agrees(check()));

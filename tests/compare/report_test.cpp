@@ -93,7 +93,7 @@ TEST(ReportJson, NamesOverridesInTheCommandThatReproduces) {
   Judged judged(equal_pair());
   judged.plan.scenarios[0].overrides = {"train.optimizer.lr=0.2"};
   const Json json = report::to_json(judged.verdict(), judged.plan);
-  EXPECT_NE(json.at("checks").at(0).at("reproduce").get<std::string>().find("--set 'train.optimizer.lr=0.2'"),
+  EXPECT_NE(json.at("checks").at(0).at("reproduce").get<std::string>().find("--set train.optimizer.lr=0.2"),
             std::string::npos);
 }
 

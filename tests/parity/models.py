@@ -53,12 +53,13 @@ class SyncBatchNorm(nn.BatchNorm2d):
         if not self.training:
             return super().forward(x)
         self.num_batches_tracked.add_(1)
+        dtype, x = x.dtype, x.to(torch.float32)  # under autocast too
         with torch.no_grad():
             mean, variance, count = self.moments(x)
             unbiased = variance * (count / (count - 1))
             self.running_mean.mul_(1 - self.momentum).add_(mean, alpha=self.momentum)
             self.running_var.mul_(1 - self.momentum).add_(unbiased, alpha=self.momentum)
-        return Normalize.apply(x, self.weight, self.bias, mean, variance, count, self.eps)
+        return Normalize.apply(x, self.weight, self.bias, mean, variance, count, self.eps).to(dtype)
 
     @staticmethod
     def moments(x):

@@ -59,8 +59,8 @@ std::map<std::int64_t, Records> worker_records(const std::filesystem::path& file
 }
 
 /// Channels whose every Python record must be there and equal.
-const std::set<std::string> kCompared = {"samples",  "input",     "rng",    "loss",   "gradient.local",
-                                         "gradient", "optimizer", "weight", "buffer", "ledger"};
+const std::set<std::string> kCompared = {"samples",   "input",  "rng",    "loss", "gradient.local", "gradient",
+                                         "optimizer", "weight", "buffer", "ema",  "ledger"};
 
 /// Compares one rank; returns how many records were equal. Reports only the first difference of a rank.
 std::size_t compare_rank(const std::filesystem::path& python, const std::filesystem::path& worker,

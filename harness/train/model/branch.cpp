@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include <ATen/ATen.h>
-#include <torch/nn/modules/linear.h>
 
 #include "harness/train/model.h"
 
@@ -22,10 +21,10 @@ class Branch : public Model {
 
   at::Tensor forward(const at::Tensor& input) override {
     const at::Tensor flat = input.flatten(1);
-    at::Tensor x = trunk_->forward(flat);
-    if (forwards_.item<std::int64_t>() % every_ == 0) x = x + side_->forward(flat);
+    at::Tensor x = linear(trunk_, flat);
+    if (forwards_.item<std::int64_t>() % every_ == 0) x = x + linear(side_, flat);
     forwards_.add_(1);
-    return head_->forward(at::relu(x));
+    return linear(head_, at::relu(x));
   }
 
  private:

@@ -1,6 +1,5 @@
 #include <ATen/ATen.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 
 #include "harness/train/model.h"
 
@@ -24,8 +23,8 @@ class LeNet : public Model {
   at::Tensor forward(const at::Tensor& input) override {
     at::Tensor x = at::max_pool2d(at::relu(conv1_->forward(input)), 2);
     x = at::max_pool2d(at::relu(conv2_->forward(x)), 2);
-    x = at::relu(fc1_->forward(x.flatten(1)));
-    return fc3_->forward(at::relu(fc2_->forward(x)));
+    x = at::relu(linear(fc1_, x.flatten(1)));
+    return linear(fc3_, at::relu(linear(fc2_, x)));
   }
 
  private:

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <torch/nn/modules/linear.h>
 
 #include "harness/train/model.h"
 
@@ -26,10 +25,10 @@ class Mlp : public Model {
   at::Tensor forward(const at::Tensor& input) override {
     at::Tensor x = input.flatten(1);
     for (std::size_t i = 0; i + 1 < layers_.size(); ++i) {
-      x = at::relu(layers_[i]->forward(x));
+      x = at::relu(linear(layers_[i], x));
       if (dropout_ > 0) x = at::dropout(x, dropout_, is_training());
     }
-    return layers_.back()->forward(x);
+    return linear(layers_.back(), x);
   }
 
  private:

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 
 #include "harness/train/model.h"
 #include "harness/train/sync_batch_norm.h"
@@ -74,7 +73,7 @@ class ResNet : public Model {
   at::Tensor forward(const at::Tensor& input) override {
     at::Tensor x = at::relu(bn1_->forward(conv1_->forward(input)));
     for (const auto& block : blocks_) x = block->forward(x);
-    return fc_->forward(x.mean({2, 3}));
+    return linear(fc_, x.mean({2, 3}));
   }
 
  private:

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
 #include "harness/base/error.h"
@@ -35,7 +34,7 @@ class TransformerBlock : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& input) {
     const at::Tensor x = input + at::dropout(attention(norm1_->forward(input)), shape_.dropout, is_training());
-    const at::Tensor hidden = fc2_->forward(at::gelu(fc1_->forward(norm2_->forward(x))));
+    const at::Tensor hidden = linear(fc2_, at::gelu(linear(fc1_, norm2_->forward(x))));
     return x + at::dropout(hidden, shape_.dropout, is_training());
   }
 
@@ -43,11 +42,11 @@ class TransformerBlock : public torch::nn::Module {
   /// *Shape*: [batch, length, width] → the same.
   at::Tensor attention(const at::Tensor& input) {
     const std::int64_t batch = input.size(0), length = input.size(1);
-    std::vector<at::Tensor> heads = qkv_->forward(input).chunk(3, -1);
+    std::vector<at::Tensor> heads = linear(qkv_, input).chunk(3, -1);
     for (at::Tensor& part : heads) part = part.view({batch, length, shape_.heads, -1}).transpose(1, 2);
     const at::Tensor mixed = at::scaled_dot_product_attention(heads[0], heads[1], heads[2], /*attn_mask=*/{},
                                                               /*dropout_p=*/0, /*is_causal=*/true);
-    return out_->forward(mixed.transpose(1, 2).reshape({batch, length, shape_.width}));
+    return linear(out_, mixed.transpose(1, 2).reshape({batch, length, shape_.width}));
   }
 
   Shape shape_;
