@@ -51,13 +51,17 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
                    {"train", scenario::without_defaults(variant.train_json, "train")}};
   computed["train"].erase("record");  // what is recorded changes nothing of what is computed
   Json files = Json::object();
-  if (variant.train.data.options.contains("path")) {
-    const std::filesystem::path file =
-        std::filesystem::absolute(scenario.file).parent_path() / variant.train.data.options["path"].get<std::string>();
-    files["data"] = file.lexically_normal().string();
-    computed["data_sha256"] = data.hash_of(file);
-    computed["train"]["data"].erase("path");  // the content counts, not the place
-  }
+  // Of a file, the content counts, not the place.
+  const auto depend_on = [&](const std::string& name, const std::string& path, Json& within, const char* key) {
+    const std::filesystem::path file = std::filesystem::absolute(scenario.file).parent_path() / path;
+    files[name] = file.lexically_normal().string();
+    computed[name + "_sha256"] = data.hash_of(file);
+    within.erase(key);
+  };
+  if (variant.train.data.options.contains("path"))
+    depend_on("data", variant.train.data.options["path"].get<std::string>(), computed["train"]["data"], "path");
+  if (const auto& load = variant.train.checkpoint.load; load && !load->file.empty())
+    depend_on("weights", load->file, computed["train"]["checkpoint"]["load"], "file");
   run.train_digest = sha256(with_plain_numbers(computed).dump());
   run.spec = {{"format", kRunFormat},
               {"build", build_id()},
@@ -80,7 +84,7 @@ void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
   for (Run& run : plan.runs) {
     if (run.scenario != scenario.name) continue;
     const auto& load = scenario.variant(run.variant).train.checkpoint.load;
-    if (!load) continue;
+    if (!load || load->from.empty()) continue;
     const std::size_t source = plan.runs_of(run.scenario, load->from).at(static_cast<std::size_t>(run.repeat));
     run.after.push_back(source);
     run.spec["files"]["checkpoint"] = "../../" + load->from + "/" + std::to_string(run.repeat) + "/checkpoint";

@@ -71,6 +71,7 @@ Json to_json(const Verdict& verdict, const plan::Plan& plan) {
           {"wall_s", verdict.wall_s},
           {"scenarios", scenarios},
           {"failed_runs", runs},
+          {"warnings", verdict.warnings},
           {"checks", checks}};
 }
 

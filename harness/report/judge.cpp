@@ -214,6 +214,8 @@ Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, con
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
     if (evidence[i].trace) {
       ++verdict.runs_finished;
+      for (const Json& warning : evidence[i].trace->ranks[0].header.value("warnings", Json::array()))
+        verdict.warnings.push_back(plan.runs[i].name + ": " + warning.get<std::string>());
     } else {
       verdict.runs.push_back(report_of(plan, plan.runs[i], evidence[i], golden_root));
     }

@@ -125,6 +125,7 @@ std::string to_text(const Verdict& verdict, const plan::Plan& plan, bool color) 
   for (const CheckReport& check : verdict.checks) {
     if (check.status != Status::kAgree) out += details(check, color);
   }
+  for (const std::string& warning : verdict.warnings) out += "\nWARNING  " + printable(warning) + "\n";
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f", verdict.wall_s);
   const Status status = verdict.status();

@@ -51,8 +51,9 @@ struct CheckReport {
 
 /// All that was judged. Every judgement is in it; presenters only render.
 struct Verdict {
-  std::vector<RunReport> runs;      ///< those that did not end well
-  std::vector<CheckReport> checks;  ///< all
+  std::vector<RunReport> runs;        ///< those that did not end well
+  std::vector<CheckReport> checks;    ///< all
+  std::vector<std::string> warnings;  ///< what runs that ended well complained of
   std::size_t runs_finished = 0;
   std::size_t runs_total = 0;
   double wall_s = 0;

@@ -193,7 +193,7 @@ void validate_loads(const Scenario& scenario) {
   for (const Variant& variant : scenario.variants) {
     const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
     require_known_channels(variant.train.record.channels, scenario.file.string() + ": train.record.channels");
-    if (!variant.train.checkpoint.load) continue;
+    if (!variant.train.checkpoint.load || variant.train.checkpoint.load->from.empty()) continue;
     const std::string& from = variant.train.checkpoint.load->from;
     const auto source = std::find_if(scenario.variants.begin(), scenario.variants.end(),
                                      [&](const Variant& v) { return v.name == from; });

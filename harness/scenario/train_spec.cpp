@@ -6,6 +6,7 @@
 #include <fnmatch.h>
 
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 
 namespace lockstep::scenario {
 namespace {
@@ -44,11 +45,18 @@ DdpSpec ddp_from(const Json& object) {
 }
 
 CheckpointSpec checkpoint_from(const Json& object) {
-  CheckpointSpec checkpoint;
+  CheckpointSpec checkpoint{.prefix = object.at("prefix").get<std::string>()};
   if (object.contains("save_after")) checkpoint.save_after = object["save_after"].get<std::int64_t>();
   if (object.contains("load")) {
     const Json& load = object["load"];
-    checkpoint.load = LoadSpec{.from = load.at("from").get<std::string>(),
+    const Json& keys = load.at("keys");
+    checkpoint.load = LoadSpec{.from = load.value("from", ""),
+                               .file = load.value("file", ""),
+                               .keys = {.under = keys.at("under").get<std::string>(),
+                                        .skip = keys.at("skip").get<std::vector<std::string>>(),
+                                        .strip = keys.at("strip").get<std::string>(),
+                                        .match = keys.at("match").get<std::string>(),
+                                        .strict = keys.at("strict").get<bool>()},
                                .who = load.at("who").get<std::string>(),
                                .when = load.at("when").get<std::string>(),
                                .restore = load.at("restore").get<std::vector<std::string>>()};
@@ -157,6 +165,15 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
     require(*spec.checkpoint.save_after <= spec.steps, origin, "train.checkpoint.save_after",
             "the checkpoint would never be saved", "at most train.steps = " + std::to_string(spec.steps),
             std::to_string(*spec.checkpoint.save_after));
+  }
+  if (spec.checkpoint.load) {
+    const LoadSpec& load = *spec.checkpoint.load;
+    require(load.from.empty() != load.file.empty(), origin, "train.checkpoint.load",
+            "what is loaded is given in two ways, or in none", "either 'from' or 'file'",
+            load.from.empty() ? "neither" : "both");
+    require(load.file.empty() || load.restore == std::vector<std::string>{"weights"}, origin,
+            "train.checkpoint.load.restore", "a file of weights restores weights only", "[\"weights\"]",
+            join(load.restore, ", "));
   }
   if (spec.checkpoint.load && spec.checkpoint.load->who == "rank0") {
     for (const char* part : {"schedule", "sampler", "rng", "buckets"})

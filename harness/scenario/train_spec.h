@@ -61,8 +61,19 @@ struct GradientSpec {
   std::optional<double> loss_scale;
 };
 
+/// How names in a checkpoint become a model's.
+struct KeySpec {
+  std::string under;
+  std::vector<std::string> skip;
+  std::string strip;
+  std::string match;  ///< "exact" or "suffix"
+  bool strict = true;
+};
+
 struct LoadSpec {
-  std::string from;
+  std::string from;  ///< a variant; empty: `file`
+  std::string file;
+  KeySpec keys;
   std::string who;
   std::string when;
   std::vector<std::string> restore;
@@ -72,6 +83,7 @@ struct LoadSpec {
 
 struct CheckpointSpec {
   std::optional<std::int64_t> save_after;
+  std::string prefix;  ///< of saved names
   std::optional<LoadSpec> load;
 };
 

@@ -13,6 +13,7 @@
 #include "harness/base/text.h"
 #include "harness/trace/safetensors.h"
 #include "harness/train/tensors.h"
+#include "harness/train/torch_file.h"
 
 namespace lockstep::train {
 namespace {
@@ -212,26 +213,26 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
   }
 }
 
+std::vector<NamedTensor> read_weights(const std::filesystem::path& file) {
+  constexpr std::string_view kZip = "PK";
+  return read_file(file).starts_with(kZip) ? read_torch_file(file) : unpacked(file);
+}
+
 void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model) {
   const at::NoGradGuard no_grad;
-  for (const NamedTensor& target : model) {
-    const auto source =
-        std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& s) { return s.name == target.name; });
-    if (source == saved.end())
-      throw InputError({.what = "the checkpoint lacks a tensor of the model", .expected = target.name});
-    if (source->tensor.sizes() != target.tensor.sizes() ||
-        source->tensor.scalar_type() != target.tensor.scalar_type()) {
-      throw InputError({.what = "a tensor of the checkpoint does not fit the model",
-                        .where = target.name,
-                        .expected = c10::str(target.tensor.sizes()),
-                        .actual = c10::str(source->tensor.sizes())});
-    }
-    at::Tensor(target.tensor).copy_(source->tensor);
-  }
   for (const NamedTensor& source : saved) {
-    const bool known =
-        std::any_of(model.begin(), model.end(), [&](const NamedTensor& m) { return m.name == source.name; });
-    if (!known) throw InputError({.what = "the checkpoint has a tensor that the model lacks", .actual = source.name});
+    const auto target =
+        std::find_if(model.begin(), model.end(), [&](const NamedTensor& m) { return m.name == source.name; });
+    if (target == model.end())
+      throw InputError({.what = "the checkpoint has a tensor that the model lacks", .actual = source.name});
+    if (source.tensor.sizes() != target->tensor.sizes() ||
+        source.tensor.scalar_type() != target->tensor.scalar_type()) {
+      throw InputError({.what = "a tensor of the checkpoint does not fit the model",
+                        .where = source.name,
+                        .expected = c10::str(target->tensor.scalar_type(), target->tensor.sizes()),
+                        .actual = c10::str(source.tensor.scalar_type(), source.tensor.sizes())});
+    }
+    at::Tensor(target->tensor).copy_(source.tensor);
   }
 }
 

@@ -42,7 +42,11 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
 Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size,
                            bool per_rank);
 
-/// Copies saved tensors into those of the model, by name. *Throws*: InputError that names what is missing or misfits.
+/// Weights from a safetensors file, or from one of Python's torch.save, whichever it is.
+/// *Throws*: as read_torch_file.
+std::vector<NamedTensor> read_weights(const std::filesystem::path& file);
+
+/// Copies each saved tensor into the model's of its name. *Throws*: InputError that names what is unknown or misfits.
 void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model);
 
 }  // namespace lockstep::train

@@ -43,6 +43,7 @@ RunSpec read_run_spec(const std::filesystem::path& file) {
                      scenario::complete(document.at("train"), "train", {.file = file.string(), .within = ""}))};
     scenario::validate(spec.train, spec.world_size, file.string());
     if (files.contains("data")) spec.data_file = here / files["data"].get<std::string>();
+    if (files.contains("weights")) spec.weights_file = here / files["weights"].get<std::string>();
     if (files.contains("checkpoint"))
       spec.checkpoint_from = (here / files["checkpoint"].get<std::string>()).lexically_normal();
     return spec;

@@ -17,6 +17,7 @@ struct RunSpec {
   std::int64_t world_size = 1;
   scenario::TrainSpec train;
   std::filesystem::path data_file;        ///< empty when the data needs none
+  std::filesystem::path weights_file;     ///< to load; empty: none
   std::filesystem::path checkpoint_from;  ///< folder to load from; empty when nothing is loaded
 };
 

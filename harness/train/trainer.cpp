@@ -34,6 +34,7 @@
 #include "harness/train/optimizer.h"
 #include "harness/train/schedule.h"
 #include "harness/train/seeds.h"
+#include "harness/train/state_dict.h"
 #include "harness/train/tensors.h"
 
 namespace lockstep::train {
@@ -61,10 +62,13 @@ record::Selection selection_of(const scenario::RecordSpec& spec) {
   return selection;
 }
 
-Json header_of(const RunSpec& run, const Dataset& data) {
+/// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
+Json header_of(const RunSpec& run, const Dataset& data, const std::vector<std::string>& inert) {
   Json header = {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
                  {"cpu", run.train.determinism.cpu}, {"samples", data.size()}, {"environment", environment_manifest()}};
   if (const auto targets = data.targets_per_sample()) header["targets_per_sample"] = *targets;
+  for (const std::string& prefix : inert)
+    header["warnings"].push_back("no name in the checkpoint begins with '" + prefix + "': skipping it does nothing");
   return header;
 }
 
@@ -78,7 +82,8 @@ class Trainer {
         out_(out),
         progress_(launch::progress_path(out, place.rank)),
         data_(make_data(spec_.data, run.data_file)),
-        recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header_of(run, data_),
+        loaded_(load()),
+        recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header(),
                   selection_of(spec_.record)),
         collective_(place, progress_),
         faults_(spec_.faults, place.rank),
@@ -109,7 +114,7 @@ class Trainer {
 
  private:
   void build() {
-    const std::optional<Checkpoint> checkpoint = load();
+    const std::optional<Checkpoint> checkpoint = std::exchange(loaded_, std::nullopt);
     if (spec_.seed.seeds_before_model()) at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
     model_ = make_model(spec_.model, {.sample = data_.inputs.sizes().slice(1).vec(),
                                       .tokens = data_.inputs.scalar_type() == at::kLong,
@@ -119,10 +124,10 @@ class Trainer {
     model_->train();
     const bool restores_weights = checkpoint && spec_.checkpoint.load->restores("weights");
     const bool early = restores_weights && spec_.checkpoint.load->when == "before_wrap";
-    if (early) copy_weights(checkpoint->weights, state_tensors());
+    if (early) take_weights(*checkpoint);
     const bool restores_buckets = checkpoint && spec_.checkpoint.load->restores("buckets");
     ddp_.emplace(model_, spec_.ddp, collective_, restores_buckets ? std::optional(checkpoint->buckets) : std::nullopt);
-    if (restores_weights && !early) copy_weights(checkpoint->weights, state_tensors());
+    if (restores_weights && !early) take_weights(*checkpoint);
     faults_.require_parameters(ddp_->parameters());
     optimizer_.emplace(spec_.optimizer, ddp_->parameters());
     if (spec_.ema_decay) ema_.emplace(*spec_.ema_decay, ddp_->parameters());
@@ -133,12 +138,25 @@ class Trainer {
     collective_.take_log();  // the trace's collectives are those of the steps
   }
 
+  Json header() const {
+    const bool loads = loaded_ && spec_.checkpoint.load->restores("weights");
+    return header_of(
+        run_, data_,
+        loads ? inert_prefixes(loaded_->weights, spec_.checkpoint.load->keys) : std::vector<std::string>{});
+  }
+
   /// What this rank loads: nothing, when it does not take part.
   std::optional<Checkpoint> load() const {
     const auto& load = spec_.checkpoint.load;
     if (!load || (load->who == "rank0" && place_.rank != 0)) return std::nullopt;
+    if (!run_.weights_file.empty()) return Checkpoint{.weights = read_weights(run_.weights_file)};
     const bool per_rank = load->restores("rng") || load->restores("sampler") || load->restores("buckets");
     return load_checkpoint(run_.checkpoint_from, place_.rank, place_.world_size, per_rank);
+  }
+
+  void take_weights(const Checkpoint& checkpoint) {
+    const std::vector<NamedTensor> state = state_tensors();
+    copy_weights(match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys), state);
   }
 
   void restore(const Checkpoint& checkpoint) {
@@ -188,17 +206,17 @@ class Trainer {
                           .schedule = schedule_->state(),
                           .position = loader_.position(),
                           .buckets = ddp_->layout(),
-                          .weights = state_tensors(),
+                          .weights = state_tensors(spec_.checkpoint.prefix),
                           .optimizer = optimizer_->state(),
                           .ema = ema_ ? ema_->state() : std::vector<NamedTensor>{},
                           .rng = rng_state()};
     save_checkpoint(out_ / "checkpoint", checkpoint, place_.rank, collective_);
   }
 
-  std::vector<NamedTensor> state_tensors() const {
+  std::vector<NamedTensor> state_tensors(const std::string& prefix = "") const {
     std::vector<NamedTensor> state;
-    for (const auto& entry : model_->named_parameters()) state.push_back({entry.key(), entry.value()});
-    for (const auto& entry : model_->named_buffers()) state.push_back({entry.key(), entry.value()});
+    for (const auto& entry : model_->named_parameters()) state.push_back({prefix + entry.key(), entry.value()});
+    for (const auto& entry : model_->named_buffers()) state.push_back({prefix + entry.key(), entry.value()});
     return state;
   }
 
@@ -454,6 +472,7 @@ class Trainer {
   std::filesystem::path out_;
   launch::ProgressWriter progress_;
   Dataset data_;
+  std::optional<Checkpoint> loaded_;  ///< until the model is built
   record::Recorder recorder_;
   Collective collective_;
   Faults faults_;

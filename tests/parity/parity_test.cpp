@@ -104,6 +104,8 @@ void expect_parity(const Json& scenario, const std::set<std::string>& least_chan
   for (const auto& entry : std::filesystem::directory_iterator(root)) {
     const Json spec = read_json(entry.path() / "0/run.json");
     Json one = {{"name", entry.path().filename().string()}, {"spec", spec}};
+    if (Json& files = one["spec"]["files"]; files.contains("checkpoint"))
+      files["checkpoint"] = (entry.path() / "0" / files["checkpoint"].get<std::string>()).lexically_normal().string();
     one.update(twin);
     cases[spec.at("world_size").get<std::int64_t>()].push_back(one);
   }
@@ -341,6 +343,63 @@ TEST(Parity, AutocastCompressionAndAveragedWeights) {
                         {"train.ddp.compression", {"none", "fp16", "bf16"}}};
   std::set<std::string> channels = kCore;
   channels.insert({"optimizer", "buffer", "ema"});
+  expect_parity(scenario, channels);
+}
+
+/// Writes weights of a 64-8-10 network as Python users do.
+constexpr const char* kWritesWeights = R"(
+import sys, torch, safetensors.torch
+torch.manual_seed(5)
+model = torch.nn.Sequential()
+model.fc1, model.fc2 = torch.nn.Linear(64, 8), torch.nn.Linear(8, 10)
+state = model.state_dict()
+torch.save(state, sys.argv[1] + "/plain.pt")
+safetensors.torch.save_file(dict(state), sys.argv[1] + "/plain.safetensors")
+wrapped = {"module." + name: tensor for name, tensor in state.items()}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+torch.save({"model": wrapped, "optimizer": optimizer.state_dict(), "epoch": 3, "best": 0.5}, sys.argv[1] + "/nested.pt")
+view = {name: tensor.t().contiguous().t() if tensor.dim() == 2 else tensor for name, tensor in state.items()}
+torch.save(view, sys.argv[1] + "/strided.pt")
+)";
+
+TEST(Parity, WeightsThatPythonWrote) {
+  const Scratch scratch;
+  const Outcome written = run_program({parity_python(), "-c", kWritesWeights, scratch.path()}, 60);
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  Json scenario = base_scenario("weights");
+  scenario["world_size"] = 2;
+  scenario["train"]["model"] = {{"kind", "mlp"}, {"hidden", {8}}};
+  const auto load = [&](const char* file, const Json& keys) {
+    return Json{
+        {"train",
+         {{"checkpoint",
+           {{"load", {{"file", (scratch.path() / file).string()}, {"restore", {"weights"}}, {"keys", keys}}}}}}}};
+  };
+  scenario["variants"] = {{"torch", load("plain.pt", Json::object())},
+                          {"safetensors", load("plain.safetensors", Json::object())},
+                          {"strided", load("strided.pt", Json::object())},
+                          {"nested", load("nested.pt", {{"under", "model"}, {"strip", "module."}})}};
+  expect_parity(scenario, kCore);
+}
+
+/// Python goes on where the worker stopped: weights, optimizer, learning rate, data, generators.
+TEST(Parity, PythonResumesFromTheWorkersCheckpoints) {
+  Json scenario = base_scenario("resume");
+  scenario["world_size"] = 2;
+  scenario["train"]["model"] = {{"kind", "mlp"}, {"dropout", 0.2}};
+  scenario["train"]["schedule"] = {{"kind", "step"}, {"every", 3}};
+  scenario["train"].erase("optimizer");
+  scenario["variants"] = Json::object();
+  for (const Json& optimizer : {Json{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}},
+                                Json{{"kind", "adamw"}, {"lr", 0.01}}, Json{{"kind", "rmsprop"}, {"lr", 0.01}}}) {
+    const std::string saved = optimizer.at("kind").get<std::string>() + "-saved";
+    const std::string resumed = optimizer.at("kind").get<std::string>() + "-resumed";
+    scenario["variants"][saved]["train"] = {
+        {"optimizer", optimizer}, {"steps", 4}, {"checkpoint", {{"save_after", 4}}}};
+    scenario["variants"][resumed]["train"] = {{"optimizer", optimizer}, {"checkpoint", {{"load", {{"from", saved}}}}}};
+  }
+  std::set<std::string> channels = kCore;
+  channels.insert("optimizer");
   expect_parity(scenario, channels);
 }
 

@@ -10,8 +10,11 @@ import itertools
 import json
 import math
 import random
+import struct
+from pathlib import Path
 
 import numpy as np
+import safetensors.torch
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -122,6 +125,30 @@ def learning_rate(lr, rule, global_batch):
             return lr * math.sqrt(global_batch / rule["base_batch"])
         case kind:
             raise ValueError(f"unknown learning rate rule {kind!r}")
+
+
+def read_weights(file, keys):
+    """A state dict that was saved by safetensors, or by torch.save."""
+    with open(file, "rb") as opened:
+        is_zip = opened.read(2) == b"PK"
+    state = torch.load(file, weights_only=True) if is_zip else safetensors.torch.load_file(file)
+    if keys["under"]:
+        state = state[keys["under"]]
+    return {name.removeprefix(keys["strip"]): tensor for name, tensor in state.items()}
+
+
+def resume(folder, model, optimizer, scheduler):
+    """Takes over a checkpoint of the worker's; returns its state.json."""
+    state = json.loads((folder / "state.json").read_text())
+    model.load_state_dict(safetensors.torch.load_file(folder / "weights.safetensors"))
+    names = {name: p for name, p in model.named_parameters()}
+    for name, tensor in safetensors.torch.load_file(folder / "optimizer.safetensors").items():
+        parameter, key = name.rsplit(".", 1)
+        optimizer.state[names[parameter]][key] = tensor
+    for group, rate in zip(optimizer.param_groups, state["learning_rates"], strict=True):
+        group["lr"] = struct.unpack(">d", bytes.fromhex(rate["current_bits"]))[0]
+    scheduler.last_epoch = state["schedule"]["steps"]
+    return state
 
 
 def seed_of_rank(spec, rank, world_size):
@@ -277,6 +304,9 @@ def train(spec, files, out, foreach=None):
     model = make_model(spec["model"], x.shape[1:], classes)
     if spec["seed"]["policy"] == "after_model":
         torch.manual_seed(spec["seed"]["base"])
+    load = spec["checkpoint"].get("load")
+    if load and "file" in load:
+        model.load_state_dict(read_weights(files["weights"], load["keys"]))
     ddp = make_ddp(spec["ddp"], model)
     optimizer = make_optimizer(
         spec["optimizer"],
@@ -287,6 +317,15 @@ def train(spec, files, out, foreach=None):
     scheduler = make_scheduler(spec["schedule"], optimizer)
     loader = make_loader(spec["sampler"], dataset, micro_batch)
     batches = endless_batches(loader, spec["sampler"].get("set_epoch", False))
+    first_step = 0
+    if load and "from" in load:
+        folder = Path(files["checkpoint"])
+        state = resume(folder, model, optimizer, scheduler)
+        first_step = state["updates"]
+        generators = safetensors.torch.load_file(folder / f"rng.rank{rank}.safetensors")
+        for _ in range(first_step * accumulation):
+            next(batches)
+        torch.set_rng_state(generators["now"])
 
     scaler = torch.amp.GradScaler(
         "cpu", init_scale=spec["gradient"].get("loss_scale", 1.0), enabled="loss_scale" in spec["gradient"]
@@ -302,8 +341,8 @@ def train(spec, files, out, foreach=None):
             lambda parameter, name=name: local_gradients.update({name: parameter.grad.clone()})
         )
 
-    write_line(out, -1, [record("weight", name, p) for name, p in model.named_parameters()])
-    for step in range(spec["steps"]):
+    write_line(out, first_step - 1, [record("weight", name, p) for name, p in model.named_parameters()])
+    for step in range(first_step, spec["steps"]):
         records = []
         ids, losses = [], []
         epochs = 0

@@ -160,6 +160,30 @@ TEST(TrainSpec, CheckpointFromNowhereIsRefused) {
                  "train.checkpoint.load.restore.0 (variant 'loader')", "weights", "weight");
 }
 
+TEST(TrainSpec, WeightsComeFromAVariantOrAFile) {
+  const auto load = [](const Json& load) { return problem_of(with("train.checkpoint.load", load)); };
+  EXPECT_PROBLEM(load({{"who", "all"}}), "in two ways, or in none", "train.checkpoint.load", "'from' or 'file'",
+                 "neither");
+  EXPECT_PROBLEM(load({{"from", "main"}, {"file", "x.pt"}}), "in two ways", "train.checkpoint.load", "", "both");
+  EXPECT_PROBLEM(load({{"file", "x.pt"}}), "weights only", "train.checkpoint.load.restore", "[\"weights\"]",
+                 "optimizer");
+  EXPECT_NO_THROW(test::load(with("train.checkpoint.load", {{"file", "x.pt"}, {"restore", {"weights"}}})));
+}
+
+TEST(TrainSpec, WhatOnlyRankZeroRestoresMayNotSetTheRanksApart) {
+  Json document = loading("saver");
+  document["variants"]["loader"]["train"]["checkpoint"]["load"] = {{"from", "saver"}, {"who", "rank0"}};
+  EXPECT_PROBLEM(problem_of(document), "wait for each other", "train.checkpoint.load.restore", "weights, optimizer",
+                 "schedule");
+  document["variants"]["loader"]["train"]["checkpoint"]["load"]["restore"] = {"weights", "optimizer"};
+  EXPECT_NO_THROW(load(document));
+}
+
+TEST(TrainSpec, CompressionAverages) {
+  EXPECT_PROBLEM(problem_of(with("train.ddp", {{"average", false}, {"compression", "fp16"}})), "always average",
+                 "train.ddp.average", "average = true", "average = false");
+}
+
 TEST(TrainSpec, RecordedChannelsAreKnown) {
   const Problem problem = problem_of(with("train.record.channels", {"loss", "wieght"}));
   EXPECT_PROBLEM(problem, "unknown channel 'wieght'", "train.record.channels", "weight", "'wieght'");

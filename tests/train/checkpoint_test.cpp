@@ -152,7 +152,6 @@ TEST_F(CheckpointTest, AnotherWorldSizeIsRefusedForWhatBelongsToRanks) {
 
 TEST(CopyWeights, NamesWhatDoesNotFit) {
   const std::vector<NamedTensor> model{{"a", at::zeros({2})}, {"b", at::zeros({3})}};
-  EXPECT_THROW(copy_weights({{"a", at::ones({2})}}, model), InputError);
   EXPECT_THROW(copy_weights({{"a", at::ones({2})}, {"b", at::ones({4})}}, model), InputError);
   EXPECT_THROW(copy_weights({{"a", at::ones({2})}, {"b", at::ones({3})}, {"c", at::ones({1})}}, model), InputError);
   copy_weights({{"b", at::ones({3})}, {"a", at::ones({2})}}, model);

@@ -16,7 +16,7 @@ bool is_state(Channel channel) {
 /// Step after which the checkpoint was saved, by the scenario.
 std::optional<std::int64_t> saved_step(const CheckInput& input) {
   const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
-  if (!load) return std::nullopt;
+  if (!load || load->from.empty()) return std::nullopt;
   const auto& save_after = input.scenario.variant(load->from).train.checkpoint.save_after;
   return save_after ? std::optional(*save_after - 1) : std::nullopt;
 }

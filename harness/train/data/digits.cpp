@@ -1,4 +1,5 @@
 #include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,25 +24,53 @@ constexpr float kBrightest = 16;
                     .expected = expected});
 }
 
-std::string decompress(const std::filesystem::path& file) {
-  const std::string packed = read_file(file);
-  z_stream stream{};
-  LOCKSTEP_CHECK(inflateInit2(&stream, 16 + MAX_WBITS) == Z_OK);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-  stream.avail_in = static_cast<uInt>(packed.size());
-  std::string text;
-  int status = Z_OK;
-  while (status == Z_OK) {
-    char buffer[1 << 16];
-    stream.next_out = reinterpret_cast<Bytef*>(buffer);
-    stream.avail_out = sizeof buffer;
-    status = inflate(&stream, Z_NO_FLUSH);
-    text.append(buffer, sizeof buffer - stream.avail_out);
+/// Lines of a gzip file, one at a time: what is compressed well cannot fill the memory.
+class PackedLines {
+ public:
+  explicit PackedLines(const std::filesystem::path& file) : file_(file), packed_(read_file(file)) {
+    LOCKSTEP_CHECK(inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK);
+    stream_.next_in = reinterpret_cast<Bytef*>(packed_.data());
+    stream_.avail_in = static_cast<uInt>(packed_.size());
   }
-  inflateEnd(&stream);
-  if (status != Z_STREAM_END) fail(file, 0, "gzip ends early or is corrupt", "a whole gzip file");
-  return text;
-}
+  ~PackedLines() { inflateEnd(&stream_); }
+  PackedLines(const PackedLines&) = delete;
+  PackedLines& operator=(const PackedLines&) = delete;
+
+  /// The next line, without its newline; nothing after the last. *Throws*: InputError for a damaged file.
+  std::optional<std::string> next() {
+    ++line_;
+    std::size_t newline = 0;
+    while ((newline = text_.find('\n')) == std::string::npos && !ended_) {
+      if (text_.size() > kLongest) fail(file_, line_, "a line is too long", "65 numbers, separated by commas");
+      unpack();
+    }
+    if (text_.empty()) return std::nullopt;
+    newline = std::min(newline, text_.size());
+    std::string line = text_.substr(0, newline);
+    text_.erase(0, newline + 1);
+    return line;
+  }
+
+ private:
+  static constexpr std::size_t kLongest = 4096;
+
+  void unpack() {
+    char buffer[kLongest];
+    stream_.next_out = reinterpret_cast<Bytef*>(buffer);
+    stream_.avail_out = sizeof buffer;
+    const int status = inflate(&stream_, Z_NO_FLUSH);
+    text_.append(buffer, sizeof buffer - stream_.avail_out);
+    ended_ = status == Z_STREAM_END;
+    if (status != Z_OK && !ended_) fail(file_, 0, "gzip ends early or is corrupt", "a whole gzip file");
+  }
+
+  const std::filesystem::path& file_;
+  std::string packed_;
+  z_stream stream_{};
+  std::string text_;
+  std::size_t line_ = 0;
+  bool ended_ = false;
+};
 
 /// Numbers of one line.
 void parse_line(std::string_view line, std::vector<int>& numbers, const std::filesystem::path& file,
@@ -71,18 +100,20 @@ void parse_line(std::string_view line, std::vector<int>& numbers, const std::fil
 
 /// *Source*: Optical Recognition of Handwritten Digits (Alpaydin, Kaynak), UCI; pixels 0–16, here divided by 16.
 Dataset make_digits_data(const Json& options, const std::filesystem::path& file) {
-  const std::string text = decompress(file);
+  PackedLines lines(file);
   const auto wanted = options.at("size").get<std::size_t>();
   std::vector<float> pixels;
   std::vector<std::int64_t> labels;
   std::vector<int> numbers;
-  for (std::size_t at = 0; at < text.size() && labels.size() < wanted;) {
-    const std::size_t newline = std::min(text.find('\n', at), text.size());
-    parse_line(std::string_view(text).substr(at, newline - at), numbers, file, labels.size() + 1);
+  while (labels.size() < wanted) {
+    const std::optional<std::string> line = lines.next();
+    if (!line) break;
+    parse_line(*line, numbers, file, labels.size() + 1);
     for (std::int64_t i = 0; i < kPixels; ++i)
       pixels.push_back(static_cast<float>(numbers[static_cast<std::size_t>(i)]) / kBrightest);
     labels.push_back(numbers[kPixels]);
-    at = newline + 1;
+  }
+  while (lines.next()) {  // what is not wanted must be whole, too
   }
   if (labels.size() < wanted)
     throw InputError({.what = "train.data.size asks for more samples than the file has",

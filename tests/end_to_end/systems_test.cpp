@@ -1,0 +1,38 @@
+// The recipes of real systems, each with the mistakes that are made with it: all of them as their scenario says.
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+class SystemsEndToEnd : public EndToEnd {};
+
+TEST_F(SystemsEndToEnd, EveryRecipeIsAsItsScenarioSays) {
+  const auto json = scratch_.path() / "result.json";
+  const Outcome outcome = run_lockstep({"gate", source_root() / "scenarios/systems", "--json", json});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const Json result = read_json(json);
+  EXPECT_GE(result.at("scenarios").size(), 8U);
+  EXPECT_EQ(result.at("runs_finished"), result.at("runs_total"));
+  ASSERT_EQ(result.at("warnings").size(), 1U) << result.at("warnings");
+  expect_says(result.at("warnings")[0], {"stmixer/no-head", "'roi_heads.'", "does nothing"});
+}
+
+/// A recipe that is changed is no longer the recipe: each of these turns one check of its scenario red.
+TEST_F(SystemsEndToEnd, AChangedRecipeIsRed) {
+  const std::pair<const char*, const char*> changes[] = {
+      {"detr", "variants.again.train={\"gradient\": {\"clip_norm\": 0.2}}"},
+      {"tczhangzhi", "variants.apex.train.gradient.loss_scale=100"},
+      {"elastic", "variants.pytorchs-sampler.train.sampler.seed=1"},
+      {"stmixer", "variants.no-head.train.checkpoint.load.keys.skip=[\"fc2.\"]"},
+      {"accelerate", "variants.one-rank.train.schedule_every=epoch"},
+      {"ddp-tutorial", "variants.resumed.train.checkpoint.load.restore=[\"weights\", \"schedule\", \"sampler\"]"}};
+  for (const auto& [name, change] : changes) {
+    SCOPED_TRACE(change);
+    const Outcome outcome =
+        run_lockstep({"run", source_root() / "scenarios/systems" / (std::string(name) + ".json"), "--set", change});
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.out << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,89 @@
+#include "harness/train/state_dict.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+
+namespace lockstep::train {
+namespace {
+
+using scenario::KeySpec;
+
+/// Tensors of one element, which tells them apart.
+std::vector<NamedTensor> tensors(const std::vector<std::string>& names) {
+  std::vector<NamedTensor> result;
+  for (const std::string& name : names) result.push_back({name, at::full({1}, static_cast<double>(result.size()))});
+  return result;
+}
+
+/// "model name <- place of the loaded tensor", in the model's order.
+std::vector<std::string> matches(const std::vector<std::string>& loaded, const std::vector<std::string>& model,
+                                 const KeySpec& keys) {
+  std::vector<std::string> result;
+  for (const NamedTensor& one : match_keys(tensors(loaded), tensors(model), keys))
+    result.push_back(one.name + " <- " + loaded.at(static_cast<std::size_t>(one.tensor.item<double>())));
+  return result;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(MatchKeys, TakesEqualNames) {
+  EXPECT_EQ(matches({"b", "a"}, {"a", "b"}, {.match = "exact"}), (Names{"a <- a", "b <- b"}));
+}
+
+TEST(MatchKeys, StripsAPrefixThatAllNamesHave) {
+  const KeySpec keys{.strip = "module.", .match = "exact"};
+  EXPECT_EQ(match_keys(tensors({"module.a", "module.b"}), tensors({"a", "b"}), keys).size(), 2U);
+  EXPECT_EQ(match_keys(tensors({"a", "b"}), tensors({"a", "b"}), keys).size(), 2U);
+  EXPECT_THROW(match_keys(tensors({"module.a", "b"}), tensors({"a", "b"}), keys), InputError);
+}
+
+TEST(MatchKeys, OfSuffixesTheLongestCounts) {
+  EXPECT_EQ(matches({"weight", "fc.weight", "conv.weight"}, {"head.fc.weight", "body.conv.weight"},
+                    {.match = "suffix", .strict = false}),
+            (Names{"head.fc.weight <- fc.weight", "body.conv.weight <- conv.weight"}));
+}
+
+TEST(MatchKeys, StrictNamesWhatIsMissingOrLeftOver) {
+  const auto problem = [](const Names& loaded, const Names& model) {
+    try {
+      match_keys(tensors(loaded), tensors(model), {.match = "exact"});
+    } catch (const InputError& error) {
+      return error.problem().what + ": " + error.problem().actual;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(problem({"a"}, {"a", "b"}), "the checkpoint lacks tensors of the model: b");
+  EXPECT_EQ(problem({"a", "c"}, {"a"}), "the checkpoint has tensors that the model lacks: c");
+}
+
+TEST(MatchKeys, LenientTakesWhatThereIsButNeverNothing) {
+  const KeySpec lenient{.match = "exact", .strict = false};
+  EXPECT_EQ(match_keys(tensors({"a", "c"}), tensors({"a", "b"}), lenient).size(), 1U);
+  EXPECT_THROW(match_keys(tensors({"c"}), tensors({"a", "b"}), lenient), InputError);
+}
+
+TEST(MatchKeys, SkipsPrefixesAndSaysWhichDidNothing) {
+  const KeySpec keys{.skip = {"head.", "roi_heads."}, .match = "exact"};
+  const std::vector<NamedTensor> loaded = tensors({"head.w", "body.w"});
+  EXPECT_EQ(match_keys(loaded, tensors({"head.w", "body.w"}), keys).size(), 1U);
+  EXPECT_EQ(inert_prefixes(loaded, keys), (Names{"roi_heads."}));
+}
+
+TEST(MatchKeys, SkipsPrefixesOfNamesAsStripped) {
+  const KeySpec keys{.skip = {"head."}, .strip = "module.", .match = "exact"};
+  const std::vector<NamedTensor> loaded = tensors({"module.head.w", "module.body.w"});
+  EXPECT_EQ(match_keys(loaded, tensors({"head.w", "body.w"}), keys).size(), 1U);
+  EXPECT_TRUE(inert_prefixes(loaded, keys).empty());
+}
+
+TEST(MatchKeys, LooksUnderOneEntry) {
+  const KeySpec keys{.under = "model", .skip = {"head."}, .match = "exact"};
+  const std::vector<NamedTensor> loaded = tensors({"model.w", "model.head.w", "optimizer.state.0.exp_avg"});
+  EXPECT_EQ(match_keys(loaded, tensors({"w", "head.w"}), keys).size(), 1U);
+  EXPECT_TRUE(inert_prefixes(loaded, keys).empty());
+}
+
+}  // namespace
+}  // namespace lockstep::train

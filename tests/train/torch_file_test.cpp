@@ -1,0 +1,74 @@
+#include "harness/train/torch_file.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/train/unpickler.h"
+
+#include "tests/support/support.h"
+
+// Files that Python itself wrote are read in tests/parity; here: what a pickle may not do.
+
+namespace lockstep::train {
+namespace {
+
+std::string failure_of(const std::string& pickle) {
+  try {
+    unpickle(pickle, "x.pt");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+const std::string kProto2 = std::string("\x80\x02", 2);
+
+std::string from_hexadecimal(const std::string& text) {
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+// python3 -c "import pickle; print(pickle.dumps({'a': [1, -2, 2.5, True, None]}, protocol=2).hex())"
+TEST(Unpickle, ReadsContainersAndNumbers) {
+  const std::string pickle =
+      from_hexadecimal("80027d710058010000006171015d7102284b014afeffffff474004000000000000884e65732e");
+  const Pickled value = unpickle(pickle, "x.pt");
+  const auto& items = std::get<std::shared_ptr<PickledDict>>(value)->items;
+  ASSERT_EQ(items.size(), 1U);
+  EXPECT_EQ(std::get<std::string>(items[0].first), "a");
+  const auto& list = std::get<std::shared_ptr<PickledList>>(items[0].second)->items;
+  ASSERT_EQ(list.size(), 5U);
+  EXPECT_EQ(std::get<std::int64_t>(list[1]), -2);
+  EXPECT_EQ(std::get<double>(list[2]), 2.5);
+}
+
+TEST(Unpickle, ExecutesNothing) {
+  EXPECT_NE(failure_of(kProto2 + "cos\nsystem\nX\x02").find("os.system"), std::string::npos);
+  EXPECT_NE(failure_of(kProto2 + "cbuiltins\neval\n.").find("builtins.eval"), std::string::npos);
+  EXPECT_NE(failure_of(kProto2 + "ctorch._utils\n_rebuild_parameter\n)R.").find("_rebuild_parameter with 0"),
+            std::string::npos);
+  EXPECT_NE(failure_of("\x80\x05.").find("protocol 5"), std::string::npos);
+}
+
+TEST(Unpickle, NamesTheOffsetOfDamage) {
+  for (const std::string& damaged :
+       {kProto2, kProto2 + "K", kProto2 + "a.", kProto2 + "h\x07.", kProto2 + "t.", kProto2 + "\xff.",
+        kProto2 + "(K\x01u.", kProto2 + "K\x01R.", kProto2 + "cos", std::string(".")}) {
+    EXPECT_NE(failure_of(damaged).find("data.pkl at offset"), std::string::npos) << failure_of(damaged);
+  }
+}
+
+TEST(TorchFile, WhatIsNoneIsRefused) {
+  const test::Scratch scratch;
+  EXPECT_THROW(read_torch_file(scratch.path() / "none.pt"), InputError);
+  EXPECT_THROW(read_torch_file(scratch.path()), InputError);
+  EXPECT_THROW(read_torch_file(scratch.write("text.pt", "PK is no archive")), DamagedFile);
+  EXPECT_THROW(read_torch_file(scratch.write("empty.pt", "")), DamagedFile);
+}
+
+}  // namespace
+}  // namespace lockstep::train
