@@ -96,8 +96,9 @@ Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder)
                 {"world_size", checkpoint.world_size},
                 {"updates", checkpoint.updates},
                 {"samples_taken", checkpoint.samples_taken},
-                {"schedule", {{"steps", checkpoint.schedule_steps}, {"state", checkpoint.schedule}}},
-                {"learning_rates", to_json(checkpoint.rates)},
+                {"skipped", checkpoint.skipped},
+                {"schedule", {{"steps", checkpoint.rates.steps}, {"state", checkpoint.rates.schedule}}},
+                {"learning_rates", to_json(checkpoint.rates.rates)},
                 {"epoch", checkpoint.position.epoch},
                 {"position", checkpoint.position.position},
                 {"batches_before_epoch", checkpoint.position.batches},
@@ -151,7 +152,7 @@ void require_possible(const Json& state, const std::filesystem::path& file) {
                        .actual = state.at(key).dump()});
   };
   require(state.at("world_size").get<std::int64_t>() >= 1, "world_size", "at least 1");
-  for (const char* key : {"updates", "samples_taken", "epoch", "position", "batches_before_epoch"})
+  for (const char* key : {"updates", "samples_taken", "skipped", "epoch", "position", "batches_before_epoch"})
     require(state.at(key).get<std::int64_t>() >= 0, key, "at least 0");
   require(is_permutation(state.at("buckets").get<BucketLayout>()), "buckets", "each parameter once");
 }
@@ -183,9 +184,10 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
     Checkpoint checkpoint{.world_size = state.at("world_size").get<std::int64_t>(),
                           .updates = state.at("updates").get<std::int64_t>(),
                           .samples_taken = state.at("samples_taken").get<std::int64_t>(),
-                          .schedule_steps = state.at("schedule").at("steps").get<std::int64_t>(),
-                          .rates = rates_from(state.at("learning_rates")),
-                          .schedule = state.at("schedule").at("state"),
+                          .skipped = state.at("skipped").get<std::int64_t>(),
+                          .rates = {.steps = state.at("schedule").at("steps").get<std::int64_t>(),
+                                    .rates = rates_from(state.at("learning_rates")),
+                                    .schedule = state.at("schedule").at("state")},
                           .buckets = state.at("buckets").get<BucketLayout>(),
                           .weights = unpacked(folder / "weights.safetensors"),
                           .optimizer = unpacked(folder / "optimizer.safetensors"),

@@ -8,9 +8,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "harness/train/ddp.h"
+#include "harness/train/learning_rates.h"
 #include "harness/train/loader.h"
 #include "harness/train/optimizer.h"
-#include "harness/train/schedule.h"
 
 namespace lockstep::train {
 
@@ -19,9 +19,8 @@ struct Checkpoint {
   std::int64_t world_size = 1;
   std::int64_t updates = 0;        ///< updates done
   std::int64_t samples_taken = 0;  ///< by each rank
-  std::int64_t schedule_steps = 0;
-  std::vector<Rate> rates;  ///< of each parameter group, for the next update
-  Json schedule;            ///< what the schedule keeps
+  std::int64_t skipped = 0;        ///< updates, because of gradients that were not finite
+  LearningRates::State rates;      ///< for the next update
   LoaderPosition position;
   BucketLayout buckets;
   std::vector<NamedTensor> weights;  ///< parameters, then buffers

@@ -1,8 +1,5 @@
 #include "harness/train/trainer.h"
 
-#include <cmath>
-#include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,29 +7,25 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include "harness/base/error.h"
-#include "harness/base/text.h"
 #include "harness/launch/progress.h"
 #include "harness/record/recorder.h"
 #include "harness/trace/reader.h"
 #include "harness/train/autocast.h"
 #include "harness/train/checkpoint.h"
-#include "harness/train/clip.h"
 #include "harness/train/collective.h"
 #include "harness/train/data.h"
 #include "harness/train/ddp.h"
 #include "harness/train/determinism.h"
 #include "harness/train/ema.h"
 #include "harness/train/faults.h"
+#include "harness/train/gradients.h"
+#include "harness/train/learning_rates.h"
 #include "harness/train/loader.h"
 #include "harness/train/loss.h"
-#include "harness/train/loss_scale.h"
 #include "harness/train/model.h"
 #include "harness/train/optimizer.h"
-#include "harness/train/schedule.h"
 #include "harness/train/seeds.h"
 #include "harness/train/state_dict.h"
 #include "harness/train/tensors.h"
@@ -42,17 +35,6 @@ namespace {
 
 using launch::Phase;
 using trace::Channel;
-
-/// Sees a parameter's accumulated local gradient before the Reducer takes it; changes no bit of the reduction
-/// (measured).
-class LocalGradientHook : public torch::autograd::PostAccumulateGradHook {
- public:
-  explicit LocalGradientHook(std::function<void(const at::Tensor&)> action) : action_(std::move(action)) {}
-  void operator()(const torch::autograd::Variable& parameter) override { action_(parameter.grad()); }
-
- private:
-  std::function<void(const at::Tensor&)> action_;
-};
 
 at::Tensor rng_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
 
@@ -87,17 +69,13 @@ class Trainer {
                   selection_of(spec_.record)),
         collective_(place, progress_),
         faults_(spec_.faults, place.rank),
-        schedule_(make_schedule(spec_.schedule)),
+        rates_(spec_, place.world_size),
         loader_(make_sampler(spec_.sampler, {.samples = data_.size(),
                                              .rank = place.rank,
                                              .world_size = place.world_size,
                                              .micro_batch = spec_.batch.micro_size(place.world_size),
                                              .group = collective_.group()}),
                 spec_.batch.micro_size(place.world_size)) {
-    for (const double rate : scenario::base_learning_rates(spec_, place.world_size)) {
-      rates_.push_back({.initial = rate, .current = rate});
-      rates_.back().current = schedule_->next(rates_.back());
-    }
     build();
   }
 
@@ -131,7 +109,7 @@ class Trainer {
     faults_.require_parameters(ddp_->parameters());
     optimizer_.emplace(spec_.optimizer, ddp_->parameters());
     if (spec_.ema_decay) ema_.emplace(*spec_.ema_decay, ddp_->parameters());
-    watch_local_gradients();
+    gradients_.emplace(ddp_->parameters(), spec_.gradient, recorder_, faults_);
     loader_.prepare();
     if (checkpoint) restore(*checkpoint);
     faults_.require_samples(loader_, updates_, spec_.batch.accumulation);
@@ -166,9 +144,10 @@ class Trainer {
       if (ema_) ema_->restore(checkpoint.ema);
     }
     if (load.restores("schedule")) {
-      restore_rates(checkpoint);
+      rates_.restore(checkpoint.rates);
       updates_ = checkpoint.updates;
       samples_taken_ = checkpoint.samples_taken;
+      skipped_ = checkpoint.skipped;
     }
     const auto set_rng = [](const at::Tensor& state) {
       at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state);
@@ -183,27 +162,13 @@ class Trainer {
     if (load.restores("rng")) set_rng(checkpoint.rng);
   }
 
-  void restore_rates(const Checkpoint& checkpoint) {
-    if (checkpoint.rates.size() != rates_.size()) {
-      throw InputError({.what = "the checkpoint was saved with another number of parameter groups",
-                        .where = "train.checkpoint.load",
-                        .expected = std::to_string(rates_.size()),
-                        .actual = std::to_string(checkpoint.rates.size()),
-                        .next = "give train.optimizer.groups as they were, or leave 'schedule' out of restore"});
-    }
-    rates_ = checkpoint.rates;
-    schedule_steps_ = checkpoint.schedule_steps;
-    schedule_->restore(checkpoint.schedule);
-  }
-
   void save() {
     ddp_->settle_buckets();
     Checkpoint checkpoint{.world_size = place_.world_size,
                           .updates = updates_,
                           .samples_taken = samples_taken_,
-                          .schedule_steps = schedule_steps_,
-                          .rates = rates_,
-                          .schedule = schedule_->state(),
+                          .skipped = skipped_,
+                          .rates = rates_.state(),
                           .position = loader_.position(),
                           .buckets = ddp_->layout(),
                           .weights = state_tensors(spec_.checkpoint.prefix),
@@ -226,21 +191,6 @@ class Trainer {
     bool last = false;  ///< of its update
   };
 
-  void watch_local_gradients() {
-    const std::vector<NamedTensor>& parameters = ddp_->parameters();
-    local_.resize(parameters.size());
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          parameters[i].tensor, std::make_unique<LocalGradientHook>([this, i](const at::Tensor& gradient) {
-            if (!last_micro_batch_) return;
-            const std::string& name = ddp_->parameters()[i].name;
-            if (recorder_.wants(Channel::kGradientLocal))
-              local_[i].seen = record::observe(Channel::kGradientLocal, name, view_of(gradient));
-            if (faults_.keeps_local_gradient(name, updates_)) local_[i].kept = gradient.clone();
-          }));
-    }
-  }
-
   void enter(Phase phase) {
     progress_.report(updates_, phase);
     faults_.arrive(updates_, phase);
@@ -248,23 +198,21 @@ class Trainer {
 
   void update() {
     recorder_.begin_step(updates_);
-    for (const NamedTensor& parameter : ddp_->parameters()) at::Tensor(parameter.tensor).mutable_grad().reset();
+    gradients_->begin(updates_);
     batch_ = {};
-    epochs_before_ = loader_.epochs_finished();
+    const std::int64_t epochs_before = loader_.epochs_finished();
     std::vector<MicroBatch> ahead;
     if (spec_.loss_average == "world") ahead = load_ahead();
-    for (last_micro_batch_ = false; !last_micro_batch_; ++batch_.micro_batches) {
+    for (bool last = false; !last; ++batch_.micro_batches) {
       const std::int64_t k = batch_.micro_batches;
       const MicroBatch batch = ahead.empty() ? load_micro_batch(k) : ahead[static_cast<std::size_t>(k)];
-      last_micro_batch_ = batch.last;
+      last = batch.last;
       compute(batch, k);
     }
     enter(Phase::kOptimizer);
-    record_gradients();
-    const bool finite = unscale_gradients();
-    clip_gradients();
-    std::vector<double> learning_rates;
-    for (const Rate& rate : rates_) learning_rates.push_back(usable(faults_.disturb(rate.current, updates_)));
+    const bool finite = gradients_->finish();
+    std::vector<double> learning_rates = rates_.now();
+    for (double& rate : learning_rates) rate = faults_.disturb(rate, updates_);
     if (finite) optimizer_->step(learning_rates);
     skipped_ += finite ? 0 : 1;
     faults_.disturb(ddp_->parameters(), updates_);
@@ -275,31 +223,14 @@ class Trainer {
     record_ledger(learning_rates);
     record_state();
     ++updates_;
-    advance_schedule();
+    rates_.advance(schedule_steps(loader_.epochs_finished() - epochs_before), batch_.reduced_loss);
     recorder_.end_step();
   }
 
-  /// *Throws*: InputError for a learning rate that float32 weights cannot be multiplied by.
-  double usable(double rate) const {
-    if (std::abs(rate) <= static_cast<double>(std::numeric_limits<float>::max())) return rate;
-    throw InputError({.what = "the learning rate has left the range of float32",
-                      .where = "step " + std::to_string(updates_),
-                      .actual = to_decimal(rate),
-                      .next = "look at train.optimizer.lr, train.learning_rate_rule and train.schedule"});
-  }
-
-  void advance_schedule() {
-    std::int64_t steps = 1;
-    if (spec_.schedule_every == "rank") steps = place_.world_size;
-    if (spec_.schedule_every == "epoch") steps = loader_.epochs_finished() - epochs_before_;
-    for (; steps > 0; --steps) {
-      if (schedule_->wants_loss()) schedule_->see(batch_.reduced_loss.item<double>());
-      ++schedule_steps_;
-      for (Rate& rate : rates_) {
-        rate.steps = schedule_steps_;
-        rate.current = schedule_->next(rate);
-      }
-    }
+  /// Steps that the schedule takes after an update in which so many epochs ended.
+  std::int64_t schedule_steps(std::int64_t epochs) const {
+    if (spec_.schedule_every == "epoch") return epochs;
+    return spec_.schedule_every == "rank" ? place_.world_size : 1;
   }
 
   /// "" or, of several, ".k".
@@ -337,6 +268,7 @@ class Trainer {
 
   void compute(const MicroBatch& batch, std::int64_t k) {
     enter(Phase::kForward);
+    gradients_->expect(batch.last);
     at::Tensor loss;
     {
       const Autocast autocast(spec_.autocast);
@@ -353,54 +285,12 @@ class Trainer {
     batch_.loss = batch_.loss.defined() ? batch_.loss + loss.detach() : loss.detach();
   }
 
-  std::vector<at::Tensor> gradients() const {
-    std::vector<at::Tensor> all;
-    for (const NamedTensor& parameter : ddp_->parameters()) {
-      if (parameter.tensor.grad().defined()) all.push_back(parameter.tensor.grad());
-    }
-    return all;
-  }
-
-  /// The gradients once more, after something was done to them.
-  void record_gradients_again(const std::string& done) {
-    for (const NamedTensor& parameter : ddp_->parameters()) {
-      const at::Tensor& gradient = parameter.tensor.grad();
-      if (gradient.defined()) recorder_.tensor(Channel::kGradient, done + " " + parameter.name, view_of(gradient));
-    }
-  }
-
-  /// False when the update is to be skipped.
-  bool unscale_gradients() {
-    if (!spec_.gradient.loss_scale) return true;
-    const bool finite = unscale(gradients(), *spec_.gradient.loss_scale);
-    record_gradients_again("unscaled");
-    return finite;
-  }
-
-  void clip_gradients() {
-    const scenario::GradientSpec& spec = spec_.gradient;
-    if (!spec.clip_norm && !spec.clip_value) return;
-    if (spec.clip_norm) clip_norm(gradients(), *spec.clip_norm);
-    if (spec.clip_value) clip_value(gradients(), *spec.clip_value);
-    record_gradients_again("clipped");
-  }
-
-  void record_gradients() {
-    const std::vector<NamedTensor>& parameters = ddp_->parameters();
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (local_[i].seen) recorder_.add(*std::exchange(local_[i].seen, std::nullopt));
-      if (local_[i].kept.defined())
-        at::Tensor(parameters[i].tensor).mutable_grad().copy_(std::exchange(local_[i].kept, at::Tensor()));
-      const at::Tensor& gradient = parameters[i].tensor.grad();
-      if (gradient.defined()) recorder_.tensor(Channel::kGradient, parameters[i].name, view_of(gradient));
-    }
-  }
-
   void record_batch() {
     recorder_.integers(Channel::kSamples, "ids", batch_.ids);
-    if (recorder_.wants(Channel::kLoss) || schedule_->wants_loss()) {
-      batch_.reduced_loss = collective_.mean(batch_.loss);
-      record_scalar(Channel::kLoss, "reduced", batch_.reduced_loss);
+    if (recorder_.wants(Channel::kLoss) || rates_.wants_loss()) {
+      const at::Tensor reduced = collective_.mean(batch_.loss);
+      batch_.reduced_loss = reduced.item<double>();
+      record_scalar(Channel::kLoss, "reduced", reduced);
     }
     std::vector<std::string> collectives = collective_.take_log();
     for (std::size_t i = 0; i < collectives.size(); ++i)
@@ -450,12 +340,6 @@ class Trainer {
     recorder_.end_step();
   }
 
-  /// A parameter's gradient before the reduction, as far as somebody wants it.
-  struct LocalGradient {
-    std::optional<trace::Record> seen;
-    at::Tensor kept;
-  };
-
   /// What one update was computed from.
   struct Batch {
     std::vector<std::int64_t> ids;
@@ -463,7 +347,7 @@ class Trainer {
     std::int64_t targets = 0;           ///< of this rank
     std::int64_t targets_of_world = 0;  ///< of all ranks, where the loss is averaged over them
     at::Tensor loss;
-    at::Tensor reduced_loss;  ///< its mean over the ranks, where somebody wants it
+    double reduced_loss = 0;  ///< its mean over the ranks, where somebody wants it
   };
 
   const RunSpec& run_;
@@ -476,19 +360,15 @@ class Trainer {
   record::Recorder recorder_;
   Collective collective_;
   Faults faults_;
-  std::unique_ptr<Schedule> schedule_;
+  LearningRates rates_;
   Loader loader_;
-  std::vector<Rate> rates_;  ///< by parameter group
   std::shared_ptr<Model> model_;
   std::optional<Ddp> ddp_;
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;
-  std::vector<LocalGradient> local_;
+  std::optional<Gradients> gradients_;
   Batch batch_;
-  bool last_micro_batch_ = true;
   std::int64_t updates_ = 0;
-  std::int64_t schedule_steps_ = 0;
-  std::int64_t epochs_before_ = 0;
   std::int64_t samples_taken_ = 0;
   std::int64_t skipped_ = 0;  ///< updates, because of gradients that were not finite
 };

@@ -18,9 +18,10 @@ Checkpoint sample() {
   return {.world_size = 1,
           .updates = 7,
           .samples_taken = 70,
-          .schedule_steps = 7,
-          .rates = {{.initial = 0.1, .current = 0.1 * 0.3}, {.initial = 0.5, .current = 0.25}},
-          .schedule = {{"best", 1}},
+          .skipped = 2,
+          .rates = {.steps = 7,
+                    .rates = {{.initial = 0.1, .current = 0.1 * 0.3}, {.initial = 0.5, .current = 0.25}},
+                    .schedule = {{"best", 1}}},
           .position = {.epoch = 2, .position = 10, .batches = 6, .epoch_rng = rng},
           .buckets = {{1, 0}},
           .weights = {{"w", at::arange(6, at::kFloat).view({2, 3}).t()}, {"b", at::ones({2}, at::kDouble)}},
@@ -57,11 +58,12 @@ TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {
   const Checkpoint expected = sample(), loaded = load_checkpoint(folder_, 0, 1, /*per_rank=*/true);
   EXPECT_EQ(loaded.updates, 7);
   EXPECT_EQ(loaded.samples_taken, 70);
-  EXPECT_EQ(loaded.schedule_steps, 7);
-  ASSERT_EQ(loaded.rates.size(), 2U);
-  EXPECT_EQ(loaded.rates[0].current, expected.rates[0].current);
-  EXPECT_EQ(loaded.rates[1].initial, 0.5);
-  EXPECT_EQ(loaded.schedule, expected.schedule);
+  EXPECT_EQ(loaded.skipped, 2);
+  EXPECT_EQ(loaded.rates.steps, 7);
+  ASSERT_EQ(loaded.rates.rates.size(), 2U);
+  EXPECT_EQ(loaded.rates.rates[0].current, expected.rates.rates[0].current);
+  EXPECT_EQ(loaded.rates.rates[1].initial, 0.5);
+  EXPECT_EQ(loaded.rates.schedule, expected.rates.schedule);
   EXPECT_EQ(loaded.position.batches, 6);
   EXPECT_EQ(loaded.buckets, expected.buckets);
   EXPECT_EQ(loaded.position.epoch, 2);

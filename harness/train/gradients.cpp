@@ -1,0 +1,93 @@
+#include "harness/train/gradients.h"
+
+#include <functional>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "harness/train/clip.h"
+#include "harness/train/loss_scale.h"
+#include "harness/train/tensors.h"
+
+namespace lockstep::train {
+namespace {
+
+using trace::Channel;
+
+/// Sees a parameter's accumulated local gradient before the Reducer takes it; changes no bit of the reduction
+/// (measured).
+class LocalGradientHook : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit LocalGradientHook(std::function<void(const at::Tensor&)> action) : action_(std::move(action)) {}
+  void operator()(const torch::autograd::Variable& parameter) override { action_(parameter.grad()); }
+
+ private:
+  std::function<void(const at::Tensor&)> action_;
+};
+
+}  // namespace
+
+Gradients::Gradients(const std::vector<NamedTensor>& parameters, const scenario::GradientSpec& spec,
+                     record::Recorder& recorder, const Faults& faults)
+    : spec_(spec), recorder_(recorder), faults_(faults) {
+  for (const NamedTensor& parameter : parameters) entries_.push_back({.parameter = parameter, .seen = {}, .kept = {}});
+  for (std::size_t i = 0; i < entries_.size(); ++i) watch(i);
+}
+
+void Gradients::watch(std::size_t i) {
+  torch::autograd::impl::set_post_acc_grad_hooks(
+      entries_[i].parameter.tensor, std::make_unique<LocalGradientHook>([this, i](const at::Tensor& gradient) {
+        if (!last_) return;
+        Entry& entry = entries_[i];
+        if (recorder_.wants(Channel::kGradientLocal))
+          entry.seen = record::observe(Channel::kGradientLocal, entry.parameter.name, view_of(gradient));
+        if (faults_.keeps_local_gradient(entry.parameter.name, step_)) entry.kept = gradient.clone();
+      }));
+}
+
+void Gradients::begin(std::int64_t step) {
+  step_ = step;
+  for (Entry& entry : entries_) entry.parameter.tensor.mutable_grad().reset();
+}
+
+bool Gradients::finish() {
+  record_reduced();
+  bool finite = true;
+  if (spec_.loss_scale) {
+    finite = unscale(present(), *spec_.loss_scale);
+    record_again("unscaled");
+  }
+  if (spec_.clip_norm) clip_norm(present(), *spec_.clip_norm);
+  if (spec_.clip_value) clip_value(present(), *spec_.clip_value);
+  if (spec_.clip_norm || spec_.clip_value) record_again("clipped");
+  return finite;
+}
+
+void Gradients::record_reduced() {
+  for (Entry& entry : entries_) {
+    if (entry.seen) recorder_.add(*std::exchange(entry.seen, std::nullopt));
+    at::Tensor& gradient = entry.parameter.tensor.mutable_grad();
+    if (entry.kept.defined()) gradient.copy_(std::exchange(entry.kept, at::Tensor()));
+    if (gradient.defined()) recorder_.tensor(Channel::kGradient, entry.parameter.name, view_of(gradient));
+  }
+}
+
+/// The gradients once more, after something was done to them.
+void Gradients::record_again(const std::string& done) {
+  for (const Entry& entry : entries_) {
+    const at::Tensor& gradient = entry.parameter.tensor.grad();
+    if (gradient.defined()) recorder_.tensor(Channel::kGradient, done + " " + entry.parameter.name, view_of(gradient));
+  }
+}
+
+std::vector<at::Tensor> Gradients::present() const {
+  std::vector<at::Tensor> all;
+  for (const Entry& entry : entries_) {
+    if (entry.parameter.tensor.grad().defined()) all.push_back(entry.parameter.tensor.grad());
+  }
+  return all;
+}
+
+}  // namespace lockstep::train
