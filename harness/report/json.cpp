@@ -56,6 +56,8 @@ Json to_json(const Verdict& verdict, const plan::Plan& plan) {
   Json scenarios = Json::array(), runs = Json::array(), checks = Json::array();
   for (const scenario::Scenario& scenario : plan.scenarios) {
     scenarios.push_back({{"name", scenario.name},
+                         {"description", scenario.description},
+                         {"practices", scenario.practices},
                          {"file", scenario.file.string()},
                          {"overrides", scenario.overrides},
                          {"status", name_of(verdict.status_of(scenario.name))}});

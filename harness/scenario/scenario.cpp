@@ -240,6 +240,7 @@ Scenario load_scenario(const std::filesystem::path& file, const std::vector<std:
 
   Scenario scenario{.name = completed.at("name").get<std::string>(),
                     .description = completed.at("description").get<std::string>(),
+                    .practices = completed.at("practices").get<std::vector<std::string>>(),
                     .file = file,
                     .overrides = overrides,
                     .repeats = completed.at("repeats").get<std::int64_t>(),

@@ -56,6 +56,7 @@ struct CheckSpec {
 struct Scenario {
   std::string name;
   std::string description;
+  std::vector<std::string> practices;  ///< of people, which it reproduces
   std::filesystem::path file;
   std::vector<std::string> overrides;
   std::vector<Variant> variants;

@@ -15,6 +15,13 @@ TEST_F(SystemsEndToEnd, EveryRecipeIsAsItsScenarioSays) {
   EXPECT_EQ(result.at("runs_finished"), result.at("runs_total"));
   ASSERT_EQ(result.at("warnings").size(), 1U) << result.at("warnings");
   expect_says(result.at("warnings")[0], {"stmixer/no-head", "'roi_heads.'", "does nothing"});
+
+  const std::string table = read_file(source_root() / "docs/systems.md");
+  for (const Json& scenario : result.at("scenarios")) {
+    EXPECT_FALSE(scenario.at("practices").empty()) << scenario.at("name");
+    for (const Json& practice : scenario.at("practices"))
+      expect_says(table, {"| " + practice.get<std::string>() + " | [" + scenario.at("name").get<std::string>() + "]("});
+  }
 }
 
 /// A recipe that is changed is no longer the recipe: each of these turns one check of its scenario red.
