@@ -20,7 +20,10 @@ namespace {
 
 constexpr const char* kFormat = "lockstep.checkpoint/2";
 
-std::string rng_file(std::int64_t rank) { return "rng.rank" + std::to_string(rank) + ".safetensors"; }
+/// What a rank has of its own: its generators' states and its buffers.
+std::string rank_file(std::int64_t rank) { return "rank" + std::to_string(rank) + ".safetensors"; }
+
+constexpr std::string_view kBuffer = "buffer.";
 
 std::string packed(const std::vector<NamedTensor>& tensors) {
   std::vector<trace::StoredTensor> stored;
@@ -90,7 +93,7 @@ std::string seal_of(Json state) {
 Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder) {
   Json hashes = Json::object();
   std::vector<std::string> names{"weights.safetensors", "optimizer.safetensors", "ema.safetensors"};
-  for (std::int64_t rank = 0; rank < checkpoint.world_size; ++rank) names.push_back(rng_file(rank));
+  for (std::int64_t rank = 0; rank < checkpoint.world_size; ++rank) names.push_back(rank_file(rank));
   for (const std::string& name : names) hashes[name] = sha256(content_of(folder / name));
   Json state = {{"format", kFormat},
                 {"world_size", checkpoint.world_size},
@@ -162,9 +165,11 @@ void require_possible(const Json& state, const std::filesystem::path& file) {
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank,
                      Collective& collective) {
   make_directories(folder);
-  std::vector<NamedTensor> generators{{"now", checkpoint.rng}};
-  if (checkpoint.position.epoch_rng.defined()) generators.push_back({"epoch", checkpoint.position.epoch_rng});
-  replace_file(folder / rng_file(rank), packed(generators));
+  std::vector<NamedTensor> own{{"rng.now", checkpoint.rng}};
+  if (checkpoint.position.epoch_rng.defined()) own.push_back({"rng.epoch", checkpoint.position.epoch_rng});
+  for (const NamedTensor& buffer : checkpoint.buffers)
+    own.push_back({std::string(kBuffer) + buffer.name, buffer.tensor});
+  replace_file(folder / rank_file(rank), packed(own));
   if (rank == 0) {
     replace_file(folder / "weights.safetensors", packed(checkpoint.weights));
     replace_file(folder / "optimizer.safetensors", packed(checkpoint.optimizer));
@@ -194,18 +199,23 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                           .ema = unpacked(folder / "ema.safetensors")};
     if (!per_rank) return checkpoint;
     if (checkpoint.world_size != world_size) {
-      throw InputError({.what = "generators, data position and buckets cannot be restored at another world size",
-                        .where = folder.string(),
-                        .expected = "world size " + std::to_string(checkpoint.world_size),
-                        .actual = "world size " + std::to_string(world_size),
-                        .next = "leave sampler, rng and buckets out of train.checkpoint.load.restore"});
+      throw InputError(
+          {.what = "generators, data position, buckets and buffers cannot be restored at another world size",
+           .where = folder.string(),
+           .expected = "world size " + std::to_string(checkpoint.world_size),
+           .actual = "world size " + std::to_string(world_size),
+           .next = "leave sampler, rng, buckets and buffers out of train.checkpoint.load.restore"});
     }
-    const std::vector<NamedTensor> generators = unpacked(folder / rng_file(rank));
-    checkpoint.rng = named(generators, "now", folder / rng_file(rank));
+    const std::vector<NamedTensor> own = unpacked(folder / rank_file(rank));
+    checkpoint.rng = named(own, "rng.now", folder / rank_file(rank));
     checkpoint.position = {.epoch = state.at("epoch").get<std::int64_t>(),
                            .position = state.at("position").get<std::int64_t>(),
                            .batches = state.at("batches_before_epoch").get<std::int64_t>(),
-                           .epoch_rng = named(generators, "epoch", folder / rng_file(rank))};
+                           .epoch_rng = named(own, "rng.epoch", folder / rank_file(rank))};
+    for (const NamedTensor& tensor : own) {
+      if (tensor.name.starts_with(kBuffer))
+        checkpoint.buffers.push_back({tensor.name.substr(kBuffer.size()), tensor.tensor});
+    }
     return checkpoint;
   } catch (const Error&) {
     throw;

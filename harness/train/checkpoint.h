@@ -25,13 +25,14 @@ struct Checkpoint {
   BucketLayout buckets;
   std::vector<NamedTensor> weights;  ///< parameters, then buffers
   std::vector<NamedTensor> optimizer;
-  std::vector<NamedTensor> ema;  ///< averaged weights, where there are any
-  at::Tensor rng;                ///< state of this rank's default generator
+  std::vector<NamedTensor> ema;      ///< averaged weights, where there are any
+  std::vector<NamedTensor> buffers;  ///< of this rank; those among the weights are rank 0's
+  at::Tensor rng;                    ///< state of this rank's default generator
 };
 
-/// Saves: rank 0 writes the weights, the optimizer's state and state.json; every rank its own generators. state.json
-/// comes last, names the hash of every other file and its own, and alone makes the folder a checkpoint. Call on every
-/// rank; `collective` keeps them together. *Throws*: ResourceError.
+/// Saves: rank 0 writes the weights, the optimizer's state and state.json; every rank its own generators and buffers.
+/// state.json comes last, names the hash of every other file and its own, and alone makes the folder a checkpoint. Call
+/// on every rank; `collective` keeps them together. *Throws*: ResourceError.
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank,
                      Collective& collective);
 

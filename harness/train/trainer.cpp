@@ -106,6 +106,7 @@ class Trainer {
     const bool restores_buckets = checkpoint && spec_.checkpoint.load->restores("buckets");
     ddp_.emplace(model_, spec_.ddp, collective_, restores_buckets ? std::optional(checkpoint->buckets) : std::nullopt);
     if (restores_weights && !early) take_weights(*checkpoint);
+    if (checkpoint && spec_.checkpoint.load->restores("buffers")) copy_weights(checkpoint->buffers, ddp_->buffers());
     faults_.require_parameters(ddp_->parameters());
     optimizer_.emplace(spec_.optimizer, ddp_->parameters());
     if (spec_.ema_decay) ema_.emplace(*spec_.ema_decay, ddp_->parameters());
@@ -128,7 +129,8 @@ class Trainer {
     const auto& load = spec_.checkpoint.load;
     if (!load || (load->who == "rank0" && place_.rank != 0)) return std::nullopt;
     if (!run_.weights_file.empty()) return Checkpoint{.weights = read_weights(run_.weights_file)};
-    const bool per_rank = load->restores("rng") || load->restores("sampler") || load->restores("buckets");
+    const bool per_rank =
+        load->restores("rng") || load->restores("sampler") || load->restores("buckets") || load->restores("buffers");
     return load_checkpoint(run_.checkpoint_from, place_.rank, place_.world_size, per_rank);
   }
 
@@ -174,6 +176,7 @@ class Trainer {
                           .weights = state_tensors(spec_.checkpoint.prefix),
                           .optimizer = optimizer_->state(),
                           .ema = ema_ ? ema_->state() : std::vector<NamedTensor>{},
+                          .buffers = ddp_->buffers(),
                           .rng = rng_state()};
     save_checkpoint(out_ / "checkpoint", checkpoint, place_.rank, collective_);
   }

@@ -9,7 +9,7 @@ class ResumeEndToEnd : public EndToEnd {
   /// Six straight updates, three that save, and a resumed run that restores everything but `forgotten`.
   static Json resuming(const std::string& forgotten) {
     Json restore = Json::array();
-    for (const char* part : {"weights", "optimizer", "schedule", "sampler", "rng", "buckets"}) {
+    for (const char* part : {"weights", "optimizer", "schedule", "sampler", "rng", "buckets", "buffers"}) {
       if (part != forgotten) restore.push_back(part);
     }
     const Json load = {{"from", "half"}, {"restore", restore}};
@@ -53,6 +53,38 @@ TEST_F(ResumeEndToEnd, AnOrderDrawnFromTheDefaultGeneratorIsHadAgain) {
     expect_green(green);
     EXPECT_GE(green.check("resumes").at("records_compared"), 100);
   }
+}
+
+/// Dropout, Adam, a schedule with a memory, averages, scaled losses, an epoch that ends within an update: at every
+/// world size, saved after the first update, within an epoch, at its end, and in the next one.
+TEST_F(ResumeEndToEnd, EverythingOnIsGreenOnEveryWorldSize) {
+  for (const int world_size : {1, 2, 3, 4}) {
+    for (const int position : {1, 3, 4, 6}) {
+      SCOPED_TRACE("world size " + std::to_string(world_size) + ", saved after " + std::to_string(position));
+      Json training = resuming("nothing");
+      training["world_size"] = world_size;
+      training["train"]["model"] = {{"kind", "resnet"}, {"widths", {4}}};
+      training["train"]["data"] = {{"kind", "synthetic"}, {"size", 12 * world_size * 2}};
+      training["train"]["batch"] = {{"per_rank", 6}, {"accumulation", 2}};
+      training["train"]["optimizer"] = {{"kind", "adamw"}, {"lr", 0.01}, {"amsgrad", true}};
+      training["train"]["schedule"] = {{"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.1}};
+      training["train"]["gradient"] = {{"clip_norm", 0.5}, {"loss_scale", 3}};
+      training["train"]["ema"] = {{"decay", 0.9}};
+      training["train"]["sampler"] = {{"kind", "distributed"}, {"set_epoch", "iteration"}};
+      training["train"]["steps"] = 8;
+      training["variants"]["half"]["train"] = {{"steps", position}, {"checkpoint", {{"save_after", position}}}};
+      expect_green(run(training));
+    }
+  }
+}
+
+/// Scripts save rank 0's running means only; the other ranks' differ until DDP broadcasts them.
+TEST_F(ResumeEndToEnd, BuffersOfTheOtherRanksLost) {
+  Json training = resuming("buffers");
+  training["train"]["model"] = {{"kind", "resnet"}, {"widths", {4}}};
+  const Result red = run(training);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("resumes"), {2, "buffer", "bn1.running_mean", 1});
 }
 
 TEST_F(ResumeEndToEnd, MomentumLost) { expect_red("optimizer", {2, "optimizer", "fc1.weight.momentum_buffer", 0}); }

@@ -1,4 +1,6 @@
 // The recipes of real systems, each with the mistakes that are made with it: all of them as their scenario says.
+#include "harness/base/files.h"
+
 #include "tests/end_to_end/fixture.h"
 
 namespace lockstep::test {

@@ -322,10 +322,10 @@ def train(spec, files, out, foreach=None):
         folder = Path(files["checkpoint"])
         state = resume(folder, model, optimizer, scheduler)
         first_step = state["updates"]
-        generators = safetensors.torch.load_file(folder / f"rng.rank{rank}.safetensors")
+        generators = safetensors.torch.load_file(folder / f"rank{rank}.safetensors")
         for _ in range(first_step * accumulation):
             next(batches)
-        torch.set_rng_state(generators["now"])
+        torch.set_rng_state(generators["rng.now"])
 
     scaler = torch.amp.GradScaler(
         "cpu", init_scale=spec["gradient"].get("loss_scale", 1.0), enabled="loss_scale" in spec["gradient"]

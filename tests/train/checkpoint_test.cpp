@@ -26,6 +26,7 @@ Checkpoint sample() {
           .buckets = {{1, 0}},
           .weights = {{"w", at::arange(6, at::kFloat).view({2, 3}).t()}, {"b", at::ones({2}, at::kDouble)}},
           .optimizer = {{"w.momentum_buffer", at::full({3, 2}, 0.25F)}},
+          .buffers = {{"mean", at::full({2}, 0.5F)}},
           .rng = rng};
 }
 
@@ -69,6 +70,8 @@ TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {
   EXPECT_EQ(loaded.position.epoch, 2);
   EXPECT_EQ(loaded.position.position, 10);
   EXPECT_TRUE(at::equal(loaded.rng, expected.rng));
+  ASSERT_EQ(loaded.buffers.size(), 1U);
+  EXPECT_TRUE(loaded.buffers[0].name == "mean" && at::equal(loaded.buffers[0].tensor, expected.buffers[0].tensor));
   ASSERT_EQ(loaded.weights.size(), 2U);
   EXPECT_TRUE(at::equal(loaded.weights[0].tensor, expected.weights[0].tensor));
   EXPECT_EQ(loaded.weights[1].tensor.scalar_type(), at::kDouble);
@@ -76,7 +79,7 @@ TEST_F(CheckpointTest, RoundTripKeepsEveryBit) {
 }
 
 TEST_F(CheckpointTest, AnyChangedFileIsNamed) {
-  for (const char* name : {"weights.safetensors", "optimizer.safetensors", "rng.rank0.safetensors"}) {
+  for (const char* name : {"weights.safetensors", "optimizer.safetensors", "rank0.safetensors"}) {
     const std::string whole = read_file(folder_ / name);
     std::string damaged = whole;
     damaged.back() = static_cast<char>(damaged.back() ^ 1);
@@ -87,7 +90,7 @@ TEST_F(CheckpointTest, AnyChangedFileIsNamed) {
 }
 
 TEST_F(CheckpointTest, AnyMissingFileIsNamed) {
-  for (const char* name : {"weights.safetensors", "optimizer.safetensors", "rng.rank0.safetensors", "state.json"}) {
+  for (const char* name : {"weights.safetensors", "optimizer.safetensors", "rank0.safetensors", "state.json"}) {
     const std::string whole = read_file(folder_ / name);
     std::filesystem::remove(folder_ / name);
     expect_damage(name);
