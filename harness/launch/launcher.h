@@ -45,7 +45,7 @@ struct RunOutcome {
     kFailed,       ///< a rank died, left with another code, or left in the middle of its training
     kHung,         ///< ended by us: deadline or stall
     kRefused,      ///< a rank said before its first step that RunSpec or environment are wrong (WorkerExit::kRefused)
-    kResource,     ///< the machine gave out (WorkerExit::kResource, no process could be started)
+    kResource,     ///< a file is damaged, or the machine gave out (WorkerExit::kResource, no process could be started)
     kUnsupported,  ///< WorkerExit::kUnsupported, before the first step
     kSkipped,      ///< a job that it comes after did not finish
     kInterrupted,  ///< the user stopped us

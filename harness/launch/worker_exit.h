@@ -8,7 +8,7 @@ enum class WorkerExit : int {
   kDone = 0,          ///< trained to the end, trace closed
   kFailed = 1,        ///< an exception out of the training itself
   kRefused = 2,       ///< the RunSpec or the environment is wrong: nothing was trained
-  kResource = 4,      ///< the machine gave out, disk full for instance
+  kResource = 4,      ///< the machine gave out, disk full for instance, or a file is damaged
   kPeerLost = 5,      ///< a collective failed, most likely because another rank went away
   kUnsupported = 77,  ///< this build or machine cannot run it
 };
