@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <fstream>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -226,8 +227,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
 }
 
 std::vector<NamedTensor> read_weights(const std::filesystem::path& file) {
-  constexpr std::string_view kZip = "PK";
-  return read_file(file).starts_with(kZip) ? read_torch_file(file) : unpacked(file);
+  char magic[2] = {};  // of a ZIP archive; a pipe is not even opened
+  if (std::filesystem::is_regular_file(file)) std::ifstream(file, std::ios::binary).read(magic, sizeof magic);
+  return std::string_view(magic, sizeof magic) == "PK" ? read_torch_file(file) : unpacked(file);
 }
 
 void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model) {

@@ -66,7 +66,9 @@ std::vector<NamedTensor> match_keys(std::vector<NamedTensor> loaded, const std::
   for (const NamedTensor& target : model) {
     const NamedTensor* source = source_of(target.name, loaded, keys.match);
     if (source == nullptr) {
-      missing.push_back(target.name);
+      const bool skipped = std::any_of(keys.skip.begin(), keys.skip.end(),
+                                       [&](const std::string& prefix) { return target.name.starts_with(prefix); });
+      if (!skipped) missing.push_back(target.name);
       continue;
     }
     matched.push_back({target.name, source->tensor});
@@ -75,7 +77,7 @@ std::vector<NamedTensor> match_keys(std::vector<NamedTensor> loaded, const std::
   for (const NamedTensor& tensor : loaded) {
     if (std::find(used.begin(), used.end(), &tensor) == used.end()) left_over.push_back(tensor.name);
   }
-  if (keys.strict && keys.skip.empty()) require_none(missing, "the checkpoint lacks tensors of the model");
+  if (keys.strict) require_none(missing, "the checkpoint lacks tensors of the model");
   if (keys.strict) require_none(left_over, "the checkpoint has tensors that the model lacks");
   if (matched.empty()) require_none(missing, "the checkpoint has no tensor of the model");
   return matched;

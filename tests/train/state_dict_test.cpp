@@ -71,6 +71,12 @@ TEST(MatchKeys, SkipsPrefixesAndSaysWhichDidNothing) {
   EXPECT_EQ(inert_prefixes(loaded, keys), (Names{"roi_heads."}));
 }
 
+TEST(MatchKeys, MayLackOnlyWhatItSkips) {
+  const KeySpec keys{.skip = {"head."}, .match = "exact"};
+  EXPECT_EQ(match_keys(tensors({"body.w"}), tensors({"head.w", "body.w"}), keys).size(), 1U);
+  EXPECT_THROW(match_keys(tensors({"body.w"}), tensors({"head.w", "body.w", "body.b"}), keys), InputError);
+}
+
 TEST(MatchKeys, SkipsPrefixesOfNamesAsStripped) {
   const KeySpec keys{.skip = {"head."}, .strip = "module.", .match = "exact"};
   const std::vector<NamedTensor> loaded = tensors({"module.head.w", "module.body.w"});

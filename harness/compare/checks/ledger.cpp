@@ -32,14 +32,16 @@ class Ledger {
 
   std::size_t groups() const { return bases_.size(); }
 
-  /// Learning rate of a group in this step. `losses`: the reduced losses of the steps before.
+  /// Learning rate of a group in this step. `losses`: the reduced loss at each step of the schedule before.
   std::optional<ExpectedRate> learning_rate(std::size_t group, std::int64_t step,
                                             const std::vector<double>& losses) const {
-    std::vector<double> seen;
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(losses.size()); ++i)
-      seen.insert(seen.end(), static_cast<std::size_t>(schedule_steps(i + 1) - schedule_steps(i)),
-                  losses[static_cast<std::size_t>(i)]);
-    return expected_rate(train_.schedule, bases_[group], schedule_steps(step), seen);
+    return expected_rate(train_.schedule, bases_[group], schedule_steps(step), losses);
+  }
+
+  /// Steps that the schedule took in the first so many updates.
+  std::int64_t schedule_steps(std::int64_t updates) const {
+    if (train_.schedule_every == "epoch") return micro_batches(updates - 1) / per_epoch_;
+    return train_.schedule_every == "rank" ? updates * world_ : updates;
   }
 
   std::int64_t epoch(std::int64_t step) const { return (micro_batches(step) - 1) / per_epoch_; }
@@ -75,12 +77,6 @@ class Ledger {
   bool usable() const { return !each_.empty() && micro_ > 0; }
 
  private:
-  /// Steps that the schedule took in the first so many updates.
-  std::int64_t schedule_steps(std::int64_t updates) const {
-    if (train_.schedule_every == "epoch") return micro_batches(updates - 1) / per_epoch_;
-    return train_.schedule_every == "rank" ? updates * world_ : updates;
-  }
-
   const scenario::TrainSpec& train_;
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
   std::vector<std::int64_t> each_;  ///< samples of each rank in an epoch
@@ -119,8 +115,11 @@ class Audit {
       }
       if (stop()) return result_;
       if (const Record* loss = step.find(Channel::kLoss, "reduced");
-          loss != nullptr && loss->number && step.step == static_cast<std::int64_t>(losses_.size()))
-        losses_.push_back(*loss->number);
+          loss != nullptr && loss->number && step.step == losses_known_) {
+        const std::int64_t steps = ledger_.schedule_steps(step.step + 1) - ledger_.schedule_steps(step.step);
+        losses_.insert(losses_.end(), static_cast<std::size_t>(steps), *loss->number);
+        ++losses_known_;
+      }
     }
     const std::int64_t last = run_.ranks[0].steps.back().step;
     if (last != ledger_.last_step())
@@ -215,7 +214,8 @@ class Audit {
 
   const trace::RunTrace& run_;
   const Ledger& ledger_;
-  std::vector<double> losses_;  ///< reduced, of the steps before; as far as they are known from the first on
+  std::vector<double> losses_;     ///< reduced, one for each step of the schedule so far
+  std::int64_t losses_known_ = 0;  ///< updates from the first on whose loss is among them
   CheckResult result_;
 };
 
