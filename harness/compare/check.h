@@ -70,6 +70,12 @@ struct Scope {
 Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right,
                         const std::vector<trace::Channel>& channels, const Relation& relation, const Scope& scope = {});
 
+/// Compares up to the rounding of two trainings that are equal in exact arithmetic. Inconclusive where rounding, or NaN
+/// and infinity, hide what is asked for.
+CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
+                           const std::vector<trace::Channel>& channels, const CheckInput& input,
+                           const Scope& scope = {});
+
 /// The result of one comparison: nothing compared is inconclusive, never agreement.
 CheckResult result_of(const Comparison& comparison);
 

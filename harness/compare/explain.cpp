@@ -47,6 +47,8 @@ constexpr ChannelCause kCauses[] = {
      "equal gradients and optimizer state gave other weights: learning rate, or weights loaded on some ranks only"},
     {Channel::kBuffer, "buffers differ: broadcast or restore of buffers"},
     {Channel::kEma, "averaged weights differ"},
+    {Channel::kMetric,
+     "equal weights gave another metric: shares of the ranks, padding, or what the sum is divided by"},
     {Channel::kLedger, "a counter, a denominator or the learning rate differs"},
     {Channel::kCollective, "the ranks issued other collectives"},
 };

@@ -113,10 +113,14 @@ double RoundingBound::largest_explained(const Step& step) const {
   const Step* other = right_.ranks[0].find(step.step);
   double largest = 0;
   for (const Record& record : step.records) {
-    if (record.channel != Channel::kGradient || other == nullptr) continue;
+    // Of a resumed run's first step there are no gradients: what came before shows in its weights.
+    const bool resumes = other == &right_.ranks[0].steps.front() && step.step >= 0;
+    if (record.channel != (resumes ? Channel::kWeight : Channel::kGradient) || other == nullptr) continue;
     const Record* found = other->find(record.channel, record.name);
     const auto rounding = found == nullptr ? std::nullopt : judge(record, *found, step.step, 0);
-    const double scale = std::max(left_scales_.largest(record, step.step), right_scales_.largest(record, step.step));
+    const double scale =
+        resumes ? std::max(left_scales_.path(record, step.step), right_scales_.path(record, step.step))
+                : std::max(left_scales_.largest(record, step.step), right_scales_.largest(record, step.step));
     if (rounding && rounding->explained() && scale > 0) largest = std::max(largest, rounding->distance / scale);
   }
   return largest;

@@ -31,6 +31,7 @@ std::string family_of(const Record& record) {
     case Channel::kSamples:
     case Channel::kInput:
     case Channel::kRng:
+    case Channel::kMetric:
     case Channel::kLedger:
     case Channel::kCollective:
       break;
@@ -86,6 +87,7 @@ bool can_round(Channel channel) {
     case Channel::kSamples:
     case Channel::kInput:
     case Channel::kRng:
+    case Channel::kMetric:
     case Channel::kLedger:
     case Channel::kCollective:
       return false;

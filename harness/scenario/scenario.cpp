@@ -146,6 +146,16 @@ void require_environment_names(const LaunchSpec& launch, const std::string& file
   }
 }
 
+/// The ways to give a batch exclude each other; a variant that gives one means that one.
+void take_one_batch(Json& batch, const Json& change) {
+  const auto given = [&](const char* key) { return change.contains(key); };
+  if (given("global") + given("per_rank") + given("per_node") != 1) return;
+  for (const char* key : {"global", "per_rank", "per_node"}) {
+    if (!given(key)) batch.erase(key);
+  }
+  if (!given("per_node")) batch.erase("ranks_per_node");
+}
+
 Variant variant_from(const Patch& patch, const Json& base, const std::string& file) {
   require_safe_name(patch.name, file);
   Json merged = base;
@@ -158,10 +168,7 @@ Variant variant_from(const Patch& patch, const Json& base, const std::string& fi
                               base["train"][key].is_object() &&
                               base["train"][key].value("kind", Json()) != change["kind"];
       if (other_kind) merged["train"][key] = change;
-      // 'global' and 'per_rank' exclude each other; a variant that gives one means that one.
-      if (key == "batch" && change.is_object() && change.contains("per_rank") != change.contains("global")) {
-        merged["train"]["batch"].erase(change.contains("global") ? "per_rank" : "global");
-      }
+      if (key == "batch" && change.is_object()) take_one_batch(merged["train"]["batch"], change);
     }
   }
   const Json completed = complete(merged, "run", {.file = file, .within = "variant '" + patch.name + "'"});
@@ -187,6 +194,19 @@ void require_known_channels(const std::vector<std::string>& channels, const std:
   }
 }
 
+/// Every checkpoint that is asked for by number is one that `source` saves.
+void require_saved(const LoadSpec& load, const Variant& source, const std::string& where) {
+  std::vector<std::optional<std::int64_t>> wanted = load.of_rank;
+  wanted.push_back(load.number);
+  for (const auto& number : wanted) {
+    if (!number || (*number <= source.train.steps && source.train.checkpoint.saves_after(*number))) continue;
+    throw InputError({.what = "a checkpoint is asked for that is never saved",
+                      .where = where,
+                      .expected = "updates after which '" + source.name + "' saves",
+                      .actual = std::to_string(*number)});
+  }
+}
+
 void validate_loads(const Scenario& scenario) {
   std::vector<std::string> names;
   for (const Variant& variant : scenario.variants) names.push_back(variant.name);
@@ -204,16 +224,27 @@ void validate_loads(const Scenario& scenario) {
                         .actual = "'" + from + "'",
                         .next = suggest(from, names)});
     }
-    if (source->name == variant.name || !source->train.checkpoint.save_after || source->train.checkpoint.load) {
+    if (source->name == variant.name || !source->train.checkpoint.saves() || source->train.checkpoint.load) {
       throw InputError({.what = "a checkpoint is loaded from a variant that saves none, or that itself resumes",
                         .where = where,
-                        .expected = "a variant with train.checkpoint.save_after and without load",
+                        .expected = "a variant with train.checkpoint.save_after or save_every, and without load",
                         .actual = "'" + from + "'"});
     }
+    require_saved(*variant.train.checkpoint.load, *source, where);
   }
 }
 
 }  // namespace
+
+std::int64_t newest_saved(const LoadSpec& load, const Variant& source) {
+  if (load.number) return *load.number;
+  std::int64_t newest = 0;
+  for (const auto& number : load.of_rank) newest = std::max(newest, number.value_or(0));
+  for (std::int64_t updates = source.train.steps; newest == 0; --updates) {
+    if (source.train.checkpoint.saves_after(updates)) newest = updates;
+  }
+  return newest;
+}
 
 const Variant& Scenario::variant(const std::string& name) const {
   const auto found = std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return v.name == name; });

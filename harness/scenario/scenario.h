@@ -67,6 +67,9 @@ struct Scenario {
   const Variant& variant(const std::string& name) const;
 };
 
+/// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest.
+std::int64_t newest_saved(const LoadSpec& load, const Variant& source);
+
 /// The words after "lockstep run" that name this scenario again, quoted for a shell.
 std::string arguments_of(const Scenario& scenario, const std::filesystem::path& golden_root);
 

@@ -13,13 +13,18 @@ namespace {
 
 Choice choice_from(const Json& object) { return {.kind = object.at("kind").get<std::string>(), .options = object}; }
 
+std::optional<std::int64_t> integer_at(const Json& object, const char* key) {
+  return object.contains(key) ? std::optional(object[key].get<std::int64_t>()) : std::nullopt;
+}
+
 BatchSpec batch_from(const Json& object) {
-  BatchSpec batch{.accumulation = object.at("accumulation").get<std::int64_t>(),
-                  .no_sync = object.at("no_sync").get<bool>(),
-                  .updates_at_epoch_end = object.at("at_epoch_end") == "update"};
-  if (object.contains("global")) batch.global = object["global"].get<std::int64_t>();
-  if (object.contains("per_rank")) batch.per_rank = object["per_rank"].get<std::int64_t>();
-  return batch;
+  return {.global = integer_at(object, "global"),
+          .per_rank = integer_at(object, "per_rank"),
+          .per_node = integer_at(object, "per_node"),
+          .ranks_per_node = object.at("ranks_per_node").get<std::int64_t>(),
+          .accumulation = object.at("accumulation").get<std::int64_t>(),
+          .no_sync = object.at("no_sync").get<bool>(),
+          .updates_at_epoch_end = object.at("at_epoch_end") == "update"};
 }
 
 DeterminismSpec determinism_from(const Json& object) {
@@ -36,7 +41,8 @@ std::optional<double> number_at(const Json& object, const char* key) {
 }
 
 DdpSpec ddp_from(const Json& object) {
-  return {.average = object.at("average").get<bool>(),
+  return {.wrap = object.at("wrap").get<bool>(),
+          .average = object.at("average").get<bool>(),
           .compression = object.at("compression").get<std::string>(),
           .bucket_mb = number_at(object, "bucket_mb"),
           .find_unused_parameters = object.at("find_unused_parameters").get<bool>(),
@@ -44,9 +50,21 @@ DdpSpec ddp_from(const Json& object) {
           .broadcast_buffers = object.at("broadcast_buffers").get<bool>()};
 }
 
+std::optional<EvaluationSpec> evaluation_from(const Json& train) {
+  if (!train.contains("evaluation")) return std::nullopt;
+  const Json& object = train["evaluation"];
+  return EvaluationSpec{.samples = object.at("samples").get<std::int64_t>(),
+                        .every = object.at("every").get<std::int64_t>(),
+                        .batch = object.at("batch").get<std::int64_t>(),
+                        .shares = object.at("shares").get<std::string>(),
+                        .average = object.at("average").get<std::string>(),
+                        .reduce = object.at("reduce").get<std::string>()};
+}
+
 CheckpointSpec checkpoint_from(const Json& object) {
-  CheckpointSpec checkpoint{.prefix = object.at("prefix").get<std::string>()};
-  if (object.contains("save_after")) checkpoint.save_after = object["save_after"].get<std::int64_t>();
+  CheckpointSpec checkpoint{.save_after = integer_at(object, "save_after"),
+                            .save_every = integer_at(object, "save_every"),
+                            .prefix = object.at("prefix").get<std::string>()};
   if (object.contains("load")) {
     const Json& load = object["load"];
     const Json& keys = load.at("keys");
@@ -57,9 +75,16 @@ CheckpointSpec checkpoint_from(const Json& object) {
                                         .strip = keys.at("strip").get<std::string>(),
                                         .match = keys.at("match").get<std::string>(),
                                         .strict = keys.at("strict").get<bool>()},
+                               .pick = load.at("pick").get<std::string>(),
+                               .number = integer_at(load, "number"),
+                               .of_rank = {},
                                .who = load.at("who").get<std::string>(),
                                .when = load.at("when").get<std::string>(),
+                               .epoch = load.at("epoch").get<std::string>(),
+                               .own_rates = load.at("schedule") == "own",
                                .restore = load.at("restore").get<std::vector<std::string>>()};
+    for (const Json& number : load.value("of_rank", Json::array()))
+      checkpoint.load->of_rank.push_back(number.is_null() ? std::nullopt : std::optional(number.get<std::int64_t>()));
   }
   return checkpoint;
 }
@@ -71,20 +96,78 @@ void require(bool holds, const std::string& origin, const std::string& path, con
 }
 
 void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::string& origin) {
-  require(batch.global.has_value() != batch.per_rank.has_value(), origin, "train.batch",
-          "the batch is given in two ways, or in none", "either 'global' or 'per_rank'",
-          batch.global ? "both" : "neither");
-  const std::int64_t divisor = (batch.global ? world_size : 1) * batch.accumulation;
-  const std::int64_t size = batch.global ? *batch.global : *batch.per_rank;
-  require(size % divisor == 0, origin, batch.global ? "train.batch.global" : "train.batch.per_rank",
-          "the batch does not divide",
+  std::vector<std::string> given;
+  if (batch.global) given.push_back("global");
+  if (batch.per_rank) given.push_back("per_rank");
+  if (batch.per_node) given.push_back("per_node");
+  require(given.size() == 1, origin, "train.batch", "the batch is given in several ways, or in none",
+          "one of 'global', 'per_rank', 'per_node'", given.empty() ? "none" : join(given, " and "));
+  const std::int64_t ranks = batch.global ? world_size : batch.per_node ? batch.ranks_per_node : 1;
+  const std::string of_ranks = batch.global ? "world size " : "ranks_per_node ";
+  require(batch.per_node || batch.ranks_per_node == 1, origin, "train.batch.ranks_per_node",
+          "nothing is divided by the ranks of a node", "'per_node' beside it", given[0]);
+  require(!batch.per_node || world_size % batch.ranks_per_node == 0, origin, "train.batch.ranks_per_node",
+          "the ranks do not fill their nodes", "a divisor of world_size = " + std::to_string(world_size),
+          std::to_string(batch.ranks_per_node));
+  const std::int64_t divisor = ranks * batch.accumulation;
+  const std::int64_t size = batch.global ? *batch.global : batch.per_node ? *batch.per_node : *batch.per_rank;
+  require(size % divisor == 0, origin, "train.batch." + given[0], "the batch does not divide",
           "a multiple of " + std::to_string(divisor) + " (" +
-              (batch.global ? "world size " + std::to_string(world_size) + " x " : "") + "accumulation " +
+              (batch.per_rank ? "" : of_ranks + std::to_string(ranks) + " x ") + "accumulation " +
               std::to_string(batch.accumulation) + ")",
           std::to_string(size));
 }
 
+void validate_save(const CheckpointSpec& checkpoint, std::int64_t steps, const std::string& origin) {
+  for (const auto& [key, after] :
+       {std::pair("save_after", checkpoint.save_after), {"save_every", checkpoint.save_every}})
+    require(after.value_or(0) <= steps, origin, std::string("train.checkpoint.") + key,
+            "the checkpoint would never be saved", "at most train.steps = " + std::to_string(steps),
+            std::to_string(after.value_or(0)));
+}
+
+/// Each rank must get through as many updates as the others, or they wait for each other for ever.
+void require_ranks_together(const LoadSpec& load, const std::string& origin) {
+  if (load.who == "newest" || (load.who == "all" && load.of_rank.empty())) return;
+  for (const char* part : {"schedule", "sampler", "rng", "buckets"})
+    require(!load.restores(part), origin, "train.checkpoint.load.restore",
+            "what only some ranks restore would set the ranks apart, and they would wait for each other for ever",
+            "with who = rank0, or of_rank without who = newest: weights, optimizer, buffers", part);
+}
+
+void validate_load(const LoadSpec& load, std::int64_t world_size, const std::string& origin) {
+  const auto require_of = [&](bool holds, const std::string& key, const std::string& what, const std::string& expected,
+                              const std::string& actual) {
+    require(holds, origin, "train.checkpoint.load" + key, what, expected, actual);
+  };
+  require_of(load.from.empty() != load.file.empty(), "", "what is loaded is given in two ways, or in none",
+             "either 'from' or 'file'", load.from.empty() ? "neither" : "both");
+  require_of(load.file.empty() || load.restore == std::vector<std::string>{"weights"}, ".restore",
+             "a file of weights restores weights only", "[\"weights\"]", join(load.restore, ", "));
+  require_of(load.file.empty() || (!load.number && load.of_rank.empty()), ".file", "a file of weights has no number",
+             "neither 'number' nor 'of_rank'", load.number ? "'number'" : "'of_rank'");
+  require_of(!load.number || load.of_rank.empty(), "", "the checkpoint is given in two ways",
+             "either 'number' or 'of_rank'", "both");
+  const auto with_checkpoint = std::count_if(load.of_rank.begin(), load.of_rank.end(), [](const auto& n) { return n; });
+  require_of(load.of_rank.empty() || static_cast<std::int64_t>(load.of_rank.size()) == world_size, ".of_rank",
+             "every rank needs an entry", std::to_string(world_size) + " entries", std::to_string(load.of_rank.size()));
+  require_of(load.of_rank.empty() || with_checkpoint > 0, ".of_rank", "no rank has a checkpoint", "at least one number",
+             "only null");
+  require_of(load.who != "newest" || !load.of_rank.empty(), ".who",
+             "the newest checkpoint of several ranks is asked for", "'of_rank', which says what each rank has",
+             "no 'of_rank'");
+  require_of(load.epoch == "saved" || load.restores("sampler"), ".epoch", "nothing is done with the saved epoch",
+             "'sampler' in restore", join(load.restore, ", "));
+  require_of(!load.own_rates || load.restores("schedule"), ".schedule", "nothing is done with the saved position",
+             "'schedule' in restore", join(load.restore, ", "));
+  require_ranks_together(load, origin);
+}
+
 }  // namespace
+
+bool CheckpointSpec::saves_after(std::int64_t updates) const {
+  return save_after == updates || (save_every && updates % *save_every == 0);
+}
 
 bool LoadSpec::restores(const std::string& part) const {
   return std::find(restore.begin(), restore.end(), part) != restore.end();
@@ -101,6 +184,7 @@ TrainSpec train_spec_from(const Json& completed) {
                    number_at(completed.at("gradient"), "loss_scale")},
       .autocast = completed.at("autocast").get<std::string>(),
       .ema_decay = completed.contains("ema") ? number_at(completed["ema"], "decay") : std::nullopt,
+      .evaluation = evaluation_from(completed),
       .optimizer = choice_from(completed.at("optimizer")),
       .learning_rate_rule = choice_from(completed.at("learning_rate_rule")),
       .schedule = choice_from(completed.at("schedule")),
@@ -138,16 +222,23 @@ std::size_t group_of(const std::vector<ParameterGroup>& groups, const std::strin
   return 0;
 }
 
+double rule_factor(const TrainSpec& spec, std::int64_t world_size) {
+  if (spec.learning_rate_rule.kind == "none") return 1;
+  const double ratio = static_cast<double>(spec.batch.global_size(world_size)) /
+                       spec.learning_rate_rule.options.at("base_batch").get<double>();
+  return spec.learning_rate_rule.kind == "sqrt" ? std::sqrt(ratio) : ratio;
+}
+
+double rule_warmup(const TrainSpec& spec, double factor, std::int64_t steps) {
+  const auto warmup = spec.learning_rate_rule.options.value("warmup", std::int64_t{0});
+  if (steps >= warmup) return 1;
+  return (1 + (factor - 1) * (static_cast<double>(steps) / static_cast<double>(warmup))) / factor;
+}
+
 std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t world_size) {
-  double factor = 1;
-  if (spec.learning_rate_rule.kind != "none") {
-    const double ratio = static_cast<double>(spec.batch.global_size(world_size)) /
-                         spec.learning_rate_rule.options.at("base_batch").get<double>();
-    factor = spec.learning_rate_rule.kind == "sqrt" ? std::sqrt(ratio) : ratio;
-  }
   std::vector<double> rates;
   for (const ParameterGroup& group : parameter_groups(spec.optimizer))
-    rates.push_back(group.options.at("lr").get<double>() * factor);
+    rates.push_back(group.options.at("lr").get<double>() * rule_factor(spec, world_size));
   return rates;
 }
 
@@ -161,27 +252,17 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   }
   require(spec.ddp.average || spec.ddp.compression == "none", origin, "train.ddp.average",
           "the compression hooks always average", "average = true with compression", "average = false");
-  if (spec.checkpoint.save_after) {
-    require(*spec.checkpoint.save_after <= spec.steps, origin, "train.checkpoint.save_after",
-            "the checkpoint would never be saved", "at most train.steps = " + std::to_string(spec.steps),
-            std::to_string(*spec.checkpoint.save_after));
-  }
-  if (spec.checkpoint.load) {
-    const LoadSpec& load = *spec.checkpoint.load;
-    require(load.from.empty() != load.file.empty(), origin, "train.checkpoint.load",
-            "what is loaded is given in two ways, or in none", "either 'from' or 'file'",
-            load.from.empty() ? "neither" : "both");
-    require(load.file.empty() || load.restore == std::vector<std::string>{"weights"}, origin,
-            "train.checkpoint.load.restore", "a file of weights restores weights only", "[\"weights\"]",
-            join(load.restore, ", "));
-  }
-  if (spec.checkpoint.load && spec.checkpoint.load->who == "rank0") {
-    for (const char* part : {"schedule", "sampler", "rng", "buckets"})
-      require(!spec.checkpoint.load->restores(part), origin, "train.checkpoint.load.restore",
-              "what only rank 0 restores would set the ranks apart, and they would wait for each other for ever",
-              "with who = rank0: weights, optimizer", part);
-  }
+  require(spec.ddp.wrap || (spec.ddp.average && spec.ddp.compression == "none" && !spec.ddp.bucket_mb), origin,
+          "train.ddp.wrap", "without DDP nothing is reduced",
+          "no average, compression or bucket_mb beside wrap = false", "wrap = false");
+  if (spec.evaluation)
+    require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
+            "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
+  validate_save(spec.checkpoint, spec.steps, origin);
+  if (spec.checkpoint.load) validate_load(*spec.checkpoint.load, world_size, origin);
   for (const Choice& fault : spec.faults) {
+    require(fault.kind != "clip_before_reduction" || spec.gradient.clip_norm || spec.gradient.clip_value, origin,
+            "train.faults", "nothing is clipped", "train.gradient.clip_norm or clip_value", "neither");
     require(fault.options.at("rank").get<std::int64_t>() < world_size, origin, "train.faults",
             "the rank of a fault does not exist", "less than world_size = " + std::to_string(world_size),
             fault.options.at("rank").dump());

@@ -18,16 +18,21 @@ struct Choice {
 struct BatchSpec {
   std::optional<std::int64_t> global;    ///< samples in one update, over all ranks
   std::optional<std::int64_t> per_rank;  ///< samples in one update, on each rank
+  std::optional<std::int64_t> per_node;  ///< samples in one update, over `ranks_per_node` ranks
+  std::int64_t ranks_per_node = 1;
   std::int64_t accumulation = 1;
   bool no_sync = true;                ///< only the last micro-batch of an update is reduced
   bool updates_at_epoch_end = false;  ///< with fewer micro-batches than `accumulation`
 
-  /// Samples in one update over all ranks.
-  std::int64_t global_size(std::int64_t world_size) const { return global ? *global : *per_rank * world_size; }
-  /// Samples in one forward pass of one rank.
-  std::int64_t micro_size(std::int64_t world_size) const {
-    return (per_rank ? *per_rank : *global / world_size) / accumulation;
+  /// Samples in one update on each rank.
+  std::int64_t rank_size(std::int64_t world_size) const {
+    if (per_rank) return *per_rank;
+    return per_node ? *per_node / ranks_per_node : *global / world_size;
   }
+  /// Samples in one update over all ranks.
+  std::int64_t global_size(std::int64_t world_size) const { return rank_size(world_size) * world_size; }
+  /// Samples in one forward pass of one rank.
+  std::int64_t micro_size(std::int64_t world_size) const { return rank_size(world_size) / accumulation; }
 };
 
 struct SeedSpec {
@@ -47,6 +52,7 @@ struct DeterminismSpec {
 };
 
 struct DdpSpec {
+  bool wrap = true;  ///< false: no DDP at all
   bool average = true;
   std::string compression;          ///< "none", "fp16" or "bf16"
   std::optional<double> bucket_mb;  ///< nothing: DDP's default, with its smaller first bucket
@@ -59,6 +65,15 @@ struct GradientSpec {
   std::optional<double> clip_norm;
   std::optional<double> clip_value;
   std::optional<double> loss_scale;
+};
+
+struct EvaluationSpec {
+  std::int64_t samples = 0;  ///< the last ones of the data
+  std::int64_t every = 1;    ///< updates
+  std::int64_t batch = 1;
+  std::string shares;   ///< "padded", "trimmed", "leftovers" or "all"
+  std::string average;  ///< over "samples" or "ranks"
+  std::string reduce;   ///< to "all" or "root"
 };
 
 /// How names in a checkpoint become a model's.
@@ -74,8 +89,13 @@ struct LoadSpec {
   std::string from;  ///< a variant; empty: `file`
   std::string file;
   KeySpec keys;
-  std::string who;
+  std::string pick;                                  ///< among the variant's checkpoints
+  std::optional<std::int64_t> number;                ///< instead of `pick`
+  std::vector<std::optional<std::int64_t>> of_rank;  ///< instead of `pick`, where there are any
+  std::string who;                                   ///< "all", "rank0" or "newest"
   std::string when;
+  std::string epoch;       ///< "saved", "next" or "again"
+  bool own_rates = false;  ///< the schedule of this training at the saved position
   std::vector<std::string> restore;
 
   bool restores(const std::string& part) const;
@@ -83,8 +103,12 @@ struct LoadSpec {
 
 struct CheckpointSpec {
   std::optional<std::int64_t> save_after;
+  std::optional<std::int64_t> save_every;
   std::string prefix;  ///< of saved names
   std::optional<LoadSpec> load;
+
+  bool saves() const { return save_after || save_every; }
+  bool saves_after(std::int64_t updates) const;
 };
 
 struct RecordSpec {
@@ -102,6 +126,7 @@ struct TrainSpec {
   GradientSpec gradient;
   std::string autocast;  ///< "none" or "bf16"
   std::optional<double> ema_decay;
+  std::optional<EvaluationSpec> evaluation;
   Choice optimizer;
   Choice learning_rate_rule;
   Choice schedule;
@@ -129,6 +154,12 @@ std::vector<ParameterGroup> parameter_groups(const Choice& optimizer);
 
 /// Index of a parameter's group: the first of the scenario's that matches, else the default.
 std::size_t group_of(const std::vector<ParameterGroup>& groups, const std::string& parameter);
+
+/// What the rule makes of a learning rate when its warm-up is over.
+double rule_factor(const TrainSpec& spec, std::int64_t world_size);
+
+/// What is left of the rule's `factor` so many steps of the schedule into its warm-up: from 1 / factor to 1.
+double rule_warmup(const TrainSpec& spec, double factor, std::int64_t steps);
 
 /// Each group's learning rate after the rule has scaled it to the global batch, in float64 as Python would.
 std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t world_size);

@@ -20,6 +20,7 @@ enum class Channel {
   kWeight,
   kBuffer,
   kEma,
+  kMetric,
   kLedger,
   kCollective,
 };
@@ -38,7 +39,7 @@ struct ChannelInfo {
   std::string_view content;
 };
 
-inline constexpr std::array<ChannelInfo, 12> kChannels = {{
+inline constexpr std::array<ChannelInfo, 13> kChannels = {{
     {Channel::kSamples, "samples", Sharing::kPerRank, "ids of the samples that this rank takes, in order"},
     {Channel::kInput, "input", Sharing::kPerRank, "the tensors that enter the model"},
     {Channel::kRng, "rng", Sharing::kPerRank, "state of each generator that training draws from"},
@@ -49,6 +50,7 @@ inline constexpr std::array<ChannelInfo, 12> kChannels = {{
     {Channel::kWeight, "weight", Sharing::kReplicated, "parameters after the update"},
     {Channel::kBuffer, "buffer", Sharing::kReplicated, "buffers after the update"},
     {Channel::kEma, "ema", Sharing::kReplicated, "averaged parameters after the update"},
+    {Channel::kMetric, "metric", Sharing::kReplicated, "loss and accuracy on the held-out samples"},
     {Channel::kLedger, "ledger", Sharing::kReplicated, "learning rate, denominators and counters"},
     {Channel::kCollective, "collective", Sharing::kReplicated, "operation, dtype, elements, reduce op, in issue order"},
 }};

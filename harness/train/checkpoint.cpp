@@ -198,21 +198,20 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                           .weights = unpacked(folder / "weights.safetensors"),
                           .optimizer = unpacked(folder / "optimizer.safetensors"),
                           .ema = unpacked(folder / "ema.safetensors")};
-    if (!per_rank) return checkpoint;
+    checkpoint.position = {.epoch = state.at("epoch").get<std::int64_t>(),
+                           .position = state.at("position").get<std::int64_t>(),
+                           .batches = state.at("batches_before_epoch").get<std::int64_t>()};
     if (checkpoint.world_size != world_size) {
-      throw InputError(
-          {.what = "generators, data position, buckets and buffers cannot be restored at another world size",
-           .where = folder.string(),
-           .expected = "world size " + std::to_string(checkpoint.world_size),
-           .actual = "world size " + std::to_string(world_size),
-           .next = "leave sampler, rng, buckets and buffers out of train.checkpoint.load.restore"});
+      if (!per_rank) return checkpoint;
+      throw InputError({.what = "generators, buckets and buffers cannot be restored at another world size",
+                        .where = folder.string(),
+                        .expected = "world size " + std::to_string(checkpoint.world_size),
+                        .actual = "world size " + std::to_string(world_size),
+                        .next = "leave rng, buckets and buffers out of train.checkpoint.load.restore"});
     }
     const std::vector<NamedTensor> own = unpacked(folder / rank_file(rank));
     checkpoint.rng = named(own, "rng.now", folder / rank_file(rank));
-    checkpoint.position = {.epoch = state.at("epoch").get<std::int64_t>(),
-                           .position = state.at("position").get<std::int64_t>(),
-                           .batches = state.at("batches_before_epoch").get<std::int64_t>(),
-                           .epoch_rng = named(own, "rng.epoch", folder / rank_file(rank))};
+    checkpoint.position.epoch_rng = named(own, "rng.epoch", folder / rank_file(rank));
     for (const NamedTensor& tensor : own) {
       if (tensor.name.starts_with(kBuffer))
         checkpoint.buffers.push_back({tensor.name.substr(kBuffer.size()), tensor.tensor});

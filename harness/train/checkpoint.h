@@ -36,8 +36,8 @@ struct Checkpoint {
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank,
                      Collective& collective);
 
-/// Loads what `save_checkpoint` wrote, for one rank.
-/// *Throws*: InputError when the world size differs while `per_rank` (generators, data position, buckets) is asked for;
+/// Loads what `save_checkpoint` wrote, for one rank; at another world size without what is each rank's own.
+/// *Throws*: InputError when the world size differs while `per_rank` (generators, buckets, buffers) is asked for;
 /// DamagedFile that names a file which is missing, does not have its hash, or holds what no save can have written.
 Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size,
                            bool per_rank);

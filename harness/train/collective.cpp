@@ -121,12 +121,20 @@ Collective::Collective(const launch::Place& place, launch::ProgressWriter& progr
 
 std::vector<std::string> Collective::take_log() { return logged_->take(); }
 
-at::Tensor Collective::mean(const at::Tensor& value) {
-  if (group_->getSize() == 1) return value;
+at::Tensor Collective::metric_sum(const at::Tensor& value) {
   std::vector<at::Tensor> sum{value.clone()};
+  if (group_->getSize() == 1) return sum[0];
   progress_.count_collective();
   gloo_->allreduce(sum)->wait();
-  return sum[0].div_(static_cast<double>(group_->getSize()));
+  return sum[0];
+}
+
+at::Tensor Collective::metric_sum_on_root(const at::Tensor& value) {
+  std::vector<at::Tensor> sum{value.clone()};
+  if (group_->getSize() == 1) return sum[0];
+  progress_.count_collective();
+  gloo_->reduce(sum)->wait();
+  return sum[0];
 }
 
 at::Tensor Collective::sum(const at::Tensor& value) {

@@ -23,8 +23,11 @@ class Collective {
   /// Collectives issued since the last call, in order: "allreduce float32[18634] SUM".
   std::vector<std::string> take_log();
 
-  /// Mean over the ranks, outside the log: what a training script does to print its loss.
-  at::Tensor mean(const at::Tensor& value);
+  /// Sum over the ranks, outside the log: what a training script does to print its loss and metrics.
+  at::Tensor metric_sum(const at::Tensor& value);
+
+  /// The same on rank 0 only; what the other ranks get is not defined, as with dist.reduce.
+  at::Tensor metric_sum_on_root(const at::Tensor& value);
 
   /// Sum over the ranks, a collective of the training like any other.
   at::Tensor sum(const at::Tensor& value);

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include <torch/csrc/autograd/grad_mode.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "harness/base/error.h"
@@ -75,6 +75,7 @@ Ddp::Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Coll
     if (entry.value().requires_grad()) parameters_.push_back({entry.key(), entry.value()});
   }
   for (const auto& entry : model_->named_buffers()) buffers_.push_back({entry.key(), entry.value()});
+  if (!spec_.wrap) return;
   c10d::verify_params_across_processes(group_, tensors_of(parameters_), std::nullopt);
   broadcast_state();
   build_reducer(layout);
@@ -117,24 +118,29 @@ void Ddp::build_reducer(const std::optional<BucketLayout>& layout) {
 }
 
 at::Tensor Ddp::forward(const at::Tensor& input, bool sync) {
-  if (sync) reducer_->prepare_for_forward();
-  reducer_->rebuild_buckets();
+  if (!spec_.wrap) return model_->forward(input);
+  const bool training = at::GradMode::is_enabled(), reduces = training && sync;
+  if (reduces) reducer_->prepare_for_forward();
+  if (training) reducer_->rebuild_buckets();
   if (spec_.broadcast_buffers && !buffers_.empty() && previous_forward_synced_) {
     const at::NoGradGuard no_grad;
     c10d::broadcast_coalesced(group_, tensors_of(buffers_), kBroadcastBufferBytes, 0);
   }
   at::Tensor output = model_->forward(input);
-  previous_forward_synced_ = sync;
-  if (sync)
+  previous_forward_synced_ = reduces;
+  if (reduces)
     reducer_->prepare_for_backward(spec_.find_unused_parameters ? std::vector<at::Tensor>{output}
                                                                 : std::vector<at::Tensor>{});
   return output;
 }
 
-void Ddp::settle_buckets() { reducer_->rebuild_buckets(); }
+void Ddp::settle_buckets() {
+  if (spec_.wrap) reducer_->rebuild_buckets();
+}
 
 BucketLayout Ddp::layout() const {
   BucketLayout layout;
+  if (!spec_.wrap) return layout;
   for (const c10d::GradBucket& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/true)) {
     std::vector<std::size_t>& indices = layout.emplace_back();
     for (const at::Tensor& parameter : bucket.getParameters()) {

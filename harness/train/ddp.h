@@ -17,7 +17,7 @@ namespace lockstep::train {
 /// Parameters of each bucket, by index, in the order of reduction.
 using BucketLayout = std::vector<std::vector<std::size_t>>;
 
-/// c10d::Reducer, armed as Python's DistributedDataParallel arms it.
+/// c10d::Reducer, armed as Python's DistributedDataParallel arms it; without `wrap`, the model alone.
 /// *Source*: torch/nn/parallel/distributed.py, PyTorch 2.11: __init__, _ddp_init_helper, _pre_forward, _post_forward.
 class Ddp {
  public:
@@ -27,7 +27,8 @@ class Ddp {
   Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective,
       const std::optional<BucketLayout>& layout);
 
-  /// Forward pass. `sync`: whether the next backward reduces; false is Python's no_sync().
+  /// Forward pass; of an evaluation, when gradients are off. `sync`: whether the next backward reduces; false is
+  /// Python's no_sync().
   at::Tensor forward(const at::Tensor& input, bool sync);
 
   /// The current bucket assignment.

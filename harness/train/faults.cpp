@@ -60,6 +60,19 @@ bool Faults::keeps_local_gradient(const std::string& parameter, std::int64_t ste
   });
 }
 
+bool Faults::clips_before_reduction(std::int64_t step) const {
+  return std::any_of(mine_.begin(), mine_.end(), [&](const scenario::Choice& fault) {
+    return fault.kind == "clip_before_reduction" && step >= integer(fault, "step");
+  });
+}
+
+std::int64_t Faults::metric_divisor(std::int64_t world_size, std::int64_t step) const {
+  for (const scenario::Choice& fault : mine_) {
+    if (fault.kind == "metric_by_device_count" && step >= integer(fault, "step")) return integer(fault, "devices");
+  }
+  return world_size;
+}
+
 void Faults::disturb(const std::vector<NamedTensor>& weights, std::int64_t step) const {
   for (const scenario::Choice& fault : mine_) {
     if (fault.kind != "flip_weight_bit" || integer(fault, "step") != step) continue;

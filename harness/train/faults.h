@@ -28,6 +28,12 @@ class Faults {
   /// Whether gradient_not_reduced acts on this parameter.
   bool keeps_local_gradient(const std::string& parameter, std::int64_t step) const;
 
+  /// clip_before_reduction.
+  bool clips_before_reduction(std::int64_t step) const;
+
+  /// What a metric's sum over the ranks is divided by: metric_by_device_count.
+  std::int64_t metric_divisor(std::int64_t world_size, std::int64_t step) const;
+
   /// flip_weight_bit.
   void disturb(const std::vector<NamedTensor>& weights, std::int64_t step) const;
 

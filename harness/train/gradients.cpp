@@ -30,8 +30,8 @@ class LocalGradientHook : public torch::autograd::PostAccumulateGradHook {
 }  // namespace
 
 Gradients::Gradients(const std::vector<NamedTensor>& parameters, const scenario::GradientSpec& spec,
-                     record::Recorder& recorder, const Faults& faults)
-    : spec_(spec), recorder_(recorder), faults_(faults) {
+                     record::Recorder& recorder, const Faults& faults, Collective& collective)
+    : spec_(spec), recorder_(recorder), faults_(faults), collective_(collective) {
   for (const NamedTensor& parameter : parameters) entries_.push_back({.parameter = parameter, .seen = {}, .kept = {}});
   for (std::size_t i = 0; i < entries_.size(); ++i) watch(i);
 }
@@ -53,16 +53,30 @@ void Gradients::begin(std::int64_t step) {
 }
 
 bool Gradients::finish() {
+  const bool clipped_already = faults_.clips_before_reduction(step_);
+  if (clipped_already) reduce_clipped();
   record_reduced();
   bool finite = true;
   if (spec_.loss_scale) {
     finite = unscale(present(), *spec_.loss_scale);
     record_again("unscaled");
   }
+  if (clipped_already || (!spec_.clip_norm && !spec_.clip_value)) return finite;
+  clip();
+  record_again("clipped");
+  return finite;
+}
+
+void Gradients::clip() {
   if (spec_.clip_norm) clip_norm(present(), *spec_.clip_norm);
   if (spec_.clip_value) clip_value(present(), *spec_.clip_value);
-  if (spec_.clip_norm || spec_.clip_value) record_again("clipped");
-  return finite;
+}
+
+/// The slip: gradients that DDP was kept from reducing are clipped on each rank, then averaged.
+void Gradients::reduce_clipped() {
+  clip();
+  const auto ranks = static_cast<double>(collective_.group()->getSize());
+  for (at::Tensor& gradient : present()) gradient.copy_(collective_.sum(gradient).div_(ranks));
 }
 
 void Gradients::record_reduced() {

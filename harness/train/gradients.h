@@ -7,17 +7,18 @@
 
 #include "harness/record/recorder.h"
 #include "harness/scenario/train_spec.h"
+#include "harness/train/collective.h"
 #include "harness/train/faults.h"
 #include "harness/train/optimizer.h"
 
 namespace lockstep::train {
 
 /// The gradients of one rank, from backward to update: seen before the reduction, after it, unscaled and clipped.
-/// *Lifetime*: of `recorder` and `faults`, and no longer than any backward pass of the parameters.
+/// *Lifetime*: of `recorder`, `faults` and `collective`, and no longer than any backward pass of the parameters.
 class Gradients {
  public:
   Gradients(const std::vector<NamedTensor>& parameters, const scenario::GradientSpec& spec, record::Recorder& recorder,
-            const Faults& faults);
+            const Faults& faults, Collective& collective);
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
 
@@ -32,6 +33,8 @@ class Gradients {
 
  private:
   void watch(std::size_t i);
+  void clip();
+  void reduce_clipped();
   void record_reduced();
   void record_again(const std::string& done);
   std::vector<at::Tensor> present() const;
@@ -46,6 +49,7 @@ class Gradients {
   scenario::GradientSpec spec_;
   record::Recorder& recorder_;
   const Faults& faults_;
+  Collective& collective_;
   std::vector<Entry> entries_;
   std::int64_t step_ = 0;
   bool last_ = true;

@@ -9,7 +9,7 @@
 namespace lockstep::train {
 
 LearningRates::LearningRates(const scenario::TrainSpec& spec, std::int64_t world_size)
-    : schedule_(make_schedule(spec.schedule)) {
+    : spec_(spec), factor_(scenario::rule_factor(spec, world_size)), schedule_(make_schedule(spec.schedule)) {
   for (const double rate : scenario::base_learning_rates(spec, world_size)) {
     rates_.push_back({.initial = rate, .current = rate});
     rates_.back().current = schedule_->next(rates_.back());
@@ -18,8 +18,9 @@ LearningRates::LearningRates(const scenario::TrainSpec& spec, std::int64_t world
 
 std::vector<double> LearningRates::now() const {
   std::vector<double> rates;
+  const double warmup = scenario::rule_warmup(spec_, factor_, steps_);
   for (const Rate& rate : rates_) {
-    rates.push_back(rate.current);
+    rates.push_back(rate.current * warmup);
     if (std::abs(rate.current) <= static_cast<double>(std::numeric_limits<float>::max())) continue;
     throw InputError({.what = "the learning rate has left the range of float32",
                       .where = "step " + std::to_string(steps_) + " of the schedule",
@@ -51,6 +52,16 @@ void LearningRates::restore(const State& state) {
   rates_ = state.rates;
   steps_ = state.steps;
   schedule_->restore(state.schedule);
+}
+
+void LearningRates::go_to(const State& state) {
+  if (wants_loss()) {
+    throw InputError({.what = "this schedule follows losses: its position cannot be taken without its state",
+                      .where = "train.checkpoint.load.schedule",
+                      .expected = "saved",
+                      .actual = "own"});
+  }
+  advance(state.steps, 0);
 }
 
 }  // namespace lockstep::train

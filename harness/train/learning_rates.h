@@ -10,6 +10,7 @@
 namespace lockstep::train {
 
 /// The learning rate of every parameter group, as rule and schedule make it.
+/// *Lifetime*: of `spec`.
 class LearningRates {
  public:
   LearningRates(const scenario::TrainSpec& spec, std::int64_t world_size);
@@ -34,7 +35,13 @@ class LearningRates {
   /// *Throws*: InputError when it is of another number of groups.
   void restore(const State& state);
 
+  /// Takes as many steps of its own schedule as `state` has.
+  /// *Throws*: InputError when the schedule followed losses, which no checkpoint has.
+  void go_to(const State& state);
+
  private:
+  const scenario::TrainSpec& spec_;
+  double factor_;  ///< of the rule, already in the rates
   std::unique_ptr<Schedule> schedule_;
   std::vector<Rate> rates_;
   std::int64_t steps_ = 0;

@@ -9,8 +9,8 @@
 
 namespace lockstep::train {
 
-Loader::Loader(std::unique_ptr<Sampler> sampler, std::int64_t micro_batch)
-    : sampler_(std::move(sampler)), micro_batch_(micro_batch) {
+Loader::Loader(std::unique_ptr<Sampler> sampler, std::int64_t micro_batch, std::int64_t world_size)
+    : sampler_(std::move(sampler)), micro_batch_(micro_batch), world_size_(world_size) {
   if (sampler_->size() > 0) return;
   throw InputError({.what = "a rank gets no samples",
                     .where = "train.sampler",
@@ -50,12 +50,24 @@ std::int64_t Loader::size_of(std::int64_t ahead) const {
 
 std::int64_t Loader::epochs_finished() const { return at_.epoch < 0 ? 0 : at_.epoch + (at_epoch_end() ? 1 : 0); }
 
-void Loader::restore(const LoaderPosition& saved) {
+void Loader::restore(LoaderPosition saved, std::int64_t world_size) {
   if (!sampler_->resumable()) {
     throw InputError(
         {.what = "the order of this sampler cannot be restored: it follows a generator that no checkpoint has",
          .where = "train.sampler",
          .next = "give the sampler a seed, or restore no sampler"});
+  }
+  if (world_size != world_size_) {
+    const auto behind = sampler_->position_behind(saved.position, world_size);
+    if (!behind) {
+      throw InputError({.what = "the saved position in the data is none at this world size",
+                        .where = "train.checkpoint.load",
+                        .expected = "a sampler whose ranks take turns, and a position after which all had theirs",
+                        .actual = std::to_string(saved.position) + " samples on each of " + std::to_string(world_size) +
+                                  " ranks, to go on with " + std::to_string(world_size_),
+                        .next = "set train.checkpoint.load.epoch to next or again, or restore no sampler"});
+    }
+    saved.position = std::min(*behind, sampler_->size());  // padding at the epoch's end differs
   }
   begin_epoch(saved.epoch, saved.batches);
   if (saved.position < 0 || saved.position > sampler_->size()) {
@@ -66,6 +78,11 @@ void Loader::restore(const LoaderPosition& saved) {
                       .next = "load into a training with the same data and sampler, or restore no sampler"});
   }
   at_.position = saved.position;
+}
+
+void Loader::restart(std::int64_t epoch, std::int64_t batches) {
+  order_.clear();
+  at_ = {.epoch = epoch - 1, .position = sampler_->size(), .batches = batches - batches_in(sampler_->size())};
 }
 
 }  // namespace lockstep::train

@@ -24,13 +24,16 @@ struct LoaderPosition {
 class Loader {
  public:
   /// *Throws*: InputError when this rank gets no samples at all.
-  Loader(std::unique_ptr<Sampler> sampler, std::int64_t micro_batch);
+  Loader(std::unique_ptr<Sampler> sampler, std::int64_t micro_batch, std::int64_t world_size);
 
   /// Ids of the next micro-batch.
   std::vector<std::int64_t> next();
 
   /// Size of a micro-batch to come; the next one has 0 `ahead`.
   std::int64_t size_of(std::int64_t ahead) const;
+
+  /// Micro-batches that so many samples of one epoch make.
+  std::int64_t batches_in(std::int64_t samples) const { return (samples + micro_batch_ - 1) / micro_batch_; }
 
   const LoaderPosition& position() const { return at_; }
 
@@ -43,16 +46,20 @@ class Loader {
   /// Draws what making the loader draws; once, when the model is made.
   void prepare() { sampler_->prepare(); }
 
-  /// Goes to a saved position; draws what beginning that epoch draws.
-  /// *Throws*: InputError when the epoch has fewer samples, or the sampler's order cannot be had again.
-  void restore(const LoaderPosition& saved);
+  /// Goes to a saved position, where `world_size` is that of the run that saved it; draws what beginning that epoch
+  /// draws. *Throws*: InputError when the epoch has fewer samples, the sampler's order cannot be had again, or the
+  /// position is none at this world size.
+  void restore(LoaderPosition saved, std::int64_t world_size);
+
+  /// The next batch will be the first one of this epoch. `batches`: micro-batches taken before it.
+  void restart(std::int64_t epoch, std::int64_t batches);
 
  private:
-  std::int64_t batches_in(std::int64_t samples) const { return (samples + micro_batch_ - 1) / micro_batch_; }
   void begin_epoch(std::int64_t epoch, std::int64_t batches);
 
   std::unique_ptr<Sampler> sampler_;
   std::int64_t micro_batch_;
+  std::int64_t world_size_;
   std::vector<std::int64_t> order_;
   LoaderPosition at_;
 };

@@ -21,6 +21,13 @@ std::unique_ptr<Sampler> make_sampler(const scenario::Choice& choice, const Shar
   throw InternalError({.what = "no sampler of kind " + choice.kind});
 }
 
+std::optional<std::int64_t> position_behind_turns(const Share& share, std::int64_t turn, std::int64_t taken,
+                                                  std::int64_t world_size) {
+  const std::int64_t together = taken * world_size;
+  if (together % (turn * share.world_size) != 0) return std::nullopt;
+  return together / share.world_size;
+}
+
 std::int64_t even_size(const Json& options, const Share& share) {
   const bool drop_last = options.at("drop_last").get<bool>();
   return drop_last ? share.samples / share.world_size : (share.samples + share.world_size - 1) / share.world_size;

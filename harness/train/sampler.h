@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Generator.h>
@@ -40,12 +41,22 @@ class Sampler {
   /// Whether `order` follows from the pass and the default generator, so that a checkpoint can restore it.
   virtual bool resumable() const { return true; }
 
+  /// Where to go on in an epoch of which another number of ranks took `taken` ids each: behind those that they all took
+  /// together. Nothing when that is no place in this rank's order.
+  virtual std::optional<std::int64_t> position_behind(std::int64_t /*taken*/, std::int64_t /*world_size*/) const {
+    return std::nullopt;
+  }
+
   /// Number of ids in every epoch's order.
   virtual std::int64_t size() const = 0;
 };
 
 /// Dispatches on the kinds of the schema: each is `make_<kind>_sampler` in sampler/<kind>.cpp.
 std::unique_ptr<Sampler> make_sampler(const scenario::Choice& choice, const Share& share);
+
+/// `position_behind` where the ranks take turns, `turn` ids each: nothing within a turn of all ranks.
+std::optional<std::int64_t> position_behind_turns(const Share& share, std::int64_t turn, std::int64_t taken,
+                                                  std::int64_t world_size);
 
 /// Samples of each rank in an epoch, after padding or truncation to a multiple of the world size.
 std::int64_t even_size(const Json& options, const Share& share);

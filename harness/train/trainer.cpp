@@ -19,6 +19,7 @@
 #include "harness/train/ddp.h"
 #include "harness/train/determinism.h"
 #include "harness/train/ema.h"
+#include "harness/train/evaluation.h"
 #include "harness/train/faults.h"
 #include "harness/train/gradients.h"
 #include "harness/train/learning_rates.h"
@@ -27,6 +28,7 @@
 #include "harness/train/model.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/seeds.h"
+#include "harness/train/snapshots.h"
 #include "harness/train/state_dict.h"
 #include "harness/train/tensors.h"
 
@@ -38,6 +40,8 @@ using trace::Channel;
 
 at::Tensor rng_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
 
+void set_rng(const at::Tensor& state) { at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state); }
+
 record::Selection selection_of(const scenario::RecordSpec& spec) {
   record::Selection selection{.channels = {}, .every = spec.every};
   for (const std::string& name : spec.channels) selection.channels.insert(trace::channel_named(name).value());
@@ -45,9 +49,10 @@ record::Selection selection_of(const scenario::RecordSpec& spec) {
 }
 
 /// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
-Json header_of(const RunSpec& run, const Dataset& data, const std::vector<std::string>& inert) {
+/// `samples`: that the training takes.
+Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, const std::vector<std::string>& inert) {
   Json header = {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
-                 {"cpu", run.train.determinism.cpu}, {"samples", data.size()}, {"environment", environment_manifest()}};
+                 {"cpu", run.train.determinism.cpu}, {"samples", samples},     {"environment", environment_manifest()}};
   if (const auto targets = data.targets_per_sample()) header["targets_per_sample"] = *targets;
   for (const std::string& prefix : inert)
     header["warnings"].push_back("no name in the checkpoint begins with '" + prefix + "': skipping it does nothing");
@@ -64,18 +69,19 @@ class Trainer {
         out_(out),
         progress_(launch::progress_path(out, place.rank)),
         data_(make_data(spec_.data, run.data_file)),
+        collective_(place, progress_),
         loaded_(load()),
         recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header(),
                   selection_of(spec_.record)),
-        collective_(place, progress_),
         faults_(spec_.faults, place.rank),
         rates_(spec_, place.world_size),
-        loader_(make_sampler(spec_.sampler, {.samples = data_.size(),
+        loader_(make_sampler(spec_.sampler, {.samples = training_samples(spec_.evaluation, data_),
                                              .rank = place.rank,
                                              .world_size = place.world_size,
                                              .micro_batch = spec_.batch.micro_size(place.world_size),
                                              .group = collective_.group()}),
-                spec_.batch.micro_size(place.world_size)) {
+                spec_.batch.micro_size(place.world_size), place.world_size) {
+    if (spec_.evaluation) evaluation_.emplace(*spec_.evaluation, data_, place, collective_);
     build();
   }
 
@@ -83,7 +89,7 @@ class Trainer {
     record_initial_state();
     while (updates_ < spec_.steps) {
       update();
-      if (spec_.checkpoint.save_after == updates_) save();
+      if (spec_.checkpoint.saves_after(updates_)) save();
     }
     recorder_.finish();
     progress_.report(updates_, Phase::kDone);
@@ -110,7 +116,7 @@ class Trainer {
     faults_.require_parameters(ddp_->parameters());
     optimizer_.emplace(spec_.optimizer, ddp_->parameters());
     if (spec_.ema_decay) ema_.emplace(*spec_.ema_decay, ddp_->parameters());
-    gradients_.emplace(ddp_->parameters(), spec_.gradient, recorder_, faults_);
+    gradients_.emplace(ddp_->parameters(), spec_.gradient, recorder_, faults_, collective_);
     loader_.prepare();
     if (checkpoint) restore(*checkpoint);
     faults_.require_samples(loader_, updates_, spec_.batch.accumulation);
@@ -120,18 +126,21 @@ class Trainer {
   Json header() const {
     const bool loads = loaded_ && spec_.checkpoint.load->restores("weights");
     return header_of(
-        run_, data_,
+        run_, data_, training_samples(spec_.evaluation, data_),
         loads ? inert_prefixes(loaded_->weights, spec_.checkpoint.load->keys) : std::vector<std::string>{});
   }
 
   /// What this rank loads: nothing, when it does not take part.
-  std::optional<Checkpoint> load() const {
+  std::optional<Checkpoint> load() {
     const auto& load = spec_.checkpoint.load;
     if (!load || (load->who == "rank0" && place_.rank != 0)) return std::nullopt;
     if (!run_.weights_file.empty()) return Checkpoint{.weights = read_weights(run_.weights_file)};
-    const bool per_rank =
-        load->restores("rng") || load->restores("sampler") || load->restores("buckets") || load->restores("buffers");
-    return load_checkpoint(run_.checkpoint_from, place_.rank, place_.world_size, per_rank);
+    std::filesystem::path folder = pick_snapshot(run_.checkpoint_from, *load, place_.rank);
+    if (load->who == "newest")
+      folder = newest_snapshot(folder, out_ / "received" / std::to_string(place_.rank), place_, collective_);
+    if (folder.empty()) return std::nullopt;
+    const bool per_rank = load->restores("rng") || load->restores("buckets") || load->restores("buffers");
+    return load_checkpoint(folder, place_.rank, place_.world_size, per_rank);
   }
 
   void take_weights(const Checkpoint& checkpoint) {
@@ -146,22 +155,24 @@ class Trainer {
       if (ema_) ema_->restore(checkpoint.ema);
     }
     if (load.restores("schedule")) {
-      rates_.restore(checkpoint.rates);
+      load.own_rates ? rates_.go_to(checkpoint.rates) : rates_.restore(checkpoint.rates);
       updates_ = checkpoint.updates;
-      samples_taken_ = checkpoint.samples_taken;
+      samples_taken_ = checkpoint.samples_taken * checkpoint.world_size / place_.world_size;
       skipped_ = checkpoint.skipped;
     }
-    const auto set_rng = [](const at::Tensor& state) {
-      at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state);
-    };
-    if (load.restores("sampler")) {
-      // Where the epoch's order was drawn from the default generator, it must be drawn again from the same state.
-      const at::Tensor now = rng_state();
-      set_rng(checkpoint.position.epoch_rng);
-      loader_.restore(checkpoint.position);
-      set_rng(now);
-    }
+    if (load.restores("sampler")) restore_position(checkpoint, load.epoch);
     if (load.restores("rng")) set_rng(checkpoint.rng);
+  }
+
+  void restore_position(const Checkpoint& checkpoint, const std::string& epoch) {
+    const LoaderPosition& saved = checkpoint.position;
+    if (epoch == "again") return loader_.restart(saved.epoch, saved.batches);
+    if (epoch == "next") return loader_.restart(saved.epoch + 1, saved.batches + loader_.batches_in(saved.position));
+    // Where the epoch's order was drawn from the default generator, it must be drawn again from the same state.
+    const at::Tensor now = rng_state();
+    if (saved.epoch_rng.defined()) set_rng(saved.epoch_rng);
+    loader_.restore(saved, checkpoint.world_size);
+    set_rng(now);
   }
 
   void save() {
@@ -178,7 +189,10 @@ class Trainer {
                           .ema = ema_ ? ema_->state() : std::vector<NamedTensor>{},
                           .buffers = ddp_->buffers(),
                           .rng = rng_state()};
-    save_checkpoint(out_ / "checkpoint", checkpoint, place_.rank, collective_);
+    const std::filesystem::path run = out_ / "checkpoint";
+    save_checkpoint(snapshot_folder(run, updates_), checkpoint, place_.rank, collective_);
+    if (place_.rank == 0) point_to_snapshot(run, updates_);
+    collective_.barrier();
   }
 
   std::vector<NamedTensor> state_tensors(const std::string& prefix = "") const {
@@ -225,9 +239,18 @@ class Trainer {
     record_batch();
     record_ledger(learning_rates);
     record_state();
+    evaluate();
     ++updates_;
     rates_.advance(schedule_steps(loader_.epochs_finished() - epochs_before), batch_.reduced_loss);
     recorder_.end_step();
+  }
+
+  void evaluate() {
+    if (!evaluation_ || (updates_ + 1) % spec_.evaluation->every != 0) return;
+    const Metrics metrics = evaluation_->run(*model_, *ddp_, faults_.metric_divisor(place_.world_size, updates_));
+    recorder_.number(Channel::kMetric, "loss", metrics.loss);
+    recorder_.number(Channel::kMetric, "accuracy", metrics.accuracy);
+    if (metrics.counted) recorder_.integer(Channel::kMetric, "counted", *metrics.counted);
   }
 
   /// Steps that the schedule takes after an update in which so many epochs ended.
@@ -275,7 +298,8 @@ class Trainer {
     at::Tensor loss;
     {
       const Autocast autocast(spec_.autocast);
-      loss = loss_of(ddp_->forward(batch.x, /*sync=*/batch.last || !spec_.batch.no_sync), batch.y);
+      const bool sync = (batch.last || !spec_.batch.no_sync) && !faults_.clips_before_reduction(updates_);
+      loss = loss_of(ddp_->forward(batch.x, sync), batch.y);
     }
 
     enter(Phase::kBackward);
@@ -291,7 +315,8 @@ class Trainer {
   void record_batch() {
     recorder_.integers(Channel::kSamples, "ids", batch_.ids);
     if (recorder_.wants(Channel::kLoss) || rates_.wants_loss()) {
-      const at::Tensor reduced = collective_.mean(batch_.loss);
+      const auto divisor = static_cast<double>(faults_.metric_divisor(place_.world_size, updates_));
+      const at::Tensor reduced = collective_.metric_sum(batch_.loss).div_(divisor);
       batch_.reduced_loss = reduced.item<double>();
       record_scalar(Channel::kLoss, "reduced", reduced);
     }
@@ -359,9 +384,9 @@ class Trainer {
   std::filesystem::path out_;
   launch::ProgressWriter progress_;
   Dataset data_;
+  Collective collective_;
   std::optional<Checkpoint> loaded_;  ///< until the model is built
   record::Recorder recorder_;
-  Collective collective_;
   Faults faults_;
   LearningRates rates_;
   Loader loader_;
@@ -370,6 +395,7 @@ class Trainer {
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;
   std::optional<Gradients> gradients_;
+  std::optional<Evaluation> evaluation_;
   Batch batch_;
   std::int64_t updates_ = 0;
   std::int64_t samples_taken_ = 0;

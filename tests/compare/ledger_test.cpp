@@ -103,6 +103,56 @@ TEST(Ledger, SeesAnEpochThatStartsOverAfterAResume) {
       << "the epoch's position was lost: it ends two steps late";
 }
 
+TEST(Ledger, SeesAReducedLossThatIsNoMean) {
+  Bench bench(ledger_of());
+  const trace::Record right = at(bench.run("a"), 1, 5, Channel::kLoss, "reduced");
+  put(bench.run("a"), 1, 5, scalar(Channel::kLoss, "reduced", static_cast<float>(*right.number * (1 + 1e-7))));
+  EXPECT_TRUE(agrees(bench.check())) << "rounding";
+  put(bench.run("a"), 1, 5, scalar(Channel::kLoss, "reduced", static_cast<float>(*right.number * (1 + 1e-5))));
+  EXPECT_TRUE(diverges_at(bench.check(), 5, Channel::kLoss, "reduced", 1));
+  put(bench.run("a"), 1, 5, scalar(Channel::kLoss, "reduced", std::nanf("")));
+  EXPECT_TRUE(diverges_at(bench.check(), 5, Channel::kLoss, "reduced", 1));
+}
+
+TEST(Ledger, HasNoMeanOfLossesThatAreNotFinite) {
+  Bench bench(ledger_of());
+  put(bench.run("a"), 0, 5, scalar(Channel::kLoss, "local", std::nanf("")));
+  for (const std::int64_t rank : {0, 1}) put(bench.run("a"), rank, 5, scalar(Channel::kLoss, "reduced", std::nanf("")));
+  EXPECT_TRUE(agrees(bench.check()));
+}
+
+TEST(Ledger, CountsEveryHeldOutSampleOnce) {
+  const auto evaluate = [](Bench& bench, std::int64_t counted) {
+    for (trace::Trace& rank : bench.run("a").ranks) {
+      for (trace::Step& step : rank.steps) {
+        if (step.step % 4 == 3) step.records.push_back(integers(Channel::kMetric, "counted", {counted}));
+      }
+    }
+  };
+  const Json held_out = ledger_of({{"evaluation", {{"samples", 7}, {"every", 4}}}});
+  Bench right(held_out), padded(held_out);
+  evaluate(right, 7);
+  EXPECT_TRUE(agrees(right.check()));
+  evaluate(padded, 8);
+  EXPECT_TRUE(diverges_at(padded.check(), 3, Channel::kMetric, "counted", 0)) << "padding is counted";
+  put(right.run("a"), 1, 7, integers(Channel::kMetric, "counted", {3}));
+  EXPECT_TRUE(diverges_at(right.check(), 7, Channel::kMetric, "counted", 1));
+  right.scenario.variants[0].train.evaluation->reduce = "root";
+  EXPECT_TRUE(agrees(right.check())) << "what the other ranks hold is no metric";
+  erase(right.run("a"), 0, 11, Channel::kMetric, "counted");
+  EXPECT_TRUE(diverges_at(right.check(), 11, Channel::kMetric, "counted", 0));
+}
+
+TEST(Ledger, FollowsTheWarmUpOfTheRule) {
+  const Json rule = {{"kind", "linear"}, {"base_batch", 3}, {"warmup", 6}};  // 12 samples: the factor is 4
+  Bench bench(ledger_of({{"learning_rate_rule", rule}}));
+  EXPECT_TRUE(diverges_at(bench.check(), 0, Channel::kLedger, "learning_rate", 0)) << "no warm-up at all";
+  bench.rerun("a", {.learning_rate = [](auto step, double rate) {
+                return rate * (step < 6 ? (1 + 3 * static_cast<double>(step) / 6) / 4 : 1);
+              }});
+  EXPECT_TRUE(agrees(bench.check()));
+}
+
 TEST(Ledger, SeesAMissingEntry) {
   Bench bench(ledger_of());
   erase(bench.run("a"), 1, 3, Channel::kLedger, "learning_rate");

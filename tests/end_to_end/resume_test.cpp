@@ -111,14 +111,17 @@ TEST_F(ResumeEndToEnd, ADamagedCheckpointIsNamed) {
       {"sed -i 's/\"updates\": 3/\"updates\": 2/' $saved/state.json", "state.json"},
       {"sed -i 's/\"position\": [0-9]*/\"position\": -5/' $saved/state.json", "state.json"},
       {"rm -f $saved/state.json", "state.json"},
+      {"rm -f $saved/../last_checkpoint", "last_checkpoint"},
+      {"echo 4 > $saved/../last_checkpoint", "last_checkpoint"},
+      {"printf '../3' > $saved/../last_checkpoint", "last_checkpoint"},
       {"rm -f $saved/optimizer.safetensors", "optimizer.safetensors"}};
   for (const auto& [damage, file] : damages) {
     SCOPED_TRACE(damage);
-    const auto worker = script_worker("saved=$out/../../half/0/checkpoint\ncase $spec in */resumed/*) " +
+    const auto worker = script_worker("saved=$out/../../half/0/checkpoint/3\ncase $spec in */resumed/*) " +
                                       std::string(damage) + ";; esac\nexec $worker \"$@\"");
     const Result result = run(resuming("nothing"), {"--worker", worker});
     EXPECT_EQ(result.exit_code(), 4) << result.said();
-    expect_says(result.said(), {std::string("half/0/checkpoint/") + file});
+    expect_says(result.said(), {"half/0/checkpoint/", file});
   }
 }
 

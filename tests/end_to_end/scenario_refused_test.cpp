@@ -104,7 +104,8 @@ TEST_F(ScenarioRefused, MissingKeys) {
 TEST_F(ScenarioRefused, BatchesThatDoNotDivide) {
   expect_refused(scenario({{"world_size", 5}}), {"train.batch.global", "multiple of 5", "12"});
   expect_refused(scenario(at("train.batch.accumulation", 4)), {"multiple of 8 (world size 2 x accumulation 4)"});
-  expect_refused(scenario(at("train.batch.per_rank", 6)), {"train.batch", "either 'global' or 'per_rank'", "both"});
+  expect_refused(scenario(at("train.batch.per_rank", 6)),
+                 {"train.batch", "one of 'global', 'per_rank'", "global and per_rank"});
   expect_refused(scenario({{"variants", {{"w2", Json::object()}, {"w5", {{"world_size", 5}}}}}}),
                  {"variant 'w5'", "multiple of 5"});
 }

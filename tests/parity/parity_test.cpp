@@ -60,7 +60,7 @@ std::map<std::int64_t, Records> worker_records(const std::filesystem::path& file
 
 /// Channels whose every Python record must be there and equal.
 const std::set<std::string> kCompared = {"samples",   "input",  "rng",    "loss", "gradient.local", "gradient",
-                                         "optimizer", "weight", "buffer", "ema",  "ledger"};
+                                         "optimizer", "weight", "buffer", "ema",  "metric",         "ledger"};
 
 /// Compares one rank; returns how many records were equal. Reports only the first difference of a rank.
 std::size_t compare_rank(const std::filesystem::path& python, const std::filesystem::path& worker,
@@ -202,7 +202,8 @@ TEST(Parity, AccumulationSchedulesRulesAndSums) {
       {"world_size", {1, 2, 3}},
       {"train.batch", {{{"per_rank", 8}, {"accumulation", 2}}, {{"per_rank", 6}}}},
       {"train.schedule", {{{"kind", "step"}, {"every", 3}, {"gamma", 0.3}}}},
-      {"train.learning_rate_rule", {{{"kind", "linear"}, {"base_batch", 5}}, {{"kind", "sqrt"}, {"base_batch", 7}}}},
+      {"train.learning_rate_rule",
+       {{{"kind", "linear"}, {"base_batch", 5}}, {{"kind", "sqrt"}, {"base_batch", 7}, {"warmup", 4}}}},
       {"train.ddp.average", {true, false}}};
   scenario["train"]["optimizer"] = {{"kind", "sgd"}, {"lr", 0.01}, {"momentum", 0.5}, {"dampening", 0.25}};
   expect_parity(scenario, kCore);
@@ -344,6 +345,33 @@ TEST(Parity, AutocastCompressionAndAveragedWeights) {
   std::set<std::string> channels = kCore;
   channels.insert({"optimizer", "buffer", "ema"});
   expect_parity(scenario, channels);
+}
+
+/// Validation loops between the updates: whose samples count, what is averaged over what, and to whom it is told.
+TEST(Parity, EvaluationsOfHeldOutSamples) {
+  Json scenario = base_scenario("evaluations");
+  merge_json(scenario, {{"train",
+                         {{"data", {{"size", 83}}},
+                          {"model", {{"kind", "resnet"}, {"widths", {4}}}},
+                          {"sampler", {{"kind", "none"}}},
+                          {"evaluation", {{"samples", 23}, {"every", 2}, {"batch", 5}}}}}});
+  scenario["train"]["batch"] = {{"per_rank", 6}};
+  scenario["matrix"] = {{"world_size", {1, 2, 3}},
+                        {"train.evaluation.shares", {"padded", "trimmed", "leftovers", "all"}},
+                        {"train.evaluation.average", {"samples", "ranks"}}};
+  scenario["checks"] = Json::array({{{"that", "ranks_agree"}, {"on", {"metric"}}}});
+  std::set<std::string> channels = kCore;
+  channels.insert({"metric", "buffer"});
+  expect_parity(scenario, channels);
+}
+
+TEST(Parity, BatchesOfANodeAndModelsThatNobodyWrapped) {
+  Json scenario = base_scenario("nodes");
+  scenario["world_size"] = 4;
+  scenario["train"]["batch"] = {{"per_node", 12}, {"ranks_per_node", 2}};
+  scenario["matrix"] = {{"train.ddp", {Json::object(), {{"wrap", false}}}},
+                        {"train.seed.policy", {"same", "add_rank"}}};
+  expect_parity(scenario, kCore);
 }
 
 /// Writes weights of a 64-8-10 network as Python users do.

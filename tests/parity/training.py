@@ -21,10 +21,11 @@ import torch.nn.functional as F
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Subset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from digest import record
+from evaluation import evaluate
 from models import make_model
 from samplers import endless_batches, make_loader
 
@@ -86,6 +87,8 @@ def sample_hashes(seed, samples, count):
 
 
 def make_ddp(spec, model):
+    if not spec["wrap"]:
+        return model
     ddp = DistributedDataParallel(
         model,
         bucket_cap_mb=spec.get("bucket_mb"),
@@ -108,7 +111,10 @@ def sum_hook(_, bucket):
 
 def batch_sizes(spec, world_size):
     """Samples in an update over all ranks, and in a micro-batch of one rank."""
-    total = spec["global"] if "global" in spec else spec["per_rank"] * world_size
+    if "per_node" in spec:
+        total = spec["per_node"] // spec["ranks_per_node"] * world_size
+    else:
+        total = spec["global"] if "global" in spec else spec["per_rank"] * world_size
     parts = world_size * spec["accumulation"]
     if total % parts:
         raise ValueError(f"a global batch of {total} does not divide into {parts} micro-batches")
@@ -125,6 +131,12 @@ def learning_rate(lr, rule, global_batch):
             return lr * math.sqrt(global_batch / rule["base_batch"])
         case kind:
             raise ValueError(f"unknown learning rate rule {kind!r}")
+
+
+def rule_warmup(rule, factor, steps):
+    """Gradual warm-up, as horovod's LearningRateWarmupCallback multiplies it in."""
+    warmup = rule.get("warmup", 0)
+    return (1 + (factor - 1) * (steps / warmup)) / factor if steps < warmup else 1
 
 
 def read_weights(file, keys):
@@ -299,6 +311,9 @@ def train(spec, files, out, foreach=None):
 
     x, y, classes = make_data(spec["data"], files)
     dataset = TensorDataset(x, y, torch.arange(len(y)))
+    if "evaluation" in spec:
+        held_out = Subset(dataset, range(len(y) - spec["evaluation"]["samples"], len(y)))
+        dataset = Subset(dataset, range(len(y) - spec["evaluation"]["samples"]))
     accumulation = spec["batch"]["accumulation"]
     global_batch, micro_batch = batch_sizes(spec["batch"], world_size)
     model = make_model(spec["model"], x.shape[1:], classes)
@@ -315,13 +330,16 @@ def train(spec, files, out, foreach=None):
         foreach,
     )
     scheduler = make_scheduler(spec["schedule"], optimizer)
+    factor = learning_rate(1.0, spec["learning_rate_rule"], global_batch)
+    schedule_steps = 0
     loader = make_loader(spec["sampler"], dataset, micro_batch)
     batches = endless_batches(loader, spec["sampler"].get("set_epoch", False))
     first_step = 0
     if load and "from" in load:
-        folder = Path(files["checkpoint"])
+        run = Path(files["checkpoint"])
+        folder = run / (run / "last_checkpoint").read_text().strip()
         state = resume(folder, model, optimizer, scheduler)
-        first_step = state["updates"]
+        first_step = schedule_steps = state["updates"]
         generators = safetensors.torch.load_file(folder / f"rank{rank}.safetensors")
         for _ in range(first_step * accumulation):
             next(batches)
@@ -360,7 +378,8 @@ def train(spec, files, out, foreach=None):
             epochs += ends_epoch
             local_gradients.clear()
             last = micro == accumulation - 1 or (flush and ends_epoch)
-            with contextlib.nullcontext() if last or not spec["batch"]["no_sync"] else ddp.no_sync():
+            syncs = last or not spec["batch"]["no_sync"] or not spec["ddp"]["wrap"]
+            with contextlib.nullcontext() if syncs else ddp.no_sync():
                 with torch.autocast("cpu", torch.bfloat16, enabled=spec["autocast"] == "bf16"):
                     logits = ddp(x)
                     if spec["loss"]["average"] == "world":
@@ -378,6 +397,9 @@ def train(spec, files, out, foreach=None):
             losses.append(loss.detach())
             if last:
                 break
+        scheduled = [group["lr"] for group in optimizer.param_groups]
+        for group in optimizer.param_groups:
+            group["lr"] *= rule_warmup(spec["learning_rate_rule"], factor, schedule_steps)
         lrs = [group["lr"] for group in optimizer.param_groups]
         reduced = sum(losses)
         dist.all_reduce(reduced)
@@ -396,9 +418,13 @@ def train(spec, files, out, foreach=None):
         scaler.step(optimizer)
         if "loss_scale" in spec["gradient"]:
             scaler.update(float(spec["gradient"]["loss_scale"]))
+        for group, lr in zip(optimizer.param_groups, scheduled, strict=True):
+            group["lr"] = lr
         if ema is not None:
             ema.update_parameters(model)
-        for _ in range(scheduler_steps(spec["schedule_every"], world_size, epochs) if scheduler else 0):
+        steps = scheduler_steps(spec["schedule_every"], world_size, epochs)
+        schedule_steps += steps
+        for _ in range(steps if scheduler else 0):
             if spec["schedule"]["kind"] == "plateau":
                 scheduler.step(reduced)
             else:
@@ -416,12 +442,17 @@ def train(spec, files, out, foreach=None):
         records += [record("buffer", name, b) for name, b in model.named_buffers()]
         if ema is not None:
             records += [record("ema", name, p) for name, p in ema.module.named_parameters()]
+        if "evaluation" in spec and (step + 1) % spec["evaluation"]["every"] == 0:
+            loss, accuracy, counted = evaluate(model, ddp, held_out, spec["evaluation"])
+            records += [record("metric", "loss", torch.tensor(loss, dtype=torch.float64))]
+            records += [record("metric", "accuracy", torch.tensor(accuracy, dtype=torch.float64))]
+            records += [record("metric", "counted", torch.tensor(counted))] if counted is not None else []
         for i, lr in enumerate(lrs):
             records += [record("ledger", f"lr.{i}" if i else "lr", torch.tensor(lr, dtype=torch.float64))]
         write_line(out, step, records)
 
 
-CHANNELS = ["samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer", "ema", "ledger"]
+CHANNELS = ["samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer", "ema", "metric", "ledger"]
 
 
 def write_line(out, step, records):

@@ -182,7 +182,9 @@ TEST(Schema, EveryKindOfTrainingLoadsFromItsRequiredKeys) {
     }
   }
   for (const Json& branch : definitions()["fault"]["oneOf"]) {
-    EXPECT_NO_THROW(load(with("train.faults", Json::array({example_of_branch(branch)})))) << branch["properties"];
+    const Json clipping = with("train.gradient.clip_norm", 1);  // one fault is about it
+    EXPECT_NO_THROW(load(with(clipping, "train.faults", Json::array({example_of_branch(branch)}))))
+        << branch["properties"];
   }
 }
 

@@ -80,13 +80,13 @@ TEST(TrainSpec, BatchOfARankMustDivide) {
 }
 
 TEST(TrainSpec, BatchIsGivenInOneWay) {
-  EXPECT_PROBLEM(problem_of(with("train.batch.per_rank", 24)), "two ways", "train.batch",
-                 "either 'global' or 'per_rank'", "both");
-  EXPECT_PROBLEM(problem_of(with("train.batch", Json::object())), "in none", "train.batch",
-                 "either 'global' or 'per_rank'", "neither");
-  EXPECT_PROBLEM(problem_of(with("train.batch", {{"accumulation", 2}})), "in none", "train.batch", "either", "neither");
-  EXPECT_PROBLEM(problem_of(with_variants({{"a", {{"train", {{"batch", {{"global", 8}, {"per_rank", 8}}}}}}}})),
-                 "two ways", "(variant 'a'): train.batch", "either", "both");
+  EXPECT_PROBLEM(problem_of(with("train.batch.per_rank", 24)), "several ways", "train.batch", "one of 'global'",
+                 "global and per_rank");
+  EXPECT_PROBLEM(problem_of(with("train.batch", Json::object())), "in none", "train.batch", "one of 'global'", "none");
+  EXPECT_PROBLEM(problem_of(with("train.batch", {{"accumulation", 2}})), "in none", "train.batch", "one of", "none");
+  EXPECT_PROBLEM(
+      problem_of(with_variants({{"a", {{"train", {{"batch", {{"global", 8}, {"per_rank", 8}, {"per_node", 8}}}}}}}})),
+      "several ways", "(variant 'a'): train.batch", "one of", "global and per_rank and per_node");
 }
 
 TEST(TrainSpec, NesterovNeedsMomentum) {
@@ -177,6 +177,99 @@ TEST(TrainSpec, WhatOnlyRankZeroRestoresMayNotSetTheRanksApart) {
                  "schedule");
   document["variants"]["loader"]["train"]["checkpoint"]["load"]["restore"] = {"weights", "optimizer"};
   EXPECT_NO_THROW(load(document));
+}
+
+/// What 'loader' is told beside the variant that it loads from.
+Json loading_with(const Json& load) {
+  Json document = loading("saver");
+  document["variants"]["saver"]["train"]["checkpoint"] = {{"save_every", 3}};
+  document["variants"]["loader"]["world_size"] = 2;
+  document["variants"]["loader"]["train"]["checkpoint"]["load"].merge_patch(load);
+  return document;
+}
+
+TEST(TrainSpec, CheckpointsAreAskedForByNumbersThatExist) {
+  EXPECT_NO_THROW(load(loading_with({{"number", 6}})));
+  for (const int number : {4, 9}) {
+    EXPECT_PROBLEM(problem_of(loading_with({{"number", number}})), "never saved", "(variant 'loader')", "'saver' saves",
+                   std::to_string(number));
+  }
+  EXPECT_NO_THROW(load(loading_with({{"of_rank", {3, nullptr}}, {"who", "newest"}})));
+  EXPECT_PROBLEM(problem_of(loading_with({{"of_rank", {3, 5}}, {"who", "newest"}})), "never saved",
+                 "(variant 'loader')", "'saver' saves", "5");
+}
+
+TEST(TrainSpec, CheckpointsOfRanksFitTheRanks) {
+  const auto problem = [](const Json& load) { return problem_of(loading_with(load)); };
+  EXPECT_PROBLEM(problem({{"of_rank", {3}}, {"who", "newest"}}), "every rank", "load.of_rank", "2 entries", "1");
+  EXPECT_PROBLEM(problem({{"of_rank", {nullptr, nullptr}}}), "no rank has", "load.of_rank", "one number", "null");
+  EXPECT_PROBLEM(problem({{"of_rank", {3, 6}}, {"number", 3}}), "two ways", "checkpoint.load", "either", "both");
+  EXPECT_PROBLEM(problem({{"who", "newest"}}), "of several ranks", "load.who", "'of_rank'", "no 'of_rank'");
+  EXPECT_PROBLEM(problem({{"of_rank", {3, 6}}, {"restore", {"weights", "schedule"}}}), "wait for each other",
+                 "load.restore", "without who = newest", "schedule");
+  EXPECT_NO_THROW(load(loading_with({{"of_rank", {3, 6}}})));
+}
+
+TEST(TrainSpec, PositionsAreAskedForWhereTheyAreRestored) {
+  EXPECT_PROBLEM(problem_of(loading_with({{"epoch", "next"}})), "saved epoch", "load.epoch", "'sampler'", "weights");
+  EXPECT_PROBLEM(problem_of(loading_with({{"schedule", "own"}})), "saved position", "load.schedule", "'schedule'",
+                 "weights");
+  EXPECT_NO_THROW(
+      load(loading_with({{"epoch", "again"}, {"schedule", "own"}, {"restore", {"weights", "schedule", "sampler"}}})));
+}
+
+TEST(TrainSpec, TheNewestCheckpointIsTheOneThatIsMeant) {
+  const auto newest = [](const Json& load_spec) {
+    const Scenario scenario = load(loading_with(load_spec));
+    return newest_saved(*scenario.variant("loader").train.checkpoint.load, scenario.variant("saver"));
+  };
+  EXPECT_EQ(newest(Json::object()), 6);
+  EXPECT_EQ(newest({{"pick", "highest_name"}}), 6);
+  EXPECT_EQ(newest({{"number", 3}}), 3);
+  EXPECT_EQ(newest({{"of_rank", {3, nullptr}}, {"who", "newest"}}), 3);
+}
+
+TEST(TrainSpec, BatchOfANode) {
+  const Json document = with(with("world_size", 4), "train.batch", {{"per_node", 12}, {"ranks_per_node", 2}});
+  const BatchSpec batch = load(document).variants[0].train.batch;
+  EXPECT_EQ(batch.micro_size(4), 6);
+  EXPECT_EQ(batch.global_size(4), 24);
+  const auto problem = [](std::int64_t world_size, const Json& batch) {
+    return problem_of(with(with("world_size", world_size), "train.batch", batch));
+  };
+  EXPECT_PROBLEM(problem(3, {{"per_node", 12}, {"ranks_per_node", 2}}), "fill their nodes",
+                 "train.batch.ranks_per_node", "world_size = 3", "2");
+  EXPECT_PROBLEM(problem(2, {{"per_node", 7}, {"ranks_per_node", 2}}), "does not divide", "train.batch.per_node",
+                 "a multiple of 2", "7");
+  EXPECT_PROBLEM(problem(2, {{"per_rank", 6}, {"ranks_per_node", 2}}), "divided by", "train.batch.ranks_per_node",
+                 "'per_node'", "per_rank");
+}
+
+TEST(TrainSpec, WithoutDdpNothingIsReduced) {
+  EXPECT_NO_THROW(load(with("train.ddp", {{"wrap", false}})));
+  for (const Json& more : {Json{{"average", false}}, Json{{"compression", "fp16"}}, Json{{"bucket_mb", 1}}}) {
+    Json ddp = {{"wrap", false}};
+    ddp.update(more);
+    EXPECT_PROBLEM(problem_of(with("train.ddp", ddp)), "nothing is reduced", "train.ddp.wrap", "beside wrap", "false");
+  }
+}
+
+TEST(TrainSpec, WhatWouldHaveNoEffectIsRefused) {
+  EXPECT_PROBLEM(problem_of(with("train.faults", {{{"kind", "clip_before_reduction"}}})), "nothing is clipped",
+                 "train.faults", "clip_norm", "neither");
+  EXPECT_PROBLEM(problem_of(with("train.evaluation", {{"samples", 4}, {"every", 9}})), "ever be evaluated",
+                 "train.evaluation.every", "train.steps = 8", "9");
+  EXPECT_PROBLEM(problem_of(with("train.checkpoint", {{"save_every", 9}})), "never be saved",
+                 "train.checkpoint.save_every", "at most train.steps = 8", "9");
+}
+
+TEST(TrainSpec, TheRulesWarmUpGrowsFromOneToItsFactor) {
+  const TrainSpec spec =
+      load(with("train.learning_rate_rule", {{"kind", "linear"}, {"base_batch", 2}, {"warmup", 4}})).variants[0].train;
+  EXPECT_EQ(rule_warmup(spec, 4, 0), 0.25);
+  EXPECT_EQ(rule_warmup(spec, 4, 2), 0.625);
+  EXPECT_EQ(rule_warmup(spec, 4, 4), 1);
+  EXPECT_EQ(rule_warmup(spec, 4, 400), 1);
 }
 
 TEST(TrainSpec, CompressionAverages) {

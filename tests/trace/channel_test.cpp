@@ -18,7 +18,7 @@ TEST(Channel, TableFollowsTheEnumeration) {
 TEST(Channel, NamesAreThoseOfTheFormat) {
   EXPECT_EQ(channel_names(),
             (std::vector<std::string>{"samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer",
-                                      "weight", "buffer", "ema", "ledger", "collective"}));
+                                      "weight", "buffer", "ema", "metric", "ledger", "collective"}));
 }
 
 TEST(Channel, NameRoundTrips) {

@@ -1,6 +1,7 @@
 #include "harness/train/data.h"
 
 #include <functional>
+#include <set>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -63,7 +64,7 @@ class Fixed : public Sampler {
 };
 
 TEST(Loader, TheLastBatchOfAnEpochIsShortAndTheNextEpochFollows) {
-  Loader loader(std::make_unique<Fixed>(5), 2);
+  Loader loader(std::make_unique<Fixed>(5), 2, 1);
   EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{0, 1}));
   EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{4}));
@@ -72,23 +73,34 @@ TEST(Loader, TheLastBatchOfAnEpochIsShortAndTheNextEpochFollows) {
 }
 
 TEST(Loader, RestoreGoesOnWhereItWas) {
-  Loader loader(std::make_unique<Fixed>(5), 2);
-  loader.restore({.epoch = 3, .position = 2});
+  Loader loader(std::make_unique<Fixed>(5), 2, 1);
+  loader.restore({.epoch = 3, .position = 2}, 1);
   EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{302, 303}));
 }
 
 TEST(Loader, APositionOutsideTheEpochIsRefused) {
-  Loader loader(std::make_unique<Fixed>(5), 2);
-  EXPECT_NO_THROW(loader.restore({.epoch = 0, .position = 5}));
-  EXPECT_THROW(loader.restore({.epoch = 0, .position = 6}), InputError);
-  EXPECT_THROW(loader.restore({.epoch = 0, .position = -1}), InputError);
+  Loader loader(std::make_unique<Fixed>(5), 2, 1);
+  EXPECT_NO_THROW(loader.restore({.epoch = 0, .position = 5}, 1));
+  EXPECT_THROW(loader.restore({.epoch = 0, .position = 6}, 1), InputError);
+  EXPECT_THROW(loader.restore({.epoch = 0, .position = -1}, 1), InputError);
 }
 
-TEST(Loader, ARankWithoutSamplesIsAnError) { EXPECT_THROW(Loader(std::make_unique<Fixed>(0), 2), InputError); }
+TEST(Loader, ARankWithoutSamplesIsAnError) { EXPECT_THROW(Loader(std::make_unique<Fixed>(0), 2, 1), InputError); }
+
+TEST(Loader, RestartBeginsAnEpochAnew) {
+  for (const std::int64_t epoch : {0, 1, 4}) {
+    Loader loader(std::make_unique<Fixed>(5), 2, 1);
+    loader.restart(epoch, 7);
+    loader.next();
+    EXPECT_EQ(loader.position().epoch, epoch);
+    EXPECT_EQ(loader.position().position, 2);
+    EXPECT_EQ(loader.position().batches, epoch == 0 ? 0 : 7);
+  }
+}
 
 TEST(Loader, SizesOfBatchesToComeAreKnown) {
   for (const std::int64_t taken : {0, 1, 2, 3, 4}) {
-    Loader loader(std::make_unique<Fixed>(5), 2);
+    Loader loader(std::make_unique<Fixed>(5), 2, 1);
     for (std::int64_t i = 0; i < taken; ++i) loader.next();
     std::vector<std::int64_t> told;
     for (std::int64_t i = 0; i < 7; ++i) told.push_back(loader.size_of(i));
@@ -124,6 +136,37 @@ TEST(Samplers, TellTheSizeOfTheirOrder) {
   }
 }
 
+/// Three ranks take some samples, two others take the rest: together every sample of the epoch, each once.
+TEST(Samplers, WhoseRanksTakeTurnsGoOnAtAnotherWorldSize) {
+  const std::pair<const char*, Json> kinds[] = {{"distributed", {{"drop_last", false}}},
+                                                {"elastic", {{"start", 0}}},
+                                                {"accelerate", {{"drop_last", false}, {"even_batches", true}}}};
+  for (const auto& [kind, own] : kinds) {
+    Json options = {{"shuffle", true}, {"set_epoch", true}, {"seed", 1}};
+    options.update(own);
+    const auto make = [&, kind = kind](std::int64_t rank, std::int64_t world_size) {
+      return make_sampler({.kind = kind, .options = options},
+                          {.samples = 24, .rank = rank, .world_size = world_size, .micro_batch = 2});
+    };
+    EXPECT_FALSE(make(0, 2)->position_behind(3, 3)) << kind << ": nine samples are no turns of two ranks";
+    constexpr std::int64_t kTaken = 4;
+    std::multiset<std::int64_t> all;
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      const auto order = make(rank, 3)->order({.epoch = 5});
+      all.insert(order.begin(), order.begin() + kTaken);
+    }
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      const auto sampler = make(rank, 2);
+      const auto order = sampler->order({.epoch = 5});
+      all.insert(order.begin() + sampler->position_behind(kTaken, 3).value(), order.end());
+    }
+    for (std::int64_t id = 0; id < 24; ++id) EXPECT_EQ(all.count(id), 1U) << kind << " " << id;
+  }
+  EXPECT_FALSE(make_sampler({.kind = "contiguous", .options = {{"shuffle", true}, {"drop_last", false}, {"seed", 0}}},
+                            {.samples = 24, .world_size = 2})
+                   ->position_behind(4, 3));
+}
+
 TEST(Samplers, OfAccelerateRefusesABatchLessForSomeRanks) {
   const Json options = {{"shuffle", false}, {"seed", 1}, {"drop_last", false}, {"even_batches", false}};
   EXPECT_THROW(make_sampler({.kind = "accelerate", .options = options},
@@ -134,8 +177,9 @@ TEST(Samplers, OfAccelerateRefusesABatchLessForSomeRanks) {
 TEST(Loader, RefusesToRestoreAnOrderThatNobodyKnows) {
   const Json options = {{"shuffle", true}, {"drop_last", false}, {"even_batches", true}};
   Loader loader(
-      make_sampler({.kind = "accelerate", .options = options}, {.samples = 10, .world_size = 2, .micro_batch = 2}), 2);
-  EXPECT_THROW(loader.restore({.epoch = 0, .position = 2}), InputError);
+      make_sampler({.kind = "accelerate", .options = options}, {.samples = 10, .world_size = 2, .micro_batch = 2}), 2,
+      2);
+  EXPECT_THROW(loader.restore({.epoch = 0, .position = 2}, 2), InputError);
 }
 
 }  // namespace

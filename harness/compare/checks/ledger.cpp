@@ -35,7 +35,11 @@ class Ledger {
   /// Learning rate of a group in this step. `losses`: the reduced loss at each step of the schedule before.
   std::optional<ExpectedRate> learning_rate(std::size_t group, std::int64_t step,
                                             const std::vector<double>& losses) const {
-    return expected_rate(train_.schedule, bases_[group], schedule_steps(step), losses);
+    const std::int64_t steps = schedule_steps(step);
+    auto expected = expected_rate(train_.schedule, bases_[group], steps, losses);
+    const double warmup = scenario::rule_warmup(train_, scenario::rule_factor(train_, world_), steps);
+    if (expected && warmup != 1) expected = {expected->rate * warmup, expected->rounding * (warmup + 1)};
+    return expected;
   }
 
   /// Steps that the schedule took in the first so many updates.
@@ -63,6 +67,14 @@ class Ledger {
     return updates / updates_per_epoch * per_epoch_ + updates % updates_per_epoch * accumulation;
   }
 
+  /// Targets that an evaluation after this step counts; nothing where there is none, or it counts none.
+  std::optional<std::int64_t> counted(std::int64_t step, std::int64_t rank) const {
+    const auto& evaluation = train_.evaluation;
+    if (!evaluation || (step + 1) % evaluation->every != 0 || evaluation->average != "samples") return std::nullopt;
+    if (targets_per_sample_ == 0 || (evaluation->reduce == "root" && rank != 0)) return std::nullopt;
+    return evaluation->samples * targets_per_sample_;
+  }
+
   bool averages_over_world() const { return train_.loss_average == "world"; }
 
   /// Samples of one rank up to and including this step.
@@ -75,6 +87,11 @@ class Ledger {
   std::int64_t last_step() const { return (train_.steps - 1) / train_.record.every * train_.record.every; }
 
   bool usable() const { return !each_.empty() && micro_ > 0; }
+
+  bool records(const std::string& channel) const {
+    return std::find(train_.record.channels.begin(), train_.record.channels.end(), channel) !=
+           train_.record.channels.end();
+  }
 
  private:
   const scenario::TrainSpec& train_;
@@ -113,6 +130,10 @@ class Audit {
           if (!stop()) judge_entry(entry, rank, step.step);
         }
       }
+      for (const trace::Trace& rank : run_.ranks) {
+        if (!stop()) judge_reduced_loss(rank, step.step);
+        if (!stop()) judge_counted(rank, step.step);
+      }
       if (stop()) return result_;
       if (const Record* loss = step.find(Channel::kLoss, "reduced");
           loss != nullptr && loss->number && step.step == losses_known_) {
@@ -146,9 +167,10 @@ class Audit {
 
   bool stop() const { return result_.status != CheckResult::Status::kAgree; }
 
-  static const Record* record_of(const trace::Trace& rank, std::int64_t step, const std::string& name) {
+  static const Record* record_of(const trace::Trace& rank, std::int64_t step, const std::string& name,
+                                 Channel channel = Channel::kLedger) {
     const trace::Step* of_rank = rank.find(step);
-    return of_rank == nullptr ? nullptr : of_rank->find(Channel::kLedger, name);
+    return of_rank == nullptr ? nullptr : of_rank->find(channel, name);
   }
 
   void judge_rate(std::size_t group, std::int64_t step) {
@@ -171,8 +193,9 @@ class Audit {
     }
   }
 
-  static std::optional<std::int64_t> integer_of(const trace::Trace& rank, std::int64_t step, const std::string& name) {
-    const Record* record = record_of(rank, step, name);
+  static std::optional<std::int64_t> integer_of(const trace::Trace& rank, std::int64_t step, const std::string& name,
+                                                Channel channel = Channel::kLedger) {
+    const Record* record = record_of(rank, step, name, channel);
     if (record == nullptr || record->integers.size() != 1) return std::nullopt;
     return record->integers[0];
   }
@@ -195,21 +218,62 @@ class Audit {
     if (actual != expected) fail(step, entry.name, rank.rank, text, std::to_string(*actual));
   }
 
-  void fail(std::int64_t step, const std::string& name, std::int64_t rank, std::string expected, std::string actual) {
+  /// The reduced loss is the mean over the ranks of what they lost in all micro-batches.
+  void judge_reduced_loss(const trace::Trace& rank, std::int64_t step) {
+    const Record* reduced = record_of(rank, step, "reduced", Channel::kLoss);
+    if (reduced == nullptr || !reduced->number) return;
+    double sum = 0, magnitude = 0, terms = 0;
+    for (const trace::Trace& one : run_.ranks) {
+      const trace::Step* of_rank = one.find(step);
+      if (of_rank == nullptr) return;
+      for (const Record& record : of_rank->records) {
+        if (record.channel != Channel::kLoss || !record.name.starts_with("local") || !record.number) continue;
+        sum += *record.number;
+        magnitude += std::fabs(*record.number);
+        ++terms;
+      }
+    }
+    const auto ranks = static_cast<double>(run_.ranks.size());
+    const double mean = sum / ranks, rounding = (terms + 2) * 0x1p-23 * magnitude / ranks;
+    if (terms == 0 || !std::isfinite(mean)) return;
+    ++result_.compared;
+    if (!(std::fabs(*reduced->number - mean) <= rounding))
+      fail(step, "reduced", rank.rank, to_decimal(mean) + ", the mean of the ranks' losses",
+           to_decimal(*reduced->number), Channel::kLoss);
+  }
+
+  void judge_counted(const trace::Trace& rank, std::int64_t step) {
+    const auto expected = ledger_.counted(step, rank.rank);
+    if (!expected || !ledger_.records("metric")) return;
+    const auto actual = integer_of(rank, step, "counted", Channel::kMetric);
+    ++result_.compared;
+    if (actual != expected)
+      fail(step, "counted", rank.rank, "every held-out target once: " + std::to_string(*expected),
+           actual ? std::to_string(*actual) : "not recorded", Channel::kMetric);
+  }
+
+  /// Why an entry does not follow the scenario.
+  static std::string cause_of(const std::string& name) {
+    if (name == "reduced") return "the sum over the ranks is divided by something else than their number";
+    if (name == "counted") return "an evaluation counts padding, or leaves samples out";
+    return name + " does not follow the scenario: " +
+           (name.starts_with("learning_rate") ? "rule, schedule, or its restore"
+                                              : "sampler position, batch size, or their restore");
+  }
+
+  void fail(std::int64_t step, const std::string& name, std::int64_t rank, std::string expected, std::string actual,
+            Channel channel = Channel::kLedger) {
     result_.status = CheckResult::Status::kDivergence;
-    result_.divergence =
-        Divergence{.step = step,
-                   .channel = Channel::kLedger,
-                   .tensor = name,
-                   .rank = rank,
-                   .left = "closed form",
-                   .right = run_.run,
-                   .expected = std::move(expected),
-                   .actual = std::move(actual),
-                   .class_ = "semantic",
-                   .cause = name + " does not follow the scenario: " +
-                            (name.starts_with("learning_rate") ? "rule, schedule, or its restore"
-                                                               : "sampler position, batch size, or their restore")};
+    result_.divergence = Divergence{.step = step,
+                                    .channel = channel,
+                                    .tensor = name,
+                                    .rank = rank,
+                                    .left = "closed form",
+                                    .right = run_.run,
+                                    .expected = std::move(expected),
+                                    .actual = std::move(actual),
+                                    .class_ = "semantic",
+                                    .cause = cause_of(name)};
   }
 
   const trace::RunTrace& run_;

@@ -17,8 +17,14 @@ bool is_state(Channel channel) {
 std::optional<std::int64_t> saved_step(const CheckInput& input) {
   const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
   if (!load || load->from.empty()) return std::nullopt;
-  const auto& save_after = input.scenario.variant(load->from).train.checkpoint.save_after;
-  return save_after ? std::optional(*save_after - 1) : std::nullopt;
+  return scenario::newest_saved(*load, input.scenario.variant(load->from)) - 1;
+}
+
+/// What another number of ranks computed before the checkpoint is the straight run's but for rounding.
+bool saved_at_another_world_size(const CheckInput& input) {
+  const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
+  return load && !load->from.empty() &&
+         input.scenario.variant(load->from).world_size != input.scenario.variant(input.spec.straight).world_size;
 }
 
 /// A run that ignores its checkpoint is a straight run: equal in every record, and no proof of anything.
@@ -39,7 +45,8 @@ CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expect
 }
 
 /// The resumed run's first line is its state after loading: it must be the straight run's state after the same update.
-/// From there on every record must be equal, to the straight run's last step.
+/// From there on every record must be equal, to the straight run's last step; equal up to rounding, where the
+/// checkpoint was saved at another world size.
 CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTrace& resumed, const CheckInput& input) {
   if (resumed.ranks[0].steps.empty())
     return {.status = CheckResult::Status::kInconclusive, .why = "the resumed run recorded no step"};
@@ -61,6 +68,10 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   const Scope scope{.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
                       return step == saved && !is_state(channel);
                     }};
+  if (saved_at_another_world_size(input)) {
+    if (input.spec.channels.empty()) std::erase(channels, Channel::kRng);  // another rank's, or nobody's
+    return judge_rounding(straight, resumed, channels, input, scope);
+  }
   CheckResult result = result_of(compare_runs(straight, resumed, channels, bitwise, scope), input);
   if (result.divergence) {
     name_rounding(*result.divergence, straight, resumed);

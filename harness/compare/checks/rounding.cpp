@@ -22,16 +22,17 @@ std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same
   return channels;
 }
 
-CheckResult compare_up_to_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
-                                   const CheckInput& input) {
+}  // namespace
+
+CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
+                           const std::vector<trace::Channel>& channels, const CheckInput& input, const Scope& scope) {
   const RoundingBound bound(reference, other);
   std::string not_finite;
   const Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step, std::int64_t rank) {
     if (not_finite.empty() && a.norm && !std::isfinite(*a.norm)) not_finite = place(step, a.channel, a.name);
     return within(bound)(a, b, step, rank);
   };
-  CheckResult result = result_of(
-      compare_runs(reference, other, rounding_channels(input, same_shape(reference, other)), relation), input);
+  CheckResult result = result_of(compare_runs(reference, other, channels, relation, scope), input);
   const auto leave_open = [&](const std::string& why, const std::string& next) {
     result.status = CheckResult::Status::kInconclusive;
     result.why = reference.run + " and " + other.run + ": " + why;
@@ -55,13 +56,11 @@ CheckResult compare_up_to_rounding(const trace::RunTrace& reference, const trace
   return result;
 }
 
-}  // namespace
-
 /// Every later variant against the first: equal up to rounding.
 CheckResult check_rounding(const CheckInput& input) {
   CheckResult total;
   const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
-    return compare_up_to_rounding(reference, other, input);
+    return judge_rounding(reference, other, rounding_channels(input, same_shape(reference, other)), input);
   };
   for (std::size_t i = 1; i < input.spec.variants.size(); ++i)
     combine(total, for_each_repeat(input, input.spec.variants[0], input.spec.variants[i], judge));

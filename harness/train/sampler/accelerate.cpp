@@ -54,6 +54,11 @@ class AccelerateSampler : public Sampler {
     return mine;
   }
 
+  std::optional<std::int64_t> position_behind(std::int64_t taken, std::int64_t world_size) const override {
+    // A single rank shuffles in another way, unless it has a seed.
+    return !shuffle_ || seed_ ? position_behind_turns(share_, share_.micro_batch, taken, world_size) : std::nullopt;
+  }
+
   std::int64_t size() const override {
     const std::int64_t whole = share_.samples / round_ * share_.micro_batch, rest = share_.samples % round_;
     if (drop_last_ || rest == 0) return whole;

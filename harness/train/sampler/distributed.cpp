@@ -16,6 +16,10 @@ class DistributedSampler : public Sampler {
     return mine;
   }
 
+  std::optional<std::int64_t> position_behind(std::int64_t taken, std::int64_t world_size) const override {
+    return position_behind_turns(share_, 1, taken, world_size);
+  }
+
   std::int64_t size() const override { return even_size(options_, share_); }
 
  private:

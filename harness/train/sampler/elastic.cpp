@@ -26,6 +26,10 @@ class ElasticSampler : public Sampler {
     return mine;
   }
 
+  std::optional<std::int64_t> position_behind(std::int64_t taken, std::int64_t world_size) const override {
+    return position_behind_turns(share_, 1, taken, world_size);
+  }
+
   std::int64_t size() const override {
     const std::int64_t left = share_.samples - start_;
     return left > 0 ? (left + share_.world_size - 1) / share_.world_size : 0;

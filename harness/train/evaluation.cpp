@@ -1,0 +1,84 @@
+#include "harness/train/evaluation.h"
+
+#include <algorithm>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "harness/base/error.h"
+#include "harness/train/loss.h"
+#include "harness/train/model.h"
+
+namespace lockstep::train {
+
+std::int64_t training_samples(const std::optional<scenario::EvaluationSpec>& spec, const Dataset& data) {
+  const std::int64_t left = data.size() - (spec ? spec->samples : 0);
+  if (left > 0) return left;
+  throw InputError({.what = "the evaluation leaves no samples to train on",
+                    .where = "train.evaluation.samples",
+                    .expected = "less than the " + std::to_string(data.size()) + " samples of the data",
+                    .actual = std::to_string(spec ? spec->samples : 0)});
+}
+
+Evaluation::Evaluation(const scenario::EvaluationSpec& spec, const Dataset& data, const launch::Place& place,
+                       Collective& collective)
+    : spec_(spec), data_(data), collective_(collective) {
+  const std::int64_t first = training_samples(spec, data), ranks = spec.shares == "all" ? 1 : place.world_size;
+  const std::int64_t rank = spec.shares == "all" ? 0 : place.rank;
+  const std::int64_t whole = spec.samples / ranks * ranks;
+  // As DistributedSampler without shuffling: every W-th; the head fills up what does not divide.
+  const std::int64_t dealt = spec.shares == "leftovers" ? whole : (spec.samples + ranks - 1) / ranks * ranks;
+  for (std::int64_t i = rank; i < dealt; i += ranks) {
+    mine_.push_back(first + i % spec.samples);
+    counted_ += spec.shares == "padded" || i < spec.samples ? 1 : 0;
+  }
+  for (std::int64_t i = dealt; i < spec.samples; ++i) leftovers_.push_back(first + i);
+}
+
+Metrics Evaluation::run(Model& model, Ddp& ddp, std::int64_t divisor) const {
+  const at::NoGradGuard no_grad;
+  model.eval();
+  const Sums own = evaluate(ddp, mine_, counted_);
+  if (spec_.average == "ranks") {
+    at::Tensor mean = at::tensor({own.loss / own.targets, own.correct / own.targets}, at::kFloat);
+    mean = reduced(mean);
+    if (spec_.shares != "all") mean.div_(static_cast<double>(divisor));
+    model.train();
+    return {.loss = mean[0].item<double>(), .accuracy = mean[1].item<double>(), .counted = {}};
+  }
+  const at::Tensor sums = reduced(at::tensor({own.loss, own.correct, own.targets}, at::kDouble));
+  const Sums rest = leftovers_.empty() ? Sums{} : evaluate(ddp, leftovers_, leftovers_.size());
+  model.train();
+  const double targets = sums[2].item<double>() + rest.targets;
+  return {.loss = (sums[0].item<double>() + rest.loss) / targets,
+          .accuracy = (sums[1].item<double>() + rest.correct) / targets,
+          .counted = static_cast<std::int64_t>(targets)};
+}
+
+Evaluation::Sums Evaluation::evaluate(Ddp& ddp, const std::vector<std::int64_t>& ids, std::size_t counted) const {
+  at::empty({}, at::kLong).random_();  // as every loop over a DataLoader draws
+  Sums sums;
+  const auto batch = static_cast<std::size_t>(spec_.batch);
+  for (std::size_t from = 0; from < ids.size(); from += batch) {
+    const std::size_t to = std::min(from + batch, ids.size());
+    const at::Tensor index = at::tensor(at::IntArrayRef(ids.data() + from, ids.data() + to), at::kLong);
+    const at::Tensor logits = ddp.forward(data_.inputs.index_select(0, index), /*sync=*/false);
+    const auto kept = static_cast<std::int64_t>(std::min(to, counted)) - static_cast<std::int64_t>(from);
+    if (kept <= 0) continue;
+    const at::Tensor of_kept = logits.narrow(0, 0, kept);
+    const at::Tensor labels = data_.labels.index_select(0, index).narrow(0, 0, kept);
+    const auto targets = static_cast<double>(targets_in(labels));
+    if (targets == 0) continue;  // nothing but padding
+    sums.loss += mean_loss(of_kept, labels).item<double>() * targets;
+    sums.correct += static_cast<double>(of_kept.argmax(-1).eq(labels).sum().item<std::int64_t>());
+    sums.targets += targets;
+  }
+  return sums;
+}
+
+at::Tensor Evaluation::reduced(const at::Tensor& own) const {
+  if (spec_.shares == "all") return own.clone();
+  return spec_.reduce == "root" ? collective_.metric_sum_on_root(own) : collective_.metric_sum(own);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,78 @@
+// Metrics on held-out samples: whose count, what they are divided by, and who holds them.
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+class EvaluationEndToEnd : public EndToEnd {
+ protected:
+  /// Weights that stay as they are, so that the metrics of all world sizes are those of one model.
+  static Json evaluating(const Json& evaluation, const Json& checks) {
+    Json held_out = {{"samples", 10}, {"every", 2}, {"batch", 4}};
+    held_out.merge_patch(evaluation);
+    return scenario({{"train", {{"optimizer", {{"lr", 0}}}, {"evaluation", held_out}, {"data", {{"size", 58}}}}},
+                     {"variants", {{"w1", {{"world_size", 1}}}, {"w3", {{"world_size", 3}}}}},
+                     {"checks", checks}});
+  }
+};
+
+TEST_F(EvaluationEndToEnd, WorldSizesAgreeWhereEverySampleCountsOnce) {
+  const Json checks = Json::array({check("ledger"), check("ranks_agree", {{"on", {"metric"}}})});
+  for (const char* shares : {"trimmed", "leftovers", "all"})
+    expect_green(run(evaluating({{"shares", shares}}, checks)));
+}
+
+TEST_F(EvaluationEndToEnd, PaddingCounts) {
+  const Result red = run(evaluating({{"shares", "padded"}}, Json::array({check("ledger")})));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("ledger"), {1, "metric", "counted", 0});
+  expect_says(red.check("ledger").at("first_divergence").at("actual"), {"12"});
+}
+
+TEST_F(EvaluationEndToEnd, OnlyTheRootHoldsWhatIsReducedToIt) {
+  const Result red = run(evaluating({{"reduce", "root"}},
+                                    Json::array({check("ranks_agree", {{"variants", {"w3"}}, {"on", {"metric"}}})})));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  EXPECT_EQ(red.check("ranks_agree").at("first_divergence").at("channel"), "metric") << red.said();
+}
+
+TEST_F(EvaluationEndToEnd, ASumOverTheRanksDividedByTheDevicesOfANode) {
+  Json training = evaluating({{"average", "ranks"}}, Json::array({check("ledger", {{"variants", {"w3"}}})}));
+  expect_green(run(training));
+  training["variants"]["w3"]["train"]["faults"] = {{{"kind", "metric_by_device_count"}, {"devices", 2}}};
+  const Result red = run(training);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("ledger"), {0, "loss", "reduced", 0});
+  expect_says(red.check("ledger").at("cause"), {"divided by something else"});
+}
+
+TEST_F(EvaluationEndToEnd, HeldOutSamplesAreNotTrainedOn) {
+  Json training = evaluating(Json::object(), Json::array({check("covers")}));
+  training["train"]["steps"] = 9;
+  expect_green(run(training));
+  training["train"]["evaluation"]["samples"] = 58;
+  const Result refused = run(training);
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"no samples to train on", "train.evaluation.samples", "58"});
+}
+
+TEST_F(EvaluationEndToEnd, ClippingBeforeTheReductionIsAnotherTraining) {
+  Json training = scenario({{"train", {{"gradient", {{"clip_norm", 0.1}}}}},
+                            {"variants",
+                             {{"after", Json::object()},
+                              {"again", Json::object()},
+                              {"before", at("train.faults", {{{"kind", "clip_before_reduction"}}})}}},
+                            {"checks", Json::array({check("equal", {{"variants", {"after", "again"}}}),
+                                                    check("differs", {{"variants", {"after", "before"}}})})}});
+  expect_green(run(training));
+}
+
+TEST_F(EvaluationEndToEnd, AModelThatNobodyWrappedDriftsApart) {
+  Json training = scenario({{"train", {{"ddp", {{"wrap", false}}}}}, {"checks", Json::array({check("ranks_agree")})}});
+  const Result red = run(training);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("ranks_agree"), {0, "gradient", "fc1.weight", 1});
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,134 @@
+// Which of several checkpoints is loaded, by which rank, and where in the data the training goes on.
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+class SnapshotsEndToEnd : public EndToEnd {
+ protected:
+  /// Twelve straight updates, four an epoch; 'saved' saves after every second; 'resumed' loads as `load` says.
+  static Json resuming(const Json& load, const Json& more = Json::object()) {
+    Json from = {{"from", "saved"}};
+    from.merge_patch(load);
+    Json training =
+        scenario({{"train", {{"steps", 12}, {"schedule", {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}}},
+                  {"variants",
+                   {{"straight", Json::object()},
+                    {"saved", {{"train", {{"steps", 10}, {"checkpoint", {{"save_every", 2}}}}}}},
+                    {"resumed", at("train.checkpoint.load", from)}}},
+                  {"checks", Json::array({check("resumes", {{"straight", "straight"}, {"interrupted", "resumed"}})})}});
+    merge_json(training, more);
+    return training;
+  }
+
+  Json red_check(const Json& training, const std::string& which = "resumes") {
+    const Result red = run(training);
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    return red.check(which);
+  }
+};
+
+TEST_F(SnapshotsEndToEnd, TheNewestOneIsTakenByPointerAndByNumber) {
+  for (const char* pick : {"last_checkpoint", "highest_number"}) expect_green(run(resuming({{"pick", pick}})));
+  expect_green(run(resuming({{"number", 4}})));
+}
+
+TEST_F(SnapshotsEndToEnd, TheLastByNameIsNotTheNewest) {
+  const Json red = red_check(resuming({{"pick", "highest_name"}}));
+  expect_divergence(red, {7, "ledger", "updates", 0});
+  expect_says(red.at("first_divergence").at("expected"), {"10 updates"});
+  expect_says(red.at("first_divergence").at("actual"), {"8 updates"});
+}
+
+/// One rank lost its disk, another has an older state: all go on from the newest.
+TEST_F(SnapshotsEndToEnd, TheRankWithTheNewestGivesItToAll) {
+  for (const Json& of_rank : {Json{2, 10, nullptr}, Json{nullptr, nullptr, 10}, Json{10, 10, 10}})
+    expect_green(run(resuming({{"of_rank", of_rank}, {"who", "newest"}}, {{"world_size", 3}})));
+}
+
+TEST_F(SnapshotsEndToEnd, RanksThatLoadTheirOwnPart) {
+  const Json load = {{"of_rank", {4, 10}}, {"when", "after_wrap"}, {"restore", {"weights", "optimizer"}}};
+  Json training = resuming(load);
+  training["checks"] = Json::array({check("ranks_agree", {{"variants", {"resumed"}}})});
+  expect_divergence(red_check(training, "ranks_agree"), {-1, "optimizer", "fc1.weight.momentum_buffer", 1});
+}
+
+/// DETR begins the next epoch, whatever it had of the saved one: right at an epoch's end, and there only.
+TEST_F(SnapshotsEndToEnd, TheNextEpochIsRightAtTheEndOfOne) {
+  expect_green(run(resuming({{"number", 4}, {"epoch", "next"}})));
+  expect_divergence(red_check(resuming({{"number", 6}, {"epoch", "next"}})), {6, "samples", "ids", 0});
+}
+
+TEST_F(SnapshotsEndToEnd, TheSavedEpochOnceMoreIsNeverRight) {
+  for (const int number : {4, 6})
+    expect_divergence(red_check(resuming({{"number", number}, {"epoch", "again"}})), {number, "samples", "ids", 0});
+}
+
+TEST_F(SnapshotsEndToEnd, ANewScheduleGoesOnAtTheSavedPosition) {
+  expect_green(run(resuming({{"schedule", "own"}})));
+  Json adjusted = resuming({{"schedule", "own"}, {"number", 4}});
+  adjusted["variants"]["resumed"]["train"]["optimizer"] = {{"lr", 0.3}};
+  adjusted["checks"].push_back(check("ledger", {{"variants", {"resumed"}}}));
+  const Result result = run(adjusted);
+  EXPECT_EQ(result.exit_code(), 1) << result.said();
+  EXPECT_EQ(result.check("ledger").at("status"), "agree") << result.said();
+  expect_divergence(result.check("resumes"), {4, "weight", "fc1.weight", 0});
+  adjusted["variants"]["resumed"]["train"]["checkpoint"]["load"]["schedule"] = "saved";
+  const Result kept = run(adjusted);
+  EXPECT_EQ(kept.check("ledger").at("status"), "divergence") << "the saved rates are not those of lr 0.3";
+}
+
+TEST_F(SnapshotsEndToEnd, APlateauHasNoPositionOfItsOwn) {
+  Json training = resuming({{"schedule", "own"}});
+  training["train"]["schedule"] = {{"kind", "plateau"}};
+  const Result refused = run(training);
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"follows losses", "train.checkpoint.load.schedule"});
+}
+
+/// From two ranks to four in the midst of an epoch: the same samples in the same updates, and rounding alone besides.
+TEST_F(SnapshotsEndToEnd, AnotherWorldSizeGoesOnWithTheSameSamples) {
+  const Json restore = {"weights", "optimizer", "schedule", "sampler"};
+  for (const int number : {4, 6}) {
+    for (const int world_size : {1, 3, 4}) {
+      SCOPED_TRACE("after " + std::to_string(number) + ", world size " + std::to_string(world_size));
+      Json training = resuming({{"number", number}, {"restore", restore}});
+      training["world_size"] = 2;
+      training["variants"]["straight"]["world_size"] = world_size;
+      training["variants"]["resumed"]["world_size"] = world_size;
+      training["checks"].push_back(check("ledger", {{"variants", {"resumed"}}}));
+      expect_green(run(training));
+      training["variants"]["resumed"]["train"]["checkpoint"]["load"]["epoch"] = "again";
+      const Result red = run(training);
+      EXPECT_EQ(red.exit_code(), 1) << red.said();
+      expect_divergence(red.check("resumes"), {number, "samples", "ids", 0});
+    }
+  }
+}
+
+/// Rounding hides nothing that is a fault: a lost momentum, a rate that is no more than 1 + 1/1000 of the right one.
+TEST_F(SnapshotsEndToEnd, AnotherWorldSizeStillShowsWhatIsLost) {
+  Json training = resuming({{"number", 6}, {"restore", {"weights", "schedule", "sampler"}}});
+  training["variants"]["saved"]["world_size"] = 3;
+  expect_divergence(red_check(training), {5, "optimizer", "fc1.weight.momentum_buffer", 0});
+  training["variants"]["resumed"]["train"]["checkpoint"]["load"]["restore"].push_back("optimizer");
+  expect_green(run(training));
+  training["variants"]["resumed"]["train"]["faults"] = {{{"kind", "learning_rate_factor"}, {"factor", 1.001}}};
+  EXPECT_EQ(red_check(training).at("class"), "semantic");
+}
+
+TEST_F(SnapshotsEndToEnd, AnotherWorldSizeHasNoPlaceInContiguousBlocks) {
+  Json training = resuming({{"number", 6}, {"restore", {"weights", "optimizer", "schedule", "sampler"}}});
+  training["train"]["sampler"] = {{"kind", "contiguous"}};
+  training["variants"]["resumed"]["world_size"] = 4;
+  const Result refused = run(training);
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"none at this world size", "take turns"});
+  training["variants"]["resumed"]["train"]["checkpoint"]["load"]["restore"].push_back("rng");
+  const Result generators = run(training);
+  EXPECT_EQ(generators.exit_code(), 2) << generators.said();
+  expect_says(generators.said(), {"another world size", "leave rng"});
+}
+
+}  // namespace
+}  // namespace lockstep::test
