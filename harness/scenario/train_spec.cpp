@@ -7,6 +7,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/scenario/schema.h"
 
 namespace lockstep::scenario {
 namespace {
@@ -84,6 +85,14 @@ void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::
           std::to_string(size));
 }
 
+/// A batch is fetched before the one before it is used, or by another rank: the draws of two batches would mix.
+void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
+  const bool fetches_ahead = spec.sampler.kind == "accelerate" || spec.sampler.kind == "dispatch";
+  require(!fetches_ahead || spec.data.options.value("augment", "none") != "rank", origin, "train.data.augment",
+          "accelerate fetches ahead of the training, which augmentation from the rank's generator does not follow",
+          "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
+}
+
 }  // namespace
 
 bool LoadSpec::restores(const std::string& part) const {
@@ -116,6 +125,18 @@ TrainSpec train_spec_from(const Json& completed) {
       .faults = {}};
   for (const Json& fault : completed.at("faults")) spec.faults.push_back(choice_from(fault));
   return spec;
+}
+
+std::vector<DataFile> files_of(const Choice& data) {
+  std::vector<DataFile> files;
+  for (const Json& branch : schema().at("/definitions/data/oneOf"_json_pointer)) {
+    if (branch["properties"]["kind"]["const"] != data.kind) continue;
+    for (const auto& [option, property] : branch["properties"].items()) {
+      if (property.value("$ref", "") != "#/definitions/data_file") continue;
+      files.push_back({option, option == "path" ? "data" : "data." + option});
+    }
+  }
+  return files;
 }
 
 std::vector<ParameterGroup> parameter_groups(const Choice& optimizer) {
@@ -153,6 +174,7 @@ std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t worl
 
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
   validate_batch(spec.batch, world_size, origin);
+  validate_augmentation(spec, origin);
   if (spec.optimizer.kind == "sgd" && spec.optimizer.options.at("nesterov").get<bool>()) {
     const bool fits = spec.optimizer.options.at("momentum").get<double>() > 0 &&
                       spec.optimizer.options.at("dampening").get<double>() == 0;
