@@ -29,8 +29,18 @@ from models import make_model
 from samplers import endless_batches, make_loader
 
 
+def make_dataset(spec, files):
+    """Samples (input, label, id), the shape of an input and the number of classes."""
+    if spec["kind"] in ("idx", "npy", "safetensors", "image_folder"):
+        from formats import make_dataset  # torchvision takes its time
+
+        return make_dataset(spec, files)
+    x, y, classes = make_data(spec, files)
+    return TensorDataset(x, y, torch.arange(len(y))), x.shape[1:], classes
+
+
 def make_data(spec, files):
-    """Images, labels and the number of classes."""
+    """Inputs, labels and the number of classes."""
     match spec["kind"]:
         case "digits":
             table = np.loadtxt(files["data"], delimiter=",", dtype=np.int64, max_rows=spec["size"])
@@ -297,11 +307,10 @@ def train(spec, files, out, foreach=None):
     if spec["seed"]["policy"] != "after_model":
         torch.manual_seed(seed_of_rank(spec["seed"], rank, world_size))
 
-    x, y, classes = make_data(spec["data"], files)
-    dataset = TensorDataset(x, y, torch.arange(len(y)))
+    dataset, shape, classes = make_dataset(spec["data"], files)
     accumulation = spec["batch"]["accumulation"]
     global_batch, micro_batch = batch_sizes(spec["batch"], world_size)
-    model = make_model(spec["model"], x.shape[1:], classes)
+    model = make_model(spec["model"], shape, classes)
     if spec["seed"]["policy"] == "after_model":
         torch.manual_seed(spec["seed"]["base"])
     load = spec["checkpoint"].get("load")
@@ -316,7 +325,7 @@ def train(spec, files, out, foreach=None):
     )
     scheduler = make_scheduler(spec["schedule"], optimizer)
     loader = make_loader(spec["sampler"], dataset, micro_batch)
-    batches = endless_batches(loader, spec["sampler"].get("set_epoch", False))
+    batches = endless_batches(loader, dataset, spec["sampler"].get("set_epoch", False))
     first_step = 0
     if load and "from" in load:
         folder = Path(files["checkpoint"])

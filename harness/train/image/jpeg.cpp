@@ -1,5 +1,6 @@
 #include <csetjmp>
 #include <cstdio>
+#include <functional>
 
 #include <ATen/ATen.h>
 #include <jpeglib.h>
@@ -61,7 +62,14 @@ class Decoder {
 
   const jpeg_decompress_struct& info() const { return info_; }
   const char* message() const { return failure_.message; }
-  std::size_t offset() const { return content_.size() - (info_.src != nullptr ? info_.src->bytes_in_buffer : 0); }
+
+  /// Where it reads. Past the end libjpeg reads from elsewhere.
+  std::size_t offset() const {
+    const char* begin = content_.data();
+    const char* at = info_.src != nullptr ? reinterpret_cast<const char*>(info_.src->next_input_byte) : begin;
+    const bool within = std::less_equal<>()(begin, at) && std::less_equal<>()(at, begin + content_.size());
+    return within ? static_cast<std::size_t>(at - begin) : content_.size();
+  }
 
  private:
   const std::string& content_;
