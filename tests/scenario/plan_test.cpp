@@ -229,10 +229,10 @@ TEST(Plan, EveryFileOfTheDataIsHashedAndTold) {
   const auto run = [&] {
     return make_plan({scenario::load_scenario(scratch.write("idx.json", document.dump()))}).runs.at(0);
   };
-  const Run before = run();
+  const auto before = run();
   EXPECT_EQ(before.spec["files"], Json({{"data.images", images}, {"data.labels", labels}}));
   scratch.write("labels", "others");
-  const Run after = run();
+  const auto after = run();
   EXPECT_NE(after.train_digest, before.train_digest);
   scratch.write("images", "others");
   scratch.write("labels", "pixels");
