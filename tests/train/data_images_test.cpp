@@ -85,7 +85,7 @@ TEST_F(ImageFolder, DamagedImagesAreNamed) {
     expect_image_refused(png().substr(0, left), {"a PNG image is damaged: it ends early", "a/image.png", "byte"});
   }
   expect_image_refused(png().substr(0, png().size() - 12), {"it ends early"});  // without its end, but with all pixels
-  expect_image_refused(jpeg().substr(0, 3), {"a JPEG image is damaged", "a/image.png", "byte 3"});
+  expect_image_refused(jpeg().substr(0, 3), {"a JPEG image is damaged", "a/image.png", "about byte 2"});
   // libjpeg would fill the rest with gray, and only warn.
   expect_image_refused(jpeg().substr(0, jpeg().size() - 20), {"a JPEG image is damaged: Premature end", "a/image.png"});
   std::string flipped = png();
