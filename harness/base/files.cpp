@@ -1,5 +1,6 @@
 #include "harness/base/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -65,6 +66,21 @@ std::string read_file(const std::filesystem::path& path) {
   ::close(descriptor);
   if (count < 0) fail(error);
   return content;
+}
+
+std::vector<std::string> files_below(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> names;
+  try {
+    for (const fs::directory_entry& entry :
+         fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink)) {
+      if (entry.is_regular_file()) names.push_back(entry.path().lexically_relative(folder).string());
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw InputError({.what = "cannot list a folder: " + error.code().message(), .where = error.path1().string()});
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view content) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// The one narrow interface to the file system: every failure names the path and the system's reason.
 namespace lockstep {
@@ -10,6 +11,10 @@ namespace lockstep {
 /// Whole content of a file.
 /// *Throws*: InputError when it is missing or unreadable, or no regular file: reading a pipe could wait for ever.
 std::string read_file(const std::filesystem::path& path);
+
+/// All regular files in a folder and in its folders, links followed: "b/c.png", in the order of their bytes.
+/// *Throws*: InputError when it is missing or unreadable, or links lead in a circle.
+std::vector<std::string> files_below(const std::filesystem::path& folder);
 
 /// Replaces a file so that a reader sees the old content or the new, never a part: writes beside it, fsyncs, renames.
 /// *Throws*: ResourceError (disk full, no permission); the old file is then untouched.

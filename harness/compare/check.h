@@ -70,6 +70,11 @@ struct Scope {
 Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right,
                         const std::vector<trace::Channel>& channels, const Relation& relation, const Scope& scope = {});
 
+/// Channels of a check up to rounding: those that it names, else what a training computes and computes it from. How the
+/// ranks exchange it, what a generator holds that nobody draws from, and what weights that differ by rounding are
+/// worth, may differ where everything else is equal in exact arithmetic.
+std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same_shape);
+
 /// Compares up to the rounding of two trainings that are equal in exact arithmetic. Inconclusive where rounding, or NaN
 /// and infinity, hide what is asked for.
 CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,

@@ -13,16 +13,27 @@
 namespace lockstep::plan {
 namespace {
 
-/// Hash of every data file, read once.
+/// Hash of every data file or folder, read once.
 class DataFiles {
  public:
-  const std::string& hash_of(const std::filesystem::path& file) {
-    const auto found = hashes_.find(file.string());
+  const std::string& hash_of(const std::filesystem::path& path) {
+    const auto found = hashes_.find(path.string());
     if (found != hashes_.end()) return found->second;
-    return hashes_.emplace(file.string(), sha256(read_file(file))).first->second;
+    std::error_code none;
+    const bool is_folder = std::filesystem::is_directory(path, none);
+    return hashes_.emplace(path.string(), is_folder ? hash_of_folder(path) : sha256(read_file(path))).first->second;
   }
 
  private:
+  /// Over name and content of every file in it; a name ends with a zero byte, a hash has one length.
+  static std::string hash_of_folder(const std::filesystem::path& folder) {
+    Sha256 hash;
+    for (const std::string& name : files_below(folder)) {
+      hash.update(name + '\0' + sha256(read_file(folder / name)));
+    }
+    return hash.hex();
+  }
+
   std::map<std::string, std::string> hashes_;
 };
 
@@ -52,14 +63,16 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
   computed["train"].erase("record");  // what is recorded changes nothing of what is computed
   Json files = Json::object();
   // Of a file, the content counts, not the place.
-  const auto depend_on = [&](const std::string& name, const std::string& path, Json& within, const char* key) {
-    const std::filesystem::path file = std::filesystem::absolute(scenario.file).parent_path() / path;
-    files[name] = file.lexically_normal().string();
+  const auto depend_on = [&](const std::string& name, const std::string& path, Json& within, const std::string& key) {
+    const std::filesystem::path file =
+        (std::filesystem::absolute(scenario.file).parent_path() / path).lexically_normal();
+    files[name] = file.string();
     computed[name + "_sha256"] = data.hash_of(file);
     within.erase(key);
   };
-  if (variant.train.data.options.contains("path"))
-    depend_on("data", variant.train.data.options["path"].get<std::string>(), computed["train"]["data"], "path");
+  const scenario::Choice& chosen = variant.train.data;
+  for (const scenario::DataFile& of : scenario::files_of(chosen))
+    depend_on(of.name, chosen.options.at(of.option).get<std::string>(), computed["train"]["data"], of.option);
   if (const auto& load = variant.train.checkpoint.load; load && !load->file.empty())
     depend_on("weights", load->file, computed["train"]["checkpoint"]["load"], "file");
   run.train_digest = sha256(with_plain_numbers(computed).dump());

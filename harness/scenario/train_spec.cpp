@@ -7,6 +7,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/scenario/schema.h"
 
 namespace lockstep::scenario {
 namespace {
@@ -163,6 +164,14 @@ void validate_load(const LoadSpec& load, std::int64_t world_size, const std::str
   require_ranks_together(load, origin);
 }
 
+/// A batch is fetched before the one before it is used, or by another rank: the draws of two batches would mix.
+void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
+  const bool fetches_ahead = spec.sampler.kind == "accelerate" || spec.sampler.kind == "dispatch";
+  require(!fetches_ahead || spec.data.options.value("augment", "none") != "rank", origin, "train.data.augment",
+          "accelerate fetches ahead of the training, which augmentation from the rank's generator does not follow",
+          "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
+}
+
 }  // namespace
 
 bool CheckpointSpec::saves_after(std::int64_t updates) const {
@@ -200,6 +209,18 @@ TrainSpec train_spec_from(const Json& completed) {
       .faults = {}};
   for (const Json& fault : completed.at("faults")) spec.faults.push_back(choice_from(fault));
   return spec;
+}
+
+std::vector<DataFile> files_of(const Choice& data) {
+  std::vector<DataFile> files;
+  for (const Json& branch : schema().at("/definitions/data/oneOf"_json_pointer)) {
+    if (branch["properties"]["kind"]["const"] != data.kind) continue;
+    for (const auto& [option, property] : branch["properties"].items()) {
+      if (property.value("$ref", "") != "#/definitions/data_file") continue;
+      files.push_back({option, option == "path" ? "data" : "data." + option});
+    }
+  }
+  return files;
 }
 
 std::vector<ParameterGroup> parameter_groups(const Choice& optimizer) {
@@ -244,6 +265,7 @@ std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t worl
 
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
   validate_batch(spec.batch, world_size, origin);
+  validate_augmentation(spec, origin);
   if (spec.optimizer.kind == "sgd" && spec.optimizer.options.at("nesterov").get<bool>()) {
     const bool fits = spec.optimizer.options.at("momentum").get<double>() > 0 &&
                       spec.optimizer.options.at("dampening").get<double>() == 0;
@@ -255,6 +277,9 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   require(spec.ddp.wrap || (spec.ddp.average && spec.ddp.compression == "none" && !spec.ddp.bucket_mb), origin,
           "train.ddp.wrap", "without DDP nothing is reduced",
           "no average, compression or bucket_mb beside wrap = false", "wrap = false");
+  require(!spec.evaluation || spec.data.options.value("augment", "none") == "none", origin, "train.evaluation",
+          "the held-out samples would be augmented, too", "train.data.augment = \"none\"",
+          spec.data.options.value("augment", "none"));
   if (spec.evaluation)
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));

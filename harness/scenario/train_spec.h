@@ -15,6 +15,15 @@ struct Choice {
   Json options;
 };
 
+/// An option of the data that names a file or folder.
+struct DataFile {
+  std::string option;  ///< "path", "images"
+  std::string name;    ///< among the files of a RunSpec: "data", "data.images"
+};
+
+/// Those of a kind of data, as the schema marks them, in alphabetical order.
+std::vector<DataFile> files_of(const Choice& data);
+
 struct BatchSpec {
   std::optional<std::int64_t> global;    ///< samples in one update, over all ranks
   std::optional<std::int64_t> per_rank;  ///< samples in one update, on each rank

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -14,20 +14,39 @@ namespace lockstep::train {
 /// Label of padding: the loss leaves it out. *Source*: ignore_index of torch.nn.functional.cross_entropy.
 constexpr std::int64_t kNoLabel = -100;
 
+/// Inputs that are made each time they are taken.
+struct Augmented {
+  std::vector<std::int64_t> shape;  ///< of one input
+  std::function<at::Tensor(std::int64_t id, std::int64_t epoch)> input;
+};
+
+/// What a forward pass takes.
+struct Samples {
+  at::Tensor x, y;
+};
+
 /// All samples, in memory.
 struct Dataset {
   at::Tensor inputs;  ///< *Shape*: [samples, channels, height, width] float32, or [samples, length] int64 tokens
   at::Tensor labels;  ///< *Shape*: [samples], of tokens [samples, length]; int64, kNoLabel where there is none
   std::int64_t classes = 0;
+  std::optional<Augmented> augmented;  ///< instead of `inputs`, which is then undefined
 
-  std::int64_t size() const { return inputs.size(0); }
+  std::int64_t size() const { return labels.size(0); }
+  bool tokens() const { return !augmented && inputs.scalar_type() == at::kLong; }
+
+  /// Shape of one input.
+  std::vector<std::int64_t> shape() const;
 
   /// Targets of every sample; nothing where samples have unequally many.
   std::optional<std::int64_t> targets_per_sample() const;
+
+  /// Samples of one batch, made in this order where they are made.
+  Samples take(const std::vector<std::int64_t>& ids, std::int64_t epoch) const;
 };
 
 /// Loads or makes the samples. Dispatches on the kinds of the schema: each is `make_<kind>_data` in data/<kind>.cpp.
-/// *Throws*: InputError that names the file and line of what cannot be read.
-Dataset make_data(const scenario::Choice& choice, const std::filesystem::path& file);
+/// Files in the options are absolute. *Throws*: InputError that names the file and place of what cannot be read.
+Dataset make_data(const scenario::Choice& choice);
 
 }  // namespace lockstep::train

@@ -61,12 +61,12 @@ Evaluation::Sums Evaluation::evaluate(Ddp& ddp, const std::vector<std::int64_t>&
   const auto batch = static_cast<std::size_t>(spec_.batch);
   for (std::size_t from = 0; from < ids.size(); from += batch) {
     const std::size_t to = std::min(from + batch, ids.size());
-    const at::Tensor index = at::tensor(at::IntArrayRef(ids.data() + from, ids.data() + to), at::kLong);
-    const at::Tensor logits = ddp.forward(data_.inputs.index_select(0, index), /*sync=*/false);
+    const Samples samples = data_.take({ids.data() + from, ids.data() + to}, /*epoch=*/0);
+    const at::Tensor logits = ddp.forward(samples.x, /*sync=*/false);
     const auto kept = static_cast<std::int64_t>(std::min(to, counted)) - static_cast<std::int64_t>(from);
     if (kept <= 0) continue;
     const at::Tensor of_kept = logits.narrow(0, 0, kept);
-    const at::Tensor labels = data_.labels.index_select(0, index).narrow(0, 0, kept);
+    const at::Tensor labels = samples.y.narrow(0, 0, kept);
     const auto targets = static_cast<double>(targets_in(labels));
     if (targets == 0) continue;  // nothing but padding
     sums.loss += mean_loss(of_kept, labels).item<double>() * targets;

@@ -42,7 +42,8 @@ RunSpec read_run_spec(const std::filesystem::path& file) {
                  .train = scenario::train_spec_from(
                      scenario::complete(document.at("train"), "train", {.file = file.string(), .within = ""}))};
     scenario::validate(spec.train, spec.world_size, file.string());
-    if (files.contains("data")) spec.data_file = here / files["data"].get<std::string>();
+    for (const scenario::DataFile& of : scenario::files_of(spec.train.data))
+      spec.train.data.options[of.option] = (here / files.at(of.name).get<std::string>()).string();
     if (files.contains("weights")) spec.weights_file = here / files["weights"].get<std::string>();
     if (files.contains("checkpoint"))
       spec.checkpoint_from = (here / files["checkpoint"].get<std::string>()).lexically_normal();

@@ -15,8 +15,7 @@ struct RunSpec {
   std::string variant;
   std::string train_digest;
   std::int64_t world_size = 1;
-  scenario::TrainSpec train;
-  std::filesystem::path data_file;        ///< empty when the data needs none
+  scenario::TrainSpec train;              ///< files of its data are absolute
   std::filesystem::path weights_file;     ///< to load; empty: none
   std::filesystem::path checkpoint_from;  ///< folder to load from; empty when nothing is loaded
 };

@@ -68,7 +68,7 @@ class Trainer {
         place_(place),
         out_(out),
         progress_(launch::progress_path(out, place.rank)),
-        data_(make_data(spec_.data, run.data_file)),
+        data_(make_data(spec_.data)),
         collective_(place, progress_),
         loaded_(load()),
         recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header(),
@@ -100,10 +100,9 @@ class Trainer {
   void build() {
     const std::optional<Checkpoint> checkpoint = std::exchange(loaded_, std::nullopt);
     if (spec_.seed.seeds_before_model()) at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
-    model_ = make_model(spec_.model, {.sample = data_.inputs.sizes().slice(1).vec(),
-                                      .tokens = data_.inputs.scalar_type() == at::kLong,
-                                      .classes = data_.classes,
-                                      .group = collective_.group()});
+    model_ = make_model(
+        spec_.model,
+        {.sample = data_.shape(), .tokens = data_.tokens(), .classes = data_.classes, .group = collective_.group()});
     if (spec_.seed.policy == "after_model") at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
     model_->train();
     const bool restores_weights = checkpoint && spec_.checkpoint.load->restores("weights");
@@ -203,8 +202,7 @@ class Trainer {
   }
 
   /// What one forward pass takes.
-  struct MicroBatch {
-    at::Tensor x, y;
+  struct MicroBatch : Samples {
     bool last = false;  ///< of its update
   };
 
@@ -238,8 +236,8 @@ class Trainer {
     samples_taken_ += static_cast<std::int64_t>(batch_.ids.size());
     record_batch();
     record_ledger(learning_rates);
-    record_state();
     evaluate();
+    record_state();
     ++updates_;
     rates_.advance(schedule_steps(loader_.epochs_finished() - epochs_before), batch_.reduced_loss);
     recorder_.end_step();
@@ -266,8 +264,7 @@ class Trainer {
     enter(Phase::kData);
     std::vector<std::int64_t> ids = loader_.next();
     faults_.disturb(ids, updates_);
-    const at::Tensor index = at::tensor(ids, at::kLong);
-    MicroBatch batch{.x = data_.inputs.index_select(0, index), .y = data_.labels.index_select(0, index)};
+    MicroBatch batch{data_.take(ids, loader_.position().epoch)};
     batch.last = k + 1 == spec_.batch.accumulation || (spec_.batch.updates_at_epoch_end && loader_.at_epoch_end());
     recorder_.tensor(Channel::kInput, "x" + suffix_of(k), view_of(batch.x));
     recorder_.tensor(Channel::kInput, "y" + suffix_of(k), view_of(batch.y));

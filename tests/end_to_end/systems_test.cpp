@@ -34,7 +34,9 @@ TEST_F(SystemsEndToEnd, AChangedRecipeIsRed) {
       {"elastic", "variants.pytorchs-sampler.train.sampler.seed=1"},
       {"stmixer", "variants.no-head.train.checkpoint.load.keys.skip=[\"fc2.\"]"},
       {"accelerate", "variants.one-rank.train.schedule_every=epoch"},
-      {"ddp-tutorial", "variants.resumed.train.checkpoint.load.restore=[\"weights\", \"schedule\", \"sampler\"]"}};
+      {"ddp-tutorial", "variants.resumed.train.checkpoint.load.restore=[\"weights\", \"schedule\", \"sampler\"]"},
+      {"data-formats", "variants.sample-w2.train.data.seed=1"},
+      {"data-formats", "variants.images.train.data.size=9"}};
   for (const auto& [name, change] : changes) {
     SCOPED_TRACE(change);
     const Outcome outcome =

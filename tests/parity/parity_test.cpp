@@ -1,8 +1,6 @@
 // The same trainings in Python's DistributedDataParallel and in the worker, record by record, bit for bit.
 
-#include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -10,147 +8,13 @@
 
 #include "harness/base/files.h"
 #include "harness/base/json.h"
-#include "harness/trace/reader.h"
 
 #include "tests/parity/pairwise.h"
+#include "tests/parity/twin.h"
 #include "tests/support/support.h"
 
 namespace lockstep::test {
 namespace {
-
-/// Records of one rank and step that both sides name: (channel, name) → "dtype shape digest".
-using Records = std::map<std::pair<std::string, std::string>, std::string>;
-
-std::string identity(const std::string& dtype, const std::vector<std::int64_t>& shape, const std::string& digest) {
-  return dtype + Json(shape).dump() + " " + digest;
-}
-
-std::map<std::int64_t, Records> python_records(const std::filesystem::path& file) {
-  std::map<std::int64_t, Records> steps;
-  std::istringstream lines(read_file(file));
-  for (std::string line; std::getline(lines, line);) {
-    const Json object = Json::parse(line);
-    Records& records = steps[object.at("step").get<std::int64_t>()];
-    for (const Json& record : object.at("records")) {
-      records[{record[0], record[1]}] = identity(record[2], record[3].get<std::vector<std::int64_t>>(), record[4]);
-    }
-  }
-  return steps;
-}
-
-/// Names that differ in words only: the twin writes "lr" where our ledger says "learning_rate".
-std::string twin_name(const trace::Record& record) {
-  constexpr std::string_view kRate = "learning_rate";
-  const bool is_rate = record.channel == trace::Channel::kLedger && record.name.starts_with(kRate);
-  return is_rate ? "lr" + record.name.substr(kRate.size()) : record.name;
-}
-
-std::map<std::int64_t, Records> worker_records(const std::filesystem::path& file) {
-  const trace::Trace trace = trace::read_trace(file);
-  EXPECT_TRUE(trace.complete) << file;
-  std::map<std::int64_t, Records> steps;
-  for (const trace::Step& step : trace.steps) {
-    for (const trace::Record& record : step.records) {
-      steps[step.step][{std::string(name_of(record.channel)), twin_name(record)}] =
-          identity(std::string(name_of(record.dtype)), record.shape, to_text(record.digest));
-    }
-  }
-  return steps;
-}
-
-/// Channels whose every Python record must be there and equal.
-const std::set<std::string> kCompared = {"samples",   "input",  "rng",    "loss", "gradient.local", "gradient",
-                                         "optimizer", "weight", "buffer", "ema",  "metric",         "ledger"};
-
-/// Compares one rank; returns how many records were equal. Reports only the first difference of a rank.
-std::size_t compare_rank(const std::filesystem::path& python, const std::filesystem::path& worker,
-                         std::set<std::string>& channels) {
-  const auto expected = python_records(python), actual = worker_records(worker);
-  std::size_t equal = 0;
-  EXPECT_EQ(expected.size(), actual.size()) << "number of steps, " << worker;
-  for (const auto& [step, records] : expected) {
-    if (!actual.contains(step)) {
-      ADD_FAILURE() << "step " << step << " is missing in " << worker;
-      return equal;
-    }
-    for (const auto& [key, value] : records) {
-      if (!kCompared.contains(key.first)) continue;
-      const auto found = actual.at(step).find(key);
-      const std::string ours = found == actual.at(step).end() ? "not recorded" : found->second;
-      if (ours != value) {
-        ADD_FAILURE() << worker << ": step " << step << ", " << key.first << " " << key.second << "\n  Python " << value
-                      << "\n  worker " << ours;
-        return equal;
-      }
-      channels.insert(key.first);
-      ++equal;
-    }
-  }
-  return equal;
-}
-
-/// Runs every variant of a scenario in the worker and in Python and compares all ranks.
-/// `least_channels` must have been compared: an empty comparison is not parity. `twin`: what Python alone is told.
-void expect_parity(const Json& scenario, const std::set<std::string>& least_channels,
-                   const Json& twin = Json::object()) {
-  const Scratch scratch;
-  const auto file = scratch.write("scenario.json", scenario.dump(1));
-  const auto runs = scratch.path() / "runs";
-  const Outcome ours = run_program({lockstep_program(), "run", file, "--out", runs, "--jobs", "4"}, 600);
-  ASSERT_EQ(ours.exit_code, 0) << ours.out << ours.err;
-
-  std::map<std::int64_t, Json> cases;  // by world size
-  const auto root = runs / scenario.at("name").get<std::string>();
-  for (const auto& entry : std::filesystem::directory_iterator(root)) {
-    const Json spec = read_json(entry.path() / "0/run.json");
-    Json one = {{"name", entry.path().filename().string()}, {"spec", spec}};
-    if (Json& files = one["spec"]["files"]; files.contains("checkpoint"))
-      files["checkpoint"] = (entry.path() / "0" / files["checkpoint"].get<std::string>()).lexically_normal().string();
-    one.update(twin);
-    cases[spec.at("world_size").get<std::int64_t>()].push_back(one);
-  }
-  ASSERT_FALSE(cases.empty());
-  std::set<std::string> channels;
-  std::size_t equal = 0, compared_cases = 0;
-  for (const auto& [world_size, list] : cases) {
-    const auto input = scratch.write("cases-" + std::to_string(world_size) + ".json", list.dump());
-    const auto output = scratch.path() / ("python-" + std::to_string(world_size));
-    const Outcome python = run_program({parity_python(), source_root() / "tests/parity/twin.py", "--spawn",
-                                        std::to_string(world_size), "--cases", input, "--out", output},
-                                       600);
-    ASSERT_EQ(python.exit_code, 0) << python.out << python.err << "\n(ci/setup --tests installs Python's torch)";
-    for (const Json& one : list) {
-      const std::string name = one.at("name").get<std::string>();
-      for (std::int64_t rank = 0; rank < world_size; ++rank) {
-        equal += compare_rank(output / name / trace::file_name_of_rank(rank),
-                              root / name / "0" / trace::file_name_of_rank(rank), channels);
-      }
-      ++compared_cases;
-    }
-  }
-  for (const std::string& channel : least_channels)
-    EXPECT_TRUE(channels.contains(channel)) << "nothing of " << channel << " was compared";
-  ::testing::Test::RecordProperty("cases", static_cast<int>(compared_cases));
-  std::printf("%zu cases, %zu records equal\n", compared_cases, equal);
-}
-
-const std::set<std::string> kCore = {"samples",        "input",    "rng",    "loss",
-                                     "gradient.local", "gradient", "weight", "ledger"};
-
-/// More than one epoch with shuffle: 60 samples, 24 in a batch, 10 updates.
-Json base_scenario(const std::string& name) {
-  return {{"name", name},
-          {"description", "Parity with Python."},
-          {"train",
-           {{"model", {{"kind", "lenet"}}},
-            {"data",
-             {{"kind", "digits"}, {"path", (source_root() / "scenarios/data/digits.csv.gz").string()}, {"size", 60}}},
-            {"batch", {{"global", 24}}},
-            {"optimizer", {{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}}},
-            {"steps", 10},
-            {"seed", {{"base", 1234}}}}},
-          {"checks", Json::array({{{"that", "ledger"}}})}};
-}
 
 Json ddp_modes() {
   return Json::array({Json::object(),

@@ -123,11 +123,12 @@ class StreamLoader:
         return self.length
 
 
-def endless_batches(loader, set_epoch):
+def endless_batches(loader, dataset, set_epoch):
     if len(loader) == 0:
         raise ValueError("an epoch has no samples")
     taken = 0
     for epoch in itertools.count():
+        dataset.epoch = epoch
         if set_epoch:
             loader.sampler.set_epoch(taken if set_epoch == "iteration" else epoch)
         for i, batch in enumerate(loader, start=1):

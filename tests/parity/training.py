@@ -30,8 +30,18 @@ from models import make_model
 from samplers import endless_batches, make_loader
 
 
+def make_dataset(spec, files):
+    """Samples (input, label, id), the shape of an input and the number of classes."""
+    if spec["kind"] in ("idx", "npy", "safetensors", "image_folder"):
+        from formats import make_dataset  # torchvision takes its time
+
+        return make_dataset(spec, files)
+    x, y, classes = make_data(spec, files)
+    return TensorDataset(x, y, torch.arange(len(y))), x.shape[1:], classes
+
+
 def make_data(spec, files):
-    """Images, labels and the number of classes."""
+    """Inputs, labels and the number of classes."""
     match spec["kind"]:
         case "digits":
             table = np.loadtxt(files["data"], delimiter=",", dtype=np.int64, max_rows=spec["size"])
@@ -309,14 +319,13 @@ def train(spec, files, out, foreach=None):
     if spec["seed"]["policy"] != "after_model":
         torch.manual_seed(seed_of_rank(spec["seed"], rank, world_size))
 
-    x, y, classes = make_data(spec["data"], files)
-    dataset = TensorDataset(x, y, torch.arange(len(y)))
+    dataset, shape, classes = make_dataset(spec["data"], files)
     if "evaluation" in spec:
-        held_out = Subset(dataset, range(len(y) - spec["evaluation"]["samples"], len(y)))
-        dataset = Subset(dataset, range(len(y) - spec["evaluation"]["samples"]))
+        trained_on = len(dataset) - spec["evaluation"]["samples"]
+        held_out, dataset = Subset(dataset, range(trained_on, len(dataset))), Subset(dataset, range(trained_on))
     accumulation = spec["batch"]["accumulation"]
     global_batch, micro_batch = batch_sizes(spec["batch"], world_size)
-    model = make_model(spec["model"], x.shape[1:], classes)
+    model = make_model(spec["model"], shape, classes)
     if spec["seed"]["policy"] == "after_model":
         torch.manual_seed(spec["seed"]["base"])
     load = spec["checkpoint"].get("load")
@@ -333,7 +342,7 @@ def train(spec, files, out, foreach=None):
     factor = learning_rate(1.0, spec["learning_rate_rule"], global_batch)
     schedule_steps = 0
     loader = make_loader(spec["sampler"], dataset, micro_batch)
-    batches = endless_batches(loader, spec["sampler"].get("set_epoch", False))
+    batches = endless_batches(loader, dataset, spec["sampler"].get("set_epoch", False))
     first_step = 0
     if load and "from" in load:
         run = Path(files["checkpoint"])
@@ -430,6 +439,11 @@ def train(spec, files, out, foreach=None):
             else:
                 scheduler.step()
 
+        if "evaluation" in spec and (step + 1) % spec["evaluation"]["every"] == 0:
+            loss, accuracy, counted = evaluate(model, ddp, held_out, spec["evaluation"])
+            records += [record("metric", "loss", torch.tensor(loss, dtype=torch.float64))]
+            records += [record("metric", "accuracy", torch.tensor(accuracy, dtype=torch.float64))]
+            records += [record("metric", "counted", torch.tensor(counted))] if counted is not None else []
         records += [record("loss", "reduced", reduced)]
         records += [record("samples", "ids", torch.cat(ids))]
         records += [record("rng", "cpu", torch.get_rng_state())]
@@ -442,11 +456,6 @@ def train(spec, files, out, foreach=None):
         records += [record("buffer", name, b) for name, b in model.named_buffers()]
         if ema is not None:
             records += [record("ema", name, p) for name, p in ema.module.named_parameters()]
-        if "evaluation" in spec and (step + 1) % spec["evaluation"]["every"] == 0:
-            loss, accuracy, counted = evaluate(model, ddp, held_out, spec["evaluation"])
-            records += [record("metric", "loss", torch.tensor(loss, dtype=torch.float64))]
-            records += [record("metric", "accuracy", torch.tensor(accuracy, dtype=torch.float64))]
-            records += [record("metric", "counted", torch.tensor(counted))] if counted is not None else []
         for i, lr in enumerate(lrs):
             records += [record("ledger", f"lr.{i}" if i else "lr", torch.tensor(lr, dtype=torch.float64))]
         write_line(out, step, records)

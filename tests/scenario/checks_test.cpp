@@ -128,7 +128,7 @@ TEST(Checks, ChannelsOfOneRankAreNotComparedBetweenWorldSizes) {
       } else {
         const Problem problem = refused(worlds(), once);
         EXPECT_PROBLEM(problem, "between different world sizes", std::string(": checks.0 (") + that + ").on",
-                       "samples, loss, gradient, optimizer, weight, buffer, ema, ledger",
+                       "samples, loss, gradient, optimizer, weight, buffer, ema, metric, ledger",
                        std::string("'") + std::string(row.name) + "' of 'w4' (world_size 4) and 'w2' (world_size 2)");
         EXPECT_NE(problem.next.find("leave '" + std::string(row.name) + "' out"), std::string::npos);
       }

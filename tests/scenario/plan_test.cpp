@@ -198,5 +198,46 @@ TEST(Plan, TwoScenariosOfOneNameAreRefused) {
 
 TEST(Plan, NothingMakesAnEmptyPlan) { EXPECT_TRUE(make_plan({}).runs.empty()); }
 
+/// `minimal()` on a folder of images.
+std::string folder_digest(const Scratch& scratch, const char* path) {
+  const Json data = {{"kind", "image_folder"}, {"path", path}, {"size", 8}};
+  return make_plan({scenario::load_scenario(scratch.write("folder.json", with("train.data", data).dump()))})
+      .runs.at(0)
+      .train_digest;
+}
+
+TEST(Plan, DigestDependsOnNameAndContentOfEveryFileOfAFolder) {
+  const Scratch scratch;
+  scratch.write("images/a/1.png", "one");
+  scratch.write("images/b/2.png", "two");
+  scratch.write("moved/a/1.png", "one");
+  scratch.write("moved/b/2.png", "two");
+  const std::string before = folder_digest(scratch, "images");
+  EXPECT_EQ(folder_digest(scratch, "images"), before);
+  EXPECT_EQ(folder_digest(scratch, "moved/../moved/"), before);
+  scratch.write("images/b/2.png", "2");
+  EXPECT_NE(folder_digest(scratch, "images"), before);
+  std::filesystem::rename(scratch.path() / "moved/b/2.png", scratch.path() / "moved/a/2.png");
+  EXPECT_NE(folder_digest(scratch, "moved"), before);
+  EXPECT_THROW(folder_digest(scratch, "none"), InputError);
+}
+
+TEST(Plan, EveryFileOfTheDataIsHashedAndTold) {
+  const Scratch scratch;
+  const auto images = scratch.write("images", "pixels"), labels = scratch.write("labels", "digits");
+  const Json document = with("train.data", {{"kind", "idx"}, {"images", "images"}, {"labels", "./labels"}});
+  const auto run = [&] {
+    return make_plan({scenario::load_scenario(scratch.write("idx.json", document.dump()))}).runs.at(0);
+  };
+  const auto before = run();
+  EXPECT_EQ(before.spec["files"], Json({{"data.images", images}, {"data.labels", labels}}));
+  scratch.write("labels", "others");
+  const auto after = run();
+  EXPECT_NE(after.train_digest, before.train_digest);
+  scratch.write("images", "others");
+  scratch.write("labels", "pixels");
+  EXPECT_NE(run().train_digest, after.train_digest);
+}
+
 }  // namespace
 }  // namespace lockstep::plan

@@ -272,6 +272,27 @@ TEST(TrainSpec, TheRulesWarmUpGrowsFromOneToItsFactor) {
   EXPECT_EQ(rule_warmup(spec, 4, 400), 1);
 }
 
+TEST(TrainSpec, HeldOutSamplesAreNotAugmented) {
+  Json document = with("train.evaluation.samples", 2);
+  document["train"]["data"] = {{"kind", "image_folder"}, {"path", "images"}, {"size", 8}};
+  EXPECT_NO_THROW(load(document));
+  document["train"]["data"]["augment"] = "sample";
+  EXPECT_PROBLEM(problem_of(document), "be augmented", "train.evaluation", "\"none\"", "sample");
+}
+
+TEST(TrainSpec, AugmentationFromTheRanksGeneratorNeedsALoaderThatDoesNotFetchAhead) {
+  Json document = minimal();
+  document["train"]["data"] = {{"kind", "image_folder"}, {"path", "images"}, {"size", 8}, {"augment", "rank"}};
+  EXPECT_NO_THROW(load(document));
+  for (const char* kind : {"accelerate", "dispatch"}) {
+    document["train"]["sampler"] = {{"kind", kind}};
+    EXPECT_PROBLEM(problem_of(document), "fetches ahead", "train.data.augment", std::string("sampler ") + kind,
+                   "\"rank\"");
+  }
+  document["train"]["data"]["augment"] = "sample";
+  EXPECT_NO_THROW(load(document));
+}
+
 TEST(TrainSpec, CompressionAverages) {
   EXPECT_PROBLEM(problem_of(with("train.ddp", {{"average", false}, {"compression", "fp16"}})), "always average",
                  "train.ddp.average", "average = true", "average = false");

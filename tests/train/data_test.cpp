@@ -15,11 +15,11 @@
 namespace lockstep::train {
 namespace {
 
-scenario::Choice digits(std::int64_t size) {
-  return {.kind = "digits", .options = {{"kind", "digits"}, {"size", size}}};
-}
-
 std::filesystem::path digits_file() { return test::source_root() / "scenarios/data/digits.csv.gz"; }
+
+Dataset digits(std::int64_t size, const std::filesystem::path& file = digits_file()) {
+  return make_data({.kind = "digits", .options = {{"path", file.string()}, {"size", size}}});
+}
 
 std::string failure_of(const std::function<void()>& action) {
   try {
@@ -31,7 +31,7 @@ std::string failure_of(const std::function<void()>& action) {
 }
 
 TEST(Digits, AreReadAsMultiplesOfASixteenth) {
-  const Dataset data = make_data(digits(1797), digits_file());
+  const Dataset data = digits(1797);
   EXPECT_EQ(data.inputs.sizes(), at::IntArrayRef({1797, 1, 8, 8}));
   EXPECT_TRUE(at::equal(data.inputs * 16, (data.inputs * 16).round()));
   EXPECT_EQ(data.labels.max().item<std::int64_t>(), 9);
@@ -41,11 +41,11 @@ TEST(Digits, DamageIsNamed) {
   const test::Scratch scratch;
   const std::string whole = read_file(digits_file());
   const auto torn = scratch.write("torn.gz", whole.substr(0, whole.size() / 2));
-  EXPECT_NE(failure_of([&] { make_data(digits(1797), torn); }).find("ends early"), std::string::npos);
+  EXPECT_NE(failure_of([&] { digits(1797, torn); }).find("ends early"), std::string::npos);
   const auto text = scratch.write("text.gz", "1,2,3\n");
-  EXPECT_NE(failure_of([&] { make_data(digits(1), text); }).find("text.gz"), std::string::npos);
-  EXPECT_NE(failure_of([&] { make_data(digits(1798), digits_file()); }).find("1797"), std::string::npos);
-  EXPECT_NE(failure_of([&] { make_data(digits(1), scratch.path() / "none.gz"); }).find("none.gz"), std::string::npos);
+  EXPECT_NE(failure_of([&] { digits(1, text); }).find("text.gz"), std::string::npos);
+  EXPECT_NE(failure_of([&] { digits(1798); }).find("1797"), std::string::npos);
+  EXPECT_NE(failure_of([&] { digits(1, scratch.path() / "none.gz"); }).find("none.gz"), std::string::npos);
 }
 
 /// A sampler with a fixed order.

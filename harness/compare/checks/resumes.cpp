@@ -69,8 +69,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
                       return step == saved && !is_state(channel);
                     }};
   if (saved_at_another_world_size(input)) {
-    if (input.spec.channels.empty()) std::erase(channels, Channel::kRng);  // another rank's, or nobody's
-    return judge_rounding(straight, resumed, channels, input, scope);
+    return judge_rounding(straight, resumed, rounding_channels(input, same_shape(straight, resumed)), input, scope);
   }
   CheckResult result = result_of(compare_runs(straight, resumed, channels, bitwise, scope), input);
   if (result.divergence) {

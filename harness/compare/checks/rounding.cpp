@@ -11,18 +11,17 @@ std::string place(std::int64_t step, trace::Channel channel, const std::string& 
   return "step " + std::to_string(step) + ", " + std::string(trace::name_of(channel)) + " " + tensor;
 }
 
-/// What a training computes and computes it from; how the ranks exchange it, and what a generator holds that nobody
-/// draws from, may differ where everything else is equal in exact arithmetic.
+}  // namespace
+
 std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same_shape) {
   std::vector<trace::Channel> channels = channels_of(input, same_shape);
   if (input.spec.channels.empty()) {
     std::erase(channels, trace::Channel::kCollective);
     std::erase(channels, trace::Channel::kRng);
+    std::erase(channels, trace::Channel::kMetric);
   }
   return channels;
 }
-
-}  // namespace
 
 CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
                            const std::vector<trace::Channel>& channels, const CheckInput& input, const Scope& scope) {

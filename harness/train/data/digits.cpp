@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -5,11 +6,10 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <zlib.h>
 
 #include "harness/base/error.h"
-#include "harness/base/files.h"
 #include "harness/train/data.h"
+#include "harness/train/packed_file.h"
 
 namespace lockstep::train {
 namespace {
@@ -24,25 +24,20 @@ constexpr float kBrightest = 16;
                     .expected = expected});
 }
 
-/// Lines of a gzip file, one at a time: what is compressed well cannot fill the memory.
-class PackedLines {
+/// Lines of a file, one at a time.
+class Lines {
  public:
-  explicit PackedLines(const std::filesystem::path& file) : file_(file), packed_(read_file(file)) {
-    LOCKSTEP_CHECK(inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK);
-    stream_.next_in = reinterpret_cast<Bytef*>(packed_.data());
-    stream_.avail_in = static_cast<uInt>(packed_.size());
-  }
-  ~PackedLines() { inflateEnd(&stream_); }
-  PackedLines(const PackedLines&) = delete;
-  PackedLines& operator=(const PackedLines&) = delete;
+  explicit Lines(const std::filesystem::path& file) : file_(file) {}
 
   /// The next line, without its newline; nothing after the last. *Throws*: InputError for a damaged file.
   std::optional<std::string> next() {
     ++line_;
     std::size_t newline = 0;
-    while ((newline = text_.find('\n')) == std::string::npos && !ended_) {
-      if (text_.size() > kLongest) fail(file_, line_, "a line is too long", "65 numbers, separated by commas");
-      unpack();
+    while ((newline = text_.find('\n')) == std::string::npos) {
+      if (text_.size() > kLongest) fail(file_.path(), line_, "a line is too long", "65 numbers, separated by commas");
+      const std::string more = file_.read(kLongest);
+      if (more.empty()) break;
+      text_ += more;
     }
     if (text_.empty()) return std::nullopt;
     newline = std::min(newline, text_.size());
@@ -54,22 +49,9 @@ class PackedLines {
  private:
   static constexpr std::size_t kLongest = 4096;
 
-  void unpack() {
-    char buffer[kLongest];
-    stream_.next_out = reinterpret_cast<Bytef*>(buffer);
-    stream_.avail_out = sizeof buffer;
-    const int status = inflate(&stream_, Z_NO_FLUSH);
-    text_.append(buffer, sizeof buffer - stream_.avail_out);
-    ended_ = status == Z_STREAM_END;
-    if (status != Z_OK && !ended_) fail(file_, 0, "gzip ends early or is corrupt", "a whole gzip file");
-  }
-
-  const std::filesystem::path& file_;
-  std::string packed_;
-  z_stream stream_{};
+  PackedFile file_;
   std::string text_;
   std::size_t line_ = 0;
-  bool ended_ = false;
 };
 
 /// Numbers of one line.
@@ -99,8 +81,9 @@ void parse_line(std::string_view line, std::vector<int>& numbers, const std::fil
 }  // namespace
 
 /// *Source*: Optical Recognition of Handwritten Digits (Alpaydin, Kaynak), UCI; pixels 0–16, here divided by 16.
-Dataset make_digits_data(const Json& options, const std::filesystem::path& file) {
-  PackedLines lines(file);
+Dataset make_digits_data(const Json& options) {
+  const std::filesystem::path file = options.at("path").get<std::string>();
+  Lines lines(file);
   const auto wanted = options.at("size").get<std::size_t>();
   std::vector<float> pixels;
   std::vector<std::int64_t> labels;

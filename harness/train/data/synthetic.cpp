@@ -4,22 +4,11 @@
 #include <ATen/ATen.h>
 
 #include "harness/train/data.h"
+#include "harness/train/split_mix.h"
 
 namespace lockstep::train {
-namespace {
-
-/// *Source*: SplitMix64 (Steele, Lea, Flood 2014).
-std::uint64_t split_mix(std::uint64_t z) {
-  z += 0x9E3779B97F4A7C15ULL;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
-}
-
-}  // namespace
-
 /// Integer arithmetic only: element e of sample i is the top byte of a hash of (seed, i, e), divided by 256.
-Dataset make_synthetic_data(const Json& options, const std::filesystem::path&) {
+Dataset make_synthetic_data(const Json& options) {
   const auto shape = options.at("shape").get<std::vector<std::int64_t>>();
   const auto size = options.at("size").get<std::int64_t>();
   const auto classes = options.at("classes").get<std::int64_t>();

@@ -43,7 +43,8 @@ std::vector<std::string> sequences_of(const std::string& text, const std::string
 
 }  // namespace
 
-Dataset make_text_data(const Json& options, const std::filesystem::path& file) {
+Dataset make_text_data(const Json& options) {
+  const std::filesystem::path file = options.at("path").get<std::string>();
   const std::string text = read_file(file);
   auto length = options.at("length").get<std::int64_t>();
   const std::vector<std::string> sequences =

@@ -1,0 +1,39 @@
+#include "harness/train/image/decode.h"
+
+#include <ATen/ATen.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::uint64_t kMostExpansion = 1024;  // deflate packs 1,032 to 1
+
+}  // namespace
+
+at::Tensor read_image(const std::filesystem::path& path) {
+  const std::string content = read_file(path);
+  if (content.starts_with("\xff\xd8\xff")) return decode_jpeg(content, path);
+  if (content.starts_with("\x89PNG\r\n\x1a\n")) return decode_png(content, path);
+  throw InputError({.what = "neither a JPEG nor a PNG image",
+                    .where = path.string() + ", byte 0",
+                    .expected = "the bytes FF D8 FF or 89 'PNG'",
+                    .actual = content.empty() ? "an empty file" : "other bytes"});
+}
+
+at::Tensor pixels_for(std::uint64_t height, std::uint64_t width, const std::string& content,
+                      const std::filesystem::path& path) {
+  // Both formats have extents below 2^31.
+  const std::uint64_t most = kMostExpansion * content.size() / 3;
+  if (width * height > most) {
+    throw InputError(
+        {.what = "an image claims more pixels than its file could hold",
+         .where = path.string(),
+         .expected = "at most " + std::to_string(most) + " pixels in " + std::to_string(content.size()) + " bytes",
+         .actual = std::to_string(width) + " x " + std::to_string(height)});
+  }
+  return at::empty({static_cast<std::int64_t>(height), static_cast<std::int64_t>(width), 3}, at::kByte);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::train {
+
+/// Reads a JPEG or PNG image, told by its magic number, as torchvision.io.decode_image(mode=RGB) does: gray becomes
+/// RGB, transparency is dropped, an orientation in the metadata is ignored.
+///
+/// *Shape*: [3, height, width] uint8, a view of [height, width, 3] as torchvision's, whose resizing depends on it.
+/// *Throws*: InputError that names the file: damaged or truncated, where libjpeg would only warn too; CMYK; 16 bits a
+/// channel; or of more than 1,024 bytes of pixels for each byte of the file (deflate packs at most 1,032 to 1).
+at::Tensor read_image(const std::filesystem::path& path);
+
+/// The same for the content of a file of one format; `path` is for messages.
+at::Tensor decode_jpeg(const std::string& content, const std::filesystem::path& path);
+at::Tensor decode_png(const std::string& content, const std::filesystem::path& path);
+
+/// Memory for an image: what a header claims must be possible. *Throws*: as above.
+at::Tensor pixels_for(std::uint64_t height, std::uint64_t width, const std::string& content,
+                      const std::filesystem::path& path);
+
+}  // namespace lockstep::train

@@ -1,0 +1,136 @@
+// Folders of images: order, decoding, augmentation, and what is wrong with such folders. That pixels and draws are
+// torchvision's is what tests/parity/formats_test.cpp shows.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/train/data.h"
+#include "harness/train/image/decode.h"
+
+#include "tests/support/support.h"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path formats() { return test::source_root() / "scenarios/data/formats"; }
+std::string png() { return read_file(formats() / "exact/0/00.png"); }
+std::string jpeg() { return read_file(formats() / "pictures/0/02.JPG"); }
+
+class ImageFolder : public ::testing::Test {
+ protected:
+  Dataset read(const fs::path& folder, const std::string& augment = "none", std::int64_t seed = 0) {
+    return make_data({.kind = "image_folder",
+                      .options = {{"path", folder.string()}, {"size", 8}, {"augment", augment}, {"seed", seed}}});
+  }
+  Dataset read() { return read(scratch_.path()); }
+
+  void expect_refused(const std::function<void()>& action, const std::vector<std::string>& words) {
+    try {
+      action();
+      ADD_FAILURE() << "not refused: " << words[0];
+    } catch (const InputError& error) {
+      for (const std::string& word : words)
+        EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    }
+  }
+
+  /// As the only image of its class.
+  void expect_image_refused(const std::string& content, const std::vector<std::string>& words) {
+    scratch_.write("a/image.png", content);
+    expect_refused([&] { read(); }, words);
+  }
+
+  test::Scratch scratch_;
+};
+
+TEST_F(ImageFolder, IsInTheOrderOfTorchvision) {
+  // Folder by folder, then name by name, in the order of bytes: of a/'s folders "a", "a-b", "a/c".
+  const char* names[] = {"B/z.PNG", "a/9.png", "a/a-b/1.jpeg", "a/a/2.png", "a/a/c/1.png"};
+  const char* sources[] = {"exact/1/06.png", "exact/2/12.png", "pictures/0/02.JPG", "exact/3/18.png", "exact/4/24.png"};
+  for (int i = 0; i < 5; ++i) scratch_.write(names[i], read_file(formats() / sources[i]));
+  scratch_.write("a/notes.txt", "no image");
+  scratch_.write("readme.png.txt", "of no class");
+  const Dataset data = read();
+  EXPECT_TRUE(at::equal(data.labels, at::tensor({0, 1, 1, 1, 1}, at::kLong)));
+  const int order[] = {0, 1, 3, 2, 4};
+  for (int i = 0; i < 5; ++i) {
+    if (order[i] == 2) continue;  // resized
+    const at::Tensor image = read_image(formats() / sources[order[i]]).to(at::kFloat) / 255;
+    EXPECT_TRUE(at::equal(data.inputs[i], image)) << i;
+  }
+  EXPECT_EQ(data.classes, 2);
+}
+
+TEST_F(ImageFolder, WithoutImagesIsRefused) {
+  expect_refused([&] { read(scratch_.path() / "none"); }, {"no folder of images", "none", "No such file"});
+  expect_refused([&] { read(); }, {"no folder of images", scratch_.path().string(), "no folder in it"});
+  scratch_.write("a/notes.txt", "no image");
+  expect_refused([&] { read(); }, {"a class has no images", (scratch_.path() / "a").string()});
+  scratch_.write("a/image.webp", "RIFF");
+  expect_refused([&] { read(); }, {"not read here", "a/image.webp", ".webp"});
+}
+
+TEST_F(ImageFolder, DamagedImagesAreNamed) {
+  expect_image_refused("", {"neither a JPEG nor a PNG", "a/image.png", "empty"});
+  expect_image_refused("GIF89a", {"neither a JPEG nor a PNG", "a/image.png"});
+  for (const std::size_t left : {20U, 50U, 80U}) {
+    expect_image_refused(png().substr(0, left), {"a PNG image is damaged: it ends early", "a/image.png", "byte"});
+  }
+  expect_image_refused(png().substr(0, png().size() - 12), {"it ends early"});  // without its end, but with all pixels
+  expect_image_refused(jpeg().substr(0, 3), {"a JPEG image is damaged", "a/image.png", "about byte 2"});
+  // libjpeg would fill the rest with gray, and only warn.
+  expect_image_refused(jpeg().substr(0, jpeg().size() - 20), {"a JPEG image is damaged: Premature end", "a/image.png"});
+  std::string flipped = png();
+  flipped[flipped.size() - 20] ^= 1;
+  expect_image_refused(flipped, {"a PNG image is damaged", "a/image.png"});
+}
+
+TEST_F(ImageFolder, AbsurdHeadersAreRefusedBeforeMemoryIsTaken) {
+  std::string large = jpeg();
+  const std::size_t frame = large.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  for (std::size_t i = 5; i < 9; ++i) large[frame + i] = '\x7f';
+  expect_image_refused(large, {"more pixels than its file could hold", "a/image.png", "32639 x 32639"});
+}
+
+TEST_F(ImageFolder, ColorsForPrintAreRefused) {
+  // A baseline JPEG of four components without an Adobe marker is CMYK.
+  std::string four = jpeg();
+  const std::size_t frame = four.find("\xff\xc0"), scan = four.find("\xff\xda");
+  four.replace(frame + 2, 2, std::string("\x00\x14", 2));
+  four[frame + 9] = 4;
+  four.insert(frame + 19, std::string("\x04\x11\x01", 3));
+  four.replace(scan + 3 + 2, 2, std::string("\x00\x0e", 2));
+  four[scan + 3 + 4] = 4;
+  four.insert(scan + 3 + 11, std::string("\x04\x11", 2));
+  expect_image_refused(four, {"colors for print", "a/image.png", "CMYK"});
+}
+
+TEST_F(ImageFolder, AugmentationPerSampleDependsOnSeedEpochAndSampleOnly) {
+  const Dataset data = read(formats() / "pictures", "sample");
+  const at::Tensor first = data.take({3}, 0).x[0];
+  EXPECT_TRUE(at::equal(data.take({7, 3}, 0).x[1], first));
+  EXPECT_FALSE(at::equal(data.take({3}, 1).x[0], first));
+  EXPECT_FALSE(at::equal(read(formats() / "pictures", "sample", 1).take({3}, 0).x[0], first));
+  EXPECT_EQ(first.sizes(), at::IntArrayRef({3, 8, 8}));
+}
+
+TEST_F(ImageFolder, AugmentationPerRankFollowsTheDefaultGenerator) {
+  const Dataset data = read(formats() / "pictures", "rank");
+  at::manual_seed(1);
+  const at::Tensor first = data.take({3, 4}, 0).x;
+  EXPECT_FALSE(at::equal(data.take({3, 4}, 0).x, first));
+  at::manual_seed(1);
+  EXPECT_TRUE(at::equal(data.take({3, 4}, 5).x, first));
+}
+
+}  // namespace
+}  // namespace lockstep::train

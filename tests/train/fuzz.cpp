@@ -1,0 +1,88 @@
+#include "tests/train/fuzz.h"
+
+#include <random>
+#include <vector>
+
+#include <c10/core/CPUAllocator.h>
+#include <zlib.h>
+
+#include "harness/base/error.h"
+
+#include "tests/trace/allocation.h"
+
+namespace lockstep::train {
+namespace {
+
+/// One damage, as a disk, a network or an enemy would do it.
+std::string damaged(std::string content, std::mt19937& random) {
+  const auto below = [&](std::size_t end) {
+    return static_cast<std::size_t>(random() % std::max<std::size_t>(end, 1));
+  };
+  switch (random() % 5) {
+    case 0:  // truncated
+      content = content.substr(0, below(content.size()));
+      break;
+    case 1:  // one bit
+      content[below(content.size())] ^= static_cast<char>(1 << random() % 8);
+      break;
+    case 2:  // an absurd length, wherever one may stand
+      for (std::size_t i = 0, at = below(content.size()); i < 8 && at + i < content.size(); ++i)
+        content[at + i] = static_cast<char>(i < 7 ? 0xff : 0x7f);
+      break;
+    case 3:  // an absurd number, where a number stands in text
+      if (const auto digit = content.find_first_of("0123456789", below(content.size())); digit != std::string::npos)
+        content.replace(digit, 1, "99999999999999");
+      break;
+    default:  // a page of zeros
+      for (std::size_t i = 0, at = below(content.size()); i < 512 && at + i < content.size(); ++i) content[at + i] = 0;
+  }
+  return content;
+}
+
+}  // namespace
+
+WatchedAllocator::WatchedAllocator() : usual_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, /*priority=*/100); }
+WatchedAllocator::~WatchedAllocator() { c10::SetCPUAllocator(usual_, /*priority=*/100); }
+
+c10::DataPtr WatchedAllocator::allocate(std::size_t size) {
+  if (size > limit) throw std::length_error("an allocation of " + std::to_string(size) + " bytes");
+  return usual_->allocate(size);
+}
+
+std::string gzipped(const std::string& text) {
+  std::vector<char> packed(2 * text.size() + 1024);
+  z_stream stream{};
+  deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  deflateEnd(&stream);
+  return std::string(packed.data(), stream.total_out);
+}
+
+int Fuzz::refused(const std::string& name, const std::string& content,
+                  const std::function<void(const std::filesystem::path&)>& read, std::size_t most) {
+  std::mt19937 random(static_cast<unsigned>(std::hash<std::string>{}(name)));
+  int count = 0;
+  for (int i = 0; i < kFiles; ++i) {
+    const std::string changed = damaged(content, random);
+    const auto file = scratch_.write(name, changed);
+    allocator_.limit = std::max<std::size_t>(most * changed.size(), 4096);
+    trace::test::forget_allocations();
+    try {
+      read(file);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(scratch_.path().string()), std::string::npos) << error.what();
+      ++count;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << name << " " << i << ": no error of ours: " << error.what();
+    }
+    EXPECT_LE(trace::test::largest_allocation(), std::max<std::size_t>(kMost * changed.size(), 1 << 17)) << name << i;
+    allocator_.limit = static_cast<std::size_t>(-1);
+  }
+  return count;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include <c10/core/Allocator.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/support.h"
+
+namespace lockstep::train {
+
+constexpr int kFiles = 1000;       ///< of each kind
+constexpr std::size_t kMost = 16;  ///< bytes allocated at once for each byte of a file
+
+/// Watches the sizes that tensors are allocated with.
+class WatchedAllocator : public c10::Allocator {
+ public:
+  WatchedAllocator();
+  ~WatchedAllocator() override;
+  c10::DataPtr allocate(std::size_t size) override;
+  c10::DeleterFnPtr raw_deleter() const override { return usual_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t count) const override { default_copy_data(to, from, count); }
+
+  std::size_t limit = static_cast<std::size_t>(-1);
+
+ private:
+  c10::Allocator* usual_;
+};
+
+/// A gzip file of this text.
+std::string gzipped(const std::string& text);
+
+/// Damaged files end in an error that names them: no crash, no hang, no memory out of proportion to the file.
+class Fuzz : public ::testing::Test {
+ protected:
+  /// Damages `content` kFiles times and reads each; returns how many were refused. `most`: as kMost, of tensors.
+  int refused(const std::string& name, const std::string& content,
+              const std::function<void(const std::filesystem::path&)>& read, std::size_t most = kMost);
+
+  test::Scratch scratch_;
+  WatchedAllocator allocator_;
+};
+
+}  // namespace lockstep::train
