@@ -7,16 +7,13 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/scenario/reading.h"
 #include "harness/scenario/schema.h"
 
 namespace lockstep::scenario {
 namespace {
 
 Choice choice_from(const Json& object) { return {.kind = object.at("kind").get<std::string>(), .options = object}; }
-
-std::optional<std::int64_t> integer_at(const Json& object, const char* key) {
-  return object.contains(key) ? std::optional(object[key].get<std::int64_t>()) : std::nullopt;
-}
 
 BatchSpec batch_from(const Json& object) {
   return {.global = integer_at(object, "global"),
@@ -35,10 +32,6 @@ DeterminismSpec determinism_from(const Json& object) {
           .tf32 = object.at("tf32").get<bool>(),
           .threads = object.at("threads").get<int>(),
           .cpu = object.at("cpu").get<std::string>()};
-}
-
-std::optional<double> number_at(const Json& object, const char* key) {
-  return object.contains(key) ? std::optional(object[key].get<double>()) : std::nullopt;
 }
 
 DdpSpec ddp_from(const Json& object) {
@@ -60,40 +53,6 @@ std::optional<EvaluationSpec> evaluation_from(const Json& train) {
                         .shares = object.at("shares").get<std::string>(),
                         .average = object.at("average").get<std::string>(),
                         .reduce = object.at("reduce").get<std::string>()};
-}
-
-CheckpointSpec checkpoint_from(const Json& object) {
-  CheckpointSpec checkpoint{.save_after = integer_at(object, "save_after"),
-                            .save_every = integer_at(object, "save_every"),
-                            .prefix = object.at("prefix").get<std::string>()};
-  if (object.contains("load")) {
-    const Json& load = object["load"];
-    const Json& keys = load.at("keys");
-    checkpoint.load = LoadSpec{.from = load.value("from", ""),
-                               .file = load.value("file", ""),
-                               .keys = {.under = keys.at("under").get<std::string>(),
-                                        .skip = keys.at("skip").get<std::vector<std::string>>(),
-                                        .strip = keys.at("strip").get<std::string>(),
-                                        .match = keys.at("match").get<std::string>(),
-                                        .strict = keys.at("strict").get<bool>()},
-                               .pick = load.at("pick").get<std::string>(),
-                               .number = integer_at(load, "number"),
-                               .of_rank = {},
-                               .who = load.at("who").get<std::string>(),
-                               .when = load.at("when").get<std::string>(),
-                               .epoch = load.at("epoch").get<std::string>(),
-                               .own_rates = load.at("schedule") == "own",
-                               .restore = load.at("restore").get<std::vector<std::string>>()};
-    for (const Json& number : load.value("of_rank", Json::array()))
-      checkpoint.load->of_rank.push_back(number.is_null() ? std::nullopt : std::optional(number.get<std::int64_t>()));
-  }
-  return checkpoint;
-}
-
-void require(bool holds, const std::string& origin, const std::string& path, const std::string& what,
-             const std::string& expected, const std::string& actual) {
-  if (holds) return;
-  throw InputError({.what = what, .where = origin + ": " + path, .expected = expected, .actual = actual});
 }
 
 void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::string& origin) {
@@ -119,51 +78,6 @@ void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::
           std::to_string(size));
 }
 
-void validate_save(const CheckpointSpec& checkpoint, std::int64_t steps, const std::string& origin) {
-  for (const auto& [key, after] :
-       {std::pair("save_after", checkpoint.save_after), {"save_every", checkpoint.save_every}})
-    require(after.value_or(0) <= steps, origin, std::string("train.checkpoint.") + key,
-            "the checkpoint would never be saved", "at most train.steps = " + std::to_string(steps),
-            std::to_string(after.value_or(0)));
-}
-
-/// Each rank must get through as many updates as the others, or they wait for each other for ever.
-void require_ranks_together(const LoadSpec& load, const std::string& origin) {
-  if (load.who == "newest" || (load.who == "all" && load.of_rank.empty())) return;
-  for (const char* part : {"schedule", "sampler", "rng", "buckets"})
-    require(!load.restores(part), origin, "train.checkpoint.load.restore",
-            "what only some ranks restore would set the ranks apart, and they would wait for each other for ever",
-            "with who = rank0, or of_rank without who = newest: weights, optimizer, buffers", part);
-}
-
-void validate_load(const LoadSpec& load, std::int64_t world_size, const std::string& origin) {
-  const auto require_of = [&](bool holds, const std::string& key, const std::string& what, const std::string& expected,
-                              const std::string& actual) {
-    require(holds, origin, "train.checkpoint.load" + key, what, expected, actual);
-  };
-  require_of(load.from.empty() != load.file.empty(), "", "what is loaded is given in two ways, or in none",
-             "either 'from' or 'file'", load.from.empty() ? "neither" : "both");
-  require_of(load.file.empty() || load.restore == std::vector<std::string>{"weights"}, ".restore",
-             "a file of weights restores weights only", "[\"weights\"]", join(load.restore, ", "));
-  require_of(load.file.empty() || (!load.number && load.of_rank.empty()), ".file", "a file of weights has no number",
-             "neither 'number' nor 'of_rank'", load.number ? "'number'" : "'of_rank'");
-  require_of(!load.number || load.of_rank.empty(), "", "the checkpoint is given in two ways",
-             "either 'number' or 'of_rank'", "both");
-  const auto with_checkpoint = std::count_if(load.of_rank.begin(), load.of_rank.end(), [](const auto& n) { return n; });
-  require_of(load.of_rank.empty() || static_cast<std::int64_t>(load.of_rank.size()) == world_size, ".of_rank",
-             "every rank needs an entry", std::to_string(world_size) + " entries", std::to_string(load.of_rank.size()));
-  require_of(load.of_rank.empty() || with_checkpoint > 0, ".of_rank", "no rank has a checkpoint", "at least one number",
-             "only null");
-  require_of(load.who != "newest" || !load.of_rank.empty(), ".who",
-             "the newest checkpoint of several ranks is asked for", "'of_rank', which says what each rank has",
-             "no 'of_rank'");
-  require_of(load.epoch == "saved" || load.restores("sampler"), ".epoch", "nothing is done with the saved epoch",
-             "'sampler' in restore", join(load.restore, ", "));
-  require_of(!load.own_rates || load.restores("schedule"), ".schedule", "nothing is done with the saved position",
-             "'schedule' in restore", join(load.restore, ", "));
-  require_ranks_together(load, origin);
-}
-
 /// A batch is fetched before the one before it is used, or by another rank: the draws of two batches would mix.
 void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
   const bool fetches_ahead = spec.sampler.kind == "accelerate" || spec.sampler.kind == "dispatch";
@@ -173,14 +87,6 @@ void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
 }
 
 }  // namespace
-
-bool CheckpointSpec::saves_after(std::int64_t updates) const {
-  return save_after == updates || (save_every && updates % *save_every == 0);
-}
-
-bool LoadSpec::restores(const std::string& part) const {
-  return std::find(restore.begin(), restore.end(), part) != restore.end();
-}
 
 TrainSpec train_spec_from(const Json& completed) {
   TrainSpec spec{
@@ -203,7 +109,7 @@ TrainSpec train_spec_from(const Json& completed) {
                completed.at("seed").at("policy").get<std::string>()},
       .determinism = determinism_from(completed.at("determinism")),
       .ddp = ddp_from(completed.at("ddp")),
-      .checkpoint = checkpoint_from(completed.at("checkpoint")),
+      .checkpoint = checkpoint_spec_from(completed.at("checkpoint")),
       .record = {completed.at("record").at("channels").get<std::vector<std::string>>(),
                  completed.at("record").at("every").get<std::int64_t>()},
       .faults = {}};
@@ -283,8 +189,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   if (spec.evaluation)
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
-  validate_save(spec.checkpoint, spec.steps, origin);
-  if (spec.checkpoint.load) validate_load(*spec.checkpoint.load, world_size, origin);
+  validate(spec.checkpoint, spec.steps, world_size, origin);
   for (const Choice& fault : spec.faults) {
     require(fault.kind != "clip_before_reduction" || spec.gradient.clip_norm || spec.gradient.clip_value, origin,
             "train.faults", "nothing is clipped", "train.gradient.clip_norm or clip_value", "neither");

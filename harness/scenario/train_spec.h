@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/base/json.h"
+#include "harness/scenario/checkpoint_spec.h"
 
 namespace lockstep::scenario {
 
@@ -83,41 +84,6 @@ struct EvaluationSpec {
   std::string shares;   ///< "padded", "trimmed", "leftovers" or "all"
   std::string average;  ///< over "samples" or "ranks"
   std::string reduce;   ///< to "all" or "root"
-};
-
-/// How names in a checkpoint become a model's.
-struct KeySpec {
-  std::string under;
-  std::vector<std::string> skip;
-  std::string strip;
-  std::string match;  ///< "exact" or "suffix"
-  bool strict = true;
-};
-
-struct LoadSpec {
-  std::string from;  ///< a variant; empty: `file`
-  std::string file;
-  KeySpec keys;
-  std::string pick;                                  ///< among the variant's checkpoints
-  std::optional<std::int64_t> number;                ///< instead of `pick`
-  std::vector<std::optional<std::int64_t>> of_rank;  ///< instead of `pick`, where there are any
-  std::string who;                                   ///< "all", "rank0" or "newest"
-  std::string when;
-  std::string epoch;       ///< "saved", "next" or "again"
-  bool own_rates = false;  ///< the schedule of this training at the saved position
-  std::vector<std::string> restore;
-
-  bool restores(const std::string& part) const;
-};
-
-struct CheckpointSpec {
-  std::optional<std::int64_t> save_after;
-  std::optional<std::int64_t> save_every;
-  std::string prefix;  ///< of saved names
-  std::optional<LoadSpec> load;
-
-  bool saves() const { return save_after || save_every; }
-  bool saves_after(std::int64_t updates) const;
 };
 
 struct RecordSpec {
