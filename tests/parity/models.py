@@ -27,6 +27,15 @@ class MLP(nn.Module):
         return last(x)
 
 
+class Linear(nn.Module):
+    def __init__(self, inputs, classes, bias):
+        super().__init__()
+        self.fc = nn.Linear(inputs, classes, bias)
+
+    def forward(self, x):
+        return self.fc(x.flatten(1))
+
+
 class LeNet(nn.Module):
     def __init__(self, shape, classes):
         super().__init__()
@@ -208,6 +217,8 @@ def make_model(spec, shape, classes):
     match spec["kind"]:
         case "mlp":
             return MLP(math.prod(shape), spec["hidden"], classes, spec["dropout"])
+        case "linear":
+            return Linear(math.prod(shape), classes, spec["bias"])
         case "lenet":
             return LeNet(shape, classes)
         case "resnet":

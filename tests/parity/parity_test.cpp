@@ -95,6 +95,7 @@ Factor models() {
   const Json lines = {{"kind", "text"}, {"path", data_file("sonnets.txt")}, {"length", 40}, {"by", "line"}};
   return {"model",
           {{{"data", images}, {"model", {{"kind", "mlp"}, {"dropout", 0.2}}}},
+           {{"data", images}, {"model", {{"kind", "linear"}, {"bias", false}}}},
            {{"data", images}, {"model", {{"kind", "lenet"}}}},
            {{"data", images}, {"model", {{"kind", "resnet"}}}},
            {{"data", images}, {"model", {{"kind", "resnet"}, {"norm", "sync_batch"}}}},

@@ -188,6 +188,22 @@ TEST(Schema, EveryKindOfTrainingLoadsFromItsRequiredKeys) {
   }
 }
 
+/// docs/extending.md shows a model as it is.
+TEST(Schema, TheDocumentedExampleIsTheModel) {
+  const auto root = lockstep::test::source_root();
+  const std::string document = read_file(root / "docs/extending.md");
+  const auto expect_shown = [&](std::string part) {
+    while (part.ends_with('\n')) part.pop_back();
+    EXPECT_NE(document.find("\n" + part + "\n```"), std::string::npos) << part;
+  };
+  expect_shown(read_file(root / "harness/train/model/linear.cpp"));
+  const std::string schema_text = read_file(root / "harness/scenario/scenario.schema.json");
+  const std::size_t begin =
+      schema_text.find("{\"additionalProperties\": false, \"properties\": {\"kind\": {\"const\": \"linear\"");
+  ASSERT_NE(begin, std::string::npos);
+  expect_shown(schema_text.substr(begin, schema_text.find(",\n", begin) - begin));
+}
+
 TEST(Schema, CompletionIsIdempotent) {
   const Json once = complete(minimal()["train"], "train", {"x", ""});
   EXPECT_EQ(complete(once, "train", {"x", ""}), once);
