@@ -77,6 +77,60 @@ TEST(Parity, FoldersOfImages) {
   expect_parity(scenario, kCore);
 }
 
+/// Images in every encoding of the two formats, of odd extents; the smallest fills its square by the fallback's crop.
+constexpr const char* kWritesImages = R"(
+import os, sys, numpy as np
+from PIL import Image
+random = np.random.default_rng(3)
+def pixels(width, height):
+    x, y = np.meshgrid(np.arange(width), np.arange(height))
+    waves = [128 + 100 * np.sin(x / (3 + c) + y / (5 - c)) for c in range(3)]
+    return np.clip(np.stack(waves, -1) + random.normal(0, 9, (height, width, 3)), 0, 255).astype(np.uint8)
+def save(image, name, **options):
+    for copy in range(3):
+        folder = os.path.join(sys.argv[1], str(copy))
+        os.makedirs(folder, exist_ok=True)
+        image.save(os.path.join(folder, name), **options)
+rgb = Image.fromarray(pixels(37, 29))
+for sampling in (0, 1, 2):
+    save(rgb, f"sampled-{sampling}.jpg", quality=85, subsampling=sampling)
+save(rgb, "progressive.jpeg", progressive=True, quality=60)
+save(rgb, "restarts.JPG", quality=75, restart_marker_blocks=2)
+save(rgb.convert("L"), "gray.jpg")
+save(rgb, "rgb.png")
+save(rgb.convert("L"), "gray.png")
+save(rgb.convert("1"), "bilevel.png")
+save(rgb.quantize(200), "palette.png")
+save(rgb.quantize(11), "palette-4-bits.png", bits=4)
+alpha = Image.fromarray(random.integers(0, 256, (29, 37), np.uint8))
+with_alpha = rgb.copy()
+with_alpha.putalpha(alpha)
+save(with_alpha, "alpha.png")
+gray_alpha = rgb.convert("L").copy()
+gray_alpha.putalpha(alpha)
+save(gray_alpha, "gray-alpha.png")
+save(Image.fromarray(pixels(90, 5)), "wide.png")
+save(Image.fromarray(pixels(3, 70)), "tall.jpg", quality=95)
+save(Image.fromarray(pixels(1, 1)), "single.png")
+exif = Image.Exif()
+exif[0x0112] = 6
+save(rgb, "turned.jpg", exif=exif)
+)";
+
+TEST(Parity, ImagesInEveryEncoding) {
+  const Scratch scratch;
+  const auto folder = scratch.path() / "images";
+  const Outcome written = run_program({parity_python(), "-c", kWritesImages, folder}, 60);
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  const auto data = [&](const char* augment) {
+    return Json{{"kind", "image_folder"}, {"path", folder}, {"size", 13}, {"augment", augment}};
+  };
+  Json scenario = scenario_of("encodings", {{"none", data("none")}, {"rank", data("rank")}});
+  scenario["train"]["sampler"] = {{"kind", "distributed"}, {"shuffle", false}};
+  scenario["train"]["batch"] = {{"global", 6}};
+  expect_parity(scenario, kCore);
+}
+
 TEST(Parity, ImagesWithSamplersOfTheField) {
   Json scenario = base_scenario("sampled");
   scenario["train"].erase("data");

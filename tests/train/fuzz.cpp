@@ -63,13 +63,13 @@ std::string gzipped(const std::string& text) {
 }
 
 int Fuzz::refused(const std::string& name, const std::string& content,
-                  const std::function<void(const std::filesystem::path&)>& read, std::size_t most) {
+                  const std::function<void(const std::filesystem::path&)>& read) {
   std::mt19937 random(static_cast<unsigned>(std::hash<std::string>{}(name)));
   int count = 0;
   for (int i = 0; i < kFiles; ++i) {
     const std::string changed = damaged(content, random);
     const auto file = scratch_.write(name, changed);
-    allocator_.limit = std::max<std::size_t>(most * changed.size(), 4096);
+    allocator_.limit = std::max<std::size_t>(kMost * changed.size(), 4096);
     trace::test::forget_allocations();
     try {
       read(file);

@@ -36,9 +36,9 @@ std::string gzipped(const std::string& text);
 /// Damaged files end in an error that names them: no crash, no hang, no memory out of proportion to the file.
 class Fuzz : public ::testing::Test {
  protected:
-  /// Damages `content` kFiles times and reads each; returns how many were refused. `most`: as kMost, of tensors.
+  /// Damages `content` kFiles times and reads each; returns how many were refused.
   int refused(const std::string& name, const std::string& content,
-              const std::function<void(const std::filesystem::path&)>& read, std::size_t most = kMost);
+              const std::function<void(const std::filesystem::path&)>& read);
 
   test::Scratch scratch_;
   WatchedAllocator allocator_;

@@ -1,5 +1,7 @@
 #include "harness/train/image/decode.h"
 
+#include <cstring>
+
 #include <ATen/ATen.h>
 
 #include "harness/base/error.h"
@@ -22,18 +24,23 @@ at::Tensor read_image(const std::filesystem::path& path) {
                     .actual = content.empty() ? "an empty file" : "other bytes"});
 }
 
-at::Tensor pixels_for(std::uint64_t height, std::uint64_t width, const std::string& content,
-                      const std::filesystem::path& path) {
+void require_possible(const Extent& extent, const std::string& content, const std::filesystem::path& path) {
   // Both formats have extents below 2^31.
   const std::uint64_t most = kMostExpansion * content.size() / 3;
-  if (width * height > most) {
-    throw InputError(
-        {.what = "an image claims more pixels than its file could hold",
-         .where = path.string(),
-         .expected = "at most " + std::to_string(most) + " pixels in " + std::to_string(content.size()) + " bytes",
-         .actual = std::to_string(width) + " x " + std::to_string(height)});
-  }
-  return at::empty({static_cast<std::int64_t>(height), static_cast<std::int64_t>(width), 3}, at::kByte);
+  if (extent.width * extent.height <= most) return;
+  throw InputError(
+      {.what = "an image claims more pixels than its file could hold",
+       .where = path.string(),
+       .expected = "at most " + std::to_string(most) + " pixels in " + std::to_string(content.size()) + " bytes",
+       .actual = std::to_string(extent.width) + " x " + std::to_string(extent.height)});
+}
+
+at::Tensor image_of(const std::string& pixels, const Extent& extent) {
+  const at::Tensor image =
+      at::empty({static_cast<std::int64_t>(extent.height), static_cast<std::int64_t>(extent.width), 3}, at::kByte);
+  LOCKSTEP_CHECK(pixels.size() == image.nbytes());
+  std::memcpy(image.mutable_data_ptr(), pixels.data(), pixels.size());
+  return image.permute({2, 0, 1});
 }
 
 }  // namespace lockstep::train

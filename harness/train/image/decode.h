@@ -13,15 +13,23 @@ namespace lockstep::train {
 ///
 /// *Shape*: [3, height, width] uint8, a view of [height, width, 3] as torchvision's, whose resizing depends on it.
 /// *Throws*: InputError that names the file: damaged or truncated, where libjpeg would only warn too; CMYK; 16 bits a
-/// channel; or of more than 1,024 bytes of pixels for each byte of the file (deflate packs at most 1,032 to 1).
+/// channel; or of more than 1,024 bytes of pixels for each byte of the file (deflate packs at most 1,032 to 1). Memory
+/// grows with the rows that are really there.
 at::Tensor read_image(const std::filesystem::path& path);
 
 /// The same for the content of a file of one format; `path` is for messages.
 at::Tensor decode_jpeg(const std::string& content, const std::filesystem::path& path);
 at::Tensor decode_png(const std::string& content, const std::filesystem::path& path);
 
-/// Memory for an image: what a header claims must be possible. *Throws*: as above.
-at::Tensor pixels_for(std::uint64_t height, std::uint64_t width, const std::string& content,
-                      const std::filesystem::path& path);
+/// *Units*: pixels.
+struct Extent {
+  std::uint64_t width = 0, height = 0;
+};
+
+/// What a header claims must be possible. *Throws*: InputError, as above.
+void require_possible(const Extent& extent, const std::string& content, const std::filesystem::path& path);
+
+/// The image of these bytes, [height, width, 3].
+at::Tensor image_of(const std::string& pixels, const Extent& extent);
 
 }  // namespace lockstep::train

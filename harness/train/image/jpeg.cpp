@@ -48,12 +48,14 @@ class Decoder {
     return true;
   }
 
-  bool read_pixels(std::uint8_t* to) {
+  bool read_pixels(std::string& pixels) {
     if (setjmp(failure_.back) != 0) return false;
     info_.out_color_space = JCS_RGB;
     jpeg_start_decompress(&info_);
     while (info_.output_scanline < info_.output_height) {
-      JSAMPROW row = to + std::size_t{3} * info_.output_width * info_.output_scanline;
+      const std::size_t before = pixels.size();
+      pixels.resize(before + std::size_t{3} * info_.output_width);
+      auto* row = reinterpret_cast<JSAMPROW>(pixels.data() + before);
       jpeg_read_scanlines(&info_, &row, 1);
     }
     jpeg_finish_decompress(&info_);
@@ -95,9 +97,11 @@ at::Tensor decode_jpeg(const std::string& content, const std::filesystem::path& 
                       .actual = "CMYK",
                       .next = "convert it to RGB"});
   }
-  const at::Tensor pixels = pixels_for(info.image_height, info.image_width, content, path);
-  require(decoder.read_pixels(pixels.mutable_data_ptr<std::uint8_t>()));
-  return pixels.permute({2, 0, 1});
+  const Extent extent{.width = info.image_width, .height = info.image_height};
+  require_possible(extent, content, path);
+  std::string pixels;
+  require(decoder.read_pixels(pixels));
+  return image_of(pixels, extent);
 }
 
 }  // namespace lockstep::train

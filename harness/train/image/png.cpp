@@ -34,7 +34,7 @@ class Decoder {
     return true;
   }
 
-  bool read_pixels(std::uint8_t* to) {
+  bool read_pixels(std::string& pixels) {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     const auto color = png_get_color_type(png_, info_);
     if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png_);
@@ -46,7 +46,10 @@ class Decoder {
     const std::size_t row_bytes = png_get_rowbytes(png_, info_);
     if (row_bytes != std::size_t{3} * width()) png_error(png_, "its rows are not of RGB");
     for (int pass = 0; pass < passes; ++pass) {
-      for (std::size_t row = 0; row < height(); ++row) png_read_row(png_, to + row * row_bytes, nullptr);
+      for (std::size_t row = 0; row < height(); ++row) {
+        if (pass == 0) pixels.resize((row + 1) * row_bytes);
+        png_read_row(png_, reinterpret_cast<png_bytep>(pixels.data()) + row * row_bytes, nullptr);
+      }
     }
     png_read_end(png_, nullptr);
     return true;
@@ -101,9 +104,11 @@ at::Tensor decode_png(const std::string& content, const std::filesystem::path& p
                       .actual = std::to_string(decoder.bits()),
                       .next = "convert it to 8 bits a channel"});
   }
-  const at::Tensor pixels = pixels_for(decoder.height(), decoder.width(), content, path);
-  require(decoder.read_pixels(pixels.mutable_data_ptr<std::uint8_t>()));
-  return pixels.permute({2, 0, 1});
+  const Extent extent{.width = decoder.width(), .height = decoder.height()};
+  require_possible(extent, content, path);
+  std::string pixels;
+  require(decoder.read_pixels(pixels));
+  return image_of(pixels, extent);
 }
 
 }  // namespace lockstep::train
