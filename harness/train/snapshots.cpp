@@ -23,13 +23,18 @@ std::int64_t number_of(const std::string& name) {
   return error == std::errc() && end == name.data() + name.size() ? number : 0;
 }
 
-std::vector<std::string> names_in(const std::filesystem::path& run) {
+/// Nothing, where there is no such folder.
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(run, missing)) {
-    const std::string name = entry.path().filename().string();
-    if (number_of(name) > 0) names.push_back(name);
-  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
+    names.push_back(entry.path().filename().string());
+  return names;
+}
+
+std::vector<std::string> checkpoints_in(const std::filesystem::path& run) {
+  std::vector<std::string> names = names_in(run);
+  std::erase_if(names, [](const std::string& name) { return number_of(name) == 0; });
   if (!names.empty()) return names;
   throw DamagedFile({.what = "the checkpoints are lost", .where = run.string(), .expected = "a folder for each"});
 }
@@ -48,7 +53,7 @@ std::string name_pointed_to(const std::filesystem::path& run) {
 
 std::string picked_name(const std::filesystem::path& run, const scenario::LoadSpec& load) {
   if (load.pick == "last_checkpoint") return name_pointed_to(run);
-  const std::vector<std::string> names = names_in(run);
+  const std::vector<std::string> names = checkpoints_in(run);
   if (load.pick == "highest_name") return *std::max_element(names.begin(), names.end());
   return *std::max_element(names.begin(), names.end(),
                            [](const auto& a, const auto& b) { return number_of(a) < number_of(b); });
@@ -95,12 +100,7 @@ std::filesystem::path newest_snapshot(const std::filesystem::path& own, const st
   updates = collective.sum(updates);
   const auto* const first = updates.const_data_ptr<std::int64_t>();
   const std::int64_t newest = std::max_element(first, first + place.world_size) - first;
-  std::vector<std::string> names;
-  if (place.rank == newest) {
-    for (const auto& entry : std::filesystem::directory_iterator(own))
-      names.push_back(entry.path().filename().string());
-  }
-  std::string list = Json(names).dump();
+  std::string list = Json(place.rank == newest ? names_in(own) : std::vector<std::string>{}).dump();
   broadcast(list, newest, collective);
   if (place.rank != newest) make_directories(received);
   for (const Json& name : Json::parse(list)) {

@@ -46,6 +46,22 @@ TEST_F(SnapshotsEndToEnd, TheRankWithTheNewestGivesItToAll) {
     expect_green(run(resuming({{"of_rank", of_rank}, {"who", "newest"}}, {{"world_size", 3}})));
 }
 
+TEST_F(SnapshotsEndToEnd, ALostCheckpointIsNamedByWhoeverPicksIt) {
+  const Json picks[] = {
+      {{"pick", "highest_number"}}, {{"number", 10}}, {{"of_rank", {10, nullptr}}, {"who", "newest"}}};
+  for (const Json& pick : picks) {
+    for (const char* lost : {"10", "10/state.json", "*"}) {
+      SCOPED_TRACE(pick.dump() + " " + lost);
+      const auto worker = script_worker("case $spec in */resumed/*) rm -rf $out/../../saved/0/checkpoint/" +
+                                        std::string(lost) + ";; esac\nexec $worker \"$@\"");
+      const Result result = run(resuming(pick), {"--worker", worker});
+      const bool falls_back = pick.contains("pick") && std::string(lost) == "10";  // to the newest that is left
+      EXPECT_EQ(result.exit_code(), falls_back ? 1 : 4) << result.said();
+      if (!falls_back) expect_says(result.said(), {"lost", "checkpoint"});
+    }
+  }
+}
+
 TEST_F(SnapshotsEndToEnd, RanksThatLoadTheirOwnPart) {
   const Json load = {{"of_rank", {4, 10}}, {"when", "after_wrap"}, {"restore", {"weights", "optimizer"}}};
   Json training = resuming(load);

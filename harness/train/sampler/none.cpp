@@ -17,10 +17,6 @@ class EverySample : public Sampler {
     return ids;
   }
 
-  std::optional<std::int64_t> position_behind(std::int64_t taken, std::int64_t /*world_size*/) const override {
-    return taken;  // every rank takes everything
-  }
-
   std::int64_t size() const override { return samples_; }
 
  private:
