@@ -58,40 +58,45 @@ ExpectedRate inverse_sqrt(const Steps& at) {
   return within(at.base * (warmups < 1 ? warmups : 1 / std::sqrt(warmups)), 0);
 }
 
-/// The rule of ReduceLROnPlateau, told over again from the losses.
-std::optional<ExpectedRate> plateau(const Steps& at, const std::vector<double>& losses) {
-  if (static_cast<std::int64_t>(losses.size()) < at.count) return std::nullopt;
-  double rate = at.base, best = std::numeric_limits<double>::infinity();
-  std::int64_t bad = 0, cooling = 0, reductions = 0;
-  for (std::int64_t i = 0; i < at.count; ++i) {
-    const double loss = losses[static_cast<std::size_t>(i)];
-    const bool better = loss < best * (1 - at.real("threshold"));
-    if (better) best = loss;
-    bad = better || cooling > 0 ? 0 : bad + 1;
-    cooling = std::max<std::int64_t>(cooling - 1, 0);
-    if (bad <= at.integer("patience")) continue;
-    const double reduced = std::max(rate * at.real("factor"), at.real("least"));
-    if (rate - reduced > 1e-8) rate = reduced;
-    ++reductions;
-    bad = 0;
-    cooling = at.integer("cooldown");
-  }
-  return within(rate, static_cast<double>(reductions));
-}
-
 }  // namespace
 
-std::optional<ExpectedRate> expected_rate(const scenario::Choice& schedule, double base, std::int64_t steps,
-                                          const std::vector<double>& losses) {
-  const Steps at{schedule.options, base, steps};
-  if (schedule.kind == "constant") return within(base, 0);
-  if (schedule.kind == "step") return decayed(at, base, steps / at.integer("every"));
-  if (schedule.kind == "multistep") return decayed(at, base, milestones_passed(at));
-  if (schedule.kind == "warmup_multistep") return decayed(at, base * warmup_at(at), milestones_passed(at));
-  if (schedule.kind == "linear_warmup") return linear_warmup(at);
-  if (schedule.kind == "cosine") return cosine(at);
-  if (schedule.kind == "inverse_sqrt") return inverse_sqrt(at);
-  if (schedule.kind == "plateau") return plateau(at, losses);
+ScheduleForm::ScheduleForm(const scenario::Choice& schedule, double base)
+    : schedule_(schedule), base_(base), plateau_{.rate = base, .best = std::numeric_limits<double>::infinity()} {}
+
+/// The rule of ReduceLROnPlateau, told on from the losses that it has not seen yet.
+std::optional<ExpectedRate> ScheduleForm::plateau(std::int64_t steps, const std::vector<double>& losses) {
+  if (static_cast<std::int64_t>(losses.size()) < steps) return std::nullopt;
+  const Steps of{schedule_.options, base_, steps};
+  const double threshold = of.real("threshold"), factor = of.real("factor"), least = of.real("least");
+  const std::int64_t patience = of.integer("patience"), cooldown = of.integer("cooldown");
+  Plateau& at = plateau_;
+  for (; at.seen < steps; ++at.seen) {
+    const double loss = losses[static_cast<std::size_t>(at.seen)];
+    const bool better = loss < at.best * (1 - threshold);
+    if (better) at.best = loss;
+    at.bad = better || at.cooling > 0 ? 0 : at.bad + 1;
+    at.cooling = std::max<std::int64_t>(at.cooling - 1, 0);
+    if (at.bad <= patience) continue;
+    const double reduced = std::max(at.rate * factor, least);
+    if (at.rate - reduced > 1e-8) at.rate = reduced;
+    ++at.reductions;
+    at.bad = 0;
+    at.cooling = cooldown;
+  }
+  return within(at.rate, static_cast<double>(at.reductions));
+}
+
+std::optional<ExpectedRate> ScheduleForm::after(std::int64_t steps, const std::vector<double>& losses) {
+  const std::string& kind = schedule_.kind;
+  const Steps at{schedule_.options, base_, steps};
+  if (kind == "constant") return within(base_, 0);
+  if (kind == "step") return decayed(at, base_, steps / at.integer("every"));
+  if (kind == "multistep") return decayed(at, base_, milestones_passed(at));
+  if (kind == "warmup_multistep") return decayed(at, base_ * warmup_at(at), milestones_passed(at));
+  if (kind == "linear_warmup") return linear_warmup(at);
+  if (kind == "cosine") return cosine(at);
+  if (kind == "inverse_sqrt") return inverse_sqrt(at);
+  if (kind == "plateau") return plateau(steps, losses);
   return std::nullopt;
 }
 

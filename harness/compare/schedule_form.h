@@ -15,9 +15,27 @@ struct ExpectedRate {
   double rounding = 0;
 };
 
-/// Learning rate after `steps` steps of a schedule that began at `base`; `losses` are the reduced losses that a
-/// plateau saw, one for each step. Nothing where no closed form is known, or losses are missing.
-std::optional<ExpectedRate> expected_rate(const scenario::Choice& schedule, double base, std::int64_t steps,
-                                          const std::vector<double>& losses);
+/// The closed form of one parameter group's learning rate. *Lifetime*: of the schedule.
+class ScheduleForm {
+ public:
+  /// A schedule that begins at `base`.
+  ScheduleForm(const scenario::Choice& schedule, double base);
+
+  /// Learning rate after so many steps, never fewer than in the call before. `losses`: the reduced ones that a plateau
+  /// saw, one for each step. Nothing where no closed form is known, or losses are missing.
+  std::optional<ExpectedRate> after(std::int64_t steps, const std::vector<double>& losses);
+
+ private:
+  /// What a plateau remembers of the losses that it saw.
+  struct Plateau {
+    std::int64_t seen = 0, bad = 0, cooling = 0, reductions = 0;
+    double rate = 0, best = 0;
+  };
+  std::optional<ExpectedRate> plateau(std::int64_t steps, const std::vector<double>& losses);
+
+  const scenario::Choice& schedule_;
+  double base_;
+  Plateau plateau_;
+};
 
 }  // namespace lockstep::compare

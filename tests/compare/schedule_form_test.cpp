@@ -12,8 +12,10 @@ namespace {
 void expect_rates(const std::string& kind, const Json& options, const std::vector<double>& rates,
                   const std::vector<double>& losses = {}) {
   SCOPED_TRACE(kind);
+  const scenario::Choice schedule{.kind = kind, .options = options};
+  ScheduleForm form(schedule, 0.8);
   for (std::size_t steps = 0; steps < rates.size(); ++steps) {
-    const auto found = expected_rate({.kind = kind, .options = options}, 0.8, static_cast<std::int64_t>(steps), losses);
+    const auto found = form.after(static_cast<std::int64_t>(steps), losses);
     ASSERT_TRUE(found) << steps;
     EXPECT_NEAR(found->rate, rates[steps], 1e-15) << "after " << steps;
     EXPECT_LT(found->rounding, 1e-13) << "room for rounding only";
@@ -44,12 +46,13 @@ TEST(ScheduleForm, WithoutLossesAPlateauPromisesNothing) {
   const scenario::Choice plateau{
       .kind = "plateau",
       .options = {{"factor", 0.5}, {"patience", 1}, {"threshold", 0.1}, {"cooldown", 1}, {"least", 0}}};
-  EXPECT_TRUE(expected_rate(plateau, 0.8, 1, {1.0}));
-  EXPECT_FALSE(expected_rate(plateau, 0.8, 2, {1.0}));
+  EXPECT_TRUE(ScheduleForm(plateau, 0.8).after(1, {1.0}));
+  EXPECT_FALSE(ScheduleForm(plateau, 0.8).after(2, {1.0}));
 }
 
 TEST(ScheduleForm, AnUnknownScheduleHasNoClosedForm) {
-  EXPECT_FALSE(expected_rate({.kind = "of a user", .options = Json::object()}, 0.8, 1, {}));
+  const scenario::Choice unknown{.kind = "of a user", .options = Json::object()};
+  EXPECT_FALSE(ScheduleForm(unknown, 0.8).after(1, {}));
 }
 
 }  // namespace

@@ -27,16 +27,16 @@ class Ledger {
     each_ = promise->each;
     micro_ = train_.batch.micro_size(world_);
     per_epoch_ = (each_[0] + micro_ - 1) / micro_;
-    bases_ = scenario::base_learning_rates(train_, world_);
+    for (const double base : scenario::base_learning_rates(train_, world_)) forms_.emplace_back(train_.schedule, base);
   }
 
-  std::size_t groups() const { return bases_.size(); }
+  std::size_t groups() const { return forms_.size(); }
 
-  /// Learning rate of a group in this step. `losses`: the reduced loss at each step of the schedule before.
-  std::optional<ExpectedRate> learning_rate(std::size_t group, std::int64_t step,
-                                            const std::vector<double>& losses) const {
+  /// Learning rate of a group in this step, none before the last one asked for. `losses`: the reduced loss at each step
+  /// of the schedule before.
+  std::optional<ExpectedRate> learning_rate(std::size_t group, std::int64_t step, const std::vector<double>& losses) {
     const std::int64_t steps = schedule_steps(step);
-    auto expected = expected_rate(train_.schedule, bases_[group], steps, losses);
+    auto expected = forms_[group].after(steps, losses);
     const double warmup = scenario::rule_warmup(train_, scenario::rule_factor(train_, world_), steps);
     if (expected && warmup != 1) expected = {expected->rate * warmup, expected->rounding * (warmup + 1)};
     return expected;
@@ -96,8 +96,8 @@ class Ledger {
  private:
   const scenario::TrainSpec& train_;
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
-  std::vector<std::int64_t> each_;  ///< samples of each rank in an epoch
-  std::vector<double> bases_;       ///< by parameter group
+  std::vector<std::int64_t> each_;   ///< samples of each rank in an epoch
+  std::vector<ScheduleForm> forms_;  ///< by parameter group
 };
 
 /// One integer of a ledger, and its closed form; nothing where that depends on the samples.
@@ -118,7 +118,7 @@ constexpr Entry kEntries[] = {
 /// Holds one run's ledgers against their closed form; the first violation in (step, entry, rank) order counts.
 class Audit {
  public:
-  Audit(const trace::RunTrace& run, const Ledger& ledger) : run_(run), ledger_(ledger) {}
+  Audit(const trace::RunTrace& run, Ledger& ledger) : run_(run), ledger_(ledger) {}
 
   CheckResult judge() {
     if (!recorded_any()) return {.status = CheckResult::Status::kInconclusive, .why = run_.run + " recorded no ledger"};
@@ -277,7 +277,7 @@ class Audit {
   }
 
   const trace::RunTrace& run_;
-  const Ledger& ledger_;
+  Ledger& ledger_;
   std::vector<double> losses_;     ///< reduced, one for each step of the schedule so far
   std::int64_t losses_known_ = 0;  ///< updates from the first on whose loss is among them
   CheckResult result_;
@@ -289,7 +289,7 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record the ledger",
             .next = "record the channel 'ledger'"};
-  const Ledger ledger(variant, run.ranks[0].header);
+  Ledger ledger(variant, run.ranks[0].header);
   if (!ledger.usable())
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " does not say how many samples its data have, or its sampler's epochs are not known"};
