@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <png.h>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -67,6 +68,39 @@ TEST_F(ImageFolder, IsInTheOrderOfTorchvision) {
     EXPECT_TRUE(at::equal(data.inputs[i], image)) << i;
   }
   EXPECT_EQ(data.classes, 2);
+}
+
+/// The same pixels in seven passes, which Pillow does not write.
+std::string interlaced_png(const std::string& pixels, unsigned side) {
+  std::string content;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(
+      png, &content,
+      [](png_structp to, png_bytep bytes, std::size_t count) {
+        static_cast<std::string*>(png_get_io_ptr(to))->append(reinterpret_cast<char*>(bytes), count);
+      },
+      nullptr);
+  png_set_IHDR(png, info, side, side, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_ADAM7, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(png, info);
+  const int passes = png_set_interlace_handling(png);
+  for (int pass = 0; pass < passes; ++pass) {
+    for (std::size_t row = 0; row < side; ++row)
+      png_write_row(png, reinterpret_cast<png_const_bytep>(pixels.data()) + row * 3 * side);
+  }
+  png_write_end(png, nullptr);
+  png_destroy_write_struct(&png, &info);
+  return content;
+}
+
+TEST_F(ImageFolder, ReadsAnInterlacedImageWhole) {
+  constexpr unsigned kSide = 11;
+  std::string pixels;
+  for (unsigned i = 0; i < 3 * kSide * kSide; ++i) pixels += static_cast<char>(i * i);
+  const at::Tensor image = read_image(scratch_.write("a.png", interlaced_png(pixels, kSide)));
+  const at::Tensor expected = at::from_blob(pixels.data(), {kSide, kSide, 3}, at::kByte).permute({2, 0, 1});
+  EXPECT_TRUE(at::equal(image, expected));
 }
 
 TEST_F(ImageFolder, WithoutImagesIsRefused) {
