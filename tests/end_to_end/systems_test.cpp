@@ -13,7 +13,7 @@ TEST_F(SystemsEndToEnd, EveryRecipeIsAsItsScenarioSays) {
   const Outcome outcome = run_lockstep({"gate", source_root() / "scenarios/systems", "--json", json});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   const Json result = read_json(json);
-  EXPECT_GE(result.at("scenarios").size(), 8U);
+  EXPECT_GE(result.at("scenarios").size(), 10U);
   EXPECT_EQ(result.at("runs_finished"), result.at("runs_total"));
   ASSERT_EQ(result.at("warnings").size(), 1U) << result.at("warnings");
   expect_says(result.at("warnings")[0], {"stmixer/no-head", "'roi_heads.'", "does nothing"});
@@ -35,6 +35,14 @@ TEST_F(SystemsEndToEnd, AChangedRecipeIsRed) {
       {"stmixer", "variants.no-head.train.checkpoint.load.keys.skip=[\"fc2.\"]"},
       {"accelerate", "variants.one-rank.train.schedule_every=epoch"},
       {"ddp-tutorial", "variants.resumed.train.checkpoint.load.restore=[\"weights\", \"schedule\", \"sampler\"]"},
+      {"imagenet", "variants.no-accel.train.ddp.wrap=true"},
+      {"imagenet", "variants.padding-counted.train.evaluation.shares=trimmed"},
+      {"elastic", "variants.shrunk.train.checkpoint.load.epoch=next"},
+      {"stmixer", "variants.reduce-dict.train.evaluation.reduce=all"},
+      {"tczhangzhi", "variants.divided-by-devices.train.faults=[]"},
+      {"detr", "variants.next-epoch.train.checkpoint.load.number=3"},
+      {"arcworld", "variants.newest-by-name.train.checkpoint.load.pick=highest_number"},
+      {"ddp-notes", "variants.sync-3.train.model.norm=batch"},
       {"data-formats", "variants.sample-w2.train.data.seed=1"},
       {"data-formats", "variants.images.train.data.size=9"}};
   for (const auto& [name, change] : changes) {
