@@ -180,6 +180,9 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   }
   require(spec.ddp.average || spec.ddp.compression == "none", origin, "train.ddp.average",
           "the compression hooks always average", "average = true with compression", "average = false");
+  require(spec.ddp.wrap || (!spec.ddp.find_unused_parameters && !spec.ddp.gradient_as_bucket_view), origin,
+          "train.ddp.wrap", "these keys are DDP's", "no find_unused_parameters or gradient_as_bucket_view beside it",
+          "wrap = false");
   require(spec.ddp.wrap || (spec.ddp.average && spec.ddp.compression == "none" && !spec.ddp.bucket_mb), origin,
           "train.ddp.wrap", "without DDP nothing is reduced",
           "no average, compression or bucket_mb beside wrap = false", "wrap = false");
@@ -191,6 +194,9 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
   validate(spec.checkpoint, spec.steps, world_size, origin);
   for (const Choice& fault : spec.faults) {
+    require(spec.ddp.wrap || (fault.kind != "clip_before_reduction" && fault.kind != "gradient_not_reduced"), origin,
+            "train.faults", "without DDP nothing is reduced in the first place", "other faults beside ddp.wrap = false",
+            fault.kind);
     require(fault.kind != "clip_before_reduction" || spec.gradient.clip_norm || spec.gradient.clip_value, origin,
             "train.faults", "nothing is clipped", "train.gradient.clip_norm or clip_value", "neither");
     require(fault.options.at("rank").get<std::int64_t>() < world_size, origin, "train.faults",

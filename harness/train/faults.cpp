@@ -16,6 +16,14 @@ std::int64_t integer(const scenario::Choice& fault, const char* key) {
   return fault.options.at(key).get<std::int64_t>();
 }
 
+void require_place(std::size_t place, std::size_t size) {
+  if (place < size) return;
+  throw InputError({.what = "swap_samples names a place outside the batch",
+                    .where = "train.faults",
+                    .expected = "less than " + std::to_string(size),
+                    .actual = std::to_string(place)});
+}
+
 }  // namespace
 
 Faults::Faults(const std::vector<scenario::Choice>& faults, std::int64_t rank) {
@@ -40,7 +48,8 @@ void Faults::disturb(std::vector<std::int64_t>& ids, std::int64_t step) const {
     if (fault.kind != "swap_samples" || integer(fault, "step") != step) continue;
     const auto first = static_cast<std::size_t>(integer(fault, "first"));
     const auto second = static_cast<std::size_t>(integer(fault, "second"));
-    std::swap(ids.at(first), ids.at(second));
+    require_place(std::max(first, second), ids.size());
+    std::swap(ids[first], ids[second]);
   }
 }
 
@@ -86,18 +95,20 @@ void Faults::disturb(const std::vector<NamedTensor>& weights, std::int64_t step)
   }
 }
 
-void Faults::require_samples(const Loader& loader, std::int64_t updates, std::int64_t accumulation) const {
+void Faults::require_samples(const Loader& loader, std::int64_t updates, const scenario::BatchSpec& batch) const {
+  const std::int64_t per_epoch = loader.batches_per_epoch();
+  const std::int64_t updates_per_epoch = (per_epoch + batch.accumulation - 1) / batch.accumulation;
+  const auto micro_batches_before = [&](std::int64_t update) {
+    if (!batch.updates_at_epoch_end) return update * batch.accumulation;
+    return update / updates_per_epoch * per_epoch + update % updates_per_epoch * batch.accumulation;
+  };
   for (const scenario::Choice& fault : mine_) {
-    if (fault.kind != "swap_samples") continue;
+    const std::int64_t step = fault.kind == "swap_samples" ? integer(fault, "step") : -1;
+    if (step < updates) continue;
     const std::int64_t last = std::max(integer(fault, "first"), integer(fault, "second"));
-    const std::int64_t before = (integer(fault, "step") - updates) * accumulation;
-    for (std::int64_t k = 0; before >= 0 && k < accumulation; ++k) {
-      const std::int64_t size = loader.size_of(before + k);
-      if (last < size) continue;
-      throw InputError({.what = "swap_samples names a place outside the batch",
-                        .where = "train.faults",
-                        .expected = "less than " + std::to_string(size),
-                        .actual = std::to_string(last)});
+    for (std::int64_t k = micro_batches_before(step); k < micro_batches_before(step + 1); ++k) {
+      const std::int64_t size = loader.size_of(k - micro_batches_before(updates));
+      require_place(static_cast<std::size_t>(last), static_cast<std::size_t>(size));
     }
   }
 }

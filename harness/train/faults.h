@@ -19,7 +19,7 @@ class Faults {
   /// kill, hang, exit: does it, if this rank is to do it here.
   void arrive(std::int64_t step, launch::Phase phase) const;
 
-  /// swap_samples. The batch must be as large as `require_samples` found it.
+  /// swap_samples. *Throws*: InputError when it names a place outside the batch.
   void disturb(std::vector<std::int64_t>& ids, std::int64_t step) const;
 
   /// learning_rate_factor.
@@ -41,7 +41,7 @@ class Faults {
   void require_parameters(const std::vector<NamedTensor>& parameters) const;
 
   /// *Throws*: InputError when a fault names a place outside its micro-batch. `updates`: done already.
-  void require_samples(const Loader& loader, std::int64_t updates, std::int64_t accumulation) const;
+  void require_samples(const Loader& loader, std::int64_t updates, const scenario::BatchSpec& batch) const;
 
  private:
   std::vector<scenario::Choice> mine_;

@@ -35,10 +35,15 @@ class Loader {
   /// Micro-batches that so many samples of one epoch make.
   std::int64_t batches_in(std::int64_t samples) const { return (samples + micro_batch_ - 1) / micro_batch_; }
 
+  std::int64_t batches_per_epoch() const { return batches_in(sampler_->size()); }
+
   const LoaderPosition& position() const { return at_; }
 
   /// Whether the last batch was the last one of its epoch.
   bool at_epoch_end() const { return at_.epoch >= 0 && at_.position >= sampler_->size(); }
+
+  /// Samples that a rank has taken here, all epochs being equally long.
+  std::int64_t samples_taken() const { return at_.epoch < 0 ? 0 : at_.epoch * sampler_->size() + at_.position; }
 
   /// Epochs whose last sample is taken.
   std::int64_t epochs_finished() const;

@@ -24,6 +24,7 @@ std::unique_ptr<Sampler> make_sampler(const scenario::Choice& choice, const Shar
 std::optional<std::int64_t> position_behind_turns(const Share& share, std::int64_t turn, std::int64_t taken,
                                                   std::int64_t world_size) {
   const std::int64_t together = taken * world_size;
+  if (together >= share.samples) return share.samples;  // the epoch is over
   if (together % (turn * share.world_size) != 0) return std::nullopt;
   return together / share.world_size;
 }

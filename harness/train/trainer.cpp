@@ -118,7 +118,7 @@ class Trainer {
     gradients_.emplace(ddp_->parameters(), spec_.gradient, recorder_, faults_, collective_);
     loader_.prepare();
     if (checkpoint) restore(*checkpoint);
-    faults_.require_samples(loader_, updates_, spec_.batch.accumulation);
+    faults_.require_samples(loader_, updates_, spec_.batch);
     collective_.take_log();  // the trace's collectives are those of the steps
   }
 
@@ -156,10 +156,12 @@ class Trainer {
     if (load.restores("schedule")) {
       load.own_rates ? rates_.go_to(checkpoint.rates) : rates_.restore(checkpoint.rates);
       updates_ = checkpoint.updates;
-      samples_taken_ = checkpoint.samples_taken * checkpoint.world_size / place_.world_size;
+      samples_taken_ = checkpoint.samples_taken;
       skipped_ = checkpoint.skipped;
     }
     if (load.restores("sampler")) restore_position(checkpoint, load.epoch);
+    if (load.restores("schedule") && checkpoint.world_size != place_.world_size)
+      samples_taken_ = loader_.samples_taken();  // other ranks took other shares
     if (load.restores("rng")) set_rng(checkpoint.rng);
   }
 

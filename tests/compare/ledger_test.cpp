@@ -153,6 +153,21 @@ TEST(Ledger, FollowsTheWarmUpOfTheRule) {
   EXPECT_TRUE(agrees(bench.check()));
 }
 
+TEST(Ledger, HoldsEveryParameterGroupToItsRate) {
+  const Json groups = Json::array({{{"parameters", "fc.bias"}, {"lr", 0.5}}});
+  Bench bench(ledger_of({{"optimizer", {{"groups", groups}}}}));
+  EXPECT_TRUE(diverges_at(bench.check(), 0, Channel::kLedger, "learning_rate.1", 0)) << "not recorded";
+  for (trace::Trace& rank : bench.run("a").ranks) {
+    for (trace::Step& step : rank.steps) {
+      if (step.step >= 0)
+        step.records.push_back(number("learning_rate.1", 0.5 * std::pow(0.7, static_cast<double>(step.step / 3))));
+    }
+  }
+  EXPECT_TRUE(agrees(bench.check()));
+  put(bench.run("a"), 1, 4, number("learning_rate.1", 0.5));
+  EXPECT_TRUE(diverges_at(bench.check(), 4, Channel::kLedger, "learning_rate.1", 1));
+}
+
 TEST(Ledger, SeesAMissingEntry) {
   Bench bench(ledger_of());
   erase(bench.run("a"), 1, 3, Channel::kLedger, "learning_rate");

@@ -67,6 +67,29 @@ TEST_F(EvaluationEndToEnd, ClippingBeforeTheReductionIsAnotherTraining) {
   expect_green(run(training));
 }
 
+/// On two ranks halving commutes with adding: where nothing is clipped, the fault computes the same bits.
+TEST_F(EvaluationEndToEnd, ClippingBeforeTheReductionClipsAndReduces) {
+  const Json fault = {{{"kind", "clip_before_reduction"}}};
+  const auto clipping = [&](double norm, const Json& faults) {
+    return Json{{"train", {{"gradient", {{"clip_norm", norm}}}, {"faults", faults}}}};
+  };
+  expect_green(run(scenario(
+      {{"variants",
+        {{"loose", clipping(1e9, Json::array())},
+         {"loose-before", clipping(1e9, fault)},
+         {"tight-before", clipping(0.1, fault)}}},
+       {"checks",
+        Json::array({check("equal", {{"variants", {"loose", "loose-before"}}, {"on", {"gradient.local", "weight"}}}),
+                     check("differs", {{"variants", {"loose-before", "tight-before"}}}), check("ranks_agree")})}})));
+}
+
+TEST_F(EvaluationEndToEnd, ARankThatEvaluatesNothingHasNoMean) {
+  const Json of_two = {{"samples", 2}, {"average", "ranks"}};
+  const Result refused = run(evaluating(of_two, Json::array({check("ledger", {{"variants", {"w3"}}})})));
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"has no mean", "train.evaluation.samples", "at least 3"});
+}
+
 TEST_F(EvaluationEndToEnd, AModelThatNobodyWrappedDriftsApart) {
   Json training = scenario({{"train", {{"ddp", {{"wrap", false}}}}}, {"checks", Json::array({check("ranks_agree")})}});
   const Result red = run(training);

@@ -184,5 +184,20 @@ TEST_F(FaultEndToEnd, AnExpectedFailureThatDoesNotHappenOrHappensElsewhere) {
   expect_says(elsewhere.check("ranks_agree").at("why"), {"not where it was expected"});
 }
 
+TEST_F(FaultEndToEnd, ASwapOutsideAShortBatchIsRefused) {
+  Json training = scenario({{"train",
+                             {{"data", {{"size", 22}}},
+                              {"steps", 4},
+                              {"batch", {{"accumulation", 2}, {"at_epoch_end", "update"}}},
+                              {"faults", {fault("swap_samples", 3, 1, {{"first", 0}, {"second", 3}})}}}}});
+  training["train"]["batch"].erase("global");
+  training["train"]["batch"]["per_rank"] = 8;
+  const Result refused = run(training);
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"outside the batch", "less than 3"});
+  training["train"]["faults"][0]["step"] = 2;  // whole batches
+  EXPECT_EQ(run(training).exit_code(), 0);
+}
+
 }  // namespace
 }  // namespace lockstep::test

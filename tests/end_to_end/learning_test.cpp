@@ -40,12 +40,12 @@ TEST_F(LearningEndToEnd, DigitsAreTold) {
 }
 
 TEST_F(LearningEndToEnd, TheNextCharacterIsFollowedFromThoseBefore) {
-  const double loss = last_loss(
-      {{"model", {{"kind", "transformer"}}},
-       {"data", {{"kind", "text"}, {"path", (source_root() / "scenarios/data/sonnets.txt").string()}}},
-       {"batch", {{"global", 16}}},
-       {"optimizer", {{"kind", "adamw"}, {"lr", 0.01}}},
-       {"steps", 100}});
+  const double loss =
+      last_loss({{"model", {{"kind", "transformer"}}},
+                 {"data", {{"kind", "text"}, {"path", (source_root() / "scenarios/data/sonnets.txt").string()}}},
+                 {"batch", {{"global", 16}}},
+                 {"optimizer", {{"kind", "adamw"}, {"lr", 0.01}}},
+                 {"steps", 100}});
   EXPECT_LT(loss, 2.8) << "the characters' own frequencies are worth 3.1";
 }
 

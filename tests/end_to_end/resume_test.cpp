@@ -1,4 +1,6 @@
 // What a resumed training forgot, and who loaded, shows at the first step after the checkpoint.
+#include "harness/trace/reader.h"
+
 #include "tests/end_to_end/fixture.h"
 
 namespace lockstep::test {
@@ -67,7 +69,8 @@ TEST_F(ResumeEndToEnd, EverythingOnIsGreenOnEveryWorldSize) {
       training["train"]["data"] = {{"kind", "synthetic"}, {"size", 12 * world_size * 2}};
       training["train"]["batch"] = {{"per_rank", 6}, {"accumulation", 2}};
       training["train"]["optimizer"] = {{"kind", "adamw"}, {"lr", 0.01}, {"amsgrad", true}};
-      training["train"]["schedule"] = {{"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.1}};
+      training["train"]["schedule"] = {
+          {"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.1}, {"cooldown", 2}};
       training["train"]["gradient"] = {{"clip_norm", 0.5}, {"loss_scale", 3}};
       training["train"]["ema"] = {{"decay", 0.9}};
       training["train"]["sampler"] = {{"kind", "distributed"}, {"set_epoch", "iteration"}};
@@ -76,6 +79,18 @@ TEST_F(ResumeEndToEnd, EverythingOnIsGreenOnEveryWorldSize) {
       expect_green(run(training));
     }
   }
+}
+
+/// Updates that are skipped, because scaled gradients overflow, are counted on.
+TEST_F(ResumeEndToEnd, SkippedUpdatesAreCountedOn) {
+  Json training = resuming("nothing");
+  training["train"]["optimizer"] = {{"kind", "sgd"}, {"lr", 1e10}};
+  training["train"]["gradient"] = {{"loss_scale", 1e30}};
+  training["train"]["steps"] = 8;
+  const Result green = run(training);
+  expect_green(green);
+  const trace::Trace trace = trace::read_trace(green.out / "tiny/straight/0/rank0.jsonl");
+  EXPECT_GT(trace.steps[3].find(trace::Channel::kLedger, "skipped")->integers[0], 0) << "none before the checkpoint";
 }
 
 /// Scripts save rank 0's running means only; the other ranks' differ until DDP broadcasts them.

@@ -1,4 +1,6 @@
 // Which of several checkpoints is loaded, by which rank, and where in the data the training goes on.
+#include "harness/trace/reader.h"
+
 #include "tests/end_to_end/fixture.h"
 
 namespace lockstep::test {
@@ -72,6 +74,8 @@ TEST_F(SnapshotsEndToEnd, RanksThatLoadTheirOwnPart) {
 /// DETR begins the next epoch, whatever it had of the saved one: right at an epoch's end, and there only.
 TEST_F(SnapshotsEndToEnd, TheNextEpochIsRightAtTheEndOfOne) {
   expect_green(run(resuming({{"number", 4}, {"epoch", "next"}})));
+  const Json by_iteration = at("train.sampler", {{"kind", "distributed"}, {"set_epoch", "iteration"}});
+  expect_green(run(resuming({{"number", 8}, {"epoch", "next"}}, by_iteration)));
   expect_divergence(red_check(resuming({{"number", 6}, {"epoch", "next"}})), {6, "samples", "ids", 0});
 }
 
@@ -123,6 +127,34 @@ TEST_F(SnapshotsEndToEnd, AnotherWorldSizeGoesOnWithTheSameSamples) {
 }
 
 /// Rounding hides nothing that is a fault: a lost momentum, a rate that is no more than 1 + 1/1000 of the right one.
+TEST_F(SnapshotsEndToEnd, TheStraightRunMayHaveTheSaversWorldSize) {
+  Json training = resuming({{"number", 6}, {"restore", {"weights", "optimizer", "schedule", "sampler"}}});
+  training["variants"]["resumed"]["world_size"] = 4;
+  expect_green(run(training));
+  training["variants"]["resumed"]["train"]["faults"] = {{{"kind", "learning_rate_factor"}, {"factor", 1.001}}};
+  EXPECT_EQ(red_check(training).at("class"), "semantic");
+}
+
+/// 50 samples on each of two ranks, then 34 on each of three: padded, and counted as a straight run counts.
+TEST_F(SnapshotsEndToEnd, AnEpochThatDividesOtherwiseIsCountedRight) {
+  for (const char* epoch : {"saved", "next"}) {
+    Json training =
+        resuming({{"number", 10}, {"epoch", epoch}, {"restore", {"weights", "optimizer", "schedule", "sampler"}}});
+    training["train"]["data"]["size"] = 100;
+    training["train"]["batch"] = {{"global", 30}};
+    training["variants"]["saved"]["train"]["steps"] = 10;
+    training["train"]["steps"] = 14;
+    training["variants"]["saved"]["train"]["checkpoint"] = {{"save_after", 10}};
+    training["variants"]["saved"]["train"]["batch"] = {{"global", 20}};  // five updates an epoch
+    training["variants"]["resumed"]["world_size"] = 3;
+    training["checks"] = Json::array({check("ranks_agree", {{"variants", {"resumed"}}})});
+    const Result result = run(training);
+    expect_green(result);
+    const trace::Trace trace = trace::read_trace(result.out / "tiny/resumed/0/rank0.jsonl");
+    EXPECT_EQ(trace.steps[1].find(trace::Channel::kLedger, "samples_taken")->integers[0], 2 * 34 + 10) << epoch;
+  }
+}
+
 TEST_F(SnapshotsEndToEnd, AnotherWorldSizeStillShowsWhatIsLost) {
   Json training = resuming({{"number", 6}, {"restore", {"weights", "schedule", "sampler"}}});
   training["variants"]["saved"]["world_size"] = 3;

@@ -230,6 +230,21 @@ TEST(Parity, EvaluationsOfHeldOutSamples) {
   expect_parity(scenario, channels);
 }
 
+/// Gradients that are no longer finite when they are divided by the scale: the optimizer does not step.
+TEST(Parity, UpdatesThatOverflowAreSkipped) {
+  Json scenario = base_scenario("overflow");
+  scenario["train"]["model"] = {{"kind", "mlp"}};
+  scenario["train"]["gradient"] = {{"loss_scale", 1e30}};
+  scenario["train"]["ema"] = {{"decay", 0.9}};
+  scenario["train"].erase("optimizer");
+  scenario["matrix"] = {
+      {"world_size", {1, 2, 3}},
+      {"train.optimizer", {{{"kind", "sgd"}, {"lr", 1e10}, {"momentum", 0.9}}, {{"kind", "adamw"}, {"lr", 1e10}}}}};
+  std::set<std::string> channels = kCore;
+  channels.insert({"optimizer", "ema"});
+  expect_parity(scenario, channels);
+}
+
 TEST(Parity, BatchesOfANodeAndModelsThatNobodyWrapped) {
   Json scenario = base_scenario("nodes");
   scenario["world_size"] = 4;

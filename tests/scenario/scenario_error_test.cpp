@@ -41,8 +41,8 @@ TEST(ScenarioError, KeyOfAnotherKindIsUnknown) {
 }
 
 TEST(ScenarioError, UnknownKindNamesTheNearest) {
-  EXPECT_PROBLEM(problem_of(with("train.model.kind", "lenett")), "unknown kind", ": train.model.kind", "mlp, linear, lenet",
-                 "'lenett'");
+  EXPECT_PROBLEM(problem_of(with("train.model.kind", "lenett")), "unknown kind", ": train.model.kind",
+                 "mlp, linear, lenet", "'lenett'");
   EXPECT_EQ(next_of(with("train.model.kind", "lenett")), "did you mean 'lenet'?");
   EXPECT_PROBLEM(problem_of(with("checks.0.that", "repeatble")), "unknown that", ": checks.0.that", "repeatable",
                  "'repeatble'");

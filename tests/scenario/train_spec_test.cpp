@@ -254,6 +254,20 @@ TEST(TrainSpec, WithoutDdpNothingIsReduced) {
   }
 }
 
+TEST(TrainSpec, WithoutDdpItsKeysAndFaultsMeanNothing) {
+  for (const char* key : {"find_unused_parameters", "gradient_as_bucket_view"}) {
+    EXPECT_PROBLEM(problem_of(with("train.ddp", {{"wrap", false}, {key, true}})), "DDP's", "train.ddp.wrap",
+                   "find_unused_parameters", "wrap = false");
+  }
+  Json document = with(with("train.ddp", {{"wrap", false}}), "train.gradient.clip_norm", 1);
+  for (const Json& fault :
+       {Json{{"kind", "clip_before_reduction"}}, Json{{"kind", "gradient_not_reduced"}, {"step", 0}, {"rank", 0}}}) {
+    document["train"]["faults"] = Json::array({fault});
+    EXPECT_PROBLEM(problem_of(document), "nothing is reduced", "train.faults", "other faults",
+                   fault["kind"].get<std::string>());
+  }
+}
+
 TEST(TrainSpec, WhatWouldHaveNoEffectIsRefused) {
   EXPECT_PROBLEM(problem_of(with("train.faults", {{{"kind", "clip_before_reduction"}}})), "nothing is clipped",
                  "train.faults", "clip_norm", "neither");

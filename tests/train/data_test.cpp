@@ -87,6 +87,22 @@ TEST(Loader, APositionOutsideTheEpochIsRefused) {
 
 TEST(Loader, ARankWithoutSamplesIsAnError) { EXPECT_THROW(Loader(std::make_unique<Fixed>(0), 2, 1), InputError); }
 
+TEST(Loader, AnEpochThatIsOverAtAnotherWorldSizeIsOver) {
+  const Json options = {{"shuffle", false}, {"drop_last", false}, {"seed", 0}};
+  Loader loader(make_sampler({.kind = "distributed", .options = options}, {.samples = 10, .world_size = 2}), 2, 2);
+  loader.restore({.epoch = 1, .position = 3}, 4);  // of twelve with the padding
+  EXPECT_TRUE(loader.at_epoch_end());
+  EXPECT_EQ(loader.samples_taken(), 10);
+}
+
+TEST(Samplers, OfAccelerateGoOnBehindWholeTurnsOnly) {
+  const Json options = {{"shuffle", false}, {"drop_last", false}, {"even_batches", true}};
+  const auto sampler =
+      make_sampler({.kind = "accelerate", .options = options}, {.samples = 24, .world_size = 2, .micro_batch = 2});
+  EXPECT_FALSE(sampler->position_behind(2, 3)) << "six samples are a turn and a half";
+  EXPECT_EQ(sampler->position_behind(4, 3), 6);
+}
+
 TEST(Loader, RestartBeginsAnEpochAnew) {
   for (const std::int64_t epoch : {0, 1, 4}) {
     Loader loader(std::make_unique<Fixed>(5), 2, 1);
@@ -149,6 +165,7 @@ TEST(Samplers, WhoseRanksTakeTurnsGoOnAtAnotherWorldSize) {
                           {.samples = 24, .rank = rank, .world_size = world_size, .micro_batch = 2});
     };
     EXPECT_FALSE(make(0, 2)->position_behind(3, 3)) << kind << ": nine samples are no turns of two ranks";
+    EXPECT_EQ(make(0, 5)->position_behind(8, 3), 24) << kind << ": the epoch is over, however it divides";
     constexpr std::int64_t kTaken = 4;
     std::multiset<std::int64_t> all;
     for (std::int64_t rank = 0; rank < 3; ++rank) {

@@ -20,11 +20,13 @@ std::optional<std::int64_t> saved_step(const CheckInput& input) {
   return scenario::newest_saved(*load, input.scenario.variant(load->from)) - 1;
 }
 
-/// What another number of ranks computed before the checkpoint is the straight run's but for rounding.
-bool saved_at_another_world_size(const CheckInput& input) {
-  const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
-  return load && !load->from.empty() &&
-         input.scenario.variant(load->from).world_size != input.scenario.variant(input.spec.straight).world_size;
+/// What another number of ranks computes, before the checkpoint or after it, is the straight run's but for rounding.
+bool changes_world_size(const CheckInput& input) {
+  const scenario::Variant& interrupted = input.scenario.variant(input.spec.interrupted);
+  const std::int64_t straight = input.scenario.variant(input.spec.straight).world_size;
+  const auto& load = interrupted.train.checkpoint.load;
+  const bool saved_elsewhere = load && !load->from.empty() && input.scenario.variant(load->from).world_size != straight;
+  return saved_elsewhere || interrupted.world_size != straight;
 }
 
 /// A run that ignores its checkpoint is a straight run: equal in every record, and no proof of anything.
@@ -46,7 +48,7 @@ CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expect
 
 /// The resumed run's first line is its state after loading: it must be the straight run's state after the same update.
 /// From there on every record must be equal, to the straight run's last step; equal up to rounding, where the
-/// checkpoint was saved at another world size.
+/// checkpoint was saved, or is gone on with, at another world size.
 CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTrace& resumed, const CheckInput& input) {
   if (resumed.ranks[0].steps.empty())
     return {.status = CheckResult::Status::kInconclusive, .why = "the resumed run recorded no step"};
@@ -68,7 +70,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   const Scope scope{.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
                       return step == saved && !is_state(channel);
                     }};
-  if (saved_at_another_world_size(input)) {
+  if (changes_world_size(input)) {
     return judge_rounding(straight, resumed, rounding_channels(input, same_shape(straight, resumed)), input, scope);
   }
   CheckResult result = result_of(compare_runs(straight, resumed, channels, bitwise, scope), input);

@@ -12,6 +12,9 @@
 namespace lockstep::train {
 namespace {
 
+/// Memory of the padded tokens: so many bytes for each byte of the text, or 64 MiB.
+constexpr std::size_t kMostExpansion = 16, kAlwaysAllowed = std::size_t{64} << 20;
+
 /// Ids of a text's bytes: the distinct ones, in ascending order.
 struct Vocabulary {
   explicit Vocabulary(const std::string& text) {
@@ -61,6 +64,15 @@ Dataset make_text_data(const Json& options) {
   for (const std::string& sequence : sequences) longest = std::max(longest, sequence.size() - 1);
   length = static_cast<std::int64_t>(longest);
   const auto count = static_cast<std::int64_t>(sequences.size());
+  const std::size_t padded = sequences.size() * longest * sizeof(std::int64_t);
+  if (const std::size_t most = std::max(kMostExpansion * text.size(), kAlwaysAllowed); padded > most) {
+    throw InputError({.what = "lines padded to the longest would be out of proportion to the text",
+                      .where = file.string(),
+                      .expected = "at most " + std::to_string(most) + " bytes",
+                      .actual = std::to_string(count) + " lines of up to " + std::to_string(length) +
+                                " characters: " + std::to_string(padded) + " bytes",
+                      .next = "use a smaller train.data.length"});
+  }
   at::Tensor inputs = at::zeros({count, length}, at::kLong), labels = at::full({count, length}, kNoLabel, at::kLong);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::string& sequence = sequences[static_cast<std::size_t>(i)];
