@@ -88,6 +88,16 @@ void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
 
 }  // namespace
 
+std::int64_t BatchSpec::micro_batches(std::int64_t updates, std::int64_t per_epoch) const {
+  if (!updates_at_epoch_end) return updates * accumulation;
+  const std::int64_t updates_per_epoch = (per_epoch + accumulation - 1) / accumulation;
+  return updates / updates_per_epoch * per_epoch + updates % updates_per_epoch * accumulation;
+}
+
+bool RecordSpec::holds(const std::string& channel) const {
+  return std::find(channels.begin(), channels.end(), channel) != channels.end();
+}
+
 TrainSpec train_spec_from(const Json& completed) {
   TrainSpec spec{
       .model = choice_from(completed.at("model")),
@@ -163,9 +173,10 @@ double rule_warmup(const TrainSpec& spec, double factor, std::int64_t steps) {
 }
 
 std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t world_size) {
+  const double factor = rule_factor(spec, world_size);
   std::vector<double> rates;
   for (const ParameterGroup& group : parameter_groups(spec.optimizer))
-    rates.push_back(group.options.at("lr").get<double>() * rule_factor(spec, world_size));
+    rates.push_back(group.options.at("lr").get<double>() * factor);
   return rates;
 }
 

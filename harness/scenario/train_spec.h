@@ -43,6 +43,8 @@ struct BatchSpec {
   std::int64_t global_size(std::int64_t world_size) const { return rank_size(world_size) * world_size; }
   /// Samples in one forward pass of one rank.
   std::int64_t micro_size(std::int64_t world_size) const { return rank_size(world_size) / accumulation; }
+  /// Micro-batches that a rank takes in so many updates, where an epoch has `per_epoch`.
+  std::int64_t micro_batches(std::int64_t updates, std::int64_t per_epoch) const;
 };
 
 struct SeedSpec {
@@ -89,6 +91,8 @@ struct EvaluationSpec {
 struct RecordSpec {
   std::vector<std::string> channels;
   std::int64_t every = 1;
+
+  bool holds(const std::string& channel) const;
 };
 
 /// What one training computes.

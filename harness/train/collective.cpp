@@ -121,19 +121,11 @@ Collective::Collective(const launch::Place& place, launch::ProgressWriter& progr
 
 std::vector<std::string> Collective::take_log() { return logged_->take(); }
 
-at::Tensor Collective::metric_sum(const at::Tensor& value) {
+at::Tensor Collective::metric_sum(const at::Tensor& value, bool root_only) {
   std::vector<at::Tensor> sum{value.clone()};
   if (group_->getSize() == 1) return sum[0];
   progress_.count_collective();
-  gloo_->allreduce(sum)->wait();
-  return sum[0];
-}
-
-at::Tensor Collective::metric_sum_on_root(const at::Tensor& value) {
-  std::vector<at::Tensor> sum{value.clone()};
-  if (group_->getSize() == 1) return sum[0];
-  progress_.count_collective();
-  gloo_->reduce(sum)->wait();
+  (root_only ? gloo_->reduce(sum) : gloo_->allreduce(sum))->wait();
   return sum[0];
 }
 

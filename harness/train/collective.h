@@ -24,10 +24,8 @@ class Collective {
   std::vector<std::string> take_log();
 
   /// Sum over the ranks, outside the log: what a training script does to print its loss and metrics.
-  at::Tensor metric_sum(const at::Tensor& value);
-
-  /// The same on rank 0 only; what the other ranks get is not defined, as with dist.reduce.
-  at::Tensor metric_sum_on_root(const at::Tensor& value);
+  /// `root_only`: for rank 0; what the other ranks get is not defined, as with dist.reduce.
+  at::Tensor metric_sum(const at::Tensor& value, bool root_only = false);
 
   /// Sum over the ranks, a collective of the training like any other.
   at::Tensor sum(const at::Tensor& value);

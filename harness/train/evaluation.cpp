@@ -84,7 +84,7 @@ Evaluation::Sums Evaluation::evaluate(Ddp& ddp, const std::vector<std::int64_t>&
 
 at::Tensor Evaluation::reduced(const at::Tensor& own) const {
   if (spec_.shares == "all") return own.clone();
-  return spec_.reduce == "root" ? collective_.metric_sum_on_root(own) : collective_.metric_sum(own);
+  return collective_.metric_sum(own, /*root_only=*/spec_.reduce == "root");
 }
 
 }  // namespace lockstep::train

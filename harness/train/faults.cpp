@@ -96,18 +96,13 @@ void Faults::disturb(const std::vector<NamedTensor>& weights, std::int64_t step)
 }
 
 void Faults::require_samples(const Loader& loader, std::int64_t updates, const scenario::BatchSpec& batch) const {
-  const std::int64_t per_epoch = loader.batches_per_epoch();
-  const std::int64_t updates_per_epoch = (per_epoch + batch.accumulation - 1) / batch.accumulation;
-  const auto micro_batches_before = [&](std::int64_t update) {
-    if (!batch.updates_at_epoch_end) return update * batch.accumulation;
-    return update / updates_per_epoch * per_epoch + update % updates_per_epoch * batch.accumulation;
-  };
+  const auto micro_batches = [&](std::int64_t done) { return batch.micro_batches(done, loader.batches_per_epoch()); };
   for (const scenario::Choice& fault : mine_) {
     const std::int64_t step = fault.kind == "swap_samples" ? integer(fault, "step") : -1;
     if (step < updates) continue;
     const std::int64_t last = std::max(integer(fault, "first"), integer(fault, "second"));
-    for (std::int64_t k = micro_batches_before(step); k < micro_batches_before(step + 1); ++k) {
-      const std::int64_t size = loader.size_of(k - micro_batches_before(updates));
+    for (std::int64_t k = micro_batches(step); k < micro_batches(step + 1); ++k) {
+      const std::int64_t size = loader.size_of(k - micro_batches(updates));
       require_place(static_cast<std::size_t>(last), static_cast<std::size_t>(size));
     }
   }

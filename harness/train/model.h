@@ -17,6 +17,9 @@ struct ModelContext {
   bool tokens = false;               ///< inputs are int64 ids below `classes`, else float32
   std::int64_t classes = 2;
   c10::intrusive_ptr<c10d::ProcessGroup> group;  ///< for layers that look at all ranks
+
+  /// Numbers in one sample's input.
+  std::int64_t features() const { return c10::multiply_integers(sample); }
 };
 
 /// A classifier. Parameters are those of torch::nn::Module, in registration order.

@@ -15,6 +15,7 @@
 #include "tests/support/support.h"
 #include "tests/train/arrays.h"
 #include "tests/train/fuzz.h"
+#include "tests/train/refused.h"
 
 namespace lockstep::train {
 namespace {
@@ -30,18 +31,6 @@ class DataFiles : public ::testing::Test {
     options.update(
         {{"inputs", scratch_.write("inputs.npy", inputs)}, {"labels", scratch_.write("labels.npy", labels)}});
     return make_data({.kind = "npy", .options = options});
-  }
-
-  /// What `action` throws says all of `words`.
-  template <typename Action>
-  void expect_refused(Action action, const std::vector<std::string>& words) {
-    try {
-      action();
-      ADD_FAILURE() << "not refused: " << words[0];
-    } catch (const InputError& error) {
-      for (const std::string& word : words)
-        EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-    }
   }
 
   test::Scratch scratch_;

@@ -1,7 +1,6 @@
 // Folders of images: order, decoding, augmentation, and what is wrong with such folders. That pixels and draws are
 // torchvision's is what tests/parity/formats_test.cpp shows.
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "harness/train/image/decode.h"
 
 #include "tests/support/support.h"
+#include "tests/train/refused.h"
 
 namespace lockstep::train {
 namespace {
@@ -32,16 +32,6 @@ class ImageFolder : public ::testing::Test {
                       .options = {{"path", folder.string()}, {"size", 8}, {"augment", augment}, {"seed", seed}}});
   }
   Dataset read() { return read(scratch_.path()); }
-
-  void expect_refused(const std::function<void()>& action, const std::vector<std::string>& words) {
-    try {
-      action();
-      ADD_FAILURE() << "not refused: " << words[0];
-    } catch (const InputError& error) {
-      for (const std::string& word : words)
-        EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-    }
-  }
 
   /// As the only image of its class.
   void expect_image_refused(const std::string& content, const std::vector<std::string>& words) {

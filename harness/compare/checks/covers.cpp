@@ -165,10 +165,8 @@ class Coverage {
 };
 
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
-  const auto& recorded = variant.train.record.channels;
-  const bool all_samples = variant.train.record.every == 1 &&
-                           std::find(recorded.begin(), recorded.end(), "samples") != recorded.end() &&
-                           !variant.train.checkpoint.load;
+  const bool all_samples =
+      variant.train.record.every == 1 && variant.train.record.holds("samples") && !variant.train.checkpoint.load;
   if (!all_samples)
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record the samples of every step from the first",

@@ -60,17 +60,14 @@ class Ledger {
   }
 
   /// Micro-batches that a rank took up to and including this step.
-  std::int64_t micro_batches(std::int64_t step) const {
-    const std::int64_t updates = step + 1, accumulation = train_.batch.accumulation;
-    if (!train_.batch.updates_at_epoch_end) return updates * accumulation;
-    const std::int64_t updates_per_epoch = (per_epoch_ + accumulation - 1) / accumulation;
-    return updates / updates_per_epoch * per_epoch_ + updates % updates_per_epoch * accumulation;
-  }
+  std::int64_t micro_batches(std::int64_t step) const { return train_.batch.micro_batches(step + 1, per_epoch_); }
 
-  /// Targets that an evaluation after this step counts; nothing where there is none, or it counts none.
+  /// Targets that an evaluation after this step counts; nothing where there is none, it counts none, or it is not
+  /// recorded.
   std::optional<std::int64_t> counted(std::int64_t step, std::int64_t rank) const {
     const auto& evaluation = train_.evaluation;
     if (!evaluation || (step + 1) % evaluation->every != 0 || evaluation->average != "samples") return std::nullopt;
+    if (!train_.record.holds("metric")) return std::nullopt;
     if (targets_per_sample_ == 0 || (evaluation->reduce == "root" && rank != 0)) return std::nullopt;
     return evaluation->samples * targets_per_sample_;
   }
@@ -87,11 +84,6 @@ class Ledger {
   std::int64_t last_step() const { return (train_.steps - 1) / train_.record.every * train_.record.every; }
 
   bool usable() const { return !each_.empty() && micro_ > 0; }
-
-  bool records(const std::string& channel) const {
-    return std::find(train_.record.channels.begin(), train_.record.channels.end(), channel) !=
-           train_.record.channels.end();
-  }
 
  private:
   const scenario::TrainSpec& train_;
@@ -130,8 +122,8 @@ class Audit {
           if (!stop()) judge_entry(entry, rank, step.step);
         }
       }
+      if (!stop()) judge_reduced_loss(step.step);
       for (const trace::Trace& rank : run_.ranks) {
-        if (!stop()) judge_reduced_loss(rank, step.step);
         if (!stop()) judge_counted(rank, step.step);
       }
       if (stop()) return result_;
@@ -218,13 +210,11 @@ class Audit {
     if (actual != expected) fail(step, entry.name, rank.rank, text, std::to_string(*actual));
   }
 
-  /// The reduced loss is the mean over the ranks of what they lost in all micro-batches.
-  void judge_reduced_loss(const trace::Trace& rank, std::int64_t step) {
-    const Record* reduced = record_of(rank, step, "reduced", Channel::kLoss);
-    if (reduced == nullptr || !reduced->number) return;
+  /// On every rank the reduced loss is the mean of what the ranks lost in all micro-batches.
+  void judge_reduced_loss(std::int64_t step) {
     double sum = 0, magnitude = 0, terms = 0;
-    for (const trace::Trace& one : run_.ranks) {
-      const trace::Step* of_rank = one.find(step);
+    for (const trace::Trace& rank : run_.ranks) {
+      const trace::Step* of_rank = rank.find(step);
       if (of_rank == nullptr) return;
       for (const Record& record : of_rank->records) {
         if (record.channel != Channel::kLoss || !record.name.starts_with("local") || !record.number) continue;
@@ -236,15 +226,19 @@ class Audit {
     const auto ranks = static_cast<double>(run_.ranks.size());
     const double mean = sum / ranks, rounding = (terms + 2) * 0x1p-23 * magnitude / ranks;
     if (terms == 0 || !std::isfinite(mean)) return;
-    ++result_.compared;
-    if (!(std::fabs(*reduced->number - mean) <= rounding))
-      fail(step, "reduced", rank.rank, to_decimal(mean) + ", the mean of the ranks' losses",
-           to_decimal(*reduced->number), Channel::kLoss);
+    for (const trace::Trace& rank : run_.ranks) {
+      const Record* reduced = record_of(rank, step, "reduced", Channel::kLoss);
+      if (reduced == nullptr || !reduced->number) continue;
+      ++result_.compared;
+      if (!(std::fabs(*reduced->number - mean) <= rounding))
+        return fail(step, "reduced", rank.rank, to_decimal(mean) + ", the mean of the ranks' losses",
+                    to_decimal(*reduced->number), Channel::kLoss);
+    }
   }
 
   void judge_counted(const trace::Trace& rank, std::int64_t step) {
     const auto expected = ledger_.counted(step, rank.rank);
-    if (!expected || !ledger_.records("metric")) return;
+    if (!expected) return;
     const auto actual = integer_of(rank, step, "counted", Channel::kMetric);
     ++result_.compared;
     if (actual != expected)
@@ -284,8 +278,7 @@ class Audit {
 };
 
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
-  const auto& recorded = variant.train.record.channels;
-  if (std::find(recorded.begin(), recorded.end(), "ledger") == recorded.end())
+  if (!variant.train.record.holds("ledger"))
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record the ledger",
             .next = "record the channel 'ledger'"};

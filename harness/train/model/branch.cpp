@@ -1,6 +1,3 @@
-#include <functional>
-#include <numeric>
-
 #include <ATen/ATen.h>
 
 #include "harness/train/model.h"
@@ -37,9 +34,7 @@ class Branch : public Model {
 
 std::shared_ptr<Model> make_branch_model(const Json& options, const ModelContext& context) {
   require_tokens("branch", context, false);
-  const std::int64_t inputs =
-      std::accumulate(context.sample.begin(), context.sample.end(), std::int64_t{1}, std::multiplies<>());
-  return std::make_shared<Branch>(options, inputs, context.classes);
+  return std::make_shared<Branch>(options, context.features(), context.classes);
 }
 
 }  // namespace lockstep::train

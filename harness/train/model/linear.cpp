@@ -1,6 +1,3 @@
-#include <functional>
-#include <numeric>
-
 #include <ATen/ATen.h>
 
 #include "harness/train/model.h"
@@ -25,9 +22,7 @@ class Linear : public Model {
 
 std::shared_ptr<Model> make_linear_model(const Json& options, const ModelContext& context) {
   require_tokens("linear", context, false);
-  const std::int64_t inputs =
-      std::accumulate(context.sample.begin(), context.sample.end(), std::int64_t{1}, std::multiplies<>());
-  return std::make_shared<Linear>(inputs, options, context.classes);
+  return std::make_shared<Linear>(context.features(), options, context.classes);
 }
 
 }  // namespace lockstep::train

@@ -1,5 +1,3 @@
-#include <functional>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -13,8 +11,7 @@ namespace {
 class Mlp : public Model {
  public:
   Mlp(const Json& options, const ModelContext& context) : dropout_(options.at("dropout").get<double>()) {
-    std::int64_t width =
-        std::accumulate(context.sample.begin(), context.sample.end(), std::int64_t{1}, std::multiplies<>());
+    std::int64_t width = context.features();
     for (const std::int64_t next : options.at("hidden").get<std::vector<std::int64_t>>()) {
       add_layer(width, next);
       width = next;
