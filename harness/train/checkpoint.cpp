@@ -226,9 +226,18 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
 }
 
 std::vector<NamedTensor> read_weights(const std::filesystem::path& file) {
-  char magic[2] = {};  // of a ZIP archive; a pipe is not even opened
-  if (std::filesystem::is_regular_file(file)) std::ifstream(file, std::ios::binary).read(magic, sizeof magic);
-  return std::string_view(magic, sizeof magic) == "PK" ? read_torch_file(file) : unpacked(file);
+  // What torch.save wrote before PyTorch 1.6, or with _use_new_zipfile_serialization=False, begins with this pickle.
+  constexpr std::string_view kLegacy = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+  std::string head(kLegacy.size(), '\0');
+  if (std::filesystem::is_regular_file(file))  // a pipe is not even opened
+    std::ifstream(file, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+  if (head == kLegacy) {
+    throw InputError({.what = "the file is of torch.save's old format, which is not read",
+                      .where = file.string(),
+                      .expected = "a ZIP archive, as torch.save has written since PyTorch 1.6, or safetensors",
+                      .next = "load and save it with a current PyTorch"});
+  }
+  return head.starts_with("PK") ? read_torch_file(file) : unpacked(file);
 }
 
 void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model) {

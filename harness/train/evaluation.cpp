@@ -70,11 +70,10 @@ Evaluation::Sums Evaluation::evaluate(Ddp& ddp, const std::vector<std::int64_t>&
     const Samples samples = data_.take({ids.data() + from, ids.data() + to}, /*epoch=*/0);
     const at::Tensor logits = ddp.forward(samples.x, /*sync=*/false);
     const auto kept = static_cast<std::int64_t>(std::min(to, counted)) - static_cast<std::int64_t>(from);
-    if (kept <= 0) continue;
     const at::Tensor of_kept = logits.narrow(0, 0, kept);
     const at::Tensor labels = samples.y.narrow(0, 0, kept);
     const auto targets = static_cast<double>(targets_in(labels));
-    if (targets == 0) continue;  // nothing but padding
+    if (targets == 0) continue;  // nothing but padding, which has no mean
     sums.loss += mean_loss(of_kept, labels).item<double>() * targets;
     sums.correct += static_cast<double>(of_kept.argmax(-1).eq(labels).sum().item<std::int64_t>());
     sums.targets += targets;

@@ -1,4 +1,6 @@
 // Metrics on held-out samples: whose count, what they are divided by, and who holds them.
+#include "harness/trace/reader.h"
+
 #include "tests/end_to_end/fixture.h"
 
 namespace lockstep::test {
@@ -20,6 +22,17 @@ TEST_F(EvaluationEndToEnd, WorldSizesAgreeWhereEverySampleCountsOnce) {
   const Json checks = Json::array({check("ledger"), check("ranks_agree", {{"on", {"metric"}}})});
   for (const char* shares : {"trimmed", "leftovers", "all"})
     expect_green(run(evaluating({{"shares", shares}}, checks)));
+}
+
+/// Samples one by one: on two of three ranks the last batch is nothing but padding.
+TEST_F(EvaluationEndToEnd, ABatchOfPaddingAloneSaysNothing) {
+  const Result result = run(evaluating({{"shares", "trimmed"}, {"batch", 1}}, Json::array({check("ledger")})));
+  expect_green(result);
+  const auto loss = [&](const std::string& variant) {
+    const trace::Trace trace = trace::read_trace(result.out / "tiny" / variant / "0/rank0.jsonl");
+    return trace.steps.at(2).find(trace::Channel::kMetric, "loss")->number.value();
+  };
+  EXPECT_NEAR(loss("w3"), loss("w1"), 1e-6);
 }
 
 TEST_F(EvaluationEndToEnd, PaddingCounts) {

@@ -81,6 +81,21 @@ TEST_F(ResumeEndToEnd, EverythingOnIsGreenOnEveryWorldSize) {
   }
 }
 
+/// Three updates without a better loss lower the rate: one before the checkpoint, two behind it.
+TEST_F(ResumeEndToEnd, APlateauGoesOnWaiting) {
+  Json training = resuming("nothing");
+  training["train"]["schedule"] = {{"kind", "plateau"}, {"patience", 2}, {"factor", 0.5}, {"threshold", 0.9}};
+  training["variants"]["half"]["train"] = {{"steps", 2}, {"checkpoint", {{"save_after", 2}}}};
+  const Result green = run(training);
+  expect_green(green);
+  const trace::Trace trace = trace::read_trace(green.out / "tiny/straight/0/rank0.jsonl");
+  const auto rate = [&](std::size_t line) {
+    return trace.steps[line].find(trace::Channel::kLedger, "learning_rate")->number;
+  };
+  EXPECT_EQ(rate(4), rate(1)) << "lowered too early to show what was waited for";
+  EXPECT_LT(rate(5), rate(1)) << "never lowered";
+}
+
 /// Updates that are skipped, because scaled gradients overflow, are counted on.
 TEST_F(ResumeEndToEnd, SkippedUpdatesAreCountedOn) {
   Json training = resuming("nothing");

@@ -84,6 +84,18 @@ TEST_F(SnapshotsEndToEnd, TheSavedEpochOnceMoreIsNeverRight) {
     expect_divergence(red_check(resuming({{"number", number}, {"epoch", "again"}})), {number, "samples", "ids", 0});
 }
 
+/// Where the order follows the iterations, the epoch's second time has the order of its first.
+TEST_F(SnapshotsEndToEnd, TheSavedEpochOnceMoreHasItsOwnOrder) {
+  const Json by_iteration = at("train.sampler", {{"kind", "distributed"}, {"set_epoch", "iteration"}});
+  const Result result = run(resuming({{"number", 6}, {"epoch", "again"}}, by_iteration));
+  const auto ids = [&](const std::string& variant, std::size_t line) {
+    const trace::Trace trace = trace::read_trace(result.out / "tiny" / variant / "0/rank0.jsonl");
+    return trace.steps.at(line).find(trace::Channel::kSamples, "ids")->integers;
+  };
+  EXPECT_EQ(ids("resumed", 1), ids("straight", 5)) << "update 6 begins the epoch that began with update 4";
+  EXPECT_NE(ids("straight", 1), ids("straight", 5)) << "all epochs have one order";
+}
+
 TEST_F(SnapshotsEndToEnd, ANewScheduleGoesOnAtTheSavedPosition) {
   expect_green(run(resuming({{"schedule", "own"}})));
   Json adjusted = resuming({{"schedule", "own"}, {"number", 4}});

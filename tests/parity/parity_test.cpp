@@ -178,7 +178,9 @@ TEST(Parity, EveryPairOfModelOptimizerScheduleAndAllElse) {
                          {{"per_rank", 8}, {"accumulation", 2}},
                          {{"per_rank", 12}, {"accumulation", 3}, {"no_sync", false}},
                          {{"per_rank", 12}, {"accumulation", 3}, {"at_epoch_end", "update"}}}),
-       choices("gradient", {Json::object(), {{"clip_norm", 0.5}}, {{"clip_value", 0.01}, {"loss_scale", 100}}}),
+       choices(
+           "gradient",
+           {Json::object(), {{"clip_norm", 0.5}, {"clip_value", 0.05}}, {{"clip_value", 0.01}, {"loss_scale", 100}}}),
        choices("schedule_every", {"update", "epoch", "rank"}),
        choices("loss", {{{"average", "rank"}}, {{"average", "world"}}}), choices("world_size", {1, 2, 3, 4})});
 }

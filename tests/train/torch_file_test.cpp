@@ -5,9 +5,11 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/train/checkpoint.h"
 #include "harness/train/unpickler.h"
 
 #include "tests/support/support.h"
+#include "tests/train/refused.h"
 
 // Files that Python itself wrote are read in tests/parity; here: what a pickle may not do.
 
@@ -68,6 +70,13 @@ TEST(TorchFile, WhatIsNoneIsRefused) {
   EXPECT_THROW(read_torch_file(scratch.path()), InputError);
   EXPECT_THROW(read_torch_file(scratch.write("text.pt", "PK is no archive")), DamagedFile);
   EXPECT_THROW(read_torch_file(scratch.write("empty.pt", "")), DamagedFile);
+}
+
+// python3 -c "import torch; torch.save({}, 'x.pt', _use_new_zipfile_serialization=False)"; head -c 20 x.pt | xxd -p
+TEST(TorchFile, TheOldFormatIsCalledByItsName) {
+  const test::Scratch scratch;
+  const auto file = scratch.write("old.pt", from_hexadecimal("80028a0a6cfc9c46f9206aa850192e80024de903"));
+  expect_refused([&] { read_weights(file); }, {"old format", "old.pt", "PyTorch 1.6"});
 }
 
 }  // namespace
