@@ -132,6 +132,10 @@ class CommandLine {
     show->add_option("--step", show_.step, "Only this step");
     show->add_option("--channel", show_.channel, "Only this channel");
     show->callback([this] { command_ = [this] { return app::show(show_); }; });
+    CLI::App* explain = app_.add_subcommand("explain", "Explain a cause that a finding names, or list them all");
+    explain->add_option("cause", explain_.cause, "Id of the cause: grad.reduce_sum")->check(not_empty);
+    explain->add_flag("--markdown", explain_.markdown, "All of them as docs/causes.md has them");
+    explain->callback([this] { command_ = [this] { return app::explain(explain_); }; });
   }
 
   CLI::App app_{"Reproducibility and determinism harness for multi-rank data-parallel training"};
@@ -139,6 +143,7 @@ class CommandLine {
   app::AcceptOptions accept_;
   app::DiffOptions diff_;
   app::ShowOptions show_;
+  app::ExplainOptions explain_;
   app::DoctorOptions doctor_;
   std::function<int()> command_;
 };

@@ -38,6 +38,11 @@ struct ShowOptions {
   std::string channel;
 };
 
+struct ExplainOptions {
+  std::string cause;  ///< empty: list them all
+  bool markdown = false;
+};
+
 struct DoctorOptions {
   RunOptions run;
 };
@@ -48,6 +53,7 @@ int gate(RunOptions options);
 int accept(const AcceptOptions& options);
 int diff(const DiffOptions& options);
 int show(const ShowOptions& options);
+int explain(const ExplainOptions& options);
 int doctor(const DoctorOptions& options);
 
 }  // namespace lockstep::app

@@ -163,6 +163,12 @@ std::string shell_quoted(const std::string& text) {
   return quoted + "'";
 }
 
+std::string padded(std::string_view text, std::size_t width) {
+  std::string result(text);
+  if (result.size() < width) result.append(width - result.size(), ' ');
+  return result;
+}
+
 std::string join(const std::vector<std::string>& items, std::string_view separator) {
   std::string text;
   for (std::size_t i = 0; i < items.size(); ++i) {

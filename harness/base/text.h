@@ -43,6 +43,9 @@ std::string printable(const std::string& text);
 /// `text` as one word of a shell's command line.
 std::string shell_quoted(const std::string& text);
 
+/// `text` with spaces behind it, up to `width` bytes.
+std::string padded(std::string_view text, std::size_t width);
+
 /// The items with `separator` between them.
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 

@@ -8,11 +8,6 @@
 namespace lockstep::report {
 namespace {
 
-std::string padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
-}
-
 std::string painted(Status status, bool color, std::string text) {
   if (!color) return text;
   const char* code = status == Status::kAgree                                      ? "\033[32m"

@@ -30,6 +30,8 @@ TEST_F(FilesRefused, UsageErrorsAreExitCode2) {
                                                           {"golden", "accept", file},
                                                           {"golden", "accept", file, "--reason", ""},
                                                           {"diff", file},
+                                                          {"explain", "grad.reduce_sun"},
+                                                          {"explain", ""},
                                                           {"diff"},
                                                           {"show"},
                                                           {"show", file, "--step", "x"},

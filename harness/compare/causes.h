@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+/// The closed vocabulary of causes: what a finding may name, and nothing else.
+namespace lockstep::compare {
+
+/// What kind of difference it is.
+enum class Class {
+  kSemantic,        ///< another function is computed: a bug, or another recipe
+  kRounding,        ///< the same function in another order or precision
+  kNondeterminism,  ///< the same program gives other bits when it runs again
+  kEnvironment,     ///< machine, library or variables differ
+  kLiveness,        ///< crash, hang, lost rank
+  kExpected,        ///< a difference by design, that must be named
+};
+
+std::string_view name_of(Class class_);
+
+/// One row of the table.
+struct Cause {
+  std::string_view id;  ///< "grad.reduce_sum"
+  Class class_;
+  std::string_view sentence;  ///< what is wrong
+  std::string_view remedy;    ///< what usually helps
+  std::string_view sources;   ///< addresses, with spaces between; empty where it is our own
+};
+
+/// All rows, by family: data, loss, gradients, collectives, clipping, buffers and models, optimizer, learning rate,
+/// control flow, checkpoints, initialisation, randomness, floating point, memory and hardware, processes, environment.
+std::span<const Cause> causes();
+
+/// Nothing when no row has this id.
+const Cause* find_cause(std::string_view id);
+
+}  // namespace lockstep::compare
