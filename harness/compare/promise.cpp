@@ -59,11 +59,14 @@ std::optional<Promise> promise_of(const scenario::Variant& variant, std::int64_t
   const auto each = shares(variant, used);
   if (!each) return std::nullopt;
   promise.each = *each;
+  const std::int64_t micro = variant.train.batch.micro_size(variant.world_size);
+  for (std::int64_t& share : promise.each) share -= variant.train.batch.drop_last ? share % micro : 0;
   if (!promise.usable()) return promise;
-  const std::int64_t total =
-      promise.by_rank ? promise.each[0] : std::accumulate(promise.each.begin(), promise.each.end(), std::int64_t{0});
-  promise.least = total / used;
-  promise.most = divided_up(total, used);
+  const auto total = [&](const std::vector<std::int64_t>& shares) {
+    return promise.by_rank ? shares[0] : std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+  };
+  promise.least = total(promise.each) / used;
+  promise.most = divided_up(total(*each), used);  // what fills up may stay where other samples are dropped
   return promise;
 }
 

@@ -53,6 +53,12 @@ ExpectedRate cosine(const Steps& at) {
           .rounding = (kFew + 8 * static_cast<double>(at.count)) * kUlp * std::max(at.base, at.real("least"))};
 }
 
+ExpectedRate warmup_cosine(const Steps& at) {
+  if (at.count < at.integer("warmup")) return within(at.base * warmup_at(at), 0);
+  const double phase = std::numbers::pi * static_cast<double>(at.count) / at.real("period");
+  return {.rate = at.base * (1 + std::cos(phase)) / 2, .rounding = kFew * (1 + phase) * kUlp * at.base};
+}
+
 ExpectedRate inverse_sqrt(const Steps& at) {
   const double warmups = static_cast<double>(at.count) / at.real("warmup");
   return within(at.base * (warmups < 1 ? warmups : 1 / std::sqrt(warmups)), 0);
@@ -95,6 +101,7 @@ std::optional<ExpectedRate> ScheduleForm::after(std::int64_t steps, const std::v
   if (kind == "warmup_multistep") return decayed(at, base_ * warmup_at(at), milestones_passed(at));
   if (kind == "linear_warmup") return linear_warmup(at);
   if (kind == "cosine") return cosine(at);
+  if (kind == "warmup_cosine") return warmup_cosine(at);
   if (kind == "inverse_sqrt") return inverse_sqrt(at);
   if (kind == "plateau") return plateau(steps, losses);
   return std::nullopt;

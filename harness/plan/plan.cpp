@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "harness/base/build_id.h"
@@ -90,10 +91,14 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
 /// A run that loads comes after the same repeat of the run that saves, and finds its checkpoint beside itself. What it
 /// computes depends on that run, and so does its digest.
 void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
-  std::map<std::string, std::string> computed;  // digest of each variant by itself
+  std::map<std::string, std::string> own;  // digest of each variant by itself
   for (const Run& run : plan.runs) {
-    if (run.scenario == scenario.name) computed[run.variant] = run.train_digest;
+    if (run.scenario == scenario.name) own[run.variant] = run.train_digest;
   }
+  const std::function<std::string(const std::string&)> computed = [&](const std::string& variant) {
+    const auto& load = scenario.variant(variant).train.checkpoint.load;
+    return load && !load->from.empty() ? sha256(own.at(variant) + computed(load->from)) : own.at(variant);
+  };
   for (Run& run : plan.runs) {
     if (run.scenario != scenario.name) continue;
     const auto& load = scenario.variant(run.variant).train.checkpoint.load;
@@ -101,7 +106,7 @@ void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
     const std::size_t source = plan.runs_of(run.scenario, load->from).at(static_cast<std::size_t>(run.repeat));
     run.after.push_back(source);
     run.spec["files"]["checkpoint"] = "../../" + load->from + "/" + std::to_string(run.repeat) + "/checkpoint";
-    run.train_digest = sha256(run.train_digest + computed.at(load->from));
+    run.train_digest = computed(run.variant);
     run.spec["train_digest"] = run.train_digest;
   }
 }

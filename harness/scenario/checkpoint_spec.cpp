@@ -11,11 +11,11 @@ namespace {
 
 /// Each rank must get through as many updates as the others, or they wait for each other for ever.
 void require_ranks_together(const LoadSpec& load, const std::string& origin) {
-  if (load.who == "newest" || (load.who == "all" && load.of_rank.empty())) return;
+  if (load.who == "newest" || load.who == "rank0_sends" || (load.who == "all" && load.of_rank.empty())) return;
   for (const char* part : {"schedule", "sampler", "rng", "buckets"})
     require(!load.restores(part), origin, "train.checkpoint.load.restore",
             "what only some ranks restore would set the ranks apart, and they would wait for each other for ever",
-            "with who = rank0, or of_rank without who = newest: weights, optimizer, buffers", part);
+            "with who = rank0, or of_rank without who = newest: weights, optimizer, ema, buffers", part);
 }
 
 void validate_load(const LoadSpec& load, std::int64_t world_size, const std::string& origin) {
@@ -68,6 +68,7 @@ CheckpointSpec checkpoint_spec_from(const Json& completed) {
                                .keys = {.under = keys.at("under").get<std::string>(),
                                         .skip = keys.at("skip").get<std::vector<std::string>>(),
                                         .strip = keys.at("strip").get<std::string>(),
+                                        .prepend = keys.at("prepend").get<std::string>(),
                                         .match = keys.at("match").get<std::string>(),
                                         .strict = keys.at("strict").get<bool>()},
                                .pick = load.at("pick").get<std::string>(),

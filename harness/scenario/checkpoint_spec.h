@@ -14,6 +14,7 @@ struct KeySpec {
   std::string under;
   std::vector<std::string> skip;
   std::string strip;
+  std::string prepend;
   std::string match;  ///< "exact" or "suffix"
   bool strict = true;
 };
@@ -25,7 +26,7 @@ struct LoadSpec {
   std::string pick;                                  ///< among the variant's checkpoints
   std::optional<std::int64_t> number;                ///< instead of `pick`
   std::vector<std::optional<std::int64_t>> of_rank;  ///< instead of `pick`, where there are any
-  std::string who;                                   ///< "all", "rank0" or "newest"
+  std::string who;                                   ///< "all", "rank0", "rank0_sends" or "newest"
   std::string when;
   std::string epoch;       ///< "saved", "next" or "again"
   bool own_rates = false;  ///< the schedule of this training at the saved position

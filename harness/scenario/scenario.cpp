@@ -194,16 +194,44 @@ void require_known_channels(const std::vector<std::string>& channels, const std:
   }
 }
 
-/// Every checkpoint that is asked for by number is one that `source` saves.
-void require_saved(const LoadSpec& load, const Variant& source, const std::string& where) {
+/// Updates that a variant has done before its first own one.
+std::int64_t updates_before(const Variant& variant, const Scenario& scenario) {
+  const auto& load = variant.train.checkpoint.load;
+  if (!load || load->from.empty() || !load->restores("schedule")) return 0;
+  return newest_saved(*load, scenario.variant(load->from));
+}
+
+/// Every checkpoint that is asked for by number is one that `source` saves, and it saves one at all.
+void require_saved(const LoadSpec& load, const Variant& source, const Scenario& scenario, const std::string& where) {
+  const std::int64_t begin = updates_before(source, scenario);
   std::vector<std::optional<std::int64_t>> wanted = load.of_rank;
   wanted.push_back(load.number);
+  if (!load.number && load.of_rank.empty()) wanted.back() = newest_saved(load, source);
   for (const auto& number : wanted) {
-    if (!number || (*number <= source.train.steps && source.train.checkpoint.saves_after(*number))) continue;
+    const bool saved = number && *number > begin && *number <= source.train.steps;
+    if (!number || (saved && source.train.checkpoint.saves_after(*number))) continue;
     throw InputError({.what = "a checkpoint is asked for that is never saved",
                       .where = where,
                       .expected = "updates after which '" + source.name + "' saves",
                       .actual = std::to_string(*number)});
+  }
+}
+
+/// A variant that waits for its own checkpoint would wait for ever.
+void require_no_circle(const Variant& variant, const Scenario& scenario, const std::string& where) {
+  std::vector<std::string> seen{variant.name};
+  for (const auto* load = &variant.train.checkpoint.load; *load && !(*load)->from.empty();) {
+    const auto next = std::find_if(scenario.variants.begin(), scenario.variants.end(),
+                                   [&](const Variant& v) { return v.name == (*load)->from; });
+    if (next == scenario.variants.end()) return;  // said where that variant is looked at
+    const bool again = std::find(seen.begin(), seen.end(), next->name) != seen.end();
+    seen.push_back(next->name);
+    if (again)
+      throw InputError({.what = "variants load each other's checkpoints in a circle",
+                        .where = where,
+                        .expected = "a variant that loads none at the beginning",
+                        .actual = join(seen, " from ")});
+    load = &next->train.checkpoint.load;
   }
 }
 
@@ -224,13 +252,18 @@ void validate_loads(const Scenario& scenario) {
                         .actual = "'" + from + "'",
                         .next = suggest(from, names)});
     }
-    if (source->name == variant.name || !source->train.checkpoint.saves() || source->train.checkpoint.load) {
-      throw InputError({.what = "a checkpoint is loaded from a variant that saves none, or that itself resumes",
+    if (!source->train.checkpoint.saves()) {
+      throw InputError({.what = "a checkpoint is loaded from a variant that saves none",
                         .where = where,
-                        .expected = "a variant with train.checkpoint.save_after or save_every, and without load",
+                        .expected = "a variant with train.checkpoint.save_after or save_every",
                         .actual = "'" + from + "'"});
     }
-    require_saved(*variant.train.checkpoint.load, *source, where);
+    require_no_circle(variant, scenario, where);
+  }
+  for (const Variant& variant : scenario.variants) {
+    const auto& load = variant.train.checkpoint.load;
+    const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
+    if (load && !load->from.empty()) require_saved(*load, scenario.variant(load->from), scenario, where);
   }
 }
 

@@ -22,6 +22,7 @@ BatchSpec batch_from(const Json& object) {
           .ranks_per_node = object.at("ranks_per_node").get<std::int64_t>(),
           .accumulation = object.at("accumulation").get<std::int64_t>(),
           .no_sync = object.at("no_sync").get<bool>(),
+          .drop_last = object.at("drop_last").get<bool>(),
           .updates_at_epoch_end = object.at("at_epoch_end") == "update"};
 }
 
@@ -182,6 +183,9 @@ std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t worl
 
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
   validate_batch(spec.batch, world_size, origin);
+  const bool deals_batches = spec.sampler.kind == "accelerate" || spec.sampler.kind == "dispatch";
+  require(!spec.batch.drop_last || !deals_batches, origin, "train.batch.drop_last",
+          "this sampler deals out whole batches itself", "train.sampler.drop_last instead", "true");
   validate_augmentation(spec, origin);
   if (spec.optimizer.kind == "sgd" && spec.optimizer.options.at("nesterov").get<bool>()) {
     const bool fits = spec.optimizer.options.at("momentum").get<double>() > 0 &&

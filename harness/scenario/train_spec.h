@@ -32,6 +32,7 @@ struct BatchSpec {
   std::int64_t ranks_per_node = 1;
   std::int64_t accumulation = 1;
   bool no_sync = true;                ///< only the last micro-batch of an update is reduced
+  bool drop_last = false;             ///< an epoch's last micro-batch, when it is short
   bool updates_at_epoch_end = false;  ///< with fewer micro-batches than `accumulation`
 
   /// Samples in one update on each rank.
@@ -85,7 +86,7 @@ struct EvaluationSpec {
   std::int64_t batch = 1;
   std::string shares;   ///< "padded", "trimmed", "leftovers" or "all"
   std::string average;  ///< over "samples" or "ranks"
-  std::string reduce;   ///< to "all" or "root"
+  std::string reduce;   ///< to "all", "root" or "none"
 };
 
 struct RecordSpec {

@@ -106,6 +106,8 @@ Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder)
                 {"epoch", checkpoint.position.epoch},
                 {"position", checkpoint.position.position},
                 {"batches_before_epoch", checkpoint.position.batches},
+                {"epoch_ended", checkpoint.position.ended},
+                {"optimizer", {{"kind", checkpoint.recipe.kind}, {"options", checkpoint.recipe.options}}},
                 {"buckets", checkpoint.buckets},
                 {"sha256", hashes}};
   state["seal"] = seal_of(state);
@@ -200,7 +202,10 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                           .ema = unpacked(folder / "ema.safetensors")};
     checkpoint.position = {.epoch = state.at("epoch").get<std::int64_t>(),
                            .position = state.at("position").get<std::int64_t>(),
-                           .batches = state.at("batches_before_epoch").get<std::int64_t>()};
+                           .batches = state.at("batches_before_epoch").get<std::int64_t>(),
+                           .ended = state.at("epoch_ended").get<bool>()};
+    checkpoint.recipe = {.kind = state.at("optimizer").at("kind").get<std::string>(),
+                         .options = state.at("optimizer").at("options")};
     if (checkpoint.world_size != world_size) {
       if (!per_rank) return checkpoint;
       throw InputError({.what = "generators, buckets and buffers cannot be restored at another world size",

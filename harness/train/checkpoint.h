@@ -24,6 +24,7 @@ struct Checkpoint {
   LoaderPosition position;
   BucketLayout buckets;
   std::vector<NamedTensor> weights;  ///< parameters, then buffers
+  scenario::Choice recipe;           ///< the optimizer that saved, with its hyperparameters
   std::vector<NamedTensor> optimizer;
   std::vector<NamedTensor> ema;      ///< averaged weights, where there are any
   std::vector<NamedTensor> buffers;  ///< of this rank; those among the weights are rank 0's

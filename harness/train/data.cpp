@@ -10,7 +10,9 @@ namespace lockstep::train {
 #include "kinds/data.inc"
 #undef LOCKSTEP_KIND
 
-Dataset make_data(const scenario::Choice& choice) {
+Dataset make_data(scenario::Choice choice, std::int64_t rank) {
+  if (choice.options.value("per_rank", false))
+    choice.options["seed"] = choice.options["seed"].get<std::int64_t>() + rank;
 #define LOCKSTEP_KIND(name) \
   if (choice.kind == #name) return make_##name##_data(choice.options);
 #include "kinds/data.inc"
@@ -27,10 +29,16 @@ std::optional<std::int64_t> Dataset::targets_per_sample() const {
   return labels.dim() > 1 ? labels.size(1) : 1;
 }
 
-Samples Dataset::take(const std::vector<std::int64_t>& ids, std::int64_t epoch) const {
+Samples Dataset::take(const std::vector<std::int64_t>& ids, std::int64_t epoch, std::int64_t rows_before) const {
   const at::Tensor index = at::tensor(ids, at::kLong);
-  const at::Tensor y = labels.index_select(0, index);
-  if (!augmented) return {.x = inputs.index_select(0, index), .y = y};
+  const auto rows_of = [&](const at::Tensor& all) {
+    std::vector<std::int64_t> shape = all.sizes().vec();
+    shape[0] = rows_before + index.size(0);
+    at::Tensor rows = at::empty(shape, all.options()).narrow(0, rows_before, index.size(0));
+    return at::index_select_out(rows, all, 0, index);
+  };
+  const at::Tensor y = rows_of(labels);
+  if (!augmented) return {.x = rows_of(inputs), .y = y};
   std::vector<at::Tensor> made;
   for (const std::int64_t id : ids) made.push_back(augmented->input(id, epoch));
   return {.x = at::stack(made), .y = y};

@@ -41,12 +41,14 @@ struct Dataset {
   /// Targets of every sample; nothing where samples have unequally many.
   std::optional<std::int64_t> targets_per_sample() const;
 
-  /// Samples of one batch, made in this order where they are made.
-  Samples take(const std::vector<std::int64_t>& ids, std::int64_t epoch) const;
+  /// Samples of one batch, made in this order where they are made. `rows_before`: of a larger batch in memory, of which
+  /// these are a slice.
+  Samples take(const std::vector<std::int64_t>& ids, std::int64_t epoch, std::int64_t rows_before = 0) const;
 };
 
 /// Loads or makes the samples. Dispatches on the kinds of the schema: each is `make_<kind>_data` in data/<kind>.cpp.
 /// Files in the options are absolute. *Throws*: InputError that names the file and place of what cannot be read.
-Dataset make_data(const scenario::Choice& choice);
+/// `rank`: for data that each rank draws for itself.
+Dataset make_data(scenario::Choice choice, std::int64_t rank = 0);
 
 }  // namespace lockstep::train

@@ -24,14 +24,14 @@ std::vector<NamedTensor> Ema::state() const {
 }
 
 void Ema::restore(const std::vector<NamedTensor>& state) {
-  averages_.clear();
-  if (state.empty()) return;
   if (state.size() != parameters_.size())
-    throw InputError({.what = "the checkpoint's averaged weights are those of another model",
+    throw InputError({.what = state.empty() ? "the checkpoint holds no averaged weights"
+                                            : "the checkpoint's averaged weights are those of another model",
                       .where = "train.checkpoint.load",
                       .expected = std::to_string(parameters_.size()) + " parameters",
                       .actual = std::to_string(state.size()) + " parameters",
-                      .next = "load into a training with the same model, or do not restore the optimizer"});
+                      .next = "load into a training with the same model, or leave 'ema' out of restore"});
+  averages_.clear();
   for (const NamedTensor& parameter : parameters_) averages_.push_back(at::empty_like(parameter.tensor));
   copy_weights(state, this->state());
 }

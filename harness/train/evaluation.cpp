@@ -48,7 +48,7 @@ Metrics Evaluation::run(Model& model, Ddp& ddp, std::int64_t divisor) const {
   if (spec_.average == "ranks") {
     at::Tensor mean = at::tensor({own.loss / own.targets, own.correct / own.targets}, at::kFloat);
     mean = reduced(mean);
-    if (spec_.shares != "all") mean.div_(static_cast<double>(divisor));
+    if (reduces()) mean.div_(static_cast<double>(divisor));
     model.train();
     return {.loss = mean[0].item<double>(), .accuracy = mean[1].item<double>(), .counted = {}};
   }
@@ -81,8 +81,10 @@ Evaluation::Sums Evaluation::evaluate(Ddp& ddp, const std::vector<std::int64_t>&
   return sums;
 }
 
+bool Evaluation::reduces() const { return spec_.shares != "all" && spec_.reduce != "none"; }
+
 at::Tensor Evaluation::reduced(const at::Tensor& own) const {
-  if (spec_.shares == "all") return own.clone();
+  if (!reduces()) return own.clone();
   return collective_.metric_sum(own, /*root_only=*/spec_.reduce == "root");
 }
 

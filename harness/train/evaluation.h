@@ -38,6 +38,7 @@ class Evaluation {
     double targets = 0;
   };
   Sums evaluate(Ddp& ddp, const std::vector<std::int64_t>& ids, std::size_t counted) const;
+  bool reduces() const;
   at::Tensor reduced(const at::Tensor& own) const;
 
   scenario::EvaluationSpec spec_;

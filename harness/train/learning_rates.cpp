@@ -41,17 +41,27 @@ void LearningRates::advance(std::int64_t steps, double loss) {
   }
 }
 
-void LearningRates::restore(const State& state) {
+void LearningRates::require_groups(const State& state) const {
   if (state.rates.size() != rates_.size()) {
-    throw InputError({.what = "the checkpoint was saved with another number of parameter groups",
-                      .where = "train.checkpoint.load",
-                      .expected = std::to_string(rates_.size()),
-                      .actual = std::to_string(state.rates.size()),
-                      .next = "give train.optimizer.groups as they were, or leave 'schedule' out of restore"});
+    throw InputError(
+        {.what = "the checkpoint was saved with another number of parameter groups",
+         .where = "train.checkpoint.load",
+         .expected = std::to_string(rates_.size()),
+         .actual = std::to_string(state.rates.size()),
+         .next = "give train.optimizer.groups as they were, or leave 'optimizer' and 'schedule' out of restore"});
   }
+}
+
+void LearningRates::restore(const State& state) {
+  require_groups(state);
   rates_ = state.rates;
   steps_ = state.steps;
   schedule_->restore(state.schedule);
+}
+
+void LearningRates::take_current(const State& state) {
+  require_groups(state);
+  for (std::size_t group = 0; group < rates_.size(); ++group) rates_[group].current = state.rates[group].current;
 }
 
 void LearningRates::go_to(const State& state) {

@@ -35,11 +35,16 @@ class LearningRates {
   /// *Throws*: InputError when it is of another number of groups.
   void restore(const State& state);
 
+  /// Takes the rates alone: what an optimizer's state brings with it. *Throws*: as `restore`.
+  void take_current(const State& state);
+
   /// Takes as many steps of its own schedule as `state` has.
   /// *Throws*: InputError when the schedule followed losses, which no checkpoint has.
   void go_to(const State& state);
 
  private:
+  void require_groups(const State& state) const;
+
   const scenario::TrainSpec& spec_;
   double factor_;  ///< of the rule, already in the rates
   std::unique_ptr<Schedule> schedule_;

@@ -47,6 +47,9 @@ class Sampler {
     return std::nullopt;
   }
 
+  /// Rows that lie before this rank's `rows` in the batch of which they are a slice: kernels round by alignment.
+  virtual std::int64_t rows_before(std::int64_t /*rows*/) const { return 0; }
+
   /// Number of ids in every epoch's order.
   virtual std::int64_t size() const = 0;
 };

@@ -93,6 +93,20 @@ std::filesystem::path pick_snapshot(const std::filesystem::path& run, const scen
   return load.of_rank.empty() ? run / picked_name(run, load) : std::filesystem::path();
 }
 
+std::filesystem::path shared_snapshot(const std::filesystem::path& own, const std::filesystem::path& received,
+                                      std::int64_t owner, const launch::Place& place, Collective& collective) {
+  std::string list = Json(place.rank == owner ? names_in(own) : std::vector<std::string>{}).dump();
+  broadcast(list, owner, collective);
+  if (place.rank != owner) make_directories(received);
+  for (const Json& name : Json::parse(list)) {
+    const std::string file = name.get<std::string>();
+    std::string content = place.rank == owner ? read_file(own / file) : "";
+    broadcast(content, owner, collective);
+    if (place.rank != owner) replace_file(received / file, content);
+  }
+  return place.rank == owner ? own : received;
+}
+
 std::filesystem::path newest_snapshot(const std::filesystem::path& own, const std::filesystem::path& received,
                                       const launch::Place& place, Collective& collective) {
   at::Tensor updates = at::zeros({place.world_size}, at::kLong);
@@ -100,16 +114,7 @@ std::filesystem::path newest_snapshot(const std::filesystem::path& own, const st
   updates = collective.sum(updates);
   const auto* const first = updates.const_data_ptr<std::int64_t>();
   const std::int64_t newest = std::max_element(first, first + place.world_size) - first;
-  std::string list = Json(place.rank == newest ? names_in(own) : std::vector<std::string>{}).dump();
-  broadcast(list, newest, collective);
-  if (place.rank != newest) make_directories(received);
-  for (const Json& name : Json::parse(list)) {
-    const std::string file = name.get<std::string>();
-    std::string content = place.rank == newest ? read_file(own / file) : "";
-    broadcast(content, newest, collective);
-    if (place.rank != newest) replace_file(received / file, content);
-  }
-  return place.rank == newest ? own : received;
+  return shared_snapshot(own, received, newest, place, collective);
 }
 
 }  // namespace lockstep::train

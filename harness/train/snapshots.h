@@ -19,6 +19,11 @@ void point_to_snapshot(const std::filesystem::path& run, std::int64_t updates);
 std::filesystem::path pick_snapshot(const std::filesystem::path& run, const scenario::LoadSpec& load,
                                     std::int64_t rank);
 
+/// The checkpoint of the rank `owner`: the others get its files and keep them in `received`. Call on every rank.
+/// *Throws*: ResourceError.
+std::filesystem::path shared_snapshot(const std::filesystem::path& own, const std::filesystem::path& received,
+                                      std::int64_t owner, const launch::Place& place, Collective& collective);
+
 /// The checkpoint of the rank whose `own` one has most updates, of equals the lowest rank's: the others get its files
 /// and keep them in `received`. Call on every rank; `own` is empty where there is none.
 /// *Source*: pytorch/elastic, examples/imagenet/main.py, load_checkpoint: the state with the highest epoch is

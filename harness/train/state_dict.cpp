@@ -13,7 +13,7 @@ auto begins_with(const std::string& prefix) {
   return [prefix](const NamedTensor& tensor) { return tensor.name.starts_with(prefix); };
 }
 
-/// The tensors of the chosen entry, without the prefix that all of them have.
+/// The tensors of the chosen entry, without the prefix that all of them have, with the one that they get.
 std::vector<NamedTensor> unwrapped(std::vector<NamedTensor> loaded, const scenario::KeySpec& keys) {
   if (!keys.under.empty()) {
     std::erase_if(loaded, std::not_fn(begins_with(keys.under + ".")));
@@ -22,6 +22,7 @@ std::vector<NamedTensor> unwrapped(std::vector<NamedTensor> loaded, const scenar
   if (std::all_of(loaded.begin(), loaded.end(), begins_with(keys.strip))) {
     for (NamedTensor& tensor : loaded) tensor.name.erase(0, keys.strip.size());
   }
+  for (NamedTensor& tensor : loaded) tensor.name.insert(0, keys.prepend);
   return loaded;
 }
 

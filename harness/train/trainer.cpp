@@ -68,7 +68,7 @@ class Trainer {
         place_(place),
         out_(out),
         progress_(launch::progress_path(out, place.rank)),
-        data_(make_data(spec_.data)),
+        data_(make_data(spec_.data, place.rank)),
         collective_(place, progress_),
         loaded_(load()),
         recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header(),
@@ -80,7 +80,7 @@ class Trainer {
                                              .world_size = place.world_size,
                                              .micro_batch = spec_.batch.micro_size(place.world_size),
                                              .group = collective_.group()}),
-                spec_.batch.micro_size(place.world_size), place.world_size) {
+                spec_.batch.micro_size(place.world_size), place.world_size, spec_.batch.drop_last) {
     if (spec_.evaluation) evaluation_.emplace(*spec_.evaluation, data_, place, collective_);
     build();
   }
@@ -113,7 +113,8 @@ class Trainer {
     if (restores_weights && !early) take_weights(*checkpoint);
     if (checkpoint && spec_.checkpoint.load->restores("buffers")) copy_weights(checkpoint->buffers, ddp_->buffers());
     faults_.require_parameters(ddp_->parameters());
-    optimizer_.emplace(spec_.optimizer, ddp_->parameters());
+    recipe_ = recipe(checkpoint);
+    optimizer_.emplace(recipe_, ddp_->parameters());
     if (spec_.ema_decay) ema_.emplace(*spec_.ema_decay, ddp_->parameters());
     gradients_.emplace(ddp_->parameters(), spec_.gradient, recorder_, faults_, collective_);
     loader_.prepare();
@@ -135,8 +136,9 @@ class Trainer {
     if (!load || (load->who == "rank0" && place_.rank != 0)) return std::nullopt;
     if (!run_.weights_file.empty()) return Checkpoint{.weights = read_weights(run_.weights_file)};
     std::filesystem::path folder = pick_snapshot(run_.checkpoint_from, *load, place_.rank);
-    if (load->who == "newest")
-      folder = newest_snapshot(folder, out_ / "received" / std::to_string(place_.rank), place_, collective_);
+    const std::filesystem::path received = out_ / "received" / std::to_string(place_.rank);
+    if (load->who == "newest") folder = newest_snapshot(folder, received, place_, collective_);
+    if (load->who == "rank0_sends") folder = shared_snapshot(folder, received, 0, place_, collective_);
     if (folder.empty()) return std::nullopt;
     const bool per_rank = load->restores("rng") || load->restores("buckets") || load->restores("buffers");
     return load_checkpoint(folder, place_.rank, place_.world_size, per_rank);
@@ -147,12 +149,25 @@ class Trainer {
     copy_weights(match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys), state);
   }
 
+  /// The optimizer's hyperparameters: a restored one brings those that it was saved with.
+  /// *Source*: torch.optim.Optimizer.load_state_dict, PyTorch 2.11.
+  scenario::Choice recipe(const std::optional<Checkpoint>& checkpoint) const {
+    if (!checkpoint || !spec_.checkpoint.load->restores("optimizer")) return spec_.optimizer;
+    if (checkpoint->recipe.kind == spec_.optimizer.kind) return checkpoint->recipe;
+    throw InputError({.what = "the checkpoint's state is of another optimizer",
+                      .where = "train.checkpoint.load",
+                      .expected = spec_.optimizer.kind,
+                      .actual = checkpoint->recipe.kind,
+                      .next = "leave 'optimizer' out of restore, or train on with the one that saved"});
+  }
+
   void restore(const Checkpoint& checkpoint) {
     const scenario::LoadSpec& load = *spec_.checkpoint.load;
     if (load.restores("optimizer")) {
       optimizer_->restore(checkpoint.optimizer);
-      if (ema_) ema_->restore(checkpoint.ema);
+      if (!load.restores("schedule")) rates_.take_current(checkpoint.rates);
     }
+    if (load.restores("ema") && ema_) ema_->restore(checkpoint.ema);
     if (load.restores("schedule")) {
       load.own_rates ? rates_.go_to(checkpoint.rates) : rates_.restore(checkpoint.rates);
       updates_ = checkpoint.updates;
@@ -161,7 +176,7 @@ class Trainer {
     }
     if (load.restores("sampler")) restore_position(checkpoint, load.epoch);
     if (load.restores("schedule") && checkpoint.world_size != place_.world_size)
-      samples_taken_ = loader_.samples_taken();  // other ranks took other shares
+      samples_taken_ = loader_.samples_taken(checkpoint.position, checkpoint.world_size);
     if (load.restores("rng")) set_rng(checkpoint.rng);
   }
 
@@ -186,6 +201,7 @@ class Trainer {
                           .position = loader_.position(),
                           .buckets = ddp_->layout(),
                           .weights = state_tensors(spec_.checkpoint.prefix),
+                          .recipe = recipe_,
                           .optimizer = optimizer_->state(),
                           .ema = ema_ ? ema_->state() : std::vector<NamedTensor>{},
                           .buffers = ddp_->buffers(),
@@ -266,7 +282,8 @@ class Trainer {
     enter(Phase::kData);
     std::vector<std::int64_t> ids = loader_.next();
     faults_.disturb(ids, updates_);
-    MicroBatch batch{data_.take(ids, loader_.position().epoch)};
+    const std::int64_t before = loader_.rows_before(static_cast<std::int64_t>(ids.size()));
+    MicroBatch batch{data_.take(ids, loader_.position().epoch, before)};
     batch.last = k + 1 == spec_.batch.accumulation || (spec_.batch.updates_at_epoch_end && loader_.at_epoch_end());
     recorder_.tensor(Channel::kInput, "x" + suffix_of(k), view_of(batch.x));
     recorder_.tensor(Channel::kInput, "y" + suffix_of(k), view_of(batch.y));
@@ -391,6 +408,7 @@ class Trainer {
   Loader loader_;
   std::shared_ptr<Model> model_;
   std::optional<Ddp> ddp_;
+  scenario::Choice recipe_;  ///< of the optimizer
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;
   std::optional<Gradients> gradients_;

@@ -30,6 +30,8 @@ TEST(ScheduleForm, GivesTheClosedFormOfEveryKind) {
                {0.4, 0.3, 0.4, 0.2});
   expect_rates("linear_warmup", {{"warmup", 4}, {"factor", 0.5}}, {0.4, 0.5, 0.6, 0.7, 0.8, 0.8});
   expect_rates("inverse_sqrt", {{"warmup", 2}}, {0, 0.4, 0.8, 0.8 * std::sqrt(2.0 / 3), 0.8 * std::sqrt(0.5)});
+  expect_rates("warmup_cosine", {{"period", 4}, {"warmup", 2}, {"factor", 0.5}},
+               {0.4, 0.6, 0.4, 0.4 - 0.4 * std::sqrt(0.5), 0});
   expect_rates("cosine", {{"period", 2}, {"least", 0.2}}, {0.8, 0.5, 0.2, 0.5, 0.8});
 }
 

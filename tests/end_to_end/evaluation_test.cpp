@@ -42,6 +42,14 @@ TEST_F(EvaluationEndToEnd, PaddingCounts) {
   expect_says(red.check("ledger").at("first_divergence").at("actual"), {"12"});
 }
 
+TEST_F(EvaluationEndToEnd, AMetricThatNobodyReducesIsEachRanksOwn) {
+  const Json agree = check("ranks_agree", {{"variants", {"w3"}}, {"on", {"metric"}}});
+  const Result red = run(evaluating({{"reduce", "none"}}, Json::array({agree, check("ledger")})));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  EXPECT_EQ(red.check("ranks_agree").at("first_divergence").at("channel"), "metric") << red.said();
+  expect_divergence(red.check("ledger"), {1, "metric", "counted", 0});
+}
+
 TEST_F(EvaluationEndToEnd, OnlyTheRootHoldsWhatIsReducedToIt) {
   const Result red = run(evaluating({{"reduce", "root"}},
                                     Json::array({check("ranks_agree", {{"variants", {"w3"}}, {"on", {"metric"}}})})));

@@ -49,5 +49,31 @@ TEST_F(LearningEndToEnd, TheNextCharacterIsFollowedFromThoseBefore) {
   EXPECT_LT(loss, 2.8) << "the characters' own frequencies are worth 3.1";
 }
 
+/// 48 samples in batches of 5 a rank: what is short is left out, and counted so.
+TEST_F(LearningEndToEnd, ShortBatchesAreDropped) {
+  Json training = scenario({{"train", {{"steps", 12}, {"batch", {{"per_rank", 5}, {"drop_last", true}}}}},
+                            {"variants", {{"w1", {{"world_size", 1}}}, {"w3", {{"world_size", 3}}}}},
+                            {"checks", Json::array({check("covers"), check("ledger"), check("ranks_agree")})}});
+  training["train"]["batch"].erase("global");
+  for (const char* sampler : {"distributed", "contiguous", "none", "stream", "elastic", "libtorch"}) {
+    training["train"]["sampler"] = {{"kind", sampler}};
+    expect_green(run(training));
+  }
+  training["train"]["sampler"] = {{"kind", "accelerate"}};
+  const Result refused = run(training);
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"train.sampler.drop_last"});
+}
+
+TEST_F(LearningEndToEnd, AnOrderThatStaysIsSeen) {
+  for (const char* sampler : {"distributed", "contiguous", "elastic", "libtorch"}) {
+    Json training = scenario({{"train", {{"steps", 12}, {"sampler", {{"kind", sampler}, {"set_epoch", false}}}}},
+                              {"checks", Json::array({check("covers")})}});
+    const Result red = run(training);
+    EXPECT_EQ(red.exit_code(), 1) << sampler << red.said();
+    expect_says(red.check("covers").at("cause"), {"set_epoch"});
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -11,7 +11,7 @@ class ResumeEndToEnd : public EndToEnd {
   /// Six straight updates, three that save, and a resumed run that restores everything but `forgotten`.
   static Json resuming(const std::string& forgotten) {
     Json restore = Json::array();
-    for (const char* part : {"weights", "optimizer", "schedule", "sampler", "rng", "buckets", "buffers"}) {
+    for (const char* part : {"weights", "optimizer", "ema", "schedule", "sampler", "rng", "buckets", "buffers"}) {
       if (part != forgotten) restore.push_back(part);
     }
     const Json load = {{"from", "half"}, {"restore", restore}};
@@ -106,6 +106,70 @@ TEST_F(ResumeEndToEnd, SkippedUpdatesAreCountedOn) {
   expect_green(green);
   const trace::Trace trace = trace::read_trace(green.out / "tiny/straight/0/rank0.jsonl");
   EXPECT_GT(trace.steps[3].find(trace::Channel::kLedger, "skipped")->integers[0], 0) << "none before the checkpoint";
+}
+
+/// Interrupted twice: what a resumed training saves is as good as what a straight one does.
+TEST_F(ResumeEndToEnd, AResumedTrainingIsResumed) {
+  Json training = resuming("nothing");
+  training["variants"]["half"]["train"] = {{"steps", 2}, {"checkpoint", {{"save_after", 2}}}};
+  training["variants"]["again"] = training["variants"]["resumed"];
+  merge_json(training["variants"]["resumed"], {{"train", {{"steps", 4}, {"checkpoint", {{"save_after", 4}}}}}});
+  training["variants"]["again"]["train"]["checkpoint"]["load"]["from"] = "resumed";
+  training["checks"] =
+      Json::array({check("resumes", {{"straight", "straight"}, {"interrupted", "again"}}), check("ledger")});
+  expect_green(run(training));
+  training["variants"]["half"]["train"]["checkpoint"]["load"] = {{"from", "resumed"}};
+  const Result circle = run(training);
+  EXPECT_EQ(circle.exit_code(), 2) << circle.said();
+  expect_says(circle.said(), {"in a circle", "again from resumed from half from resumed"});
+}
+
+TEST_F(ResumeEndToEnd, ACheckpointFromBeforeTheResumptionIsNone) {
+  Json training = resuming("nothing");
+  training["variants"]["again"] = training["variants"]["resumed"];
+  merge_json(training["variants"]["resumed"], {{"train", {{"checkpoint", {{"save_every", 3}}}}}});
+  training["variants"]["again"]["train"]["checkpoint"]["load"].update({{"from", "resumed"}, {"number", 3}});
+  const Result refused = run(training);
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"never saved", "variant 'again'"});
+}
+
+TEST_F(ResumeEndToEnd, AveragesLost) {
+  Json training = resuming("ema");
+  training["train"]["ema"] = {{"decay", 0.9}};
+  const Result red = run(training);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("resumes"), {2, "ema", "fc1.weight", 0});
+}
+
+TEST_F(ResumeEndToEnd, AveragesThatNobodySavedAreNotRestored) {
+  Json training = resuming("nothing");
+  training["variants"]["resumed"]["train"]["ema"] = {{"decay", 0.9}};
+  training["variants"]["straight"]["train"]["ema"] = {{"decay", 0.9}};
+  const Result refused = run(training);
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"no averaged weights", "restore"});
+}
+
+/// An optimizer brings the rates that it was saved with, and its hyperparameters.
+TEST_F(ResumeEndToEnd, ARestoredOptimizerBringsItsRate) {
+  Json training = resuming("schedule");
+  merge_json(training["variants"]["resumed"], at("train.optimizer.lr", 0.3));
+  const Result result = run(training);
+  const trace::Trace trace = trace::read_trace(result.out / "tiny/resumed/0/rank0.jsonl");
+  const auto rate = [&](std::size_t line) {
+    return trace.steps.at(line).find(trace::Channel::kLedger, "learning_rate")->number;
+  };
+  EXPECT_EQ(rate(1), 0.05) << "halved once before the checkpoint";
+  EXPECT_EQ(rate(3), 0.025) << "and after two steps of a schedule that began anew";
+}
+
+TEST_F(ResumeEndToEnd, TheStateOfAnotherOptimizerIsRefused) {
+  Json training = resuming("schedule");
+  training["variants"]["resumed"]["train"]["optimizer"] = {{"kind", "adam"}, {"lr", 0.1}};
+  const Result refused = run(training);
+  EXPECT_EQ(refused.exit_code(), 2) << refused.said();
+  expect_says(refused.said(), {"of another optimizer", "adam", "sgd"});
 }
 
 /// Scripts save rank 0's running means only; the other ranks' differ until DDP broadcasts them.

@@ -71,6 +71,47 @@ TEST_F(SnapshotsEndToEnd, RanksThatLoadTheirOwnPart) {
   expect_divergence(red_check(training, "ranks_agree"), {-1, "optimizer", "fc1.weight.momentum_buffer", 1});
 }
 
+/// Horovod: rank 0 has the file, and sends parameters and optimizer state.
+TEST_F(SnapshotsEndToEnd, RankZeroSendsWhatItHas) {
+  Json training = resuming({{"who", "rank0"}, {"when", "after_wrap"}, {"restore", {"weights", "optimizer"}}});
+  training["checks"] = Json::array({check("ranks_agree", {{"variants", {"resumed"}}})});
+  expect_divergence(red_check(training, "ranks_agree"), {-1, "optimizer", "fc1.weight.momentum_buffer", 1});
+  training["variants"]["resumed"]["train"]["checkpoint"]["load"]["who"] = "rank0_sends";
+  expect_green(run(training));
+  expect_green(run(resuming({{"who", "rank0_sends"}})));
+}
+
+/// A batch for each worker, of which one is lost: as many samples in each update as there are ranks left.
+TEST_F(SnapshotsEndToEnd, FewerWorkersTakeFewerSamples) {
+  for (const char* epoch : {"saved", "next", "again"}) {
+    for (const int number : {2, 4, 6}) {
+      SCOPED_TRACE(std::string(epoch) + ", saved after " + std::to_string(number));
+      const Json restore = {"weights", "optimizer", "schedule", "sampler"};
+      Json training = resuming({{"number", number}, {"epoch", epoch}, {"restore", restore}});
+      training["train"]["batch"] = {{"per_rank", 4}};
+      training["variants"]["saved"]["world_size"] = 3;
+      training["variants"]["resumed"]["world_size"] = 2;
+      training["checks"] = Json::array({check("ledger")});
+      expect_green(run(training));
+    }
+  }
+}
+
+/// Nothing is left of an epoch that has ended, however it was dealt out.
+TEST_F(SnapshotsEndToEnd, AnEpochsEndIsOneAtEveryWorldSize) {
+  for (const char* sampler : {"contiguous", "libtorch", "distributed"}) {
+    const Json restore = {"weights", "optimizer", "schedule", "sampler"};
+    Json training = resuming({{"number", 4}, {"restore", restore}}, at("train.sampler", {{"kind", sampler}}));
+    training["variants"]["saved"]["world_size"] = 4;
+    training["variants"]["straight"]["world_size"] = 4;
+    training["checks"] = Json::array({check("ledger")});
+    expect_green(run(training));
+    training["variants"]["resumed"]["train"]["checkpoint"]["load"]["number"] = 6;
+    const bool takes_turns = std::string(sampler) == "distributed";
+    EXPECT_EQ(run(training).exit_code(), takes_turns ? 0 : 2) << sampler;
+  }
+}
+
 /// DETR begins the next epoch, whatever it had of the saved one: right at an epoch's end, and there only.
 TEST_F(SnapshotsEndToEnd, TheNextEpochIsRightAtTheEndOfOne) {
   expect_green(run(resuming({{"number", 4}, {"epoch", "next"}})));

@@ -25,7 +25,7 @@ def evaluate(model, ddp, dataset, spec):
         if spec["average"] == "ranks":
             means = torch.tensor([loss / targets, correct / targets])
             reduce(means, spec)
-            if sampler:
+            if sampler and spec["reduce"] != "none":
                 means /= world_size
             model.train()
             return means[0].item(), means[1].item(), None
@@ -42,7 +42,7 @@ def evaluate(model, ddp, dataset, spec):
 
 
 def reduce(tensor, spec):
-    if spec["shares"] == "all":
+    if spec["shares"] == "all" or spec["reduce"] == "none":
         return
     if spec["reduce"] == "root":
         dist.reduce(tensor, 0)

@@ -89,6 +89,45 @@ TEST(Parity, SyntheticDataOfAnotherShapeAndLargeBuckets) {
 
 std::string data_file(const char* name) { return (source_root() / "scenarios/data" / name).string(); }
 
+/// What sizes that are multiples of everything hide: slices in the midst of a cache line, buckets whose order counts,
+/// epochs whose last batch is short, ranks that hold unequally many samples.
+TEST(Parity, OddSizes) {
+  Json scenario = base_scenario("odd");
+  scenario["train"].erase("data");
+  scenario["train"].erase("model");
+  scenario["train"].erase("sampler");
+  scenario["train"]["steps"] = 9;
+  const Json images = {{"kind", "synthetic"}, {"size", 77}, {"shape", {2, 11, 13}}, {"classes", 2}, {"seed", 6}};
+  const Json text = {{"kind", "text"}, {"path", data_file("sonnets.txt")}, {"length", 96}};
+  Json own_images = images, rest = images;
+  own_images["per_rank"] = true;
+  rest["size"] = 71;  // one short of whole rounds, at every world size
+  const Json mlp = {{"kind", "mlp"}, {"hidden", {16}}};
+  const auto of = [&](const Json& changes) {
+    Json train = {{"data", images}, {"model", mlp}, {"batch", {{"per_rank", 3}}}};
+    train.update(changes);
+    return Json{{"train", train}};
+  };
+  scenario["variants"] = {
+      {"transformer",
+       of({{"data", text}, {"model", {{"kind", "transformer"}, {"width", 8}, {"heads", 2}, {"layers", 1}}}})},
+      {"dispatch", of({{"sampler", {{"kind", "dispatch"}}}})},
+      {"dispatch-convolutions",
+       of({{"sampler", {{"kind", "dispatch"}}}, {"model", {{"kind", "resnet"}, {"widths", {4}}}}})},
+      {"own-buffers", of({{"model", {{"kind", "resnet"}, {"widths", {4}}}}, {"ddp", {{"broadcast_buffers", false}}}})},
+      {"uneven", of({{"data", rest}, {"sampler", {{"kind", "accelerate"}, {"even_batches", false}}}})},
+      {"own-data", of({{"data", own_images}})},
+      {"stays", of({{"sampler", {{"kind", "elastic"}, {"set_epoch", false}}}})}};
+  for (const char* sampler : {"distributed", "contiguous", "none", "stream", "elastic"})
+    scenario["variants"][std::string("drop-last-") + sampler] =
+        of({{"sampler", {{"kind", sampler}}}, {"batch", {{"per_rank", 8}, {"drop_last", true}}}});
+  scenario["matrix"] = {{"world_size", {1, 2, 3, 4}}};
+  scenario["train"]["batch"].erase("global");
+  std::set<std::string> channels = kCore;
+  channels.insert({"optimizer", "buffer"});
+  expect_parity(scenario, channels);
+}
+
 Factor models() {
   const Json images = {{"kind", "digits"}, {"path", data_file("digits.csv.gz")}, {"size", 59}};
   const Json text = {{"kind", "text"}, {"path", data_file("sonnets.txt")}, {"length", 64}};
@@ -131,6 +170,7 @@ Factor schedules_of_the_field() {
                   {{"kind", "multistep"}, {"milestones", {2, 5, 5}}, {"gamma", 0.5}},
                   {{"kind", "warmup_multistep"}, {"milestones", {5, 8}}, {"warmup", 4}},
                   {{"kind", "cosine"}, {"period", 4}, {"least", 0.0001}},
+                  {{"kind", "warmup_cosine"}, {"period", 9}, {"warmup", 3}, {"factor", 0.2}},
                   {{"kind", "linear_warmup"}, {"warmup", 5}, {"factor", 0.3}},
                   {{"kind", "inverse_sqrt"}, {"warmup", 3}},
                   {{"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.05}, {"cooldown", 1}}});
@@ -230,6 +270,11 @@ TEST(Parity, EvaluationsOfHeldOutSamples) {
   std::set<std::string> channels = kCore;
   channels.insert({"metric", "buffer"});
   expect_parity(scenario, channels);
+  scenario["matrix"]["world_size"] = {2, 3};
+  scenario["matrix"]["train.evaluation.shares"] = {"padded", "leftovers"};
+  merge_json(scenario, {{"name", "evaluations-of-each-rank"}, {"train", {{"evaluation", {{"reduce", "none"}}}}}});
+  scenario["checks"] = Json::array({{{"that", "ranks_agree"}, {"on", {"weight"}}}});
+  expect_parity(scenario, channels);
 }
 
 /// Gradients that are no longer finite when they are divided by the scale: the optimizer does not step.
@@ -307,7 +352,14 @@ TEST(Parity, PythonResumesFromTheWorkersCheckpoints) {
     scenario["variants"][saved]["train"] = {
         {"optimizer", optimizer}, {"steps", 4}, {"checkpoint", {{"save_after", 4}}}};
     scenario["variants"][resumed]["train"] = {{"optimizer", optimizer}, {"checkpoint", {{"load", {{"from", saved}}}}}};
+    // The optimizer brings its rate and hyperparameters; the schedule begins anew.
+    Json another = optimizer;
+    another.update({{"lr", 0.5}, {"weight_decay", 0.3}});
+    scenario["variants"][resumed + "-by-a-new-schedule"]["train"] = {
+        {"optimizer", another},
+        {"checkpoint", {{"load", {{"from", saved}, {"restore", {"weights", "optimizer", "rng", "buckets"}}}}}}};
   }
+  scenario["checks"] = Json::array({{{"that", "ranks_agree"}}});
   std::set<std::string> channels = kCore;
   channels.insert("optimizer");
   expect_parity(scenario, channels);

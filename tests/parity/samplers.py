@@ -90,16 +90,17 @@ def accelerated(spec, dataset, batch_size):
     return accelerator.prepare(loader)
 
 
-def make_loader(spec, dataset, batch_size):
+def make_loader(spec, dataset, batch_size, drop_last):
     match spec["kind"]:
         case "none":
-            return DataLoader(dataset, batch_size=batch_size, shuffle=spec["shuffle"])
+            return DataLoader(dataset, batch_size=batch_size, shuffle=spec["shuffle"], drop_last=drop_last)
         case "accelerate" | "dispatch":
             return accelerated(spec, dataset, batch_size)
         case "stream":
             stream = Stream(dataset, spec["shard"], spec["buffer"], spec["seed"])
-            loader = DataLoader(stream, batch_size=batch_size)
-            return StreamLoader(loader, math.ceil(len(stream.ids) / batch_size))
+            loader = DataLoader(stream, batch_size=batch_size, drop_last=drop_last)
+            batches = len(stream.ids) / batch_size
+            return StreamLoader(loader, math.floor(batches) if drop_last else math.ceil(batches))
         case "elastic":
             sampler = ElasticDistributedSampler(dataset, spec["start"])
         case "distributed" | "contiguous":
@@ -107,7 +108,7 @@ def make_loader(spec, dataset, batch_size):
             sampler = kind(dataset, shuffle=spec["shuffle"], seed=spec["seed"], drop_last=spec["drop_last"])
         case kind:
             raise ValueError(f"unknown sampler {kind!r}")
-    return DataLoader(dataset, batch_size=batch_size, sampler=sampler)
+    return DataLoader(dataset, batch_size=batch_size, sampler=sampler, drop_last=drop_last)
 
 
 class StreamLoader:

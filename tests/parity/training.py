@@ -159,17 +159,22 @@ def read_weights(file, keys):
     return {name.removeprefix(keys["strip"]): tensor for name, tensor in state.items()}
 
 
-def resume(folder, model, optimizer, scheduler):
-    """Takes over a checkpoint of the worker's; returns its state.json."""
+def resume(folder, model, optimizer, scheduler, restore):
+    """Takes over the parts `restore` of a checkpoint of the worker's; returns its state.json."""
     state = json.loads((folder / "state.json").read_text())
     model.load_state_dict(safetensors.torch.load_file(folder / "weights.safetensors"))
-    names = {name: p for name, p in model.named_parameters()}
-    for name, tensor in safetensors.torch.load_file(folder / "optimizer.safetensors").items():
-        parameter, key = name.rsplit(".", 1)
-        optimizer.state[names[parameter]][key] = tensor
-    for group, rate in zip(optimizer.param_groups, state["learning_rates"], strict=True):
-        group["lr"] = struct.unpack(">d", bytes.fromhex(rate["current_bits"]))[0]
-    scheduler.last_epoch = state["schedule"]["steps"]
+    if "optimizer" in restore:
+        numbers = {name: i for i, (name, _) in enumerate(model.named_parameters())}
+        saved = optimizer.state_dict()
+        for name, tensor in safetensors.torch.load_file(folder / "optimizer.safetensors").items():
+            parameter, key = name.rsplit(".", 1)
+            saved["state"].setdefault(numbers[parameter], {})[key] = tensor
+        for group, rate in zip(saved["param_groups"], state["learning_rates"], strict=True):
+            group.update({key: value for key, value in state["optimizer"]["options"].items() if key in group})
+            group["lr"] = struct.unpack(">d", bytes.fromhex(rate["current_bits"]))[0]
+        optimizer.load_state_dict(saved)
+    if "schedule" in restore:
+        scheduler.last_epoch = state["schedule"]["steps"]
     return state
 
 
@@ -197,6 +202,8 @@ def make_scheduler(spec, optimizer):
             return schedules.MultiStepLR(optimizer, milestones=spec["milestones"], gamma=spec["gamma"])
         case "warmup_multistep":
             return WarmupMultiStepLR(optimizer, spec["milestones"], spec["gamma"], spec["factor"], spec["warmup"])
+        case "warmup_cosine":
+            return schedules.LambdaLR(optimizer, lambda step: warmup_cosine(step, **spec))
         case "cosine":
             return schedules.CosineAnnealingLR(optimizer, T_max=spec["period"], eta_min=spec["least"])
         case "linear_warmup":
@@ -235,6 +242,14 @@ class WarmupMultiStepLR(torch.optim.lr_scheduler.LRScheduler):
 def scheduler_steps(every, world_size, epochs):
     """How often the scheduler steps after an update in which so many epochs ended."""
     return {"update": 1, "epoch": epochs, "rank": world_size}[every]
+
+
+def warmup_cosine(step, period, warmup, factor, **_):
+    """STMixer's cosine, which counts from the start of the warm-up."""
+    if step < warmup:
+        alpha = step / warmup
+        return factor * (1 - alpha) + alpha
+    return (1 + math.cos(math.pi * step / period)) / 2
 
 
 def inverse_sqrt(step, warmup):
@@ -302,7 +317,7 @@ def make_optimizer(spec, named_parameters, scale, foreach):
     if spec["kind"] in ("adam", "adamw", "rmsprop", "sgd"):
         options["foreach"] = foreach
     if "betas" in options:
-        options["betas"] = tuple(options["betas"])
+        options["betas"] = tuple(float(beta) for beta in options["betas"])
     return kinds[spec["kind"]](groups, **options)
 
 
@@ -319,6 +334,8 @@ def train(spec, files, out, foreach=None):
     if spec["seed"]["policy"] != "after_model":
         torch.manual_seed(seed_of_rank(spec["seed"], rank, world_size))
 
+    if spec["data"].get("per_rank"):
+        spec["data"]["seed"] += rank
     dataset, shape, classes = make_dataset(spec["data"], files)
     if "evaluation" in spec:
         trained_on = len(dataset) - spec["evaluation"]["samples"]
@@ -341,16 +358,16 @@ def train(spec, files, out, foreach=None):
     scheduler = make_scheduler(spec["schedule"], optimizer)
     factor = learning_rate(1.0, spec["learning_rate_rule"], global_batch)
     schedule_steps = 0
-    loader = make_loader(spec["sampler"], dataset, micro_batch)
+    loader = make_loader(spec["sampler"], dataset, micro_batch, spec["batch"]["drop_last"])
     batches = endless_batches(loader, dataset, spec["sampler"].get("set_epoch", False))
     first_step = 0
     if load and "from" in load:
         run = Path(files["checkpoint"])
         folder = run / (run / "last_checkpoint").read_text().strip()
-        state = resume(folder, model, optimizer, scheduler)
-        first_step = schedule_steps = state["updates"]
+        state = resume(folder, model, optimizer, scheduler, load["restore"])
+        first_step = schedule_steps = state["updates"] if "schedule" in load["restore"] else 0
         generators = safetensors.torch.load_file(folder / f"rank{rank}.safetensors")
-        for _ in range(first_step * accumulation):
+        for _ in range(first_step * accumulation if "sampler" in load["restore"] else 0):
             next(batches)
         torch.set_rng_state(generators["rng.now"])
 

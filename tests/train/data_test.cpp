@@ -72,6 +72,15 @@ TEST(Loader, TheLastBatchOfAnEpochIsShortAndTheNextEpochFollows) {
   EXPECT_EQ(loader.position().epoch, 1);
 }
 
+TEST(Loader, AShortLastBatchMayBeDropped) {
+  Loader loader(std::make_unique<Fixed>(5), 2, 1, /*drop_last=*/true);
+  for (int i = 0; i < 2; ++i) loader.next();
+  EXPECT_TRUE(loader.at_epoch_end());
+  EXPECT_EQ(loader.next(), (std::vector<std::int64_t>{100, 101}));
+  EXPECT_EQ(loader.batches_per_epoch(), 2);
+  EXPECT_THROW(Loader(std::make_unique<Fixed>(1), 2, 1, true), InputError);
+}
+
 TEST(Loader, RestoreGoesOnWhereItWas) {
   Loader loader(std::make_unique<Fixed>(5), 2, 1);
   loader.restore({.epoch = 3, .position = 2}, 1);
@@ -92,7 +101,7 @@ TEST(Loader, AnEpochThatIsOverAtAnotherWorldSizeIsOver) {
   Loader loader(make_sampler({.kind = "distributed", .options = options}, {.samples = 10, .world_size = 2}), 2, 2);
   loader.restore({.epoch = 1, .position = 3}, 4);  // of twelve with the padding
   EXPECT_TRUE(loader.at_epoch_end());
-  EXPECT_EQ(loader.samples_taken(), 10);
+  EXPECT_EQ(loader.samples_taken({.epoch = 1, .position = 3}, 4), 10);
 }
 
 TEST(Samplers, OfAccelerateGoOnBehindWholeTurnsOnly) {

@@ -39,6 +39,13 @@ TEST(MatchKeys, StripsAPrefixThatAllNamesHave) {
   EXPECT_THROW(match_keys(tensors({"module.a", "b"}), tensors({"a", "b"}), keys), InputError);
 }
 
+/// STMixer: a file of the backbone alone.
+TEST(MatchKeys, PutsAPrefixBeforeEveryName) {
+  const KeySpec keys{.strip = "module.", .prepend = "backbone.", .match = "exact"};
+  EXPECT_EQ(matches({"module.a", "module.b"}, {"backbone.a", "backbone.b"}, keys),
+            (Names{"backbone.a <- module.a", "backbone.b <- module.b"}));
+}
+
 TEST(MatchKeys, OfSuffixesTheLongestCounts) {
   EXPECT_EQ(matches({"weight", "fc.weight", "conv.weight"}, {"head.fc.weight", "body.conv.weight"},
                     {.match = "suffix", .strict = false}),

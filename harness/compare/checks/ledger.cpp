@@ -13,11 +13,18 @@ namespace {
 using trace::Channel;
 using trace::Record;
 
+/// Where a rank is in its data.
+struct Place {
+  std::int64_t epoch = 0;
+  std::int64_t position = 0;  ///< samples taken of this epoch
+  std::int64_t taken = 0;     ///< samples in all
+};
+
 /// Closed forms of one variant's ledger.
 class Ledger {
  public:
   /// `header`: of a trace; it says how large the data are.
-  Ledger(const scenario::Variant& variant, const Json& header)
+  Ledger(const scenario::Scenario& scenario, const scenario::Variant& variant, const Json& header)
       : train_(variant.train),
         world_(variant.world_size),
         targets_per_sample_(header.value("targets_per_sample", std::int64_t{0})) {
@@ -28,6 +35,7 @@ class Ledger {
     micro_ = train_.batch.micro_size(world_);
     per_epoch_ = (each_[0] + micro_ - 1) / micro_;
     for (const double base : scenario::base_learning_rates(train_, world_)) forms_.emplace_back(train_.schedule, base);
+    begin(scenario, header);
   }
 
   std::size_t groups() const { return forms_.size(); }
@@ -44,11 +52,11 @@ class Ledger {
 
   /// Steps that the schedule took in the first so many updates.
   std::int64_t schedule_steps(std::int64_t updates) const {
-    if (train_.schedule_every == "epoch") return micro_batches(updates - 1) / per_epoch_;
-    return train_.schedule_every == "rank" ? updates * world_ : updates;
+    if (train_.schedule_every == "epoch") return schedule_steps_ + epochs_ended(updates - 1) - epochs_ended(first_ - 1);
+    return schedule_steps_ + (updates - first_) * (train_.schedule_every == "rank" ? world_ : 1);
   }
 
-  std::int64_t epoch(std::int64_t step) const { return (micro_batches(step) - 1) / per_epoch_; }
+  std::int64_t epoch(std::int64_t step) const { return place(step, 0).epoch; }
 
   /// Targets of one rank in this step, or of all; the last micro-batch of an epoch may be short.
   std::optional<std::int64_t> denominator(std::int64_t step, std::int64_t rank) const {
@@ -58,9 +66,6 @@ class Ledger {
     for (std::int64_t one = 0; one < world_; ++one) sum += taken(step, one) - taken(step - 1, one);
     return sum * targets_per_sample_;
   }
-
-  /// Micro-batches that a rank took up to and including this step.
-  std::int64_t micro_batches(std::int64_t step) const { return train_.batch.micro_batches(step + 1, per_epoch_); }
 
   /// Targets that an evaluation after this step counts; nothing where there is none, it counts none, or it is not
   /// recorded.
@@ -75,10 +80,7 @@ class Ledger {
   bool averages_over_world() const { return train_.loss_average == "world"; }
 
   /// Samples of one rank up to and including this step.
-  std::int64_t taken(std::int64_t step, std::int64_t rank) const {
-    const std::int64_t all = micro_batches(step);
-    return all / per_epoch_ * each_[static_cast<std::size_t>(rank)] + all % per_epoch_ * micro_;
-  }
+  std::int64_t taken(std::int64_t step, std::int64_t rank) const { return place(step, rank).taken; }
 
   /// Last step that the trace must hold.
   std::int64_t last_step() const { return (train_.steps - 1) / train_.record.every * train_.record.every; }
@@ -86,8 +88,68 @@ class Ledger {
   bool usable() const { return !each_.empty() && micro_ > 0; }
 
  private:
+  /// A resumed training begins where the one that saved was, if it is to restore that.
+  void begin(const scenario::Scenario& scenario, const Json& header) {
+    begin_.resize(each_.size());
+    const auto& load = train_.checkpoint.load;
+    if (!load || load->from.empty() || !load->restores("schedule") || !load->restores("sampler")) return;
+    const scenario::Variant& source = scenario.variant(load->from);
+    const Ledger saved(scenario, source, header);
+    if (!saved.usable()) return;
+    first_ = scenario::newest_saved(*load, source);
+    schedule_steps_ = saved.schedule_steps(first_);
+    for (std::size_t rank = 0; rank < begin_.size(); ++rank) {
+      const std::size_t of = saved.world_ == world_ ? rank : 0;
+      begin_[rank] = moved(saved.place(first_ - 1, static_cast<std::int64_t>(of)), saved, of, each_[rank]);
+      if (load->epoch == "next") ++begin_[rank].epoch;
+      if (load->epoch != "saved") begin_[rank].position = 0;
+    }
+  }
+
+  /// The place at this world size of a rank that was at `at` in the training that saved.
+  Place moved(Place at, const Ledger& saved, std::size_t rank, std::int64_t each) const {
+    if (saved.world_ == world_) return at;
+    const bool ended = at.position == saved.each_[rank];
+    at.position = ended ? each : std::min(at.position * saved.world_ / world_, each);
+    at.taken = at.epoch * each + at.position;
+    return at;
+  }
+
+  /// Where a rank is after this step.
+  Place place(std::int64_t step, std::int64_t rank) const {
+    const std::int64_t each = each_[static_cast<std::size_t>(rank)];
+    Place at = begin_[static_cast<std::size_t>(rank)];
+    const std::int64_t rest = (each - at.position + micro_ - 1) / micro_;  // micro-batches of the epoch begun
+    std::int64_t batches = micro_batches(step + 1 - first_, rest);
+    if (batches <= rest) {
+      const std::int64_t position = std::min(at.position + batches * micro_, each);
+      return {at.epoch, position, at.taken + position - at.position};
+    }
+    batches -= rest;
+    const std::int64_t whole = (batches - 1) / per_epoch_;
+    const std::int64_t position = std::min((batches - whole * per_epoch_) * micro_, each);
+    return {at.epoch + 1 + whole, position, at.taken + each - at.position + whole * each + position};
+  }
+
+  /// Micro-batches in so many updates, where the first epoch has `rest`.
+  std::int64_t micro_batches(std::int64_t updates, std::int64_t rest) const {
+    const std::int64_t accumulation = train_.batch.accumulation, in_rest = (rest + accumulation - 1) / accumulation;
+    if (!train_.batch.updates_at_epoch_end) return updates * accumulation;
+    if (updates <= in_rest) return std::min(updates * accumulation, rest);
+    return rest + train_.batch.micro_batches(updates - in_rest, per_epoch_);
+  }
+
+  /// Epochs that have no samples left after this step.
+  std::int64_t epochs_ended(std::int64_t step) const {
+    const Place at = place(step, 0);
+    return at.epoch + (at.position == each_[0] ? 1 : 0);
+  }
+
   const scenario::TrainSpec& train_;
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
+  std::int64_t first_ = 0;           ///< step that comes first
+  std::int64_t schedule_steps_ = 0;  ///< before it
+  std::vector<Place> begin_;         ///< of each rank, before it
   std::vector<std::int64_t> each_;   ///< samples of each rank in an epoch
   std::vector<ScheduleForm> forms_;  ///< by parameter group
 };
@@ -277,12 +339,12 @@ class Audit {
   CheckResult result_;
 };
 
-CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
+CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant, const CheckInput& input) {
   if (!variant.train.record.holds("ledger"))
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record the ledger",
             .next = "record the channel 'ledger'"};
-  Ledger ledger(variant, run.ranks[0].header);
+  Ledger ledger(input.scenario, variant, run.ranks[0].header);
   if (!ledger.usable())
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " does not say how many samples its data have, or its sampler's epochs are not known"};
@@ -295,7 +357,7 @@ CheckResult check_ledger(const CheckInput& input) {
   CheckResult total;
   for (const std::string& name : input.spec.variants) {
     for (const trace::RunTrace* const repeat : input.of(name))
-      combine(total, judge_run(*repeat, input.scenario.variant(name)));
+      combine(total, judge_run(*repeat, input.scenario.variant(name), input));
   }
   return concluded(std::move(total));
 }

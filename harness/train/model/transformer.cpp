@@ -70,7 +70,9 @@ class Transformer : public Model {
 
   at::Tensor forward(const at::Tensor& input) override {
     const at::Tensor places = at::arange(input.size(1), input.options());
-    at::Tensor x = tokens_->forward(input) + positions_->forward(places);
+    // One after the other, as Python does: the order decides in which order DDP's buckets get their gradients.
+    const at::Tensor embedded = tokens_->forward(input);
+    at::Tensor x = embedded + positions_->forward(places);
     x = at::dropout(x, dropout_, is_training());
     for (const auto& block : blocks_) x = block->forward(x);
     return at::linear(norm_->forward(x), tokens_->weight);

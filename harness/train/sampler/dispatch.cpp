@@ -30,6 +30,8 @@ class DispatchSampler : public Sampler {
     return share_.samples / round_ * share_.micro_batch + slice(share_.samples % round_);
   }
 
+  std::int64_t rows_before(std::int64_t rows) const override { return share_.rank * rows; }
+
  private:
   std::int64_t slice(std::int64_t samples) const { return (samples + share_.world_size - 1) / share_.world_size; }
 
