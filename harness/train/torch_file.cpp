@@ -1,7 +1,6 @@
 #include "harness/train/torch_file.h"
 
 #include <map>
-#include <optional>
 
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
@@ -14,9 +13,11 @@ namespace lockstep::train {
 namespace {
 
 constexpr int kDeepest = 32;
+constexpr std::size_t kMostDimensions = 64, kLongestName = 4096;
 
-/// Tensors may share elements, as tied weights do; not so many that a small file fills the memory.
-constexpr std::uintmax_t kMostCopies = 8;
+/// Tensors may share elements, as tied weights do; not so many that a small file fills the memory. A tensor
+/// without elements counts too, and so does each of its dimensions; so many bytes are always allowed.
+constexpr std::uintmax_t kMostCopies = 8, kBytesOfTensor = 512, kBytesOfDimension = 16, kAlwaysAllowed = 1 << 16;
 
 const std::map<std::string, at::ScalarType> kStorages = {
     {"torch.FloatStorage", at::kFloat},       {"torch.DoubleStorage", at::kDouble}, {"torch.HalfStorage", at::kHalf},
@@ -30,7 +31,9 @@ class TorchFile {
       : file_(file), bytes_(std::filesystem::file_size(file)), archive_(file.string()) {}
 
   std::vector<NamedTensor> tensors() {
-    collect(unpickle(record("data.pkl"), file_.string()), "", 0);
+    const std::string pickle = record("data.pkl"), origin = file_.string();
+    const Unpickled content = unpickle(pickle, origin);
+    collect(content.value, "", 0);
     return std::move(tensors_);
   }
 
@@ -51,17 +54,17 @@ class TorchFile {
 
   void collect(const Pickled& value, const std::string& name, int depth) {
     if (depth > kDeepest) damaged("containers lie too deep in each other", name);
-    if (const auto* tensor = std::get_if<std::shared_ptr<TensorReference>>(&value))
+    if (const auto* tensor = std::get_if<const TensorReference*>(&value))
       tensors_.push_back({name, built(**tensor, name)});
-    if (const auto* dict = std::get_if<std::shared_ptr<PickledDict>>(&value)) {
+    if (const auto* dict = std::get_if<PickledDict*>(&value)) {
       for (const auto& [key, item] : (*dict)->items) {
-        const auto* text = std::get_if<std::string>(&key);
-        const auto* number = std::get_if<std::int64_t>(&key);
-        if (text != nullptr || number != nullptr)
-          collect(item, below(name, text != nullptr ? *text : std::to_string(*number)), depth + 1);
+        if (const auto* text = std::get_if<const std::string_view*>(&key))
+          collect(item, below(name, **text), depth + 1);
+        if (const auto* number = std::get_if<std::int64_t>(&key))
+          collect(item, below(name, std::to_string(*number)), depth + 1);
       }
     }
-    if (const auto* list = std::get_if<std::shared_ptr<PickledList>>(&value)) {
+    if (const auto* list = std::get_if<PickledList*>(&value)) {
       for (std::size_t i = 0; i < (*list)->items.size(); ++i)
         collect((*list)->items[i], below(name, std::to_string(i)), depth + 1);
     }
@@ -69,34 +72,51 @@ class TorchFile {
     if (++visited_ > bytes_) damaged("more values than bytes", name);
   }
 
-  static std::string below(const std::string& name, const std::string& key) {
-    return name.empty() ? key : name + "." + key;
+  std::string below(const std::string& name, std::string_view key) const {
+    if (name.size() + key.size() >= kLongestName) damaged("a name is too long", name);
+    return name.empty() ? std::string(key) : name + "." + std::string(key);
+  }
+
+  std::vector<std::int64_t> extents(const PickledList& list, const std::string& name) const {
+    std::vector<std::int64_t> extents;
+    if (list.items.size() > kMostDimensions) damaged("a tensor has too many dimensions", name);
+    for (const Pickled& item : list.items) {
+      if (!std::holds_alternative<std::int64_t>(item)) damaged("a tensor's sizes or strides are no integers", name);
+      extents.push_back(std::get<std::int64_t>(item));
+    }
+    return extents;
   }
 
   at::Tensor storage(const StorageReference& reference, const std::string& name) {
-    const auto known = storages_.find(reference.key);
+    const std::string key(reference.key.substr(0, kLongestName));
+    const auto known = storages_.find(key);
     if (known != storages_.end()) return known->second;
-    const auto type = kStorages.find(reference.type);
+    const auto type = kStorages.find(name_of(*reference.type));
     if (type == kStorages.end())
       throw InputError({.what = "a file of torch.save holds a tensor that is not supported",
                         .where = file_.string() + ", " + name,
-                        .actual = reference.type});
-    const std::string content = record("data/" + reference.key);
+                        .actual = name_of(*reference.type)});
+    const std::string content = record("data/" + key);
+    stored_ += content.size();
+    if (stored_ > bytes_) damaged("its storages hold more than the file", "data/" + key);
     const auto size = static_cast<std::int64_t>(c10::elementSize(type->second));
     if (reference.elements < 0 || static_cast<std::int64_t>(content.size()) / size != reference.elements ||
         static_cast<std::int64_t>(content.size()) % size != 0)
-      damaged("a storage has another size than the pickle says", "data/" + reference.key);
+      damaged("a storage has another size than the pickle says", "data/" + key);
     at::Tensor flat = at::empty({reference.elements}, type->second);
     std::copy(content.begin(), content.end(), static_cast<char*>(flat.mutable_data_ptr()));
-    return storages_.emplace(reference.key, flat).first->second;
+    return storages_.emplace(key, flat).first->second;
   }
 
   at::Tensor built(const TensorReference& reference, const std::string& name) {
-    const at::Tensor flat = storage(reference.storage, name);
+    const at::Tensor flat = storage(*reference.storage, name);
+    const std::vector<std::int64_t> sizes = extents(*reference.sizes, name),
+                                    strides = extents(*reference.strides, name);
+    if (sizes.size() != strides.size()) damaged("a tensor has other sizes than strides", name);
     std::int64_t last = reference.offset, count = 1;
     bool fits = reference.offset >= 0 && reference.offset <= flat.numel();
-    for (std::size_t i = 0; fits && i < reference.sizes.size(); ++i) {
-      const std::int64_t size = reference.sizes[i], stride = reference.strides[i];
+    for (std::size_t i = 0; fits && i < sizes.size(); ++i) {
+      const std::int64_t size = sizes[i], stride = strides[i];
       fits =
           size >= 0 && stride >= 0 &&
           (size == 0 || (count <= flat.numel() / size && (stride == 0 || size - 1 <= (flat.numel() - last) / stride)));
@@ -106,9 +126,10 @@ class TorchFile {
     }
     fits = fits && count <= flat.numel() && (count == 0 || last < flat.numel());
     if (!fits) damaged("a tensor lies outside its storage", name);
-    built_ += static_cast<std::uintmax_t>(count) * flat.element_size();
-    if (built_ > kMostCopies * bytes_) damaged("its tensors hold more than the file", name);
-    return flat.as_strided(reference.sizes, reference.strides, reference.offset).clone();
+    built_ += static_cast<std::uintmax_t>(count) * flat.element_size() + kBytesOfTensor +
+              kBytesOfDimension * sizes.size() + name.size();
+    if (built_ > kAlwaysAllowed + kMostCopies * bytes_) damaged("its tensors hold more than the file", name);
+    return flat.as_strided(sizes, strides, reference.offset).clone();
   }
 
   std::filesystem::path file_;
@@ -116,7 +137,7 @@ class TorchFile {
   caffe2::serialize::PyTorchStreamReader archive_;
   std::map<std::string, at::Tensor> storages_;
   std::vector<NamedTensor> tensors_;
-  std::uintmax_t visited_ = 0, built_ = 0;
+  std::uintmax_t visited_ = 0, stored_ = 0, built_ = 0;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 
 #include "harness/base/error.h"
 
@@ -44,24 +43,36 @@ enum Opcode : std::uint8_t {
   kLongBinPut = 'r',
 };
 
-using Storage = std::shared_ptr<StorageReference>;
-using Tensor = std::shared_ptr<TensorReference>;
-using List = std::shared_ptr<PickledList>;
-using Dict = std::shared_ptr<PickledDict>;
-
 /// A state dict of more entries than this is none.
 constexpr std::size_t kMostValues = 1 << 16;
+
+/// Open containers. Those of a state dict are a handful.
+constexpr std::size_t kDeepest = 256;
+
+/// Of a module, or of what it has.
+constexpr std::size_t kLongestName = 256;
+
+/// The pickles of torch.save have fewer values and objects for each byte: about one in three, and one in eight.
+constexpr std::size_t kAlwaysAllowed = 64, kBytesOfValue = 2, kBytesOfObject = 4;
+
+/// Makes room for so many more items, and for little that may never come.
+template <class Item>
+void make_room(std::vector<Item>& items, std::size_t more) {
+  if (items.capacity() - items.size() < more) items.reserve(items.size() + std::max(more, items.size() / 4));
+}
 
 class Unpickler {
  public:
   Unpickler(std::string_view bytes, const std::string& origin) : bytes_(bytes), origin_(origin) {}
 
-  Pickled run() {
+  Unpickled run() {
     while (true) {
       const auto opcode = static_cast<std::uint8_t>(take(1)[0]);
-      if (opcode == kStop) return pop();
+      if (opcode == kStop) break;
       execute(opcode);
     }
+    result_.value = pop();
+    return std::move(result_);
   }
 
  private:
@@ -90,17 +101,15 @@ class Unpickler {
     return value;
   }
 
-  std::string line() {
-    const std::size_t end = bytes_.find('\n', at_);
-    if (end == std::string_view::npos) damaged("a name does not end");
-    const std::string text(take(end - at_));
-    take(1);
-    return text;
+  std::string_view line() {
+    const std::size_t length = bytes_.substr(at_, kLongestName).find('\n');
+    if (length == std::string_view::npos) damaged("a name does not end");
+    return take(length + 1).substr(0, length);
   }
 
   Pickled pop() {
     if (stack_.empty() || (!marks_.empty() && marks_.back() >= stack_.size())) damaged("a value is missing");
-    Pickled value = std::move(stack_.back());
+    const Pickled value = stack_.back();
     stack_.pop_back();
     return value;
   }
@@ -109,36 +118,44 @@ class Unpickler {
   std::vector<Pickled> pop_marked() {
     if (marks_.empty()) damaged("a mark is missing");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
-    std::vector<Pickled> values(std::make_move_iterator(begin), std::make_move_iterator(stack_.end()));
+    std::vector<Pickled> values(begin, stack_.end());
     stack_.erase(begin, stack_.end());
     marks_.pop_back();
     return values;
   }
 
   template <class T>
-  T popped(const char* expected) {
-    Pickled value = pop();
-    if (!std::holds_alternative<T>(value)) damaged(std::string("not ") + expected);
-    return std::get<T>(std::move(value));
-  }
-
-  template <class T>
-  const T& as(const Pickled& value, const char* expected) const {
+  T as(const Pickled& value, const char* expected) const {
     if (!std::holds_alternative<T>(value)) damaged(std::string("not ") + expected);
     return std::get<T>(value);
   }
 
   template <class T>
-  T& top(const char* expected) {
-    if (stack_.empty() || !std::holds_alternative<T>(stack_.back())) damaged(std::string("not ") + expected);
-    return std::get<T>(stack_.back());
+  T popped(const char* expected) {
+    return as<T>(pop(), expected);
+  }
+
+  template <class T>
+  T top(const char* expected) const {
+    if (stack_.empty()) damaged(std::string("not ") + expected);
+    return as<T>(stack_.back(), expected);
   }
 
   void push(Pickled value) {
-    if (stack_.size() >= kMostValues) damaged("too many values");
-    stack_.push_back(std::move(value));
+    if (stack_.size() >= kMostValues || ++values_ > kAlwaysAllowed + bytes_.size() / kBytesOfValue)
+      damaged("too many values");
+    stack_.push_back(value);
   }
-  void push_list(std::vector<Pickled> items) { push(std::make_shared<PickledList>(PickledList{std::move(items)})); }
+
+  /// Keeps an object for as long as the result lives, and pushes it.
+  template <class Object>
+  void push_object(std::deque<Object>& kept, Object object) {
+    if (++objects_ > kAlwaysAllowed + bytes_.size() / kBytesOfObject) damaged("too many objects");
+    kept.push_back(std::move(object));
+    push(&kept.back());
+  }
+
+  void push_list(std::vector<Pickled> items) { push_object(result_.lists, {std::move(items)}); }
 
   void push_last(std::size_t count) {
     std::vector<Pickled> items(count);
@@ -146,15 +163,22 @@ class Unpickler {
     push_list(std::move(items));
   }
 
+  void push_mark() {
+    if (marks_.size() >= kDeepest) damaged("containers lie too deep in each other");
+    marks_.push_back(stack_.size());
+  }
+
+  /// Values are numbered from 0 on.
   void put(std::uint64_t index) {
     if (stack_.empty()) damaged("a value is missing");
+    if (index > memo_.size()) damaged("value " + std::to_string(index) + " is kept before those with lower numbers");
+    if (index == memo_.size()) memo_.emplace_back();
     memo_[index] = stack_.back();
   }
 
   void get(std::uint64_t index) {
-    const auto found = memo_.find(index);
-    if (found == memo_.end()) damaged("value " + std::to_string(index) + " is used before it is there");
-    push(found->second);
+    if (index >= memo_.size()) damaged("value " + std::to_string(index) + " is used before it is there");
+    push(memo_[index]);
   }
 
   void execute(std::uint8_t opcode) {
@@ -163,7 +187,7 @@ class Unpickler {
         if (const auto version = unsigned_of(1); version > 2) refuse("pickle protocol " + std::to_string(version));
         return;
       case kMark:
-        return marks_.push_back(stack_.size());
+        return push_mark();
       case kNone:
         return push(std::monostate());
       case kNewTrue:
@@ -181,7 +205,7 @@ class Unpickler {
       case kBinFloat:
         return push_float();
       case kBinUnicode:
-        return push(std::string(take(unsigned_of(4))));
+        return push_object(result_.strings, take(unsigned_of(4)));
       case kEmptyList:
       case kEmptyTuple:
         return push_list({});
@@ -194,28 +218,24 @@ class Unpickler {
       case kTuple3:
         return push_last(3);
       case kEmptyDict:
-        return push(std::make_shared<PickledDict>());
-      case kAppend: {
-        Pickled item = pop();
-        return append_to(top<List>("a list"), std::move(item));
-      }
+        return push_object(result_.dicts, {});
+      case kAppend:
+        return append({pop()});
       case kAppends:
         return append(pop_marked());
       case kSetItem: {
-        Pickled value = pop(), key = pop();
-        return set(top<Dict>("a dict"), std::move(key), std::move(value));
+        const Pickled value = pop(), key = pop();
+        return set_items({key, value});
       }
       case kSetItems:
         return set_items(pop_marked());
-      case kGlobal: {
-        const std::string module = line();
-        return push_global(module + "." + line());
-      }
+      case kGlobal:
+        return push_global();
       case kReduce:
         return reduce();
       case kBuild:
         pop();  // attributes, such as a state dict's _metadata
-        top<Dict>("a dict with attributes");
+        top<PickledDict*>("a dict with attributes");
         return;
       case kBinPersId:
         return push_storage();
@@ -247,80 +267,71 @@ class Unpickler {
     push(std::bit_cast<double>(bits));
   }
 
-  void append_to(const List& list, Pickled item) {
-    if (list->items.size() >= kMostValues) damaged("too many values in a list");
-    list->items.push_back(std::move(item));
+  void append(const std::vector<Pickled>& values) {
+    std::vector<Pickled>& items = top<PickledList*>("a list")->items;
+    if (items.size() + values.size() > kMostValues) damaged("too many values in a list");
+    make_room(items, values.size());
+    items.insert(items.end(), values.begin(), values.end());
   }
 
-  void append(std::vector<Pickled> values) {
-    const List list = top<List>("a list");
-    for (Pickled& value : values) append_to(list, std::move(value));
-  }
-
-  void set(const Dict& dict, Pickled key, Pickled value) {
-    if (dict->items.size() >= kMostValues) damaged("too many values in a dict");
-    dict->items.emplace_back(std::move(key), std::move(value));
-  }
-
-  void set_items(std::vector<Pickled> values) {
+  void set_items(const std::vector<Pickled>& values) {
     if (values.size() % 2 != 0) damaged("a key without a value");
-    const Dict dict = top<Dict>("a dict");
-    for (std::size_t i = 0; i < values.size(); i += 2) set(dict, std::move(values[i]), std::move(values[i + 1]));
+    std::vector<std::pair<Pickled, Pickled>>& items = top<PickledDict*>("a dict")->items;
+    if (items.size() + values.size() / 2 > kMostValues) damaged("too many values in a dict");
+    make_room(items, values.size() / 2);
+    for (std::size_t i = 0; i < values.size(); i += 2) items.emplace_back(values[i], values[i + 1]);
   }
 
-  void push_global(const std::string& name) {
+  void push_global() {
+    const std::string_view module = line();
+    const PickledGlobal global{.module = module, .name = line()};
+    const std::string name = name_of(global);
     const bool known = name == "torch._utils._rebuild_tensor_v2" || name == "torch._utils._rebuild_parameter" ||
                        name == "collections.OrderedDict" || (name.starts_with("torch.") && name.ends_with("Storage"));
     if (!known) refuse(name);
-    push(PickledGlobal{name});
+    push_object(result_.globals, global);
   }
 
   void reduce() {
-    const List arguments = popped<List>("a tuple of arguments");
-    const PickledGlobal function = popped<PickledGlobal>("a function");
-    if (function.name == "collections.OrderedDict" && arguments->items.empty())
-      return push(std::make_shared<PickledDict>());
-    if (function.name == "torch._utils._rebuild_parameter" && arguments->items.size() == 3)
-      return push(as<Tensor>(arguments->items[0], "a tensor"));
-    if (function.name == "torch._utils._rebuild_tensor_v2" && arguments->items.size() >= 6)
-      return push_tensor(arguments->items);
-    refuse("a call of " + function.name + " with " + std::to_string(arguments->items.size()) + " arguments");
-  }
-
-  std::vector<std::int64_t> integers(const Pickled& value) const {
-    std::vector<std::int64_t> result;
-    for (const Pickled& item : as<List>(value, "a tuple")->items)
-      result.push_back(as<std::int64_t>(item, "an integer"));
-    return result;
+    const std::vector<Pickled>& arguments = popped<PickledList*>("a tuple of arguments")->items;
+    const std::string function = name_of(*popped<const PickledGlobal*>("a function"));
+    if (function == "collections.OrderedDict" && arguments.empty()) return push_object(result_.dicts, {});
+    if (function == "torch._utils._rebuild_parameter" && arguments.size() == 3)
+      return push(as<const TensorReference*>(arguments[0], "a tensor"));
+    if (function == "torch._utils._rebuild_tensor_v2" && arguments.size() >= 6) return push_tensor(arguments);
+    refuse("a call of " + function + " with " + std::to_string(arguments.size()) + " arguments");
   }
 
   void push_tensor(const std::vector<Pickled>& arguments) {
-    TensorReference tensor{.storage = *as<Storage>(arguments[0], "a storage"),
-                           .offset = as<std::int64_t>(arguments[1], "an integer"),
-                           .sizes = integers(arguments[2]),
-                           .strides = integers(arguments[3])};
-    if (tensor.sizes.size() != tensor.strides.size()) damaged("a tensor has other sizes than strides");
-    push(std::make_shared<TensorReference>(std::move(tensor)));
+    push_object(result_.tensors, {.storage = as<const StorageReference*>(arguments[0], "a storage"),
+                                  .offset = as<std::int64_t>(arguments[1], "an integer"),
+                                  .sizes = as<PickledList*>(arguments[2], "a tuple"),
+                                  .strides = as<PickledList*>(arguments[3], "a tuple")});
   }
 
   void push_storage() {
-    const std::vector<Pickled> id = popped<List>("a tuple")->items;
-    if (id.size() != 5 || as<std::string>(id[0], "a word") != "storage") damaged("not a reference to a storage");
-    push(std::make_shared<StorageReference>(StorageReference{.type = as<PickledGlobal>(id[1], "a storage type").name,
-                                                             .key = as<std::string>(id[2], "a name"),
-                                                             .elements = as<std::int64_t>(id[4], "an integer")}));
+    const std::vector<Pickled>& id = popped<PickledList*>("a tuple")->items;
+    if (id.size() != 5 || *as<const std::string_view*>(id[0], "a word") != "storage")
+      damaged("not a reference to a storage");
+    push_object(result_.storages, {.type = as<const PickledGlobal*>(id[1], "a storage type"),
+                                   .key = *as<const std::string_view*>(id[2], "a name"),
+                                   .elements = as<std::int64_t>(id[4], "an integer")});
   }
 
   std::string_view bytes_;
   const std::string& origin_;
   std::size_t at_ = 0;
-  std::vector<Pickled> stack_;
+  std::deque<Pickled> stack_;
   std::vector<std::size_t> marks_;
-  std::map<std::uint64_t, Pickled> memo_;
+  std::deque<Pickled> memo_;
+  Unpickled result_;
+  std::size_t values_ = 0, objects_ = 0;
 };
 
 }  // namespace
 
-Pickled unpickle(std::string_view bytes, const std::string& origin) { return Unpickler(bytes, origin).run(); }
+std::string name_of(const PickledGlobal& global) { return std::string(global.module) + "." + std::string(global.name); }
+
+Unpickled unpickle(std::string_view bytes, const std::string& origin) { return Unpickler(bytes, origin).run(); }
 
 }  // namespace lockstep::train

@@ -1,9 +1,12 @@
 #include "tests/train/fuzz.h"
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <malloc.h>
 #include <zlib.h>
 
 #include "harness/base/error.h"
@@ -39,6 +42,8 @@ std::string damaged(std::string content, std::mt19937& random) {
   return content;
 }
 
+std::int64_t size_of(void* memory) { return static_cast<std::int64_t>(malloc_usable_size(memory)); }
+
 }  // namespace
 
 WatchedAllocator::WatchedAllocator() : usual_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, /*priority=*/100); }
@@ -46,7 +51,16 @@ WatchedAllocator::~WatchedAllocator() { c10::SetCPUAllocator(usual_, /*priority=
 
 c10::DataPtr WatchedAllocator::allocate(std::size_t size) {
   if (size > limit) throw std::length_error("an allocation of " + std::to_string(size) + " bytes");
-  return usual_->allocate(size);
+  void* memory = c10::alloc_cpu(size);
+  trace::test::count_allocation(size_of(memory));
+  return {memory, memory, raw_deleter(), c10::Device(c10::DeviceType::CPU)};
+}
+
+c10::DeleterFnPtr WatchedAllocator::raw_deleter() const {
+  return [](void* memory) {
+    trace::test::count_allocation(-size_of(memory));
+    c10::free_cpu(memory);
+  };
 }
 
 std::string gzipped(const std::string& text) {
@@ -62,25 +76,32 @@ std::string gzipped(const std::string& text) {
   return std::string(packed.data(), stream.total_out);
 }
 
+bool Fuzz::refuses(const std::filesystem::path& file, const std::function<void(const std::filesystem::path&)>& read) {
+  const std::size_t most = kMost * std::filesystem::file_size(file);
+  bool refused = false;
+  allocator_.limit = std::max<std::size_t>(most, 4096);
+  trace::test::forget_allocations();
+  try {
+    read(file);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(scratch_.path().string()), std::string::npos) << error.what();
+    refused = true;
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "no error of ours: " << error.what();
+  }
+  EXPECT_LE(trace::test::largest_allocation(), std::max<std::size_t>(most, 1 << 17));
+  EXPECT_LE(trace::test::most_allocated(), most + (1 << 20));
+  allocator_.limit = static_cast<std::size_t>(-1);
+  return refused;
+}
+
 int Fuzz::refused(const std::string& name, const std::string& content,
                   const std::function<void(const std::filesystem::path&)>& read) {
   std::mt19937 random(static_cast<unsigned>(std::hash<std::string>{}(name)));
   int count = 0;
   for (int i = 0; i < kFiles; ++i) {
-    const std::string changed = damaged(content, random);
-    const auto file = scratch_.write(name, changed);
-    allocator_.limit = std::max<std::size_t>(kMost * changed.size(), 4096);
-    trace::test::forget_allocations();
-    try {
-      read(file);
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(scratch_.path().string()), std::string::npos) << error.what();
-      ++count;
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << name << " " << i << ": no error of ours: " << error.what();
-    }
-    EXPECT_LE(trace::test::largest_allocation(), std::max<std::size_t>(kMost * changed.size(), 1 << 17)) << name << i;
-    allocator_.limit = static_cast<std::size_t>(-1);
+    SCOPED_TRACE(name + " " + std::to_string(i));
+    count += refuses(scratch_.write(name, damaged(content, random)), read) ? 1 : 0;
   }
   return count;
 }

@@ -3,7 +3,6 @@
 #include <random>
 
 #include <ATen/ATen.h>
-#include <caffe2/serialize/inline_container.h>
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
@@ -14,6 +13,7 @@
 #include "harness/train/torch_file.h"
 
 #include "tests/support/support.h"
+#include "tests/train/torch_archive.h"
 
 namespace lockstep::train {
 namespace {
@@ -34,17 +34,54 @@ TEST_F(Fuzz, TorchFiles) {
   std::string pickle;
   for (const char* at = kPickle; *at != 0; at += 2)
     pickle += static_cast<char>(std::stoi(std::string(at, 2), nullptr, 16));
-  const auto file = scratch_.path() / "whole.pt";
-  caffe2::serialize::PyTorchStreamWriter writer(file.string());
-  writer.writeRecord("data.pkl", pickle.data(), pickle.size());
-  writer.writeRecord("data/0", weight.const_data_ptr(), weight.nbytes());
-  writer.writeRecord("data/1", bias.const_data_ptr(), bias.nbytes());
-  writer.writeEndOfFile();
+  const auto content = [](const at::Tensor& tensor) {
+    return std::string(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
+  };
+  const auto file =
+      write_torch_file(scratch_.path() / "whole.pt", pickle, {{"data/0", content(weight)}, {"data/1", content(bias)}});
   const std::vector<NamedTensor> read = read_torch_file(file);
   ASSERT_EQ(read.size(), 2U);
   EXPECT_TRUE(read[0].name == "fc.weight" && at::equal(read[0].tensor, weight));
   EXPECT_TRUE(read[1].name == "fc.bias" && at::equal(read[1].tensor, bias));
   EXPECT_GT(refused("state.pt", read_file(file), read_torch_file), kFiles / 3);
+}
+
+/// Opcodes that call _rebuild_tensor_v2, kept as value 1, with arguments, kept as value 2, for a tensor in "data/0".
+std::string tensor_of(const std::string& sizes, const std::string& strides) {
+  const std::string zero("K\0", 2);
+  return "ctorch._utils\n_rebuild_tensor_v2\nq\1((" + pickled_text("storage") + "ctorch\nFloatStorage\n" +
+         pickled_text("0") + pickled_text("cpu") + zero + "tQ" + zero + sizes + strides + "\x89Ntq\2R";
+}
+
+/// Small files that ask for much memory.
+TEST_F(Fuzz, TorchFilesThatBlowUp) {
+  constexpr std::size_t kMany = 60000;
+  const std::string zero("K\0", 2), put("q\0", 2), get("h\0", 2), long_name(200000, 'n'),
+      text = pickled_text(long_name);
+  const std::string none = tensor_of(zero + "\x85", "K\1\x85") + "q\3";
+  const std::string deep = tensor_of("(" + repeated(kMany, zero) + "t" + put, get);
+  std::string puts = "]";
+  for (std::uint32_t i = 0; i < kMany; ++i) puts += "r" + little_endian(i);
+  const std::pair<const char*, std::string> pickles[] = {
+      {"a string", "(" + text + put + repeated(2000, get) + "t"},
+      {"a type", "(ctorch\n" + long_name + "Storage\n" + put + repeated(2000, get) + "t"},
+      {"names in each other", "}" + text + put + repeated(29, "}" + get) + none + repeated(30, "s")},
+      {"a name of many tensors", "}(" + text + put + none + repeated(1000, get + "h\3") + "u"},
+      {"names of many tensors",
+       "}(" + pickled_text(std::string(4000, 'n')) + put + none + repeated(3000, get + "h\3") + "u"},
+      {"dimensions", "(" + deep + repeated(200, "h\1h\2R") + "t"},
+      {"tensors", "(" + none + repeated(kMany, "h\3") + "t"},
+      {"marks", repeated(10 * kMany, "(")},
+      {"lists", "(" + repeated(kMany, "]") + "t"},
+      {"dicts", "(" + repeated(kMany, "}") + "t"},
+      {"numbers", "(" + repeated(kMany, "N") + "t"},
+      {"numbers one by one", "]" + repeated(kMany, "Na")},
+      {"memo", puts}};
+  for (const auto& [what, pickle] : pickles) {
+    SCOPED_TRACE(what);
+    const auto file = scratch_.path() / "blow-up.pt";
+    refuses(write_torch_file(file, "\x80\2" + pickle + ".", {{"data/0", ""}}), read_torch_file);
+  }
 }
 
 TEST_F(Fuzz, Safetensors) {

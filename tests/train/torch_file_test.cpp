@@ -9,7 +9,9 @@
 #include "harness/train/unpickler.h"
 
 #include "tests/support/support.h"
+#include "tests/trace/allocation.h"
 #include "tests/train/refused.h"
+#include "tests/train/torch_archive.h"
 
 // Files that Python itself wrote are read in tests/parity; here: what a pickle may not do.
 
@@ -38,11 +40,11 @@ std::string from_hexadecimal(const std::string& text) {
 TEST(Unpickle, ReadsContainersAndNumbers) {
   const std::string pickle =
       from_hexadecimal("80027d710058010000006171015d7102284b014afeffffff474004000000000000884e65732e");
-  const Pickled value = unpickle(pickle, "x.pt");
-  const auto& items = std::get<std::shared_ptr<PickledDict>>(value)->items;
+  const Unpickled read = unpickle(pickle, "x.pt");
+  const auto& items = std::get<PickledDict*>(read.value)->items;
   ASSERT_EQ(items.size(), 1U);
-  EXPECT_EQ(std::get<std::string>(items[0].first), "a");
-  const auto& list = std::get<std::shared_ptr<PickledList>>(items[0].second)->items;
+  EXPECT_EQ(*std::get<const std::string_view*>(items[0].first), "a");
+  const auto& list = std::get<PickledList*>(items[0].second)->items;
   ASSERT_EQ(list.size(), 5U);
   EXPECT_EQ(std::get<std::int64_t>(list[1]), -2);
   EXPECT_EQ(std::get<double>(list[2]), 2.5);
@@ -61,6 +63,28 @@ TEST(Unpickle, NamesTheOffsetOfDamage) {
        {kProto2, kProto2 + "K", kProto2 + "a.", kProto2 + "h\x07.", kProto2 + "t.", kProto2 + "\xff.",
         kProto2 + "(K\x01u.", kProto2 + "K\x01R.", kProto2 + "cos", std::string(".")}) {
     EXPECT_NE(failure_of(damaged).find("data.pkl at offset"), std::string::npos) << failure_of(damaged);
+  }
+}
+
+TEST(Unpickle, ContainersThatHoldThemselvesAreFreed) {
+  const std::string itself = kProto2 + std::string("]q\0h\0a}q\1", 9) + pickled_text("a") + "h\1s\x86.";
+  unpickle(itself, "x.pt");
+  trace::test::forget_allocations();
+  for (int i = 0; i < 100; ++i) unpickle(itself, "x.pt");
+  EXPECT_EQ(trace::test::still_allocated(), 0);
+}
+
+TEST(TorchFile, ContainersTooDeepInEachOtherAreDamage) {
+  const test::Scratch scratch;
+  const std::string deep = repeated(200'000, "\x85"), padded = repeated(200'000, "\x85" + kProto2);
+  for (const std::string& pickle : {deep + ".", padded + ".", repeated(200'000, "("), std::string("q\0h\0a.", 6)}) {
+    const auto file = write_torch_file(scratch.path() / "deep.pt", kProto2 + "]" + pickle);
+    try {
+      read_torch_file(file);
+      ADD_FAILURE() << "not refused";
+    } catch (const DamagedFile& error) {
+      EXPECT_NE(error.problem().where.find(file.string()), std::string::npos) << error.what();
+    }
   }
 }
 
