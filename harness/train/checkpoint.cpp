@@ -127,9 +127,19 @@ void verify_hashes(const Json& state, const std::filesystem::path& folder) {
     verify(folder / name, hash.get<std::string>(), sha256(content_of(folder / name)));
 }
 
+/// *Throws*: DamagedFile: nobody but lockstep writes these.
+Json parsed(const std::filesystem::path& file) {
+  try {
+    return parse_json(content_of(file), file.string());
+  } catch (const InputError& error) {
+    throw DamagedFile(
+        {.what = "the checkpoint's state cannot be read: " + error.problem().what, .where = error.problem().where});
+  }
+}
+
 /// The content of state.json, whole and of this version.
 Json sealed_state(const std::filesystem::path& file) {
-  Json state = Json::parse(content_of(file));
+  Json state = parsed(file);
   verify(file, state.at("seal").get<std::string>(), seal_of(state));
   if (state.at("format") == kFormat) return state;
   throw InputError({.what = "not a checkpoint that this version reads",

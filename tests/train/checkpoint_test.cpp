@@ -135,6 +135,12 @@ TEST_F(CheckpointTest, AnyChangeOfTheStateIsSeen) {
 }
 
 TEST_F(CheckpointTest, ImpossibleStatesAreDamageWhateverTheirSeal) {
+TEST_F(CheckpointTest, AStateNestedTooDeeplyIsDamage) {
+  const std::string open(300'000, '['), close(300'000, ']');
+  replace_file(folder_ / "state.json", R"({"seal":"x","a":)" + open + close + "}");
+  expect_damage("state.json");
+}
+
   const Json state = parse_json(read_file(folder_ / "state.json"), "state.json");
   const std::pair<const char*, Json> changes[] = {{"updates", -1},     {"position", -5},      {"world_size", 0},
                                                   {"epoch", -1},       {"buckets", {{0, 0}}}, {"buckets", {{1, 2}}},
