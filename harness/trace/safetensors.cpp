@@ -34,15 +34,18 @@ std::uint64_t natural_from(const Json& value) {
   return value.get<std::uint64_t>();
 }
 
-/// Bytes of a tensor; more than `limit` is enough to know.
+/// Bytes of a tensor; more than `limit` is enough to know. Of one without elements the other extents must still be
+/// possible: strides are their products.
 std::uint64_t bytes_of_shape(DType dtype, const std::vector<std::int64_t>& shape, std::uint64_t limit) {
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  if (empty) limit = std::numeric_limits<std::int64_t>::max();
   std::uint64_t bytes = bytes_of(dtype);
   for (const std::int64_t extent : shape) {
+    if (extent == 0) continue;
     if (bytes > limit / static_cast<std::uint64_t>(extent)) return limit + 1;
     bytes *= static_cast<std::uint64_t>(extent);
   }
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
 Entry entry_from(const std::string& name, const Json& object, std::size_t data_size,

@@ -189,6 +189,16 @@ TEST(Safetensors, ImpossibleEntriesAreDamage) {
   for (const char* entry : entries) damage_of(write(scratch, std::string(R"({"x":)") + entry + "}", "01234567"));
 }
 
+// No element, but strides that overflow.
+TEST(Safetensors, ImpossibleShapesWithoutElementsAreDamage) {
+  const Scratch scratch;
+  for (const char* shape : {"[0,4611686018427387904,4]", "[4611686018427387904,4,0]", "[4611686018427387904,0,4]"}) {
+    const std::string entry = std::string(R"({"dtype":"F32","shape":)") + shape + R"(,"data_offsets":[0,0]})";
+    const Problem damage = damage_of(write(scratch, R"({"fc.weight":)" + entry + "}", ""));
+    EXPECT_NE(damage.what.find("fc.weight"), std::string::npos) << damage.what;
+  }
+}
+
 TEST(Safetensors, HeaderThatIsNoObjectIsDamage) {
   const Scratch scratch;
   for (const char* header : {"", "[]", "[{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}]", "null", "3", "{",
