@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::size_t kBlock = 1 << 16;
 
+/// Bytes that deflate unpacks from one, at most. *Source*: zlib's "Technical Details", maximum compression factor.
+constexpr std::uint64_t kMostExpansion = 1032;
+
 }  // namespace
 
 PackedFile::PackedFile(const std::filesystem::path& file)
@@ -21,6 +24,8 @@ PackedFile::PackedFile(const std::filesystem::path& file)
 PackedFile::~PackedFile() {
   if (gzip_) inflateEnd(&stream_);
 }
+
+std::uint64_t PackedFile::most() const { return content_.size() * (gzip_ ? kMostExpansion : 1); }
 
 std::string PackedFile::read(std::size_t most) {
   std::string bytes;

@@ -11,7 +11,9 @@ namespace lockstep::train {
 
 /// The bytes of a file from its beginning; of a gzip file, told by its magic number, the unpacked ones.
 ///
-/// Nothing is unpacked before it is asked for: what is compressed well cannot fill the memory.
+/// Nothing is unpacked before it is asked for, and memory grows with what is unpacked, not with what is asked for.
+/// Files that are read take at most about 16 times their size of memory. What is compressed is the exception (gzip
+/// here, PNG and JPEG in image/decode.h): it may hold as much as its format can pack, and no more is believed.
 class PackedFile {
  public:
   /// *Throws*: InputError when the file cannot be read.
@@ -23,6 +25,9 @@ class PackedFile {
   /// Up to so many of the next bytes, fewer only at the end.
   /// *Throws*: InputError for a gzip file that ends early or is corrupt.
   std::string read(std::size_t most);
+
+  /// The most bytes that the file can hold, if every one of its own is packed as well as gzip can.
+  std::uint64_t most() const;
 
   /// Bytes read so far.
   std::uint64_t offset() const { return offset_; }

@@ -78,6 +78,16 @@ TEST_F(Fuzz, IdxFiles) {
   EXPECT_GT(refused("images.gz", gzipped(whole), read), kFiles * 3 / 4);
 }
 
+/// What is packed may hold far more than its file; what it cannot hold is not even unpacked.
+TEST_F(Fuzz, IdxFilesThatClaimMoreThanTheyCanHold) {
+  const auto labels = scratch_.write("labels", test_idx({90}, std::string(90, 1)));
+  const std::string claims = test_idx({1 << 16, 64, 64}, std::string(16 << 20, '\0'));
+  const auto file = scratch_.write("images.gz", gzipped(claims));
+  EXPECT_TRUE(refuses(file, [&](const auto& images) {
+    make_data({.kind = "idx", .options = {{"images", images.string()}, {"labels", labels.string()}}});
+  }));
+}
+
 TEST_F(Fuzz, NpyFiles) {
   const auto labels = scratch_.write("labels.npy", test_npy("|u1", "(90,)", std::string(90, 1)));
   const auto read = [&](const std::filesystem::path& file) {

@@ -56,6 +56,10 @@ StoredArray read_idx(const std::filesystem::path& path, std::size_t rank) {
     elements *= extent;
     tensor.shape.push_back(extent);
   }
+  if (elements > file.most()) {
+    fail(file, file.offset(), "it claims more elements than the file can hold",
+         "at most " + std::to_string(file.most()) + " elements", std::to_string(elements));
+  }
   tensor.bytes = exactly(file, elements, "its elements");
   if (const std::uint64_t end = file.offset(); !file.read(1).empty())
     fail(file, end, "bytes follow its elements", "the end of the file", "more bytes");
