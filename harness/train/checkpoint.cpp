@@ -199,7 +199,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
     const Json state = sealed_state(folder / "state.json");
     verify_hashes(state, folder);
     require_possible(state, folder / "state.json");
-    Checkpoint checkpoint{.world_size = state.at("world_size").get<std::int64_t>(),
+    Checkpoint checkpoint{.origin = folder,
+                          .world_size = state.at("world_size").get<std::int64_t>(),
                           .updates = state.at("updates").get<std::int64_t>(),
                           .samples_taken = state.at("samples_taken").get<std::int64_t>(),
                           .skipped = state.at("skipped").get<std::int64_t>(),
@@ -253,6 +254,16 @@ std::vector<NamedTensor> read_weights(const std::filesystem::path& file) {
                       .next = "load and save it with a current PyTorch"});
   }
   return head.starts_with("PK") ? read_torch_file(file) : unpacked(file);
+}
+
+void take_from(const Checkpoint& checkpoint, const std::function<void()>& take) {
+  try {
+    take();
+  } catch (const InputError& error) {
+    Problem problem = error.problem();
+    problem.where = checkpoint.origin.string() + (problem.where.empty() ? "" : ", " + problem.where);
+    throw InputError(problem);
+  }
 }
 
 void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace lockstep::train {
 
 /// Everything a training needs to go on as if it had never stopped.
 struct Checkpoint {
+  std::filesystem::path origin;  ///< folder or file that it was loaded from
   std::int64_t world_size = 1;
   std::int64_t updates = 0;        ///< updates done
   std::int64_t samples_taken = 0;  ///< by each rank
@@ -46,6 +48,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
 /// Weights from a safetensors file, or from one of Python's torch.save, whichever it is.
 /// *Throws*: as read_torch_file.
 std::vector<NamedTensor> read_weights(const std::filesystem::path& file);
+
+/// Runs what takes something from the checkpoint. *Throws*: as `take` does; an InputError names the checkpoint too.
+void take_from(const Checkpoint& checkpoint, const std::function<void()>& take);
 
 /// Copies each saved tensor into the model's of its name. *Throws*: InputError that names what is unknown or misfits.
 void copy_weights(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& model);

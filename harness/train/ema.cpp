@@ -1,5 +1,7 @@
 #include "harness/train/ema.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 
 #include "harness/base/error.h"
@@ -24,15 +26,20 @@ std::vector<NamedTensor> Ema::state() const {
 }
 
 void Ema::restore(const std::vector<NamedTensor>& state) {
-  if (state.size() != parameters_.size())
-    throw InputError({.what = state.empty() ? "the checkpoint holds no averaged weights"
-                                            : "the checkpoint's averaged weights are those of another model",
+  if (state.empty()) {
+    throw InputError({.what = "the checkpoint holds no averaged weights",
                       .where = "train.checkpoint.load",
-                      .expected = std::to_string(parameters_.size()) + " parameters",
-                      .actual = std::to_string(state.size()) + " parameters",
-                      .next = "load into a training with the same model, or leave 'ema' out of restore"});
+                      .next = "load from a training that averages, or leave 'ema' out of restore"});
+  }
   averages_.clear();
-  for (const NamedTensor& parameter : parameters_) averages_.push_back(at::empty_like(parameter.tensor));
+  for (const NamedTensor& parameter : parameters_) {
+    if (std::none_of(state.begin(), state.end(), [&](const NamedTensor& one) { return one.name == parameter.name; }))
+      throw InputError({.what = "the checkpoint's averaged weights are those of another model",
+                        .where = "train.checkpoint.load",
+                        .expected = "an average of " + parameter.name,
+                        .next = "load into a training with the same model, or leave 'ema' out of restore"});
+    averages_.push_back(at::empty_like(parameter.tensor));
+  }
   copy_weights(state, this->state());
 }
 

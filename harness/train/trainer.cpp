@@ -111,14 +111,15 @@ class Trainer {
     const bool restores_buckets = checkpoint && spec_.checkpoint.load->restores("buckets");
     ddp_.emplace(model_, spec_.ddp, collective_, restores_buckets ? std::optional(checkpoint->buckets) : std::nullopt);
     if (restores_weights && !early) take_weights(*checkpoint);
-    if (checkpoint && spec_.checkpoint.load->restores("buffers")) copy_weights(checkpoint->buffers, ddp_->buffers());
+    if (checkpoint && spec_.checkpoint.load->restores("buffers"))
+      take_from(*checkpoint, [&] { copy_weights(checkpoint->buffers, ddp_->buffers()); });
     faults_.require_parameters(ddp_->parameters());
     recipe_ = recipe(checkpoint);
     optimizer_.emplace(recipe_, ddp_->parameters());
     if (spec_.ema_decay) ema_.emplace(*spec_.ema_decay, ddp_->parameters());
     gradients_.emplace(ddp_->parameters(), spec_.gradient, recorder_, faults_, collective_);
     loader_.prepare();
-    if (checkpoint) restore(*checkpoint);
+    if (checkpoint) take_from(*checkpoint, [&] { restore(*checkpoint); });
     faults_.require_samples(loader_, updates_, spec_.batch);
     collective_.take_log();  // the trace's collectives are those of the steps
   }
@@ -134,7 +135,8 @@ class Trainer {
   std::optional<Checkpoint> load() {
     const auto& load = spec_.checkpoint.load;
     if (!load || (load->who == "rank0" && place_.rank != 0)) return std::nullopt;
-    if (!run_.weights_file.empty()) return Checkpoint{.weights = read_weights(run_.weights_file)};
+    if (!run_.weights_file.empty())
+      return Checkpoint{.origin = run_.weights_file, .weights = read_weights(run_.weights_file)};
     std::filesystem::path folder = pick_snapshot(run_.checkpoint_from, *load, place_.rank);
     const std::filesystem::path received = out_ / "received" / std::to_string(place_.rank);
     if (load->who == "newest") folder = newest_snapshot(folder, received, place_, collective_);
@@ -146,7 +148,8 @@ class Trainer {
 
   void take_weights(const Checkpoint& checkpoint) {
     const std::vector<NamedTensor> state = state_tensors();
-    copy_weights(match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys), state);
+    take_from(checkpoint,
+              [&] { copy_weights(match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys), state); });
   }
 
   /// The optimizer's hyperparameters: a restored one brings those that it was saved with.

@@ -238,6 +238,49 @@ TEST_F(ResumeEndToEnd, RankZeroAloneLoadsAfterTheWrap) {
   expect_divergence(red.check("ranks_agree"), {-1, "weight", "fc1.weight", 1});
 }
 
+/// What does not fit is named with the checkpoint that it comes from.
+TEST_F(ResumeEndToEnd, ACheckpointOfAnotherModelIsNamed) {
+  const Json other = {{"hidden", {8}}}, deeper = {{"hidden", {16, 10}}};
+  const struct {
+    const char* part;
+    Json train, before, after;  // both variants' training, and what one has of its own
+    std::vector<std::string> words;
+  } cases[] = {{"weights", Json::object(), {{"model", other}}, Json::object(), {"fc1.weight"}},
+               {"weights", Json::object(), Json::object(), {{"model", deeper}}, {"lacks tensors", "fc3.weight"}},
+               {"optimizer",
+                Json::object(),
+                {{"model", other}},
+                Json::object(),
+                {"optimizer state", "fc1.weight.momentum_buffer"}},
+               {"optimizer",
+                {{"optimizer", {{"momentum", 0}}}, {"ema", {{"decay", 0.9}}}},
+                Json::object(),
+                {{"model", deeper}},
+                {"averaged weights", "fc3.weight"}}};
+  for (const auto& [part, train, before, after, words] : cases) {
+    SCOPED_TRACE(words[0]);
+    Json training = scenario(loading("all", "after_wrap"));
+    training["train"].merge_patch(train);
+    training["variants"]["before"]["train"].merge_patch(before);
+    training["variants"]["after"]["train"].merge_patch(after);
+    training["variants"]["after"]["train"]["checkpoint"]["load"]["restore"] = {part};
+    const Result result = run(training);
+    EXPECT_EQ(result.exit_code(), 2) << result.said();
+    expect_says(result.said(), {"before/0/checkpoint/2"});
+    expect_says(result.said(), words);
+  }
+}
+
+TEST_F(ResumeEndToEnd, AFileOfAnotherModelIsNamed) {
+  const Result saved = run(scenario(at("train.checkpoint.save_after", 2)));
+  const auto file = saved.out / "tiny/main/0/checkpoint/2/weights.safetensors";
+  Json training = scenario(at("train.checkpoint.load", {{"file", file}, {"restore", {"weights"}}}));
+  training["train"]["model"]["hidden"] = {8};
+  const Result result = run(training);
+  EXPECT_EQ(result.exit_code(), 2) << result.said();
+  expect_says(result.said(), {"weights.safetensors", "fc1.weight"});
+}
+
 TEST_F(ResumeEndToEnd, DependentsOfAFailedSourceAreNoPasses) {
   Json training = scenario(loading("all", "before_wrap"));
   training["checks"].push_back(check("ledger", {{"variants", {"before"}}}));

@@ -9,6 +9,7 @@
 #include "harness/base/hash.h"
 
 #include "tests/support/support.h"
+#include "tests/train/refused.h"
 
 namespace lockstep::train {
 namespace {
@@ -134,13 +135,13 @@ TEST_F(CheckpointTest, AnyChangeOfTheStateIsSeen) {
   }
 }
 
-TEST_F(CheckpointTest, ImpossibleStatesAreDamageWhateverTheirSeal) {
 TEST_F(CheckpointTest, AStateNestedTooDeeplyIsDamage) {
   const std::string open(300'000, '['), close(300'000, ']');
   replace_file(folder_ / "state.json", R"({"seal":"x","a":)" + open + close + "}");
   expect_damage("state.json");
 }
 
+TEST_F(CheckpointTest, ImpossibleStatesAreDamageWhateverTheirSeal) {
   const Json state = parse_json(read_file(folder_ / "state.json"), "state.json");
   const std::pair<const char*, Json> changes[] = {{"updates", -1},     {"position", -5},      {"world_size", 0},
                                                   {"epoch", -1},       {"buckets", {{0, 0}}}, {"buckets", {{1, 2}}},
@@ -159,6 +160,14 @@ TEST_F(CheckpointTest, AStateNestedTooDeeplyIsDamage) {
 TEST_F(CheckpointTest, AnotherWorldSizeIsRefusedForWhatBelongsToRanks) {
   EXPECT_THROW(load_checkpoint(folder_, 0, 2, /*per_rank=*/true), InputError);
   EXPECT_NO_THROW(load_checkpoint(folder_, 1, 2, /*per_rank=*/false));
+}
+
+TEST_F(CheckpointTest, WhatDoesNotFitIsNamedWithItsOrigin) {
+  const Checkpoint loaded = load_checkpoint(folder_, 0, 1, /*per_rank=*/true);
+  const std::vector<NamedTensor> model{{"w", at::zeros({7})}, {"b", at::zeros({2}, at::kDouble)}};
+  expect_refused([&] { take_from(loaded, [&] { copy_weights(loaded.weights, model); }); }, {folder_.string(), ", w"});
+  expect_refused([&] { take_from(loaded, [&] { copy_weights(loaded.weights, {model[1]}); }); },
+                 {folder_.string(), "model lacks", "w"});
 }
 
 TEST(CopyWeights, NamesWhatDoesNotFit) {
