@@ -1,6 +1,8 @@
 #include "harness/train/torch_file.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
@@ -24,6 +26,25 @@ const std::map<std::string, at::ScalarType> kStorages = {
     {"torch.BFloat16Storage", at::kBFloat16}, {"torch.LongStorage", at::kLong},     {"torch.IntStorage", at::kInt},
     {"torch.ShortStorage", at::kShort},       {"torch.CharStorage", at::kChar},     {"torch.ByteStorage", at::kByte},
     {"torch.BoolStorage", at::kBool}};
+
+/// Elements of a tensor that lies within so many of a storage; nothing when it does not.
+std::optional<std::int64_t> count_within(std::int64_t elements, std::int64_t offset,
+                                         const std::vector<std::int64_t>& sizes,
+                                         const std::vector<std::int64_t>& strides) {
+  const auto negative = [](std::int64_t extent) { return extent < 0; };
+  if (offset < 0 || offset > elements || std::any_of(sizes.begin(), sizes.end(), negative) ||
+      std::any_of(strides.begin(), strides.end(), negative))
+    return std::nullopt;
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
+  std::int64_t count = 1, last = offset;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (count > elements / sizes[i]) return std::nullopt;
+    if (strides[i] > 0 && sizes[i] - 1 > (elements - last) / strides[i]) return std::nullopt;
+    count *= sizes[i];
+    last += (sizes[i] - 1) * strides[i];
+  }
+  return last < elements ? std::optional(count) : std::nullopt;
+}
 
 class TorchFile {
  public:
@@ -113,20 +134,9 @@ class TorchFile {
     const std::vector<std::int64_t> sizes = extents(*reference.sizes, name),
                                     strides = extents(*reference.strides, name);
     if (sizes.size() != strides.size()) damaged("a tensor has other sizes than strides", name);
-    std::int64_t last = reference.offset, count = 1;
-    bool fits = reference.offset >= 0 && reference.offset <= flat.numel();
-    for (std::size_t i = 0; fits && i < sizes.size(); ++i) {
-      const std::int64_t size = sizes[i], stride = strides[i];
-      fits =
-          size >= 0 && stride >= 0 &&
-          (size == 0 || (count <= flat.numel() / size && (stride == 0 || size - 1 <= (flat.numel() - last) / stride)));
-      if (!fits) break;
-      count *= size;
-      last += size > 0 ? (size - 1) * stride : 0;
-    }
-    fits = fits && count <= flat.numel() && (count == 0 || last < flat.numel());
-    if (!fits) damaged("a tensor lies outside its storage", name);
-    built_ += static_cast<std::uintmax_t>(count) * flat.element_size() + kBytesOfTensor +
+    const auto count = count_within(flat.numel(), reference.offset, sizes, strides);
+    if (!count) damaged("a tensor lies outside its storage", name);
+    built_ += static_cast<std::uintmax_t>(*count) * flat.element_size() + kBytesOfTensor +
               kBytesOfDimension * sizes.size() + name.size();
     if (built_ > kAlwaysAllowed + kMostCopies * bytes_) damaged("its tensors hold more than the file", name);
     return flat.as_strided(sizes, strides, reference.offset).clone();

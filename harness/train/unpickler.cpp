@@ -52,8 +52,9 @@ constexpr std::size_t kDeepest = 256;
 /// Of a module, or of what it has.
 constexpr std::size_t kLongestName = 256;
 
-/// The pickles of torch.save have fewer values and objects for each byte: about one in three, and one in eight.
-constexpr std::size_t kAlwaysAllowed = 64, kBytesOfValue = 2, kBytesOfObject = 4;
+/// A pickle of tensors has fewer values and objects for each byte: about one in three, and one in eight. So many more
+/// are allowed, for numbers beside them.
+constexpr std::size_t kMoreValues = 1 << 14, kMoreObjects = 1 << 12, kBytesOfValue = 2, kBytesOfObject = 4;
 
 /// Makes room for so many more items, and for little that may never come.
 template <class Item>
@@ -142,7 +143,7 @@ class Unpickler {
   }
 
   void push(Pickled value) {
-    if (stack_.size() >= kMostValues || ++values_ > kAlwaysAllowed + bytes_.size() / kBytesOfValue)
+    if (stack_.size() >= kMostValues || ++values_ > kMoreValues + bytes_.size() / kBytesOfValue)
       damaged("too many values");
     stack_.push_back(value);
   }
@@ -150,7 +151,7 @@ class Unpickler {
   /// Keeps an object for as long as the result lives, and pushes it.
   template <class Object>
   void push_object(std::deque<Object>& kept, Object object) {
-    if (++objects_ > kAlwaysAllowed + bytes_.size() / kBytesOfObject) damaged("too many objects");
+    if (++objects_ > kMoreObjects + bytes_.size() / kBytesOfObject) damaged("too many objects");
     kept.push_back(std::move(object));
     push(&kept.back());
   }

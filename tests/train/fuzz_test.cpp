@@ -46,13 +46,6 @@ TEST_F(Fuzz, TorchFiles) {
   EXPECT_GT(refused("state.pt", read_file(file), read_torch_file), kFiles / 3);
 }
 
-/// Opcodes that call _rebuild_tensor_v2, kept as value 1, with arguments, kept as value 2, for a tensor in "data/0".
-std::string tensor_of(const std::string& sizes, const std::string& strides) {
-  const std::string zero("K\0", 2);
-  return "ctorch._utils\n_rebuild_tensor_v2\nq\1((" + pickled_text("storage") + "ctorch\nFloatStorage\n" +
-         pickled_text("0") + pickled_text("cpu") + zero + "tQ" + zero + sizes + strides + "\x89Ntq\2R";
-}
-
 /// Small files that ask for much memory.
 TEST_F(Fuzz, TorchFilesThatBlowUp) {
   constexpr std::size_t kMany = 60000;
@@ -80,7 +73,7 @@ TEST_F(Fuzz, TorchFilesThatBlowUp) {
   for (const auto& [what, pickle] : pickles) {
     SCOPED_TRACE(what);
     const auto file = scratch_.path() / "blow-up.pt";
-    refuses(write_torch_file(file, "\x80\2" + pickle + ".", {{"data/0", ""}}), read_torch_file);
+    refuses(write_torch_file(file, kFourValues + pickle + ".", {{"data/0", ""}}), read_torch_file);
   }
 }
 

@@ -31,9 +31,19 @@ inline std::string little_endian(std::uint32_t value) {
   return bytes;
 }
 
+/// A pickle's beginning; it keeps None as values 0 to 3, so that others can replace them in any order.
+inline const std::string kFourValues("\x80\2Nq\0q\1q\2q\3", 11);
+
 /// A string, as a pickle has it.
 inline std::string pickled_text(const std::string& text) {
   return "X" + little_endian(static_cast<std::uint32_t>(text.size())) + text;
+}
+
+/// Opcodes that call _rebuild_tensor_v2, kept as value 1, with arguments, kept as value 2, for a tensor in "data/0".
+inline std::string tensor_of(const std::string& sizes, const std::string& strides) {
+  const std::string zero("K\0", 2);
+  return "ctorch._utils\n_rebuild_tensor_v2\nq\1((" + pickled_text("storage") + "ctorch\nFloatStorage\n" +
+         pickled_text("0") + pickled_text("cpu") + zero + "tQ" + zero + sizes + strides + "\x89Ntq\2R";
 }
 
 }  // namespace lockstep::train

@@ -88,6 +88,23 @@ TEST(TorchFile, ContainersTooDeepInEachOtherAreDamage) {
   }
 }
 
+TEST(TorchFile, TensorsWithoutElementsAreRead) {
+  const test::Scratch scratch;
+  const std::string tensor = tensor_of(std::string("K\0K\3\x86", 5), "K\3K\1\x86");
+  const auto file = write_torch_file(scratch.path() / "x.pt", kFourValues + "}" + pickled_text("x") + tensor + "s.",
+                                     {{"data/0", ""}});
+  const std::vector<NamedTensor> read = read_torch_file(file);
+  ASSERT_EQ(read.size(), 1U);
+  EXPECT_EQ(read[0].tensor.sizes(), at::IntArrayRef({0, 3}));
+}
+
+// One byte each: more values than a pickle of tensors has, but not much memory.
+TEST(TorchFile, MayHoldSomeThousandNumbers) {
+  const test::Scratch scratch;
+  const auto file = write_torch_file(scratch.path() / "x.pt", kProto2 + "](" + repeated(5000, "\x88") + "e.");
+  EXPECT_TRUE(read_torch_file(file).empty());
+}
+
 TEST(TorchFile, WhatIsNoneIsRefused) {
   const test::Scratch scratch;
   EXPECT_THROW(read_torch_file(scratch.path() / "none.pt"), InputError);
