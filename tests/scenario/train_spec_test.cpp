@@ -153,7 +153,8 @@ TEST(TrainSpec, CheckpointFromNowhereIsRefused) {
   Json circle = loading("saver");
   circle["variants"]["saver"]["train"]["checkpoint"]["load"] = {{"from", "loader"}};
   circle["variants"]["loader"]["train"]["checkpoint"]["save_after"] = 6;
-  EXPECT_PROBLEM(problem_of(circle), "in a circle", "(variant 'loader')", "loads none", "loader from saver from loader");
+  EXPECT_PROBLEM(problem_of(circle), "in a circle", "(variant 'loader')", "loads none",
+                 "loader from saver from loader");
   EXPECT_PROBLEM(problem_of(with(loading("saver"), "variants.loader.train.checkpoint.load.restore", {"weight"})), "",
                  "train.checkpoint.load.restore.0 (variant 'loader')", "weights", "weight");
 }
