@@ -7,7 +7,7 @@ namespace lockstep::test {
 namespace {
 
 /// Start of the training, the supervisor's grace for the other ranks, and room for a busy machine.
-constexpr double kSoon_s = 15;
+constexpr double kSoon_s = 30;
 
 /// Phases in which a rank can stand while all others stand in a later one.
 const char* const kPhasesBeforeCollectives[] = {"data", "forward", "optimizer"};
@@ -123,13 +123,13 @@ TEST_F(LivenessEndToEnd, ARankThatHangs) {
   for (const char* phase : kPhasesBeforeCollectives) {
     SCOPED_TRACE(phase);
     Json hanging = training(2, fault("hang", 2, 1, {{"phase", phase}}));
-    hanging["launch"] = {{"stall_s", 2}};
+    hanging["launch"] = {{"stall_s", 5}};
     const Result red = run(hanging);
     EXPECT_EQ(red.exit_code(), 1) << red.said();
-    EXPECT_GE(red.wall_s, 2);
+    EXPECT_GE(red.wall_s, 5);
     const Json run = expect_culprit(red, 1);
     EXPECT_EQ(run.at("outcome"), "hung");
-    expect_says(run.at("why"), {"rank 1 made no progress for 2 s", "at step 2 in " + std::string(phase)});
+    expect_says(run.at("why"), {"rank 1 made no progress for 5 s", "at step 2 in " + std::string(phase)});
   }
 }
 
@@ -139,24 +139,24 @@ TEST_F(LivenessEndToEnd, ARankThatHangsWhereTheOthersWait) {
   for (const auto& [step, phase, rank] :
        {std::tuple{2, "backward", 1}, std::tuple{0, "backward", 0}, std::tuple{1, "forward", 2}}) {
     Json hanging = training(3, fault("hang", step, rank, {{"phase", phase}}));
-    hanging["launch"] = {{"stall_s", 2}};
+    hanging["launch"] = {{"stall_s", 5}};
     const Json run = expect_culprit(this->run(hanging), rank);
-    expect_says(run.at("why"), {"rank " + std::to_string(rank) + " made no progress for 2 s",
+    expect_says(run.at("why"), {"rank " + std::to_string(rank) + " made no progress for 5 s",
                                 "at step " + std::to_string(step) + " in " + phase, "while the others waited in"});
   }
 }
 
 TEST_F(LivenessEndToEnd, ARankThatHangsAmongFour) {
   Json hanging = training(4, fault("hang", 3, 2, {{"phase", "forward"}}));
-  hanging["launch"] = {{"stall_s", 2}};
+  hanging["launch"] = {{"stall_s", 5}};
   expect_culprit(run(hanging), 2);
 }
 
 TEST_F(LivenessEndToEnd, DeadlineEndsARunThatIsTooSlow) {
   Json slow = training(2, fault("hang", 2, 0));
-  slow["launch"] = {{"deadline_s", 3}, {"stall_s", 100}};
+  slow["launch"] = {{"deadline_s", 5}, {"stall_s", 100}};
   const Json run = expect_culprit(this->run(slow), 0);
-  expect_says(run.at("why"), {"did not finish within 3 s"});
+  expect_says(run.at("why"), {"did not finish within 5 s"});
 }
 
 TEST_F(LivenessEndToEnd, OneFailedRepeatIsEnough) {
@@ -169,7 +169,7 @@ TEST_F(LivenessEndToEnd, OneFailedRepeatIsEnough) {
 }
 
 TEST_F(LivenessEndToEnd, ADelayedRankIsNoFailure) {
-  Json late = scenario({{"world_size", 3}, {"launch", {{"arrival_delay_ms", {0, 2500, 10}}, {"stall_s", 2}}}});
+  Json late = scenario({{"world_size", 3}, {"launch", {{"arrival_delay_ms", {0, 5500, 10}}, {"stall_s", 5}}}});
   expect_green(run(late));
 }
 

@@ -245,18 +245,15 @@ TEST_F(ResumeEndToEnd, ACheckpointOfAnotherModelIsNamed) {
     const char* part;
     Json train, before, after;  // both variants' training, and what one has of its own
     std::vector<std::string> words;
-  } cases[] = {{"weights", Json::object(), {{"model", other}}, Json::object(), {"fc1.weight"}},
-               {"weights", Json::object(), Json::object(), {{"model", deeper}}, {"lacks tensors", "fc3.weight"}},
-               {"optimizer",
-                Json::object(),
-                {{"model", other}},
-                Json::object(),
-                {"optimizer state", "fc1.weight.momentum_buffer"}},
-               {"optimizer",
-                {{"optimizer", {{"momentum", 0}}}, {"ema", {{"decay", 0.9}}}},
-                Json::object(),
-                {{"model", deeper}},
-                {"averaged weights", "fc3.weight"}}};
+  } cases[] = {
+      {"weights", Json::object(), {{"model", other}}, Json::object(), {"fc1.weight"}},
+      {"weights", Json::object(), Json::object(), {{"model", deeper}}, {"lacks tensors", "fc3.weight"}},
+      {"optimizer",
+       Json::object(),
+       {{"model", other}},
+       Json::object(),
+       {"optimizer state", "fc1.weight.momentum_buffer"}},
+      {"ema", {{"ema", {{"decay", 0.9}}}}, Json::object(), {{"model", deeper}}, {"averaged weights", "fc3.weight"}}};
   for (const auto& [part, train, before, after, words] : cases) {
     SCOPED_TRACE(words[0]);
     Json training = scenario(loading("all", "after_wrap"));
