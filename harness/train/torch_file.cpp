@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
+#include <zip.h>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -46,10 +48,30 @@ std::optional<std::int64_t> count_within(std::int64_t elements, std::int64_t off
   return last < elements ? std::optional(count) : std::nullopt;
 }
 
+/// LibTorch's reader believes what the archive says of its records' sizes, and unpacks some of them at once.
+/// torch.save packs nothing: no record is larger than the file. *Returns*: `file`. *Throws*: DamagedFile.
+const std::filesystem::path& require_plain_records(const std::filesystem::path& file) {
+  const auto damaged = [&](const std::string& what) {
+    return DamagedFile({.what = "a file of torch.save is damaged: " + what, .where = file.string()});
+  };
+  int error = 0;
+  const std::unique_ptr<zip_t, void (*)(zip_t*)> archive(zip_open(file.c_str(), ZIP_RDONLY, &error), zip_discard);
+  if (!archive) throw damaged("it is no ZIP archive that can be read");
+  const std::uintmax_t bytes = std::filesystem::file_size(file);
+  for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i) {
+    zip_stat_t record;
+    if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &record) != 0)
+      throw damaged("its list of records cannot be read");
+    if (record.comp_method == ZIP_CM_STORE && record.size <= bytes) continue;
+    throw damaged("the record " + std::string(record.name) + " is packed, or larger than the file");
+  }
+  return file;
+}
+
 class TorchFile {
  public:
   explicit TorchFile(const std::filesystem::path& file)
-      : file_(file), bytes_(std::filesystem::file_size(file)), archive_(file.string()) {}
+      : file_(require_plain_records(file)), bytes_(std::filesystem::file_size(file)), archive_(file.string()) {}
 
   std::vector<NamedTensor> tensors() {
     const std::string pickle = record("data.pkl"), origin = file_.string();

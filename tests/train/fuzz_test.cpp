@@ -77,6 +77,25 @@ TEST_F(Fuzz, TorchFilesThatBlowUp) {
   }
 }
 
+/// The archive's list says that a record is packed, and 2 GB large.
+TEST_F(Fuzz, TorchFilesWhoseRecordsClaimTooMuch) {
+  const auto file = scratch_.path() / "claims.pt";
+  write_torch_file(file, kFourValues + "}.", {{"data/0", "abcd"}});
+  const std::string whole = read_file(file);
+  int records = 0;
+  for (std::size_t at = whole.find("PK\1\2"); at != std::string::npos; at = whole.find("PK\1\2", at + 46)) {
+    ++records;
+    for (const bool packed : {true, false}) {
+      std::string claims = whole;
+      if (packed) claims[at + 10] = 8;
+      claims.replace(at + 24, 4, "\xf0\xff\xff\x7f");
+      replace_file(file, claims);
+      EXPECT_TRUE(refuses(file, read_torch_file)) << whole.substr(at + 46, 30);
+    }
+  }
+  EXPECT_GE(records, 4);
+}
+
 TEST_F(Fuzz, Safetensors) {
   const auto folder = scratch_.path() / "saved";
   launch::ProgressWriter progress(scratch_.path() / "rank0.progress");

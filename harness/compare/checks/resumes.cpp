@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "harness/base/text.h"
 #include "harness/compare/check.h"
 #include "harness/compare/rounding.h"
 
@@ -46,6 +47,17 @@ CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expect
                                             "is not restored, or nothing is"}};
 }
 
+/// ", and nobody restored: buckets", where the scenario leaves parts of the checkpoint out.
+std::string parts_left_out(const CheckInput& input) {
+  const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
+  const bool averages = input.scenario.variant(input.spec.straight).train.ema_decay.has_value();
+  std::vector<std::string> parts;
+  for (const char* part : {"weights", "optimizer", "ema", "schedule", "sampler", "rng", "buckets", "buffers"}) {
+    if (load && !load->restores(part) && (averages || std::string(part) != "ema")) parts.emplace_back(part);
+  }
+  return parts.empty() ? "" : "; train.checkpoint.load.restore leaves out: " + join(parts, ", ");
+}
+
 /// The resumed run's first line is its state after loading: it must be the straight run's state after the same update.
 /// From there on every record must be equal, to the straight run's last step; equal up to rounding, where the
 /// checkpoint was saved, or is gone on with, at another world size.
@@ -71,13 +83,17 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
                       return step == saved && !is_state(channel);
                     }};
   if (changes_world_size(input)) {
-    return judge_rounding(straight, resumed, rounding_channels(input, same_shape(straight, resumed)), input, scope);
+    CheckResult result =
+        judge_rounding(straight, resumed, rounding_channels(input, same_shape(straight, resumed)), input, scope);
+    if (result.divergence) result.divergence->cause += parts_left_out(input);
+    return result;
   }
   CheckResult result = result_of(compare_runs(straight, resumed, channels, bitwise, scope), input);
   if (result.divergence) {
     name_rounding(*result.divergence, straight, resumed);
     result.divergence->cause = "the resumed training is not the interrupted one; " + result.divergence->cause;
     if (result.divergence->step == saved) result.divergence->cause += " (already in the state after loading)";
+    result.divergence->cause += parts_left_out(input);
   }
   return result;
 }

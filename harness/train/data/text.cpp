@@ -12,8 +12,8 @@
 namespace lockstep::train {
 namespace {
 
-/// Memory of the padded tokens: so many bytes for each byte of the text, or 64 MiB.
-constexpr std::size_t kMostExpansion = 16, kAlwaysAllowed = std::size_t{64} << 20;
+/// Memory of the padded tokens: so many bytes for each byte of the text, or 1 MiB.
+constexpr std::size_t kMostExpansion = 16, kAlwaysAllowed = std::size_t{1} << 20;
 
 /// Ids of a text's bytes: the distinct ones, in ascending order.
 struct Vocabulary {
