@@ -10,7 +10,7 @@ namespace lockstep {
 namespace {
 
 /// Deeper nesting than any file of ours; stops hostile input before it exhausts the stack.
-constexpr int kMaxDepth = 64;
+constexpr std::size_t kMaxDepth = 64;
 
 std::string line_and_column(std::string_view text, std::size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte > 0 ? byte - 1 : 0, text.size()));
@@ -19,33 +19,57 @@ std::string line_and_column(std::string_view text, std::size_t byte) {
   return std::to_string(line) + ":" + std::to_string(before.size() - start + 1);
 }
 
-/// nlohmann keeps the last of two equal keys; for us that is a mistake of the author.
-class DuplicateKeys {
+/// Refuses what nlohmann takes: of two equal keys it keeps the last; for us that is a mistake of the author. It builds
+/// nothing: a parser callback that looks at every value makes nlohmann walk whole containers again and again.
+class Strictness : public nlohmann::json_sax<Json> {
  public:
-  explicit DuplicateKeys(const std::string& origin) : origin_(origin) {}
+  explicit Strictness(const std::string& origin) : origin_(origin) {}
 
-  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
-    if (depth > kMaxDepth) throw InputError({.what = "JSON is nested too deeply", .where = origin_});
-    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys_.pop_back();
-    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second) {
-      throw InputError({.what = "the key '" + parsed.get<std::string>() + "' stands twice in one object",
-                        .where = origin_,
-                        .next = "rename or remove one of them"});
-    }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+
+  bool key(string_t& name) override {
+    if (keys_.back().insert(name).second) return true;
+    throw InputError({.what = "the key '" + name + "' stands twice in one object",
+                      .where = origin_,
+                      .next = "rename or remove one of them"});
+  }
+
+  /// Left to the parser that says where.
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  bool enter() {
+    keys_.emplace_back();
+    if (keys_.size() <= kMaxDepth) return true;
+    throw InputError({.what = "JSON is nested too deeply", .where = origin_});
+  }
+
+  bool leave() {
+    keys_.pop_back();
     return true;
   }
 
- private:
   const std::string& origin_;
-  std::vector<std::set<std::string>> keys_;
+  std::vector<std::set<std::string>> keys_;  ///< of each container that is open
 };
 
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& origin) {
   try {
-    return Json::parse(text, DuplicateKeys(origin), /*allow_exceptions=*/true, /*ignore_comments=*/true);
+    Strictness strictness(origin);
+    Json::sax_parse(text, &strictness, Json::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
+    return Json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
   } catch (const Json::parse_error& error) {
     const std::string reason = error.what();
     const std::size_t colon = reason.find(": ", reason.find("column"));

@@ -95,5 +95,12 @@ TEST(Json, KeysComeInOrder) {
   EXPECT_TRUE(keys_of(Json::object()).empty());
 }
 
+/// Many containers in one: a parser that looks at each of them again for every other one would take minutes.
+TEST(Json, ManyContainersAreReadInOneGo) {
+  std::string text = "[{}";
+  for (int i = 0; i < 1000000; ++i) text += ",{}";
+  EXPECT_EQ(parse_json(text + "]", "x.json").size(), 1000001U);
+}
+
 }  // namespace
 }  // namespace lockstep

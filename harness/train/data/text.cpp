@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -29,19 +30,18 @@ struct Vocabulary {
   std::int64_t size = 0;
 };
 
-/// Sequences of the text, each with the byte that follows it.
-std::vector<std::string> sequences_of(const std::string& text, const std::string& by, std::size_t length) {
-  std::vector<std::string> sequences;
+/// Calls `action` with every sequence of the text, each with the byte that follows it.
+template <typename Action>
+void for_each_sequence(std::string_view text, const std::string& by, std::size_t length, Action action) {
   if (by == "block") {
-    for (std::size_t at = 0; at + length < text.size(); at += length) sequences.push_back(text.substr(at, length + 1));
+    for (std::size_t at = 0; at + length < text.size(); at += length) action(text.substr(at, length + 1));
   } else {
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t newline = std::min(text.find('\n', at), text.size() - 1);
-      if (newline > at) sequences.push_back(text.substr(at, std::min(newline - at, length) + 1));
+      if (newline > at) action(text.substr(at, std::min(newline - at, length) + 1));
       at = newline + 1;
     }
   }
-  return sequences;
 }
 
 }  // namespace
@@ -49,22 +49,25 @@ std::vector<std::string> sequences_of(const std::string& text, const std::string
 Dataset make_text_data(const Json& options) {
   const std::filesystem::path file = options.at("path").get<std::string>();
   const std::string text = read_file(file);
+  const auto by = options.at("by").get<std::string>();
   auto length = options.at("length").get<std::int64_t>();
-  const std::vector<std::string> sequences =
-      sequences_of(text, options.at("by").get<std::string>(), static_cast<std::size_t>(length));
+  const auto most_characters = static_cast<std::size_t>(length);
+  std::size_t longest = 0;
+  std::int64_t count = 0;
+  for_each_sequence(text, by, most_characters, [&](std::string_view sequence) {
+    longest = std::max(longest, sequence.size() - 1);
+    ++count;
+  });
   const Vocabulary vocabulary(text);
-  if (sequences.empty() || vocabulary.size < 2) {
+  if (count == 0 || vocabulary.size < 2) {
     throw InputError({.what = "the text is too short",
                       .where = file.string(),
                       .expected = "more than " + std::to_string(length) + " characters, not all alike",
                       .actual = std::to_string(text.size()) + " characters",
                       .next = "use a longer text, or a smaller train.data.length"});
   }
-  std::size_t longest = 0;
-  for (const std::string& sequence : sequences) longest = std::max(longest, sequence.size() - 1);
   length = static_cast<std::int64_t>(longest);
-  const auto count = static_cast<std::int64_t>(sequences.size());
-  const std::size_t padded = sequences.size() * longest * sizeof(std::int64_t);
+  const std::size_t padded = static_cast<std::size_t>(count) * longest * sizeof(std::int64_t);
   if (const std::size_t most = std::max(kMostExpansion * text.size(), kAlwaysAllowed); padded > most) {
     throw InputError({.what = "lines padded to the longest would be out of proportion to the text",
                       .where = file.string(),
@@ -74,14 +77,16 @@ Dataset make_text_data(const Json& options) {
                       .next = "use a smaller train.data.length"});
   }
   at::Tensor inputs = at::zeros({count, length}, at::kLong), labels = at::full({count, length}, kNoLabel, at::kLong);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::string& sequence = sequences[static_cast<std::size_t>(i)];
+  std::int64_t* input = inputs.mutable_data_ptr<std::int64_t>();
+  std::int64_t* label = labels.mutable_data_ptr<std::int64_t>();
+  for_each_sequence(text, by, most_characters, [&](std::string_view sequence) {
     for (std::size_t t = 0; t + 1 < sequence.size(); ++t) {
-      const auto at = static_cast<std::size_t>(i * length) + t;
-      inputs.mutable_data_ptr<std::int64_t>()[at] = vocabulary.ids[static_cast<unsigned char>(sequence[t])];
-      labels.mutable_data_ptr<std::int64_t>()[at] = vocabulary.ids[static_cast<unsigned char>(sequence[t + 1])];
+      input[t] = vocabulary.ids[static_cast<unsigned char>(sequence[t])];
+      label[t] = vocabulary.ids[static_cast<unsigned char>(sequence[t + 1])];
     }
-  }
+    input += length;
+    label += length;
+  });
   return {.inputs = inputs, .labels = labels, .classes = vocabulary.size};
 }
 
