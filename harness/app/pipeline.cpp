@@ -11,6 +11,8 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/base/text.h"
+#include "harness/compare/causes.h"
 #include "harness/launch/launcher.h"
 
 namespace lockstep::app {
@@ -30,6 +32,21 @@ launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path&
           .deadline_s = run.launch.deadline_s,
           .stall_s = run.launch.stall_s,
           .after = run.after};
+}
+
+/// A cause that no finding can name would never be met.
+void require_known_causes(const scenario::Scenario& scenario) {
+  for (std::size_t i = 0; i < scenario.checks.size(); ++i) {
+    const auto& expect = scenario.checks[i].expect;
+    if (!expect || !expect->cause || *expect->cause == "unknown" || compare::find_cause(*expect->cause) != nullptr)
+      continue;
+    std::vector<std::string> ids;
+    for (const compare::Cause& row : compare::causes()) ids.emplace_back(row.id);
+    throw InputError({.what = "unknown cause '" + *expect->cause + "'",
+                      .where = scenario.file.string() + ": checks." + std::to_string(i) + ".expect.cause",
+                      .expected = "an id that `lockstep explain` lists, or 'unknown'",
+                      .next = suggest(*expect->cause, ids)});
+  }
 }
 
 }  // namespace
@@ -61,8 +78,10 @@ std::vector<fs::path> select(const std::vector<fs::path>& paths) {
 
 std::vector<scenario::Scenario> load(const RunOptions& options) {
   std::vector<scenario::Scenario> scenarios;
-  for (const fs::path& file : select(options.scenarios))
+  for (const fs::path& file : select(options.scenarios)) {
     scenarios.push_back(scenario::load_scenario(file, options.overrides));
+    require_known_causes(scenarios.back());
+  }
   return scenarios;
 }
 

@@ -31,6 +31,9 @@ std::optional<std::uint64_t> from_hex(std::string_view text);
 /// Shortest decimal that reads back as the same double; "nan" and "inf" as such.
 std::string to_decimal(double value);
 
+/// So many significant digits: "0.333".
+std::string rounded(double value, int digits);
+
 /// The candidate with the smallest edit distance to `name`, if it is close enough to be a likely slip.
 std::optional<std::string> nearest(std::string_view name, const std::vector<std::string>& candidates);
 

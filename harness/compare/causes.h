@@ -1,7 +1,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 /// The closed vocabulary of causes: what a finding may name, and nothing else.
 namespace lockstep::compare {
@@ -25,6 +27,14 @@ struct Cause {
   std::string_view sentence;  ///< what is wrong
   std::string_view remedy;    ///< what usually helps
   std::string_view sources;   ///< addresses, with spaces between; empty where it is our own
+};
+
+/// A cause, and why it is thought to be the one.
+struct Suspect {
+  std::string cause;  ///< its id
+  std::vector<std::string> evidence;
+
+  bool operator==(const Suspect&) const = default;
 };
 
 /// All rows, by family: data, loss, gradients, collectives, clipping, buffers and models, optimizer, learning rate,

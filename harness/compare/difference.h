@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/compare/causes.h"
 #include "harness/trace/trace.h"
 
 namespace lockstep::compare {
@@ -24,6 +25,10 @@ struct Divergence {
   std::string relation;  ///< how the two relate: "right = 4 x left", "differs by 3e-3 of its norm"
   std::string class_;    ///< "rounding", "semantic", …
   std::string cause;     ///< the likeliest reason, in words
+  std::vector<Suspect> suspects;  ///< causes by name, the likeliest first; empty: unknown
+
+  /// Id of the likeliest cause; "unknown".
+  std::string cause_id() const { return suspects.empty() ? "unknown" : suspects[0].cause; }
 };
 
 /// Two traces whose records are held against each other, rank by rank.

@@ -23,12 +23,6 @@ std::string shape_text(const Record& record) {
   return text + "]";
 }
 
-std::string round_to(double value, int digits) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*g", digits, value);
-  return buffer;
-}
-
 /// Which part of a step went another way when this channel is the first to differ.
 struct ChannelCause {
   Channel channel;
@@ -68,7 +62,7 @@ std::optional<double> factor_in(const std::string& relation) {
 std::string shown(const Record& record) {
   if (record.number) {
     const bool narrow = record.dtype == trace::DType::kFloat32;
-    const std::string decimal = narrow ? round_to(*record.number, 9) : to_decimal(*record.number);
+    const std::string decimal = narrow ? rounded(*record.number, 9) : to_decimal(*record.number);
     return decimal + " (float64 bits " + to_hex(std::bit_cast<std::uint64_t>(*record.number)) + ")";
   }
   if (record.shape.empty() && record.integers.size() == 1) return std::to_string(record.integers[0]);
@@ -80,7 +74,7 @@ std::string shown(const Record& record) {
   }
   if (!record.text.empty()) return record.text;
   std::string text = shape_text(record) + " digest " + to_text(record.digest);
-  if (record.norm) text += ", norm " + round_to(*record.norm, 7);
+  if (record.norm) text += ", norm " + rounded(*record.norm, 7);
   return text;
 }
 
@@ -94,16 +88,16 @@ std::string relation_between(const Record& left, const Record& right) {
     }
   }
   if (left.number && right.number && *left.number != 0)
-    return "right = " + round_to(*right.number / *left.number, 9) + " x left";
+    return "right = " + rounded(*right.number / *left.number, 9) + " x left";
   if (left.sketch && right.sketch) {
     const auto scale = scale_between(*left.sketch, *right.sketch);
     if (scale && scale->residual < kScaledResidual && std::fabs(scale->factor - 1) > kScaledFactor)
-      return "right = " + round_to(scale->factor, 7) + " x left";
+      return "right = " + rounded(scale->factor, 7) + " x left";
     const double distance = trace::estimated_norm(trace::difference(*left.sketch, *right.sketch));
-    if (left.sketch->norm > 0) return "differs by about " + round_to(distance / left.sketch->norm, 2) + " of its norm";
-    return "differs by about " + round_to(distance, 2);
+    if (left.sketch->norm > 0) return "differs by about " + rounded(distance / left.sketch->norm, 2) + " of its norm";
+    return "differs by about " + rounded(distance, 2);
   }
-  if (left.norm && right.norm && *left.norm > 0) return "norm x " + round_to(*right.norm / *left.norm, 9);
+  if (left.norm && right.norm && *left.norm > 0) return "norm x " + rounded(*right.norm / *left.norm, 9);
   return "";
 }
 

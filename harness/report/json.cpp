@@ -17,6 +17,15 @@ Json json_of(const RunReport& run) {
           {"reproduce", run.reproduce}};
 }
 
+Json causes_of(const std::vector<compare::Suspect>& suspects) {
+  Json causes = Json::array();
+  for (const compare::Suspect& suspect : suspects) {
+    const compare::Cause& row = *compare::find_cause(suspect.cause);
+    causes.push_back({{"id", row.id}, {"sentence", row.sentence}, {"remedy", row.remedy}, {"evidence", suspect.evidence}});
+  }
+  return causes;
+}
+
 Json json_of(const CheckReport& check) {
   const compare::CheckResult& result = check.result;
   return {{"name", check.scenario + ": checks." + std::to_string(check.index) + " " + check.that},
@@ -26,7 +35,9 @@ Json json_of(const CheckReport& check) {
           {"variants", check.variants},
           {"status", name_of(check.status)},
           {"class", result.divergence ? text_or_null(result.divergence->class_) : Json()},
-          {"cause", result.divergence ? text_or_null(result.divergence->cause) : Json()},
+          {"cause", result.divergence ? Json(result.divergence->cause_id()) : Json()},
+          {"causes", result.divergence ? causes_of(result.divergence->suspects) : Json::array()},
+          {"explanation", result.divergence ? text_or_null(result.divergence->cause) : Json()},
           {"records_compared", result.compared},
           {"evidence", result.divergence ? text_or_null(result.divergence->relation) : Json()},
           {"first_divergence", result.divergence ? to_json(*result.divergence) : Json()},

@@ -5,6 +5,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/compare/diagnosis/diagnose.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::compare {
@@ -71,10 +72,12 @@ std::string reproduce(const scenario::Scenario& scenario, const std::filesystem:
 
 /// Whether a divergence is the one that the author expected.
 bool fits(const scenario::Expectation& expect, const CheckResult& result) {
-  const bool anywhere = !expect.step && !expect.channel && !expect.tensor && !expect.rank;
-  if (!result.divergence) return anywhere;
+  const bool anything =
+      !expect.step && !expect.channel && !expect.tensor && !expect.rank && !expect.cause && !expect.class_;
+  if (!result.divergence) return anything;
   const compare::Divergence& at = *result.divergence;
-  return (!expect.step || *expect.step == at.step) &&
+  return (!expect.cause || *expect.cause == at.cause_id()) && (!expect.class_ || *expect.class_ == at.class_) &&
+         (!expect.step || *expect.step == at.step) &&
          (!expect.channel || *expect.channel == trace::name_of(at.channel)) &&
          (!expect.tensor || *expect.tensor == at.tensor) && (!expect.rank || *expect.rank == at.rank);
 }
@@ -90,7 +93,7 @@ void apply_expectation(CheckReport& report, const scenario::Expectation& expect,
   } else if (report.status == Status::kDivergence && fits(expect, report.result)) {
     report.status = Status::kAgree;
   } else if (report.status == Status::kDivergence) {
-    report.result.why = "the check fails, but not where it was expected to: " + expect.reason;
+    report.result.why = "the check fails, but not as it was expected to: " + expect.reason;
   }
 }
 
@@ -130,11 +133,13 @@ class Judge {
       }
     }
     if (!whole) return report;
-    report.result = run_check({.scenario = scenario,
-                               .spec = check.spec,
-                               .traces = traces,
-                               .train_digests = digests,
-                               .golden_root = golden_root_});
+    const compare::CheckInput input{.scenario = scenario,
+                                    .spec = check.spec,
+                                    .traces = traces,
+                                    .train_digests = digests,
+                                    .golden_root = golden_root_};
+    report.result = run_check(input);
+    compare::diagnose(input, report.result);
     report.status = status_of(report.result.status);
     if (check.spec.expect) apply_expectation(report, *check.spec.expect, today_);
     return report;

@@ -110,7 +110,13 @@ std::string to_text(const compare::Divergence& divergence) {
   add_line(out, "actual", divergence.actual);
   add_line(out, "relation", divergence.relation);
   add_line(out, "class", divergence.class_);
-  add_line(out, "cause", divergence.cause);
+  for (const compare::Suspect& suspect : divergence.suspects) {
+    const std::string sentence(compare::find_cause(suspect.cause)->sentence);
+    add_line(out, &suspect == &divergence.suspects[0] ? "cause" : "or", suspect.cause + ": " + sentence);
+    for (const std::string& line : suspect.evidence) add_line(out, "because", line);
+  }
+  if (divergence.suspects.empty() && !divergence.class_.empty()) add_line(out, "cause", "unknown");
+  add_line(out, "what", divergence.cause);
   return out;
 }
 

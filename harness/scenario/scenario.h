@@ -35,6 +35,8 @@ struct Variant {
 struct Expectation {
   std::string reason;
   std::optional<std::string> until;  ///< "2027-01-31"
+  std::optional<std::string> cause;  ///< id, or "unknown"
+  std::optional<std::string> class_;
   std::optional<std::int64_t> step;
   std::optional<std::string> channel;
   std::optional<std::string> tensor;

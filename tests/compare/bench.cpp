@@ -13,6 +13,7 @@ CheckResult check_ranks_agree(const CheckInput& input);
 CheckResult check_ranks_differ(const CheckInput& input);
 CheckResult check_covers(const CheckInput& input);
 CheckResult check_ledger(const CheckInput& input);
+CheckResult check_reduction(const CheckInput& input);
 CheckResult check_resumes(const CheckInput& input);
 CheckResult check_golden(const CheckInput& input);
 
@@ -33,6 +34,7 @@ const std::map<std::string, CheckResult (*)(const CheckInput&)> kChecks = {
     {"ranks_differ", compare::check_ranks_differ},
     {"covers", compare::check_covers},
     {"ledger", compare::check_ledger},
+    {"reduction", compare::check_reduction},
     {"resumes", compare::check_resumes},
     {"golden", compare::check_golden},
 };

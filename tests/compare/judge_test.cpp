@@ -202,7 +202,7 @@ TEST(Expectation, FailsInAnotherPlace) {
                          Json{{"rank", 0}}, Json{{"step", 2}, {"rank", 0}}}) {
     const auto report = judged_with(expect_at(at), true);
     EXPECT_EQ(report.status, VerdictStatus::kDivergence) << at;
-    EXPECT_NE(report.result.why.find("not where it was expected"), std::string::npos) << report.result.why;
+    EXPECT_NE(report.result.why.find("not as it was expected"), std::string::npos) << report.result.why;
   }
 }
 

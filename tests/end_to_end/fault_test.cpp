@@ -54,7 +54,7 @@ TEST_F(FaultEndToEnd, GradientsSummedInsteadOfAveraged) {
     expect_divergence(check, {0, "gradient", "fc1.weight", 0});
     const std::string factor = std::to_string(world_size);
     expect_says(check.at("first_divergence").at("relation"), {"right = " + factor + " x left"});
-    expect_says(check.at("cause"), {"a factor of " + factor + " means a sum"});
+    expect_says(check.at("explanation"), {"a factor of " + factor + " means a sum"});
   }
 }
 
@@ -141,7 +141,7 @@ TEST_F(FaultEndToEnd, SetEpochForgotten) {
   const Result red = run(training);
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   expect_divergence(red.check("covers"), {4, "samples", "ids", 0});
-  expect_says(red.check("covers").at("cause"), {"set_epoch"});
+  expect_says(red.check("covers").at("explanation"), {"set_epoch"});
 }
 
 TEST_F(FaultEndToEnd, ASamplerWithoutRanks) {
@@ -181,7 +181,7 @@ TEST_F(FaultEndToEnd, AnExpectedFailureThatDoesNotHappenOrHappensElsewhere) {
   training["checks"] = {expecting(1)};
   const Result elsewhere = run(training);
   EXPECT_EQ(elsewhere.exit_code(), 1) << elsewhere.said();
-  expect_says(elsewhere.check("ranks_agree").at("why"), {"not where it was expected"});
+  expect_says(elsewhere.check("ranks_agree").at("why"), {"not as it was expected"});
 }
 
 TEST_F(FaultEndToEnd, ASwapOutsideAShortBatchIsRefused) {

@@ -86,7 +86,7 @@ TEST_F(GoldenEndToEnd, OneFlippedDigitIsRedWhateverItsGuardsSay) {
     EXPECT_EQ(red.exit_code(), 1) << red.said();
     const Json check = red.check("golden");
     expect_divergence(check, place);
-    const bool tells_of_damage = check.at("cause").get<std::string>().find("damaged") != std::string::npos;
+    const bool tells_of_damage = check.at("explanation").get<std::string>().find("damaged") != std::string::npos;
     EXPECT_EQ(tells_of_damage, seal != Seal::kAll) << check.dump(1);
   }
 }
@@ -106,7 +106,7 @@ TEST_F(GoldenEndToEnd, LearningRateOneTenThousandthLarger) {
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   const Json check = red.check("golden");
   expect_divergence(check, {0, "weight", "fc1.weight", 0});
-  expect_says(check.at("cause"), {"learning rate", "train.optimizer.lr 0.1 -> 0.10001"});
+  expect_says(check.at("explanation"), {"learning rate", "train.optimizer.lr 0.1 -> 0.10001"});
   expect_says(red.process.out, {"DIVERGENCE", "step 0, channel weight, tensor fc1.weight, rank 0"});
 }
 

@@ -71,7 +71,7 @@ TEST_F(LearningEndToEnd, AnOrderThatStaysIsSeen) {
                               {"checks", Json::array({check("covers")})}});
     const Result red = run(training);
     EXPECT_EQ(red.exit_code(), 1) << sampler << red.said();
-    expect_says(red.check("covers").at("cause"), {"set_epoch"});
+    expect_says(red.check("covers").at("explanation"), {"set_epoch"});
   }
 }
 

@@ -28,7 +28,7 @@ class ResumeEndToEnd : public EndToEnd {
     const Result red = run(resuming(forgotten));
     EXPECT_EQ(red.exit_code(), 1) << red.said();
     expect_divergence(red.check("resumes"), place);
-    expect_says(red.check("resumes").at("cause"), {"the resumed training is not the interrupted one"});
+    expect_says(red.check("resumes").at("explanation"), {"the resumed training is not the interrupted one"});
   }
 };
 
@@ -189,7 +189,7 @@ TEST_F(ResumeEndToEnd, BucketsLost) {
   const Result red = run(training);
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   EXPECT_EQ(red.check("resumes").at("class"), "rounding");
-  expect_says(red.check("resumes").at("cause"), {"restore leaves out: buckets"});
+  expect_says(red.check("resumes").at("explanation"), {"restore leaves out: buckets"});
 }
 
 TEST_F(ResumeEndToEnd, MomentumLost) { expect_red("optimizer", {2, "optimizer", "fc1.weight.momentum_buffer", 0}); }

@@ -1,0 +1,177 @@
+#include "harness/compare/diagnosis/reduction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "harness/base/text.h"
+#include "harness/compare/laws/reduction.h"
+
+namespace lockstep::compare {
+namespace {
+
+using trace::Channel;
+
+/// Weights this near to each other are meant to be equal; a factor of 1 + 2^-10 is none.
+constexpr double kNear = 1e-4;
+
+/// A combination that leaves more than this is none, one that leaves less than 16-bit numbers do is exact.
+constexpr double kLeastLossy = 0x1p-14;
+constexpr double kMostLossy = 0x1p-6;
+
+bool near(double a, double b) { return std::fabs(a - b) <= kNear * std::max({std::fabs(a), std::fabs(b), 1e-3}); }
+
+bool all_near(const std::vector<double>& weights, double value) {
+  return std::all_of(weights.begin(), weights.end(), [&](double weight) { return near(weight, value); });
+}
+
+/// One step of one run: which ranks hold what was not promised, and how it is made.
+struct Scene {
+  const trace::RunTrace& run;
+  const scenario::Variant& variant;
+  std::int64_t step = 0;
+  std::map<std::int64_t, Reduction> broken;  ///< by rank
+
+  double ranks() const { return static_cast<double>(run.world_size()); }
+};
+
+Scene scene_of(const trace::RunTrace& run, const scenario::Variant& variant, std::int64_t step) {
+  Scene scene{.run = run, .variant = variant, .step = step, .broken = {}};
+  const ReductionLaw law(run, 1.0 / static_cast<double>(run.world_size()), 0x1p-24);
+  for (std::int64_t rank = 0; rank < run.world_size(); ++rank) {
+    Reduction reduction = law.judge(step, rank);
+    if (!reduction.broken.empty()) scene.broken.emplace(rank, std::move(reduction));
+  }
+  return scene;
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  if (names.size() <= 3) return join(names, ", ");
+  return join({names.begin(), names.begin() + 3}, ", ") + " and " + std::to_string(names.size() - 3) + " more";
+}
+
+/// What was seen, before what it means.
+std::vector<std::string> observations(const Scene& scene, std::int64_t rank) {
+  const Reduction& reduction = scene.broken.at(rank);
+  std::vector<std::string> evidence{
+      "step " + std::to_string(scene.step) + ", rank " + std::to_string(rank) + ": " +
+      std::to_string(reduction.broken.size()) + " of " + std::to_string(reduction.judged.size()) +
+      " reduced gradients (" + some_of(reduction.broken) + ") are not the mean of the ranks' own gradients; " +
+      rounded(reduction.distance, 3) + " apart, rounding explains " + rounded(reduction.bound, 3)};
+  if (reduction.weights)
+    evidence.push_back("weights of the ranks' own gradients in them: " + to_text(*reduction.weights) + ", instead of " +
+                       to_text({.coefficients = std::vector(scene.run.ranks.size(), 1 / scene.ranks())}));
+  return evidence;
+}
+
+/// Whether a rank updates with its own gradients.
+bool keeps_own(const Reduction& reduction, std::int64_t rank) {
+  if (!reduction.weights || reduction.weights->coefficients.size() < 2) return false;
+  for (std::size_t r = 0; r < reduction.weights->coefficients.size(); ++r) {
+    if (!near(reduction.weights->coefficients[r], static_cast<std::int64_t>(r) == rank ? 1 : 0)) return false;
+  }
+  return reduction.weights->residual < kLeastLossy;
+}
+
+/// Norm over all of a rank's own gradients.
+double total_norm(const Scene& scene, std::size_t rank) {
+  double squares = 0;
+  const trace::Step* step = scene.run.ranks[rank].find(scene.step);
+  if (step == nullptr) return 0;
+  for (const trace::Record& record : step->records) {
+    if (record.channel == Channel::kGradientLocal && record.norm) squares += *record.norm * *record.norm;
+  }
+  return std::sqrt(squares);
+}
+
+/// The weights that clipping before the reduction gives.
+bool clipped_before(const Scene& scene, const std::vector<double>& weights) {
+  const auto& max_norm = scene.variant.train.gradient.clip_norm;
+  if (!max_norm) return false;
+  for (std::size_t rank = 0; rank < weights.size(); ++rank) {
+    const double factor = std::min(1.0, *max_norm / (total_norm(scene, rank) + 1e-6));
+    if (std::fabs(weights[rank] * scene.ranks() / factor - 1) > 1e-3) return false;
+  }
+  return true;
+}
+
+/// Ranks whose gradients are left out, where the others weigh alike.
+std::vector<std::string> left_out(const std::vector<double>& weights) {
+  std::vector<std::string> none;
+  double rest = 0;
+  for (std::size_t rank = 0; rank < weights.size(); ++rank) {
+    if (near(weights[rank], 0)) {
+      none.push_back(std::to_string(rank));
+    } else if (rest != 0 && !near(weights[rank], rest)) {
+      return {};
+    } else {
+      rest = weights[rank];
+    }
+  }
+  return rest == 0 ? std::vector<std::string>{} : none;
+}
+
+std::vector<std::string> with(std::vector<std::string> evidence, const std::string& more) {
+  evidence.push_back(more);
+  return evidence;
+}
+
+/// Ranks that kept their own gradients: of all parameters, of one, or of some.
+std::vector<Suspect> suspects_of_own(const Scene& scene, std::int64_t rank, const std::vector<std::string>& seen) {
+  const Reduction& reduction = scene.broken.at(rank);
+  const auto evidence = with(seen, "rank " + std::to_string(rank) + " updates with its own gradients of them");
+  const bool whole = reduction.broken.size() == reduction.judged.size();
+  if (whole && scene.broken.size() == scene.run.ranks.size()) return {{"grad.not_reduced", evidence}};
+  if (whole) return {{"grad.not_reduced", evidence}, {"grad.view_detached", evidence}, {"comm.race", evidence}};
+  if (reduction.broken.size() == 1) return {{"grad.param_unregistered", evidence}, {"grad.bucket_missing", evidence}};
+  return {{"grad.bucket_missing", evidence}, {"grad.param_unregistered", evidence}};
+}
+
+std::vector<Suspect> suspects_of_weights(const Scene& scene, const std::vector<double>& weights,
+                                         const std::vector<std::string>& seen) {
+  const double ranks = scene.ranks();
+  if (all_near(weights, 1)) return {{"grad.reduce_sum", with(seen, "each rank's own gradient counts once: a sum")}};
+  if (all_near(weights, 1 / (ranks * ranks)))
+    return {{"grad.double_average", with(seen, "the weights are 1/W² for W = " + to_decimal(ranks))}};
+  if (clipped_before(scene, weights))
+    return {{"clip.before_reduce", with(seen, "the weights are those of clipping each rank's own gradients to " +
+                                                  to_decimal(*scene.variant.train.gradient.clip_norm))}};
+  if (const auto out = left_out(weights); !out.empty())
+    return {{"comm.wrong_group", with(seen, "the gradients of rank " + join(out, ", ") + " are left out")}};
+  return {};
+}
+
+/// Sums that 16-bit numbers, or something else, went through.
+std::vector<Suspect> suspects_of_residual(const Scene& scene, const Combination& weights,
+                                          const std::vector<std::string>& seen) {
+  const auto evidence = with(seen, "what the weights leave is " + rounded(weights.residual, 3) + " of the gradient");
+  if (weights.residual > kMostLossy) return {};
+  if (!std::all_of(weights.coefficients.begin(), weights.coefficients.end(),
+                   [&](double weight) { return std::fabs(weight * scene.ranks() - 1) < kMostLossy; }))
+    return {};
+  const std::string& compression = scene.variant.train.ddp.compression;
+  if (compression != "none")
+    return {{"comm.lossy", with(evidence, "the scenario asks for ddp.compression = " + compression)}};
+  return {{"fp.lowprec_accumulate", evidence}, {"comm.lossy", evidence}};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_reduction(const trace::RunTrace& run, const scenario::Variant& variant,
+                                           std::int64_t step) {
+  if (run.world_size() < 2) return {};
+  const Scene scene = scene_of(run, variant, step);
+  if (scene.broken.empty()) return {};
+  const auto own = std::find_if(scene.broken.begin(), scene.broken.end(),
+                                [](const auto& entry) { return keeps_own(entry.second, entry.first); });
+  const std::int64_t rank = own != scene.broken.end() ? own->first : scene.broken.begin()->first;
+  const std::vector<std::string> seen = observations(scene, rank);
+  if (own != scene.broken.end()) return suspects_of_own(scene, rank, seen);
+  const auto& weights = scene.broken.at(rank).weights;
+  if (!weights) return {};
+  if (weights->residual > kLeastLossy) return suspects_of_residual(scene, *weights, seen);
+  return suspects_of_weights(scene, weights->coefficients, seen);
+}
+
+}  // namespace lockstep::compare
