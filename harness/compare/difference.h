@@ -20,11 +20,11 @@ struct Divergence {
   std::int64_t rank = 0;  ///< on the right side
   std::string left;       ///< what it was held against: "w1/0", "golden", "rank 0"
   std::string right;
-  std::string expected;  ///< of the left side, as far as it can be shown
-  std::string actual;    ///< of the right side
-  std::string relation;  ///< how the two relate: "right = 4 x left", "differs by 3e-3 of its norm"
-  std::string class_;    ///< "rounding", "semantic", …
-  std::string cause;     ///< the likeliest reason, in words
+  std::string expected;           ///< of the left side, as far as it can be shown
+  std::string actual;             ///< of the right side
+  std::string relation;           ///< how the two relate: "right = 4 x left", "differs by 3e-3 of its norm"
+  std::string class_;             ///< "rounding", "semantic", …
+  std::string cause;              ///< the likeliest reason, in words
   std::vector<Suspect> suspects;  ///< causes by name, the likeliest first; empty: unknown
 
   /// Id of the likeliest cause; "unknown".

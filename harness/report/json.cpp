@@ -21,7 +21,8 @@ Json causes_of(const std::vector<compare::Suspect>& suspects) {
   Json causes = Json::array();
   for (const compare::Suspect& suspect : suspects) {
     const compare::Cause& row = *compare::find_cause(suspect.cause);
-    causes.push_back({{"id", row.id}, {"sentence", row.sentence}, {"remedy", row.remedy}, {"evidence", suspect.evidence}});
+    causes.push_back(
+        {{"id", row.id}, {"sentence", row.sentence}, {"remedy", row.remedy}, {"evidence", suspect.evidence}});
   }
   return causes;
 }

@@ -50,9 +50,8 @@ std::vector<Suspect> between(const Side& left, const Side& right, Suspects suspe
 
 std::vector<Suspect> suspects_of(const Divergence& at, const Side& left, const Side& right) {
   if (at.channel == Channel::kGradient) {
-    return between(left, right, [&](const Side& side) {
-      return suspects_in_reduction(*side.run, *side.variant, at.step);
-    });
+    return between(left, right,
+                   [&](const Side& side) { return suspects_in_reduction(*side.run, *side.variant, at.step); });
   }
   return {};
 }

@@ -1,10 +1,9 @@
 #include "harness/compare/laws/recover.h"
 
-#include <cmath>
-#include <limits>
-
 #include <Eigen/Core>
 #include <Eigen/QR>
+#include <cmath>
+#include <limits>
 
 #include "harness/base/error.h"
 
