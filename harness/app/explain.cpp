@@ -19,11 +19,9 @@ int explain(const ExplainOptions& options) {
   }
   const compare::Cause* cause = compare::find_cause(options.cause);
   if (cause == nullptr) {
-    std::vector<std::string> ids;
-    for (const compare::Cause& row : compare::causes()) ids.emplace_back(row.id);
     throw InputError({.what = "unknown cause '" + options.cause + "'",
                       .expected = "one of the ids that `lockstep explain` lists",
-                      .next = suggest(options.cause, ids)});
+                      .next = suggest(options.cause, compare::cause_ids())});
   }
   std::fputs(report::to_text(*cause).c_str(), stdout);
   return 0;

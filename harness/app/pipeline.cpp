@@ -40,12 +40,10 @@ void require_known_causes(const scenario::Scenario& scenario) {
     const auto& expect = scenario.checks[i].expect;
     if (!expect || !expect->cause || *expect->cause == "unknown" || compare::find_cause(*expect->cause) != nullptr)
       continue;
-    std::vector<std::string> ids;
-    for (const compare::Cause& row : compare::causes()) ids.emplace_back(row.id);
     throw InputError({.what = "unknown cause '" + *expect->cause + "'",
                       .where = scenario.file.string() + ": checks." + std::to_string(i) + ".expect.cause",
                       .expected = "an id that `lockstep explain` lists, or 'unknown'",
-                      .next = suggest(*expect->cause, ids)});
+                      .next = suggest(*expect->cause, compare::cause_ids())});
   }
 }
 

@@ -326,6 +326,12 @@ std::string_view name_of(Class class_) {
 
 std::span<const Cause> causes() { return kCauses; }
 
+std::vector<std::string> cause_ids() {
+  std::vector<std::string> ids;
+  for (const Cause& cause : kCauses) ids.emplace_back(cause.id);
+  return ids;
+}
+
 const Cause* find_cause(std::string_view id) {
   const auto found = std::find_if(std::begin(kCauses), std::end(kCauses), [&](const Cause& c) { return c.id == id; });
   return found == std::end(kCauses) ? nullptr : &*found;

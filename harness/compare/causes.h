@@ -41,6 +41,9 @@ struct Suspect {
 /// control flow, checkpoints, initialisation, randomness, floating point, memory and hardware, processes, environment.
 std::span<const Cause> causes();
 
+/// Their ids, in order.
+std::vector<std::string> cause_ids();
+
 /// Nothing when no row has this id.
 const Cause* find_cause(std::string_view id);
 

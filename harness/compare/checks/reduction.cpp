@@ -1,7 +1,5 @@
 #include "harness/compare/laws/reduction.h"
 
-#include <set>
-
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
 #include "harness/compare/diagnosis/reduction.h"

@@ -47,7 +47,7 @@ CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expect
                                             "is not restored, or nothing is"}};
 }
 
-/// ", and nobody restored: buckets", where the scenario leaves parts of the checkpoint out.
+/// "; train.checkpoint.load.restore leaves out: buckets", where the scenario leaves parts of the checkpoint out.
 std::string parts_left_out(const CheckInput& input) {
   const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
   const bool averages = input.scenario.variant(input.spec.straight).train.ema_decay.has_value();
