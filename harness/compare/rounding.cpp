@@ -48,6 +48,12 @@ double unit_roundoff(DType dtype) {
   return 0;
 }
 
+/// Of the dtype that the run's header names beside those of its tensors; 0 for none.
+double arithmetic_of(const RunTrace& run) {
+  const auto dtype = trace::dtype_named(run.ranks[0].header.value("arithmetic", ""));
+  return dtype ? unit_roundoff(*dtype) : 0;
+}
+
 /// What the estimate of a distance may be too large by.
 double sketch_error(const Record& record) {
   return count_of(record) <= static_cast<double>(trace::Sketch::kBuckets) ? 1 : kSketchError;
@@ -84,14 +90,21 @@ std::int64_t updates_done(std::int64_t step) { return std::max<std::int64_t>(ste
 bool Rounding::explained() const { return std::isfinite(distance) && std::isfinite(bound) && distance <= bound; }
 
 RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right)
-    : left_(left), right_(right), left_scales_(left), right_scales_(right) {
+    : RoundingBound(left, right, std::max(arithmetic_of(left), arithmetic_of(right))) {}
+
+RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right, double arithmetic)
+    : left_(left), right_(right), arithmetic_(arithmetic), left_scales_(left), right_scales_(right) {
   inherit();
+}
+
+RoundingBound RoundingBound::of_finer(const RunTrace& left, const RunTrace& right) {
+  return {left, right, std::min(arithmetic_of(left), arithmetic_of(right))};
 }
 
 double RoundingBound::relative(double unit_roundoff, std::int64_t step) const {
   const double terms =
       std::max(left_scales_.terms(step), right_scales_.terms(step)) * static_cast<double>(updates_done(step));
-  return kLambda * unit_roundoff * std::sqrt(terms) + inherited_at(inherited_, step);
+  return kLambda * std::max(unit_roundoff, arithmetic_) * std::sqrt(terms) + inherited_at(inherited_, step);
 }
 
 /// Judges the steps in order: what one explains, the next ones inherit. A training seen to amplify faster than a stable
@@ -177,7 +190,7 @@ std::optional<std::int64_t> RoundingBound::horizon() const {
   double samples = 0;
   for (const auto& [step, inherited] : inherited_) {
     samples = std::max({samples, left_scales_.samples(step), right_scales_.samples(step)});
-    if (inherited * samples > 1) return step;
+    if (relative(unit_roundoff(DType::kFloat32), step) * samples > 1) return step;
   }
   return std::nullopt;
 }
@@ -190,7 +203,7 @@ std::optional<std::string> RoundingBound::undecided(const Divergence& divergence
   if (a == nullptr || b == nullptr || !judge(*a, *b, divergence.step, 0)) return std::nullopt;
   const auto limit = horizon();
   if (limit && divergence.step >= *limit)
-    return "rounding has grown so far by step " + std::to_string(*limit) + " that one lost sample would not show";
+    return "by step " + std::to_string(*limit) + " rounding can move so much that one lost sample would not show";
   if (kink_fits(divergence))
     return "the difference is more than rounding by itself, but an activation that rounding moved over the kink of a "
            "ReLU or a maximum would look the same";

@@ -21,7 +21,8 @@ struct Rounding {
 
 /// The bound of rounding on two runs that are equal in exact arithmetic.
 ///
-/// A gradient at step s may differ by (λ·u·√(n·(s + 1)) + g·e)·scale. u is the unit roundoff of its dtype; n the number
+/// A gradient at step s may differ by (λ·u·√(n·(s + 1)) + g·e)·scale. u is the unit roundoff of its dtype, or of a
+/// coarser one that the trace's header names because autocast or a compression hook computes in it; n the number
 /// of terms that reach one of its elements in one step (samples × positions of the global batch, ranks, and the fan-in
 /// and fan-out of every layer between), so that n·(s + 1) roundings reach it in all; λ = 8 keeps the probability that
 /// they exceed the bound below 10⁻¹³ an element. scale is the largest norm among the gradients of its layer, before the
@@ -40,7 +41,11 @@ struct Rounding {
 /// *Lifetime*: of both runs.
 class RoundingBound {
  public:
+  /// Where the two compute in different dtypes: the rounding of the coarser.
   RoundingBound(const trace::RunTrace& left, const trace::RunTrace& right);
+
+  /// The same, but of the finer: what a coarser one alone rounds away counts as a difference.
+  static RoundingBound of_finer(const trace::RunTrace& left, const trace::RunTrace& right);
 
   /// Nothing when the records cannot be apart by rounding: other dtype or shape, no float, no sketch.
   std::optional<Rounding> judge(const trace::Record& left, const trace::Record& right, std::int64_t step,
@@ -54,11 +59,13 @@ class RoundingBound {
   /// differ already, and never makes the ranks of one run disagree. Without gradients it is never assumed.
   std::optional<std::string> undecided(const Divergence& divergence) const;
 
-  /// First step whose inherited difference hides one lost sample, the last step's own counted as that of the step
-  /// after; nothing when every step can be told.
+  /// First step whose bound hides one lost sample, what the last step hands on counted as that of the step after;
+  /// nothing when every step can be told.
   std::optional<std::int64_t> horizon() const;
 
  private:
+  RoundingBound(const trace::RunTrace& left, const trace::RunTrace& right, double arithmetic);
+
   double relative(double unit_roundoff, std::int64_t step) const;
   Rounding judge_position(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
   std::optional<Rounding> judge_update(const trace::Record& left, const trace::Record& right, std::int64_t step,
@@ -72,6 +79,7 @@ class RoundingBound {
 
   const trace::RunTrace& left_;
   const trace::RunTrace& right_;
+  double arithmetic_;  ///< least unit roundoff
   Scales left_scales_, right_scales_;
   std::map<std::int64_t, double> inherited_;  ///< g·e of the steps before, by step
 };

@@ -99,6 +99,12 @@ bool RecordSpec::holds(const std::string& channel) const {
   return std::find(channels.begin(), channels.end(), channel) != channels.end();
 }
 
+std::optional<std::string> TrainSpec::coarsest_arithmetic() const {
+  if (autocast == "bf16" || ddp.compression == "bf16") return "bfloat16";
+  if (ddp.compression == "fp16") return "float16";
+  return std::nullopt;
+}
+
 TrainSpec train_spec_from(const Json& completed) {
   TrainSpec spec{
       .model = choice_from(completed.at("model")),

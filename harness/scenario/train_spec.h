@@ -118,6 +118,9 @@ struct TrainSpec {
   CheckpointSpec checkpoint;
   RecordSpec record;
   std::vector<Choice> faults;
+
+  /// Name of the coarsest dtype in which something is computed or sent, where that is not the tensors' own.
+  std::optional<std::string> coarsest_arithmetic() const;
 };
 
 /// Reads a completed "train" object.

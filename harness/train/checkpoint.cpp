@@ -12,6 +12,7 @@
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
 #include "harness/base/text.h"
+#include "harness/scenario/schema.h"
 #include "harness/trace/safetensors.h"
 #include "harness/train/tensors.h"
 #include "harness/train/torch_file.h"
@@ -19,7 +20,10 @@
 namespace lockstep::train {
 namespace {
 
-constexpr const char* kFormat = "lockstep.checkpoint/2";
+constexpr const char* kFormat = "lockstep.checkpoint/3";
+
+/// More than any model has: what a bucket names is reserved memory for.
+constexpr std::size_t kMostParameters = 10'000'000;
 
 /// What a rank has of its own: its generators' states and its buffers.
 std::string rank_file(std::int64_t rank) { return "rank" + std::to_string(rank) + ".safetensors"; }
@@ -91,11 +95,18 @@ std::string seal_of(Json state) {
   return sha256(state.dump());
 }
 
+/// Files of a checkpoint but for state.json.
+std::vector<std::string> files_of(std::int64_t world_size) {
+  std::vector<std::string> names{"weights.safetensors", "optimizer.safetensors", "ema.safetensors"};
+  for (std::int64_t rank = 0; rank < world_size; ++rank) names.push_back(rank_file(rank));
+  return names;
+}
+
 Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder) {
   Json hashes = Json::object();
-  std::vector<std::string> names{"weights.safetensors", "optimizer.safetensors", "ema.safetensors"};
-  for (std::int64_t rank = 0; rank < checkpoint.world_size; ++rank) names.push_back(rank_file(rank));
-  for (const std::string& name : names) hashes[name] = sha256(content_of(folder / name));
+  for (const std::string& name : files_of(checkpoint.world_size)) hashes[name] = sha256(content_of(folder / name));
+  Json optimizer = checkpoint.recipe.options;
+  optimizer["kind"] = checkpoint.recipe.kind;
   Json state = {{"format", kFormat},
                 {"world_size", checkpoint.world_size},
                 {"updates", checkpoint.updates},
@@ -107,7 +118,7 @@ Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder)
                 {"position", checkpoint.position.position},
                 {"batches_before_epoch", checkpoint.position.batches},
                 {"epoch_ended", checkpoint.position.ended},
-                {"optimizer", {{"kind", checkpoint.recipe.kind}, {"options", checkpoint.recipe.options}}},
+                {"optimizer", optimizer},
                 {"buckets", checkpoint.buckets},
                 {"sha256", hashes}};
   state["seal"] = seal_of(state);
@@ -122,55 +133,68 @@ void verify(const std::filesystem::path& file, const std::string& expected, cons
                      .actual = "SHA-256 " + actual});
 }
 
-void verify_hashes(const Json& state, const std::filesystem::path& folder) {
-  for (const auto& [name, hash] : state.at("sha256").items())
-    verify(folder / name, hash.get<std::string>(), sha256(content_of(folder / name)));
-}
-
-/// *Throws*: DamagedFile: nobody but lockstep writes these.
-Json parsed(const std::filesystem::path& file) {
-  try {
-    return parse_json(content_of(file), file.string());
-  } catch (const InputError& error) {
-    throw DamagedFile(
-        {.what = "the checkpoint's state cannot be read: " + error.problem().what, .where = error.problem().where});
-  }
-}
-
-/// The content of state.json, whole and of this version.
+/// The content of state.json, whole, of this version, and such as a save can have written.
+/// *Throws*: DamagedFile: nobody but lockstep writes these; InputError for another version's.
 Json sealed_state(const std::filesystem::path& file) {
-  Json state = parsed(file);
-  verify(file, state.at("seal").get<std::string>(), seal_of(state));
-  if (state.at("format") == kFormat) return state;
+  Json state;
+  try {
+    state = parse_json(content_of(file), file.string());
+    if (!state.is_object() || !state.contains("seal") || !state["seal"].is_string())
+      throw InputError({.what = "there is no seal", .where = file.string(), .expected = "an object with the key 'seal'"});
+    verify(file, state["seal"].get<std::string>(), seal_of(state));
+    if (state.value("format", Json()) == kFormat) {
+      state.erase("seal");
+      return scenario::complete(state, "saved_state", {.file = file.string(), .within = ""});
+    }
+  } catch (const InputError& error) {
+    Problem problem = error.problem();
+    problem.what = "the checkpoint's state cannot be read: " + problem.what;
+    throw DamagedFile(problem);
+  }
   throw InputError({.what = "not a checkpoint that this version reads",
                     .where = file.string(),
                     .expected = kFormat,
-                    .actual = state["format"].dump()});
+                    .actual = state.value("format", Json()).dump()});
 }
 
-bool is_permutation(const BucketLayout& buckets) {
-  std::vector<std::size_t> indices;
-  for (const std::vector<std::size_t>& bucket : buckets) indices.insert(indices.end(), bucket.begin(), bucket.end());
-  std::sort(indices.begin(), indices.end());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] != i) return false;
+/// Each parameter's index once, and no bucket without one.
+bool is_layout(const Json& buckets) {
+  std::vector<bool> seen;
+  for (const Json& bucket : buckets) {
+    if (!bucket.is_array() || bucket.empty()) return false;
+    for (const Json& index : bucket) {
+      if (!index.is_number_unsigned() || index.get<std::size_t>() > kMostParameters) return false;
+      seen.resize(std::max(seen.size(), index.get<std::size_t>() + 1), false);
+      if (seen[index.get<std::size_t>()]) return false;
+      seen[index.get<std::size_t>()] = true;
+    }
   }
-  return true;
+  return std::all_of(seen.begin(), seen.end(), [](bool here) { return here; });
 }
 
-/// What no save can have written, whatever its seal says.
+/// What the schema cannot say of a state, whatever its seal says.
 void require_possible(const Json& state, const std::filesystem::path& file) {
-  const auto require = [&](bool holds, const char* key, const char* expected) {
+  const auto require = [&](bool holds, const std::string& key, const std::string& expected, const std::string& actual) {
     if (holds) return;
-    throw DamagedFile({.what = std::string("the checkpoint's state has an impossible ") + key,
+    throw DamagedFile({.what = "the checkpoint's state has an impossible " + key,
                        .where = file.string(),
                        .expected = expected,
-                       .actual = state.at(key).dump()});
+                       .actual = actual});
   };
-  require(state.at("world_size").get<std::int64_t>() >= 1, "world_size", "at least 1");
-  for (const char* key : {"updates", "samples_taken", "skipped", "epoch", "position", "batches_before_epoch"})
-    require(state.at(key).get<std::int64_t>() >= 0, key, "at least 0");
-  require(is_permutation(state.at("buckets").get<BucketLayout>()), "buckets", "each parameter once");
+  require(is_layout(state.at("buckets")), "buckets", "each parameter once, no empty bucket", "another list");
+  const std::size_t groups = 1 + state.at("optimizer").at("groups").size();
+  const std::size_t rates = state.at("learning_rates").size();
+  require(rates == groups, "learning_rates", std::to_string(groups) + ", one for each parameter group",
+          std::to_string(rates));
+  std::vector<std::string> names = files_of(state.at("world_size").get<std::int64_t>());
+  std::sort(names.begin(), names.end());
+  require(keys_of(state.at("sha256")) == names, "sha256", "that of " + join(names, ", "),
+          join(keys_of(state.at("sha256")), ", "));
+}
+
+void verify_hashes(const Json& state, const std::filesystem::path& folder) {
+  for (const auto& [name, hash] : state.at("sha256").items())
+    verify(folder / name, hash.is_string() ? hash.get<std::string>() : hash.dump(), sha256(content_of(folder / name)));
 }
 
 }  // namespace
@@ -197,8 +221,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                            bool per_rank) {
   try {
     const Json state = sealed_state(folder / "state.json");
-    verify_hashes(state, folder);
     require_possible(state, folder / "state.json");
+    verify_hashes(state, folder);
     Checkpoint checkpoint{.origin = folder,
                           .world_size = state.at("world_size").get<std::int64_t>(),
                           .updates = state.at("updates").get<std::int64_t>(),
@@ -215,8 +239,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                            .position = state.at("position").get<std::int64_t>(),
                            .batches = state.at("batches_before_epoch").get<std::int64_t>(),
                            .ended = state.at("epoch_ended").get<bool>()};
-    checkpoint.recipe = {.kind = state.at("optimizer").at("kind").get<std::string>(),
-                         .options = state.at("optimizer").at("options")};
+    checkpoint.recipe = {.kind = state.at("optimizer").at("kind").get<std::string>(), .options = state.at("optimizer")};
+    checkpoint.recipe.options.erase("kind");
     if (checkpoint.world_size != world_size) {
       if (!per_rank) return checkpoint;
       throw InputError({.what = "generators, buckets and buffers cannot be restored at another world size",

@@ -54,6 +54,7 @@ Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, co
   Json header = {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
                  {"cpu", run.train.determinism.cpu}, {"samples", samples},     {"environment", environment_manifest()}};
   if (const auto targets = data.targets_per_sample()) header["targets_per_sample"] = *targets;
+  if (const auto coarsest = run.train.coarsest_arithmetic()) header["arithmetic"] = *coarsest;
   for (const std::string& prefix : inert)
     header["warnings"].push_back("no name in the checkpoint begins with '" + prefix + "': skipping it does nothing");
   return header;
@@ -109,12 +110,17 @@ class Trainer {
     const bool early = restores_weights && spec_.checkpoint.load->when == "before_wrap";
     if (early) take_weights(*checkpoint);
     const bool restores_buckets = checkpoint && spec_.checkpoint.load->restores("buckets");
-    ddp_.emplace(model_, spec_.ddp, collective_, restores_buckets ? std::optional(checkpoint->buckets) : std::nullopt);
+    const auto wrap = [&](std::optional<BucketLayout> buckets) {
+      ddp_.emplace(model_, spec_.ddp, collective_, std::move(buckets));
+    };
+    restores_buckets ? take_from(*checkpoint, [&] { wrap(checkpoint->buckets); }) : wrap(std::nullopt);
     if (restores_weights && !early) take_weights(*checkpoint);
     if (checkpoint && spec_.checkpoint.load->restores("buffers"))
       take_from(*checkpoint, [&] { copy_weights(checkpoint->buffers, ddp_->buffers()); });
     faults_.require_parameters(ddp_->parameters());
-    recipe_ = recipe(checkpoint);
+    recipe_ = spec_.optimizer;
+    if (checkpoint && spec_.checkpoint.load->restores("optimizer"))
+      take_from(*checkpoint, [&] { recipe_ = saved_recipe(*checkpoint); });
     optimizer_.emplace(recipe_, ddp_->parameters());
     if (spec_.ema_decay) ema_.emplace(*spec_.ema_decay, ddp_->parameters());
     gradients_.emplace(ddp_->parameters(), spec_.gradient, recorder_, faults_, collective_);
@@ -154,13 +160,12 @@ class Trainer {
 
   /// The optimizer's hyperparameters: a restored one brings those that it was saved with.
   /// *Source*: torch.optim.Optimizer.load_state_dict, PyTorch 2.11.
-  scenario::Choice recipe(const std::optional<Checkpoint>& checkpoint) const {
-    if (!checkpoint || !spec_.checkpoint.load->restores("optimizer")) return spec_.optimizer;
-    if (checkpoint->recipe.kind == spec_.optimizer.kind) return checkpoint->recipe;
+  const scenario::Choice& saved_recipe(const Checkpoint& checkpoint) const {
+    if (checkpoint.recipe.kind == spec_.optimizer.kind) return checkpoint.recipe;
     throw InputError({.what = "the checkpoint's state is of another optimizer",
                       .where = "train.checkpoint.load",
                       .expected = spec_.optimizer.kind,
-                      .actual = checkpoint->recipe.kind,
+                      .actual = checkpoint.recipe.kind,
                       .next = "leave 'optimizer' out of restore, or train on with the one that saved"});
   }
 

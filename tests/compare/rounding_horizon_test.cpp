@@ -136,6 +136,26 @@ TEST(RoundingHorizon, EndsWhereALostSampleWouldNotShow) {
   EXPECT_NE(result.why.find("one lost sample"), std::string::npos) << result.why;
 }
 
+/// What autocast or a compression hook rounds away is rounding, and hides more than float32's does.
+TEST(RoundingHorizon, IsThatOfTheArithmeticInTheHeader) {
+  const auto judged = [](const std::vector<const char*>& coarse, float size, bool other_ledger = false) {
+    Bench bench(across());
+    bench.rerun("b", {.gradient = [size](auto, auto&, auto& gradient) {
+                  for (float& value : gradient) value *= 1 + size;
+                }});
+    for (const char* name : coarse) {
+      for (trace::Trace& rank : bench.run(name).ranks) rank.header["arithmetic"] = "bfloat16";
+    }
+    if (other_ledger) put(bench.run("b"), 0, 2, integer("updates", 99));
+    return bench.check();
+  };
+  EXPECT_TRUE(diverges_at(judged({}, 0x1p-9F), 0, Channel::kGradient, "fc.bias", 0));
+  EXPECT_TRUE(is_inconclusive(judged({"a", "b"}, 0x1p-9F), "step 0"));
+  EXPECT_TRUE(is_inconclusive(judged({"b"}, 0x1p-9F), "step 0")) << "one side is enough";
+  EXPECT_TRUE(is_inconclusive(judged({"a", "b"}, 0.5F), "step 0"));
+  EXPECT_EQ(judged({"a", "b"}, 0, /*other_ledger=*/true).status, Status::kDivergence) << "counters never round";
+}
+
 TEST(RoundingHorizon, InheritsOnlyWhatWasExplained) {
   Bench bench(across(8));
   bench.rerun("b", {.gradient =

@@ -22,10 +22,12 @@ Checkpoint sample() {
           .skipped = 2,
           .rates = {.steps = 7,
                     .rates = {{.initial = 0.1, .current = 0.1 * 0.3}, {.initial = 0.5, .current = 0.25}},
-                    .schedule = {{"best", 1}}},
+                    .schedule = {{"bad_steps", 1}}},
           .position = {.epoch = 2, .position = 10, .batches = 6, .epoch_rng = rng},
           .buckets = {{1, 0}},
           .weights = {{"w", at::arange(6, at::kFloat).view({2, 3}).t()}, {"b", at::ones({2}, at::kDouble)}},
+          .recipe = {.kind = "sgd",
+                     .options = {{"lr", 0.1}, {"groups", {{{"parameters", "b"}, {"lr", 0.5}}}}}},
           .optimizer = {{"w.momentum_buffer", at::full({3, 2}, 0.25F)}},
           .buffers = {{"mean", at::full({2}, 0.5F)}},
           .rng = rng};
@@ -112,7 +114,7 @@ TEST_F(CheckpointTest, AnyChangeOfTheStateIsSeen) {
                                                   {"learning_rates", Json::array()},
                                                   {"buckets", {{0, 1}}},
                                                   {"buckets", {{0, 7}}},
-                                                  {"format", "lockstep.checkpoint/3"},
+                                                  {"format", "lockstep.checkpoint/4"},
                                                   {"sha256", Json::object()},
                                                   {"seal", nullptr},
                                                   {"new", 1}};
@@ -143,17 +145,46 @@ TEST_F(CheckpointTest, AStateNestedTooDeeplyIsDamage) {
 
 TEST_F(CheckpointTest, ImpossibleStatesAreDamageWhateverTheirSeal) {
   const Json state = parse_json(read_file(folder_ / "state.json"), "state.json");
-  const std::pair<const char*, Json> changes[] = {{"updates", -1},     {"position", -5},      {"world_size", 0},
-                                                  {"epoch", -1},       {"buckets", {{0, 0}}}, {"buckets", {{1, 2}}},
-                                                  {"buckets", {{-1}}}, {"samples_taken", -1}};
-  for (const auto& [key, value] : changes) {
-    SCOPED_TRACE(key);
+  const std::pair<const char*, Json> changes[] = {
+      {"/updates", -1},
+      {"/updates", 1e300},
+      {"/updates", "7"},
+      {"/position", -5},
+      {"/world_size", 0},
+      {"/world_size", 1 << 20},
+      {"/epoch", -1},
+      {"/samples_taken", -1},
+      {"/schedule/steps", std::int64_t{1} << 60},
+      {"/schedule/state", {{"best_bits", "0.5"}}},
+      {"/buckets", {{0, 0}}},
+      {"/buckets", {{1, 2}}},
+      {"/buckets", {{-1}}},
+      {"/buckets", {{0, 1}, Json::array()}},
+      {"/buckets", {{0, std::int64_t{1} << 60}}},
+      {"/learning_rates", Json::array()},
+      {"/learning_rates/0/current_bits", "?"},
+      {"/learning_rates/2", {{"readable", "1"}, {"current_bits", std::string(16, '0')}, {"initial_bits", std::string(16, '0')}}},
+      {"/optimizer", "sgd"},
+      {"/optimizer/kind", "sdg"},
+      {"/optimizer/lr", "0.1"},
+      {"/optimizer/betas", {0.9, 0.999}},
+      {"/optimizer/groups", 5},
+      {"/sha256", Json::object()},
+      {"/sha256", nullptr},
+      {"/sha256/..~1elsewhere", std::string(64, '0')}};
+  for (const auto& [pointer, value] : changes) {
+    SCOPED_TRACE(pointer);
     Json changed = state;
-    changed[key] = value;
+    changed[Json::json_pointer(pointer)] = value;
     changed.erase("seal");
     changed["seal"] = sha256(changed.dump());
     replace_file(folder_ / "state.json", changed.dump());
+    const std::string key = std::string(pointer).substr(1, std::string(pointer).find('/', 1) - 1);
     expect_damage(key);
+  }
+  for (const Json& other : {Json(), Json::array(), Json::object(), Json("text"), Json(3)}) {
+    replace_file(folder_ / "state.json", other.dump());
+    expect_damage("no seal");
   }
 }
 

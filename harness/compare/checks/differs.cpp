@@ -110,7 +110,7 @@ std::vector<Channel> computed_channels(const CheckInput& input, bool same_shape)
 
 /// Holds two variants against each other that must not be equal.
 CheckResult check_pair(const trace::RunTrace& reference, const trace::RunTrace& other, const CheckInput& input) {
-  const RoundingBound bound(reference, other);
+  const RoundingBound bound = RoundingBound::of_finer(reference, other);
   // A run that is merely longer, or that records more seldom, does not compute anything else.
   const Comparison comparison = compare_runs(reference, other, computed_channels(input, same_shape(reference, other)),
                                              within(bound), {.common_steps_only = true});

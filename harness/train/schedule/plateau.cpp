@@ -50,6 +50,11 @@ class Plateau : public Schedule {
   }
 
   void restore(const Json& state) override {
+    if (state.empty())
+      throw InputError({.what = "the checkpoint was saved under a schedule that keeps nothing of the losses",
+                        .where = "train.schedule",
+                        .expected = "plateau",
+                        .next = "train on with the schedule that saved, or leave 'schedule' out of restore"});
     best_ = std::bit_cast<double>(from_hex(state.at("best_bits").get<std::string>()).value());
     bad_steps_ = state.at("bad_steps").get<std::int64_t>();
     cooling_ = state.at("cooling").get<std::int64_t>();
