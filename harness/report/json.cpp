@@ -27,6 +27,12 @@ Json causes_of(const std::vector<compare::Suspect>& suspects) {
   return causes;
 }
 
+Json json_of(const std::vector<Experiment>& experiments) {
+  Json all = Json::array();
+  for (const Experiment& one : experiments) all.push_back({{"control", one.control}, {"shows", one.shows}});
+  return all;
+}
+
 Json json_of(const CheckReport& check) {
   const compare::CheckResult& result = check.result;
   return {{"name", check.scenario + ": checks." + std::to_string(check.index) + " " + check.that},
@@ -42,6 +48,7 @@ Json json_of(const CheckReport& check) {
           {"records_compared", result.compared},
           {"evidence", result.divergence ? text_or_null(result.divergence->relation) : Json()},
           {"first_divergence", result.divergence ? to_json(*result.divergence) : Json()},
+          {"experiments", json_of(check.experiments)},
           {"expected_failure", text_or_null(check.expected_failure)},
           {"why", text_or_null(result.why)},
           {"next", text_or_null(result.next)},

@@ -140,8 +140,7 @@ class Judge {
                                     .golden_root = golden_root_};
     report.result = run_check(input);
     compare::diagnose(input, report.result);
-    report.status = status_of(report.result.status);
-    if (check.spec.expect) apply_expectation(report, *check.spec.expect, today_);
+    settle(report, check.spec, today_);
     return report;
   }
 
@@ -196,6 +195,11 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
 }
 
 }  // namespace
+
+void settle(CheckReport& report, const scenario::CheckSpec& spec, const std::string& today) {
+  report.status = status_of(report.result.status);
+  if (spec.expect) apply_expectation(report, *spec.expect, today);
+}
 
 std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::RunOutcome> outcomes,
                                     const std::filesystem::path& runs_root) {

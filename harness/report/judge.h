@@ -27,4 +27,7 @@ std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::
 Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,
               const std::string& today);
 
+/// Sets a check's status from its result and from what the author expects of it.
+void settle(CheckReport& report, const scenario::CheckSpec& spec, const std::string& today);
+
 }  // namespace lockstep::report

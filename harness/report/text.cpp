@@ -92,6 +92,8 @@ std::string details(const CheckReport& check, bool color) {
                     ")\n";
   add_line(out, "why", check.result.why);
   if (check.result.divergence) out += to_text(*check.result.divergence);
+  for (const Experiment& experiment : check.experiments)
+    add_line(out, "tried", experiment.control + ": " + experiment.shows);
   add_line(out, "next", check.result.next);
   add_line(out, "reproduce", check.reproduce);
   return out;

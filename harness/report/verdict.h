@@ -37,6 +37,12 @@ struct RunReport {
   std::string reproduce;
 };
 
+/// What one control run showed.
+struct Experiment {
+  std::string control;  ///< "replay", "float64"
+  std::string shows;    ///< in words
+};
+
 /// One check, judged.
 struct CheckReport {
   std::string scenario;
@@ -45,6 +51,7 @@ struct CheckReport {
   std::vector<std::string> variants;
   Status status = Status::kAgree;
   compare::CheckResult result;
+  std::vector<Experiment> experiments;
   std::string expected_failure;  ///< reason, when the author expected the check to fail
   std::string reproduce;
 };

@@ -156,6 +156,19 @@ void take_one_batch(Json& batch, const Json& change) {
   if (!given("per_node")) batch.erase("ranks_per_node");
 }
 
+Variant variant_of(const std::string& name, const Json& run, const std::string& file) {
+  const Json completed = complete(run, "run", {.file = file, .within = "variant '" + name + "'"});
+  Variant variant{.name = name,
+                  .world_size = completed.at("world_size").get<std::int64_t>(),
+                  .train_json = completed.at("train"),
+                  .train = train_spec_from(completed.at("train")),
+                  .launch_json = completed.at("launch"),
+                  .launch = launch_from(completed.at("launch"))};
+  require_environment_names(variant.launch, file);
+  validate(variant.train, variant.world_size, file + " (variant '" + name + "')");
+  return variant;
+}
+
 Variant variant_from(const Patch& patch, const Json& base, const std::string& file) {
   require_safe_name(patch.name, file);
   Json merged = base;
@@ -171,15 +184,7 @@ Variant variant_from(const Patch& patch, const Json& base, const std::string& fi
       if (key == "batch" && change.is_object()) take_one_batch(merged["train"]["batch"], change);
     }
   }
-  const Json completed = complete(merged, "run", {.file = file, .within = "variant '" + patch.name + "'"});
-  Variant variant{.name = patch.name,
-                  .world_size = completed.at("world_size").get<std::int64_t>(),
-                  .train_json = completed.at("train"),
-                  .train = train_spec_from(completed.at("train")),
-                  .launch = launch_from(completed.at("launch"))};
-  require_environment_names(variant.launch, file);
-  validate(variant.train, variant.world_size, file + " (variant '" + patch.name + "')");
-  return variant;
+  return variant_of(patch.name, merged, file);
 }
 
 void require_known_channels(const std::vector<std::string>& channels, const std::string& where) {
@@ -283,6 +288,12 @@ const Variant& Scenario::variant(const std::string& name) const {
   const auto found = std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return v.name == name; });
   LOCKSTEP_CHECK(found != variants.end());
   return *found;
+}
+
+Variant patched(const Variant& variant, const Json& patch, const std::string& file) {
+  Json merged = {{"world_size", variant.world_size}, {"train", variant.train_json}, {"launch", variant.launch_json}};
+  merge_json(merged, patch);
+  return variant_of(variant.name, merged, file);
 }
 
 std::string arguments_of(const Scenario& scenario, const std::filesystem::path& golden_root) {

@@ -28,6 +28,7 @@ struct Variant {
   std::int64_t world_size = 1;
   Json train_json;  ///< completed "train"; what the worker gets
   TrainSpec train;
+  Json launch_json;  ///< completed "launch"
   LaunchSpec launch;
 };
 
@@ -68,6 +69,10 @@ struct Scenario {
 
   const Variant& variant(const std::string& name) const;
 };
+
+/// The variant with a patch of {"world_size": …, "train": …, "launch": …} merged in. *Throws*: InputError where that is
+/// no training.
+Variant patched(const Variant& variant, const Json& patch, const std::string& file);
 
 /// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest.
 std::int64_t newest_saved(const LoadSpec& load, const Variant& source);

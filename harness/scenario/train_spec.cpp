@@ -100,7 +100,8 @@ bool RecordSpec::holds(const std::string& channel) const {
 }
 
 std::optional<std::string> TrainSpec::coarsest_arithmetic() const {
-  if (autocast == "bf16" || ddp.compression == "bf16") return "bfloat16";
+  const bool casts = autocast == "bf16" && precision == "float32";  // autocast leaves float64 alone
+  if (casts || ddp.compression == "bf16") return "bfloat16";
   if (ddp.compression == "fp16") return "float16";
   return std::nullopt;
 }
@@ -114,6 +115,7 @@ TrainSpec train_spec_from(const Json& completed) {
       .loss_average = completed.at("loss").at("average").get<std::string>(),
       .gradient = {number_at(completed.at("gradient"), "clip_norm"), number_at(completed.at("gradient"), "clip_value"),
                    number_at(completed.at("gradient"), "loss_scale")},
+      .precision = completed.at("precision").get<std::string>(),
       .autocast = completed.at("autocast").get<std::string>(),
       .ema_decay = completed.contains("ema") ? number_at(completed["ema"], "decay") : std::nullopt,
       .evaluation = evaluation_from(completed),
@@ -210,6 +212,11 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   require(!spec.evaluation || spec.data.options.value("augment", "none") == "none", origin, "train.evaluation",
           "the held-out samples would be augmented, too", "train.data.augment = \"none\"",
           spec.data.options.value("augment", "none"));
+  if (spec.evaluation)
+    require(spec.evaluation->shares != "leftovers" || spec.evaluation->average == "samples", origin,
+            "train.evaluation.average",
+            "a mean of the ranks' means has no place for samples that no rank has of its own",
+            "samples, beside shares = \"leftovers\"", spec.evaluation->average);
   if (spec.evaluation)
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));

@@ -104,7 +104,8 @@ struct TrainSpec {
   BatchSpec batch;
   std::string loss_average;  ///< "rank" or "world"
   GradientSpec gradient;
-  std::string autocast;  ///< "none" or "bf16"
+  std::string precision;  ///< "float32" or "float64"
+  std::string autocast;   ///< "none" or "bf16"
   std::optional<double> ema_decay;
   std::optional<EvaluationSpec> evaluation;
   Choice optimizer;

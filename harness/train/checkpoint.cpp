@@ -140,7 +140,8 @@ Json sealed_state(const std::filesystem::path& file) {
   try {
     state = parse_json(content_of(file), file.string());
     if (!state.is_object() || !state.contains("seal") || !state["seal"].is_string())
-      throw InputError({.what = "there is no seal", .where = file.string(), .expected = "an object with the key 'seal'"});
+      throw InputError(
+          {.what = "there is no seal", .where = file.string(), .expected = "an object with the key 'seal'"});
     verify(file, state["seal"].get<std::string>(), seal_of(state));
     if (state.value("format", Json()) == kFormat) {
       state.erase("seal");
@@ -203,6 +204,7 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
                      Collective& collective) {
   make_directories(folder);
   std::vector<NamedTensor> own{{"rng.now", checkpoint.rng}};
+  if (checkpoint.position.sampler_rng.defined()) own.push_back({"rng.sampler", checkpoint.position.sampler_rng});
   if (checkpoint.position.epoch_rng.defined()) own.push_back({"rng.epoch", checkpoint.position.epoch_rng});
   for (const NamedTensor& buffer : checkpoint.buffers)
     own.push_back({std::string(kBuffer) + buffer.name, buffer.tensor});
@@ -253,6 +255,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
     checkpoint.rng = named(own, "rng.now", folder / rank_file(rank));
     checkpoint.position.epoch_rng = named(own, "rng.epoch", folder / rank_file(rank));
     for (const NamedTensor& tensor : own) {
+      if (tensor.name == "rng.sampler") checkpoint.position.sampler_rng = tensor.tensor;
       if (tensor.name.starts_with(kBuffer))
         checkpoint.buffers.push_back({tensor.name.substr(kBuffer.size()), tensor.tensor});
     }

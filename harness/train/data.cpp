@@ -20,6 +20,11 @@ Dataset make_data(scenario::Choice choice, std::int64_t rank) {
   throw InternalError({.what = "no data of kind " + choice.kind});
 }
 
+void Dataset::convert(at::ScalarType to) {
+  dtype = to;
+  if (inputs.defined() && inputs.is_floating_point()) inputs = inputs.to(to);
+}
+
 std::vector<std::int64_t> Dataset::shape() const {
   return augmented ? augmented->shape : inputs.sizes().slice(1).vec();
 }
@@ -41,7 +46,7 @@ Samples Dataset::take(const std::vector<std::int64_t>& ids, std::int64_t epoch, 
   if (!augmented) return {.x = rows_of(inputs), .y = y};
   std::vector<at::Tensor> made;
   for (const std::int64_t id : ids) made.push_back(augmented->input(id, epoch));
-  return {.x = at::stack(made), .y = y};
+  return {.x = at::stack(made).to(dtype), .y = y};
 }
 
 }  // namespace lockstep::train

@@ -27,13 +27,17 @@ struct Samples {
 
 /// All samples, in memory.
 struct Dataset {
-  at::Tensor inputs;  ///< *Shape*: [samples, channels, height, width] float32, or [samples, length] int64 tokens
+  at::Tensor inputs;  ///< *Shape*: [samples, channels, height, width] floating, or [samples, length] int64 tokens
   at::Tensor labels;  ///< *Shape*: [samples], of tokens [samples, length]; int64, kNoLabel where there is none
   std::int64_t classes = 0;
   std::optional<Augmented> augmented;  ///< instead of `inputs`, which is then undefined
+  at::ScalarType dtype = at::kFloat;   ///< of inputs that are made
 
   std::int64_t size() const { return labels.size(0); }
   bool tokens() const { return !augmented && inputs.scalar_type() == at::kLong; }
+
+  /// Takes floating inputs in this dtype from now on.
+  void convert(at::ScalarType to);
 
   /// Shape of one input.
   std::vector<std::int64_t> shape() const;

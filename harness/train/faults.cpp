@@ -24,6 +24,18 @@ void require_place(std::size_t place, std::size_t size) {
                     .actual = std::to_string(place)});
 }
 
+/// Flips a bit, counted in a float32, of one element; of a float64 the one of the same weight.
+void flip(const at::Tensor& tensor, std::int64_t element, std::int64_t bit) {
+  constexpr std::int64_t kSign = 31, kMoreMantissa = 29;
+  if (tensor.scalar_type() == at::kDouble) {
+    auto* word = reinterpret_cast<std::uint64_t*>(tensor.mutable_data_ptr()) + element;
+    *word ^= std::uint64_t{1} << (bit == kSign ? 63 : bit + kMoreMantissa);
+  } else {
+    auto* word = reinterpret_cast<std::uint32_t*>(tensor.mutable_data_ptr()) + element;
+    *word ^= 1U << bit;
+  }
+}
+
 }  // namespace
 
 Faults::Faults(const std::vector<scenario::Choice>& faults, std::int64_t rank) {
@@ -90,8 +102,7 @@ void Faults::disturb(const std::vector<NamedTensor>& weights, std::int64_t step)
                                     [&](const NamedTensor& w) { return which.empty() || w.name == which; });
     LOCKSTEP_CHECK(found != weights.end());
     const std::int64_t element = integer(fault, "element") % found->tensor.numel();
-    auto* word = reinterpret_cast<std::uint32_t*>(found->tensor.mutable_data_ptr()) + element;
-    *word ^= 1U << integer(fault, "bit");
+    flip(found->tensor, element, integer(fault, "bit"));
   }
 }
 

@@ -26,6 +26,7 @@ void Loader::begin_epoch(std::int64_t epoch, std::int64_t batches) {
   at_.epoch = epoch;
   at_.position = 0;
   at_.batches = batches;
+  at_.sampler_rng = sampler_->generator();
   at_.epoch_rng = at::detail::getDefaultCPUGenerator().get_state();
   at::empty({}, at::kLong).random_();  // the iterator's base seed; nobody uses it without worker processes
   order_ = sampler_->order({.epoch = epoch, .batches = batches});
@@ -58,10 +59,11 @@ std::int64_t Loader::size_of(std::int64_t ahead) const {
 std::int64_t Loader::epochs_finished() const { return at_.epoch < 0 ? 0 : at_.epoch + (at_epoch_end() ? 1 : 0); }
 
 void Loader::restore(LoaderPosition saved, std::int64_t world_size) {
-  if (!sampler_->resumable()) {
+  if (sampler_->generator().defined() != saved.sampler_rng.defined()) {
     throw InputError(
-        {.what = "the order of this sampler cannot be restored: it follows a generator that no checkpoint has",
+        {.what = "the order of this sampler cannot be restored: it follows a generator of its own",
          .where = "train.sampler",
+         .expected = saved.sampler_rng.defined() ? "the sampler that saved" : "the generator's saved state",
          .next = "give the sampler a seed, or restore no sampler"});
   }
   if (world_size != world_size_) {
@@ -76,6 +78,7 @@ void Loader::restore(LoaderPosition saved, std::int64_t world_size) {
     }
     saved.position = *behind;
   }
+  if (saved.sampler_rng.defined()) sampler_->set_generator(saved.sampler_rng);
   begin_epoch(saved.epoch, saved.batches);
   if (saved.position < 0 || saved.position > size_) {
     throw InputError({.what = "the checkpoint's position lies outside this training's epoch",

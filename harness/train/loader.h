@@ -17,6 +17,7 @@ struct LoaderPosition {
   std::int64_t position = 0;  ///< samples taken in this epoch
   std::int64_t batches = 0;   ///< micro-batches taken before this epoch
   bool ended = false;         ///< the epoch has no more samples
+  at::Tensor sampler_rng;     ///< the sampler's own, where it has one
   at::Tensor epoch_rng;       ///< state of the default generator when the epoch began
 };
 

@@ -33,6 +33,15 @@ namespace {
 
 }  // namespace
 
+void convert(Model& model, at::ScalarType to) {
+  std::vector<at::Tensor> tensors = model.parameters();
+  const std::vector<at::Tensor> buffers = model.buffers();
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.is_floating_point() && tensor.scalar_type() != to) tensor.set_data(tensor.detach().to(to));
+  }
+}
+
 at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input) {
   return at::linear(input, layer->weight, layer->bias);
 }

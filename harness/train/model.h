@@ -33,6 +33,9 @@ class Model : public torch::nn::Module {
 /// Dispatches on the kinds of the schema: each is `make_<kind>_model` in model/<kind>.cpp.
 std::shared_ptr<Model> make_model(const scenario::Choice& choice, const ModelContext& context);
 
+/// Makes floating parameters and buffers this dtype, in place. *Source*: torch.nn.Module.to(dtype).
+void convert(Model& model, at::ScalarType to);
+
 /// The forward pass of torch.nn.Linear: one operation, where torch::nn::Linear's own has several, which autocast would
 /// round between. *Shape*: [..., inputs] → [..., outputs].
 at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input);

@@ -11,21 +11,29 @@ namespace {
 
 constexpr std::size_t kBlock = 1 << 16;
 
-/// Bytes that deflate unpacks from one, at most. *Source*: zlib's "Technical Details", maximum compression factor.
-constexpr std::uint64_t kMostExpansion = 1032;
-
 }  // namespace
 
 PackedFile::PackedFile(const std::filesystem::path& file)
     : path_(file), content_(read_file(file)), gzip_(content_.starts_with("\x1f\x8b")) {
   if (gzip_) LOCKSTEP_CHECK(inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK);
+  measure();
 }
 
 PackedFile::~PackedFile() {
   if (gzip_) inflateEnd(&stream_);
 }
 
-std::uint64_t PackedFile::most() const { return content_.size() * (gzip_ ? kMostExpansion : 1); }
+/// Walks through the whole file and back to its beginning.
+void PackedFile::measure() {
+  size_ = content_.size();
+  if (!gzip_) return;
+  size_ = 0;
+  char block[kBlock];
+  while (const std::size_t count = unpack(block, kBlock)) size_ += count;
+  inflateReset(&stream_);
+  at_ = 0;
+  ended_ = false;
+}
 
 std::string PackedFile::read(std::size_t most) {
   std::string bytes;

@@ -38,8 +38,11 @@ class Sampler {
   /// Ids of this rank in one pass, in order. May draw from the default generator, as Python's sampler would.
   virtual std::vector<std::int64_t> order(const Pass& pass) = 0;
 
-  /// Whether `order` follows from the pass and the default generator, so that a checkpoint can restore it.
-  virtual bool resumable() const { return true; }
+  /// State of a generator of its own that the next `order` draws from; undefined where it draws from none.
+  virtual at::Tensor generator() const { return {}; }
+
+  /// Puts such a state back.
+  virtual void set_generator(const at::Tensor& /*state*/) {}
 
   /// Where to go on in an epoch of which another number of ranks took `taken` ids each: behind those that they all took
   /// together. Nothing when that is no place in this rank's order.

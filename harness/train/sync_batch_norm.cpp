@@ -96,7 +96,8 @@ at::Tensor BatchNorm::forward(const at::Tensor& input) {
   if (!group_ || !is_training())
     return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(), kMomentum, kEps,
                           /*cudnn_enabled=*/true);
-  const at::Tensor exact = input.to(at::kFloat);  // under autocast too, as PyTorch's kernels take their statistics
+  const at::Tensor exact =
+      input.to(weight_.scalar_type());  // under autocast too, as PyTorch's kernels take their statistics
   Moments moments;
   {
     const at::NoGradGuard no_grad;

@@ -50,6 +50,16 @@ record::Selection selection_of(const scenario::RecordSpec& spec) {
 
 /// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
 /// `samples`: that the training takes.
+at::ScalarType precision_of(const scenario::TrainSpec& spec) {
+  return spec.precision == "float64" ? at::kDouble : at::kFloat;
+}
+
+Dataset data_of(const scenario::TrainSpec& spec, std::int64_t rank) {
+  Dataset data = make_data(spec.data, rank);
+  data.convert(precision_of(spec));
+  return data;
+}
+
 Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, const std::vector<std::string>& inert) {
   Json header = {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
                  {"cpu", run.train.determinism.cpu}, {"samples", samples},     {"environment", environment_manifest()}};
@@ -69,7 +79,7 @@ class Trainer {
         place_(place),
         out_(out),
         progress_(launch::progress_path(out, place.rank)),
-        data_(make_data(spec_.data, place.rank)),
+        data_(data_of(spec_, place.rank)),
         collective_(place, progress_),
         loaded_(load()),
         recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header(),
@@ -104,6 +114,7 @@ class Trainer {
     model_ = make_model(
         spec_.model,
         {.sample = data_.shape(), .tokens = data_.tokens(), .classes = data_.classes, .group = collective_.group()});
+    convert(*model_, precision_of(spec_));
     if (spec_.seed.policy == "after_model") at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
     model_->train();
     const bool restores_weights = checkpoint && spec_.checkpoint.load->restores("weights");
@@ -154,8 +165,16 @@ class Trainer {
 
   void take_weights(const Checkpoint& checkpoint) {
     const std::vector<NamedTensor> state = state_tensors();
-    take_from(checkpoint,
-              [&] { copy_weights(match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys), state); });
+    take_from(checkpoint, [&] {
+      std::vector<NamedTensor> saved = match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys);
+      // A file of weights may be of a training in float32; what lockstep saved is of this one's own dtype.
+      if (!run_.weights_file.empty() && spec_.precision == "float64") {
+        for (NamedTensor& one : saved) {
+          if (one.tensor.is_floating_point()) one.tensor = one.tensor.to(at::kDouble);
+        }
+      }
+      copy_weights(saved, state);
+    });
   }
 
   /// The optimizer's hyperparameters: a restored one brings those that it was saved with.

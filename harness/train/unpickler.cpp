@@ -288,7 +288,8 @@ class Unpickler {
     const PickledGlobal global{.module = module, .name = line()};
     const std::string name = name_of(global);
     const bool known = name == "torch._utils._rebuild_tensor_v2" || name == "torch._utils._rebuild_parameter" ||
-                       name == "collections.OrderedDict" || (name.starts_with("torch.") && name.ends_with("Storage"));
+                       name == "collections.OrderedDict" || name == "collections.Counter" || name == "torch.Size" ||
+                       (name.starts_with("torch.") && name.ends_with("Storage"));
     if (!known) refuse(name);
     push_object(result_.globals, global);
   }
@@ -297,6 +298,9 @@ class Unpickler {
     const std::vector<Pickled>& arguments = popped<PickledList*>("a tuple of arguments")->items;
     const std::string function = name_of(*popped<const PickledGlobal*>("a function"));
     if (function == "collections.OrderedDict" && arguments.empty()) return push_object(result_.dicts, {});
+    if (function == "collections.Counter" && arguments.size() == 1)
+      return push(as<PickledDict*>(arguments[0], "a dict"));
+    if (function == "torch.Size" && arguments.size() == 1) return push(as<PickledList*>(arguments[0], "a tuple"));
     if (function == "torch._utils._rebuild_parameter" && arguments.size() == 3)
       return push(as<const TensorReference*>(arguments[0], "a tensor"));
     if (function == "torch._utils._rebuild_tensor_v2" && arguments.size() >= 6) return push_tensor(arguments);

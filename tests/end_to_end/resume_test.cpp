@@ -203,6 +203,20 @@ TEST_F(ResumeEndToEnd, GeneratorsLost) {
   expect_divergence(red.check("resumes"), {2, "rng", "cpu", 0});
 }
 
+/// Whatever the sampler draws from is in the checkpoint.
+TEST_F(ResumeEndToEnd, EverySamplersOrderGoesOn) {
+  for (const char* kind :
+       {"distributed", "contiguous", "none", "stream", "libtorch", "elastic", "accelerate", "dispatch"}) {
+    for (const int world_size : {1, 3}) {
+      SCOPED_TRACE(std::string(kind) + " on " + std::to_string(world_size));
+      Json training = resuming("nothing");
+      training["world_size"] = world_size;
+      training["train"]["sampler"] = {{"kind", kind}};
+      expect_green(run(training));
+    }
+  }
+}
+
 /// A training that does not resume its counter starts again at update 0, which is no statement about update 3.
 TEST_F(ResumeEndToEnd, ScheduleLost) {
   const Result red = run(resuming("schedule"));

@@ -54,7 +54,7 @@ def run(ddp, loader, counted):
     """Sums over the first `counted` samples of the loader."""
     loss, correct, targets, seen = 0.0, 0.0, 0.0, 0
     for x, y, _ in loader:
-        logits = ddp(x)
+        logits = ddp(x.to(next(ddp.parameters()).dtype) if x.is_floating_point() else x)
         kept = min(len(x), counted - seen)
         seen += len(x)
         if kept <= 0:

@@ -62,7 +62,7 @@ class SyncBatchNorm(nn.BatchNorm2d):
         if not self.training:
             return super().forward(x)
         self.num_batches_tracked.add_(1)
-        dtype, x = x.dtype, x.to(torch.float32)  # under autocast too
+        dtype, x = x.dtype, x.to(self.weight.dtype)  # under autocast too
         with torch.no_grad():
             mean, variance, count = self.moments(x)
             unbiased = variance * (count / (count - 1))

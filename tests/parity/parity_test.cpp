@@ -254,6 +254,27 @@ TEST(Parity, AutocastCompressionAndAveragedWeights) {
   expect_parity(scenario, channels);
 }
 
+TEST(Parity, TrainingsInFloat64) {
+  Json scenario = base_scenario("float64");
+  merge_json(scenario, {{"train", {{"precision", "float64"}, {"steps", 5}, {"ema", {{"decay", 0.9}}}}}});
+  scenario["train"].erase("model");
+  scenario["train"].erase("data");
+  scenario["train"].erase("optimizer");
+  scenario["train"]["gradient"] = {{"clip_norm", 0.5}, {"loss_scale", 64}};
+  scenario["variants"] = Json::object();
+  const std::vector<Json> models = lockstep::test::models().values;
+  for (std::size_t i = 0; i < models.size(); ++i)
+    scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
+  scenario["matrix"] = {{"world_size", {1, 3}},
+                        {"train.optimizer",
+                         {{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}},
+                          {{"kind", "adamw"}, {"lr", 0.01}, {"amsgrad", true}},
+                          {{"kind", "rmsprop"}, {"lr", 0.01}, {"centered", true}}}}};
+  std::set<std::string> channels = kCore;
+  channels.insert({"optimizer", "buffer", "ema"});
+  expect_parity(scenario, channels);
+}
+
 /// Validation loops between the updates: whose samples count, what is averaged over what, and to whom it is told.
 TEST(Parity, EvaluationsOfHeldOutSamples) {
   Json scenario = base_scenario("evaluations");
@@ -264,14 +285,19 @@ TEST(Parity, EvaluationsOfHeldOutSamples) {
                           {"evaluation", {{"samples", 23}, {"every", 2}, {"batch", 5}}}}}});
   scenario["train"]["batch"] = {{"per_rank", 6}};
   scenario["matrix"] = {{"world_size", {1, 2, 3}},
-                        {"train.evaluation.shares", {"padded", "trimmed", "leftovers", "all"}},
+                        {"train.evaluation.shares", {"padded", "trimmed", "all"}},
                         {"train.evaluation.average", {"samples", "ranks"}}};
   scenario["checks"] = Json::array({{{"that", "ranks_agree"}, {"on", {"metric"}}}});
   std::set<std::string> channels = kCore;
   channels.insert({"metric", "buffer"});
   expect_parity(scenario, channels);
+  scenario["matrix"]["train.evaluation.shares"] = {"leftovers"};
+  scenario["matrix"]["train.evaluation.average"] = {"samples"};
+  scenario["name"] = "evaluations-with-leftovers";
+  expect_parity(scenario, channels);
   scenario["matrix"]["world_size"] = {2, 3};
-  scenario["matrix"]["train.evaluation.shares"] = {"padded", "leftovers"};
+  scenario["matrix"]["train.evaluation.average"] = {"samples", "ranks"};
+  scenario["matrix"]["train.evaluation.shares"] = {"padded", "trimmed"};
   merge_json(scenario, {{"name", "evaluations-of-each-rank"}, {"train", {{"evaluation", {{"reduce", "none"}}}}}});
   scenario["checks"] = Json::array({{{"that", "ranks_agree"}, {"on", {"weight"}}}});
   expect_parity(scenario, channels);

@@ -343,6 +343,8 @@ def train(spec, files, out, foreach=None):
     accumulation = spec["batch"]["accumulation"]
     global_batch, micro_batch = batch_sizes(spec["batch"], world_size)
     model = make_model(spec["model"], shape, classes)
+    dtype = getattr(torch, spec["precision"])
+    model.to(dtype)
     if spec["seed"]["policy"] == "after_model":
         torch.manual_seed(spec["seed"]["base"])
     load = spec["checkpoint"].get("load")
@@ -401,6 +403,7 @@ def train(spec, files, out, foreach=None):
             dist.all_reduce(targets)
         for micro in range(accumulation):
             x, y, i, ends_epoch = ahead[micro] if spec["loss"]["average"] == "world" else next(batches)
+            x = x.to(dtype) if x.is_floating_point() else x
             epochs += ends_epoch
             local_gradients.clear()
             last = micro == accumulation - 1 or (flush and ends_epoch)

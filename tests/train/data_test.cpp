@@ -205,6 +205,7 @@ TEST(Loader, RefusesToRestoreAnOrderThatNobodyKnows) {
   Loader loader(
       make_sampler({.kind = "accelerate", .options = options}, {.samples = 10, .world_size = 2, .micro_batch = 2}), 2,
       2);
+  loader.prepare();
   EXPECT_THROW(loader.restore({.epoch = 0, .position = 2}, 2), InputError);
 }
 

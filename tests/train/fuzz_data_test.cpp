@@ -26,8 +26,10 @@ std::string some_bytes(std::size_t count) {
 
 constexpr unsigned kSide = 96;
 
-/// Images of kSide x kSide pixels, of which the files have at least 16 KiB.
-std::string some_jpeg(bool progressive) {
+/// Pixels of an image whose files have at least 16 KiB.
+std::string some_pixels() { return some_bytes(std::size_t{3} * kSide * kSide); }
+
+std::string some_jpeg(bool progressive, std::string pixels, unsigned side) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -35,16 +37,15 @@ std::string some_jpeg(bool progressive) {
   unsigned char* packed = nullptr;
   unsigned long size = 0;
   jpeg_mem_dest(&info, &packed, &size);
-  info.image_width = info.image_height = kSide;
+  info.image_width = info.image_height = side;
   info.input_components = 3;
   info.in_color_space = JCS_RGB;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, 95, TRUE);
   if (progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
-  std::string pixels = some_bytes(std::size_t{3} * kSide * kSide);
-  while (info.next_scanline < kSide) {
-    auto* row = reinterpret_cast<JSAMPROW>(pixels.data() + std::size_t{3} * kSide * info.next_scanline);
+  while (info.next_scanline < side) {
+    auto* row = reinterpret_cast<JSAMPROW>(pixels.data() + std::size_t{3} * side * info.next_scanline);
     jpeg_write_scanlines(&info, &row, 1);
   }
   jpeg_finish_compress(&info);
@@ -54,12 +55,11 @@ std::string some_jpeg(bool progressive) {
   return content;
 }
 
-std::string some_png() {
+std::string some_png(const std::string& pixels, unsigned side) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
-  image.width = image.height = kSide;
+  image.width = image.height = side;
   image.format = PNG_FORMAT_RGB;
-  const std::string pixels = some_bytes(std::size_t{3} * kSide * kSide);
   png_alloc_size_t size = 0;
   EXPECT_NE(png_image_write_get_memory_size(image, size, 0, pixels.data(), 0, nullptr), 0);
   std::string content(size, 0);
@@ -81,7 +81,7 @@ TEST_F(Fuzz, IdxFiles) {
 /// What is packed may hold far more than its file; what it cannot hold is not even unpacked.
 TEST_F(Fuzz, IdxFilesThatClaimMoreThanTheyCanHold) {
   const auto labels = scratch_.write("labels", test_idx({90}, std::string(90, 1)));
-  const std::string claims = test_idx({1 << 16, 64, 64}, std::string(16 << 20, '\0'));
+  const std::string claims = test_idx({1 << 16, 64, 64}, std::string(16 << 20, '\0'));  // of 1 << 28
   const auto file = scratch_.write("images.gz", gzipped(claims));
   EXPECT_TRUE(refuses(file, [&](const auto& images) {
     make_data({.kind = "idx", .options = {{"images", images.string()}, {"labels", labels.string()}}});
@@ -108,11 +108,30 @@ TEST_F(Fuzz, SafetensorsData) {
   EXPECT_GT(refused("data.safetensors", whole, read), kFiles / 5);
 }
 
+/// One colour packs 1,000 to 1: what is lost at the end must show before the rest is unpacked and kept.
+TEST_F(Fuzz, FilesThatPackWellAndEndEarly) {
+  const auto labels = scratch_.write("labels", test_idx({90}, std::string(90, 1)));
+  const auto read = [&](const std::filesystem::path& images) {
+    make_data({.kind = "idx", .options = {{"images", images.string()}, {"labels", labels.string()}}});
+  };
+  const std::string packed = gzipped(test_idx({5000, 64, 64}, std::string(5000 << 12, '\0')));
+  EXPECT_TRUE(refuses(scratch_.write("images.gz", packed.substr(0, packed.size() - 30)), read));
+  const auto look = [](const std::filesystem::path& file) { read_image(file); };
+  const std::string png = some_png(std::string(std::size_t{3} * 2048 * 2048, '\7'), 2048);
+  const std::string jpeg = some_jpeg(false, std::string(std::size_t{3} * 2048 * 2048, '\7'), 2048);
+  const std::string progressive = some_jpeg(true, std::string(std::size_t{3} * 2048 * 2048, '\7'), 2048);
+  EXPECT_TRUE(refuses(scratch_.write("flat.png", png.substr(0, png.size() - 40)), look));
+  EXPECT_TRUE(refuses(scratch_.write("flat.jpg", jpeg.substr(0, jpeg.size() - 40)), look));
+  EXPECT_TRUE(refuses(scratch_.write("slow.jpg", progressive.substr(0, progressive.size() - 40)), look));
+  EXPECT_EQ(read_image(scratch_.write("whole.png", png)).size(1), 2048);
+  EXPECT_EQ(read_image(scratch_.write("whole.jpg", jpeg)).size(1), 2048);
+}
+
 TEST_F(Fuzz, Images) {
   const auto read = [](const std::filesystem::path& file) { read_image(file); };
-  EXPECT_GT(refused("image.png", some_png(), read), kFiles * 3 / 4);
-  EXPECT_GT(refused("image.jpg", some_jpeg(false), read), kFiles / 5);
-  EXPECT_GT(refused("progressive.jpg", some_jpeg(true), read), kFiles / 5);
+  EXPECT_GT(refused("image.png", some_png(some_pixels(), kSide), read), kFiles * 3 / 4);
+  EXPECT_GT(refused("image.jpg", some_jpeg(false, some_pixels(), kSide), read), kFiles / 5);
+  EXPECT_GT(refused("progressive.jpg", some_jpeg(true, some_pixels(), kSide), read), kFiles / 5);
 }
 
 }  // namespace

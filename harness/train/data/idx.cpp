@@ -56,9 +56,9 @@ StoredArray read_idx(const std::filesystem::path& path, std::size_t rank) {
     elements *= extent;
     tensor.shape.push_back(extent);
   }
-  if (elements > file.most()) {
-    fail(file, file.offset(), "it claims more elements than the file can hold",
-         "at most " + std::to_string(file.most()) + " elements", std::to_string(elements));
+  if (elements > file.size() - file.offset()) {
+    fail(file, file.size(), "it ends within its elements", std::to_string(elements) + " bytes",
+         std::to_string(file.size() - file.offset()) + " bytes");
   }
   tensor.bytes = exactly(file, elements, "its elements");
   if (const std::uint64_t end = file.offset(); !file.read(1).empty())

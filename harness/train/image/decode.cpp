@@ -10,7 +10,8 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::uint64_t kMostExpansion = 1024;  // deflate packs 1,032 to 1
+/// Bytes of memory for each byte of a file that is not known to be whole.
+constexpr std::uint64_t kMostUnseen = 16;
 
 }  // namespace
 
@@ -24,9 +25,14 @@ at::Tensor read_image(const std::filesystem::path& path) {
                     .actual = content.empty() ? "an empty file" : "other bytes"});
 }
 
-void require_possible(const Extent& extent, const std::string& content, const std::filesystem::path& path) {
+bool is_large(const Extent& extent, const std::string& content) {
+  return 3 * extent.width * extent.height > kMostUnseen * content.size();
+}
+
+void require_possible(const Extent& extent, const std::string& content, const std::filesystem::path& path,
+                      std::uint64_t most_expansion) {
   // Both formats have extents below 2^31.
-  const std::uint64_t most = kMostExpansion * content.size() / 3;
+  const std::uint64_t most = most_expansion * content.size() / 3;
   if (extent.width * extent.height <= most) return;
   throw InputError(
       {.what = "an image claims more pixels than its file could hold",

@@ -13,8 +13,9 @@ namespace lockstep::train {
 ///
 /// *Shape*: [3, height, width] uint8, a view of [height, width, 3] as torchvision's, whose resizing depends on it.
 /// *Throws*: InputError that names the file: damaged or truncated, where libjpeg would only warn too; CMYK; 16 bits a
-/// channel; or of more than 1,024 bytes of pixels for each byte of the file (deflate packs at most 1,032 to 1). Memory
-/// grows with the rows that are really there.
+/// channel; or of more than 1,024 bytes of pixels for each byte of the file (deflate packs at most 1,032 to 1), a
+/// progressive JPEG of more than 64. An image larger than 16 times its file is decoded once without being kept, so that
+/// a damaged one never takes that memory; a progressive JPEG, whose coefficients libjpeg keeps, must have an end.
 at::Tensor read_image(const std::filesystem::path& path);
 
 /// The same for the content of a file of one format; `path` is for messages.
@@ -27,7 +28,11 @@ struct Extent {
 };
 
 /// What a header claims must be possible. *Throws*: InputError, as above.
-void require_possible(const Extent& extent, const std::string& content, const std::filesystem::path& path);
+void require_possible(const Extent& extent, const std::string& content, const std::filesystem::path& path,
+                      std::uint64_t most_expansion = 1024);
+
+/// Whether it must be decoded once before its pixels are kept.
+bool is_large(const Extent& extent, const std::string& content);
 
 /// The image of these bytes, [height, width, 3].
 at::Tensor image_of(const std::string& pixels, const Extent& extent);

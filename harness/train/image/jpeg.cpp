@@ -1,6 +1,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <functional>
+#include <string_view>
 
 #include <ATen/ATen.h>
 #include <jpeglib.h>
@@ -10,6 +11,12 @@
 
 namespace lockstep::train {
 namespace {
+
+/// The marker that ends an image: it stands nowhere else, because 0xff within data is followed by 0.
+constexpr std::string_view kEnd = "\xff\xd9";
+
+/// Bytes of pixels for each byte of a progressive image, whose coefficients are all in memory before its first row.
+constexpr std::uint64_t kMostOfProgressive = 64;
 
 /// libjpeg leaves by longjmp, which runs no destructor: what it may leave are functions without any.
 struct Failure : jpeg_error_mgr {
@@ -48,12 +55,13 @@ class Decoder {
     return true;
   }
 
-  bool read_pixels(std::string& pixels) {
+  /// Without `keep`, `pixels` ends as one row: the image is only looked through.
+  bool read_pixels(std::string& pixels, bool keep) {
     if (setjmp(failure_.back) != 0) return false;
     info_.out_color_space = JCS_RGB;
     jpeg_start_decompress(&info_);
     while (info_.output_scanline < info_.output_height) {
-      const std::size_t before = pixels.size();
+      const std::size_t before = keep ? pixels.size() : 0;
       pixels.resize(before + std::size_t{3} * info_.output_width);
       auto* row = reinterpret_cast<JSAMPROW>(pixels.data() + before);
       jpeg_read_scanlines(&info_, &row, 1);
@@ -79,16 +87,14 @@ class Decoder {
   jpeg_decompress_struct info_{};
 };
 
-}  // namespace
-
-at::Tensor decode_jpeg(const std::string& content, const std::filesystem::path& path) {
+/// The image's pixels; without `keep`, nothing but the assurance that it can be decoded.
+at::Tensor decoded(const std::string& content, const std::filesystem::path& path, bool keep) {
   Decoder decoder(content);
-  const auto require = [&](bool succeeded) {
-    if (succeeded) return;
-    throw InputError({.what = std::string("a JPEG image is damaged: ") + decoder.message(),
-                      .where = path.string() + ", about byte " + std::to_string(decoder.offset())});
+  const auto damaged = [&](const std::string& what, std::size_t offset) {
+    return InputError({.what = "a JPEG image is damaged: " + what,
+                       .where = path.string() + ", about byte " + std::to_string(offset)});
   };
-  require(decoder.read_header());
+  if (!decoder.read_header()) throw damaged(decoder.message(), decoder.offset());
   const jpeg_decompress_struct& info = decoder.info();
   if (info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK) {
     throw InputError({.what = "a JPEG image has colors for print",
@@ -98,10 +104,22 @@ at::Tensor decode_jpeg(const std::string& content, const std::filesystem::path& 
                       .next = "convert it to RGB"});
   }
   const Extent extent{.width = info.image_width, .height = info.image_height};
-  require_possible(extent, content, path);
+  if (info.progressive_mode != 0) {
+    require_possible(extent, content, path, kMostOfProgressive);
+    if (content.find(kEnd) == std::string::npos) throw damaged("it ends early", content.size());
+  } else {
+    require_possible(extent, content, path);
+  }
+  if (keep && is_large(extent, content)) decoded(content, path, /*keep=*/false);
   std::string pixels;
-  require(decoder.read_pixels(pixels));
-  return image_of(pixels, extent);
+  if (!decoder.read_pixels(pixels, keep)) throw damaged(decoder.message(), decoder.offset());
+  return keep ? image_of(pixels, extent) : at::Tensor();
+}
+
+}  // namespace
+
+at::Tensor decode_jpeg(const std::string& content, const std::filesystem::path& path) {
+  return decoded(content, path, /*keep=*/true);
 }
 
 }  // namespace lockstep::train

@@ -34,7 +34,8 @@ class Decoder {
     return true;
   }
 
-  bool read_pixels(std::string& pixels) {
+  /// Without `keep`, `pixels` ends as one row: the image is only looked through.
+  bool read_pixels(std::string& pixels, bool keep) {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     const auto color = png_get_color_type(png_, info_);
     if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png_);
@@ -47,8 +48,9 @@ class Decoder {
     if (row_bytes != std::size_t{3} * width()) png_error(png_, "its rows are not of RGB");
     for (int pass = 0; pass < passes; ++pass) {
       for (std::size_t row = 0; row < height(); ++row) {
-        if (pass == 0) pixels.resize((row + 1) * row_bytes);
-        png_read_row(png_, reinterpret_cast<png_bytep>(pixels.data()) + row * row_bytes, nullptr);
+        const std::size_t kept = keep ? row : 0;
+        if (pass == 0) pixels.resize((kept + 1) * row_bytes);
+        png_read_row(png_, reinterpret_cast<png_bytep>(pixels.data()) + kept * row_bytes, nullptr);
       }
     }
     png_read_end(png_, nullptr);
@@ -87,9 +89,8 @@ class Decoder {
   png_infop info_;
 };
 
-}  // namespace
-
-at::Tensor decode_png(const std::string& content, const std::filesystem::path& path) {
+/// The image's pixels; without `keep`, nothing but the assurance that it can be decoded.
+at::Tensor decoded(const std::string& content, const std::filesystem::path& path, bool keep) {
   Decoder decoder(content);
   const auto require = [&](bool succeeded) {
     if (succeeded) return;
@@ -106,9 +107,16 @@ at::Tensor decode_png(const std::string& content, const std::filesystem::path& p
   }
   const Extent extent{.width = decoder.width(), .height = decoder.height()};
   require_possible(extent, content, path);
+  if (keep && is_large(extent, content)) decoded(content, path, /*keep=*/false);
   std::string pixels;
-  require(decoder.read_pixels(pixels));
-  return image_of(pixels, extent);
+  require(decoder.read_pixels(pixels, keep));
+  return keep ? image_of(pixels, extent) : at::Tensor();
+}
+
+}  // namespace
+
+at::Tensor decode_png(const std::string& content, const std::filesystem::path& path) {
+  return decoded(content, path, /*keep=*/true);
 }
 
 }  // namespace lockstep::train

@@ -41,7 +41,8 @@ class AccelerateSampler : public Sampler {
     generator_ = at::detail::createCPUGenerator(static_cast<std::uint64_t>(drawn));
   }
 
-  bool resumable() const override { return !shuffle_ || seed_ || share_.world_size == 1; }
+  at::Tensor generator() const override { return generator_ ? generator_->get_state() : at::Tensor(); }
+  void set_generator(const at::Tensor& state) override { generator_->set_state(state); }
 
   std::vector<std::int64_t> order(const Pass& pass) override {
     const std::vector<std::int64_t> all = global_order(pass);

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/compare/difference.h"
+#include "harness/compare/scales.h"
+
+namespace lockstep::compare {
+
+/// One difference, seen in float32 and again in float64.
+struct Ladder {
+  enum class Says {
+    kRounding,  ///< it shrank as rounding does
+    kMistake,   ///< it stayed
+    kNothing,   ///< neither
+  };
+  double in_float32 = 0;  ///< relative to the layer's largest norm
+  double in_float64 = 0;
+
+  Says says() const;
+  /// "2.4e-07 of its scale in float32, 3.1e-16 in float64 (x 2^-29.5)".
+  std::string text() const;
+};
+
+/// Where a record is, in two runs at once.
+struct Place {
+  std::int64_t step = 0;
+  trace::Channel channel = trace::Channel::kSamples;
+  std::string tensor;
+  std::size_t left_rank = 0, right_rank = 0;
+};
+
+/// Two trainings in float32, and the same two in float64.
+///
+/// They compute the same function where every difference in float64 is at most 2^-18 of the one in float32, or of
+/// float32's own rounding where that is larger, and where everything that does not round is equal.
+/// *Lifetime*: of the four runs.
+class PrecisionLadder {
+ public:
+  PrecisionLadder(const trace::RunTrace& left, const trace::RunTrace& right, const trace::RunTrace& left_in_float64,
+                  const trace::RunTrace& right_in_float64);
+
+  /// One place in both precisions, relative to the layer's scale. Nothing where it cannot be measured: another shape,
+  /// no float, no sketch, not finite.
+  std::optional<Ladder> at(const Place& place) const;
+
+  /// Whether the arithmetic of the runs in float64 is that of float64: a compression hook still sends 16 bits.
+  bool climbs() const;
+
+  /// The first place, of these channels, where the two differ by more than rounding.
+  Comparison judge(const std::vector<trace::Channel>& channels) const;
+
+ private:
+  /// Two runs of one precision.
+  struct Rung {
+    const trace::RunTrace& left;
+    const trace::RunTrace& right;
+    Scales left_scales, right_scales;
+
+    std::optional<double> distance(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
+    std::optional<double> distance(const Place& place) const;
+  };
+
+  Rung float32_, float64_;
+};
+
+}  // namespace lockstep::compare

@@ -1,0 +1,301 @@
+#include "harness/experiment/investigation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "harness/base/error.h"
+#include "harness/compare/ladder.h"
+#include "harness/compare/scales.h"
+#include "harness/experiment/control.h"
+
+namespace lockstep::experiment {
+namespace {
+
+using compare::CheckResult;
+using compare::Divergence;
+using report::CheckReport;
+using report::Evidence;
+using report::Status;
+
+/// The run, and the rank in it, that one side of a divergence is.
+struct Side {
+  const trace::RunTrace* run = nullptr;  ///< null: a golden, a closed form, or a run without a whole trace
+  std::size_t rank = 0;
+};
+
+/// Runs of one plan of a scenario.
+class Runs {
+ public:
+  Runs(const plan::Plan& plan, const std::vector<Evidence>& evidence, std::string scenario)
+      : plan_(plan), evidence_(evidence), scenario_(std::move(scenario)) {}
+
+  /// "w3/0" or "w3/0 rank 1"; of another repeat, the first one where `any_repeat`.
+  Side side(const std::string& name, std::int64_t rank, bool any_repeat = false) const {
+    for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
+      const plan::Run& run = plan_.runs[i];
+      if (run.scenario != scenario_ || !evidence_[i].trace) continue;
+      const std::string own = run.variant + "/" + std::to_string(run.repeat);
+      const bool is_it = name == own || name.starts_with(own + " ");
+      if (!is_it && !(any_repeat && name.starts_with(run.variant + "/"))) continue;
+      const trace::RunTrace& trace = *evidence_[i].trace;
+      const std::size_t at = name.find(" rank ");
+      const auto which = at == std::string::npos ? static_cast<std::size_t>(rank) : std::stoul(name.substr(at + 6));
+      return {&trace, which < trace.ranks.size() ? which : 0};
+    }
+    return {};
+  }
+
+  const trace::RunTrace* first_of(const std::string& variant) const {
+    return side(variant + "/", 0, /*any_repeat=*/true).run;
+  }
+
+ private:
+  const plan::Plan& plan_;
+  const std::vector<Evidence>& evidence_;
+  std::string scenario_;
+};
+
+std::vector<trace::Channel> all_channels() {
+  std::vector<trace::Channel> channels;
+  for (const trace::ChannelInfo& row : trace::kChannels) channels.push_back(row.channel);
+  return channels;
+}
+
+std::string place(const Divergence& at) {
+  return "step " + std::to_string(at.step) + ", " + std::string(trace::name_of(at.channel)) + " " + at.tensor +
+         ", rank " + std::to_string(at.rank);
+}
+
+/// Variants of a check; of a resumption both sides.
+std::vector<std::string> variants_of(const scenario::CheckSpec& spec) {
+  std::vector<std::string> names = spec.variants;
+  for (const std::string& name : {spec.straight, spec.interrupted}) {
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+/// One finding that is worth control runs.
+struct Case {
+  CheckReport& report;
+  const scenario::Scenario& scenario;
+  const scenario::CheckSpec& spec;
+  bool unstable = false;  ///< a side did not come out again
+  bool small = false;     ///< the difference is no more than one sample can do
+
+  Divergence& at() { return *report.result.divergence; }
+  const Divergence& at() const { return *report.result.divergence; }
+
+  void note(const Control& control, std::string shows) { report.experiments.push_back({control.id, std::move(shows)}); }
+};
+
+bool is_up_to_rounding(const Case& one) { return one.spec.that == "rounding"; }
+
+/// Whether rounding could be what is seen.
+bool may_be_rounding(const Case& one) {
+  return !one.unstable && compare::can_round(one.at().channel) && one.at().suspects.empty();
+}
+
+/// All cases of one scenario.
+struct Group {
+  const scenario::Scenario& scenario;
+  std::vector<Case> cases;
+};
+
+class Investigation {
+ public:
+  Investigation(report::Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence,
+                const std::string& today, const Execute& execute)
+      : verdict_(verdict), plan_(plan), evidence_(evidence), today_(today), execute_(execute) {}
+
+  void run() {
+    collect();
+    if (groups_.empty()) return;
+    try_replay();
+    try_float64();
+    for (Group& group : groups_) {
+      for (Case& one : group.cases) report::settle(one.report, one.spec, today_);
+    }
+  }
+
+ private:
+  void collect() {
+    for (std::size_t i = 0; i < verdict_.checks.size(); ++i) {
+      CheckReport& report = verdict_.checks[i];
+      const bool open = report.status == Status::kDivergence || report.status == Status::kInconclusive;
+      if (!open || (!report.result.divergence && report.that != "rounding")) continue;
+      if (report.result.status == CheckResult::Status::kAgree) continue;  // expected to fail, and did not
+      const scenario::Scenario& scenario = plan_.scenario(report.scenario);
+      // Checks stand scenario by scenario.
+      if (groups_.empty() || groups_.back().scenario.name != scenario.name) groups_.push_back({scenario, {}});
+      groups_.back().cases.push_back({.report = report, .scenario = scenario, .spec = plan_.checks[i].spec});
+    }
+  }
+
+  /// Plans and runs the variants of some cases under a control. Nothing where no case wants it.
+  struct Trial {
+    plan::Plan plan;
+    std::vector<Evidence> evidence;
+    Runs runs(const std::string& scenario) const { return {plan, evidence, scenario}; }
+  };
+  template <typename Wants>
+  std::optional<Trial> trial(const Control& control, Wants wants) {
+    std::vector<scenario::Scenario> scenarios;
+    for (const Group& group : groups_) {
+      std::vector<std::string> variants;
+      for (const Case& one : group.cases) {
+        if (!wants(one)) continue;
+        for (const std::string& name : variants_of(one.spec)) variants.push_back(name);
+      }
+      if (!variants.empty()) scenarios.push_back(under(control, group.scenario, variants));
+    }
+    if (scenarios.empty()) return std::nullopt;
+    Trial result{.plan = plan::make_plan(std::move(scenarios)), .evidence = {}};
+    result.evidence = execute_(result.plan, control.id);
+    return result;
+  }
+
+  void try_replay() {
+    const Control control = replay();
+    const auto wants = [](const Case& one) { return one.report.result.divergence && one.spec.that != "repeatable"; };
+    const auto replayed = trial(control, wants);
+    if (!replayed) return;
+    for (Group& group : groups_) {
+      const Runs before(plan_, evidence_, group.scenario.name);
+      const Runs again = replayed->runs(group.scenario.name);
+      for (Case& one : group.cases) {
+        if (wants(one)) judge_replay(one, control, before, again);
+      }
+    }
+  }
+
+  static void judge_replay(Case& one, const Control& control, const Runs& before, const Runs& again) {
+    std::set<std::string> judged;
+    for (const std::string& name : {one.at().left, one.at().right}) {
+      const Side first = before.side(name, one.at().rank);
+      const Side second = again.side(name, one.at().rank, /*any_repeat=*/true);
+      if (first.run == nullptr || !judged.insert(first.run->run).second) continue;
+      if (second.run == nullptr) {
+        one.note(control, first.run->run + " did not finish again");
+        continue;
+      }
+      const compare::Comparison comparison =
+          compare::compare_runs(*first.run, *second.run, all_channels(), compare::bitwise);
+      if (!comparison.first) {
+        one.note(control, first.run->run + " comes out again, bit for bit");
+        continue;
+      }
+      one.unstable = true;
+      one.note(control, first.run->run + " does not come out again: first other at " + place(*comparison.first));
+    }
+    if (!one.unstable) return;
+    one.at().class_ = "nondeterminism";
+    std::erase_if(one.at().suspects, [](const compare::Suspect& suspect) {
+      return compare::find_cause(suspect.cause)->class_ != compare::Class::kNondeterminism;
+    });
+  }
+
+  void try_float64() {
+    const Control control = in_float64();
+    const auto wants = [](const Case& one) {
+      return one.report.result.divergence ? may_be_rounding(one) : is_up_to_rounding(one);
+    };
+    const auto trial_of = trial(control, wants);
+    if (!trial_of) return;
+    for (Group& group : groups_) {
+      const Runs before(plan_, evidence_, group.scenario.name);
+      const Runs after = trial_of->runs(group.scenario.name);
+      for (Case& one : group.cases) {
+        if (!wants(one)) continue;
+        if (one.report.result.divergence) climb(one, control, before, after);
+        if (is_up_to_rounding(one)) settle_rounding(one, control, before, after);
+      }
+    }
+  }
+
+  /// The place of the difference in both precisions.
+  static void climb(Case& one, const Control& control, const Runs& before, const Runs& after) {
+    const Side left = before.side(one.at().left, one.at().rank), right = before.side(one.at().right, one.at().rank);
+    const Side left64 = after.side(one.at().left, one.at().rank, true),
+               right64 = after.side(one.at().right, one.at().rank, true);
+    if (left.run == nullptr || right.run == nullptr) return;  // a golden or a closed form has no precision
+    if (left64.run == nullptr || right64.run == nullptr) return one.note(control, "a side did not finish");
+    const compare::PrecisionLadder ladder(*left.run, *right.run, *left64.run, *right64.run);
+    if (!ladder.climbs()) return one.note(control, "it computes or sends 16 bits there, too");
+    const auto rungs = ladder.at({.step = one.at().step,
+                                  .channel = one.at().channel,
+                                  .tensor = one.at().tensor,
+                                  .left_rank = left.rank,
+                                  .right_rank = right.rank});
+    if (!rungs) return one.note(control, "the place of the difference could not be measured in both precisions");
+    const double samples = compare::Scales(*left.run).samples(one.at().step);
+    one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
+    switch (rungs->says()) {
+      case compare::Ladder::Says::kRounding:
+        one.note(control, "it is rounding: " + rungs->text());
+        one.at().class_ = "rounding";
+        break;
+      case compare::Ladder::Says::kMistake:
+        one.note(control, "it is no rounding: " + rungs->text());
+        one.at().class_ = "semantic";
+        break;
+      case compare::Ladder::Says::kNothing:
+        one.note(control, "it shrinks, but not as rounding does: " + rungs->text());
+        break;
+    }
+  }
+
+  /// Trainings whose differences all shrink as rounding does compute the same. So a check up to rounding agrees that
+  /// was left open, or that differs by no more than one sample can do.
+  static void settle_rounding(Case& one, const Control& control, const Runs& before, const Runs& after) {
+    CheckResult& result = one.report.result;
+    const bool open = result.status == CheckResult::Status::kInconclusive;
+    const bool small = result.divergence && result.divergence->class_ == "rounding" && one.small;
+    if (one.unstable || (!open && !small)) return;
+    std::size_t compared = 0;
+    for (std::size_t i = 1; i < one.spec.variants.size(); ++i) {
+      const trace::RunTrace* runs[] = {before.first_of(one.spec.variants[0]), before.first_of(one.spec.variants[i]),
+                                       after.first_of(one.spec.variants[0]), after.first_of(one.spec.variants[i])};
+      if (std::find(std::begin(runs), std::end(runs), nullptr) != std::end(runs))
+        return one.note(control, "a training did not finish");
+      const compare::PrecisionLadder ladder(*runs[0], *runs[1], *runs[2], *runs[3]);
+      if (!ladder.climbs()) return one.note(control, "the trainings compute or send 16 bits there, too");
+      const compare::Comparison comparison = ladder.judge(channels_of(one, compare::same_shape(*runs[2], *runs[3])));
+      if (comparison.first) {
+        one.note(control, "the trainings differ there by more than rounding, first at " + place(*comparison.first));
+        if (open) result = compare::result_of(comparison);
+        return;
+      }
+      compared += comparison.compared;
+    }
+    if (compared == 0) return;
+    one.note(control, "every difference of the trainings shrinks as rounding does");
+    result = {.compared = compared};
+  }
+
+  static std::vector<trace::Channel> channels_of(const Case& one, bool same_shape) {
+    const std::map<std::string, std::vector<const trace::RunTrace*>> none;
+    return compare::rounding_channels(
+        {.scenario = one.scenario, .spec = one.spec, .traces = none, .train_digests = {}, .golden_root = {}},
+        same_shape);
+  }
+
+  report::Verdict& verdict_;
+  const plan::Plan& plan_;
+  const std::vector<Evidence>& evidence_;
+  const std::string& today_;
+  const Execute& execute_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence,
+                 const std::string& today, const Execute& execute) {
+  Investigation(verdict, plan, evidence, today, execute).run();
+}
+
+}  // namespace lockstep::experiment

@@ -1,0 +1,87 @@
+// A finding that is left open, or not understood, is tried again: as it was, and in float64.
+#include <algorithm>
+
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+class ExperimentEndToEnd : public EndToEnd {
+ protected:
+  /// The scenario with variants "one" and "other", and one check of them.
+  static Json pair(const std::string& relation, const Json& one, const Json& other,
+                   const Json& changes = Json::object()) {
+    return scenario(merged({{{"variants", {{"one", one}, {"other", other}}},
+                             {"checks", {check(relation, {{"variants", {"one", "other"}}})}}},
+                            changes}));
+  }
+};
+
+std::string shown_by(const Json& check, const std::string& control) {
+  std::string shown;
+  for (const Json& one : check.at("experiments")) {
+    if (one.at("control") == control) shown += one.at("shows").get<std::string>() + "\n";
+  }
+  return shown;
+}
+
+Json on_ranks(int world_size) { return {{"world_size", world_size}}; }
+
+TEST_F(ExperimentEndToEnd, AMistakeOfTheSizeOfRoundingIsNone) {
+  const Json flipped = {{"train", {{"faults", {fault("flip_weight_bit", 1, 0, {{"bit", 1}})}}}}};
+  const Result red = run(pair("equal", Json::object(), flipped));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json check = red.check("equal");
+  expect_divergence(check, {1, "weight", "fc1.weight", 0});
+  expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 comes out again"});
+  expect_says(shown_by(check, "float64"), {"it is no rounding", "x 2^"});
+}
+
+TEST_F(ExperimentEndToEnd, RoundingThatOneSampleAmplifiesIsRounding) {
+  const Json kink = {{"train",
+                      {{"model", {{"kind", "resnet"}, {"norm", "sync_batch"}}},
+                       {"data", {{"size", 160}}},
+                       {"batch", {{"global", 16}}},
+                       {"optimizer", {{"lr", 0.3}, {"momentum", 0.9}}},
+                       {"seed", {{"base", 676}}},
+                       {"steps", 8}}}};
+  const Json small_divisor = {{"train",
+                               {{"model", {{"kind", "lenet"}}},
+                                {"data", {{"size", 160}}},
+                                {"batch", {{"global", 48}}},
+                                {"optimizer", {{"kind", "rmsprop"}, {"lr", 0.003}}},
+                                {"seed", {{"base", 49}}},
+                                {"steps", 12}}}};
+  expect_green(run(pair("rounding", merged({on_ranks(1), kink}), merged({on_ranks(4), kink}))));
+  expect_green(run(pair("rounding", merged({on_ranks(1), small_divisor}), merged({on_ranks(2), small_divisor}))));
+}
+
+TEST_F(ExperimentEndToEnd, WhatAutocastRoundsAwayIsDecidedInFloat64) {
+  const Json autocast = at("train.autocast", "bf16");
+  const Result green = run(pair("rounding", on_ranks(1), on_ranks(3), autocast));
+  expect_green(green);
+  expect_says(shown_by(green.check("rounding"), "float64"),
+              {"every difference of the trainings shrinks as rounding does"});
+  const Json summed = merged({on_ranks(3), at("train.ddp.average", false)});
+  const Result red = run(pair("rounding", on_ranks(1), summed, autocast));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("rounding"), {0, "gradient", "fc1.weight", 0});
+}
+
+TEST_F(ExperimentEndToEnd, ASideThatDoesNotComeOutAgainIsNondeterministic) {
+  const Result red = run(pair("equal", Json::object(), at("train.seed.policy", "unseeded")));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json check = red.check("equal");
+  EXPECT_EQ(check.at("class"), "nondeterminism");
+  expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 does not come out again"});
+}
+
+TEST_F(ExperimentEndToEnd, AGreenRunTriesNothing) {
+  const Result green = run(pair("equal", Json::object(), Json::object()));
+  expect_green(green);
+  EXPECT_TRUE(green.check("equal").at("experiments").empty());
+  EXPECT_EQ(green.process.err, "");
+}
+
+}  // namespace
+}  // namespace lockstep::test
