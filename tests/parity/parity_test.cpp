@@ -160,6 +160,7 @@ Factor optimizers_of_the_field() {
        {{"kind", "adamw"}, {"lr", 0.002}, {"groups", {{{"parameters", "*.bias"}, {"weight_decay", 0}, {"lr", 0.01}}}}},
        {{"kind", "rmsprop"}, {"lr", 0.001}, {"momentum", 0.9}, {"centered", true}, {"weight_decay", 0.01}},
        {{"kind", "rmsprop"}, {"lr", 0.002}},
+       {{"kind", "adamax"}, {"lr", 0.002}, {"weight_decay", 0.01}},
        {{"kind", "lamb"}, {"lr", 0.01}, {"weight_decay", 0.02}}});
 }
 

@@ -311,10 +311,11 @@ def make_optimizer(spec, named_parameters, scale, foreach):
         "sgd": torch.optim.SGD,
         "adam": torch.optim.Adam,
         "adamw": torch.optim.AdamW,
+        "adamax": torch.optim.Adamax,
         "rmsprop": torch.optim.RMSprop,
         "lamb": Lamb,
     }
-    if spec["kind"] in ("adam", "adamw", "rmsprop", "sgd"):
+    if spec["kind"] in ("adam", "adamax", "adamw", "rmsprop", "sgd"):
         options["foreach"] = foreach
     if "betas" in options:
         options["betas"] = tuple(float(beta) for beta in options["betas"])
