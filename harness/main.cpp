@@ -97,6 +97,13 @@ class CommandLine {
     }
     run->callback([this] { command_ = [this] { return app::run(run_); }; });
     gate->callback([this] { command_ = [this] { return app::gate(run_); }; });
+    CLI::App* faults = app_.add_subcommand(
+        "faults", "Run the scenarios of planted faults and of traps, and say how many are met rightly");
+    faults->add_option("scenarios", faults_.run.scenarios,
+                       "Scenario files, or folders of them (default: scenarios/faults and scenarios/traps)");
+    add_run_options(*faults, faults_.run);
+    faults->add_flag("--markdown", faults_.markdown, "The table as docs/faults.md has it");
+    faults->callback([this] { command_ = [this] { return app::faults(faults_); }; });
     CLI::App* doctor =
         app_.add_subcommand("doctor", "Examine this installation: worker, processor, space, scenarios, goldens");
     doctor->add_option("scenarios", doctor_.run.scenarios,
@@ -144,6 +151,7 @@ class CommandLine {
   app::DiffOptions diff_;
   app::ShowOptions show_;
   app::ExplainOptions explain_;
+  app::FaultsOptions faults_;
   app::DoctorOptions doctor_;
   std::function<int()> command_;
 };

@@ -43,6 +43,11 @@ struct ExplainOptions {
   bool markdown = false;
 };
 
+struct FaultsOptions {
+  RunOptions run;
+  bool markdown = false;
+};
+
 struct DoctorOptions {
   RunOptions run;
 };
@@ -53,6 +58,7 @@ int gate(RunOptions options);
 int accept(const AcceptOptions& options);
 int diff(const DiffOptions& options);
 int show(const ShowOptions& options);
+int faults(FaultsOptions options);
 int explain(const ExplainOptions& options);
 int doctor(const DoctorOptions& options);
 

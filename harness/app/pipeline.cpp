@@ -13,12 +13,16 @@
 #include "harness/base/files.h"
 #include "harness/base/text.h"
 #include "harness/compare/causes.h"
+#include "harness/experiment/investigation.h"
 #include "harness/launch/launcher.h"
 
 namespace lockstep::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Folder of control runs among those of the scenarios, whose names begin otherwise.
+constexpr const char* kExperiments = ".experiments";
 
 launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path& directory) {
   return {.run = run.name,
@@ -144,6 +148,14 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
   }
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   return report::read_evidence(plan, launch::run_locally(jobs, options.jobs > 0 ? options.jobs : 2 * cores), runs_root);
+}
+
+void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
+                 const RunOptions& options, const fs::path& runs_root) {
+  experiment::investigate(verdict, plan, evidence, today(), [&](const plan::Plan& again, const std::string& folder) {
+    std::fprintf(stderr, "lockstep: %zu runs again: %s\n", again.runs.size(), folder.c_str());
+    return execute(again, options, runs_root / kExperiments / folder);
+  });
 }
 
 std::string today() {

@@ -5,16 +5,9 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
-#include "harness/experiment/investigation.h"
 #include "harness/report/text.h"
 
 namespace lockstep::app {
-namespace {
-
-/// Folder of control runs among those of the scenarios, whose names begin otherwise.
-constexpr const char* kExperiments = ".experiments";
-
-}  // namespace
 
 int run(const RunOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
@@ -23,10 +16,7 @@ int run(const RunOptions& options) {
   RunsFolder runs(options.out);
   const std::vector<report::Evidence> evidence = execute(plan, options, runs.path());
   report::Verdict verdict = report::judge(plan, evidence, options.golden_root, today());
-  experiment::investigate(verdict, plan, evidence, today(), [&](const plan::Plan& again, const std::string& folder) {
-    std::fprintf(stderr, "lockstep: %zu runs again: %s\n", again.runs.size(), folder.c_str());
-    return execute(again, options, runs.path() / kExperiments / folder);
-  });
+  investigate(verdict, plan, evidence, options, runs.path());
   verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const report::Status status = verdict.status();
 

@@ -82,7 +82,7 @@ std::vector<std::string> variants_of(const scenario::CheckSpec& spec) {
 struct Case {
   CheckReport& report;
   const scenario::Scenario& scenario;
-  const scenario::CheckSpec& spec;
+  const plan::Check& check;
   bool unstable = false;  ///< a side did not come out again
   bool small = false;     ///< the difference is no more than one sample can do
 
@@ -92,11 +92,12 @@ struct Case {
   void note(const Control& control, std::string shows) { report.experiments.push_back({control.id, std::move(shows)}); }
 };
 
-bool is_up_to_rounding(const Case& one) { return one.spec.that == "rounding"; }
+bool is_up_to_rounding(const Case& one) { return one.check.spec.that == "rounding"; }
 
 /// Whether rounding could be what is seen.
 bool may_be_rounding(const Case& one) {
-  return !one.unstable && compare::can_round(one.at().channel) && one.at().suspects.empty();
+  const bool open = one.at().suspects.empty() || one.at().class_ == "rounding";
+  return !one.unstable && compare::can_round(one.at().channel) && open;
 }
 
 /// All cases of one scenario.
@@ -117,7 +118,10 @@ class Investigation {
     try_replay();
     try_float64();
     for (Group& group : groups_) {
-      for (Case& one : group.cases) report::settle(one.report, one.spec, today_);
+      for (Case& one : group.cases) {
+        report::diagnose_again(one.report, plan_, evidence_, one.check);
+        report::settle(one.report, one.check.spec, today_);
+      }
     }
   }
 
@@ -131,7 +135,7 @@ class Investigation {
       const scenario::Scenario& scenario = plan_.scenario(report.scenario);
       // Checks stand scenario by scenario.
       if (groups_.empty() || groups_.back().scenario.name != scenario.name) groups_.push_back({scenario, {}});
-      groups_.back().cases.push_back({.report = report, .scenario = scenario, .spec = plan_.checks[i].spec});
+      groups_.back().cases.push_back({.report = report, .scenario = scenario, .check = plan_.checks[i]});
     }
   }
 
@@ -148,7 +152,7 @@ class Investigation {
       std::vector<std::string> variants;
       for (const Case& one : group.cases) {
         if (!wants(one)) continue;
-        for (const std::string& name : variants_of(one.spec)) variants.push_back(name);
+        for (const std::string& name : variants_of(one.check.spec)) variants.push_back(name);
       }
       if (!variants.empty()) scenarios.push_back(under(control, group.scenario, variants));
     }
@@ -160,7 +164,9 @@ class Investigation {
 
   void try_replay() {
     const Control control = replay();
-    const auto wants = [](const Case& one) { return one.report.result.divergence && one.spec.that != "repeatable"; };
+    const auto wants = [](const Case& one) {
+      return one.report.result.divergence && one.check.spec.that != "repeatable";
+    };
     const auto replayed = trial(control, wants);
     if (!replayed) return;
     for (Group& group : groups_) {
@@ -240,6 +246,7 @@ class Investigation {
         break;
       case compare::Ladder::Says::kMistake:
         one.note(control, "it is no rounding: " + rungs->text());
+        if (one.at().class_ == "rounding") one.at().suspects.clear();
         one.at().class_ = "semantic";
         break;
       case compare::Ladder::Says::kNothing:
@@ -256,9 +263,10 @@ class Investigation {
     const bool small = result.divergence && result.divergence->class_ == "rounding" && one.small;
     if (one.unstable || (!open && !small)) return;
     std::size_t compared = 0;
-    for (std::size_t i = 1; i < one.spec.variants.size(); ++i) {
-      const trace::RunTrace* runs[] = {before.first_of(one.spec.variants[0]), before.first_of(one.spec.variants[i]),
-                                       after.first_of(one.spec.variants[0]), after.first_of(one.spec.variants[i])};
+    for (std::size_t i = 1; i < one.check.spec.variants.size(); ++i) {
+      const trace::RunTrace* runs[] = {
+          before.first_of(one.check.spec.variants[0]), before.first_of(one.check.spec.variants[i]),
+          after.first_of(one.check.spec.variants[0]), after.first_of(one.check.spec.variants[i])};
       if (std::find(std::begin(runs), std::end(runs), nullptr) != std::end(runs))
         return one.note(control, "a training did not finish");
       const compare::PrecisionLadder ladder(*runs[0], *runs[1], *runs[2], *runs[3]);
@@ -279,7 +287,7 @@ class Investigation {
   static std::vector<trace::Channel> channels_of(const Case& one, bool same_shape) {
     const std::map<std::string, std::vector<const trace::RunTrace*>> none;
     return compare::rounding_channels(
-        {.scenario = one.scenario, .spec = one.spec, .traces = none, .train_digests = {}, .golden_root = {}},
+        {.scenario = one.scenario, .spec = one.check.spec, .traces = none, .train_digests = {}, .golden_root = {}},
         same_shape);
   }
 

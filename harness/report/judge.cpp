@@ -97,6 +97,33 @@ void apply_expectation(CheckReport& report, const scenario::Expectation& expect,
   }
 }
 
+/// What the runs of one check left behind.
+struct Holdings {
+  std::map<std::string, std::vector<const trace::RunTrace*>> traces;  ///< by variant
+  std::map<std::string, std::string> digests;
+  std::vector<std::size_t> missing;  ///< runs of the plan without a trace
+
+  compare::CheckInput input(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
+                            const std::filesystem::path& golden_root) const {
+    return {.scenario = scenario, .spec = spec, .traces = traces, .train_digests = digests, .golden_root = golden_root};
+  }
+};
+
+Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& evidence, const plan::Check& check) {
+  Holdings holdings;
+  for (const std::string& variant : check.spec.variants) {
+    for (const std::size_t index : plan.runs_of(check.scenario, variant)) {
+      holdings.digests[variant] = plan.runs[index].train_digest;
+      if (evidence[index].trace) {
+        holdings.traces[variant].push_back(&*evidence[index].trace);
+      } else {
+        holdings.missing.push_back(index);
+      }
+    }
+  }
+  return holdings;
+}
+
 /// Judges one check on what its runs left behind.
 class Judge {
  public:
@@ -111,33 +138,21 @@ class Judge {
                        .that = check.spec.that,
                        .variants = check.spec.variants,
                        .reproduce = reproduce(scenario, golden_root_)};
-    std::map<std::string, std::vector<const trace::RunTrace*>> traces;
-    std::map<std::string, std::string> digests;
+    const Holdings holdings = holdings_of(plan_, evidence_, check);
     bool whole = true;
-    for (const std::string& variant : check.spec.variants) {
-      for (const std::size_t index : plan_.runs_of(check.scenario, variant)) {
-        const Evidence& evidence = evidence_[index];
-        digests[variant] = plan_.runs[index].train_digest;
-        if (evidence.trace) {
-          traces[variant].push_back(&*evidence.trace);
-          continue;
-        }
-        if (whole)
-          report.result.why =
-              evidence.problem.empty() ? "there is no trace of " + plan_.runs[index].name : evidence.problem;
-        whole = false;
-        const Status of_run = status_of(evidence.outcome.status, scenario);
-        report.status =
-            std::max(report.status, of_run == Status::kUnsupported ? Status::kUnsupported : Status::kInconclusive);
-        report.result.status = CheckResult::Status::kInconclusive;
-      }
+    for (const std::size_t index : holdings.missing) {
+      const Evidence& evidence = evidence_[index];
+      if (whole)
+        report.result.why =
+            evidence.problem.empty() ? "there is no trace of " + plan_.runs[index].name : evidence.problem;
+      whole = false;
+      const Status of_run = status_of(evidence.outcome.status, scenario);
+      report.status =
+          std::max(report.status, of_run == Status::kUnsupported ? Status::kUnsupported : Status::kInconclusive);
+      report.result.status = CheckResult::Status::kInconclusive;
     }
     if (!whole) return report;
-    const compare::CheckInput input{.scenario = scenario,
-                                    .spec = check.spec,
-                                    .traces = traces,
-                                    .train_digests = digests,
-                                    .golden_root = golden_root_};
+    const compare::CheckInput input = holdings.input(scenario, check.spec, golden_root_);
     report.result = run_check(input);
     compare::diagnose(input, report.result);
     settle(report, check.spec, today_);
@@ -195,6 +210,12 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
 }
 
 }  // namespace
+
+void diagnose_again(CheckReport& report, const plan::Plan& plan, const std::vector<Evidence>& evidence,
+                    const plan::Check& check) {
+  const Holdings holdings = holdings_of(plan, evidence, check);
+  compare::diagnose(holdings.input(plan.scenario(check.scenario), check.spec, ""), report.result);
+}
 
 void settle(CheckReport& report, const scenario::CheckSpec& spec, const std::string& today) {
   report.status = status_of(report.result.status);

@@ -27,6 +27,10 @@ std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::
 Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,
               const std::string& today);
 
+/// Names the causes of a check's divergence anew, after something more is known of its class.
+void diagnose_again(CheckReport& report, const plan::Plan& plan, const std::vector<Evidence>& evidence,
+                    const plan::Check& check);
+
 /// Sets a check's status from its result and from what the author expects of it.
 void settle(CheckReport& report, const scenario::CheckSpec& spec, const std::string& today);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fnmatch.h>
 
@@ -85,6 +86,31 @@ void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
   require(!fetches_ahead || spec.data.options.value("augment", "none") != "rank", origin, "train.data.augment",
           "accelerate fetches ahead of the training, which augmentation from the rank's generator does not follow",
           "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
+}
+
+/// A fault that cannot do anything would be taken for one that nobody sees.
+void validate(const Choice& fault, const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
+  const auto needs = [&](const std::set<std::string>& kinds, bool given, const char* why, const char* expected) {
+    require(given || !kinds.contains(fault.kind), origin, "train.faults", why, expected, fault.kind);
+  };
+  needs({"clip_before_reduction", "gradient_not_reduced", "bucket_forgotten", "order_mismatch", "rank_order",
+         "unordered_sum"},
+        spec.ddp.wrap, "without DDP nothing is reduced in the first place", "other faults beside ddp.wrap = false");
+  needs({"clip_before_reduction", "clip_before_unscale", "clip_skipped"},
+        spec.gradient.clip_norm || spec.gradient.clip_value, "nothing is clipped",
+        "train.gradient.clip_norm or clip_value");
+  needs({"clip_before_unscale"}, spec.gradient.loss_scale.has_value(), "nothing is scaled",
+        "train.gradient.loss_scale");
+  needs({"average_skipped"}, spec.ema_decay.has_value(), "nothing is averaged", "train.ema");
+  needs({"local_metric"}, spec.schedule.kind == "plateau", "no schedule follows a loss", "train.schedule plateau");
+  needs({"state_cast", "counter_off", "draw_after_restore"}, spec.checkpoint.load.has_value(), "nothing is restored",
+        "train.checkpoint.load");
+  require(fault.options.at("rank").get<std::int64_t>() < world_size, origin, "train.faults",
+          "the rank of a fault does not exist", "less than world_size = " + std::to_string(world_size),
+          fault.options.at("rank").dump());
+  require(fault.options.at("step").get<std::int64_t>() < spec.steps, origin, "train.faults",
+          "the step of a fault is never reached", "less than train.steps = " + std::to_string(spec.steps),
+          fault.options.at("step").dump());
 }
 
 }  // namespace
@@ -221,19 +247,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
   validate(spec.checkpoint, spec.steps, world_size, origin);
-  for (const Choice& fault : spec.faults) {
-    require(spec.ddp.wrap || (fault.kind != "clip_before_reduction" && fault.kind != "gradient_not_reduced"), origin,
-            "train.faults", "without DDP nothing is reduced in the first place", "other faults beside ddp.wrap = false",
-            fault.kind);
-    require(fault.kind != "clip_before_reduction" || spec.gradient.clip_norm || spec.gradient.clip_value, origin,
-            "train.faults", "nothing is clipped", "train.gradient.clip_norm or clip_value", "neither");
-    require(fault.options.at("rank").get<std::int64_t>() < world_size, origin, "train.faults",
-            "the rank of a fault does not exist", "less than world_size = " + std::to_string(world_size),
-            fault.options.at("rank").dump());
-    require(fault.options.at("step").get<std::int64_t>() < spec.steps, origin, "train.faults",
-            "the step of a fault is never reached", "less than train.steps = " + std::to_string(spec.steps),
-            fault.options.at("step").dump());
-  }
+  for (const Choice& fault : spec.faults) validate(fault, spec, world_size, origin);
 }
 
 }  // namespace lockstep::scenario

@@ -40,29 +40,31 @@ void Gradients::watch(std::size_t i) {
   torch::autograd::impl::set_post_acc_grad_hooks(
       entries_[i].parameter.tensor, std::make_unique<LocalGradientHook>([this, i](const at::Tensor& gradient) {
         if (!last_) return;
+        faults_.own_gradient(gradient);
         Entry& entry = entries_[i];
         if (recorder_.wants(Channel::kGradientLocal))
           entry.seen = record::observe(Channel::kGradientLocal, entry.parameter.name, view_of(gradient));
-        if (faults_.keeps_local_gradient(entry.parameter.name, step_)) entry.kept = gradient.clone();
+        if (faults_.keeps_own_gradient(entry.parameter.name)) entry.kept = gradient.clone();
       }));
 }
 
-void Gradients::begin(std::int64_t step) {
-  step_ = step;
+void Gradients::begin() {
+  if (faults_.keeps_last_gradients()) return;
   for (Entry& entry : entries_) entry.parameter.tensor.mutable_grad().reset();
 }
 
 bool Gradients::finish() {
-  const bool clipped_already = faults_.clips_before_reduction(step_);
-  if (clipped_already) reduce_clipped();
+  if (faults_.reduces_by_hand()) faults_.reduce(named(), collective_);
   record_reduced();
+  const Fault::Clipping clipping = faults_.clipping();
+  if (clipping == Fault::Clipping::kBeforeUnscaling) clip();
   bool finite = true;
   if (spec_.loss_scale) {
     finite = unscale(present(), *spec_.loss_scale);
     record_again("unscaled");
   }
-  if (clipped_already || (!spec_.clip_norm && !spec_.clip_value)) return finite;
-  clip();
+  if (!spec_.clip_norm && !spec_.clip_value) return finite;
+  if (clipping == Fault::Clipping::kAfterUnscaling) clip();
   record_again("clipped");
   return finite;
 }
@@ -72,19 +74,14 @@ void Gradients::clip() {
   if (spec_.clip_value) clip_value(present(), *spec_.clip_value);
 }
 
-/// The slip: gradients that DDP was kept from reducing are clipped on each rank, then averaged.
-void Gradients::reduce_clipped() {
-  clip();
-  const auto ranks = static_cast<double>(collective_.group()->getSize());
-  for (at::Tensor& gradient : present()) gradient.copy_(collective_.sum(gradient).div_(ranks));
-}
-
 void Gradients::record_reduced() {
   for (Entry& entry : entries_) {
     if (entry.seen) recorder_.add(*std::exchange(entry.seen, std::nullopt));
     at::Tensor& gradient = entry.parameter.tensor.mutable_grad();
     if (entry.kept.defined()) gradient.copy_(std::exchange(entry.kept, at::Tensor()));
-    if (gradient.defined()) recorder_.tensor(Channel::kGradient, entry.parameter.name, view_of(gradient));
+    if (!gradient.defined()) continue;
+    faults_.reduced(entry.parameter.name, gradient);
+    recorder_.tensor(Channel::kGradient, entry.parameter.name, view_of(gradient));
   }
 }
 
@@ -96,11 +93,17 @@ void Gradients::record_again(const std::string& done) {
   }
 }
 
+std::vector<NamedTensor> Gradients::named() const {
+  std::vector<NamedTensor> all;
+  for (const Entry& entry : entries_) {
+    if (entry.parameter.tensor.grad().defined()) all.push_back({entry.parameter.name, entry.parameter.tensor.grad()});
+  }
+  return all;
+}
+
 std::vector<at::Tensor> Gradients::present() const {
   std::vector<at::Tensor> all;
-  for (const Entry& entry : entries_) {
-    if (entry.parameter.tensor.grad().defined()) all.push_back(entry.parameter.tensor.grad());
-  }
+  for (const NamedTensor& gradient : named()) all.push_back(gradient.tensor);
   return all;
 }
 

@@ -8,7 +8,7 @@
 #include "harness/record/recorder.h"
 #include "harness/scenario/train_spec.h"
 #include "harness/train/collective.h"
-#include "harness/train/faults.h"
+#include "harness/train/fault.h"
 #include "harness/train/optimizer.h"
 
 namespace lockstep::train {
@@ -23,7 +23,7 @@ class Gradients {
   Gradients& operator=(const Gradients&) = delete;
 
   /// Forgets the last update's gradients.
-  void begin(std::int64_t step);
+  void begin();
 
   /// Whether the backward pass to come is the update's last: its local gradients are those that are reduced.
   void expect(bool last) { last_ = last; }
@@ -34,9 +34,9 @@ class Gradients {
  private:
   void watch(std::size_t i);
   void clip();
-  void reduce_clipped();
   void record_reduced();
   void record_again(const std::string& done);
+  std::vector<NamedTensor> named() const;
   std::vector<at::Tensor> present() const;
 
   /// A parameter, and its gradient before the reduction as far as somebody wants it.
@@ -51,7 +51,6 @@ class Gradients {
   const Faults& faults_;
   Collective& collective_;
   std::vector<Entry> entries_;
-  std::int64_t step_ = 0;
   bool last_ = true;
 };
 

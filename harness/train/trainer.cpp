@@ -20,7 +20,7 @@
 #include "harness/train/determinism.h"
 #include "harness/train/ema.h"
 #include "harness/train/evaluation.h"
-#include "harness/train/faults.h"
+#include "harness/train/fault.h"
 #include "harness/train/gradients.h"
 #include "harness/train/learning_rates.h"
 #include "harness/train/loader.h"
@@ -84,13 +84,13 @@ class Trainer {
         loaded_(load()),
         recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header(),
                   selection_of(spec_.record)),
-        faults_(spec_.faults, place.rank),
+        faults_(spec_, place.rank),
         rates_(spec_, place.world_size),
-        loader_(make_sampler(spec_.sampler, {.samples = training_samples(spec_.evaluation, data_),
-                                             .rank = place.rank,
-                                             .world_size = place.world_size,
-                                             .micro_batch = spec_.batch.micro_size(place.world_size),
-                                             .group = collective_.group()}),
+        loader_(make_sampler(faults_.sampler(spec_.sampler), {.samples = training_samples(spec_.evaluation, data_),
+                                                              .rank = place.rank,
+                                                              .world_size = place.world_size,
+                                                              .micro_batch = spec_.batch.micro_size(place.world_size),
+                                                              .group = collective_.group()}),
                 spec_.batch.micro_size(place.world_size), place.world_size, spec_.batch.drop_last) {
     if (spec_.evaluation) evaluation_.emplace(*spec_.evaluation, data_, place, collective_);
     build();
@@ -205,6 +205,7 @@ class Trainer {
     if (load.restores("schedule") && checkpoint.world_size != place_.world_size)
       samples_taken_ = loader_.samples_taken(checkpoint.position, checkpoint.world_size);
     if (load.restores("rng")) set_rng(checkpoint.rng);
+    faults_.restored({.updates = updates_, .optimizer = *optimizer_});
   }
 
   void restore_position(const Checkpoint& checkpoint, const std::string& epoch) {
@@ -253,12 +254,13 @@ class Trainer {
 
   void enter(Phase phase) {
     progress_.report(updates_, phase);
-    faults_.arrive(updates_, phase);
+    faults_.arrive(phase);
   }
 
   void update() {
+    faults_.begin(updates_);
     recorder_.begin_step(updates_);
-    gradients_->begin(updates_);
+    gradients_->begin();
     batch_ = {};
     const std::int64_t epochs_before = loader_.epochs_finished();
     std::vector<MicroBatch> ahead;
@@ -272,11 +274,11 @@ class Trainer {
     enter(Phase::kOptimizer);
     const bool finite = gradients_->finish();
     std::vector<double> learning_rates = rates_.now();
-    for (double& rate : learning_rates) rate = faults_.disturb(rate, updates_);
-    if (finite) optimizer_->step(learning_rates);
+    for (double& rate : learning_rates) rate = faults_.learning_rate(rate);
+    if (finite && faults_.updates()) optimizer_->step(learning_rates);
     skipped_ += finite ? 0 : 1;
-    faults_.disturb(ddp_->parameters(), updates_);
-    if (ema_) ema_->update();
+    faults_.updated(ddp_->parameters());
+    if (ema_ && faults_.averages()) ema_->update();
     progress_.report(updates_, Phase::kRecord);
     samples_taken_ += static_cast<std::int64_t>(batch_.ids.size());
     record_batch();
@@ -290,7 +292,7 @@ class Trainer {
 
   void evaluate() {
     if (!evaluation_ || (updates_ + 1) % spec_.evaluation->every != 0) return;
-    const Metrics metrics = evaluation_->run(*model_, *ddp_, faults_.metric_divisor(place_.world_size, updates_));
+    const Metrics metrics = evaluation_->run(*model_, *ddp_, faults_.metric_divisor(place_.world_size));
     recorder_.number(Channel::kMetric, "loss", metrics.loss);
     recorder_.number(Channel::kMetric, "accuracy", metrics.accuracy);
     if (metrics.counted) recorder_.integer(Channel::kMetric, "counted", *metrics.counted);
@@ -308,7 +310,7 @@ class Trainer {
   MicroBatch load_micro_batch(std::int64_t k) {
     enter(Phase::kData);
     std::vector<std::int64_t> ids = loader_.next();
-    faults_.disturb(ids, updates_);
+    faults_.samples(ids);
     const std::int64_t before = loader_.rows_before(static_cast<std::int64_t>(ids.size()));
     MicroBatch batch{data_.take(ids, loader_.position().epoch, before)};
     batch.last = k + 1 == spec_.batch.accumulation || (spec_.batch.updates_at_epoch_end && loader_.at_epoch_end());
@@ -341,8 +343,8 @@ class Trainer {
     at::Tensor loss;
     {
       const Autocast autocast(spec_.autocast);
-      const bool sync = (batch.last || !spec_.batch.no_sync) && !faults_.clips_before_reduction(updates_);
-      loss = loss_of(ddp_->forward(batch.x, sync), batch.y);
+      const bool sync = (batch.last || !spec_.batch.no_sync) && !faults_.reduces_by_hand();
+      loss = faults_.loss(loss_of(ddp_->forward(batch.x, sync), batch.y));
     }
 
     enter(Phase::kBackward);
@@ -358,9 +360,9 @@ class Trainer {
   void record_batch() {
     recorder_.integers(Channel::kSamples, "ids", batch_.ids);
     if (recorder_.wants(Channel::kLoss) || rates_.wants_loss()) {
-      const auto divisor = static_cast<double>(faults_.metric_divisor(place_.world_size, updates_));
+      const auto divisor = static_cast<double>(faults_.metric_divisor(place_.world_size));
       const at::Tensor reduced = collective_.metric_sum(batch_.loss).div_(divisor);
-      batch_.reduced_loss = reduced.item<double>();
+      batch_.reduced_loss = faults_.followed_loss(reduced.item<double>(), batch_.loss.item<double>());
       record_scalar(Channel::kLoss, "reduced", reduced);
     }
     std::vector<std::string> collectives = collective_.take_log();

@@ -170,7 +170,7 @@ def resume(folder, model, optimizer, scheduler, restore):
             parameter, key = name.rsplit(".", 1)
             saved["state"].setdefault(numbers[parameter], {})[key] = tensor
         for group, rate in zip(saved["param_groups"], state["learning_rates"], strict=True):
-            group.update({key: value for key, value in state["optimizer"]["options"].items() if key in group})
+            group.update({key: value for key, value in state["optimizer"].items() if key in group})
             group["lr"] = struct.unpack(">d", bytes.fromhex(rate["current_bits"]))[0]
         optimizer.load_state_dict(saved)
     if "schedule" in restore:

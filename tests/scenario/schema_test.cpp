@@ -182,8 +182,11 @@ TEST(Schema, EveryKindOfTrainingLoadsFromItsRequiredKeys) {
     }
   }
   for (const Json& branch : definitions()["fault"]["oneOf"]) {
-    const Json clipping = with("train.gradient.clip_norm", 1);  // one fault is about it
-    EXPECT_NO_THROW(load(with(clipping, "train.faults", Json::array({example_of_branch(branch)}))))
+    Json everything = with("train.gradient", {{"clip_norm", 1}, {"loss_scale", 2}});  // some faults are about it
+    everything["train"]["ema"] = {{"decay", 0.9}};
+    everything["train"]["schedule"] = {{"kind", "plateau"}};
+    everything["train"]["checkpoint"] = {{"load", {{"file", "weights"}, {"restore", {"weights"}}}}};
+    EXPECT_NO_THROW(load(with(everything, "train.faults", Json::array({example_of_branch(branch)}))))
         << branch["properties"];
   }
 }

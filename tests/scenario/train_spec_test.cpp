@@ -269,7 +269,11 @@ TEST(TrainSpec, WithoutDdpItsKeysAndFaultsMeanNothing) {
 
 TEST(TrainSpec, WhatWouldHaveNoEffectIsRefused) {
   EXPECT_PROBLEM(problem_of(with("train.faults", {{{"kind", "clip_before_reduction"}}})), "nothing is clipped",
-                 "train.faults", "clip_norm", "neither");
+                 "train.faults", "clip_norm", "clip_before_reduction");
+  EXPECT_PROBLEM(problem_of(with("train.faults", {{{"kind", "average_skipped"}}})), "nothing is averaged",
+                 "train.faults", "train.ema", "average_skipped");
+  EXPECT_PROBLEM(problem_of(with("train.faults", {{{"kind", "state_cast"}}})), "nothing is restored", "train.faults",
+                 "train.checkpoint.load", "state_cast");
   EXPECT_PROBLEM(problem_of(with("train.evaluation", {{"samples", 4}, {"every", 9}})), "ever be evaluated",
                  "train.evaluation.every", "train.steps = 8", "9");
   EXPECT_PROBLEM(problem_of(with("train.checkpoint", {{"save_every", 9}})), "never be saved",

@@ -89,11 +89,13 @@ double total_norm(const Scene& scene, std::size_t rank) {
 bool clipped_before(const Scene& scene, const std::vector<double>& weights) {
   const auto& max_norm = scene.variant.train.gradient.clip_norm;
   if (!max_norm) return false;
+  bool clips = false;
   for (std::size_t rank = 0; rank < weights.size(); ++rank) {
     const double factor = std::min(1.0, *max_norm / (total_norm(scene, rank) + 1e-6));
     if (std::fabs(weights[rank] * scene.ranks() / factor - 1) > 1e-3) return false;
+    clips = clips || factor < 1 - 1e-2;
   }
-  return true;
+  return clips;
 }
 
 /// Ranks whose gradients are left out, where the others weigh alike.

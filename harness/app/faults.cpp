@@ -1,0 +1,25 @@
+#include "harness/report/faults.h"
+
+#include <cstdio>
+
+#include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
+
+namespace lockstep::app {
+
+int faults(FaultsOptions options) {
+  if (options.run.scenarios.empty()) options.run.scenarios = {"scenarios/faults", "scenarios/traps"};
+  const plan::Plan plan = plan::make_plan(load(options.run));
+  RunsFolder runs(options.run.out);
+  const std::vector<report::Evidence> evidence = execute(plan, options.run, runs.path());
+  report::Verdict verdict = report::judge(plan, evidence, options.run.golden_root, today());
+  investigate(verdict, plan, evidence, options.run, runs.path());
+  const report::FaultTable table = report::fault_table(verdict, plan, evidence);
+  std::fputs((options.markdown ? to_markdown(table) : to_text(table)).c_str(), stdout);
+  if (verdict.runs_finished < verdict.runs_total) return exit_code(report::Status::kInconclusive);
+  const bool right = report::perfect(table);
+  if (!right) runs.keep();
+  return exit_code(right ? report::Status::kAgree : report::Status::kDivergence);
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,80 @@
+#include "harness/compare/diagnosis/rounding.h"
+
+#include "harness/compare/laws/reduction.h"
+
+namespace lockstep::compare {
+namespace {
+
+using trace::Channel;
+
+/// What the recipes of the two sides ask for differently, where that is known to round.
+std::vector<Suspect> suspects_of_recipes(const scenario::TrainSpec& left, const scenario::TrainSpec& right) {
+  const auto differ = [](const std::string& key, const std::string& a, const std::string& b) {
+    return std::vector<std::string>{key + " is " + a + " on one side, " + b + " on the other"};
+  };
+  if (left.determinism.threads != right.determinism.threads)
+    return {{"fp.thread_count", differ("determinism.threads", std::to_string(left.determinism.threads),
+                                       std::to_string(right.determinism.threads))}};
+  if (left.determinism.cpu != right.determinism.cpu)
+    return {{"fp.isa", differ("determinism.cpu", left.determinism.cpu, right.determinism.cpu)}};
+  if (left.ddp.compression != right.ddp.compression)
+    return {{"comm.lossy", differ("ddp.compression", left.ddp.compression, right.ddp.compression)}};
+  if (left.autocast != right.autocast)
+    return {{"fp.precision_mode", differ("autocast", left.autocast, right.autocast)}};
+  if (left.precision != right.precision)
+    return {{"fp.precision_mode", differ("precision", left.precision, right.precision)}};
+  return {};
+}
+
+/// Whether every rank holds the mean of the ranks' own gradients, up to rounding.
+bool reduces_rightly(const Side& side, std::int64_t step) {
+  const ReductionLaw law(*side.run, *side.variant);
+  for (std::int64_t rank = 0; rank < side.run->world_size(); ++rank) {
+    if (!law.judge(step, rank).broken.empty()) return false;
+  }
+  return true;
+}
+
+bool same_own_gradients(const Scene& scene) {
+  const auto own = [&](const Side& side) { return side.find(scene.at.step, Channel::kGradientLocal, scene.at.tensor); };
+  const trace::Record* left = own(scene.left);
+  const trace::Record* right = own(scene.right);
+  return left != nullptr && right != nullptr && left->digest == right->digest;
+}
+
+std::vector<Suspect> suspects_of_sums(const Scene& scene) {
+  const Divergence& at = scene.at;
+  const bool same_ranks = scene.left.run->world_size() == scene.right.run->world_size();
+  const std::string ranks =
+      std::to_string(scene.left.run->world_size()) + " and " + std::to_string(scene.right.run->world_size()) + " ranks";
+  if (at.channel == Channel::kGradient && same_ranks) {
+    if (!same_own_gradients(scene) || !reduces_rightly(scene.left, at.step) || !reduces_rightly(scene.right, at.step))
+      return {};
+    return {
+        {"fp.reduction_order", {"the ranks' own gradients are equal, and both sides hold their mean up to rounding"}}};
+  }
+  if (!same_ranks)
+    return {{"fp.reduction_order", {"sums over a batch are cut into those of " + ranks}},
+            {"fp.batch_variance", {"the ranks' batches have other sizes: " + ranks}}};
+  if (at.channel == Channel::kOptimizer || at.channel == Channel::kWeight)
+    return {{"fp.kernel_variant", {"gradients are equal, and the update differs by rounding"}}};
+  return {};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_rounding(const Scene& scene) {
+  if (scene.at.class_ != name_of(Class::kRounding)) return {};
+  std::vector<Suspect> found;
+  if (scene.within_one_run()) {
+    if (scene.at.channel == Channel::kGradient)
+      found = {{"fp.rank_order", {"ranks of one run hold other bits of one reduced gradient, within rounding"}}};
+  } else if (scene.left && scene.right) {
+    found = suspects_of_recipes(scene.left.variant->train, scene.right.variant->train);
+    if (found.empty()) found = suspects_of_sums(scene);
+  }
+  if (found.empty()) found = {{"fp.rounding", {"no more than rounding; where it comes from is not known"}}};
+  return found;
+}
+
+}  // namespace lockstep::compare

@@ -1,0 +1,178 @@
+#include "harness/report/faults.h"
+
+#include <algorithm>
+
+#include "harness/base/text.h"
+
+namespace lockstep::report {
+namespace {
+
+using compare::CheckResult;
+
+std::string place_of(const CheckResult& result) {
+  if (!result.divergence) return "";
+  const compare::Divergence& at = *result.divergence;
+  return "step " + std::to_string(at.step) + ", " + std::string(trace::name_of(at.channel)) +
+         (at.tensor.empty() ? "" : " " + at.tensor) + ", rank " + std::to_string(at.rank);
+}
+
+bool is_located(const scenario::Expectation& expect, const CheckResult& result) {
+  if (!result.divergence) return false;
+  const compare::Divergence& at = *result.divergence;
+  return (!expect.step || *expect.step == at.step) &&
+         (!expect.channel || *expect.channel == trace::name_of(at.channel)) &&
+         (!expect.tensor || *expect.tensor == at.tensor) && (!expect.rank || *expect.rank == at.rank);
+}
+
+/// Runs of the check's variants in the plan.
+std::vector<const trace::RunTrace*> traces_of(const plan::Plan& plan, const std::vector<Evidence>& evidence,
+                                              const CheckReport& check) {
+  std::vector<const trace::RunTrace*> traces;
+  for (const std::string& variant : check.variants) {
+    for (const std::size_t index : plan.runs_of(check.scenario, variant))
+      traces.push_back(evidence[index].trace ? &*evidence[index].trace : nullptr);
+  }
+  return traces;
+}
+
+/// Whether all runs of a check are one, bit for bit: then nothing was planted.
+bool is_inert(const std::vector<const trace::RunTrace*>& traces) {
+  if (traces.size() < 2 || std::find(traces.begin(), traces.end(), nullptr) != traces.end()) return false;
+  std::vector<trace::Channel> channels;
+  for (const trace::ChannelInfo& row : trace::kChannels) channels.push_back(row.channel);
+  return std::all_of(traces.begin() + 1, traces.end(), [&](const trace::RunTrace* other) {
+    return !compare::compare_runs(*traces[0], *other, channels, compare::bitwise).first;
+  });
+}
+
+FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expect,
+                   const std::vector<const trace::RunTrace*>& traces) {
+  const CheckResult& result = report.result;
+  FaultRow row{.scenario = report.scenario,
+               .check = report.that + " (" + join(report.variants, ", ") + ")",
+               .reason = expect.reason,
+               .planted = expect.cause.value_or("unknown"),
+               .class_ = expect.class_.value_or(""),
+               .detected = result.status == CheckResult::Status::kDivergence,
+               .at = place_of(result)};
+  row.inert = !row.detected && is_inert(traces);
+  if (!result.divergence) return row;
+  const auto& suspects = result.divergence->suspects;
+  for (std::size_t i = suspects.size(); i-- > 0;) {
+    if (suspects[i].cause == row.planted) row.rank_of_cause = i + 1;
+  }
+  row.found = result.divergence->cause_id();
+  if (row.planted == "unknown" && row.found == "unknown") row.rank_of_cause = 1;
+  row.class_right = row.class_.empty() || row.class_ == result.divergence->class_;
+  row.located = is_located(expect, result);
+  return row;
+}
+
+template <typename Holds>
+std::string share(const std::vector<FaultRow>& rows, Holds holds) {
+  std::size_t of = 0, count = 0;
+  for (const FaultRow& row : rows) {
+    if (row.inert) continue;
+    ++of;
+    count += holds(row) ? 1 : 0;
+  }
+  return std::to_string(count) + " of " + std::to_string(of);
+}
+
+bool is_alarm(const CleanRow& row) { return row.status == Status::kDivergence; }
+
+/// Figures by name.
+std::vector<std::pair<std::string, std::string>> figures(const FaultTable& table) {
+  const auto inert =
+      std::count_if(table.faults.begin(), table.faults.end(), [](const FaultRow& row) { return row.inert; });
+  std::size_t pairs = 0, alarms = 0, open = 0;
+  for (const CleanRow& row : table.clean) {
+    pairs += row.pairs;
+    alarms += is_alarm(row) ? 1 : 0;
+    open += row.status != Status::kAgree && !is_alarm(row) ? 1 : 0;
+  }
+  return {{"detected", share(table.faults, [](const FaultRow& row) { return row.detected; })},
+          {"cause right", share(table.faults, [](const FaultRow& row) { return row.rank_of_cause == 1; })},
+          {"cause among the first three",
+           share(table.faults, [](const FaultRow& row) { return row.rank_of_cause >= 1 && row.rank_of_cause <= 3; })},
+          {"class right", share(table.faults, [](const FaultRow& row) { return row.detected && row.class_right; })},
+          {"located right", share(table.faults, [](const FaultRow& row) { return row.located; })},
+          {"inert, and left out of these", std::to_string(inert) + " of " + std::to_string(table.faults.size())},
+          {"false alarms", std::to_string(alarms) + " in " + std::to_string(pairs) + " clean pairs"},
+          {"clean checks left open", std::to_string(open) + " of " + std::to_string(table.clean.size())}};
+}
+
+bool is_right(const FaultRow& row) {
+  return row.inert || (row.detected && row.rank_of_cause == 1 && row.class_right && row.located);
+}
+
+std::string yes(bool holds) { return holds ? "yes" : "**no**"; }
+
+}  // namespace
+
+FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence) {
+  FaultTable table;
+  for (std::size_t i = 0; i < verdict.checks.size(); ++i) {
+    const CheckReport& report = verdict.checks[i];
+    const std::vector<const trace::RunTrace*> traces = traces_of(plan, evidence, report);
+    if (const auto& expect = plan.checks[i].spec.expect) {
+      table.faults.push_back(fault_row(report, *expect, traces));
+    } else {
+      const std::size_t pairs =
+          traces.size() > report.variants.size() || traces.size() < 2 ? traces.size() : traces.size() - 1;
+      table.clean.push_back({.scenario = report.scenario,
+                             .check = report.that + " (" + join(report.variants, ", ") + ")",
+                             .pairs = pairs,
+                             .status = report.status});
+    }
+  }
+  return table;
+}
+
+bool perfect(const FaultTable& table) {
+  return std::all_of(table.faults.begin(), table.faults.end(), is_right) &&
+         std::all_of(table.clean.begin(), table.clean.end(),
+                     [](const CleanRow& row) { return row.status == Status::kAgree; });
+}
+
+std::string to_text(const FaultTable& table) {
+  std::string out;
+  for (const FaultRow& row : table.faults) {
+    if (is_right(row)) continue;
+    out += (row.detected ? "WRONG   " : "MISSED  ") + row.scenario + ": " + row.check + "\n";
+    out += "  planted   " + row.planted + ": " + row.reason + "\n";
+    out += "  found     " + (row.found.empty() ? "nothing" : row.found) + (row.at.empty() ? "" : ", " + row.at) + "\n";
+  }
+  for (const CleanRow& row : table.clean) {
+    if (row.status == Status::kAgree) continue;
+    out += (is_alarm(row) ? "ALARM   " : "OPEN    ") + row.scenario + ": " + row.check + "\n";
+  }
+  for (const auto& [name, value] : figures(table)) out += padded(name, 32) + value + "\n";
+  return out;
+}
+
+std::string to_markdown(const FaultTable& table) {
+  std::string out =
+      "# Planted faults, and what lockstep says of them\n\n"
+      "Written by `lockstep faults --markdown` from the scenarios in `scenarios/faults` and `scenarios/traps`; change "
+      "it "
+      "there.\n\n| figure | value |\n|---|---|\n";
+  for (const auto& [name, value] : figures(table)) out += "| " + name + " | " + value + " |\n";
+  out +=
+      "\n| planted | cause | scenario and check | detected | named first | right at | located |\n"
+      "|---|---|---|---|---|---|---|\n";
+  for (const FaultRow& row : table.faults) {
+    out += "| " + row.reason + " | `" + row.planted + "` | " + row.scenario + ": " + row.check + " | " +
+           (row.inert ? "inert" : yes(row.detected)) + " | `" + row.found + "` | " +
+           (row.rank_of_cause > 0 ? std::to_string(row.rank_of_cause) : "**-**") + " | " +
+           (row.located ? row.at : "**no**: " + row.at) + " |\n";
+  }
+  out += "\n## Clean variations\n\n| scenario and check | pairs | verdict |\n|---|---|---|\n";
+  for (const CleanRow& row : table.clean) {
+    out += "| " + row.scenario + ": " + row.check + " | " + std::to_string(row.pairs) + " | " +
+           std::string(name_of(row.status)) + " |\n";
+  }
+  return out;
+}
+
+}  // namespace lockstep::report

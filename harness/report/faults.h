@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "harness/plan/plan.h"
+#include "harness/report/judge.h"
+
+namespace lockstep::report {
+
+/// How a planted fault was met by the check that is meant for it.
+struct FaultRow {
+  std::string scenario;
+  std::string check;    ///< kind, and the variants
+  std::string reason;   ///< what the scenario's author planted
+  std::string planted;  ///< cause by id, or "unknown" for a fault that no cause describes
+  std::string class_;   ///< expected, where the scenario says
+  bool inert = false;   ///< the faulty runs' traces are those of the clean ones, bit for bit
+  bool detected = false;
+  bool class_right = false;
+  std::size_t rank_of_cause = 0;  ///< place of the right cause among those named, from 1; 0: not named
+  bool located = false;           ///< step, channel, tensor and rank, as far as the scenario says them
+  std::string found;              ///< cause that was named first
+  std::string at;                 ///< where
+};
+
+/// A check that must hold.
+struct CleanRow {
+  std::string scenario;
+  std::string check;
+  std::size_t pairs = 0;  ///< of runs that it holds against each other
+  Status status = Status::kAgree;
+};
+
+/// What `lockstep faults` found out about lockstep itself.
+struct FaultTable {
+  std::vector<FaultRow> faults;
+  std::vector<CleanRow> clean;
+};
+
+/// A check with an expectation is of a planted fault, one without is clean.
+FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence);
+
+/// The figures with their denominators, and what is not as it should be.
+std::string to_text(const FaultTable& table);
+
+/// docs/faults.md.
+std::string to_markdown(const FaultTable& table);
+
+/// Whether every figure is perfect.
+bool perfect(const FaultTable& table);
+
+}  // namespace lockstep::report

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/launch/progress.h"
+#include "harness/scenario/train_spec.h"
+#include "harness/train/collective.h"
+#include "harness/train/loader.h"
+#include "harness/train/optimizer.h"
+
+namespace lockstep::train {
+
+/// What is restored, where a fault may lay hands on it.
+struct Restored {
+  std::int64_t& updates;
+  Optimizer& optimizer;
+};
+
+/// A mistake planted into a rank's training. Each hook stands at one place of the trainer's loop and does nothing
+/// unless a kind of fault overrides it; it is called in the steps in which the fault acts.
+class Fault {
+ public:
+  /// When clipping happens, if it is asked for.
+  enum class Clipping { kAfterUnscaling, kBeforeUnscaling, kNever };
+
+  virtual ~Fault() = default;
+
+  /// The last step in which it acts, begun at option "step": by default it acts once.
+  virtual bool lasts() const { return false; }
+
+  // Before the first step.
+  virtual void sampler(scenario::Choice& /*sampler*/, std::int64_t /*rank*/) {}
+  virtual void restored(const Restored& /*state*/) {}
+
+  // In the order of a step.
+  virtual void arrive(launch::Phase /*phase*/) {}
+  virtual void samples(std::vector<std::int64_t>& /*ids*/) {}
+  virtual at::Tensor loss(at::Tensor loss) { return loss; }
+  virtual bool keeps_last_gradients() const { return false; }
+  /// Before the reduction, as backward leaves it.
+  virtual void own_gradient(const at::Tensor& /*gradient*/) {}
+  virtual bool keeps_own_gradient(const std::string& /*parameter*/) const { return false; }
+  /// True: DDP reduces nothing, `reduce` does.
+  virtual bool reduces_by_hand() const { return false; }
+  virtual void reduce(const std::vector<NamedTensor>& /*gradients*/, Collective& /*collective*/) {}
+  virtual void reduced(const std::string& /*parameter*/, at::Tensor& /*gradient*/) {}
+  virtual Clipping clipping() const { return Clipping::kAfterUnscaling; }
+  virtual double learning_rate(double rate) { return rate; }
+  virtual bool updates() const { return true; }
+  virtual void updated(const std::vector<NamedTensor>& /*weights*/) {}
+  virtual bool averages() const { return true; }
+  /// What a metric's sum over the ranks is divided by.
+  virtual std::int64_t metric_divisor(std::int64_t ranks) const { return ranks; }
+  /// The loss that a schedule follows.
+  virtual double followed_loss(double reduced, double /*own*/) const { return reduced; }
+
+  /// *Throws*: InputError when the fault names a parameter that the model lacks.
+  virtual void require_parameters(const std::vector<NamedTensor>& /*parameters*/) const {}
+  /// *Throws*: InputError when it names a place outside a micro-batch of so many samples.
+  virtual void require_samples(std::size_t /*size*/) const {}
+};
+
+/// Dispatches on the kinds of the schema: each is `make_<kind>_fault` in a file of fault/.
+std::unique_ptr<Fault> make_fault(const scenario::Choice& choice, const scenario::GradientSpec& gradient);
+
+/// The faults of one rank. Each hook goes over those that act in the step.
+class Faults {
+ public:
+  Faults(const scenario::TrainSpec& spec, std::int64_t rank);
+
+  scenario::Choice sampler(scenario::Choice choice) const;
+  void restored(const Restored& state) const;
+
+  /// From here on it is this step.
+  void begin(std::int64_t step) { step_ = step; }
+
+  void arrive(launch::Phase phase) const;
+  void samples(std::vector<std::int64_t>& ids) const;
+  at::Tensor loss(at::Tensor loss) const;
+  bool keeps_last_gradients() const;
+  void own_gradient(const at::Tensor& gradient) const;
+  bool keeps_own_gradient(const std::string& parameter) const;
+  bool reduces_by_hand() const;
+  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) const;
+  void reduced(const std::string& parameter, at::Tensor& gradient) const;
+  Fault::Clipping clipping() const;
+  double learning_rate(double rate) const;
+  bool updates() const;
+  void updated(const std::vector<NamedTensor>& weights) const;
+  bool averages() const;
+  std::int64_t metric_divisor(std::int64_t ranks) const;
+  double followed_loss(double reduced, double own) const;
+
+  void require_parameters(const std::vector<NamedTensor>& parameters) const;
+  /// `updates`: done already.
+  void require_samples(const Loader& loader, std::int64_t updates, const scenario::BatchSpec& batch) const;
+
+ private:
+  struct Entry {
+    std::unique_ptr<Fault> fault;
+    std::int64_t first = 0;
+
+    bool acts(std::int64_t step) const { return step == first || (step > first && fault->lasts()); }
+  };
+  template <typename Action>
+  void each(Action action) const {
+    for (const Entry& entry : mine_) {
+      if (entry.acts(step_)) action(*entry.fault);
+    }
+  }
+
+  std::vector<Entry> mine_;
+  std::int64_t rank_ = 0;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,108 @@
+// Losses and gradients that are scaled, kept, rounded or clipped where they must not be.
+#include <ATen/ATen.h>
+
+#include "harness/train/fault.h"
+#include "harness/train/fault/parameters.h"
+
+namespace lockstep::train {
+namespace {
+
+/// From its first step on.
+class Lasting : public Fault {
+  bool lasts() const override { return true; }
+};
+
+class LossFactor : public Lasting {
+ public:
+  explicit LossFactor(const Json& options) : factor_(options.at("factor").get<double>()) {}
+  at::Tensor loss(at::Tensor loss) override { return loss * factor_; }
+
+ private:
+  double factor_;
+};
+
+class GradientFactor : public Lasting {
+ public:
+  explicit GradientFactor(const Json& options) : factor_(options.at("factor").get<double>()), parameters_(options) {}
+  void reduced(const std::string& parameter, at::Tensor& gradient) override {
+    if (parameters_.include(parameter)) gradient.mul_(factor_);
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  double factor_;
+  ParameterChoice parameters_;
+};
+
+class GradientKept : public Lasting {
+  bool keeps_last_gradients() const override { return true; }
+};
+
+class GradientRounded : public Lasting {
+ public:
+  explicit GradientRounded(const Json& options)
+      : dtype_(options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16), before_(options.at("place") == "backward") {}
+  void own_gradient(const at::Tensor& gradient) override {
+    if (before_) round(gradient);
+  }
+  void reduced(const std::string&, at::Tensor& gradient) override {
+    if (!before_) round(gradient);
+  }
+
+ private:
+  void round(const at::Tensor& gradient) const {
+    const at::NoGradGuard no_grad;
+    at::Tensor(gradient).copy_(gradient.to(dtype_));
+  }
+
+  at::ScalarType dtype_;
+  bool before_;
+};
+
+class GradientNotReduced : public Lasting {
+ public:
+  explicit GradientNotReduced(const Json& options) : parameters_(options) {}
+  bool keeps_own_gradient(const std::string& parameter) const override { return parameters_.include(parameter); }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  ParameterChoice parameters_;
+};
+
+class ClipSkipped : public Lasting {
+  Clipping clipping() const override { return Clipping::kNever; }
+};
+
+class ClipBeforeUnscale : public Lasting {
+  Clipping clipping() const override { return Clipping::kBeforeUnscaling; }
+};
+
+}  // namespace
+
+std::unique_ptr<Fault> make_loss_factor_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<LossFactor>(options);
+}
+std::unique_ptr<Fault> make_gradient_factor_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<GradientFactor>(options);
+}
+std::unique_ptr<Fault> make_gradient_kept_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<GradientKept>();
+}
+std::unique_ptr<Fault> make_gradient_rounded_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<GradientRounded>(options);
+}
+std::unique_ptr<Fault> make_gradient_not_reduced_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<GradientNotReduced>(options);
+}
+std::unique_ptr<Fault> make_clip_skipped_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<ClipSkipped>();
+}
+std::unique_ptr<Fault> make_clip_before_unscale_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<ClipBeforeUnscale>();
+}
+
+}  // namespace lockstep::train

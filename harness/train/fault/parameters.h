@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/train/optimizer.h"
+
+namespace lockstep::train {
+
+/// The parameters that a fault's option "parameter" names: '*' stands for any characters, empty for all of them.
+class ParameterChoice {
+ public:
+  explicit ParameterChoice(const Json& options);
+
+  bool include(const std::string& name) const;
+
+  /// The first of them.
+  const NamedTensor& first_of(const std::vector<NamedTensor>& parameters) const;
+
+  /// *Throws*: InputError when the model has none of them.
+  void require_in(const std::vector<NamedTensor>& parameters) const;
+
+ private:
+  std::string pattern_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,151 @@
+// Reductions that a script does by hand, and gets wrong. DDP is kept from reducing.
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include <ATen/ATen.h>
+
+#include "harness/train/clip.h"
+#include "harness/train/fault.h"
+#include "harness/train/fault/parameters.h"
+
+namespace lockstep::train {
+namespace {
+
+class ByHand : public Fault {
+ public:
+  bool lasts() const override { return true; }
+  bool reduces_by_hand() const override { return true; }
+
+  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
+    for (const NamedTensor& gradient : gradients) average(gradient.tensor, collective);
+  }
+
+ protected:
+  static void average(const at::Tensor& gradient, Collective& collective) {
+    const auto ranks = static_cast<double>(collective.group()->getSize());
+    at::Tensor(gradient).copy_(collective.sum(gradient).div_(ranks));
+  }
+};
+
+/// Each rank clips its own gradients.
+class ClipBeforeReduction : public ByHand {
+ public:
+  explicit ClipBeforeReduction(const scenario::GradientSpec& gradient) : gradient_(gradient) {}
+
+  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
+    std::vector<at::Tensor> own;
+    for (const NamedTensor& gradient : gradients) own.push_back(gradient.tensor);
+    if (gradient_.clip_norm) clip_norm(own, *gradient_.clip_norm);
+    if (gradient_.clip_value) clip_value(own, *gradient_.clip_value);
+    ByHand::reduce(gradients, collective);
+  }
+
+  Clipping clipping() const override { return Clipping::kNever; }
+
+ private:
+  scenario::GradientSpec gradient_;
+};
+
+/// The gradients of some parameters are forgotten: the last bucket is not flushed.
+class BucketForgotten : public ByHand {
+ public:
+  explicit BucketForgotten(const Json& options) : parameters_(options) {}
+
+  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
+    for (const NamedTensor& gradient : gradients) {
+      if (!parameters_.include(gradient.name)) average(gradient.tensor, collective);
+    }
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  ParameterChoice parameters_;
+};
+
+/// One rank issues its all-reduces in the opposite order among gradients of one size, and pairs them up wrongly.
+class OrderMismatch : public ByHand {
+ public:
+  explicit OrderMismatch(const Json& options) : rank_(options.at("of_rank").get<int>()) {}
+
+  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
+    for (const NamedTensor& gradient : gradients) {
+      const auto twin = std::find_if(gradients.begin(), gradients.end(), [&](const NamedTensor& other) {
+        return other.name != gradient.name && other.tensor.numel() == gradient.tensor.numel();
+      });
+      const bool turned = collective.group()->getRank() == rank_ && twin != gradients.end();
+      at::Tensor mine = turned ? twin->tensor.view_as(gradient.tensor) : gradient.tensor;
+      sums_.push_back(collective.sum(mine).div_(static_cast<double>(collective.group()->getSize())));
+    }
+    for (std::size_t i = 0; i < gradients.size(); ++i) at::Tensor(gradients[i].tensor).copy_(sums_[i]);
+    sums_.clear();
+  }
+
+ private:
+  int rank_;
+  std::vector<at::Tensor> sums_;
+};
+
+/// Everyone's gradients, added up by each rank in an order of its own.
+class OwnOrder : public ByHand {
+ public:
+  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
+    const int ranks = collective.group()->getSize();
+    const std::vector<int> order = order_of(collective.group()->getRank(), ranks);
+    for (const NamedTensor& gradient : gradients) {
+      std::vector<std::vector<at::Tensor>> all(1);
+      for (int rank = 0; rank < ranks; ++rank) all[0].push_back(at::empty_like(gradient.tensor));
+      std::vector<at::Tensor> mine{gradient.tensor};
+      collective.group()->allgather(all, mine)->wait();
+      at::Tensor sum = at::zeros_like(gradient.tensor);
+      for (const int rank : order) sum.add_(all[0][static_cast<std::size_t>(rank)]);
+      at::Tensor(gradient.tensor).copy_(sum.div_(static_cast<double>(ranks)));
+    }
+  }
+
+ private:
+  virtual std::vector<int> order_of(int rank, int ranks) = 0;
+};
+
+/// As Gloo's old AllreduceRing: each rank begins with itself.
+class RankOrder : public OwnOrder {
+  std::vector<int> order_of(int rank, int ranks) override {
+    std::vector<int> order(static_cast<std::size_t>(ranks));
+    for (int i = 0; i < ranks; ++i) order[static_cast<std::size_t>(i)] = (rank + i) % ranks;
+    return order;
+  }
+};
+
+/// As threads that add in the order in which they arrive: another one in every run.
+class UnorderedSum : public OwnOrder {
+  std::vector<int> order_of(int, int ranks) override {
+    std::vector<int> order(static_cast<std::size_t>(ranks));
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), arrival_);
+    return order;
+  }
+
+  std::mt19937 arrival_{std::random_device()()};
+};
+
+}  // namespace
+
+std::unique_ptr<Fault> make_clip_before_reduction_fault(const Json&, const scenario::GradientSpec& gradient) {
+  return std::make_unique<ClipBeforeReduction>(gradient);
+}
+std::unique_ptr<Fault> make_bucket_forgotten_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<BucketForgotten>(options);
+}
+std::unique_ptr<Fault> make_order_mismatch_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<OrderMismatch>(options);
+}
+std::unique_ptr<Fault> make_rank_order_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<RankOrder>();
+}
+std::unique_ptr<Fault> make_unordered_sum_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<UnorderedSum>();
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,115 @@
+// Rates, updates, weights and averages.
+#include <ATen/ATen.h>
+
+#include "harness/train/fault.h"
+#include "harness/train/fault/parameters.h"
+
+namespace lockstep::train {
+namespace {
+
+class LearningRateFactor : public Fault {
+ public:
+  explicit LearningRateFactor(const Json& options) : factor_(options.at("factor").get<double>()) {}
+  bool lasts() const override { return true; }
+  double learning_rate(double rate) override { return rate * factor_; }
+
+ private:
+  double factor_;
+};
+
+class UpdateSkipped : public Fault {
+ public:
+  explicit UpdateSkipped(const Json& options) : once_(options.at("once").get<bool>()) {}
+  bool lasts() const override { return !once_; }
+  bool updates() const override { return false; }
+
+ private:
+  bool once_;
+};
+
+class WeightsDecayed : public Fault {
+ public:
+  explicit WeightsDecayed(const Json& options) : factor_(options.at("factor").get<double>()) {}
+  bool lasts() const override { return true; }
+  void updated(const std::vector<NamedTensor>& weights) override {
+    const at::NoGradGuard no_grad;
+    for (const NamedTensor& weight : weights) at::Tensor(weight.tensor).mul_(factor_);
+  }
+
+ private:
+  double factor_;
+};
+
+class AverageSkipped : public Fault {
+  bool lasts() const override { return true; }
+  bool averages() const override { return false; }
+};
+
+class LocalMetric : public Fault {
+  bool lasts() const override { return true; }
+  double followed_loss(double, double own) const override { return own; }
+};
+
+class MetricByDeviceCount : public Fault {
+ public:
+  explicit MetricByDeviceCount(const Json& options) : devices_(options.at("devices").get<std::int64_t>()) {}
+  bool lasts() const override { return true; }
+  std::int64_t metric_divisor(std::int64_t) const override { return devices_; }
+
+ private:
+  std::int64_t devices_;
+};
+
+/// A bit, counted in a float32, of one element; of a float64 the one of the same weight.
+class FlipWeightBit : public Fault {
+ public:
+  explicit FlipWeightBit(const Json& options)
+      : parameter_(options), element_(options.at("element").get<std::int64_t>()), bit_(options.at("bit").get<int>()) {}
+
+  void updated(const std::vector<NamedTensor>& weights) override {
+    constexpr int kSign = 31, kMoreMantissa = 29;
+    const at::Tensor weight = parameter_.first_of(weights).tensor;
+    const std::int64_t element = element_ % weight.numel();
+    if (weight.scalar_type() == at::kDouble) {
+      auto* word = reinterpret_cast<std::uint64_t*>(weight.mutable_data_ptr()) + element;
+      *word ^= std::uint64_t{1} << (bit_ == kSign ? 63 : bit_ + kMoreMantissa);
+    } else {
+      auto* word = reinterpret_cast<std::uint32_t*>(weight.mutable_data_ptr()) + element;
+      *word ^= 1U << bit_;
+    }
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameter_.require_in(parameters);
+  }
+
+ private:
+  ParameterChoice parameter_;
+  std::int64_t element_;
+  int bit_;
+};
+
+}  // namespace
+
+std::unique_ptr<Fault> make_learning_rate_factor_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<LearningRateFactor>(options);
+}
+std::unique_ptr<Fault> make_update_skipped_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<UpdateSkipped>(options);
+}
+std::unique_ptr<Fault> make_weights_decayed_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<WeightsDecayed>(options);
+}
+std::unique_ptr<Fault> make_average_skipped_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<AverageSkipped>();
+}
+std::unique_ptr<Fault> make_local_metric_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<LocalMetric>();
+}
+std::unique_ptr<Fault> make_metric_by_device_count_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<MetricByDeviceCount>(options);
+}
+std::unique_ptr<Fault> make_flip_weight_bit_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<FlipWeightBit>(options);
+}
+
+}  // namespace lockstep::train
