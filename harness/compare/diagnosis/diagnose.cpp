@@ -7,6 +7,7 @@
 #include "harness/compare/diagnosis/rates.h"
 #include "harness/compare/diagnosis/resumption.h"
 #include "harness/compare/diagnosis/rounding.h"
+#include "harness/compare/diagnosis/shares.h"
 #include "harness/compare/diagnosis/update.h"
 
 namespace lockstep::compare {
@@ -15,7 +16,7 @@ namespace {
 /// The first that knows a cause is believed. What is known to be random is no matter of the recipe; the rest in the
 /// order in which a training meets it.
 constexpr std::vector<Suspect> (*kDiagnosers[])(const Scene&) = {
-    suspects_in_random,    suspects_in_resumption, suspects_in_data,  suspects_in_rates,
+    suspects_in_random,    suspects_in_resumption, suspects_in_data,  suspects_in_rates,    suspects_in_shares,
     suspects_in_gradients, suspects_in_update,     suspects_in_ranks, suspects_in_rounding,
 };
 

@@ -1,0 +1,142 @@
+// Causes of randomness, of rounding, of ranks that part and of shares that differ: each named where it is planted, and
+// not beside it.
+#include <gtest/gtest.h>
+
+#include "harness/compare/diagnosis/diagnose.h"
+
+#include "tests/compare/bench.h"
+
+namespace lockstep::test {
+namespace {
+
+using trace::Channel;
+using Names = std::vector<std::string>;
+
+/// Causes that a check's first divergence is given.
+Names causes_of(const Bench& bench) {
+  compare::CheckResult result = bench.check();
+  std::map<std::string, std::vector<const trace::RunTrace*>> traces;
+  for (const auto& [name, runs] : bench.runs) {
+    for (const trace::RunTrace& run : runs) traces[name].push_back(&run);
+  }
+  compare::diagnose({.scenario = bench.scenario,
+                     .spec = bench.scenario.checks[0],
+                     .traces = traces,
+                     .train_digests = {},
+                     .golden_root = {}},
+                    result);
+  EXPECT_TRUE(result.divergence);
+  Names names;
+  for (const compare::Suspect& suspect :
+       result.divergence ? result.divergence->suspects : std::vector<compare::Suspect>{}) {
+    EXPECT_FALSE(suspect.evidence.empty()) << suspect.cause;
+    names.push_back(suspect.cause);
+  }
+  return names;
+}
+
+Json checking(const char* that, const Json& more = Json::object()) {
+  Json check = {{"that", that}};
+  check.update(more);
+  return {{"checks", {check}}};
+}
+
+Json repeated() {
+  Json changes = checking("repeatable", {{"variants", {"a"}}});
+  changes["repeats"] = 2;
+  return changes;
+}
+
+void spoil_from(trace::RunTrace& run, std::int64_t step, Channel channel, const std::string& name) {
+  for (trace::Trace& rank : run.ranks) {
+    for (const trace::Step& at : rank.steps) {
+      if (at.step >= step && at.find(channel, name) != nullptr) spoil(run, rank.rank, at.step, channel, name);
+    }
+  }
+}
+
+TEST(RandomCauses, ARunThatBeginsOtherwiseIsUnseeded) {
+  Bench bench(repeated());
+  spoil_from(bench.run("a", 1), -1, Channel::kWeight, "fc.weight");
+  EXPECT_EQ(causes_of(bench), Names{"rng.unseeded"});
+}
+
+TEST(RandomCauses, SumsInTheOrderOfArrivalAreToldFromRaces) {
+  Bench sums(repeated());
+  spoil_from(sums.run("a", 1), 1, Channel::kGradient, "fc.weight");
+  EXPECT_EQ(causes_of(sums), Names{"fp.unordered_threads"});
+  Bench race(repeated());
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    trace::Record own = at(race.run("a", 1), 1, 1, Channel::kGradientLocal, "fc.weight");
+    own.channel = Channel::kGradient;
+    put(race.run("a", 1), rank, 1, own);
+  }
+  EXPECT_EQ(causes_of(race), Names{"comm.race"});
+}
+
+TEST(RandomCauses, WhatIsNotBehindEqualInputsIsUnknown) {
+  Bench bench(repeated());
+  spoil_from(bench.run("a", 1), 1, Channel::kOptimizer, "fc.weight.momentum_buffer");
+  EXPECT_EQ(causes_of(bench), Names{});
+}
+
+TEST(RankCauses, RanksThatBeginApartInitialisedTheirOwn) {
+  Bench bench(checking("ranks_agree", {{"variants", {"a"}}}));
+  put(bench.run("a"), 1, -1, floats(Channel::kWeight, "fc.weight", std::vector<float>(32, 0.5F), {4, 8}));
+  EXPECT_EQ(causes_of(bench), Names{"init.rank_divergent"});
+}
+
+TEST(RankCauses, AnotherOrderOfAddingOnOneRank) {
+  Bench bench(checking("ranks_agree", {{"variants", {"a"}}}));
+  spoil(bench.run("a"), 1, 2, Channel::kGradient, "fc.weight");  // other bits, the same sketch
+  EXPECT_EQ(causes_of(bench), Names{"fp.rank_order"});
+}
+
+TEST(RoundingCauses, FollowWhatTheSidesDoDifferently) {
+  const auto with = [](const Json& change) {
+    Json changes = checking("equal", {{"variants", {"a", "b"}}});
+    changes["variants"] = {{"a", Json::object()}, {"b", change}};
+    Bench bench(changes);
+    for (std::int64_t rank = 0; rank < bench.run("b").world_size(); ++rank)
+      spoil(bench.run("b"), rank, 1, Channel::kGradient, "fc.weight");
+    return causes_of(bench);
+  };
+  EXPECT_EQ(with(Json::object()), Names{"fp.reduction_order"});
+  EXPECT_EQ(with({{"train", {{"determinism", {{"threads", 2}}}}}}), Names{"fp.thread_count"});
+  EXPECT_EQ(with({{"train", {{"determinism", {{"cpu", "portable"}}}}}}), Names{"fp.isa"});
+  EXPECT_EQ(with({{"train", {{"autocast", "bf16"}}}}), Names{"fp.precision_mode"});
+}
+
+TEST(RoundingCauses, AnUpdateThatRoundsOtherwiseIsAnotherKernel) {
+  Bench bench(checking("equal", {{"variants", {"a", "b"}}}));
+  spoil_from(bench.run("b"), 2, Channel::kWeight, "fc.weight");
+  EXPECT_EQ(causes_of(bench), Names{"fp.kernel_variant"});
+}
+
+/// Layers that look at a rank's whole share part by design; the same layers at one share do not.
+TEST(ShareCauses, AreNamedWhereSharesDiffer) {
+  const auto with = [](const Json& model, std::int64_t ranks, bool running_means) {
+    Json changes = checking("rounding", {{"variants", {"a", "b"}}});
+    const Json train = {{"model", model}};
+    changes["variants"] = {{"a", {{"world_size", 1}, {"train", train}}},
+                           {"b", {{"world_size", ranks}, {"train", train}}}};
+    Bench bench(changes);
+    for (const char* name : {"a", "b"}) {
+      for (trace::Trace& rank : bench.run(name).ranks) {
+        if (running_means)
+          step_at(bench.run(name), rank.rank, 0).records.push_back(floats(Channel::kBuffer, "bn.running_mean", {1}));
+        put(bench.run(name), rank.rank, 0, scalar(Channel::kLoss, "reduced", name[0] == 'a' ? 0.5F : 0.7F));
+      }
+    }
+    return causes_of(bench);
+  };
+  const Json dropout = {{"kind", "mlp"}, {"dropout", 0.5}}, batch = {{"kind", "resnet"}},
+             synchronized = {{"kind", "resnet"}, {"norm", "sync_batch"}};
+  EXPECT_EQ(with(dropout, 2, false), Names{"rng.layout_bound"});
+  EXPECT_EQ(with(batch, 2, true), Names{"model.batchnorm_local"});
+  EXPECT_EQ(with(synchronized, 2, true), Names{});
+  EXPECT_EQ(with(dropout, 1, false), Names{});
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,86 @@
+// Rounding shrinks when everything is computed in float64; a mistake stays.
+#include "harness/compare/ladder.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/compare/bench.h"
+
+namespace lockstep::compare {
+namespace {
+
+using trace::Channel;
+
+TEST(Ladder, TellsRoundingFromMistakes) {
+  const auto says = [](double in_float32, double in_float64) {
+    return Ladder{.in_float32 = in_float32, .in_float64 = in_float64}.says();
+  };
+  EXPECT_EQ(says(0x1p-24, 0x1p-53), Ladder::Says::kRounding);
+  EXPECT_EQ(says(5e-3, 1e-13), Ladder::Says::kRounding) << "a kink";
+  EXPECT_EQ(says(1e-7, 0), Ladder::Says::kRounding);
+  EXPECT_EQ(says(0x1p-11, 0x1p-11), Ladder::Says::kMistake);
+  EXPECT_EQ(says(0x1p-21, 0x1p-21), Ladder::Says::kMistake) << "as small as rounding";
+  EXPECT_EQ(says(1e-3, 1e-6), Ladder::Says::kNothing);
+  EXPECT_EQ(says(0, 1), Ladder::Says::kNothing);
+  EXPECT_EQ(says(std::numeric_limits<double>::quiet_NaN(), 0), Ladder::Says::kNothing);
+  EXPECT_EQ(says(1, std::numeric_limits<double>::infinity()), Ladder::Says::kNothing);
+}
+
+TEST(Ladder, ShowsBothRungs) {
+  const std::string text = Ladder{.in_float32 = 0x1p-24, .in_float64 = 0x1p-53}.text();
+  EXPECT_NE(text.find("x 2^-29"), std::string::npos) << text;
+}
+
+Json pair() { return {{"checks", {{{"that", "equal"}, {"variants", {"a", "b"}}}}}}; }
+
+/// Two tiny trainings, whose gradients are apart by these factors in either precision.
+Comparison judged(float in_float32, double in_float64, const std::string& arithmetic = "", bool* climbs = nullptr) {
+  const auto scaled = [](double by) {
+    return test::Faults{.gradient = [by](auto, auto&, auto& gradient) {
+      for (float& value : gradient) value = static_cast<float>(value * (1 + by));
+    }};
+  };
+  test::Bench low(pair()), high(pair());
+  low.rerun("b", scaled(in_float32));
+  high.rerun("a", {});
+  high.rerun("b", scaled(in_float64));
+  if (!arithmetic.empty()) high.run("a").ranks[0].header["arithmetic"] = arithmetic;
+  const PrecisionLadder ladder(low.run("a"), low.run("b"), high.run("a"), high.run("b"));
+  if (climbs != nullptr) *climbs = ladder.climbs();
+  return ladder.judge({Channel::kGradient});
+}
+
+TEST(PrecisionLadder, GoesOverEveryRecord) {
+  EXPECT_TRUE(judged(0x1p-10F, 0x1p-10).first) << "as large in both: a mistake";
+  EXPECT_TRUE(judged(0, 0x1p-10).first) << "a mistake that float32 does not show";
+  const Comparison clean = judged(0, 0), rounded = judged(0x1p-18F, 0);
+  EXPECT_GT(clean.compared, 0U);
+  EXPECT_FALSE(clean.first);
+  EXPECT_FALSE(rounded.first);
+}
+
+TEST(PrecisionLadder, KnowsWhereFloat64IsNone) {
+  bool climbs = false;
+  judged(0, 0, "", &climbs);
+  EXPECT_TRUE(climbs);
+  judged(0, 0, "float16", &climbs);
+  EXPECT_FALSE(climbs);
+}
+
+TEST(PrecisionLadder, MeasuresOnePlace) {
+  test::Bench low(pair()), high(pair());
+  test::put(low.run("b"), 1, 2, test::floats(Channel::kGradient, "fc.bias", {1, 2, 3, 4}));
+  const PrecisionLadder ladder(low.run("a"), low.run("b"), high.run("a"), high.run("b"));
+  const Place place{.step = 2, .channel = Channel::kGradient, .tensor = "fc.bias", .left_rank = 0, .right_rank = 1};
+  const auto rungs = ladder.at(place);
+  ASSERT_TRUE(rungs);
+  EXPECT_GT(rungs->in_float32, 1e-2);
+  EXPECT_LT(rungs->in_float64, 1e-5);
+  EXPECT_FALSE(ladder.at({.step = 99, .channel = Channel::kGradient, .tensor = "fc.bias"}));
+  EXPECT_FALSE(ladder.at({.step = 2, .channel = Channel::kSamples, .tensor = "ids"}));
+}
+
+}  // namespace
+}  // namespace lockstep::compare

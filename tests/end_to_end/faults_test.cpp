@@ -1,0 +1,79 @@
+// lockstep faults: how many planted faults are met rightly, and what says so can say otherwise.
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+class FaultsEndToEnd : public EndToEnd {
+ protected:
+  /// A clean check, and a sum where a mean was meant, with what the author expects to be found.
+  static Json planted(const Json& expect) {
+    Json expected = {{"status", "divergence"}, {"reason", "summed"}};
+    expected.update(expect);
+    return scenario(
+        {{"variants",
+          {{"clean", Json::object()}, {"other", Json::object()}, {"summed", at("train.ddp.average", false)}}},
+         {"checks",
+          {check("equal", {{"variants", {"clean", "other"}}}),
+           check("equal", {{"variants", {"clean", "summed"}}, {"expect", expected}})}}});
+  }
+
+  Outcome faults(const Json& scenario, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments{"faults", write(scenario).string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_lockstep(arguments);
+  }
+};
+
+TEST_F(FaultsEndToEnd, RightlyMetFaultsAreCounted) {
+  const Json right = {
+      {"cause", "grad.reduce_sum"}, {"class", "semantic"}, {"at", {{"step", 0}, {"channel", "gradient"}}}};
+  const Outcome outcome = faults(planted(right));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  for (const char* line :
+       {"detected                        1 of 1", "cause right                     1 of 1",
+        "located right                   1 of 1", "false alarms                    0 in 1 clean pairs"})
+    expect_says(outcome.out, {line});
+  expect_says(faults(planted(right), {"--markdown"}).out,
+              {"| summed | `grad.reduce_sum` |", "| yes | `grad.reduce_sum` | 1 |"});
+}
+
+TEST_F(FaultsEndToEnd, AWrongCauseAndAWrongPlaceAreNotRight) {
+  const Outcome cause = faults(planted({{"cause", "grad.double_average"}}));
+  EXPECT_EQ(cause.exit_code, 1) << cause.out;
+  expect_says(cause.out, {"WRONG", "planted   grad.double_average", "found     grad.reduce_sum",
+                          "cause right                     0 of 1"});
+  const Outcome place = faults(planted({{"cause", "grad.reduce_sum"}, {"at", {{"step", 3}}}}));
+  EXPECT_EQ(place.exit_code, 1) << place.out;
+  expect_says(place.out, {"located right                   0 of 1"});
+}
+
+TEST_F(FaultsEndToEnd, AMissedFaultAndAFalseAlarmAreTold) {
+  Json missed = planted({{"cause", "grad.reduce_sum"}});
+  missed["variants"]["summed"] = at("train.faults", {fault("learning_rate_factor", 0, -1, {{"factor", 2}})});
+  missed["checks"][1]["on"] = {"samples"};
+  const Outcome outcome = faults(missed);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+  expect_says(outcome.out, {"MISSED", "detected                        0 of 1"});
+  Json alarm = planted({{"cause", "grad.reduce_sum"}});
+  alarm["variants"]["other"] = at("train.optimizer.lr", 0.2);
+  const Outcome alarmed = faults(alarm);
+  EXPECT_EQ(alarmed.exit_code, 1) << alarmed.out;
+  expect_says(alarmed.out, {"ALARM", "1 in 1 clean pairs"});
+}
+
+TEST_F(FaultsEndToEnd, AnInertInjectionIsCountedApart) {
+  Json inert = planted({{"cause", "grad.reduce_sum"}});
+  inert["variants"]["summed"] = at("train.faults", {fault("gradient_factor", 0, -1, {{"factor", 1}})});
+  const Outcome outcome = faults(inert);
+  expect_says(outcome.out, {"inert, and left out of these    1 of 1", "detected                        0 of 0"});
+}
+
+TEST_F(FaultsEndToEnd, ARunThatDiesIsNoFigure) {
+  Json dead = planted({{"cause", "grad.reduce_sum"}});
+  dead["variants"]["other"] = at("train.faults", {fault("kill", 1, 0)});
+  EXPECT_EQ(faults(dead).exit_code, 4);
+}
+
+}  // namespace
+}  // namespace lockstep::test
