@@ -14,6 +14,10 @@
 namespace lockstep {
 namespace {
 
+/// Names in one message.
+constexpr std::size_t kMostChoices = 60;
+
+
 constexpr char kDigits[] = "0123456789abcdef";
 using TwoDigits = std::array<char, 2>;
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -143,7 +147,7 @@ std::optional<std::string> nearest(std::string_view name, const std::vector<std:
 
 std::string suggest(std::string_view name, const std::vector<std::string>& candidates) {
   if (const auto near = nearest(name, candidates)) return "did you mean '" + *near + "'?";
-  return candidates.empty() ? "" : "choose one of: " + join(candidates, ", ");
+  return candidates.empty() ? "" : "choose one of: " + some_of(candidates, kMostChoices);
 }
 
 std::string printable(const std::string& text) {
@@ -183,6 +187,12 @@ std::string join(const std::vector<std::string>& items, std::string_view separat
     text += items[i];
   }
   return text;
+}
+
+std::string some_of(const std::vector<std::string>& items, std::size_t most) {
+  if (items.size() <= most) return join(items, ", ");
+  const std::vector<std::string> shown(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(most));
+  return join(shown, ", ") + " and " + std::to_string(items.size() - most) + " more";
 }
 
 }  // namespace lockstep

@@ -52,4 +52,7 @@ std::string padded(std::string_view text, std::size_t width);
 /// The items with `separator` between them.
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 
+/// "a, b and 5 more": no more items than a person reads.
+std::string some_of(const std::vector<std::string>& items, std::size_t most);
+
 }  // namespace lockstep

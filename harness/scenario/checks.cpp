@@ -29,7 +29,7 @@ std::vector<std::string> resolve(const std::string& pattern, const Scenario& sce
   if (!found.empty()) return found;
   throw InputError({.what = "a check names a variant that does not exist",
                     .where = where,
-                    .expected = "one of: " + join(all, ", "),
+                    .expected = "one of: " + some_of(all, 20),
                     .actual = "'" + pattern + "'",
                     .next = suggest(pattern, all)});
 }

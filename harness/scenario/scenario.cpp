@@ -253,7 +253,7 @@ void validate_loads(const Scenario& scenario) {
     if (source == scenario.variants.end()) {
       throw InputError({.what = "a checkpoint is loaded from a variant that does not exist",
                         .where = where,
-                        .expected = "one of: " + join(names, ", "),
+                        .expected = "one of: " + some_of(names, 20),
                         .actual = "'" + from + "'",
                         .next = suggest(from, names)});
     }

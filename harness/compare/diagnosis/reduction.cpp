@@ -46,18 +46,13 @@ Scene scene_of(const trace::RunTrace& run, const scenario::Variant& variant, std
   return scene;
 }
 
-std::string some_of(const std::vector<std::string>& names) {
-  if (names.size() <= 3) return join(names, ", ");
-  return join({names.begin(), names.begin() + 3}, ", ") + " and " + std::to_string(names.size() - 3) + " more";
-}
-
 /// What was seen, before what it means.
 std::vector<std::string> observations(const Scene& scene, std::int64_t rank) {
   const Reduction& reduction = scene.broken.at(rank);
   std::vector<std::string> evidence{
       "step " + std::to_string(scene.step) + ", rank " + std::to_string(rank) + ": " +
       std::to_string(reduction.broken.size()) + " of " + std::to_string(reduction.judged.size()) +
-      " reduced gradients (" + some_of(reduction.broken) + ") are not the mean of the ranks' own gradients; " +
+      " reduced gradients (" + some_of(reduction.broken, 3) + ") are not the mean of the ranks' own gradients; " +
       rounded(reduction.distance, 3) + " apart, rounding explains " + rounded(reduction.bound, 3)};
   if (reduction.weights)
     evidence.push_back("weights of the ranks' own gradients in them: " + to_text(*reduction.weights) + ", instead of " +
