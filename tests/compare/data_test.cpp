@@ -108,11 +108,6 @@ Json against_one(std::int64_t samples, const Json& b, std::int64_t ranks = 3) {
   return changes;
 }
 
-TEST(DataCauses, AnEqualDealIsEqual) {
-  for (const std::int64_t ranks : {2, 3, 4})
-    EXPECT_TRUE(agrees(Bench(against_one(36, Json::object(), ranks)).check())) << ranks;
-}
-
 TEST(DataCauses, Padding) {
   EXPECT_EQ(named(Bench(against_one(31, Json::object()))), "data.pad_duplicates");
   EXPECT_EQ(named(Bench(against_one(33, Json::object(), 4))), "data.pad_duplicates");
