@@ -40,7 +40,10 @@ class Position {
     if (restart_.changes_world()) return of_another_world();
     if (taken_ == ids_by_rank(straight_, first_)) return {};
     std::vector<Suspect> suspects;
-    if (is_of(begun()->first_step)) suspects.push_back(restarted());
+    // An epoch whose number is lost, too, is the first one again.
+    for (const Epoch* epoch : {begun(), &epochs_.front()}) {
+      if (suspects.empty() && is_of(epoch->first_step)) suspects.push_back(restarted(*epoch));
+    }
     for (const std::int64_t step : {first_ - 1, first_ + 1}) {
       if (is_of(step)) suspects.push_back(shifted(step));
     }
@@ -61,10 +64,10 @@ class Position {
            some_of(taken_[0]) + " (rank 0)";
   }
 
-  Suspect restarted() const {
+  Suspect restarted(const Epoch& epoch) const {
     return {"data.resume_restart",
-            {seen(), straight_.run + " took them at step " + text(begun()->first_step) + ", where epoch " +
-                         text(begun()->number) + " begins; the checkpoint is of step " + text(restart_.saved)}};
+            {seen(), straight_.run + " took them at step " + text(epoch.first_step) + ", where epoch " +
+                         text(epoch.number) + " begins; the checkpoint is of step " + text(restart_.saved)}};
   }
 
   Suspect shifted(std::int64_t step) const {
@@ -142,7 +145,7 @@ class Position {
     };
     const auto actual = begin_of(batch), expected = begin_of(right);
     if (!actual || !expected || *actual == *expected) return {};
-    if (*actual == 0) return {restarted()};
+    if (*actual == 0) return {restarted(*epoch_)};
     const std::int64_t world = restart_.resumed.run->world_size(), from = restart_.source_world;
     const std::int64_t steps = first_ - epoch_->first_step;
     const bool by_ranks = *actual * from == *expected * world || *actual * world == *expected * from;
