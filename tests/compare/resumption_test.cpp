@@ -89,6 +89,8 @@ TEST(ResumptionCauses, TheEpochBeginsAnew) {
     Stopped bench(5, ranks);
     bench.shift(-2, Channel::kSamples, "ids");
     EXPECT_EQ(bench.named(), "data.resume_restart") << ranks;
+    bench.shift(-5, Channel::kSamples, "ids");
+    EXPECT_EQ(bench.named(), "data.resume_restart") << "with the first epoch";
   }
   Stopped boundary(6);
   boundary.shift(-3, Channel::kSamples, "ids");

@@ -49,17 +49,17 @@ std::vector<Suspect> suspects_in_own_epoch(const Restart& restart) {
   const auto promise = promise_for(*restart.resumed.run, variant);
   if (!promise || restart.changes_world() || restart.begin < 0) return {};
   const std::vector<Epoch> epochs = epochs_of(*restart.resumed.run, variant);
-  const std::int64_t before = (restart.saved + 1) * variant.train.batch.rank_size(variant.world_size);
-  if (epochs.size() < 2 || variant.train.record.every != 1 ||
-      promise->each[0] % variant.train.batch.rank_size(variant.world_size) != 0 || before % promise->each[0] == 0)
-    return {};
+  const scenario::BatchSpec& batch = variant.train.batch;
+  const std::int64_t micro = batch.micro_size(variant.world_size), whole = (promise->each[0] + micro - 1) / micro;
+  const std::int64_t before = (restart.saved + 1) * batch.accumulation % whole;
+  if (epochs.size() < 2 || variant.train.record.every != 1 || batch.updates_at_epoch_end || before == 0) return {};
   const auto taken = static_cast<std::int64_t>(epochs[0].ids[0].size());
   if (taken != promise->each[0]) return {};
   return {
       {"data.resume_restart",
        {restart.resumed.run->run + ", from step " + text(epochs[0].first_step) + " to " + text(epochs[0].last_step) +
             ": rank 0 takes " + text(taken) + " samples of epoch " + text(epochs[0].number) + ", all that it has",
-        "the checkpoint was saved after " + text(before % promise->each[0]) + " samples of an epoch"}}};
+        "the checkpoint was saved after " + text(before) + " of the " + text(whole) + " batches of an epoch"}}};
 }
 
 std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& restart) {
