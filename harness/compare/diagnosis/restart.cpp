@@ -1,0 +1,82 @@
+#include "harness/compare/diagnosis/restart.h"
+
+#include <algorithm>
+
+namespace lockstep::compare {
+namespace {
+
+using trace::Channel;
+
+bool went_on(const Side& side) { return side && side.variant->train.checkpoint.load.has_value(); }
+
+/// The repeat of a variant that belongs to a repeat of another one.
+const trace::RunTrace* partner_of(const CheckInput& input, const trace::RunTrace* run, const std::string& of,
+                                  const std::string& variant) {
+  const auto runs = input.traces.find(of), partners = input.traces.find(variant);
+  if (runs == input.traces.end() || partners == input.traces.end() || partners->second.empty()) return nullptr;
+  const auto at = std::find(runs->second.begin(), runs->second.end(), run) - runs->second.begin();
+  return partners->second[std::min(static_cast<std::size_t>(at), partners->second.size() - 1)];
+}
+
+Side straight_side(const Scene& scene, const Side& resumed) {
+  for (const Side& side : {scene.left, scene.right}) {
+    if (side && side.run != resumed.run && !went_on(side)) return side;
+  }
+  if (scene.input.spec.that != "resumes") return {};
+  const std::string& straight = scene.input.spec.straight;
+  const trace::RunTrace* run = partner_of(scene.input, resumed.run, resumed.variant->name, straight);
+  return run == nullptr ? Side{} : Side{run, &scene.input.scenario.variant(straight), 0};
+}
+
+}  // namespace
+
+bool same_bits(const trace::Record* a, const trace::Record* b) {
+  if (a == nullptr || b == nullptr) return false;
+  return a->dtype == b->dtype && a->shape == b->shape && a->digest == b->digest;
+}
+
+bool Restart::changes_world() const {
+  const std::int64_t world = resumed.run->world_size();
+  return source_world != world || (straight && straight.run->world_size() != world);
+}
+
+const trace::Record* Restart::loaded(std::size_t rank, Channel channel, const std::string& name) const {
+  const trace::Step* step = resumed.run->ranks[rank].find(begin);
+  return step == nullptr ? nullptr : step->find(channel, name);
+}
+
+const trace::Step* Restart::held(std::size_t rank, std::int64_t step) const {
+  const trace::RunTrace* run = straight ? straight.run : source;
+  if (run == nullptr || run->ranks.empty()) return nullptr;
+  return run->ranks[rank < run->ranks.size() ? rank : 0].find(step);
+}
+
+const trace::Record* Restart::held(std::size_t rank, std::int64_t step, Channel channel,
+                                   const std::string& name) const {
+  const trace::Step* found = held(rank, step);
+  return found == nullptr ? nullptr : found->find(channel, name);
+}
+
+std::optional<Restart> restart_in(const Scene& scene) {
+  Restart restart;
+  restart.resumed = went_on(scene.right) ? scene.right : went_on(scene.left) ? scene.left : Side{};
+  if (!restart.resumed || restart.resumed.run->ranks.empty()) return std::nullopt;
+  const auto& steps = restart.resumed.run->ranks[0].steps;
+  if (steps.empty()) return std::nullopt;
+  restart.straight = straight_side(scene, restart.resumed);
+  restart.begin = restart.saved = steps.front().step;
+  restart.source_world = restart.resumed.variant->world_size;
+  const scenario::LoadSpec& load = *restart.resumed.variant->train.checkpoint.load;
+  if (!load.from.empty()) {
+    const scenario::Variant& source = scene.input.scenario.variant(load.from);
+    restart.source = partner_of(scene.input, restart.resumed.run, restart.resumed.variant->name, load.from);
+    restart.source_world = source.world_size;
+    restart.saved = scenario::newest_saved(load, source) - 1;
+  }
+  for (const trace::Step& step : steps) {
+    if (step.step > restart.begin && !restart.first) restart.first = step.step;
+  }
+  return restart;
+}
+
+}  // namespace lockstep::compare

@@ -1,0 +1,170 @@
+#include "harness/compare/diagnosis/shards.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "harness/base/text.h"
+#include "harness/compare/diagnosis/samples.h"
+
+namespace lockstep::compare {
+namespace {
+
+/// Fewer ids than this are taken twice, or come in the same order twice, by one exchange or by chance.
+constexpr std::int64_t kFewRepeats = 3;
+constexpr std::size_t kFewInOrder = 10;
+
+/// Orders that have nothing to do with each other share far more of their slices than this.
+constexpr double kLeastShared = 0.05;
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+/// The shares of one epoch.
+class Shares {
+ public:
+  Shares(const trace::RunTrace& run, const scenario::Variant& variant, const Epoch& epoch)
+      : run_(run), variant_(variant), epoch_(epoch), promise_(promise_for(run, variant)) {
+    for (std::size_t rank = 0; rank < epoch.ids.size(); ++rank) {
+      for (std::size_t i = 0; i < epoch.ids[rank].size(); ++i) {
+        Taken& taken = taken_[epoch.ids[rank][i]];
+        if (!taken.ranks.empty() && !taken.ranks.contains(rank)) {
+          ++repeats_;
+          steps_of_repeats_.insert(epoch.steps[rank][i]);
+        }
+        taken.ranks.insert(rank);
+      }
+    }
+  }
+
+  std::vector<Suspect> suspects() const {
+    if (auto alike = takes_alike(); !alike.empty()) return {{"data.not_sharded", alike}};
+    if (auto whole = takes_everything(); !whole.empty()) return {{"data.not_sharded", whole}};
+    if (!overlaps()) return {};
+    if (promise_ && promise_->by_rank) return {{"data.not_sharded", overlap()}};
+    return {{"data.permutation_rank_dependent", overlap()}};
+  }
+
+ private:
+  struct Taken {
+    std::set<std::size_t> ranks;
+  };
+
+  std::string place() const { return "epoch " + text(epoch_.number) + " of " + run_.run; }
+
+  /// Samples that may come twice in an epoch, because shares are filled up.
+  std::int64_t padding() const {
+    if (!promise_ || promise_->by_rank) return 0;
+    std::int64_t promised = 0;
+    for (const std::int64_t each : promise_->each) promised += each;
+    return std::max<std::int64_t>(promised - (promise_->samples - promise_->first), 0);
+  }
+
+  /// Ranks that take the same samples in the same order.
+  std::vector<std::string> takes_alike() const {
+    std::map<Ids, std::vector<std::string>> ranks;
+    for (std::size_t rank = 0; rank < epoch_.ids.size(); ++rank)
+      ranks[epoch_.ids[rank]].push_back(std::to_string(rank));
+    for (const auto& [ids, alike] : ranks) {
+      if (alike.size() < 2 || static_cast<std::int64_t>(ids.size()) <= padding()) continue;
+      return {place() + ", from step " + text(epoch_.first_step) + " on: ranks " + join(alike, ", ") +
+                  " take the same " + std::to_string(ids.size()) + " samples in the same order: " + some_of(ids),
+              "of " + std::to_string(run_.ranks.size()) + " ranks, each should have had samples of its own"};
+    }
+    return {};
+  }
+
+  /// What one rank may take of an epoch, if it is one of several.
+  std::int64_t share() const {
+    const std::int64_t world = run_.world_size(), micro = variant_.train.batch.micro_size(variant_.world_size);
+    const std::int64_t even = (samples_in_data(run_) + world - 1) / world + micro;
+    if (!promise_ || promise_->by_rank) return even;
+    return std::max(even, *std::max_element(promise_->each.begin(), promise_->each.end()));
+  }
+
+  /// A rank that alone takes more than a share, up to all the data.
+  std::vector<std::string> takes_everything() const {
+    const std::int64_t samples = samples_in_data(run_);
+    if (samples == 0) return {};
+    for (std::size_t rank = 0; rank < epoch_.ids.size(); ++rank) {
+      const std::int64_t own = distinct(epoch_.ids[rank]);
+      if (own <= share() || (epoch_.whole && own < samples - share()) || repeats_ < kFewRepeats) continue;
+      return {place() + ": rank " + std::to_string(rank) + " alone takes " + text(own) + " of the " + text(samples) +
+                  " samples; its share is " + text(samples / run_.world_size()),
+              text(repeats_) + " times a sample is taken that another rank has taken in this epoch"};
+    }
+    return {};
+  }
+
+  /// Samples that nobody takes in an epoch that is whole.
+  std::int64_t holes() const {
+    return epoch_.whole ? samples_in_data(run_) - static_cast<std::int64_t>(taken_.size()) : 0;
+  }
+
+  /// Repeats between the ranks, more than padding, one exchange or one batch given twice can make.
+  bool overlaps() const {
+    const auto beyond = repeats_ - padding();
+    return beyond >= kFewRepeats && static_cast<double>(beyond) >= kLeastShared * static_cast<double>(epoch_.taken()) &&
+           (steps_of_repeats_.size() > 1 || epoch_.first_step == epoch_.last_step) && !(epoch_.whole && holes() <= 0);
+  }
+
+  std::vector<std::string> overlap() const {
+    std::vector<std::string> evidence{place() + ": " + text(repeats_) + " of " + text(epoch_.taken()) +
+                                      " times a sample is taken that another rank has taken, in " +
+                                      std::to_string(steps_of_repeats_.size()) + " steps; filling up explains " +
+                                      text(padding())};
+    if (epoch_.whole)
+      evidence.push_back(text(holes()) + " of " + text(samples_in_data(run_)) + " samples are taken by nobody");
+    for (std::size_t rank = 0; rank < epoch_.ids.size(); ++rank) {
+      if (distinct(epoch_.ids[rank]) != static_cast<std::int64_t>(epoch_.ids[rank].size())) return evidence;
+    }
+    evidence.emplace_back("no rank takes a sample twice itself: each follows an order of its own");
+    return evidence;
+  }
+
+  const trace::RunTrace& run_;
+  const scenario::Variant& variant_;
+  const Epoch& epoch_;
+  std::optional<Promise> promise_;
+  std::map<std::int64_t, Taken> taken_;  ///< by id
+  std::set<std::int64_t> steps_of_repeats_;
+  std::int64_t repeats_ = 0;  ///< times that a rank takes what another has taken
+};
+
+/// Whether one begins with the other, and that is long enough to tell an order.
+std::size_t in_same_order(const Ids& a, const Ids& b) {
+  const std::size_t length = std::min(a.size(), b.size());
+  return std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(length), b.begin()) ? length : 0;
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_shards(const trace::RunTrace& run, const scenario::Variant& variant,
+                                        std::int64_t step) {
+  if (run.world_size() < 2) return {};
+  const std::vector<Epoch> epochs = epochs_of(run, variant);
+  const Epoch* epoch = epoch_at(epochs, step);
+  return epoch == nullptr ? std::vector<Suspect>{} : Shares(run, variant, *epoch).suspects();
+}
+
+std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenario::Variant& variant,
+                                        std::int64_t step) {
+  const auto promise = promise_for(run, variant);
+  if (!promise || !promise->reshuffles || variant.train.checkpoint.load) return {};
+  const std::vector<Epoch> epochs = epochs_of(run, variant);
+  const Epoch* epoch = epoch_at(epochs, step);
+  if (epoch == nullptr || epoch->number == 0 || epochs.front().number != 0) return {};
+  std::vector<std::string> alike;
+  std::size_t ids = 0;
+  for (std::size_t rank = 0; rank < epoch->ids.size(); ++rank) {
+    const std::size_t same = in_same_order(epoch->ids[rank], epochs.front().ids[rank]);
+    if (same > 0) alike.push_back(std::to_string(rank));
+    ids += same;
+  }
+  if (alike.empty() || ids < kFewInOrder) return {};
+  return {{"data.epoch_not_advanced",
+           {run.run + ", step " + text(epoch->first_step) + ": epoch " + text(epoch->number) + " of rank " +
+                join(alike, ", ") + " has the order of epoch 0: " + some_of(epoch->ids[std::stoul(alike[0])]),
+            std::to_string(ids) + " samples in a row are the same, although the sampler shuffles each epoch anew"}}};
+}
+
+}  // namespace lockstep::compare
