@@ -1,6 +1,7 @@
 #include "harness/compare/diagnosis/gradients.h"
 
 #include "harness/compare/diagnosis/clipping.h"
+#include "harness/compare/diagnosis/corruption.h"
 #include "harness/compare/diagnosis/gradient_terms.h"
 #include "harness/compare/diagnosis/loss_scaling.h"
 #include "harness/compare/diagnosis/loss_weighting.h"
@@ -39,6 +40,7 @@ std::vector<Suspect> suspects_in_gradients(const Scene& scene) {
   }
   if (channel == Channel::kGradient) {
     if (auto found = suspects_by_law(scene); !found.empty()) return found;
+    if (auto found = suspects_in_corruption(scene); !found.empty()) return found;
   }
   if (channel != Channel::kLoss && channel != Channel::kGradientLocal && channel != Channel::kGradient) return {};
   for (const auto suspects_of : kComparisons) {
