@@ -1,13 +1,52 @@
 #include "harness/compare/diagnosis/gradients.h"
 
+#include "harness/compare/diagnosis/clipping.h"
+#include "harness/compare/diagnosis/corruption.h"
+#include "harness/compare/diagnosis/gradient_terms.h"
+#include "harness/compare/diagnosis/loss_scaling.h"
+#include "harness/compare/diagnosis/loss_weighting.h"
+#include "harness/compare/diagnosis/low_precision.h"
+#include "harness/compare/diagnosis/metrics.h"
 #include "harness/compare/diagnosis/reduction.h"
 
 namespace lockstep::compare {
+namespace {
+
+using trace::Channel;
+
+/// What one run's own laws tell, once its gradients are reduced.
+std::vector<Suspect> suspects_by_law(const Scene& scene) {
+  const std::int64_t step = scene.at.step;
+  const auto of = [&](auto suspects_of) { return between(scene, suspects_of); };
+  auto found = of([&](const Side& side) { return suspects_in_reduction(*side.run, *side.variant, step); });
+  if (found.empty()) found = of([&](const Side& side) { return suspects_in_collective_order(*side.run, step); });
+  if (found.empty()) found = of([&](const Side& side) { return suspects_in_clipping(*side.run, *side.variant, step); });
+  return found;
+}
+
+constexpr std::vector<Suspect> (*kComparisons[])(const Scene&) = {
+    suspects_in_loss_scaling,
+    suspects_in_loss_weighting,
+    suspects_in_gradient_terms,
+    suspects_in_precision,
+};
+
+}  // namespace
 
 std::vector<Suspect> suspects_in_gradients(const Scene& scene) {
-  if (scene.at.channel != trace::Channel::kGradient) return {};
-  return between(scene,
-                 [&](const Side& side) { return suspects_in_reduction(*side.run, *side.variant, scene.at.step); });
+  const Channel channel = scene.at.channel;
+  if (channel == Channel::kLoss || channel == Channel::kMetric) {
+    if (auto found = suspects_in_metrics(scene); !found.empty()) return found;
+  }
+  if (channel == Channel::kGradient) {
+    if (auto found = suspects_by_law(scene); !found.empty()) return found;
+    if (auto found = suspects_in_corruption(scene); !found.empty()) return found;
+  }
+  if (channel != Channel::kLoss && channel != Channel::kGradientLocal && channel != Channel::kGradient) return {};
+  for (const auto suspects_of : kComparisons) {
+    if (auto found = suspects_of(scene); !found.empty()) return found;
+  }
+  return {};
 }
 
 }  // namespace lockstep::compare

@@ -1,7 +1,56 @@
 #include "harness/compare/diagnosis/update.h"
 
-namespace lockstep::compare {
+#include "harness/base/text.h"
+#include "harness/compare/diagnosis/corruption.h"
+#include "harness/compare/diagnosis/replicas.h"
+#include "harness/compare/diagnosis/update_terms.h"
+#include "harness/compare/laws/held.h"
 
-std::vector<Suspect> suspects_in_update(const Scene& /*scene*/) { return {}; }
+namespace lockstep::compare {
+namespace {
+
+using trace::Channel;
+
+/// Counters of updates that some rank's optimizer has and another's has not.
+std::vector<Suspect> suspects_in_counters(const trace::RunTrace& run, std::int64_t step) {
+  const Held first(run, 0, step);
+  for (const trace::Record* counter : first.all(Channel::kOptimizer)) {
+    if (!counter->name.ends_with(".step") || !counter->norm) continue;
+    for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+      const trace::Record* its = Held(run, rank, step).find(Channel::kOptimizer, counter->name);
+      if (its == nullptr || !its->norm || *its->norm == *counter->norm) continue;
+      return {{"step.skip_disagree",
+               {"step " + std::to_string(step) + ", " + run.run + ": the optimizer of rank 0 counts " +
+                to_decimal(*counter->norm) + " updates of " + counter->name + ", that of rank " + std::to_string(rank) +
+                " " + to_decimal(*its->norm)}}};
+    }
+    return {};
+  }
+  return {};
+}
+
+/// Ranks of one run at one step, whatever the other side holds.
+std::vector<Suspect> suspects_by_law(const Scene& scene) {
+  const std::int64_t step = scene.at.step;
+  const auto of = [&](auto suspects_of) { return between(scene, suspects_of); };
+  auto found = of([&](const Side& side) { return suspects_in_counters(*side.run, step); });
+  if (found.empty()) found = of([&](const Side& side) { return suspects_in_moving(*side.run, step); });
+  if (found.empty())
+    found = of([&](const Side& side) { return suspects_in_update_terms(*side.run, *side.variant, step); });
+  return found;
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_update(const Scene& scene) {
+  const Channel channel = scene.at.channel;
+  if (channel < Channel::kOptimizer || channel > Channel::kEma) return {};
+  if (auto found = suspects_in_corruption(scene); !found.empty()) return found;
+  if (channel == Channel::kBuffer) return suspects_in_buffers(scene);
+  if (channel == Channel::kEma)
+    return between(scene,
+                   [&](const Side& side) { return suspects_in_averages(*side.run, *side.variant, scene.at.step); });
+  return suspects_by_law(scene);
+}
 
 }  // namespace lockstep::compare

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "harness/compare/diagnosis/scene.h"
+
+namespace lockstep::compare {
+
+/// Own gradients that hold 16-bit numbers on one side, or on one rank, and do not on the other. Empty where both do, or
+/// where they are farther apart than such rounding brings them.
+std::vector<Suspect> suspects_in_precision(const Scene& scene);
+
+}  // namespace lockstep::compare

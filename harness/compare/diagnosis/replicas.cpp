@@ -1,0 +1,140 @@
+#include "harness/compare/diagnosis/replicas.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/text.h"
+#include "harness/compare/laws/own_gradients.h"
+
+namespace lockstep::compare {
+namespace {
+
+using trace::Channel;
+using trace::Record;
+
+std::string place(const trace::RunTrace& run, std::int64_t step) {
+  return "step " + std::to_string(step) + ", " + run.run;
+}
+
+std::string listed(const std::vector<std::size_t>& ranks) {
+  std::vector<std::string> texts;
+  for (const std::size_t rank : ranks) texts.push_back(std::to_string(rank));
+  return "rank " + join(texts, ", ");
+}
+
+/// Whether both hold records of a channel, all with the same content.
+bool same(const Held& a, const Held& b, Channel channel) {
+  const auto records = a.all(channel);
+  return !records.empty() && std::all_of(records.begin(), records.end(), [&](const Record* record) {
+    const Record* other = b.find(channel, record->name);
+    return other != nullptr && other->digest == record->digest;
+  });
+}
+
+double size_of(const Held& held, Channel channel) {
+  double squares = 0;
+  for (const Record* record : held.all(channel)) squares += record->norm ? *record->norm * *record->norm : 0;
+  return std::sqrt(squares);
+}
+
+/// Whether rate and gradients are large enough to move float32 weights.
+bool must_move(const Held& now) {
+  const double rate = number_at(now, Channel::kLedger, "learning_rate");
+  return rate > 0 && rate * total_norm(final_gradients(now)) > 0x1p-18 * size_of(now, Channel::kWeight);
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t step) {
+  std::vector<std::size_t> resting, moving;
+  std::string seen;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const Held before(run, rank, step - 1), now(run, rank, step);
+    if (before.all(Channel::kWeight).empty() || now.all(Channel::kWeight).empty()) return {};
+    if (!same(before, now, Channel::kWeight)) {
+      moving.push_back(rank);
+    } else if (must_move(now)) {
+      resting.push_back(rank);
+      seen = "gradients of norm " + rounded(total_norm(final_gradients(now)), 4) + " and a rate of " +
+             to_decimal(number_at(now, Channel::kLedger, "learning_rate"));
+    }
+  }
+  if (resting.empty() || resting.size() + moving.size() != run.ranks.size()) return {};
+  const std::string evidence =
+      place(run, step) + ": all weights of " + listed(resting) + " stay as they were, with " + seen;
+  if (moving.empty()) return {{"opt.no_effect", {evidence}}};
+  return {{"step.skip_disagree", {evidence, "the weights of " + listed(moving) + " move"}}};
+}
+
+std::vector<Suspect> suspects_in_averages(const trace::RunTrace& run, const scenario::Variant& variant,
+                                          std::int64_t step) {
+  if (!variant.train.ema_decay || run.ranks.empty()) return {};
+  const Held first(run, 0, step);
+  std::vector<std::size_t> apart, resting;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const Held before(run, rank, step - 1), now(run, rank, step);
+    const bool rests =
+        same(now, before, Channel::kEma) && !now.all(Channel::kWeight).empty() && !same(now, before, Channel::kWeight);
+    if (rests) resting.push_back(rank);
+    if (rank > 0 && same(now, first, Channel::kWeight) && !same(now, first, Channel::kEma)) apart.push_back(rank);
+  }
+  std::vector<std::string> evidence;
+  if (!resting.empty())
+    evidence.push_back(place(run, step) + ": the averages of " + listed(resting) +
+                       " stay as they were while the weights move");
+  if (!apart.empty())
+    evidence.push_back(place(run, step) + ": the averages of " + listed(apart) +
+                       " are not those of rank 0, whose weights are the same");
+  if (evidence.empty()) return {};
+  return {{"ema.not_synced", evidence}};
+}
+
+namespace {
+
+/// Ranks that hold other buffers than rank 0 and the same weights.
+std::vector<Suspect> buffers_apart(const trace::RunTrace& run, std::int64_t step) {
+  std::vector<std::size_t> apart;
+  const Held first(run, 0, step);
+  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+    const Held now(run, rank, step);
+    if (now.all(Channel::kBuffer).empty() || !same(now, first, Channel::kWeight)) continue;
+    if (!same(now, first, Channel::kBuffer)) apart.push_back(rank);
+  }
+  if (apart.empty()) return {};
+  return {{"buffer.not_synced",
+           {place(run, step) + ": the buffers of " + listed(apart) +
+            " are not those of rank 0, whose weights are the same"}}};
+}
+
+/// What a rank's buffers have more than the other side's is a part of what they were apart from rank 0's before: a
+/// broadcast would have wiped it out.
+std::vector<Suspect> leftovers(const Side& side, const Side& other, std::int64_t step) {
+  if (side.run->world_size() != other.run->world_size()) return {};
+  for (std::size_t rank = 1; rank < side.run->ranks.size(); ++rank) {
+    const auto buffers = [&](const trace::RunTrace& run, std::size_t of, std::int64_t at) {
+      return made_of(Held(run, of, at).all(Channel::kBuffer));
+    };
+    Made more = buffers(*side.run, rank, step), had = buffers(*side.run, rank, step - 1);
+    for (auto& [name, sketch] : buffers(*other.run, rank, step)) more[name] = sum_of({{1, &more[name]}, {-1, &sketch}});
+    for (auto& [name, sketch] : buffers(*side.run, 0, step - 1)) had[name] = sum_of({{1, &had[name]}, {-1, &sketch}});
+    const auto part = fit(more, {&had});
+    if (!part || part->residual > 0.05 || part->coefficients[0] <= 0 || part->coefficients[0] > 1) continue;
+    return {{"buffer.not_synced",
+             {place(*side.run, step) + ": the buffers of rank " + std::to_string(rank) + " keep " +
+                  rounded(part->coefficients[0], 4) + " of what they were apart from rank 0's after the step before",
+              "the other side's do not"}}};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_buffers(const Scene& scene) {
+  const std::int64_t step = scene.at.step;
+  auto found = between(scene, [&](const Side& side) { return buffers_apart(*side.run, step); });
+  if (!found.empty() || !scene.left || !scene.right) return found;
+  found = leftovers(scene.right, scene.left, step);
+  return found.empty() ? leftovers(scene.left, scene.right, step) : found;
+}
+
+}  // namespace lockstep::compare

@@ -1,0 +1,96 @@
+#include "harness/compare/laws/rate_curve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "harness/compare/schedule_form.h"
+
+namespace lockstep::compare {
+namespace {
+
+/// Step-by-step rules round a few times a step; another count of steps is farther off than this.
+constexpr double kEqual = 1e-9;
+
+std::size_t group_named(const std::string& name) {
+  const std::size_t dot = name.find('.');
+  return dot == std::string::npos ? 0 : std::stoul(name.substr(dot + 1));
+}
+
+/// The recipe with its warm-ups stretched.
+scenario::TrainSpec with_warmup(scenario::TrainSpec train, double factor) {
+  for (Json* options : {&train.schedule.options, &train.learning_rate_rule.options}) {
+    const double updates = options->value("warmup", 0.0);
+    if (updates > 0) (*options)["warmup"] = std::max(std::llround(factor * updates), 1LL);
+  }
+  return train;
+}
+
+/// Losses as a schedule sees them that takes so many steps for each update.
+std::vector<double> repeated(const std::vector<double>& losses, double steps) {
+  if (steps < 1) return {};
+  std::vector<double> seen;
+  for (const double loss : losses) seen.insert(seen.end(), static_cast<std::size_t>(steps), loss);
+  return seen;
+}
+
+}  // namespace
+
+Rates rates_of(const trace::Trace& rank, const std::string& name) {
+  Rates rates;
+  for (const trace::Step& step : rank.steps) {
+    const trace::Record* record = step.find(trace::Channel::kLedger, name);
+    if (record != nullptr && record->number) rates[step.step] = *record->number;
+  }
+  return rates;
+}
+
+Curve curve_of(const scenario::Variant& variant, const std::string& name, const Counting& counting,
+               const std::vector<double>& losses) {
+  if (variant.train.schedule_every == "epoch" || variant.train.checkpoint.load) return nullptr;
+  const std::vector<double> bases = scenario::base_learning_rates(variant.train, variant.world_size);
+  const std::size_t group = group_named(name);
+  if (group >= bases.size()) return nullptr;
+  const auto train = std::make_shared<const scenario::TrainSpec>(with_warmup(variant.train, counting.warmup));
+  const double factor = scenario::rule_factor(variant.train, variant.world_size);
+  const std::vector<double> seen = repeated(losses, counting.steps);
+  const auto form = std::make_shared<ScheduleForm>(train->schedule, bases[group]);
+  return [=](std::int64_t update) -> std::optional<double> {
+    const auto steps = static_cast<std::int64_t>(std::floor(static_cast<double>(update) * counting.steps + kEqual));
+    const auto expected = form->after(steps, seen);
+    if (!expected) return std::nullopt;
+    return expected->rate * scenario::rule_warmup(*train, factor, steps);
+  };
+}
+
+Curve stretched(const Rates& rates, double steps) {
+  return [=](std::int64_t update) -> std::optional<double> {
+    const double at = static_cast<double>(update) * steps;
+    const auto found = rates.find(static_cast<std::int64_t>(std::floor(at + kEqual)));
+    if (found == rates.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+bool follows(const Rates& rates, const Curve& curve) {
+  if (!curve) return false;
+  double largest = 0;
+  for (const auto& [step, rate] : rates) largest = std::max(largest, std::fabs(rate));
+  std::size_t known = 0;
+  for (const auto& [step, rate] : rates) {
+    const std::optional<double> expected = step < 0 ? std::nullopt : curve(step);
+    if (!expected) continue;
+    if (!(std::fabs(rate - *expected) <= kEqual * std::max(largest, std::fabs(*expected)))) return false;
+    ++known;
+  }
+  return known >= 2;
+}
+
+std::int64_t warmup_of(const scenario::Variant& variant) {
+  const auto of = [](const scenario::Choice& choice) {
+    return choice.options.is_object() ? choice.options.value("warmup", std::int64_t{0}) : 0;
+  };
+  return std::max(of(variant.train.schedule), of(variant.train.learning_rate_rule));
+}
+
+}  // namespace lockstep::compare
