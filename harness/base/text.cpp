@@ -17,7 +17,6 @@ namespace {
 /// Names in one message.
 constexpr std::size_t kMostChoices = 60;
 
-
 constexpr char kDigits[] = "0123456789abcdef";
 using TwoDigits = std::array<char, 2>;
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

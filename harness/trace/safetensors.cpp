@@ -50,6 +50,9 @@ std::uint64_t bytes_of_shape(DType dtype, const std::vector<std::int64_t>& shape
 
 Entry entry_from(const std::string& name, const Json& object, std::size_t data_size,
                  const std::filesystem::path& path) {
+  const bool whole = object.is_object() && object.contains("dtype") && object.contains("shape") &&
+                     object.value("data_offsets", Json()).is_array() && object["data_offsets"].size() == 2;
+  if (!whole) fail(path, "tensor '" + name + "' is not described", "dtype, shape and two data_offsets");
   const auto dtype = dtype_with_safetensors_code(object.at("dtype").get<std::string>());
   if (!dtype) fail(path, "tensor '" + name + "' has an unknown dtype", "", object["dtype"].dump());
   Entry entry{.tensor = {.name = name, .dtype = *dtype, .shape = {}, .bytes = {}},
@@ -119,7 +122,7 @@ std::vector<StoredTensor> read_safetensors(const std::filesystem::path& path) {
   const std::string_view data = std::string_view(file).substr(kLengthBytes + length);
   std::vector<Entry> entries;
   try {
-    const Json header = parse_json(std::string_view(file).substr(kLengthBytes, length), path.string());
+    const Json header = parse_modest_json(std::string_view(file).substr(kLengthBytes, length), path.string());
     if (!header.is_object()) fail(path, "its header is no object");
     for (const auto& [name, object] : header.items()) {
       if (name != "__metadata__") entries.push_back(entry_from(name, object, data.size(), path));

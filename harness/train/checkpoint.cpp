@@ -30,6 +30,9 @@ std::string rank_file(std::int64_t rank) { return "rank" + std::to_string(rank) 
 
 constexpr std::string_view kBuffer = "buffer.";
 
+/// The state of a generator that the sampler has for itself.
+constexpr const char* kSamplerRng = "rng.sampler";
+
 std::string packed(const std::vector<NamedTensor>& tensors) {
   std::vector<trace::StoredTensor> stored;
   for (const NamedTensor& entry : tensors) {
@@ -138,7 +141,7 @@ void verify(const std::filesystem::path& file, const std::string& expected, cons
 Json sealed_state(const std::filesystem::path& file) {
   Json state;
   try {
-    state = parse_json(content_of(file), file.string());
+    state = parse_modest_json(content_of(file), file.string());
     if (!state.is_object() || !state.contains("seal") || !state["seal"].is_string())
       throw InputError(
           {.what = "there is no seal", .where = file.string(), .expected = "an object with the key 'seal'"});
@@ -204,7 +207,7 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
                      Collective& collective) {
   make_directories(folder);
   std::vector<NamedTensor> own{{"rng.now", checkpoint.rng}};
-  if (checkpoint.position.sampler_rng.defined()) own.push_back({"rng.sampler", checkpoint.position.sampler_rng});
+  if (checkpoint.position.sampler_rng.defined()) own.push_back({kSamplerRng, checkpoint.position.sampler_rng});
   if (checkpoint.position.epoch_rng.defined()) own.push_back({"rng.epoch", checkpoint.position.epoch_rng});
   for (const NamedTensor& buffer : checkpoint.buffers)
     own.push_back({std::string(kBuffer) + buffer.name, buffer.tensor});
@@ -244,6 +247,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
     checkpoint.recipe = {.kind = state.at("optimizer").at("kind").get<std::string>(), .options = state.at("optimizer")};
     checkpoint.recipe.options.erase("kind");
     if (checkpoint.world_size != world_size) {
+      for (const NamedTensor& tensor : unpacked(folder / rank_file(0))) {  // of rank 0's, which the others follow
+        if (tensor.name == kSamplerRng) checkpoint.position.sampler_rng = tensor.tensor;
+      }
       if (!per_rank) return checkpoint;
       throw InputError({.what = "generators, buckets and buffers cannot be restored at another world size",
                         .where = folder.string(),
@@ -255,7 +261,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
     checkpoint.rng = named(own, "rng.now", folder / rank_file(rank));
     checkpoint.position.epoch_rng = named(own, "rng.epoch", folder / rank_file(rank));
     for (const NamedTensor& tensor : own) {
-      if (tensor.name == "rng.sampler") checkpoint.position.sampler_rng = tensor.tensor;
+      if (tensor.name == kSamplerRng) checkpoint.position.sampler_rng = tensor.tensor;
       if (tensor.name.starts_with(kBuffer))
         checkpoint.buffers.push_back({tensor.name.substr(kBuffer.size()), tensor.tensor});
     }

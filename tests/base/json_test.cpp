@@ -102,5 +102,16 @@ TEST(Json, ManyContainersAreReadInOneGo) {
   EXPECT_EQ(parse_json(text + "]", "x.json").size(), 1000001U);
 }
 
+TEST(Json, AModestDocumentTakesMemoryInProportion) {
+  const auto many = [](const std::string& one) {
+    std::string text = "[";
+    for (int i = 0; i < 100000; ++i) text += one + ",";
+    return text + "0]";
+  };
+  for (const char* one : {"{}", "[]", "0"}) EXPECT_THROW(parse_modest_json(many(one), "x.json"), InputError) << one;
+  EXPECT_EQ(parse_modest_json(many(R"({"a tensor": [1, 2]})"), "x.json").size(), 100001U);
+  EXPECT_EQ(parse_modest_json("[{},{}]", "x.json").size(), 2U);
+}
+
 }  // namespace
 }  // namespace lockstep

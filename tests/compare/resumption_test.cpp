@@ -295,6 +295,9 @@ TEST(ResumptionCauses, Generators) {
   Stopped missing(5);
   missing.load(-1, Channel::kRng, "cpu");
   EXPECT_EQ(missing.named(), "ckpt.rng_missing");
+  Stopped early(5);
+  put(early.run("resumed"), 1, 4, text(Channel::kRng, "cpu", "x"));
+  EXPECT_EQ(early.named(), "ckpt.rng_order") << "neither the saved state nor the first one";
   Stopped late(5);
   for (std::int64_t step = 5; step < kSteps; ++step) put(late.run("resumed"), 1, step, text(Channel::kRng, "cpu", "x"));
   EXPECT_EQ(late.named(), "ckpt.rng_order");

@@ -178,6 +178,7 @@ TEST(Safetensors, ImpossibleEntriesAreDamage) {
       R"({"dtype":"U8","shape":[8],"data_offsets":[8,0]})",
       R"({"dtype":"U8","shape":[8],"data_offsets":[0,9]})",
       R"({"dtype":"U8","shape":[8],"data_offsets":[0]})",
+      R"({"dtype":"U8","shape":[8],"data_offsets":[0,8,9]})",
       R"({"dtype":"U8","shape":[8],"data_offsets":[-8,0]})",
       R"({"dtype":"U8","shape":[8],"data_offsets":[0,8.5]})",
       R"({"dtype":"U8","shape":[8],"data_offsets":[0,1e300]})",

@@ -107,16 +107,38 @@ TEST_F(Fuzz, Safetensors) {
   EXPECT_GT(refused("weights.safetensors", whole, read_weights), kFiles / 6);
 }
 
+/// Small values that would each take far more memory than text.
+TEST_F(Fuzz, HeadersThatBlowUp) {
+  const auto header = [](const std::string& text) {
+    std::string length(8, '\0');
+    for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
+    return length + text;
+  };
+  const auto many = [](const std::string& one) {
+    std::string text;
+    for (int i = 0; i < 500'000; ++i) text += one;
+    return text;
+  };
+  for (const std::string& text : {R"({"a":[)" + many("{},") + "0]}", R"({"a":[)" + many("[],") + "0]}",
+                                  R"({"a":{"dtype":"F32","shape":[)" + many("0,") + R"(0],"data_offsets":[0,0]}})",
+                                  R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[)" + many("0,") + "0]}}"})
+    EXPECT_TRUE(refuses(scratch_.write("a.safetensors", header(text)), read_weights));
+}
+
 TEST_F(Fuzz, CheckpointFolders) {
   const auto folder = scratch_.path() / "saved";
   launch::ProgressWriter progress(scratch_.path() / "rank0.progress");
   Collective alone({.rank = 0, .world_size = 1}, progress);
   const at::Tensor rng = at::Generator(at::detail::getDefaultCPUGenerator()).get_state();
-  const Checkpoint checkpoint{.position = {.epoch = 0, .epoch_rng = rng},
-                              .buckets = {{0}},
-                              .weights = {{"fc.weight", at::arange(60, at::kFloat)}},
-                              .rng = rng};
+  const Checkpoint checkpoint{
+      .rates = {.steps = 0, .rates = {{.initial = 0.1, .current = 0.1}}, .schedule = Json::object()},
+      .position = {.epoch = 0, .epoch_rng = rng},
+      .buckets = {{0}},
+      .weights = {{"fc.weight", at::arange(60, at::kFloat)}},
+      .recipe = {.kind = "sgd", .options = {{"lr", 0.1}}},
+      .rng = rng};
   save_checkpoint(folder, checkpoint, 0, alone);
+  EXPECT_NO_THROW(load_checkpoint(folder, 0, 1, true));
   const std::string whole = read_file(folder / "state.json");
   // Every change of what is sealed is seen; spaces between the words are not.
   EXPECT_GT(

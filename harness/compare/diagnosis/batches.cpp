@@ -137,6 +137,7 @@ Ids sorted_ids(const Epoch& epoch) {
   Ids all;
   for (const Ids& ids : epoch.ids) all.insert(all.end(), ids.begin(), ids.end());
   std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());  // what fills up the last round may be others
   return all;
 }
 

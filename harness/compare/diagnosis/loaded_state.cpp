@@ -195,8 +195,8 @@ std::vector<Suspect> suspects_of_generators(const Restart& restart, const std::v
       return {{"ckpt.rng_missing", {seen, names_of({tensor}) + " is rank 0's: its own was not restored"}}};
   }
   const std::string neither = "neither what was saved nor the state before the first update";
-  return {{"ckpt.rng_missing", {seen, neither}},
-          {"ckpt.rng_order", {seen, neither + ": something may have drawn after it was restored"}}};
+  return {{"ckpt.rng_order", {seen, neither + ": something drew after it was restored"}},
+          {"ckpt.rng_missing", {seen, neither}}};
 }
 
 std::vector<Suspect> suspects_in(const Restart& restart, Channel channel) {

@@ -79,8 +79,9 @@ std::vector<Suspect> named(const Scene& scene, const Side& side, const Ranks& ra
                              : "the losses agree: only the gradients were rounded");
   if (side.variant->train.coarsest_arithmetic())
     evidence.push_back("the scenario asks for " + *side.variant->train.coarsest_arithmetic());
+  if (ranks.others > 0) evidence.push_back("the other ranks compute in full precision");
   const Suspect mode{"fp.precision_mode", evidence}, sums{"fp.lowprec_accumulate", evidence};
-  return forward ? std::vector{mode, sums} : std::vector{sums, mode};
+  return forward || ranks.others > 0 ? std::vector{mode, sums} : std::vector{sums, mode};
 }
 
 }  // namespace
