@@ -69,11 +69,19 @@ std::optional<Ladder> PrecisionLadder::at(const Place& place) const {
   return Ladder{.in_float32 = *in_float32, .in_float64 = *in_float64};
 }
 
-bool PrecisionLadder::climbs() const {
+std::string PrecisionLadder::obstacle() const {
   for (const trace::RunTrace* run : {&float64_.left, &float64_.right}) {
-    if (run->ranks[0].header.contains("arithmetic")) return false;
+    for (const trace::Trace& rank : run->ranks) {
+      if (rank.header.contains("arithmetic")) return "it computes or sends 16 bits there, too";
+      for (const trace::Step& step : rank.steps) {
+        for (const trace::Record& record : step.records) {
+          if (!std::isfinite(record.norm.value_or(0)) || !std::isfinite(record.number.value_or(0)))
+            return "NaN or infinity hides every difference there, too";
+        }
+      }
+    }
   }
-  return true;
+  return "";
 }
 
 Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels) const {

@@ -47,8 +47,9 @@ class PrecisionLadder {
   /// no float, no sketch, not finite.
   std::optional<Ladder> at(const Place& place) const;
 
-  /// Whether the arithmetic of the runs in float64 is that of float64: a compression hook still sends 16 bits.
-  bool climbs() const;
+  /// Why float64 proves nothing here: a compression hook still sends 16 bits, or NaN swallows every difference. Empty
+  /// where it does.
+  std::string obstacle() const;
 
   /// The first place, of these channels, where the two differ by more than rounding.
   Comparison judge(const std::vector<trace::Channel>& channels) const;

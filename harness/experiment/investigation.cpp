@@ -52,6 +52,14 @@ class Runs {
     return side(variant + "/", 0, /*any_repeat=*/true).run;
   }
 
+  std::vector<const trace::RunTrace*> all_of(const std::string& variant) const {
+    std::vector<const trace::RunTrace*> runs;
+    for (const std::size_t index : plan_.runs_of(scenario_, variant)) {
+      if (evidence_[index].trace) runs.push_back(&*evidence_[index].trace);
+    }
+    return runs;
+  }
+
  private:
   const plan::Plan& plan_;
   const std::vector<Evidence>& evidence_;
@@ -84,6 +92,7 @@ struct Case {
   const scenario::Scenario& scenario;
   const plan::Check& check;
   bool unstable = false;  ///< a side did not come out again
+  bool lost = false;      ///< a side did not finish again
   bool small = false;     ///< the difference is no more than one sample can do
 
   Divergence& at() { return *report.result.divergence; }
@@ -115,8 +124,14 @@ class Investigation {
   void run() {
     collect();
     if (groups_.empty()) return;
-    try_replay();
-    try_float64();
+    try {
+      try_replay();
+      try_float64();
+    } catch (const Error& error) {  // the verdict stands as it was
+      for (Group& group : groups_) {
+        for (Case& one : group.cases) one.report.experiments.push_back({"control runs", error.problem().what});
+      }
+    }
     for (Group& group : groups_) {
       for (Case& one : group.cases) {
         report::diagnose_again(one.report, plan_, evidence_, one.check);
@@ -164,9 +179,7 @@ class Investigation {
 
   void try_replay() {
     const Control control = replay();
-    const auto wants = [](const Case& one) {
-      return one.report.result.divergence && one.check.spec.that != "repeatable";
-    };
+    const auto wants = [](const Case& one) { return one.check.spec.that != "repeatable"; };
     const auto replayed = trial(control, wants);
     if (!replayed) return;
     for (Group& group : groups_) {
@@ -178,26 +191,38 @@ class Investigation {
     }
   }
 
-  static void judge_replay(Case& one, const Control& control, const Runs& before, const Runs& again) {
-    std::set<std::string> judged;
-    for (const std::string& name : {one.at().left, one.at().right}) {
-      const Side first = before.side(name, one.at().rank);
-      const Side second = again.side(name, one.at().rank, /*any_repeat=*/true);
-      if (first.run == nullptr || !judged.insert(first.run->run).second) continue;
-      if (second.run == nullptr) {
-        one.note(control, first.run->run + " did not finish again");
-        continue;
+  /// The runs whose records the finding is about; of a check up to rounding all of them: what float64 settles for the
+  /// trainings must hold for every run.
+  static std::vector<const trace::RunTrace*> runs_of(const Case& one, const Runs& before) {
+    std::vector<const trace::RunTrace*> runs;
+    if (is_up_to_rounding(one)) {
+      for (const std::string& variant : one.check.spec.variants) {
+        for (const trace::RunTrace* run : before.all_of(variant)) runs.push_back(run);
       }
-      const compare::Comparison comparison =
-          compare::compare_runs(*first.run, *second.run, all_channels(), compare::bitwise);
-      if (!comparison.first) {
-        one.note(control, first.run->run + " comes out again, bit for bit");
-        continue;
+    } else if (one.report.result.divergence) {
+      for (const std::string& name : {one.at().left, one.at().right}) {
+        const trace::RunTrace* run = before.side(name, one.at().rank).run;
+        if (run != nullptr && std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
       }
-      one.unstable = true;
-      one.note(control, first.run->run + " does not come out again: first other at " + place(*comparison.first));
     }
-    if (!one.unstable) return;
+    return runs;
+  }
+
+  static void judge_replay(Case& one, const Control& control, const Runs& before, const Runs& again) {
+    for (const trace::RunTrace* run : runs_of(one, before)) {
+      const trace::RunTrace* second = again.side(run->run, 0, /*any_repeat=*/true).run;
+      if (second == nullptr) {
+        one.lost = true;
+        one.note(control, run->run + " did not finish again");
+        continue;
+      }
+      const compare::Comparison comparison = compare::compare_runs(*run, *second, all_channels(), compare::bitwise);
+      one.unstable = one.unstable || comparison.first.has_value();
+      one.note(control, comparison.first
+                            ? run->run + " does not come out again: first other at " + place(*comparison.first)
+                            : run->run + " comes out again, bit for bit");
+    }
+    if (!one.unstable || !one.report.result.divergence) return;
     one.at().class_ = "nondeterminism";
     std::erase_if(one.at().suspects, [](const compare::Suspect& suspect) {
       return compare::find_cause(suspect.cause)->class_ != compare::Class::kNondeterminism;
@@ -230,7 +255,7 @@ class Investigation {
     if (left.run == nullptr || right.run == nullptr) return;  // a golden or a closed form has no precision
     if (left64.run == nullptr || right64.run == nullptr) return one.note(control, "a side did not finish");
     const compare::PrecisionLadder ladder(*left.run, *right.run, *left64.run, *right64.run);
-    if (!ladder.climbs()) return one.note(control, "it computes or sends 16 bits there, too");
+    if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
     const auto rungs = ladder.at({.step = one.at().step,
                                   .channel = one.at().channel,
                                   .tensor = one.at().tensor,
@@ -261,7 +286,7 @@ class Investigation {
     CheckResult& result = one.report.result;
     const bool open = result.status == CheckResult::Status::kInconclusive;
     const bool small = result.divergence && result.divergence->class_ == "rounding" && one.small;
-    if (one.unstable || (!open && !small)) return;
+    if (one.unstable || one.lost || (!open && !small)) return;
     std::size_t compared = 0;
     for (std::size_t i = 1; i < one.check.spec.variants.size(); ++i) {
       const trace::RunTrace* runs[] = {
@@ -270,7 +295,7 @@ class Investigation {
       if (std::find(std::begin(runs), std::end(runs), nullptr) != std::end(runs))
         return one.note(control, "a training did not finish");
       const compare::PrecisionLadder ladder(*runs[0], *runs[1], *runs[2], *runs[3]);
-      if (!ladder.climbs()) return one.note(control, "the trainings compute or send 16 bits there, too");
+      if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
       const compare::Comparison comparison = ladder.judge(channels_of(one, compare::same_shape(*runs[2], *runs[3])));
       if (comparison.first) {
         one.note(control, "the trainings differ there by more than rounding, first at " + place(*comparison.first));

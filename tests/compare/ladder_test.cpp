@@ -36,7 +36,8 @@ TEST(Ladder, ShowsBothRungs) {
 Json pair() { return {{"checks", {{{"that", "equal"}, {"variants", {"a", "b"}}}}}}; }
 
 /// Two tiny trainings, whose gradients are apart by these factors in either precision.
-Comparison judged(float in_float32, double in_float64, const std::string& arithmetic = "", bool* climbs = nullptr) {
+Comparison judged(float in_float32, double in_float64, const std::string& arithmetic = "",
+                  std::string* obstacle = nullptr) {
   const auto scaled = [](double by) {
     return test::Faults{.gradient = [by](auto, auto&, auto& gradient) {
       for (float& value : gradient) value = static_cast<float>(value * (1 + by));
@@ -48,7 +49,7 @@ Comparison judged(float in_float32, double in_float64, const std::string& arithm
   high.rerun("b", scaled(in_float64));
   if (!arithmetic.empty()) high.run("a").ranks[0].header["arithmetic"] = arithmetic;
   const PrecisionLadder ladder(low.run("a"), low.run("b"), high.run("a"), high.run("b"));
-  if (climbs != nullptr) *climbs = ladder.climbs();
+  if (obstacle != nullptr) *obstacle = ladder.obstacle();
   return ladder.judge({Channel::kGradient});
 }
 
@@ -61,12 +62,14 @@ TEST(PrecisionLadder, GoesOverEveryRecord) {
   EXPECT_FALSE(rounded.first);
 }
 
-TEST(PrecisionLadder, KnowsWhereFloat64IsNone) {
-  bool climbs = false;
-  judged(0, 0, "", &climbs);
-  EXPECT_TRUE(climbs);
-  judged(0, 0, "float16", &climbs);
-  EXPECT_FALSE(climbs);
+TEST(PrecisionLadder, KnowsWhereFloat64ProvesNothing) {
+  std::string obstacle = "?";
+  judged(0, 0, "", &obstacle);
+  EXPECT_EQ(obstacle, "");
+  judged(0, 0, "float16", &obstacle);
+  EXPECT_NE(obstacle.find("16 bits"), std::string::npos) << obstacle;
+  judged(0, std::numeric_limits<double>::quiet_NaN(), "", &obstacle);
+  EXPECT_NE(obstacle.find("NaN"), std::string::npos) << obstacle;
 }
 
 TEST(PrecisionLadder, MeasuresOnePlace) {

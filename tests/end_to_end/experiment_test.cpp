@@ -28,11 +28,11 @@ std::string shown_by(const Json& check, const std::string& control) {
 Json on_ranks(int world_size) { return {{"world_size", world_size}}; }
 
 TEST_F(ExperimentEndToEnd, AMistakeOfTheSizeOfRoundingIsNone) {
-  const Json flipped = {{"train", {{"faults", {fault("flip_weight_bit", 1, 0, {{"bit", 1}})}}}}};
-  const Result red = run(pair("equal", Json::object(), flipped));
+  const Json larger = {{"train", {{"faults", {fault("gradient_factor", 1, -1, {{"factor", 1 + 0x1p-20}})}}}}};
+  const Result red = run(pair("equal", Json::object(), larger));
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   const Json check = red.check("equal");
-  expect_divergence(check, {1, "weight", "fc1.weight", 0});
+  expect_divergence(check, {1, "gradient", "fc1.weight", 0});
   expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 comes out again"});
   expect_says(shown_by(check, "float64"), {"it is no rounding", "x 2^"});
 }
