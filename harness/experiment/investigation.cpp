@@ -106,7 +106,8 @@ bool is_up_to_rounding(const Case& one) { return one.check.spec.that == "roundin
 /// Whether rounding could be what is seen.
 bool may_be_rounding(const Case& one) {
   const bool open = one.at().suspects.empty() || one.at().class_ == "rounding";
-  return !one.unstable && compare::can_round(one.at().channel) && open;
+  const bool random = one.unstable || one.at().class_ == "nondeterminism";
+  return !random && compare::can_round(one.at().channel) && open;
 }
 
 /// All cases of one scenario.

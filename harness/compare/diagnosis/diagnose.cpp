@@ -20,6 +20,11 @@ constexpr std::vector<Suspect> (*kDiagnosers[])(const Scene&) = {
     suspects_in_gradients, suspects_in_update,     suspects_in_ranks, suspects_in_rounding,
 };
 
+/// Of what does not come out again, causes that do are none; memory that fails does not, either.
+bool is_random(const Suspect& suspect) {
+  return find_cause(suspect.cause)->class_ == Class::kNondeterminism || suspect.cause == "hw.sdc_rank";
+}
+
 }  // namespace
 
 void diagnose(const CheckInput& input, CheckResult& result) {
@@ -29,7 +34,11 @@ void diagnose(const CheckInput& input, CheckResult& result) {
   for (const auto suspects_of : kDiagnosers) {
     if (at.suspects.empty()) at.suspects = suspects_of(scene);
   }
-  if (!at.suspects.empty()) at.class_ = name_of(find_cause(at.suspects[0].cause)->class_);
+  if (at.class_ == name_of(Class::kNondeterminism)) {
+    std::erase_if(at.suspects, [](const Suspect& suspect) { return !is_random(suspect); });
+  } else if (!at.suspects.empty()) {
+    at.class_ = name_of(find_cause(at.suspects[0].cause)->class_);
+  }
 }
 
 }  // namespace lockstep::compare
