@@ -82,9 +82,10 @@ Json parse_json(std::string_view text, const std::string& origin) {
 }
 
 Json parse_modest_json(std::string_view text, const std::string& origin) {
-  constexpr std::size_t kContainer = 100, kValue = 48, kMost = 16, kFree = 1 << 20;  // bytes; measured, with growth
+  constexpr std::size_t kContainer = 100, kValue = 48, kMember = 64, kMost = 16;  // bytes; measured, with growth
+  constexpr std::size_t kFree = 1 << 20;
   std::size_t bytes = 0;
-  for (const char c : text) bytes += c == '{' || c == '[' ? kContainer : c == ',' ? kValue : 0;
+  for (const char c : text) bytes += c == '{' || c == '[' ? kContainer : c == ',' ? kValue : c == ':' ? kMember : 0;
   if (bytes <= kMost * text.size() + kFree) return parse_json(text, origin);
   throw InputError(
       {.what = "the document would take far more memory than its size",

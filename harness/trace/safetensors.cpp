@@ -16,10 +16,13 @@ namespace {
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kAlignment = 8;
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, const std::string& expected = "",
-                       const std::string& actual = "") {
-  throw DamagedFile(
-      {.what = "damaged safetensors file: " + what, .where = path.string(), .expected = expected, .actual = actual});
+/// `offset`: of what is wrong; of one of the header's entries, where the header begins.
+[[noreturn]] void fail(const std::filesystem::path& path, std::uint64_t offset, const std::string& what,
+                       const std::string& expected = "", const std::string& actual = "") {
+  throw DamagedFile({.what = "damaged safetensors file: " + what,
+                     .where = path.string() + ", byte " + std::to_string(offset),
+                     .expected = expected,
+                     .actual = actual});
 }
 
 /// One entry of the header.
@@ -52,25 +55,26 @@ Entry entry_from(const std::string& name, const Json& object, std::size_t data_s
                  const std::filesystem::path& path) {
   const bool whole = object.is_object() && object.contains("dtype") && object.contains("shape") &&
                      object.value("data_offsets", Json()).is_array() && object["data_offsets"].size() == 2;
-  if (!whole) fail(path, "tensor '" + name + "' is not described", "dtype, shape and two data_offsets");
+  if (!whole) fail(path, kLengthBytes, "tensor '" + name + "' is not described", "dtype, shape and two data_offsets");
   const auto dtype = dtype_with_safetensors_code(object.at("dtype").get<std::string>());
-  if (!dtype) fail(path, "tensor '" + name + "' has an unknown dtype", "", object["dtype"].dump());
+  if (!dtype) fail(path, kLengthBytes, "tensor '" + name + "' has an unknown dtype", "", object["dtype"].dump());
   Entry entry{.tensor = {.name = name, .dtype = *dtype, .shape = {}, .bytes = {}},
               .begin = natural_from(object.at("data_offsets").at(0)),
               .end = natural_from(object.at("data_offsets").at(1))};
   if (entry.begin > entry.end || entry.end > data_size) {
-    fail(path, "tensor '" + name + "' lies outside the data", "offsets within " + std::to_string(data_size) + " bytes",
-         object["data_offsets"].dump());
+    fail(path, kLengthBytes, "tensor '" + name + "' lies outside the data",
+         "offsets within " + std::to_string(data_size) + " bytes", object["data_offsets"].dump());
   }
-  if (!object.at("shape").is_array()) fail(path, "tensor '" + name + "' has an impossible shape");
+  if (!object.at("shape").is_array()) fail(path, kLengthBytes, "tensor '" + name + "' has an impossible shape");
   for (const Json& extent : object.at("shape")) {
     const std::uint64_t value = natural_from(extent);
-    if (value > std::numeric_limits<std::int64_t>::max()) fail(path, "tensor '" + name + "' has an impossible shape");
+    if (value > std::numeric_limits<std::int64_t>::max())
+      fail(path, kLengthBytes, "tensor '" + name + "' has an impossible shape");
     entry.tensor.shape.push_back(static_cast<std::int64_t>(value));
   }
   if (bytes_of_shape(*dtype, entry.tensor.shape, data_size) != entry.end - entry.begin) {
-    fail(path, "tensor '" + name + "' has another size than its shape", "the bytes of " + object["shape"].dump(),
-         std::to_string(entry.end - entry.begin) + " bytes");
+    fail(path, kLengthBytes, "tensor '" + name + "' has another size than its shape",
+         "the bytes of " + object["shape"].dump(), std::to_string(entry.end - entry.begin) + " bytes");
   }
   return entry;
 }
@@ -80,13 +84,13 @@ void require_dense(const std::vector<Entry>& entries, std::size_t data_size, con
   std::uint64_t at = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != at) {
-      fail(path, "tensor '" + entry.tensor.name + "' does not follow the one before", "offset " + std::to_string(at),
-           "offset " + std::to_string(entry.begin));
+      fail(path, kLengthBytes, "tensor '" + entry.tensor.name + "' does not follow the one before",
+           "offset " + std::to_string(at), "offset " + std::to_string(entry.begin));
     }
     at = entry.end;
   }
   if (at != data_size) {
-    fail(path, "the tensors are not all of the data", std::to_string(at) + " bytes",
+    fail(path, kLengthBytes, "the tensors are not all of the data", std::to_string(at) + " bytes",
          std::to_string(data_size) + " bytes");
   }
 }
@@ -112,25 +116,26 @@ std::string to_safetensors(const std::vector<StoredTensor>& tensors) {
 std::vector<StoredTensor> read_safetensors(const std::filesystem::path& path) {
   const std::string file = read_file(path);
   if (file.size() < kLengthBytes)
-    fail(path, "it ends within the header's length", "8 bytes or more", std::to_string(file.size()) + " bytes");
+    fail(path, file.size(), "it ends within the header's length", "8 bytes or more",
+         std::to_string(file.size()) + " bytes");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i)
     length |= static_cast<std::uint64_t>(static_cast<unsigned char>(file[i])) << (8 * i);
   if (length > file.size() - kLengthBytes)
-    fail(path, "the header is longer than the file", "at most " + std::to_string(file.size() - kLengthBytes) + " bytes",
-         std::to_string(length) + " bytes");
+    fail(path, 0, "the header is longer than the file",
+         "at most " + std::to_string(file.size() - kLengthBytes) + " bytes", std::to_string(length) + " bytes");
   const std::string_view data = std::string_view(file).substr(kLengthBytes + length);
   std::vector<Entry> entries;
   try {
     const Json header = parse_modest_json(std::string_view(file).substr(kLengthBytes, length), path.string());
-    if (!header.is_object()) fail(path, "its header is no object");
+    if (!header.is_object()) fail(path, kLengthBytes, "its header is no object");
     for (const auto& [name, object] : header.items()) {
       if (name != "__metadata__") entries.push_back(entry_from(name, object, data.size(), path));
     }
   } catch (const DamagedFile&) {
     throw;
   } catch (const std::exception& error) {
-    fail(path, std::string("its header cannot be read: ") + error.what());
+    fail(path, kLengthBytes, std::string("its header cannot be read: ") + error.what());
   }
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });

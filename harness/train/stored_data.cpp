@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::int64_t kMostClasses = 100000;
 
+/// Classes of a set of samples that says nothing of them, unless it has more samples than this.
+constexpr std::int64_t kLikelyClasses = 1000;
+
 using trace::DType;
 
 [[noreturn]] void fail(const StoredArray& array, const std::string& what, const std::string& expected,
@@ -95,6 +98,12 @@ Dataset dataset_from(const StoredArray& inputs, const StoredArray& labels, const
   const std::int64_t most = options.value("classes", kMostClasses) - 1;
   Dataset data{.labels = integers_of(labels, most, as_tokens)};
   std::int64_t largest = data.labels.max().item<std::int64_t>();
+  if (const std::int64_t most_likely = std::max(kLikelyClasses, stored);
+      !options.contains("classes") && !as_tokens && largest >= most_likely) {
+    const std::int64_t at = data.labels.argmax().item<std::int64_t>();
+    fail(labels, "element " + std::to_string(at) + " is an unlikely label for so few samples",
+         "less than " + std::to_string(most_likely) + ", or train.data.classes", std::to_string(largest));
+  }
   if (as_tokens) {
     data.inputs = integers_of(inputs, most, /*may_lack=*/false);
     largest = std::max(largest, data.inputs.max().item<std::int64_t>());

@@ -1,6 +1,7 @@
 #include "harness/train/torch_file.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,6 +49,23 @@ std::optional<std::int64_t> count_within(std::int64_t elements, std::int64_t off
   return last < elements ? std::optional(count) : std::nullopt;
 }
 
+/// Reads a record to its end, where libzip compares checksums; how far it came, if something is wrong.
+/// torch.save writes no checksum (zero) where it is told so.
+std::optional<std::uint64_t> first_unreadable(zip_t* archive, const zip_stat_t& record) {
+  if (record.crc == 0) return std::nullopt;
+  const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> content(zip_fopen_index(archive, record.index, 0),
+                                                                  zip_fclose);
+  if (!content) return 0;
+  std::array<char, 1 << 16> part;
+  std::uint64_t offset = 0;
+  while (true) {
+    const zip_int64_t count = zip_fread(content.get(), part.data(), part.size());
+    if (count < 0) return offset + part.size();
+    if (count == 0) return offset == record.size ? std::nullopt : std::optional(offset);
+    offset += static_cast<std::uint64_t>(count);
+  }
+}
+
 /// LibTorch's reader believes what the archive says of its records' sizes, and unpacks some of them at once.
 /// torch.save packs nothing: no record is larger than the file. *Returns*: `file`. *Throws*: DamagedFile.
 const std::filesystem::path& require_plain_records(const std::filesystem::path& file) {
@@ -56,14 +74,20 @@ const std::filesystem::path& require_plain_records(const std::filesystem::path& 
   };
   int error = 0;
   const std::unique_ptr<zip_t, void (*)(zip_t*)> archive(zip_open(file.c_str(), ZIP_RDONLY, &error), zip_discard);
-  if (!archive) throw damaged("it is no ZIP archive that can be read");
   const std::uintmax_t bytes = std::filesystem::file_size(file);
+  if (!archive)
+    throw damaged("it is no ZIP archive that can be read: no list of records before its end, byte " +
+                  std::to_string(bytes));
   for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i) {
     zip_stat_t record;
     if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &record) != 0)
       throw damaged("its list of records cannot be read");
-    if (record.comp_method == ZIP_CM_STORE && record.size <= bytes) continue;
-    throw damaged("the record " + std::string(record.name) + " is packed, or larger than the file");
+    if (record.comp_method != ZIP_CM_STORE || record.size > bytes)
+      throw damaged("the record " + std::string(record.name) + " is packed, or larger than the file");
+    if (const auto offset = first_unreadable(archive.get(), record))
+      throw damaged("the record " + std::string(record.name) +
+                    " is not what was stored: its checksum differs, within " + std::to_string(*offset) +
+                    " bytes from its beginning");
   }
   return file;
 }
@@ -74,6 +98,12 @@ class TorchFile {
       : file_(require_plain_records(file)), bytes_(std::filesystem::file_size(file)), archive_(file.string()) {}
 
   std::vector<NamedTensor> tensors() {
+    if (archive_.hasRecord("byteorder") && record("byteorder") != "little")
+      throw InputError({.what = "a file of torch.save holds elements in another byte order",
+                        .where = file_.string() + ", record byteorder",
+                        .expected = "little",
+                        .actual = record("byteorder").substr(0, kLongestName),
+                        .next = "save it again on a little-endian machine"});
     const std::string pickle = record("data.pkl"), origin = file_.string();
     const Unpickled content = unpickle(pickle, origin);
     collect(content.value, "", 0);
@@ -105,6 +135,13 @@ class TorchFile {
           collect(item, below(name, **text), depth + 1);
         if (const auto* number = std::get_if<std::int64_t>(&key))
           collect(item, below(name, std::to_string(*number)), depth + 1);
+        const bool named =
+            std::holds_alternative<const std::string_view*>(key) || std::holds_alternative<std::int64_t>(key);
+        if (!named)
+          throw InputError({.what = "a file of torch.save holds a dict with keys that are no names",
+                            .where = file_.string() + ", " + (name.empty() ? "data.pkl" : name),
+                            .expected = "strings or integers",
+                            .next = "save a plain state dict, or safetensors"});
       }
     }
     if (const auto* list = std::get_if<PickledList*>(&value)) {

@@ -54,7 +54,7 @@ constexpr std::size_t kLongestName = 256;
 
 /// A pickle of tensors has fewer values and objects for each byte: about one in three, and one in eight. So many more
 /// are allowed, for numbers beside them.
-constexpr std::size_t kMoreValues = 1 << 14, kMoreObjects = 1 << 12, kBytesOfValue = 2, kBytesOfObject = 4;
+constexpr std::size_t kMoreValues = 1 << 14, kMoreObjects = 1 << 12, kBytesOfValue = 2, kBytesOfObject = 6;
 
 /// Makes room for so many more items, and for little that may never come.
 template <class Item>
@@ -303,11 +303,16 @@ class Unpickler {
     if (function == "torch.Size" && arguments.size() == 1) return push(as<PickledList*>(arguments[0], "a tuple"));
     if (function == "torch._utils._rebuild_parameter" && arguments.size() == 3)
       return push(as<const TensorReference*>(arguments[0], "a tensor"));
-    if (function == "torch._utils._rebuild_tensor_v2" && arguments.size() >= 6) return push_tensor(arguments);
+    if (function == "torch._utils._rebuild_tensor_v2" && (arguments.size() == 6 || arguments.size() == 7))
+      return push_tensor(arguments);
     refuse("a call of " + function + " with " + std::to_string(arguments.size()) + " arguments");
   }
 
   void push_tensor(const std::vector<Pickled>& arguments) {
+    // What a seventh argument says, such as a negation that is still to be done, changes the elements.
+    if (arguments.size() == 7 && !std::holds_alternative<std::monostate>(arguments[6]) &&
+        !as<PickledDict*>(arguments[6], "a dict")->items.empty())
+      refuse("a tensor whose elements are stored otherwise than they are meant, such as a negated or conjugated view");
     push_object(result_.tensors, {.storage = as<const StorageReference*>(arguments[0], "a storage"),
                                   .offset = as<std::int64_t>(arguments[1], "an integer"),
                                   .sizes = as<PickledList*>(arguments[2], "a tuple"),

@@ -97,6 +97,7 @@ for sampling in (0, 1, 2):
 save(rgb, "progressive.jpeg", progressive=True, quality=60)
 save(rgb, "restarts.JPG", quality=75, restart_marker_blocks=2)
 save(rgb.convert("L"), "gray.jpg")
+save(rgb.convert("CMYK"), "inks.jpg", quality=90)
 save(rgb, "rgb.png")
 save(rgb.convert("L"), "gray.png")
 save(rgb.convert("1"), "bilevel.png")
@@ -123,7 +124,7 @@ TEST(Parity, ImagesInEveryEncoding) {
   const Outcome written = run_program({parity_python(), "-c", kWritesImages, folder}, 60);
   ASSERT_EQ(written.exit_code, 0) << written.err;
   const auto data = [&](const char* augment) {
-    return Json{{"kind", "image_folder"}, {"path", folder}, {"size", 13}, {"augment", augment}};
+    return Json{{"kind", "image_folder"}, {"path", folder}, {"size", 14}, {"augment", augment}};
   };
   Json scenario = scenario_of("encodings", {{"none", data("none")}, {"rank", data("rank")}});
   scenario["train"]["sampler"] = {{"kind", "distributed"}, {"shuffle", false}};

@@ -372,8 +372,10 @@ TEST(Parity, PythonResumesFromTheWorkersCheckpoints) {
   scenario["train"]["schedule"] = {{"kind", "step"}, {"every", 3}};
   scenario["train"].erase("optimizer");
   scenario["variants"] = Json::object();
-  for (const Json& optimizer : {Json{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}},
-                                Json{{"kind", "adamw"}, {"lr", 0.01}}, Json{{"kind", "rmsprop"}, {"lr", 0.01}}}) {
+  for (const Json& optimizer :
+       {Json{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}}, Json{{"kind", "adamw"}, {"lr", 0.01}},
+        Json{{"kind", "rmsprop"}, {"lr", 0.01}},
+        Json{{"kind", "adam"}, {"lr", 0.01}, {"groups", {{{"parameters", "fc1*"}, {"lr", 0.001}}}}}}) {
     const std::string saved = optimizer.at("kind").get<std::string>() + "-saved";
     const std::string resumed = optimizer.at("kind").get<std::string>() + "-resumed";
     scenario["variants"][saved]["train"] = {

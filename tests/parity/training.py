@@ -164,7 +164,9 @@ def resume(folder, model, optimizer, scheduler, restore):
     state = json.loads((folder / "state.json").read_text())
     model.load_state_dict(safetensors.torch.load_file(folder / "weights.safetensors"))
     if "optimizer" in restore:
-        numbers = {name: i for i, (name, _) in enumerate(model.named_parameters())}
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        in_groups = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        numbers = {names[id(parameter)]: i for i, parameter in enumerate(in_groups)}
         saved = optimizer.state_dict()
         for name, tensor in safetensors.torch.load_file(folder / "optimizer.safetensors").items():
             parameter, key = name.rsplit(".", 1)

@@ -131,6 +131,10 @@ TEST_F(DataFiles, NpyDamageIsNamedWithItsByte) {
   };
   for (const std::int64_t label : {std::int64_t{-1}, std::int64_t{1} << 40, kNoLabel})
     expect_refused(with_labels(label), {"element 1 is none of the classes", "labels.npy", std::to_string(label)});
+  // One flipped bit of a label would make a network of as many classes.
+  expect_refused(with_labels(65543), {"element 1 is an unlikely label", "labels.npy", "less than 1000", "65543"});
+  EXPECT_EQ(npy(good, test_npy("<i8", "(2,)", bytes_of<std::int64_t>({1, 65543})), {{"classes", 70000}}).classes,
+            70000);
   expect_refused([&] { npy(good, test_npy("<f4", "(2,)", "12345678")); }, {"no labels of such samples", "float32[2]"});
 }
 

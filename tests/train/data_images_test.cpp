@@ -125,19 +125,6 @@ TEST_F(ImageFolder, AbsurdHeadersAreRefusedBeforeMemoryIsTaken) {
   expect_image_refused(large, {"more pixels than its file could hold", "a/image.png", "32639 x 32639"});
 }
 
-TEST_F(ImageFolder, ColorsForPrintAreRefused) {
-  // A baseline JPEG of four components without an Adobe marker is CMYK.
-  std::string four = jpeg();
-  const std::size_t frame = four.find("\xff\xc0"), scan = four.find("\xff\xda");
-  four.replace(frame + 2, 2, std::string("\x00\x14", 2));
-  four[frame + 9] = 4;
-  four.insert(frame + 19, std::string("\x04\x11\x01", 3));
-  four.replace(scan + 3 + 2, 2, std::string("\x00\x0e", 2));
-  four[scan + 3 + 4] = 4;
-  four.insert(scan + 3 + 11, std::string("\x04\x11", 2));
-  expect_image_refused(four, {"colors for print", "a/image.png", "CMYK"});
-}
-
 TEST_F(ImageFolder, AugmentationPerSampleDependsOnSeedEpochAndSampleOnly) {
   const Dataset data = read(formats() / "pictures", "sample");
   const at::Tensor first = data.take({3}, 0).x[0];

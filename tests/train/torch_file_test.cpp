@@ -98,6 +98,59 @@ TEST(TorchFile, TensorsWithoutElementsAreRead) {
   EXPECT_EQ(read[0].tensor.sizes(), at::IntArrayRef({0, 3}));
 }
 
+const std::string kOneNumber = [] {
+  std::string tensor = tensor_of("K\1\x85", "K\1\x85");
+  return tensor.replace(tensor.find(std::string("K\0tQ", 4)) + 1, 1, "\1");  // of a storage of one element
+}();
+const std::string kNumber = std::string("\0\0\x80\x3f", 4);
+
+std::string dict_of(const std::string& key, const std::string& value) { return kFourValues + "}" + key + value + "s."; }
+
+TEST(TorchFile, AnotherByteOrderIsRefused) {
+  const test::Scratch scratch;
+  const auto write = [&](const char* order) {
+    return write_torch_file(scratch.path() / order, dict_of(pickled_text("x"), kOneNumber),
+                            {{"data/0", kNumber}, {"byteorder", order}});
+  };
+  EXPECT_EQ(read_torch_file(write("little")).at(0).tensor.item<float>(), 1);
+  expect_refused([&] { read_torch_file(write("big")); }, {"another byte order", "record byteorder", "little"});
+}
+
+// The elements of a negated or conjugated view are stored as they were before.
+TEST(TorchFile, ViewsThatAreStillToBeComputedAreRefused) {
+  const std::string with_attributes = [](std::string tensor) {
+    return tensor.replace(tensor.rfind("Nt"), 2, "N}" + pickled_text("neg") + "\x88st");
+  }(kOneNumber);
+  EXPECT_NE(failure_of(dict_of(pickled_text("x"), with_attributes)).find("negated"), std::string::npos);
+  const std::string with_none = [](std::string tensor) {
+    return tensor.replace(tensor.rfind("Nt"), 2, "NNt");
+  }(kOneNumber);
+  EXPECT_EQ(failure_of(dict_of(pickled_text("x"), with_none)), "nothing was thrown");
+}
+
+TEST(TorchFile, KeysThatAreNoNamesAreRefused) {
+  const test::Scratch scratch;
+  const auto file =
+      write_torch_file(scratch.path() / "x.pt", dict_of(pickled_text("a") + "\x85", kOneNumber), {{"data/0", kNumber}});
+  expect_refused([&] { read_torch_file(file); }, {"keys that are no names", "x.pt"});
+}
+
+TEST(TorchFile, AFlippedBitBreaksItsChecksum) {
+  const test::Scratch scratch;
+  const auto file = write_torch_file(scratch.path() / "x.pt", dict_of(pickled_text("x"), kOneNumber),
+                                     {{"data/0", kNumber + std::string(96, 'a')}});
+  std::string content = read_file(file);
+  content[content.find(std::string(96, 'a')) + 50] ^= 1;
+  scratch.write("x.pt", content);
+  try {
+    read_torch_file(file);
+    ADD_FAILURE() << "not refused";
+  } catch (const DamagedFile& error) {
+    EXPECT_NE(std::string(error.what()).find("data/0 is not what was stored"), std::string::npos) << error.what();
+    EXPECT_EQ(error.problem().where, file.string());
+  }
+}
+
 // One byte each: more values than a pickle of tensors has, but not much memory.
 TEST(TorchFile, MayHoldSomeThousandNumbers) {
   const test::Scratch scratch;

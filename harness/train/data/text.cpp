@@ -13,7 +13,7 @@
 namespace lockstep::train {
 namespace {
 
-/// Memory of the padded tokens: so many bytes for each byte of the text, or 1 MiB.
+/// Memory of the padded tokens and their labels: so many bytes for each byte of the text, or 1 MiB.
 constexpr std::size_t kMostExpansion = 16, kAlwaysAllowed = std::size_t{1} << 20;
 
 /// Ids of a text's bytes: the distinct ones, in ascending order.
@@ -67,7 +67,7 @@ Dataset make_text_data(const Json& options) {
                       .next = "use a longer text, or a smaller train.data.length"});
   }
   length = static_cast<std::int64_t>(longest);
-  const std::size_t padded = static_cast<std::size_t>(count) * longest * sizeof(std::int64_t);
+  const std::size_t padded = 2 * static_cast<std::size_t>(count) * longest * sizeof(std::int64_t);  // and labels
   if (const std::size_t most = std::max(kMostExpansion * text.size(), kAlwaysAllowed); padded > most) {
     throw InputError({.what = "lines padded to the longest would be out of proportion to the text",
                       .where = file.string(),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <functional>
@@ -35,6 +36,23 @@ void take_message(j_common_ptr info, int level) {
   if (level < 0) fail(info);
 }
 
+bool is_for_print(const jpeg_decompress_struct& info) {
+  return info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+}
+
+/// A row of inks, inverted as Adobe writes them, in red, green and blue.
+/// *Source*: torchvision 0.26, decode_jpeg, which follows Pillow.
+void to_rgb(const std::string& inks, char* pixels) {
+  for (std::size_t i = 0; i + 3 < inks.size(); i += 4) {
+    const int black = static_cast<unsigned char>(inks[i + 3]);
+    for (std::size_t color = 0; color < 3; ++color) {
+      int light = black * (255 - static_cast<unsigned char>(inks[i + color])) + 128;
+      light = ((light >> 8) + light) >> 8;
+      *pixels++ = static_cast<char>(std::clamp(black - light, 0, 255));
+    }
+  }
+}
+
 class Decoder {
  public:
   explicit Decoder(const std::string& content) : content_(content) {
@@ -58,13 +76,15 @@ class Decoder {
   /// Without `keep`, `pixels` ends as one row: the image is only looked through.
   bool read_pixels(std::string& pixels, bool keep) {
     if (setjmp(failure_.back) != 0) return false;
-    info_.out_color_space = JCS_RGB;
+    info_.out_color_space = is_for_print(info_) ? JCS_CMYK : JCS_RGB;
     jpeg_start_decompress(&info_);
+    inks_.resize(is_for_print(info_) ? std::size_t{4} * info_.output_width : 0);
     while (info_.output_scanline < info_.output_height) {
       const std::size_t before = keep ? pixels.size() : 0;
       pixels.resize(before + std::size_t{3} * info_.output_width);
-      auto* row = reinterpret_cast<JSAMPROW>(pixels.data() + before);
+      auto* row = reinterpret_cast<JSAMPROW>(inks_.empty() ? pixels.data() + before : inks_.data());
       jpeg_read_scanlines(&info_, &row, 1);
+      if (!inks_.empty()) to_rgb(inks_, pixels.data() + before);
     }
     jpeg_finish_decompress(&info_);
     return true;
@@ -85,6 +105,7 @@ class Decoder {
   const std::string& content_;
   Failure failure_{};
   jpeg_decompress_struct info_{};
+  std::string inks_;  ///< one row of four inks
 };
 
 /// The image's pixels; without `keep`, nothing but the assurance that it can be decoded.
@@ -96,13 +117,6 @@ at::Tensor decoded(const std::string& content, const std::filesystem::path& path
   };
   if (!decoder.read_header()) throw damaged(decoder.message(), decoder.offset());
   const jpeg_decompress_struct& info = decoder.info();
-  if (info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK) {
-    throw InputError({.what = "a JPEG image has colors for print",
-                      .where = path.string(),
-                      .expected = "RGB, YCbCr or gray",
-                      .actual = "CMYK",
-                      .next = "convert it to RGB"});
-  }
   const Extent extent{.width = info.image_width, .height = info.image_height};
   if (info.progressive_mode != 0) {
     require_possible(extent, content, path, kMostOfProgressive);
