@@ -26,7 +26,8 @@ find_path(GLOO_INCLUDE gloo/context.h REQUIRED)
 add_library(lockstep::torch INTERFACE IMPORTED)
 target_include_directories(lockstep::torch SYSTEM INTERFACE
   ${LOCKSTEP_TORCH_ROOT}/torch/include ${LOCKSTEP_TORCH_ROOT}/torch/include/torch/csrc/api/include)
-target_compile_definitions(lockstep::torch INTERFACE USE_C10D_GLOO)
+# As the wheel was built: without NDEBUG some of its classes have members more.
+target_compile_definitions(lockstep::torch INTERFACE USE_C10D_GLOO NDEBUG)
 target_link_libraries(lockstep::torch INTERFACE ${LOCKSTEP_TORCH_ROOT}/torch/lib/libtorch_cpu.so ${LOCKSTEP_TORCH_ROOT}/torch/lib/libc10.so)
 target_link_options(lockstep::torch INTERFACE
   -Wl,-rpath,${LOCKSTEP_TORCH_ROOT}/torch/lib -Wl,-rpath-link,${LOCKSTEP_TORCH_ROOT}/nvidia/cu13/lib)

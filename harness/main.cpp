@@ -104,6 +104,18 @@ class CommandLine {
     add_run_options(*faults, faults_.run);
     faults->add_flag("--markdown", faults_.markdown, "The table as docs/faults.md has it");
     faults->callback([this] { command_ = [this] { return app::faults(faults_); }; });
+    CLI::App* blame = app_.add_subcommand(
+        "blame", "Run two variants, or one and its golden, and find what makes them differ by control runs");
+    blame->add_option("scenario", blame_.scenario, "Scenario file")->required()->check(not_empty);
+    blame->add_option("left", blame_.left, "Variant (default: the first of the scenario's two)")->check(not_empty);
+    blame->add_option("right", blame_.right, "Variant, or 'golden' (default: the second)")->check(not_empty);
+    blame->add_option("--that", blame_.that, "What is to hold between them (default: equal; of another shape rounding)")
+        ->check(CLI::IsMember({"equal", "rounding"}));
+    blame->add_option("--vary", blame_.vary, "Controls to try: threads,isa or +threads only these; -threads all but it")
+        ->check(not_empty);
+    add_run_options(*blame, blame_.run);
+    add_json_option(*blame, blame_.run.json);
+    blame->callback([this] { command_ = [this] { return app::blame(blame_); }; });
     CLI::App* doctor =
         app_.add_subcommand("doctor", "Examine this installation: worker, processor, space, scenarios, goldens");
     doctor->add_option("scenarios", doctor_.run.scenarios,
@@ -152,6 +164,7 @@ class CommandLine {
   app::ShowOptions show_;
   app::ExplainOptions explain_;
   app::FaultsOptions faults_;
+  app::BlameOptions blame_;
   app::DoctorOptions doctor_;
   std::function<int()> command_;
 };

@@ -48,6 +48,14 @@ struct FaultsOptions {
   bool markdown = false;
 };
 
+struct BlameOptions {
+  RunOptions run;  ///< its scenarios are not looked at
+  std::filesystem::path scenario;
+  std::string left, right;  ///< variants; empty: the scenario's two
+  std::string that;         ///< relation; empty: by what the two are
+  std::string vary;         ///< controls; empty: all
+};
+
 struct DoctorOptions {
   RunOptions run;
 };
@@ -60,6 +68,7 @@ int diff(const DiffOptions& options);
 int show(const ShowOptions& options);
 int faults(FaultsOptions options);
 int explain(const ExplainOptions& options);
+int blame(const BlameOptions& options);
 int doctor(const DoctorOptions& options);
 
 }  // namespace lockstep::app

@@ -151,6 +151,11 @@ class Walker {
 
 }  // namespace
 
+std::string Divergence::place() const {
+  return "step " + std::to_string(step) + ", " + std::string(trace::name_of(channel)) +
+         (tensor.empty() ? "" : " " + tensor);
+}
+
 Comparison compare(const Walk& walk) {
   Comparison result = Walker(walk).run();
   return result;

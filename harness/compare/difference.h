@@ -8,9 +8,17 @@
 #include <vector>
 
 #include "harness/compare/causes.h"
+#include "harness/compare/element.h"
+#include "harness/compare/operators.h"
 #include "harness/trace/trace.h"
 
 namespace lockstep::compare {
+
+/// Something regular about where and how two runs differ: a hint for people, and never a verdict.
+struct Pattern {
+  std::string id;    ///< "one_rank"
+  std::string text;  ///< "on rank 1 only, of 4"
+};
 
 /// Where two things part first, in (step, channel, tensor, rank) order. A value: presenters only render it.
 struct Divergence {
@@ -26,9 +34,15 @@ struct Divergence {
   std::string class_;             ///< "rounding", "semantic", …
   std::string cause;              ///< the likeliest reason, in words
   std::vector<Suspect> suspects;  ///< causes by name, the likeliest first; empty: unknown
+  std::vector<Pattern> patterns;
+  std::optional<Element> element;            ///< where the elements were captured
+  std::optional<OperatorFinding> operator_;  ///< where the operators were
 
   /// Id of the likeliest cause; "unknown".
   std::string cause_id() const { return suspects.empty() ? "unknown" : suspects[0].cause; }
+
+  /// "step 3, gradient conv1.weight", without the rank.
+  std::string place() const;
 };
 
 /// Two traces whose records are held against each other, rank by rank.

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
+#include <utility>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
 
 namespace lockstep::experiment {
 namespace {
@@ -24,12 +29,79 @@ std::set<std::string> with_sources(const scenario::Scenario& scenario, const std
 
 Control replay() { return {.id = "replay", .patch = Json::object()}; }
 
+Control replay_twice() { return {.id = "replay_twice", .patch = Json::object(), .repeats = 2}; }
+
+Control looking_at(Control control, const compare::Divergence& at) {
+  // A record's name is a pattern there: what a pattern treats as special stands for any one character.
+  std::string pattern = at.tensor;
+  for (char& c : pattern) {
+    if (c == '*' || c == '[' || c == '\\') c = '?';
+  }
+  control.patch["train"]["record"]["capture"].push_back(
+      {{"step", at.step}, {"channel", trace::name_of(at.channel)}, {"tensor", pattern}});
+  return control;
+}
+
 Control in_float64() { return {.id = "float64", .patch = {{"train", {{"precision", "float64"}}}}}; }
+
+const std::vector<NamedControl>& controls() {
+  const auto train = [](Json patch) { return Json{{"train", std::move(patch)}}; };
+  const auto launch = [](Json patch) { return Json{{"launch", std::move(patch)}}; };
+  static const std::vector<NamedControl> kControls = {
+      {"threads", "one thread for each rank", {"threads", train({{"determinism", {{"threads", 1}}}})}},
+      {"isa", "kernels for AVX2 at most", {"isa", train({{"determinism", {{"cpu", "portable"}}}})}},
+      {"deterministic",
+       "deterministic algorithms, uninitialised memory filled",
+       {"deterministic", train({{"determinism", {{"algorithms", "deterministic"}}}})}},
+      {"buckets", "all gradients in one bucket", {"buckets", train({{"ddp", {{"bucket_mb", 4096}}}})}},
+      {"order",
+       "gradients added in the order of the ranks",
+       {"order", train({{"ddp", {{"reduction", "rank_order"}}}})}},
+      {"two_ranks", "two ranks, whose sums have one order only", {"two_ranks", {{"world_size", 2}}}, true},
+      {"one_rank", "one rank: nothing is reduced", {"one_rank", {{"world_size", 1}}}, true},
+      {"delays", "rank 0 starts late", {"delays", launch({{"arrival_delay_ms", {300}}})}},
+      {"fill",
+       "memory that nobody has set holds another pattern",
+       {"fill", launch({{"environment", {{"MALLOC_PERTURB_", "165"}}}})}},
+      {"place",
+       "another folder, another order of the environment",
+       {"place", launch({{"directory", "elsewhere"}, {"environment_order", "reversed"}})}},
+      {"float64", "everything in float64", in_float64(), true},
+      {"exact",
+       "inputs, weights and gradients on grids on which no sum rounds",
+       {"exact", train({{"exact", true}})},
+       true}};
+  return kControls;
+}
+
+std::vector<NamedControl> chosen_controls(const std::string& list) {
+  std::vector<std::string> names;
+  for (const NamedControl& one : controls()) names.push_back(one.name);
+  std::set<std::string> wanted, unwanted;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    const bool without = word.starts_with('-');
+    if (without || word.starts_with('+')) word.erase(0, 1);
+    if (std::find(names.begin(), names.end(), word) == names.end())
+      throw InputError({.what = "unknown control '" + word + "'",
+                        .where = "--vary " + list,
+                        .expected = "some of: " + join(names, ", "),
+                        .next = suggest(word, names)});
+    (without ? unwanted : wanted).insert(word);
+  }
+  std::vector<NamedControl> chosen;
+  for (const NamedControl& one : controls()) {
+    if ((wanted.empty() || wanted.contains(one.name)) && !unwanted.contains(one.name)) chosen.push_back(one);
+  }
+  if (chosen.empty())
+    throw InputError({.what = "no control is left to try", .where = "--vary " + list, .expected = "one or more"});
+  return chosen;
+}
 
 scenario::Scenario under(const Control& control, const scenario::Scenario& scenario,
                          const std::vector<std::string>& variants) {
   scenario::Scenario changed = scenario;
-  changed.repeats = 1;
+  changed.repeats = control.repeats;
   changed.checks.clear();
   changed.variants.clear();
   const std::set<std::string> needed = with_sources(scenario, variants);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harness/base/json.h"
+#include "harness/compare/difference.h"
 #include "harness/scenario/scenario.h"
 
 /// A finding that is left open, or that nobody understands, is tried again with one thing changed.
@@ -13,15 +14,35 @@ namespace lockstep::experiment {
 struct Control {
   std::string id;  ///< also the folder of its runs
   Json patch;      ///< merged into a variant: {"train": …, "launch": …}
+  std::int64_t repeats = 1;
 };
 
 /// Nothing changed: what does not come out again is no property of the training.
 Control replay();
 
+/// The same, twice.
+Control replay_twice();
+
+/// The control, with the operators of a step and the elements of a record looked at in every variant.
+Control looking_at(Control control, const compare::Divergence& at);
+
 /// Everything computed in float64: rounding shrinks by about 2^29, a mistake stays.
 Control in_float64();
 
-/// The scenario's variants of these names, and those whose checkpoints they load, once each under a control; no checks.
+/// What `lockstep blame` tries on both sides: each takes one source of other bits away, or stirs it.
+struct NamedControl {
+  std::string name;     ///< as --vary has it: "threads"
+  std::string meaning;  ///< "one thread for each rank"
+  Control control;
+  bool changes_training = false;  ///< so that nothing can be held against what was accepted before
+};
+const std::vector<NamedControl>& controls();
+
+/// The controls that a list such as "threads,isa", "+threads" or "-isa" leaves: named ones only, or all but those
+/// with '-'. *Throws*: InputError for a name that is none.
+std::vector<NamedControl> chosen_controls(const std::string& list);
+
+/// The scenario's variants of these names, and those whose checkpoints they load, under a control; no checks.
 scenario::Scenario under(const Control& control, const scenario::Scenario& scenario,
                          const std::vector<std::string>& variants);
 

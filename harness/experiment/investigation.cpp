@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +14,8 @@
 
 namespace lockstep::experiment {
 namespace {
+
+namespace fs = std::filesystem;
 
 using compare::CheckResult;
 using compare::Divergence;
@@ -48,6 +51,10 @@ class Runs {
     return {};
   }
 
+  /// A finding's sides.
+  Side left(const Divergence& at, bool any_repeat = false) const { return side(at.left, at.rank, any_repeat); }
+  Side right(const Divergence& at, bool any_repeat = false) const { return side(at.right, at.rank, any_repeat); }
+
   const trace::RunTrace* first_of(const std::string& variant) const {
     return side(variant + "/", 0, /*any_repeat=*/true).run;
   }
@@ -66,16 +73,7 @@ class Runs {
   std::string scenario_;
 };
 
-std::vector<trace::Channel> all_channels() {
-  std::vector<trace::Channel> channels;
-  for (const trace::ChannelInfo& row : trace::kChannels) channels.push_back(row.channel);
-  return channels;
-}
-
-std::string place(const Divergence& at) {
-  return "step " + std::to_string(at.step) + ", " + std::string(trace::name_of(at.channel)) + " " + at.tensor +
-         ", rank " + std::to_string(at.rank);
-}
+std::string placed(const Divergence& at) { return at.place() + ", rank " + std::to_string(at.rank); }
 
 /// Variants of a check; of a resumption both sides.
 std::vector<std::string> variants_of(const scenario::CheckSpec& spec) {
@@ -91,12 +89,19 @@ struct Case {
   CheckReport& report;
   const scenario::Scenario& scenario;
   const plan::Check& check;
-  bool unstable = false;  ///< a side did not come out again
-  bool lost = false;      ///< a side did not finish again
-  bool small = false;     ///< the difference is no more than one sample can do
+  std::optional<Divergence> unstable;  ///< where a side did not come out again
+  std::string unstable_variant;
+  bool lost = false;   ///< a side did not finish again
+  bool small = false;  ///< the difference is no more than one sample can do
 
   Divergence& at() { return *report.result.divergence; }
   const Divergence& at() const { return *report.result.divergence; }
+
+  /// A control that shows the place of the difference closely.
+  Control looked_at(Control control) const {
+    if (unstable) return looking_at(std::move(control), *unstable);
+    return report.result.divergence ? looking_at(std::move(control), at()) : control;
+  }
 
   void note(const Control& control, std::string shows) { report.experiments.push_back({control.id, std::move(shows)}); }
 };
@@ -106,7 +111,7 @@ bool is_up_to_rounding(const Case& one) { return one.check.spec.that == "roundin
 /// Whether rounding could be what is seen.
 bool may_be_rounding(const Case& one) {
   const bool open = one.at().suspects.empty() || one.at().class_ == "rounding";
-  const bool random = one.unstable || one.at().class_ == "nondeterminism";
+  const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
   return !random && compare::can_round(one.at().channel) && open;
 }
 
@@ -127,6 +132,7 @@ class Investigation {
     if (groups_.empty()) return;
     try {
       try_replay();
+      try_replay_twice();
       try_float64();
     } catch (const Error& error) {  // the verdict stands as it was
       for (Group& group : groups_) {
@@ -161,35 +167,89 @@ class Investigation {
     std::vector<Evidence> evidence;
     Runs runs(const std::string& scenario) const { return {plan, evidence, scenario}; }
   };
-  template <typename Wants>
-  std::optional<Trial> trial(const Control& control, Wants wants) {
+  template <typename ControlOf, typename Wants>
+  std::optional<Trial> trial(ControlOf control_of, Wants wants) {
     std::vector<scenario::Scenario> scenarios;
+    std::string id;
     for (const Group& group : groups_) {
       std::vector<std::string> variants;
+      Control control = control_of();
       for (const Case& one : group.cases) {
         if (!wants(one)) continue;
         for (const std::string& name : variants_of(one.check.spec)) variants.push_back(name);
+        control = one.looked_at(std::move(control));
       }
+      id = control.id;
       if (!variants.empty()) scenarios.push_back(under(control, group.scenario, variants));
     }
     if (scenarios.empty()) return std::nullopt;
     Trial result{.plan = plan::make_plan(std::move(scenarios)), .evidence = {}};
-    result.evidence = execute_(result.plan, control.id);
+    result.evidence = execute_(result.plan, id);
     return result;
   }
 
   void try_replay() {
-    const Control control = replay();
     const auto wants = [](const Case& one) { return one.check.spec.that != "repeatable"; };
-    const auto replayed = trial(control, wants);
+    const auto replayed = trial(replay, wants);
     if (!replayed) return;
     for (Group& group : groups_) {
       const Runs before(plan_, evidence_, group.scenario.name);
       const Runs again = replayed->runs(group.scenario.name);
       for (Case& one : group.cases) {
-        if (wants(one)) judge_replay(one, control, before, again);
+        if (!wants(one)) continue;
+        judge_replay(one, replay(), before, again);
+        if (one.report.result.divergence && !one.unstable)
+          locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
       }
     }
+  }
+
+  /// What does not come out again, twice more: where two runs of one training part is where it is random.
+  void try_replay_twice() {
+    const auto wants = [](const Case& one) {
+      return one.report.result.divergence && (one.unstable || one.check.spec.that == "repeatable");
+    };
+    const auto twice = trial(replay_twice, wants);
+    if (!twice) return;
+    for (Group& group : groups_) {
+      const Runs runs = twice->runs(group.scenario.name);
+      for (Case& one : group.cases) {
+        if (wants(one)) judge_pair(one, replay_twice(), runs);
+      }
+    }
+  }
+
+  static void judge_pair(Case& one, const Control& control, const Runs& twice) {
+    const std::string variant = one.unstable ? one.unstable_variant : one.check.spec.variants.at(0);
+    const Side first = twice.side(variant + "/0", one.at().rank), second = twice.side(variant + "/1", one.at().rank);
+    if (first.run == nullptr || second.run == nullptr) return one.note(control, variant + " did not finish again");
+    const compare::Comparison comparison =
+        compare::compare_runs(*first.run, *second.run, trace::all_channels(), compare::bitwise);
+    if (!comparison.first)
+      return one.note(control, variant + " came out twice alike: what was seen before is rare, or was one disturbance");
+    one.note(control, variant + " comes out otherwise each time: first other at " + placed(*comparison.first));
+    Divergence here = *comparison.first;
+    const auto at_rank = static_cast<std::size_t>(here.rank);
+    locate(here, {first.run, at_rank}, {second.run, at_rank});
+    if (here.element) one.note(control, "element " + here.element->text());
+    if (here.operator_) one.at().operator_ = here.operator_;
+  }
+
+  /// Element and operator of a difference, from what was captured of both sides.
+  static void locate(Divergence& at, const Side& left, const Side& right) {
+    if (left.run == nullptr || right.run == nullptr) return;
+    const trace::Trace& a = left.run->ranks[left.rank];
+    const trace::Trace& b = right.run->ranks[right.rank];
+    const fs::path left_folder = fs::path(a.origin).parent_path(), right_folder = fs::path(b.origin).parent_path();
+    const auto x = trace::read_captured(left_folder, at.step, a.rank, at.channel, at.tensor);
+    const auto y = trace::read_captured(right_folder, at.step, b.rank, at.channel, at.tensor);
+    if (x && y) at.element = compare::first_unequal_element(*x, *y);
+    const bool computed = at.channel != trace::Channel::kSamples && at.channel != trace::Channel::kInput;
+    const fs::path left_log = trace::captured_operators_path(left_folder, at.step, a.rank);
+    const fs::path right_log = trace::captured_operators_path(right_folder, at.step, b.rank);
+    if (left.run == right.run || !computed || !compare::same_shape(*left.run, *right.run)) return;
+    if (!fs::exists(left_log) || !fs::exists(right_log)) return;
+    at.operator_ = compare::first_operator(trace::read_operators(left_log), trace::read_operators(right_log));
   }
 
   /// The runs whose records the finding is about; of a check up to rounding all of them: what float64 settles for the
@@ -217,10 +277,14 @@ class Investigation {
         one.note(control, run->run + " did not finish again");
         continue;
       }
-      const compare::Comparison comparison = compare::compare_runs(*run, *second, all_channels(), compare::bitwise);
-      one.unstable = one.unstable || comparison.first.has_value();
+      const compare::Comparison comparison =
+          compare::compare_runs(*run, *second, trace::all_channels(), compare::bitwise);
+      if (comparison.first && !one.unstable) {
+        one.unstable = comparison.first;
+        one.unstable_variant = run->run.substr(0, run->run.rfind('/'));
+      }
       one.note(control, comparison.first
-                            ? run->run + " does not come out again: first other at " + place(*comparison.first)
+                            ? run->run + " does not come out again: first other at " + placed(*comparison.first)
                             : run->run + " comes out again, bit for bit");
     }
     if (!one.unstable || !one.report.result.divergence) return;
@@ -235,7 +299,7 @@ class Investigation {
     const auto wants = [](const Case& one) {
       return one.report.result.divergence ? may_be_rounding(one) : is_up_to_rounding(one);
     };
-    const auto trial_of = trial(control, wants);
+    const auto trial_of = trial(in_float64, wants);
     if (!trial_of) return;
     for (Group& group : groups_) {
       const Runs before(plan_, evidence_, group.scenario.name);
@@ -250,9 +314,8 @@ class Investigation {
 
   /// The place of the difference in both precisions.
   static void climb(Case& one, const Control& control, const Runs& before, const Runs& after) {
-    const Side left = before.side(one.at().left, one.at().rank), right = before.side(one.at().right, one.at().rank);
-    const Side left64 = after.side(one.at().left, one.at().rank, true),
-               right64 = after.side(one.at().right, one.at().rank, true);
+    const Side left = before.left(one.at()), right = before.right(one.at());
+    const Side left64 = after.left(one.at(), true), right64 = after.right(one.at(), true);
     if (left.run == nullptr || right.run == nullptr) return;  // a golden or a closed form has no precision
     if (left64.run == nullptr || right64.run == nullptr) return one.note(control, "a side did not finish");
     const compare::PrecisionLadder ladder(*left.run, *right.run, *left64.run, *right64.run);
@@ -299,7 +362,7 @@ class Investigation {
       if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
       const compare::Comparison comparison = ladder.judge(channels_of(one, compare::same_shape(*runs[2], *runs[3])));
       if (comparison.first) {
-        one.note(control, "the trainings differ there by more than rounding, first at " + place(*comparison.first));
+        one.note(control, "the trainings differ there by more than rounding, first at " + placed(*comparison.first));
         if (open) result = compare::result_of(comparison);
         return;
       }

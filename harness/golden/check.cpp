@@ -5,6 +5,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/golden/store.h"
+#include "harness/scenario/changes.h"
 #include "harness/scenario/schema.h"
 
 namespace lockstep::golden {
@@ -16,20 +17,6 @@ using Status = compare::CheckResult::Status;
 
 std::string accept_command(const CheckInput& input) {
   return "lockstep golden accept " + arguments_of(input.scenario, input.golden_root) + " --reason '…'";
-}
-
-/// Keys whose values changed between two trainings: "optimizer.lr 0.1 -> 0.2".
-void list_changes(const Json& before, const Json& after, const std::string& path, std::vector<std::string>& changes) {
-  if (before == after) return;
-  if (!before.is_object() || !after.is_object()) {
-    changes.push_back(path + " " + before.dump() + " -> " + after.dump());
-    return;
-  }
-  Json keys = before;
-  keys.update(after);
-  for (const std::string& key : keys_of(keys)) {
-    list_changes(before.value(key, Json()), after.value(key, Json()), path.empty() ? key : path + "." + key, changes);
-  }
 }
 
 /// A training of an older version, with the keys that have been added since.
@@ -46,7 +33,8 @@ std::string changes_since(const trace::RunTrace& golden, const CheckInput& input
   Json before = with_todays_defaults(golden.ranks[0].header.value("/golden/train"_json_pointer, Json::object()));
   Json now = input.scenario.variant(variant).train_json;
   for (Json* train : {&before, &now}) train->erase("record");  // it changes nothing of what is computed
-  list_changes(before, now, "train", changes);
+  for (const scenario::Change& change : scenario::changes_between(before, now, "train"))
+    changes.push_back(change.text());
   return changes.empty() ? "data, world size, or the training that it resumes" : join(changes, ", ");
 }
 

@@ -1,9 +1,14 @@
 #include "harness/record/recorder.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
+
+#include <fnmatch.h>
 
 #include "harness/base/error.h"
+#include "harness/base/files.h"
 
 namespace lockstep::record {
 namespace {
@@ -50,22 +55,42 @@ std::vector<std::byte> gather(const TensorView& tensor) {
   return dense;
 }
 
+/// A tensor's elements in row-major order, copied only if they do not lie so. *Lifetime*: of the tensor.
+class Elements {
+ public:
+  explicit Elements(const TensorView& tensor) {
+    LOCKSTEP_CHECK(tensor.strides.empty() || tensor.strides.size() == tensor.shape.size());
+    if (is_dense(tensor)) {
+      bytes_ = {static_cast<const std::byte*>(tensor.data), count_of(tensor.shape) * trace::bytes_of(tensor.dtype)};
+    } else {
+      copy_ = gather(tensor);
+      bytes_ = copy_;
+    }
+  }
+  Elements(const Elements&) = delete;
+  Elements& operator=(const Elements&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> copy_;
+  std::span<const std::byte> bytes_;
+};
+
 }  // namespace
 
+trace::Digest digest_of(const TensorView& tensor) {
+  const Elements elements(tensor);
+  return trace::digest_of(tensor.dtype, tensor.shape, elements.bytes());
+}
+
 trace::Record observe(Channel channel, std::string name, const TensorView& tensor) {
-  LOCKSTEP_CHECK(tensor.strides.empty() || tensor.strides.size() == tensor.shape.size());
   trace::Record record{.channel = channel, .name = std::move(name), .dtype = tensor.dtype};
   record.shape.assign(tensor.shape.begin(), tensor.shape.end());
-  std::span<const std::byte> elements(static_cast<const std::byte*>(tensor.data),
-                                      count_of(tensor.shape) * trace::bytes_of(tensor.dtype));
-  std::vector<std::byte> copy;
-  if (!is_dense(tensor)) {
-    copy = gather(tensor);
-    elements = copy;
-  }
-  record.digest = trace::digest_of(tensor.dtype, tensor.shape, elements);
+  const Elements elements(tensor);
+  record.digest = trace::digest_of(tensor.dtype, tensor.shape, elements.bytes());
   if (trace::is_floating(tensor.dtype)) {
-    record.sketch = trace::sketch_of(tensor.dtype, elements);
+    record.sketch = trace::sketch_of(tensor.dtype, elements.bytes());
     record.norm = record.sketch->norm;
     record.max_abs = record.sketch->max_abs;
   }
@@ -74,7 +99,10 @@ trace::Record observe(Channel channel, std::string name, const TensorView& tenso
 
 Recorder::Recorder(const std::filesystem::path& path, std::int64_t rank, std::int64_t world_size, Json header,
                    Selection selection)
-    : writer_(path, with_place(std::move(header), rank, world_size)), selection_(std::move(selection)) {}
+    : folder_(path.parent_path()),
+      rank_(rank),
+      writer_(path, with_place(std::move(header), rank, world_size)),
+      selection_(std::move(selection)) {}
 
 void Recorder::begin_step(std::int64_t step) {
   step_ = step;
@@ -84,6 +112,45 @@ void Recorder::begin_step(std::int64_t step) {
 bool Recorder::is_due() const { return step_ < 0 || step_ % selection_.every == 0; }
 
 bool Recorder::wants(Channel channel) const { return is_due() && selection_.channels.contains(channel); }
+
+bool Recorder::captures() const {
+  return std::any_of(selection_.captures.begin(), selection_.captures.end(),
+                     [&](const Capture& capture) { return capture.step == step_; });
+}
+
+void Recorder::operators(const std::vector<trace::OperatorCall>& calls) {
+  const std::filesystem::path path = trace::captured_operators_path(folder_, step_, rank_);
+  make_directories(path.parent_path());
+  replace_file(path, trace::to_lines(calls));
+}
+
+void Recorder::keep(Channel channel, const std::string& name, const TensorView& tensor) {
+  for (const Capture& capture : selection_.captures) {
+    if (capture.step != step_ || capture.channel != channel || fnmatch(capture.tensor.c_str(), name.c_str(), 0) != 0)
+      continue;
+    const Elements elements(tensor);
+    const auto bytes = elements.bytes();
+    const std::string as = trace::captured_name(channel, name);
+    kept_[as] = {.name = as,
+                 .dtype = tensor.dtype,
+                 .shape = {tensor.shape.begin(), tensor.shape.end()},
+                 .bytes = {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+  }
+}
+
+void Recorder::write_captured() {
+  if (kept_.empty()) return;
+  std::vector<trace::StoredTensor> tensors;
+  for (auto& [name, tensor] : std::exchange(kept_, {})) tensors.push_back(std::move(tensor));
+  const std::filesystem::path path = trace::captured_tensors_path(folder_, step_, rank_);
+  make_directories(path.parent_path());
+  replace_file(path, trace::to_safetensors(tensors));
+}
+
+trace::Record Recorder::observe(Channel channel, std::string name, const TensorView& tensor) {
+  keep(channel, name, tensor);
+  return record::observe(channel, std::move(name), tensor);
+}
 
 void Recorder::tensor(Channel channel, std::string name, const TensorView& tensor) {
   if (wants(channel)) add(observe(channel, std::move(name), tensor));
@@ -130,6 +197,7 @@ void Recorder::add(const trace::Record& record) {
 
 void Recorder::end_step() {
   if (is_due()) writer_.write(line_.seal());
+  write_captured();
 }
 
 void Recorder::finish() { writer_.finish(); }

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "harness/base/json.h"
+#include "harness/trace/capture.h"
 #include "harness/trace/line.h"
 #include "harness/trace/trace.h"
 #include "harness/trace/writer.h"
@@ -22,13 +25,24 @@ struct TensorView {
   std::span<const std::int64_t> strides;  ///< in elements; empty: dense, row-major
 };
 
+/// Identity of its elements in row-major order.
+trace::Digest digest_of(const TensorView& tensor);
+
 /// Digest, and for floating tensors norm, maximum and sketch; copies only when the strides are not dense row-major.
 trace::Record observe(trace::Channel channel, std::string name, const TensorView& tensor);
+
+/// Records of one step whose elements are kept beside the trace.
+struct Capture {
+  std::int64_t step = 0;
+  std::optional<trace::Channel> channel;  ///< nothing: no elements, only the operators
+  std::string tensor;                     ///< '*' stands for any characters
+};
 
 /// What to record.
 struct Selection {
   std::set<trace::Channel> channels;
   std::int64_t every = 1;  ///< steps −1, 0, every, 2·every, …
+  std::vector<Capture> captures;
 };
 
 /// Records the trace of one rank: one line a step, its records by channel.
@@ -46,7 +60,13 @@ class Recorder {
   /// Whether a record of this channel would be kept in the current step; ask before costly work.
   bool wants(trace::Channel channel) const;
 
+  /// Whether somebody looks closely at the current step: its operators are to be logged.
+  bool captures() const;
+  void operators(const std::vector<trace::OperatorCall>& calls);
+
   void tensor(trace::Channel channel, std::string name, const TensorView& tensor);
+  /// A record to be added later; its elements are kept now, if somebody wants them.
+  trace::Record observe(trace::Channel channel, std::string name, const TensorView& tensor);
   void integers(trace::Channel channel, std::string name, std::span<const std::int64_t> values);
   void integer(trace::Channel channel, std::string name, std::int64_t value);
   void number(trace::Channel channel, std::string name, double value);
@@ -63,11 +83,16 @@ class Recorder {
 
  private:
   bool is_due() const;
+  void keep(trace::Channel channel, const std::string& name, const TensorView& tensor);
+  void write_captured();
 
+  std::filesystem::path folder_;
+  std::int64_t rank_;
   trace::Writer writer_;
   Selection selection_;
   std::int64_t step_ = trace::kInitialStep;
   trace::LineBuilder line_;
+  std::map<std::string, trace::StoredTensor> kept_;  ///< of this step, by captured name
 };
 
 }  // namespace lockstep::record

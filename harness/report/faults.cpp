@@ -11,17 +11,11 @@ using compare::CheckResult;
 
 std::string place_of(const CheckResult& result) {
   if (!result.divergence) return "";
-  const compare::Divergence& at = *result.divergence;
-  return "step " + std::to_string(at.step) + ", " + std::string(trace::name_of(at.channel)) +
-         (at.tensor.empty() ? "" : " " + at.tensor) + ", rank " + std::to_string(at.rank);
+  return result.divergence->place() + ", rank " + std::to_string(result.divergence->rank);
 }
 
 bool is_located(const scenario::Expectation& expect, const CheckResult& result) {
-  if (!result.divergence) return false;
-  const compare::Divergence& at = *result.divergence;
-  return (!expect.step || *expect.step == at.step) &&
-         (!expect.channel || *expect.channel == trace::name_of(at.channel)) &&
-         (!expect.tensor || *expect.tensor == at.tensor) && (!expect.rank || *expect.rank == at.rank);
+  return result.divergence && is_at(expect, *result.divergence);
 }
 
 /// Runs of the check's variants in the plan.
@@ -38,10 +32,8 @@ std::vector<const trace::RunTrace*> traces_of(const plan::Plan& plan, const std:
 /// Whether all runs of a check are one, bit for bit: then nothing was planted.
 bool is_inert(const std::vector<const trace::RunTrace*>& traces) {
   if (traces.size() < 2 || std::find(traces.begin(), traces.end(), nullptr) != traces.end()) return false;
-  std::vector<trace::Channel> channels;
-  for (const trace::ChannelInfo& row : trace::kChannels) channels.push_back(row.channel);
   return std::all_of(traces.begin() + 1, traces.end(), [&](const trace::RunTrace* other) {
-    return !compare::compare_runs(*traces[0], *other, channels, compare::bitwise).first;
+    return !compare::compare_runs(*traces[0], *other, trace::all_channels(), compare::bitwise).first;
   });
 }
 
@@ -51,7 +43,7 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
   FaultRow row{.scenario = report.scenario,
                .check = report.that + " (" + join(report.variants, ", ") + ")",
                .reason = expect.reason,
-               .planted = expect.cause.value_or("unknown"),
+               .planted = expect.cause.value_or(""),
                .class_ = expect.class_.value_or(""),
                .detected = result.status == CheckResult::Status::kDivergence,
                .at = place_of(result)};
@@ -68,11 +60,15 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
   return row;
 }
 
+bool names_a_cause(const FaultRow& row) { return !row.planted.empty(); }
+bool is_any(const FaultRow&) { return true; }
+
+/// How many of those that count hold, of how many.
 template <typename Holds>
-std::string share(const std::vector<FaultRow>& rows, Holds holds) {
+std::string share(const std::vector<FaultRow>& rows, Holds holds, bool (*counts)(const FaultRow&) = is_any) {
   std::size_t of = 0, count = 0;
   for (const FaultRow& row : rows) {
-    if (row.inert) continue;
+    if (row.inert || !counts(row)) continue;
     ++of;
     count += holds(row) ? 1 : 0;
   }
@@ -92,9 +88,12 @@ std::vector<std::pair<std::string, std::string>> figures(const FaultTable& table
     open += row.status != Status::kAgree && !is_alarm(row) ? 1 : 0;
   }
   return {{"detected", share(table.faults, [](const FaultRow& row) { return row.detected; })},
-          {"cause right", share(table.faults, [](const FaultRow& row) { return row.rank_of_cause == 1; })},
+          {"cause right", share(
+                              table.faults, [](const FaultRow& row) { return row.rank_of_cause == 1; }, names_a_cause)},
           {"cause among the first three",
-           share(table.faults, [](const FaultRow& row) { return row.rank_of_cause >= 1 && row.rank_of_cause <= 3; })},
+           share(
+               table.faults, [](const FaultRow& row) { return row.rank_of_cause >= 1 && row.rank_of_cause <= 3; },
+               names_a_cause)},
           {"class right", share(table.faults, [](const FaultRow& row) { return row.detected && row.class_right; })},
           {"located right", share(table.faults, [](const FaultRow& row) { return row.located; })},
           {"inert, and left out of these", std::to_string(inert) + " of " + std::to_string(table.faults.size())},
@@ -103,7 +102,8 @@ std::vector<std::pair<std::string, std::string>> figures(const FaultTable& table
 }
 
 bool is_right(const FaultRow& row) {
-  return row.inert || (row.detected && row.rank_of_cause == 1 && row.class_right && row.located);
+  const bool named = row.rank_of_cause == 1 || !names_a_cause(row);
+  return row.inert || (row.detected && named && row.class_right && row.located);
 }
 
 std::string yes(bool holds) { return holds ? "yes" : "**no**"; }
@@ -130,7 +130,9 @@ FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std
 }
 
 bool perfect(const FaultTable& table) {
-  return std::all_of(table.faults.begin(), table.faults.end(), is_right) &&
+  const bool all_inert = !table.faults.empty() && std::all_of(table.faults.begin(), table.faults.end(),
+                                                              [](const FaultRow& row) { return row.inert; });
+  return !all_inert && std::all_of(table.faults.begin(), table.faults.end(), is_right) &&
          std::all_of(table.clean.begin(), table.clean.end(),
                      [](const CleanRow& row) { return row.status == Status::kAgree; });
 }
@@ -162,8 +164,8 @@ std::string to_markdown(const FaultTable& table) {
       "\n| planted | cause | scenario and check | detected | named first | right at | located |\n"
       "|---|---|---|---|---|---|---|\n";
   for (const FaultRow& row : table.faults) {
-    out += "| " + row.reason + " | `" + row.planted + "` | " + row.scenario + ": " + row.check + " | " +
-           (row.inert ? "inert" : yes(row.detected)) + " | `" + row.found + "` | " +
+    out += "| " + row.reason + " | " + (row.planted.empty() ? "any" : "`" + row.planted + "`") + " | " + row.scenario +
+           ": " + row.check + " | " + (row.inert ? "inert" : yes(row.detected)) + " | `" + row.found + "` | " +
            (row.rank_of_cause > 0 ? std::to_string(row.rank_of_cause) : "**-**") + " | " +
            (row.located ? row.at : "**no**: " + row.at) + " |\n";
   }

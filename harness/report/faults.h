@@ -14,7 +14,7 @@ struct FaultRow {
   std::string scenario;
   std::string check;    ///< kind, and the variants
   std::string reason;   ///< what the scenario's author planted
-  std::string planted;  ///< cause by id, or "unknown" for a fault that no cause describes
+  std::string planted;  ///< cause by id, "unknown" for a fault that no cause describes, or empty: any will do
   std::string class_;   ///< expected, where the scenario says
   bool inert = false;   ///< the faulty runs' traces are those of the clean ones, bit for bit
   bool detected = false;

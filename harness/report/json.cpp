@@ -55,6 +55,34 @@ Json json_of(const CheckReport& check) {
           {"reproduce", check.reproduce}};
 }
 
+Json json_of(const std::vector<compare::Pattern>& patterns) {
+  Json all = Json::array();
+  for (const compare::Pattern& pattern : patterns) all.push_back({{"pattern", pattern.id}, {"text", pattern.text}});
+  return all;
+}
+
+Json number_or_null(const std::optional<double>& number) { return number ? Json(*number) : Json(); }
+
+Json json_of(const compare::Element& element) {
+  return {{"index", element.index},
+          {"left", element.left},
+          {"right", element.right},
+          {"left_bits", element.left_bits},
+          {"right_bits", element.right_bits},
+          {"ulps", element.ulps ? Json(*element.ulps) : Json()},
+          {"ratio", number_or_null(element.ratio())},
+          {"unequal", element.unequal},
+          {"of", element.of},
+          {"largest", element.largest},
+          {"factor", number_or_null(element.factor)}};
+}
+
+Json json_of(const compare::OperatorFinding& finding) {
+  return {{"says", name_of(finding.says)}, {"index", finding.index},    {"name", finding.call.name},
+          {"phase", finding.call.phase},   {"node", finding.call.node}, {"parameters", finding.call.parameters},
+          {"text", finding.text}};
+}
+
 }  // namespace
 
 Json to_json(const compare::Divergence& divergence) {
@@ -62,7 +90,9 @@ Json to_json(const compare::Divergence& divergence) {
           {"channel", trace::name_of(divergence.channel)},
           {"tensor", divergence.tensor},
           {"rank", divergence.rank},
-          {"element", nullptr},
+          {"patterns", json_of(divergence.patterns)},
+          {"element", divergence.element ? json_of(*divergence.element) : Json()},
+          {"operator", divergence.operator_ ? json_of(*divergence.operator_) : Json()},
           {"values", {{"left", divergence.expected}, {"right", divergence.actual}}},
           {"left", divergence.left},
           {"right", divergence.right},

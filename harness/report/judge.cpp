@@ -77,9 +77,7 @@ bool fits(const scenario::Expectation& expect, const CheckResult& result) {
   if (!result.divergence) return anything;
   const compare::Divergence& at = *result.divergence;
   return (!expect.cause || *expect.cause == at.cause_id()) && (!expect.class_ || *expect.class_ == at.class_) &&
-         (!expect.step || *expect.step == at.step) &&
-         (!expect.channel || *expect.channel == trace::name_of(at.channel)) &&
-         (!expect.tensor || *expect.tensor == at.tensor) && (!expect.rank || *expect.rank == at.rank);
+         is_at(expect, at);
 }
 
 void apply_expectation(CheckReport& report, const scenario::Expectation& expect, const std::string& today) {
@@ -210,6 +208,12 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
 }
 
 }  // namespace
+
+bool is_at(const scenario::Expectation& expect, const compare::Divergence& at) {
+  return (!expect.step || *expect.step == at.step) &&
+         (!expect.channel || *expect.channel == trace::name_of(at.channel)) &&
+         (!expect.tensor || *expect.tensor == at.tensor) && (!expect.rank || *expect.rank == at.rank);
+}
 
 void diagnose_again(CheckReport& report, const plan::Plan& plan, const std::vector<Evidence>& evidence,
                     const plan::Check& check) {

@@ -27,6 +27,9 @@ std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::
 Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,
               const std::string& today);
 
+/// Whether a divergence is where the author expects it, as far as that is said.
+bool is_at(const scenario::Expectation& expect, const compare::Divergence& at);
+
 /// Names the causes of a check's divergence anew, after something more is known of its class.
 void diagnose_again(CheckReport& report, const plan::Plan& plan, const std::vector<Evidence>& evidence,
                     const plan::Check& check);

@@ -111,6 +111,11 @@ std::string to_text(const compare::Divergence& divergence) {
   add_line(out, "expected", divergence.expected);
   add_line(out, "actual", divergence.actual);
   add_line(out, "relation", divergence.relation);
+  std::vector<std::string> patterns;
+  for (const compare::Pattern& pattern : divergence.patterns) patterns.push_back(pattern.text);
+  add_line(out, "pattern", join(patterns, "; "));
+  if (divergence.element) add_line(out, "element", divergence.element->text());
+  if (divergence.operator_) add_line(out, "operator", divergence.operator_->text);
   add_line(out, "class", divergence.class_);
   for (const compare::Suspect& suspect : divergence.suspects) {
     const std::string sentence(compare::find_cause(suspect.cause)->sentence);

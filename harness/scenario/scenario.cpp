@@ -246,6 +246,10 @@ void validate_loads(const Scenario& scenario) {
   for (const Variant& variant : scenario.variants) {
     const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
     require_known_channels(variant.train.record.channels, scenario.file.string() + ": train.record.channels");
+    for (const CaptureSpec& capture : variant.train.record.captures) {
+      if (!capture.channel.empty())
+        require_known_channels({capture.channel}, scenario.file.string() + ": train.record.capture");
+    }
     if (!variant.train.checkpoint.load || variant.train.checkpoint.load->from.empty()) continue;
     const std::string& from = variant.train.checkpoint.load->from;
     const auto source = std::find_if(scenario.variants.begin(), scenario.variants.end(),
@@ -292,7 +296,7 @@ const Variant& Scenario::variant(const std::string& name) const {
 
 Variant patched(const Variant& variant, const Json& patch, const std::string& file) {
   Json merged = {{"world_size", variant.world_size}, {"train", variant.train_json}, {"launch", variant.launch_json}};
-  merge_json(merged, patch);
+  merged.merge_patch(patch);
   return variant_of(variant.name, merged, file);
 }
 

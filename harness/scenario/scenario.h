@@ -70,8 +70,8 @@ struct Scenario {
   const Variant& variant(const std::string& name) const;
 };
 
-/// The variant with a patch of {"world_size": …, "train": …, "launch": …} merged in. *Throws*: InputError where that is
-/// no training.
+/// The variant with a patch of {"world_size": …, "train": …, "launch": …} merged in (RFC 7386: null removes). *Throws*:
+/// InputError where that is no training.
 Variant patched(const Variant& variant, const Json& patch, const std::string& file);
 
 /// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest.

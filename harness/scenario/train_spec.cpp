@@ -37,7 +37,8 @@ DeterminismSpec determinism_from(const Json& object) {
 }
 
 DdpSpec ddp_from(const Json& object) {
-  return {.wrap = object.at("wrap").get<bool>(),
+  return {.in_rank_order = object.at("reduction") == "rank_order",
+          .wrap = object.at("wrap").get<bool>(),
           .average = object.at("average").get<bool>(),
           .compression = object.at("compression").get<std::string>(),
           .bucket_mb = number_at(object, "bucket_mb"),
@@ -55,6 +56,17 @@ std::optional<EvaluationSpec> evaluation_from(const Json& train) {
                         .shares = object.at("shares").get<std::string>(),
                         .average = object.at("average").get<std::string>(),
                         .reduce = object.at("reduce").get<std::string>()};
+}
+
+RecordSpec record_from(const Json& completed) {
+  RecordSpec record{.channels = completed.at("channels").get<std::vector<std::string>>(),
+                    .every = completed.at("every").get<std::int64_t>(),
+                    .captures = {}};
+  for (const Json& capture : completed.at("capture"))
+    record.captures.push_back({.step = capture.at("step").get<std::int64_t>(),
+                               .channel = capture.at("channel").get<std::string>(),
+                               .tensor = capture.at("tensor").get<std::string>()});
+  return record;
 }
 
 void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::string& origin) {
@@ -86,6 +98,20 @@ void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
   require(!fetches_ahead || spec.data.options.value("augment", "none") != "rank", origin, "train.data.augment",
           "accelerate fetches ahead of the training, which augmentation from the rank's generator does not follow",
           "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
+}
+
+/// What rounds in its nature cannot be exact.
+void validate_exact(const TrainSpec& spec, const std::string& origin) {
+  if (!spec.exact) return;
+  const auto needs = [&](bool holds, const std::string& expected, const std::string& actual) {
+    require(holds, origin, "train.exact", "not everything that is summed would be exact", expected, actual);
+  };
+  const std::string& model = spec.model.kind;
+  needs(model == "linear" || model == "mlp" || model == "lenet", "model linear, mlp or lenet", model);
+  needs(spec.loss_average == "rank", "train.loss.average = \"rank\"", spec.loss_average);
+  needs(!spec.gradient.loss_scale, "no train.gradient.loss_scale", "a loss scale");
+  needs(spec.autocast == "none" && spec.ddp.compression == "none", "neither autocast nor compression",
+        spec.autocast == "none" ? "compression " + spec.ddp.compression : "autocast " + spec.autocast);
 }
 
 /// A fault that cannot do anything would be taken for one that nobody sees.
@@ -141,7 +167,8 @@ TrainSpec train_spec_from(const Json& completed) {
       .loss_average = completed.at("loss").at("average").get<std::string>(),
       .gradient = {number_at(completed.at("gradient"), "clip_norm"), number_at(completed.at("gradient"), "clip_value"),
                    number_at(completed.at("gradient"), "loss_scale")},
-      .precision = completed.at("precision").get<std::string>(),
+      .exact = completed.at("exact").get<bool>(),
+      .precision = completed.at("exact").get<bool>() ? "float64" : completed.at("precision").get<std::string>(),
       .autocast = completed.at("autocast").get<std::string>(),
       .ema_decay = completed.contains("ema") ? number_at(completed["ema"], "decay") : std::nullopt,
       .evaluation = evaluation_from(completed),
@@ -155,8 +182,7 @@ TrainSpec train_spec_from(const Json& completed) {
       .determinism = determinism_from(completed.at("determinism")),
       .ddp = ddp_from(completed.at("ddp")),
       .checkpoint = checkpoint_spec_from(completed.at("checkpoint")),
-      .record = {completed.at("record").at("channels").get<std::vector<std::string>>(),
-                 completed.at("record").at("every").get<std::int64_t>()},
+      .record = record_from(completed.at("record")),
       .faults = {}};
   for (const Json& fault : completed.at("faults")) spec.faults.push_back(choice_from(fault));
   return spec;
@@ -246,6 +272,10 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   if (spec.evaluation)
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
+  validate_exact(spec, origin);
+  for (const CaptureSpec& capture : spec.record.captures)
+    require(capture.step < spec.steps, origin, "train.record.capture", "a step to look at is never reached",
+            "less than train.steps = " + std::to_string(spec.steps), std::to_string(capture.step));
   validate(spec.checkpoint, spec.steps, world_size, origin);
   for (const Choice& fault : spec.faults) validate(fault, spec, world_size, origin);
 }

@@ -65,7 +65,8 @@ struct DeterminismSpec {
 };
 
 struct DdpSpec {
-  bool wrap = true;  ///< false: no DDP at all
+  bool in_rank_order = false;  ///< what is reduced is added in the order of the ranks
+  bool wrap = true;            ///< false: no DDP at all
   bool average = true;
   std::string compression;          ///< "none", "fp16" or "bf16"
   std::optional<double> bucket_mb;  ///< nothing: DDP's default, with its smaller first bucket
@@ -89,9 +90,17 @@ struct EvaluationSpec {
   std::string reduce;   ///< to "all", "root" or "none"
 };
 
+/// A step that is looked at through a magnifying glass: its operators, and the elements of some records.
+struct CaptureSpec {
+  std::int64_t step = 0;
+  std::string channel;  ///< empty: no elements
+  std::string tensor;   ///< '*' stands for any characters
+};
+
 struct RecordSpec {
   std::vector<std::string> channels;
   std::int64_t every = 1;
+  std::vector<CaptureSpec> captures;
 
   bool holds(const std::string& channel) const;
 };
@@ -104,6 +113,7 @@ struct TrainSpec {
   BatchSpec batch;
   std::string loss_average;  ///< "rank" or "world"
   GradientSpec gradient;
+  bool exact = false;     ///< nothing rounds that is summed; then in float64
   std::string precision;  ///< "float32" or "float64"
   std::string autocast;   ///< "none" or "bf16"
   std::optional<double> ema_decay;

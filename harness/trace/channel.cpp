@@ -17,4 +17,10 @@ std::vector<std::string> channel_names() {
   return names;
 }
 
+std::vector<Channel> all_channels() {
+  std::vector<Channel> channels;
+  for (const ChannelInfo& row : kChannels) channels.push_back(row.channel);
+  return channels;
+}
+
 }  // namespace lockstep::trace

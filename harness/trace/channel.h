@@ -59,5 +59,6 @@ const ChannelInfo& info(Channel channel);
 inline std::string_view name_of(Channel channel) { return info(channel).name; }
 std::optional<Channel> channel_named(std::string_view name);
 std::vector<std::string> channel_names();
+std::vector<Channel> all_channels();
 
 }  // namespace lockstep::trace

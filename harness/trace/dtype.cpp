@@ -1,6 +1,9 @@
 #include "harness/trace/dtype.h"
 
 #include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
 
 namespace lockstep::trace {
 namespace {
@@ -27,6 +30,13 @@ constexpr std::array<Row, 10> kTable = {{{DType::kBool, "bool", "BOOL", 1, false
 
 const Row& row(DType dtype) { return kTable[static_cast<std::size_t>(dtype)]; }
 
+template <typename T>
+T read(const std::byte* element) {
+  T value;
+  std::memcpy(&value, element, sizeof value);
+  return value;
+}
+
 }  // namespace
 
 std::string_view name_of(DType dtype) { return row(dtype).name; }
@@ -46,6 +56,44 @@ std::optional<DType> dtype_with_safetensors_code(std::string_view code) {
     if (candidate.safetensors == code) return candidate.dtype;
   }
   return std::nullopt;
+}
+
+float half_to_float(std::uint16_t half) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
+  const std::uint32_t exponent = half >> 10 & 31;
+  const std::uint32_t mantissa = half & 1023;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -24)
+                              : std::ldexp(static_cast<float>(mantissa + 1024), static_cast<int>(exponent) - 25);
+  return sign != 0 ? -magnitude : magnitude;
+}
+
+float bfloat16_to_float(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+
+double value_of(DType dtype, const std::byte* element) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kUInt8:
+      return read<std::uint8_t>(element);
+    case DType::kInt8:
+      return read<std::int8_t>(element);
+    case DType::kInt16:
+      return read<std::int16_t>(element);
+    case DType::kInt32:
+      return read<std::int32_t>(element);
+    case DType::kInt64:
+      return static_cast<double>(read<std::int64_t>(element));
+    case DType::kFloat16:
+      return half_to_float(read<std::uint16_t>(element));
+    case DType::kBFloat16:
+      return bfloat16_to_float(read<std::uint16_t>(element));
+    case DType::kFloat32:
+      return read<float>(element);
+    case DType::kFloat64:
+      return read<double>(element);
+  }
+  return 0;
 }
 
 }  // namespace lockstep::trace

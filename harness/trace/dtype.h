@@ -19,6 +19,12 @@ std::string_view safetensors_code_of(DType dtype);
 std::size_t bytes_of(DType dtype);
 bool is_floating(DType dtype);
 
+float half_to_float(std::uint16_t half);
+float bfloat16_to_float(std::uint16_t bits);
+
+/// One element as a number; exact but for int64 beyond 2^53.
+double value_of(DType dtype, const std::byte* element);
+
 std::optional<DType> dtype_named(std::string_view name);
 std::optional<DType> dtype_with_safetensors_code(std::string_view code);
 

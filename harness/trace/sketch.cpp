@@ -117,17 +117,6 @@ Sketch finish(const Sums& sums) {
   return sketch;
 }
 
-float half_to_float(std::uint16_t half) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
-  const std::uint32_t exponent = half >> 10 & 31;
-  const std::uint32_t mantissa = half & 1023;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
-  const float magnitude = exponent == 0
-                              ? std::ldexp(static_cast<float>(mantissa), -24)
-                              : std::ldexp(static_cast<float>(mantissa + 1024), static_cast<int>(exponent) - 25);
-  return sign != 0 ? -magnitude : magnitude;
-}
-
 template <typename Bits, typename Convert>
 void add_each(std::span<const std::byte> elements, Sums& sums, Convert convert) {
   for (std::size_t i = 0; i < elements.size() / sizeof(Bits); ++i) {
@@ -156,10 +145,7 @@ Sketch sketch_of(DType dtype, std::span<const std::byte> elements) {
   if (dtype == DType::kFloat32) add_float32(elements, sums);
   if (dtype == DType::kFloat64) add_each<double>(elements, sums, [](double x) { return x; });
   if (dtype == DType::kFloat16) add_each<std::uint16_t>(elements, sums, half_to_float);
-  if (dtype == DType::kBFloat16) {
-    add_each<std::uint16_t>(elements, sums,
-                            [](std::uint16_t x) { return std::bit_cast<float>(std::uint32_t{x} << 16); });
-  }
+  if (dtype == DType::kBFloat16) add_each<std::uint16_t>(elements, sums, bfloat16_to_float);
   return finish(sums);
 }
 

@@ -45,7 +45,7 @@ struct Step {
 
 /// Trace of one rank of one run.
 struct Trace {
-  std::string origin;  ///< file it was read from; for messages only
+  std::string origin;  ///< file it was read from: for messages, and what was captured lies beside it
   Json header;         ///< first line: format, run, rank, environment
   std::int64_t rank = 0;
   std::int64_t world_size = 1;

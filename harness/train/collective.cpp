@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -59,8 +60,9 @@ class Collective::Logged : public c10d::Backend {
  public:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
-  Logged(c10::intrusive_ptr<c10d::Backend> inner, int rank, int size, launch::ProgressWriter& progress)
-      : Backend(rank, size), inner_(std::move(inner)), progress_(progress) {}
+  Logged(c10::intrusive_ptr<c10d::Backend> inner, int rank, int size, launch::ProgressWriter& progress,
+         bool in_rank_order)
+      : Backend(rank, size), inner_(std::move(inner)), progress_(progress), in_rank_order_(in_rank_order) {}
 
   const std::string getBackendName() const override { return inner_->getBackendName(); }
   bool supportsCoalescing() const override { return inner_->supportsCoalescing(); }
@@ -70,7 +72,8 @@ class Collective::Logged : public c10d::Backend {
 
   Work allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override {
     note("allreduce " + shape_of(tensors) + " " + name_of(options.reduceOp));
-    return inner_->allreduce(tensors, options);
+    const bool sums = options.reduceOp == c10d::ReduceOp::SUM;
+    return in_rank_order_ && sums ? sum_in_rank_order(tensors) : inner_->allreduce(tensors, options);
   }
   Work broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override {
     note("broadcast " + shape_of(tensors) + " from " + std::to_string(options.rootRank));
@@ -92,6 +95,19 @@ class Collective::Logged : public c10d::Backend {
   }
 
  private:
+  /// Every rank adds in the same order; the broadcast changes nothing, and gives back what DDP waits for.
+  Work sum_in_rank_order(std::vector<at::Tensor>& tensors) {
+    for (at::Tensor& tensor : tensors) {
+      std::vector<at::Tensor> own{tensor};
+      std::vector<std::vector<at::Tensor>> all(1);
+      for (int rank = 0; rank < getSize(); ++rank) all[0].push_back(at::empty_like(tensor));
+      inner_->allgather(all, own, {})->wait();
+      tensor.copy_(all[0][0]);
+      for (int rank = 1; rank < getSize(); ++rank) tensor.add_(all[0][static_cast<std::size_t>(rank)]);
+    }
+    return inner_->broadcast(tensors, {});
+  }
+
   void note(std::string line) {
     progress_.count_collective();
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -100,18 +116,20 @@ class Collective::Logged : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Backend> inner_;
   launch::ProgressWriter& progress_;
+  bool in_rank_order_;
   std::mutex mutex_;
   std::vector<std::string> log_;
 };
 
-Collective::Collective(const launch::Place& place, launch::ProgressWriter& progress) : progress_(progress) {
+Collective::Collective(const launch::Place& place, launch::ProgressWriter& progress, bool in_rank_order)
+    : progress_(progress) {
   const auto rank = static_cast<int>(place.rank);
   const auto size = static_cast<int>(place.world_size);
   const auto store = meet(place);
   const auto options = c10d::ProcessGroupGloo::Options::create_default(kTimeout);
   gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("lockstep", store), rank,
                                                       size, options);
-  auto logged = c10::make_intrusive<Logged>(gloo_, rank, size, progress);
+  auto logged = c10::make_intrusive<Logged>(gloo_, rank, size, progress, in_rank_order);
   logged_ = logged.get();
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
   group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, logged);

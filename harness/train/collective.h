@@ -15,7 +15,7 @@ class Collective {
  public:
   /// Meets the other ranks at the place's address. *Lifetime*: of `progress`, which counts every collective.
   /// *Throws*: what c10d throws when they do not come in time.
-  Collective(const launch::Place& place, launch::ProgressWriter& progress);
+  Collective(const launch::Place& place, launch::ProgressWriter& progress, bool in_rank_order = false);
 
   /// What the Reducer and everything else of DDP communicates through.
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }

@@ -43,7 +43,7 @@ void Gradients::watch(std::size_t i) {
         faults_.own_gradient(gradient);
         Entry& entry = entries_[i];
         if (recorder_.wants(Channel::kGradientLocal))
-          entry.seen = record::observe(Channel::kGradientLocal, entry.parameter.name, view_of(gradient));
+          entry.seen = recorder_.observe(Channel::kGradientLocal, entry.parameter.name, view_of(gradient));
         if (faults_.keeps_own_gradient(entry.parameter.name)) entry.kept = gradient.clone();
       }));
 }

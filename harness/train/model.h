@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -8,6 +9,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "harness/scenario/train_spec.h"
+#include "harness/train/exact.h"
 
 namespace lockstep::train {
 
@@ -25,8 +27,20 @@ struct ModelContext {
 /// A classifier. Parameters are those of torch::nn::Module, in registration order.
 class Model : public torch::nn::Module {
  public:
+  /// From here on activations and their gradients are settled on the grids of exact arithmetic.
+  void make_exact(const Exact& exact) { exact_ = exact; }
+
   /// *Shape*: [batch, sample…] → logits [batch, classes]; of tokens [batch, length] → [batch, length, classes].
   virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+ protected:
+  /// What a layer gives, as the next one takes it.
+  at::Tensor settled(const at::Tensor& activations) const {
+    return exact_ ? exact_->settled(activations) : activations;
+  }
+
+ private:
+  std::optional<Exact> exact_;
 };
 
 /// Builds a model; initial weights are drawn from the default generator as Python's modules draw them.

@@ -26,6 +26,7 @@
 #include "harness/train/loader.h"
 #include "harness/train/loss.h"
 #include "harness/train/model.h"
+#include "harness/train/operator_log.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/seeds.h"
 #include "harness/train/snapshots.h"
@@ -43,8 +44,10 @@ at::Tensor rng_state() { return at::detail::getDefaultCPUGenerator().get_state()
 void set_rng(const at::Tensor& state) { at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state); }
 
 record::Selection selection_of(const scenario::RecordSpec& spec) {
-  record::Selection selection{.channels = {}, .every = spec.every};
+  record::Selection selection{.channels = {}, .every = spec.every, .captures = {}};
   for (const std::string& name : spec.channels) selection.channels.insert(trace::channel_named(name).value());
+  for (const scenario::CaptureSpec& capture : spec.captures)
+    selection.captures.push_back({capture.step, trace::channel_named(capture.channel), capture.tensor});
   return selection;
 }
 
@@ -80,7 +83,7 @@ class Trainer {
         out_(out),
         progress_(launch::progress_path(out, place.rank)),
         data_(data_of(spec_, place.rank)),
-        collective_(place, progress_),
+        collective_(place, progress_, spec_.ddp.in_rank_order),
         loaded_(load()),
         recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header(),
                   selection_of(spec_.record)),
@@ -115,6 +118,10 @@ class Trainer {
         spec_.model,
         {.sample = data_.shape(), .tokens = data_.tokens(), .classes = data_.classes, .group = collective_.group()});
     convert(*model_, precision_of(spec_));
+    if (spec_.exact) {
+      exact_.emplace(place_.world_size, spec_.batch.global_size(place_.world_size));
+      model_->make_exact(*exact_);
+    }
     if (spec_.seed.policy == "after_model") at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
     model_->train();
     const bool restores_weights = checkpoint && spec_.checkpoint.load->restores("weights");
@@ -126,6 +133,7 @@ class Trainer {
     };
     restores_buckets ? take_from(*checkpoint, [&] { wrap(checkpoint->buckets); }) : wrap(std::nullopt);
     if (restores_weights && !early) take_weights(*checkpoint);
+    settle_weights();
     if (checkpoint && spec_.checkpoint.load->restores("buffers"))
       take_from(*checkpoint, [&] { copy_weights(checkpoint->buffers, ddp_->buffers()); });
     faults_.require_parameters(ddp_->parameters());
@@ -139,6 +147,11 @@ class Trainer {
     if (checkpoint) take_from(*checkpoint, [&] { restore(*checkpoint); });
     faults_.require_samples(loader_, updates_, spec_.batch);
     collective_.take_log();  // the trace's collectives are those of the steps
+  }
+
+  void settle_weights() {
+    if (!exact_) return;
+    for (const NamedTensor& parameter : ddp_->parameters()) Exact::settle_weight(parameter.tensor);
   }
 
   Json header() const {
@@ -254,12 +267,14 @@ class Trainer {
 
   void enter(Phase phase) {
     progress_.report(updates_, phase);
+    if (operators_) operators_->enter(std::string(name_of(phase)));
     faults_.arrive(phase);
   }
 
   void update() {
     faults_.begin(updates_);
     recorder_.begin_step(updates_);
+    if (recorder_.captures()) operators_.emplace(ddp_->parameters());
     gradients_->begin();
     batch_ = {};
     const std::int64_t epochs_before = loader_.epochs_finished();
@@ -278,7 +293,10 @@ class Trainer {
     if (finite && faults_.updates()) optimizer_->step(learning_rates);
     skipped_ += finite ? 0 : 1;
     faults_.updated(ddp_->parameters());
+    settle_weights();
     if (ema_ && faults_.averages()) ema_->update();
+    if (operators_) recorder_.operators(operators_->calls());
+    operators_.reset();
     progress_.report(updates_, Phase::kRecord);
     samples_taken_ += static_cast<std::int64_t>(batch_.ids.size());
     record_batch();
@@ -314,6 +332,7 @@ class Trainer {
     const std::int64_t before = loader_.rows_before(static_cast<std::int64_t>(ids.size()));
     MicroBatch batch{data_.take(ids, loader_.position().epoch, before)};
     batch.last = k + 1 == spec_.batch.accumulation || (spec_.batch.updates_at_epoch_end && loader_.at_epoch_end());
+    if (exact_) batch.x = Exact::input(batch.x);
     recorder_.tensor(Channel::kInput, "x" + suffix_of(k), view_of(batch.x));
     recorder_.tensor(Channel::kInput, "y" + suffix_of(k), view_of(batch.y));
     batch_.ids.insert(batch_.ids.end(), ids.begin(), ids.end());
@@ -330,6 +349,7 @@ class Trainer {
   }
 
   at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels) const {
+    if (exact_) return exact_->loss(logits, labels);
     if (spec_.loss_average == "world")  // times the ranks, because DDP divides by them
       return summed_loss(logits, labels) *
              (static_cast<double>(place_.world_size) / static_cast<double>(batch_.targets_of_world));
@@ -372,7 +392,7 @@ class Trainer {
 
   void record_scalar(Channel channel, const std::string& name, const at::Tensor& value) {
     if (!recorder_.wants(channel)) return;
-    trace::Record record = record::observe(channel, name, view_of(value));
+    trace::Record record = recorder_.observe(channel, name, view_of(value));
     record.number = value.item<double>();
     recorder_.add(std::move(record));
   }
@@ -437,11 +457,13 @@ class Trainer {
   Loader loader_;
   std::shared_ptr<Model> model_;
   std::optional<Ddp> ddp_;
+  std::optional<Exact> exact_;
   scenario::Choice recipe_;  ///< of the optimizer
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;
   std::optional<Gradients> gradients_;
   std::optional<Evaluation> evaluation_;
+  std::optional<OperatorLog> operators_;  ///< in a step that somebody looks closely at
   Batch batch_;
   std::int64_t updates_ = 0;
   std::int64_t samples_taken_ = 0;

@@ -226,8 +226,9 @@ TEST(Expectation, DoesNotExcuseWhatCouldNotBeDecided) {
   EXPECT_EQ(nothing.verdict().checks.at(0).status, VerdictStatus::kInconclusive);
 }
 
-TEST(Expectation, WithAPlaceIsNotMetByAFailureWithoutOne) {
-  Json check = {{"that", "differs"}, {"variants", {"a", "b"}}, {"expect", expect_at({{"step", 0}})}};
+// A negative control that found nothing names the first place where something was to differ.
+TEST(Expectation, WithAPlaceIsNotMetByAFailureElsewhere) {
+  Json check = {{"that", "differs"}, {"variants", {"a", "b"}}, {"expect", expect_at({{"step", 1}})}};
   EXPECT_EQ(Judged(Json{{"checks", {check}}}).verdict().checks.at(0).status, VerdictStatus::kDivergence);
   check["expect"] = expect_at();
   EXPECT_EQ(Judged(Json{{"checks", {check}}}).verdict().checks.at(0).status, VerdictStatus::kAgree);

@@ -72,11 +72,17 @@ Result EndToEnd::run(const Json& scenario, const std::vector<std::string>& more)
 }
 
 Result EndToEnd::run_file(const fs::path& file, const std::vector<std::string>& more, const fs::path& from) {
+  std::vector<std::string> words{file.string()};
+  words.insert(words.end(), more.begin(), more.end());
+  return judged("run", words, from);
+}
+
+Result EndToEnd::judged(const std::string& command, const std::vector<std::string>& more, const fs::path& from) {
   const std::string number = std::to_string(++runs_);
   const fs::path json = scratch_.path() / ("result" + number + ".json");
   Result result{.out = scratch_.path() / ("runs" + number)};
-  std::vector<std::string> arguments = {"run",      file,     "--golden", golden_root(), "--out",
-                                        result.out, "--json", json,       "--jobs",      "4"};
+  std::vector<std::string> arguments = {command,  "--golden", golden_root(), "--out", result.out,
+                                        "--json", json,       "--jobs",      "4"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   const auto begin = std::chrono::steady_clock::now();
   result.process = run_lockstep(arguments, from);
@@ -84,7 +90,7 @@ Result EndToEnd::run_file(const fs::path& file, const std::vector<std::string>& 
   if (!fs::exists(json)) return result;
   result.json = read_json(json);
   EXPECT_EQ(result.json.at("exit_code"), result.exit_code()) << result.said();
-  EXPECT_EQ(result.json.at("format"), "lockstep.result/1");
+  EXPECT_EQ(result.json.at("format"), command == "run" ? "lockstep.result/1" : "lockstep." + command + "/1");
   return result;
 }
 

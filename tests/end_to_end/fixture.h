@@ -52,6 +52,10 @@ class EndToEnd : public ::testing::Test {
   Result run_file(const std::filesystem::path& file, const std::vector<std::string>& more = {},
                   const std::filesystem::path& from = "");
 
+  /// A command that judges scenarios, "run" or "blame", with the words behind it.
+  Result judged(const std::string& command, const std::vector<std::string>& more,
+                const std::filesystem::path& from = "");
+
   /// `lockstep golden accept`, which must work.
   void accept(const Json& scenario, const std::vector<std::string>& more = {});
 

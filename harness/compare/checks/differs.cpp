@@ -11,12 +11,28 @@ namespace {
 using trace::Channel;
 using trace::Record;
 
-/// Fills `why` of a negative control that found no difference.
-CheckResult not_different(const std::string& left, const std::string& right, std::size_t compared) {
+/// A negative control that found no difference; of `channels` the first shows a place where there should be one.
+CheckResult not_different(const trace::RunTrace& left, const trace::RunTrace& right, std::size_t compared,
+                          const std::vector<Channel>& channels) {
   CheckResult result{.status = CheckResult::Status::kDivergence, .compared = compared};
-  result.why = "'" + left + "' and '" + right +
+  result.why = "'" + left.run + "' and '" + right.run +
                "' are equal up to rounding, and must not be: either the change between them has no effect, or the "
                "check cannot see it";
+  for (const trace::Step& step : right.ranks[0].steps) {
+    for (const Record& record : step.records) {
+      if (step.step < 0 || record.channel != channels.at(0)) continue;
+      result.divergence = Divergence{.step = step.step,
+                                     .channel = record.channel,
+                                     .tensor = record.name,
+                                     .rank = 0,
+                                     .left = left.run,
+                                     .right = right.run,
+                                     .expected = "something else than in " + left.run,
+                                     .actual = shown(record),
+                                     .class_ = "semantic"};
+      return result;
+    }
+  }
   return result;
 }
 
@@ -115,7 +131,8 @@ CheckResult check_pair(const trace::RunTrace& reference, const trace::RunTrace& 
   const Comparison comparison = compare_runs(reference, other, computed_channels(input, same_shape(reference, other)),
                                              within(bound), {.common_steps_only = true});
   if (comparison.compared == 0 && !comparison.first) return result_of(comparison);
-  if (!comparison.first) return not_different(reference.run, other.run, comparison.compared);
+  if (!comparison.first)
+    return not_different(reference, other, comparison.compared, computed_channels(input, same_shape(reference, other)));
   const Record* left = record_at(reference, *comparison.first);
   const Record* right = record_at(other, *comparison.first);
   const auto is_lost = [](const Record* record) {

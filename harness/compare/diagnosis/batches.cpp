@@ -15,8 +15,6 @@ using trace::Channel;
 /// Fewer ids than this begin alike by chance.
 constexpr std::size_t kFewInOrder = 8;
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 /// Samples of all ranks in the first update that was recorded, by their ids, else by the ledger's counter.
 struct FirstBatch {
   std::int64_t step = 0, samples = 0;
@@ -80,8 +78,9 @@ std::optional<Tail> promised_tail(const trace::RunTrace& run, const scenario::Va
 }
 
 std::string described(const Tail& tail, std::int64_t number) {
-  return tail.name + ": " + text(tail.taken) + " samples in epoch " + text(number) + ", " + text(tail.left_out()) +
-         " of " + text(tail.samples) + " left out, " + text(tail.twice()) + " taken twice";
+  return tail.name + ": " + std::to_string(tail.taken) + " samples in epoch " + std::to_string(number) + ", " +
+         std::to_string(tail.left_out()) + " of " + std::to_string(tail.samples) + " left out, " +
+         std::to_string(tail.twice()) + " taken twice";
 }
 
 std::vector<Suspect> suspects_of_tails(const Tail& left, const Tail& right, std::int64_t number) {
@@ -146,8 +145,8 @@ std::vector<Suspect> same_samples_of_other_samplers(const Scene& scene, const Ep
   const std::string& theirs = scene.right.variant->train.sampler.kind;
   if (ours == theirs || !left.whole || !right.whole || sorted_ids(left) != sorted_ids(right)) return {};
   return {{"data.batch_composition",
-           {"epoch " + text(left.number) + ": both sides take the same " + text(left.taken()) +
-                " samples, in other global batches from step " + text(scene.at.step) + " on",
+           {"epoch " + std::to_string(left.number) + ": both sides take the same " + std::to_string(left.taken()) +
+                " samples, in other global batches from step " + std::to_string(scene.at.step) + " on",
             "the samplers are " + ours + " and " + theirs + ", which order the data in their own ways"}}};
 }
 
@@ -169,9 +168,11 @@ std::vector<Suspect> suspects_in_batch_size(const Scene& scene) {
       factor * std::min(theirs, right.world_size()) != std::max(theirs, right.world_size()))
     return {};
   return {{"data.batch_semantics",
-           {"step " + text(its.step) + ": " + text(its.samples) + " samples of all ranks in " + right.run + ", " +
-                text(expected) + (scene.left ? " in " + scene.left.run->run : std::string(" by the recipe")),
-            "a factor of " + text(factor) + ", as of the ranks (" + text(theirs) + " and " + text(right.world_size()) +
+           {"step " + std::to_string(its.step) + ": " + std::to_string(its.samples) + " samples of all ranks in " +
+                right.run + ", " + std::to_string(expected) +
+                (scene.left ? " in " + scene.left.run->run : std::string(" by the recipe")),
+            "a factor of " + std::to_string(factor) + ", as of the ranks (" + std::to_string(theirs) + " and " +
+                std::to_string(right.world_size()) +
                 "): the batch is that of a rank on one side, of all ranks on the other"}}};
 }
 
@@ -206,11 +207,11 @@ std::vector<Suspect> suspects_in_dealing(const Scene& scene) {
   for (const Dealing& ours : dealings_of(scene.left, *left)) {
     for (const Dealing& theirs : dealings_of(scene.right, *right)) {
       if (ours.way == theirs.way || !begins_alike(ours.order, theirs.order)) continue;
-      return {
-          {"data.batch_composition",
-           {"epoch " + text(left->number) + " has one order on both sides: " + some_of(ours.order),
-            scene.left.run->run + " deals it out as " + ours.way + " to each rank, " + scene.right.run->run + " as " +
-                theirs.way + ": their global batches are other samples from step " + text(scene.at.step) + " on"}}};
+      return {{"data.batch_composition",
+               {"epoch " + std::to_string(left->number) + " has one order on both sides: " + some_of(ours.order),
+                scene.left.run->run + " deals it out as " + ours.way + " to each rank, " + scene.right.run->run +
+                    " as " + theirs.way + ": their global batches are other samples from step " +
+                    std::to_string(scene.at.step) + " on"}}};
     }
   }
   return same_samples_of_other_samplers(scene, *left, *right);

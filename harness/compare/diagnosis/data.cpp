@@ -40,6 +40,19 @@ std::vector<Suspect> suspects_in_samples(const Scene& scene) {
   return suspects;
 }
 
+/// Two seeds were to give two orders.
+std::vector<Suspect> suspects_in_seeds(const Scene& scene) {
+  if (!scene.left || scene.within_one_run()) return {};
+  const auto seeds = [](const Side& side) {
+    const scenario::TrainSpec& train = side.variant->train;
+    return std::pair(train.seed.base, train.sampler.options.value("seed", Json()));
+  };
+  if (seeds(scene.left) == seeds(scene.right)) return {};
+  return {{"data.seed_ignored",
+           {scene.left.run->run + " and " + scene.right.run->run + " have other seeds and the same samples, first at " +
+            scene.at.place()}}};
+}
+
 bool same_bits(const trace::Record& a, const trace::Record& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.digest == b.digest;
 }
@@ -168,7 +181,7 @@ std::vector<Suspect> suspects_in_data(const Scene& scene) {
   if (is_empty(scene.left) || is_empty(scene.right)) return {};
   switch (scene.at.channel) {
     case Channel::kSamples:
-      return suspects_in_samples(scene);
+      return scene.input.spec.that == "differs" ? suspects_in_seeds(scene) : suspects_in_samples(scene);
     case Channel::kInput:
       return suspects_in_inputs(scene);
     case Channel::kRng:

@@ -9,6 +9,7 @@
 #include "harness/compare/diagnosis/rounding.h"
 #include "harness/compare/diagnosis/shares.h"
 #include "harness/compare/diagnosis/update.h"
+#include "harness/compare/pattern.h"
 
 namespace lockstep::compare {
 namespace {
@@ -31,6 +32,8 @@ void diagnose(const CheckInput& input, CheckResult& result) {
   if (!result.divergence) return;
   Divergence& at = *result.divergence;
   const Scene scene(input, at);
+  if (scene.left && scene.right && !scene.within_one_run())
+    at.patterns = patterns_of(*scene.left.run, *scene.right.run, at, scene.right.variant->train.batch.accumulation);
   for (const auto suspects_of : kDiagnosers) {
     if (at.suspects.empty()) at.suspects = suspects_of(scene);
   }

@@ -15,8 +15,6 @@ using trace::Channel;
 /// Fewer samples than this are no order.
 constexpr std::size_t kFewInOrder = 8;
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 /// The resumed run's first samples, and the straight run's epochs around them.
 class Position {
  public:
@@ -60,34 +58,36 @@ class Position {
   bool is_of(std::int64_t step) const { return step != first_ && step >= 0 && taken_ == ids_by_rank(straight_, step); }
 
   std::string seen() const {
-    return restart_.resumed.run->run + ", step " + text(first_) + ": the first samples after loading are " +
+    return restart_.resumed.run->run + ", step " + std::to_string(first_) + ": the first samples after loading are " +
            some_of(taken_[0]) + " (rank 0)";
   }
 
   Suspect restarted(const Epoch& epoch) const {
     return {"data.resume_restart",
-            {seen(), straight_.run + " took them at step " + text(epoch.first_step) + ", where epoch " +
-                         text(epoch.number) + " begins; the checkpoint is of step " + text(restart_.saved)}};
+            {seen(), straight_.run + " took them at step " + std::to_string(epoch.first_step) + ", where epoch " +
+                         std::to_string(epoch.number) + " begins; the checkpoint is of step " +
+                         std::to_string(restart_.saved)}};
   }
 
   Suspect shifted(std::int64_t step) const {
     return {"ckpt.off_by_one",
-            {seen(), straight_.run + " took them at step " + text(step) + ": an update is " +
+            {seen(), straight_.run + " took them at step " + std::to_string(step) + ": an update is " +
                          (step < first_ ? "repeated" : "left out")}};
   }
 
   Suspect skipped() const {
     return {"data.resume_empty_epoch",
-            {seen(), straight_.run + " took them at step " + text(next_->first_step) + ", where epoch " +
-                         text(next_->number) + " begins: epoch " + text(epoch_->number) + " had no batch"}};
+            {seen(), straight_.run + " took them at step " + std::to_string(next_->first_step) + ", where epoch " +
+                         std::to_string(next_->number) + " begins: epoch " + std::to_string(epoch_->number) +
+                         " had no batch"}};
   }
 
   /// Samples of an order that the straight run never began, or begins an epoch later.
   std::vector<Suspect> of_another_order() const {
     if (next_ != nullptr && is_of(next_->first_step + first_ - epoch_->first_step))
-      return {
-          {"data.resume_generator_late",
-           {seen(), "they are at this place of the order of epoch " + text(next_->number) + ", which has not begun"}}};
+      return {{"data.resume_generator_late",
+               {seen(), "they are at this place of the order of epoch " + std::to_string(next_->number) +
+                            ", which has not begun"}}};
     if (at_boundary()) return {};
     const std::vector<Epoch> resumed = epochs_of(*restart_.resumed.run, *restart_.resumed.variant);
     const Epoch* own = epoch_at(resumed, first_);
@@ -111,8 +111,9 @@ class Position {
     if (all.size() < kFewInOrder || again == 0 || 2 * in_place > count) return {};
     return {{"data.resume_generator_late",
              {seen(),
-              "of the " + text(count) + " samples that it takes in the rest of epoch " + text(own->number) + ", " +
-                  text(again) + " had been taken before the checkpoint, and " + text(in_place) +
+              "of the " + std::to_string(count) + " samples that it takes in the rest of epoch " +
+                  std::to_string(own->number) + ", " + std::to_string(again) +
+                  " had been taken before the checkpoint, and " + std::to_string(in_place) +
                   " come in the step in which " + straight_.run + " takes them",
               "batches and epoch end where they should: position right, order another"}}};
   }
@@ -152,9 +153,9 @@ class Position {
     if (world == from || (!by_ranks && *actual != steps * static_cast<std::int64_t>(batch.size()))) return {};
     return {{"ckpt.position_unit",
              {seen(),
-              "they begin at sample " + text(*actual) + " of the epoch's order, after " + text(*expected) +
-                  " samples were taken",
-              "a position of " + text(from) + " ranks was read by " + text(world)}}};
+              "they begin at sample " + std::to_string(*actual) + " of the epoch's order, after " +
+                  std::to_string(*expected) + " samples were taken",
+              "a position of " + std::to_string(from) + " ranks was read by " + std::to_string(world)}}};
   }
 
   const Restart& restart_;
@@ -199,8 +200,9 @@ class Series {
   std::string shown(std::int64_t step) const {
     const auto own = value_of(*restart_.resumed.run, step, name_),
                other = value_of(*restart_.straight.run, step, name_);
-    return restart_.resumed.run->run + ", step " + text(step) + ": " + name_ + " is " + to_decimal(own.value_or(0)) +
-           ", " + (other ? to_decimal(*other) : "nothing") + " in " + restart_.straight.run->run;
+    return restart_.resumed.run->run + ", step " + std::to_string(step) + ": " + name_ + " is " +
+           to_decimal(own.value_or(0)) + ", " + (other ? to_decimal(*other) : "nothing") + " in " +
+           restart_.straight.run->run;
   }
 
  private:
@@ -285,7 +287,7 @@ std::vector<Suspect> suspects_in_first_reduction(const Restart& restart) {
     }
   }
   return {{"ckpt.bucket_layout",
-           {restart.resumed.run->run + ", step " + text(step) +
+           {restart.resumed.run->run + ", step " + std::to_string(step) +
                 ", the first after loading: the ranks' own gradients are "
                 "equal bit by bit, " +
                 std::to_string(differ) + " of " + std::to_string(of) + " reduced ones are not",
@@ -302,10 +304,10 @@ std::vector<Suspect> suspects_in_length(const Restart& restart) {
              behind = value_of(*restart.straight.run, restart.saved + 1, "epoch");
   if (!at_save || !behind || *at_save == *behind) return {};
   return {{"data.resume_empty_epoch",
-           {restart.resumed.run->run + " ends with step " + text(end) + ", " + restart.straight.run->run +
-                " with step " + text(straight.back().step),
-            "the checkpoint is of step " + text(restart.saved) + ", the last of epoch " + to_decimal(*at_save) +
-                ": the epoch after it had no batch"}}};
+           {restart.resumed.run->run + " ends with step " + std::to_string(end) + ", " + restart.straight.run->run +
+                " with step " + std::to_string(straight.back().step),
+            "the checkpoint is of step " + std::to_string(restart.saved) + ", the last of epoch " +
+                to_decimal(*at_save) + ": the epoch after it had no batch"}}};
 }
 
 }  // namespace lockstep::compare

@@ -13,8 +13,6 @@ namespace {
 using trace::Channel;
 using trace::Record;
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 /// One tensor of one rank's state.
 struct Tensor {
   std::size_t rank = 0;
@@ -61,7 +59,7 @@ std::string names_of(const std::vector<Tensor>& tensors) {
 }
 
 std::string after_loading(const Restart& restart) {
-  return restart.resumed.run->run + ", state after loading (step " + text(restart.begin) + "): ";
+  return restart.resumed.run->run + ", state after loading (step " + std::to_string(restart.begin) + "): ";
 }
 
 std::string counted(const std::vector<Tensor>& some, const std::vector<Tensor>& all, const char* what) {
@@ -134,8 +132,8 @@ std::vector<Suspect> suspects_of_other_step(const Restart& restart, Channel chan
     });
     if (!all || step < 0) continue;
     return {{"ckpt.off_by_one",
-             {after_loading(restart) + names_of(wrong) + " are those after step " + text(step) +
-              ", the checkpoint is of step " + text(restart.saved)}}};
+             {after_loading(restart) + names_of(wrong) + " are those after step " + std::to_string(step) +
+              ", the checkpoint is of step " + std::to_string(restart.saved)}}};
   }
   return {};
 }
@@ -161,11 +159,11 @@ std::vector<Suspect> suspects_of_optimizer(const Restart& restart, const std::ve
     });
   };
   if (source != nullptr && !holds(*source)) {
-    evidence.push_back(restart.source->run + " held none when it saved after step " + text(restart.saved));
+    evidence.push_back(restart.source->run + " held none when it saved after step " + std::to_string(restart.saved));
     return {{"ckpt.opt_missing", evidence}};
   }
   evidence.push_back((source != nullptr ? restart.source->run : "the straight run") + " held it at step " +
-                     text(restart.saved) + ", when the checkpoint was saved");
+                     std::to_string(restart.saved) + ", when the checkpoint was saved");
   return {{"ckpt.opt_not_applied", evidence}, {"ckpt.opt_missing", evidence}};
 }
 
@@ -234,7 +232,7 @@ std::vector<Suspect> suspects_of_rank_0(const Restart& restart) {
   const std::vector<Tensor>& all = of_weights ? weights : optimizer;
   const std::vector<Tensor> wrong = only(all, is_wrong);
   return {{"ckpt.load_rank0_only",
-           {after_loading(restart) + "rank 0 holds what was saved after step " + text(restart.saved),
+           {after_loading(restart) + "rank 0 holds what was saved after step " + std::to_string(restart.saved),
             counted(wrong, all, of_weights ? "weights" : "tensors of the optimizer") +
                 (of_weights ? " are those before the first update" : " are absent or zero")}}};
 }

@@ -9,15 +9,6 @@ namespace {
 
 using trace::Channel;
 
-std::string place(const Divergence& at) {
-  return "step " + std::to_string(at.step) + ", " + std::string(trace::name_of(at.channel)) +
-         (at.tensor.empty() ? "" : " " + at.tensor);
-}
-
-bool begins_at(const Side& side, std::int64_t step) {
-  return side && !side.run->ranks[side.rank].steps.empty() && side.run->ranks[side.rank].steps.front().step == step;
-}
-
 /// Whether both sides hold the same in a channel of a step, and hold something.
 bool same(const Scene& scene, std::int64_t step, Channel channel) {
   const auto records = [&](const Side& side) {
@@ -35,25 +26,22 @@ bool same(const Scene& scene, std::int64_t step, Channel channel) {
 /// The same training, run twice.
 std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   const Divergence& at = scene.at;
-  if (begins_at(scene.right, at.step) && (at.channel == Channel::kRng || at.channel == Channel::kWeight))
-    return {{"rng.unseeded", {"the runs begin in different states: " + place(at)}}};
+  if (scene.right.begins_at(at.step) && (at.channel == Channel::kRng || at.channel == Channel::kWeight))
+    return {{"rng.unseeded", {"the runs begin in different states: " + at.place()}}};
   if (at.channel == Channel::kSamples || at.channel == Channel::kRng)
-    return {{"rng.unseeded", {"what is drawn differs from run to run, first at " + place(at)}}};
+    return {{"rng.unseeded", {"what is drawn differs from run to run, first at " + at.place()}}};
   if (at.channel != Channel::kGradient && at.channel != Channel::kGradientLocal && at.channel != Channel::kLoss)
     return {};
   const bool reduces = at.channel == Channel::kGradient;
-  const std::vector<std::string> seen{place(at) + ": the runs differ, with equal " +
+  const std::vector<std::string> seen{at.place() + ": the runs differ, with equal " +
                                       (reduces ? "gradients of the rank's own" : "inputs")};
   if (!same(scene, at.step, reduces ? Channel::kGradientLocal : Channel::kInput)) return {};
   if (!reduces) return {{"fp.unordered_threads", seen}, {"fp.atomic_op", seen}};
   for (const Side* side : {&scene.left, &scene.right}) {
-    const ReductionLaw law(*side->run, *side->variant);
-    for (std::int64_t rank = 0; rank < side->run->world_size(); ++rank) {
-      if (!law.judge(at.step, rank).broken.empty())
-        return {{"comm.race",
-                 {seen[0], "in " + side->run->run + ", rank " + std::to_string(rank) +
-                               " does not hold the mean, by more than rounding"}}};
-    }
+    if (const auto rank = ReductionLaw(*side->run, *side->variant).first_broken(at.step))
+      return {{"comm.race",
+               {seen[0], "in " + side->run->run + ", rank " + std::to_string(*rank) +
+                             " does not hold the mean, by more than rounding"}}};
   }
   return {{"fp.unordered_threads", {seen[0], "all of them are the mean of the ranks' own gradients, up to rounding"}}};
 }
@@ -62,7 +50,7 @@ std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
 std::vector<Suspect> suspects_of_clones(const Scene& scene) {
   if (scene.at.channel != Channel::kRng || !scene.right) return {};
   const scenario::TrainSpec& train = scene.right.variant->train;
-  const std::vector<std::string> seen{place(scene.at) + ": the generators of two ranks are in one state"};
+  const std::vector<std::string> seen{scene.at.place() + ": the generators of two ranks are in one state"};
   std::vector<Suspect> found;
   if (train.data.options.value("augment", "none") == "rank") found.push_back({"rng.augment_rank_clone", seen});
   if (train.model.options.value("dropout", 0.0) > 0) found.push_back({"rng.dropout_clone", seen});
@@ -79,7 +67,7 @@ std::vector<Suspect> suspects_in_random(const Scene& scene) {
   const bool alike = same(scene, scene.at.step - 1, Channel::kRng) && same(scene, scene.at.step, Channel::kInput);
   if (!alike || scene.left.run->world_size() != scene.right.run->world_size()) return {};
   return {{"rng.loader_draw",
-           {place(scene.at) + ": the generators differ",
+           {scene.at.place() + ": the generators differ",
             "they were in one state a step before, and the inputs are equal: "
             "one side drew more often, or less"}}};
 }

@@ -8,11 +8,6 @@ namespace {
 
 using trace::Channel;
 
-bool begins_at(const Side& side, std::int64_t step) {
-  const auto& steps = side.run->ranks[side.rank].steps;
-  return !steps.empty() && steps.front().step == step;
-}
-
 /// Ranks that hold their mean, and yet other bits of it.
 bool differ_by_rounding(const Scene& scene) {
   if (!suspects_in_reduction(*scene.right.run, *scene.right.variant, scene.at.step).empty()) return false;
@@ -28,10 +23,9 @@ bool differ_by_rounding(const Scene& scene) {
 std::vector<Suspect> suspects_in_ranks(const Scene& scene) {
   if (!scene.within_one_run()) return {};
   const Divergence& at = scene.at;
-  const std::string where = "step " + std::to_string(at.step) + ", " + std::string(trace::name_of(at.channel)) + " " +
-                            at.tensor + ": rank " + std::to_string(scene.left.rank) + " and rank " +
-                            std::to_string(scene.right.rank);
-  if (at.channel == Channel::kWeight && begins_at(scene.right, at.step) && !scene.right.variant->train.checkpoint.load)
+  const std::string where =
+      at.place() + ": rank " + std::to_string(scene.left.rank) + " and rank " + std::to_string(scene.right.rank);
+  if (at.channel == Channel::kWeight && scene.right.begins_at(at.step) && !scene.right.variant->train.checkpoint.load)
     return {{"init.rank_divergent", {where + " begin with different weights"}}};
   if (at.channel == Channel::kGradient && differ_by_rounding(scene))
     return {{"fp.rank_order", {where + " hold other bits of one mean, within what another order of adding explains"}}};

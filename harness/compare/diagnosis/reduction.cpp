@@ -27,7 +27,7 @@ bool all_near(const std::vector<double>& weights, double value) {
 }
 
 /// One step of one run: which ranks hold what was not promised, and how it is made.
-struct Scene {
+struct BrokenStep {
   const trace::RunTrace& run;
   const scenario::Variant& variant;
   std::int64_t step = 0;
@@ -36,27 +36,27 @@ struct Scene {
   double ranks() const { return static_cast<double>(run.world_size()); }
 };
 
-Scene scene_of(const trace::RunTrace& run, const scenario::Variant& variant, std::int64_t step) {
-  Scene scene{.run = run, .variant = variant, .step = step, .broken = {}};
+BrokenStep broken_step_of(const trace::RunTrace& run, const scenario::Variant& variant, std::int64_t step) {
+  BrokenStep of_step{.run = run, .variant = variant, .step = step, .broken = {}};
   const ReductionLaw law(run, 1.0 / static_cast<double>(run.world_size()), 0x1p-24);
   for (std::int64_t rank = 0; rank < run.world_size(); ++rank) {
     Reduction reduction = law.judge(step, rank);
-    if (!reduction.broken.empty()) scene.broken.emplace(rank, std::move(reduction));
+    if (!reduction.broken.empty()) of_step.broken.emplace(rank, std::move(reduction));
   }
-  return scene;
+  return of_step;
 }
 
 /// What was seen, before what it means.
-std::vector<std::string> observations(const Scene& scene, std::int64_t rank) {
-  const Reduction& reduction = scene.broken.at(rank);
+std::vector<std::string> observations(const BrokenStep& of_step, std::int64_t rank) {
+  const Reduction& reduction = of_step.broken.at(rank);
   std::vector<std::string> evidence{
-      "step " + std::to_string(scene.step) + ", rank " + std::to_string(rank) + ": " +
+      "step " + std::to_string(of_step.step) + ", rank " + std::to_string(rank) + ": " +
       std::to_string(reduction.broken.size()) + " of " + std::to_string(reduction.judged.size()) +
       " reduced gradients (" + some_of(reduction.broken, 3) + ") are not the mean of the ranks' own gradients; " +
       rounded(reduction.distance, 3) + " apart, rounding explains " + rounded(reduction.bound, 3)};
   if (reduction.weights)
     evidence.push_back("weights of the ranks' own gradients in them: " + to_text(*reduction.weights) + ", instead of " +
-                       to_text({.coefficients = std::vector(scene.run.ranks.size(), 1 / scene.ranks())}));
+                       to_text({.coefficients = std::vector(of_step.run.ranks.size(), 1 / of_step.ranks())}));
   return evidence;
 }
 
@@ -70,9 +70,9 @@ bool keeps_own(const Reduction& reduction, std::int64_t rank) {
 }
 
 /// Norm over all of a rank's own gradients.
-double total_norm(const Scene& scene, std::size_t rank) {
+double total_norm(const BrokenStep& of_step, std::size_t rank) {
   double squares = 0;
-  const trace::Step* step = scene.run.ranks[rank].find(scene.step);
+  const trace::Step* step = of_step.run.ranks[rank].find(of_step.step);
   if (step == nullptr) return 0;
   for (const trace::Record& record : step->records) {
     if (record.channel == Channel::kGradientLocal && record.norm) squares += *record.norm * *record.norm;
@@ -81,13 +81,13 @@ double total_norm(const Scene& scene, std::size_t rank) {
 }
 
 /// The weights that clipping before the reduction gives.
-bool clipped_before(const Scene& scene, const std::vector<double>& weights) {
-  const auto& max_norm = scene.variant.train.gradient.clip_norm;
+bool clipped_before(const BrokenStep& of_step, const std::vector<double>& weights) {
+  const auto& max_norm = of_step.variant.train.gradient.clip_norm;
   if (!max_norm) return false;
   bool clips = false;
   for (std::size_t rank = 0; rank < weights.size(); ++rank) {
-    const double factor = std::min(1.0, *max_norm / (total_norm(scene, rank) + 1e-6));
-    if (std::fabs(weights[rank] * scene.ranks() / factor - 1) > 1e-3) return false;
+    const double factor = std::min(1.0, *max_norm / (total_norm(of_step, rank) + 1e-6));
+    if (std::fabs(weights[rank] * of_step.ranks() / factor - 1) > 1e-3) return false;
     clips = clips || factor < 1 - 1e-2;
   }
   return clips;
@@ -115,39 +115,40 @@ std::vector<std::string> with(std::vector<std::string> evidence, const std::stri
 }
 
 /// Ranks that kept their own gradients: of all parameters, of one, or of some.
-std::vector<Suspect> suspects_of_own(const Scene& scene, std::int64_t rank, const std::vector<std::string>& seen) {
-  const Reduction& reduction = scene.broken.at(rank);
+std::vector<Suspect> suspects_of_own(const BrokenStep& of_step, std::int64_t rank,
+                                     const std::vector<std::string>& seen) {
+  const Reduction& reduction = of_step.broken.at(rank);
   const auto evidence = with(seen, "rank " + std::to_string(rank) + " updates with its own gradients of them");
   const bool whole = reduction.broken.size() == reduction.judged.size();
-  if (whole && scene.broken.size() == scene.run.ranks.size()) return {{"grad.not_reduced", evidence}};
+  if (whole && of_step.broken.size() == of_step.run.ranks.size()) return {{"grad.not_reduced", evidence}};
   if (whole) return {{"grad.not_reduced", evidence}, {"grad.view_detached", evidence}, {"comm.race", evidence}};
   if (reduction.broken.size() == 1) return {{"grad.param_unregistered", evidence}, {"grad.bucket_missing", evidence}};
   return {{"grad.bucket_missing", evidence}, {"grad.param_unregistered", evidence}};
 }
 
-std::vector<Suspect> suspects_of_weights(const Scene& scene, const std::vector<double>& weights,
+std::vector<Suspect> suspects_of_weights(const BrokenStep& of_step, const std::vector<double>& weights,
                                          const std::vector<std::string>& seen) {
-  const double ranks = scene.ranks();
+  const double ranks = of_step.ranks();
   if (all_near(weights, 1)) return {{"grad.reduce_sum", with(seen, "each rank's own gradient counts once: a sum")}};
   if (all_near(weights, 1 / (ranks * ranks)))
     return {{"grad.double_average", with(seen, "the weights are 1/W² for W = " + to_decimal(ranks))}};
-  if (clipped_before(scene, weights))
+  if (clipped_before(of_step, weights))
     return {{"clip.before_reduce", with(seen, "the weights are those of clipping each rank's own gradients to " +
-                                                  to_decimal(*scene.variant.train.gradient.clip_norm))}};
+                                                  to_decimal(*of_step.variant.train.gradient.clip_norm))}};
   if (const auto out = left_out(weights); !out.empty())
     return {{"comm.wrong_group", with(seen, "the gradients of rank " + join(out, ", ") + " are left out")}};
   return {};
 }
 
 /// Sums that 16-bit numbers, or something else, went through.
-std::vector<Suspect> suspects_of_residual(const Scene& scene, const Combination& weights,
+std::vector<Suspect> suspects_of_residual(const BrokenStep& of_step, const Combination& weights,
                                           const std::vector<std::string>& seen) {
   const auto evidence = with(seen, "what the weights leave is " + rounded(weights.residual, 3) + " of the gradient");
   if (weights.residual > kMostLossy) return {};
   if (!std::all_of(weights.coefficients.begin(), weights.coefficients.end(),
-                   [&](double weight) { return std::fabs(weight * scene.ranks() - 1) < kMostLossy; }))
+                   [&](double weight) { return std::fabs(weight * of_step.ranks() - 1) < kMostLossy; }))
     return {};
-  const std::string& compression = scene.variant.train.ddp.compression;
+  const std::string& compression = of_step.variant.train.ddp.compression;
   if (compression != "none")
     return {{"comm.lossy", with(evidence, "the scenario asks for ddp.compression = " + compression)}};
   return {{"fp.lowprec_accumulate", evidence}, {"comm.lossy", evidence}};
@@ -158,17 +159,17 @@ std::vector<Suspect> suspects_of_residual(const Scene& scene, const Combination&
 std::vector<Suspect> suspects_in_reduction(const trace::RunTrace& run, const scenario::Variant& variant,
                                            std::int64_t step) {
   if (run.world_size() < 2) return {};
-  const Scene scene = scene_of(run, variant, step);
-  if (scene.broken.empty()) return {};
-  const auto own = std::find_if(scene.broken.begin(), scene.broken.end(),
+  const BrokenStep of_step = broken_step_of(run, variant, step);
+  if (of_step.broken.empty()) return {};
+  const auto own = std::find_if(of_step.broken.begin(), of_step.broken.end(),
                                 [](const auto& entry) { return keeps_own(entry.second, entry.first); });
-  const std::int64_t rank = own != scene.broken.end() ? own->first : scene.broken.begin()->first;
-  const std::vector<std::string> seen = observations(scene, rank);
-  if (own != scene.broken.end()) return suspects_of_own(scene, rank, seen);
-  const auto& weights = scene.broken.at(rank).weights;
+  const std::int64_t rank = own != of_step.broken.end() ? own->first : of_step.broken.begin()->first;
+  const std::vector<std::string> seen = observations(of_step, rank);
+  if (own != of_step.broken.end()) return suspects_of_own(of_step, rank, seen);
+  const auto& weights = of_step.broken.at(rank).weights;
   if (!weights) return {};
-  if (weights->residual > kLeastLossy) return suspects_of_residual(scene, *weights, seen);
-  return suspects_of_weights(scene, weights->coefficients, seen);
+  if (weights->residual > kLeastLossy) return suspects_of_residual(of_step, *weights, seen);
+  return suspects_of_weights(of_step, weights->coefficients, seen);
 }
 
 }  // namespace lockstep::compare

@@ -12,8 +12,6 @@ namespace {
 
 using trace::Channel;
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 bool is_state(Channel channel) {
   return channel == Channel::kRng || channel == Channel::kOptimizer || channel == Channel::kWeight ||
          channel == Channel::kBuffer || channel == Channel::kEma;
@@ -34,8 +32,8 @@ bool loaded_weights(const Restart& restart) {
 
 /// The counter of updates is not the checkpoint's.
 std::vector<Suspect> suspects_in_beginning(const Restart& restart) {
-  const std::string seen = restart.resumed.run->run + " goes on after step " + text(restart.begin) +
-                           ", the checkpoint is of step " + text(restart.saved);
+  const std::string seen = restart.resumed.run->run + " goes on after step " + std::to_string(restart.begin) +
+                           ", the checkpoint is of step " + std::to_string(restart.saved);
   if (std::abs(restart.begin - restart.saved) == 1 && restart.begin >= 0)
     return {{"ckpt.off_by_one", {seen, restart.begin < restart.saved ? "an update is repeated" : "one is left out"}}};
   // A run that loaded nothing at all has lost more than its counters.
@@ -55,11 +53,12 @@ std::vector<Suspect> suspects_in_own_epoch(const Restart& restart) {
   if (epochs.size() < 2 || variant.train.record.every != 1 || batch.updates_at_epoch_end || before == 0) return {};
   const auto taken = static_cast<std::int64_t>(epochs[0].ids[0].size());
   if (taken != promise->each[0]) return {};
-  return {
-      {"data.resume_restart",
-       {restart.resumed.run->run + ", from step " + text(epochs[0].first_step) + " to " + text(epochs[0].last_step) +
-            ": rank 0 takes " + text(taken) + " samples of epoch " + text(epochs[0].number) + ", all that it has",
-        "the checkpoint was saved after " + text(before) + " of the " + text(whole) + " batches of an epoch"}}};
+  return {{"data.resume_restart",
+           {restart.resumed.run->run + ", from step " + std::to_string(epochs[0].first_step) + " to " +
+                std::to_string(epochs[0].last_step) + ": rank 0 takes " + std::to_string(taken) + " samples of epoch " +
+                std::to_string(epochs[0].number) + ", all that it has",
+            "the checkpoint was saved after " + std::to_string(before) + " of the " + std::to_string(whole) +
+                " batches of an epoch"}}};
 }
 
 std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& restart) {
@@ -69,9 +68,9 @@ std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& r
     case Channel::kRng:
       if (restart.changes_world() || !restart.straight) return {};
       return {{"ckpt.rng_order",
-               {restart.resumed.run->run + ", rank " + text(scene.at.rank) +
+               {restart.resumed.run->run + ", rank " + std::to_string(scene.at.rank) +
                     ": the generator after loading is the one that was saved",
-                "after step " + text(scene.at.step) +
+                "after step " + std::to_string(scene.at.step) +
                     ", the first one, it is another: something drew once more, or less"}}};
     case Channel::kGradient:
       return suspects_in_first_reduction(restart);

@@ -28,11 +28,7 @@ std::vector<Suspect> suspects_of_recipes(const scenario::TrainSpec& left, const 
 
 /// Whether every rank holds the mean of the ranks' own gradients, up to rounding.
 bool reduces_rightly(const Side& side, std::int64_t step) {
-  const ReductionLaw law(*side.run, *side.variant);
-  for (std::int64_t rank = 0; rank < side.run->world_size(); ++rank) {
-    if (!law.judge(step, rank).broken.empty()) return false;
-  }
-  return true;
+  return !ReductionLaw(*side.run, *side.variant).first_broken(step);
 }
 
 bool same_own_gradients(const Scene& scene) {

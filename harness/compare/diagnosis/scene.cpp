@@ -20,6 +20,10 @@ Side side_named(const CheckInput& input, const std::string& name, std::int64_t r
 
 }  // namespace
 
+bool Side::begins_at(std::int64_t step) const {
+  return run != nullptr && !run->ranks[rank].steps.empty() && run->ranks[rank].steps.front().step == step;
+}
+
 const trace::Record* Side::find(std::int64_t step, trace::Channel channel, const std::string& name) const {
   const trace::Step* found = run == nullptr ? nullptr : run->ranks[rank].find(step);
   return found == nullptr ? nullptr : found->find(channel, name);

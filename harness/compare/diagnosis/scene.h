@@ -17,6 +17,9 @@ struct Side {
 
   explicit operator bool() const { return run != nullptr; }
 
+  /// Whether its trace begins with this step.
+  bool begins_at(std::int64_t step) const;
+
   /// The record at a place of this side; null where there is none.
   const trace::Record* find(std::int64_t step, trace::Channel channel, const std::string& name) const;
 };

@@ -17,8 +17,6 @@ constexpr std::size_t kFewInOrder = 10;
 /// Orders that have nothing to do with each other share far more of their slices than this.
 constexpr double kLeastShared = 0.05;
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 /// The shares of one epoch.
 class Shares {
  public:
@@ -49,7 +47,7 @@ class Shares {
     std::set<std::size_t> ranks;
   };
 
-  std::string place() const { return "epoch " + text(epoch_.number) + " of " + run_.run; }
+  std::string place() const { return "epoch " + std::to_string(epoch_.number) + " of " + run_.run; }
 
   /// Samples that may come twice in an epoch, because shares are filled up.
   std::int64_t padding() const {
@@ -66,7 +64,7 @@ class Shares {
       ranks[epoch_.ids[rank]].push_back(std::to_string(rank));
     for (const auto& [ids, alike] : ranks) {
       if (alike.size() < 2 || static_cast<std::int64_t>(ids.size()) <= padding()) continue;
-      return {place() + ", from step " + text(epoch_.first_step) + " on: ranks " + join(alike, ", ") +
+      return {place() + ", from step " + std::to_string(epoch_.first_step) + " on: ranks " + join(alike, ", ") +
                   " take the same " + std::to_string(ids.size()) + " samples in the same order: " + some_of(ids),
               "of " + std::to_string(run_.ranks.size()) + " ranks, each should have had samples of its own"};
     }
@@ -88,9 +86,9 @@ class Shares {
     for (std::size_t rank = 0; rank < epoch_.ids.size(); ++rank) {
       const std::int64_t own = distinct(epoch_.ids[rank]);
       if (own <= share() || (epoch_.whole && own < samples - share()) || repeats_ < kFewRepeats) continue;
-      return {place() + ": rank " + std::to_string(rank) + " alone takes " + text(own) + " of the " + text(samples) +
-                  " samples; its share is " + text(samples / run_.world_size()),
-              text(repeats_) + " times a sample is taken that another rank has taken in this epoch"};
+      return {place() + ": rank " + std::to_string(rank) + " alone takes " + std::to_string(own) + " of the " +
+                  std::to_string(samples) + " samples; its share is " + std::to_string(samples / run_.world_size()),
+              std::to_string(repeats_) + " times a sample is taken that another rank has taken in this epoch"};
     }
     return {};
   }
@@ -108,12 +106,13 @@ class Shares {
   }
 
   std::vector<std::string> overlap() const {
-    std::vector<std::string> evidence{place() + ": " + text(repeats_) + " of " + text(epoch_.taken()) +
-                                      " times a sample is taken that another rank has taken, in " +
-                                      std::to_string(steps_of_repeats_.size()) + " steps; filling up explains " +
-                                      text(padding())};
+    std::vector<std::string> evidence{
+        place() + ": " + std::to_string(repeats_) + " of " + std::to_string(epoch_.taken()) +
+        " times a sample is taken that another rank has taken, in " + std::to_string(steps_of_repeats_.size()) +
+        " steps; filling up explains " + std::to_string(padding())};
     if (epoch_.whole)
-      evidence.push_back(text(holes()) + " of " + text(samples_in_data(run_)) + " samples are taken by nobody");
+      evidence.push_back(std::to_string(holes()) + " of " + std::to_string(samples_in_data(run_)) +
+                         " samples are taken by nobody");
     for (std::size_t rank = 0; rank < epoch_.ids.size(); ++rank) {
       if (distinct(epoch_.ids[rank]) != static_cast<std::int64_t>(epoch_.ids[rank].size())) return evidence;
     }
@@ -161,10 +160,11 @@ std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenar
     ids += same;
   }
   if (alike.empty() || ids < kFewInOrder) return {};
-  return {{"data.epoch_not_advanced",
-           {run.run + ", step " + text(epoch->first_step) + ": epoch " + text(epoch->number) + " of rank " +
-                join(alike, ", ") + " has the order of epoch 0: " + some_of(epoch->ids[std::stoul(alike[0])]),
-            std::to_string(ids) + " samples in a row are the same, although the sampler shuffles each epoch anew"}}};
+  return {
+      {"data.epoch_not_advanced",
+       {run.run + ", step " + std::to_string(epoch->first_step) + ": epoch " + std::to_string(epoch->number) +
+            " of rank " + join(alike, ", ") + " has the order of epoch 0: " + some_of(epoch->ids[std::stoul(alike[0])]),
+        std::to_string(ids) + " samples in a row are the same, although the sampler shuffles each epoch anew"}}};
 }
 
 }  // namespace lockstep::compare

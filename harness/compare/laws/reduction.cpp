@@ -83,6 +83,13 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
   return result;
 }
 
+std::optional<std::int64_t> ReductionLaw::first_broken(std::int64_t step) const {
+  for (std::int64_t rank = 0; rank < run_.world_size(); ++rank) {
+    if (!judge(step, rank).broken.empty()) return rank;
+  }
+  return std::nullopt;
+}
+
 std::string to_text(const Combination& combination) {
   std::string text;
   for (const double coefficient : combination.coefficients)

@@ -37,6 +37,9 @@ class ReductionLaw {
 
   Reduction judge(std::int64_t step, std::int64_t rank) const;
 
+  /// The first rank that holds something else; nothing where the law is kept.
+  std::optional<std::int64_t> first_broken(std::int64_t step) const;
+
  private:
   Equation equation(std::int64_t step, const trace::Record& reduced) const;
 

@@ -21,10 +21,10 @@ class LeNet : public Model {
         fc3_(register_module("fc3", torch::nn::Linear(84, context.classes))) {}
 
   at::Tensor forward(const at::Tensor& input) override {
-    at::Tensor x = at::max_pool2d(at::relu(conv1_->forward(input)), 2);
-    x = at::max_pool2d(at::relu(conv2_->forward(x)), 2);
-    x = at::relu(linear(fc1_, x.flatten(1)));
-    return linear(fc3_, at::relu(linear(fc2_, x)));
+    at::Tensor x = settled(at::max_pool2d(at::relu(conv1_->forward(input)), 2));
+    x = settled(at::max_pool2d(at::relu(conv2_->forward(x)), 2));
+    x = settled(at::relu(linear(fc1_, x.flatten(1))));
+    return settled(linear(fc3_, settled(at::relu(linear(fc2_, x)))));
   }
 
  private:

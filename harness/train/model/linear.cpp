@@ -12,7 +12,7 @@ class Linear : public Model {
       : fc_(register_module(
             "fc", torch::nn::Linear(torch::nn::LinearOptions(inputs, classes).bias(options.at("bias").get<bool>())))) {}
 
-  at::Tensor forward(const at::Tensor& input) override { return linear(fc_, input.flatten(1)); }
+  at::Tensor forward(const at::Tensor& input) override { return settled(linear(fc_, input.flatten(1))); }
 
  private:
   torch::nn::Linear fc_;

@@ -22,10 +22,10 @@ class Mlp : public Model {
   at::Tensor forward(const at::Tensor& input) override {
     at::Tensor x = input.flatten(1);
     for (std::size_t i = 0; i + 1 < layers_.size(); ++i) {
-      x = at::relu(linear(layers_[i], x));
+      x = settled(at::relu(linear(layers_[i], x)));
       if (dropout_ > 0) x = at::dropout(x, dropout_, is_training());
     }
-    return linear(layers_.back(), x);
+    return settled(linear(layers_.back(), x));
   }
 
  private:

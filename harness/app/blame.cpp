@@ -1,0 +1,134 @@
+#include "harness/experiment/blame.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include <unistd.h>
+
+#include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/report/text.h"
+
+namespace lockstep::app {
+namespace {
+
+const scenario::Variant& variant_named(const scenario::Scenario& scenario, const std::string& name) {
+  std::vector<std::string> names;
+  for (const scenario::Variant& variant : scenario.variants) {
+    if (variant.name == name) return variant;
+    names.push_back(variant.name);
+  }
+  throw InputError({.what = "unknown variant '" + name + "'",
+                    .where = scenario.file.string(),
+                    .expected = "one of: " + some_of(names, 20),
+                    .next = suggest(name, names)});
+}
+
+/// Whether two trainings cut their batches alike, as far as their recipes say.
+bool same_shape(const scenario::Variant& left, const scenario::Variant& right) {
+  return left.world_size == right.world_size && left.train_json["batch"] == right.train_json["batch"];
+}
+
+experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOptions& options) {
+  experiment::Parties parties{.left = options.left, .right = options.right, .that = options.that};
+  if (parties.right.empty() && parties.left.empty() && scenario.variants.size() == 2) {
+    parties.left = scenario.variants[0].name;
+    parties.right = scenario.variants[1].name;
+  }
+  if (parties.left.empty() || parties.right.empty())
+    throw InputError({.what = "it is not said which two trainings to hold against each other",
+                      .where = scenario.file.string(),
+                      .expected = "two variants, or one and 'golden'",
+                      .next = "lockstep blame SCENARIO LEFT RIGHT"});
+  const scenario::Variant& left = variant_named(scenario, parties.left);
+  if (parties.right == "golden") {
+    parties.that = "golden";
+    return parties;
+  }
+  const scenario::Variant& right = variant_named(scenario, parties.right);
+  if (&left == &right)
+    throw InputError({.what = "both sides are the variant '" + left.name + "'",
+                      .where = scenario.file.string(),
+                      .next = "a check 'repeatable' holds a training against itself"});
+  if (parties.that.empty()) parties.that = same_shape(left, right) ? "equal" : "rounding";
+  return parties;
+}
+
+std::string to_text(const experiment::Blame& blame) {
+  std::string out;
+  std::size_t width = 0;
+  for (const experiment::ControlResult& one : blame.controls) width = std::max(width, one.control.name.size());
+  if (!blame.controls.empty()) out += "\nThe difference, under control of both sides:\n";
+  for (const experiment::ControlResult& one : blame.controls)
+    out += "  " + padded(one.control.name, width) + "  " + padded(name_of(one.outcome), 14) + "  " +
+           one.control.meaning + (one.shows.empty() ? "" : " (" + printable(one.shows) + ")") + "\n";
+  if (blame.controls.empty()) return out;
+  if (blame.smallest.size() > 1 && blame.found) {
+    out += "\nSmallest changes of the variant that make a difference:\n";
+  } else if (blame.found) {
+    out += "\nThe change of the variant that makes the difference:\n";
+  } else if (!blame.changes.empty()) {
+    out += "\nNo changes could be singled out; the variants differ in:\n";
+  }
+  for (const scenario::Change& change : blame.found ? blame.smallest : blame.changes)
+    out += "  " + printable(change.text()) + "\n";
+  return out;
+}
+
+Json to_json(const std::vector<scenario::Change>& changes) {
+  Json all = Json::array();
+  for (const scenario::Change& change : changes)
+    all.push_back({{"path", change.path}, {"left", change.left}, {"right", change.right}});
+  return all;
+}
+
+Json to_json(const experiment::Blame& blame) {
+  Json result = report::to_json(blame.verdict, blame.plan);
+  result["format"] = "lockstep.blame/1";
+  result["controls"] = Json::array();
+  for (const experiment::ControlResult& one : blame.controls)
+    result["controls"].push_back({{"control", one.control.name},
+                                  {"meaning", one.control.meaning},
+                                  {"outcome", name_of(one.outcome)},
+                                  {"shows", one.shows}});
+  result["changes"] = to_json(blame.changes);
+  result["smallest_change"] = blame.found ? to_json(blame.smallest) : Json();
+  return result;
+}
+
+}  // namespace
+
+int blame(const BlameOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  require_writable(options.run.json);
+  const std::vector<experiment::NamedControl> controls = experiment::chosen_controls(options.vary);
+  RunOptions run = options.run;
+  run.scenarios = {options.scenario};
+  const std::vector<scenario::Scenario> scenarios = load(run);
+  if (scenarios.size() != 1)
+    throw InputError({.what = "more than one scenario is named",
+                      .where = options.scenario.string(),
+                      .expected = "one file",
+                      .actual = std::to_string(scenarios.size())});
+  const experiment::Parties parties = parties_of(scenarios[0], options);
+  RunsFolder runs(options.run.out);
+  const experiment::Execute execute = [&](const plan::Plan& plan, const std::string& folder) {
+    return app::execute(plan, options.run, runs.path() / folder);
+  };
+  experiment::Blame blame =
+      experiment::blame(scenarios[0], parties, controls, options.run.golden_root, today(), execute,
+                        [](const std::string& text) { std::fprintf(stderr, "lockstep: %s\n", text.c_str()); });
+  blame.verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const report::Status status = blame.verdict.status();
+  if (options.run.json != "-") {
+    std::fputs(report::to_text(blame.verdict, blame.plan, may_color(STDOUT_FILENO)).c_str(), stdout);
+    std::fputs(to_text(blame).c_str(), stdout);
+  }
+  if (!options.run.json.empty()) write_json(options.run.json, to_json(blame));
+  if (status != report::Status::kAgree) runs.keep();
+  return exit_code(status);
+}
+
+}  // namespace lockstep::app

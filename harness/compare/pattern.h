@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/compare/difference.h"
+
+namespace lockstep::compare {
+
+/// What is regular about a divergence: ranks, tensors, buckets and steps of its channel that differ, and a factor that
+/// the recipe explains. `micro_batches`: of an update. *Lifetime*: the divergence is between these runs.
+std::vector<Pattern> patterns_of(const trace::RunTrace& left, const trace::RunTrace& right,
+                                 const Divergence& divergence, std::int64_t micro_batches);
+
+}  // namespace lockstep::compare

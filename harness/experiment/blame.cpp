@@ -1,0 +1,207 @@
+#include "harness/experiment/blame.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "harness/base/error.h"
+
+namespace lockstep::experiment {
+namespace {
+
+using report::Evidence;
+using report::Status;
+
+/// What a training computes, and how it is launched.
+Json document_of(const scenario::Variant& variant) {
+  Json document = {{"world_size", variant.world_size}, {"train", variant.train_json}, {"launch", variant.launch_json}};
+  document["train"].erase("record");
+  return document;
+}
+
+/// Sides that are to be equal exchange nothing that is looked at: buckets of another size are no difference by
+/// themselves.
+scenario::Scenario without_collectives(scenario::Scenario scenario, const Parties& parties) {
+  if (parties.that != "equal") return scenario;
+  for (scenario::Variant& variant : scenario.variants) {
+    std::vector<std::string> channels = variant.train.record.channels;
+    std::erase(channels, trace::name_of(trace::Channel::kCollective));
+    variant = scenario::patched(variant, {{"train", {{"record", {{"channels", channels}}}}}}, scenario.file.string());
+  }
+  return scenario;
+}
+
+class Blaming {
+ public:
+  Blaming(const scenario::Scenario& scenario, const Parties& parties, const std::filesystem::path& golden_root,
+          const std::string& today, const Execute& execute, const Progress& progress)
+      : scenario_(without_collectives(scenario, parties)),
+        parties_(parties),
+        golden_root_(golden_root),
+        today_(today),
+        execute_(execute),
+        progress_(progress) {}
+
+  Blame run(const std::vector<NamedControl>& controls) {
+    Blame blame;
+    progress_("the trainings as they are");
+    const scenario::Scenario asked = with_check(under(replay(), scenario_, variants()), parties_.left, parties_.right);
+    blame.plan = plan::make_plan({asked});
+    digest_ = blame.plan.runs.at(blame.plan.runs_of(scenario_.name, parties_.left).at(0)).train_digest;
+    const std::vector<Evidence> evidence = execute_(blame.plan, "as_they_are");
+    blame.verdict = report::judge(blame.plan, evidence, golden_root_, today_);
+    investigate(blame.verdict, blame.plan, evidence, today_, execute_);
+    const report::CheckReport& check = blame.check();
+    if (!against_golden())
+      blame.changes = scenario::changes_between(document_of(scenario_.variant(parties_.left)),
+                                                document_of(scenario_.variant(parties_.right)));
+    if (check.status != Status::kDivergence || !check.result.divergence) return blame;
+    for (std::size_t i = 0; i < controls.size(); ++i) {
+      progress_("control " + std::to_string(i + 1) + " of " + std::to_string(controls.size()) + ": " +
+                controls[i].name);
+      blame.controls.push_back(tried(controls[i], *check.result.divergence));
+    }
+    reduce_changes(blame);
+    return blame;
+  }
+
+ private:
+  bool against_golden() const { return parties_.that == "golden"; }
+
+  std::vector<std::string> variants() const {
+    return against_golden() ? std::vector{parties_.left} : std::vector{parties_.left, parties_.right};
+  }
+
+  scenario::Scenario with_check(scenario::Scenario scenario, const std::string& left, const std::string& right) const {
+    scenario::CheckSpec check;
+    check.that = parties_.that;
+    check.variants = against_golden() ? std::vector{left} : std::vector{left, right};
+    scenario.checks = {check};
+    return scenario;
+  }
+
+  /// One run of a scenario with one check.
+  report::CheckReport judged(const scenario::Scenario& scenario, const std::string& folder) const {
+    plan::Plan plan = plan::make_plan({scenario});
+    const std::vector<Evidence> evidence = execute_(plan, folder);
+    // A golden is of the training without the control.
+    for (plan::Run& run : plan.runs) {
+      if (against_golden() && run.variant == parties_.left) run.train_digest = digest_;
+    }
+    return report::judge(plan, evidence, golden_root_, today_).checks.at(0);
+  }
+
+  ControlResult tried(const NamedControl& control, const compare::Divergence& before) const {
+    using Outcome = ControlResult::Outcome;
+    ControlResult result{.control = control};
+    if (against_golden() && control.changes_training) {
+      result.outcome = Outcome::kDoesNotApply;
+      result.shows = "the golden is of the training without it";
+      return result;
+    }
+    std::optional<scenario::Scenario> changed;
+    try {
+      changed = with_check(under(control.control, scenario_, variants()), parties_.left, parties_.right);
+    } catch (const InputError& error) {
+      result.outcome = Outcome::kDoesNotApply;
+      result.shows = error.problem().what;
+      return result;
+    }
+    const report::CheckReport check = judged(*changed, "control_" + control.name);
+    if (check.status == Status::kAgree) {
+      result.outcome = Outcome::kVanishes;
+      result.shows = std::to_string(check.result.compared) + " records compared";
+    } else if (check.result.divergence) {
+      const compare::Divergence& at = *check.result.divergence;
+      const bool same = at.step == before.step && at.channel == before.channel && at.tensor == before.tensor;
+      result.outcome = same ? Outcome::kStays : Outcome::kMoves;
+      result.shows = "first at " + at.place() + (at.relation.empty() ? "" : ": " + at.relation);
+    } else {
+      result.outcome = Outcome::kUndecided;
+      result.shows = check.result.why;
+    }
+    return result;
+  }
+
+  /// Whether `left` with these changes differs from `left`; nothing when that is no training, or cannot be judged.
+  std::optional<bool> differs_with(const std::vector<scenario::Change>& changes) {
+    const std::string name = "changed";
+    try {
+      scenario::Scenario both = under(replay(), scenario_, variants());  // with all that either loads from
+      scenario::Variant changed =
+          scenario::patched(both.variant(parties_.left), scenario::patch_of(changes), scenario_.file.string());
+      changed.name = name;
+      both.variants.push_back(std::move(changed));
+      const report::CheckReport check =
+          judged(with_check(std::move(both), parties_.left, name), "changes_" + std::to_string(++trials_));
+      if (check.status == Status::kAgree) return false;
+      return check.result.divergence ? std::optional(true) : std::nullopt;
+    } catch (const InputError&) {
+      return std::nullopt;
+    }
+  }
+
+  /// The first change that alone makes a difference; else what is left when none can be taken out any more.
+  void reduce_changes(Blame& blame) {
+    const auto trying = [&](const std::string& what) { progress_("changes of the variant: " + what); };
+    if (blame.changes.empty()) return;
+    std::vector<scenario::Change> all = blame.changes;
+    if (all.size() == 1) {
+      blame.smallest = all;
+      blame.found = true;
+      return;
+    }
+    for (const scenario::Change& one : all) {
+      trying(one.path);
+      if (differs_with({one}).value_or(false)) blame.smallest.push_back(one);
+    }
+    blame.found = !blame.smallest.empty();
+    if (blame.found) return;
+    for (std::size_t i = 0; i < all.size() && all.size() > 1;) {
+      std::vector<scenario::Change> fewer = all;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      trying("all but " + all[i].path);
+      if (differs_with(fewer).value_or(false)) {
+        all = fewer;
+      } else {
+        ++i;
+      }
+    }
+    blame.smallest = all;
+    blame.found = differs_with(all).value_or(false);
+  }
+
+  const scenario::Scenario scenario_;
+  const Parties& parties_;
+  const std::filesystem::path& golden_root_;
+  const std::string& today_;
+  const Execute& execute_;
+  const Progress& progress_;
+  std::string digest_;  ///< of the left training as it is
+  std::size_t trials_ = 0;
+};
+
+}  // namespace
+
+std::string_view name_of(ControlResult::Outcome outcome) {
+  switch (outcome) {
+    case ControlResult::Outcome::kStays:
+      return "stays";
+    case ControlResult::Outcome::kMoves:
+      return "moves";
+    case ControlResult::Outcome::kVanishes:
+      return "vanishes";
+    case ControlResult::Outcome::kUndecided:
+      return "undecided";
+    case ControlResult::Outcome::kDoesNotApply:
+      return "does not apply";
+  }
+  return "";
+}
+
+Blame blame(const scenario::Scenario& scenario, const Parties& parties, const std::vector<NamedControl>& controls,
+            const std::filesystem::path& golden_root, const std::string& today, const Execute& execute,
+            const Progress& progress) {
+  return Blaming(scenario, parties, golden_root, today, execute, progress).run(controls);
+}
+
+}  // namespace lockstep::experiment
