@@ -59,10 +59,10 @@ experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOp
 std::string to_text(const experiment::Blame& blame) {
   std::string out;
   std::size_t width = 0;
-  for (const experiment::ControlResult& one : blame.controls) width = std::max(width, one.control.name.size());
+  for (const experiment::ControlResult& one : blame.controls) width = std::max(width, one.control.name().size());
   if (!blame.controls.empty()) out += "\nThe difference, under control of both sides:\n";
   for (const experiment::ControlResult& one : blame.controls)
-    out += "  " + padded(one.control.name, width) + "  " + padded(name_of(one.outcome), 14) + "  " +
+    out += "  " + padded(one.control.name(), width) + "  " + padded(name_of(one.outcome), 14) + "  " +
            one.control.meaning + (one.shows.empty() ? "" : " (" + printable(one.shows) + ")") + "\n";
   if (blame.controls.empty()) return out;
   if (blame.smallest.size() > 1 && blame.found) {
@@ -89,7 +89,7 @@ Json to_json(const experiment::Blame& blame) {
   result["format"] = "lockstep.blame/1";
   result["controls"] = Json::array();
   for (const experiment::ControlResult& one : blame.controls)
-    result["controls"].push_back({{"control", one.control.name},
+    result["controls"].push_back({{"control", one.control.name()},
                                   {"meaning", one.control.meaning},
                                   {"outcome", name_of(one.outcome)},
                                   {"shows", one.shows}});

@@ -57,7 +57,7 @@ class Blaming {
     if (check.status != Status::kDivergence || !check.result.divergence) return blame;
     for (std::size_t i = 0; i < controls.size(); ++i) {
       progress_("control " + std::to_string(i + 1) + " of " + std::to_string(controls.size()) + ": " +
-                controls[i].name);
+                controls[i].name());
       blame.controls.push_back(tried(controls[i], *check.result.divergence));
     }
     reduce_changes(blame);
@@ -90,23 +90,48 @@ class Blaming {
     return report::judge(plan, evidence, golden_root_, today_).checks.at(0);
   }
 
+  /// One step of both sides, from the state that the left one has before it.
+  scenario::Scenario from_same_state(std::int64_t step) const {
+    if (step < 1)
+      throw InputError(
+          {.what = "the difference is in the first step: both sides begin it in the state that they draw"});
+    for (const std::string& name : variants()) {
+      if (scenario_.variant(name).train.checkpoint.load)
+        throw InputError({.what = "a side begins from a checkpoint of its own"});
+    }
+    scenario::Scenario scenario = under(replay(), scenario_, variants());
+    const std::string file = scenario_.file.string(), saved = "saved";
+    const Json load = {{"from", saved}, {"restore", {"weights", "optimizer", "schedule", "sampler"}}};
+    const Json one_step = {
+        {"train",
+         {{"steps", step + 1}, {"checkpoint", {{"save_after", nullptr}, {"save_every", nullptr}, {"load", load}}}}}};
+    scenario::Variant source = scenario::patched(
+        scenario.variant(parties_.left), {{"train", {{"steps", step}, {"checkpoint", {{"save_after", step}}}}}}, file);
+    source.name = saved;
+    for (scenario::Variant& variant : scenario.variants) variant = scenario::patched(variant, one_step, file);
+    scenario.variants.push_back(std::move(source));
+    return with_check(std::move(scenario), parties_.left, parties_.right);
+  }
+
   ControlResult tried(const NamedControl& control, const compare::Divergence& before) const {
     using Outcome = ControlResult::Outcome;
     ControlResult result{.control = control};
-    if (against_golden() && control.changes_training) {
+    if (against_golden() && control.kind != NamedControl::Kind::kSameTraining) {
       result.outcome = Outcome::kDoesNotApply;
       result.shows = "the golden is of the training without it";
       return result;
     }
     std::optional<scenario::Scenario> changed;
     try {
-      changed = with_check(under(control.control, scenario_, variants()), parties_.left, parties_.right);
+      changed = control.kind == NamedControl::Kind::kSameState
+                    ? from_same_state(before.step)
+                    : with_check(under(control.control, scenario_, variants()), parties_.left, parties_.right);
     } catch (const InputError& error) {
       result.outcome = Outcome::kDoesNotApply;
       result.shows = error.problem().what;
       return result;
     }
-    const report::CheckReport check = judged(*changed, "control_" + control.name);
+    const report::CheckReport check = judged(*changed, "control_" + control.name());
     if (check.status == Status::kAgree) {
       result.outcome = Outcome::kVanishes;
       result.shows = std::to_string(check.result.compared) + " records compared";

@@ -45,38 +45,35 @@ Control looking_at(Control control, const compare::Divergence& at) {
 Control in_float64() { return {.id = "float64", .patch = {{"train", {{"precision", "float64"}}}}}; }
 
 const std::vector<NamedControl>& controls() {
-  const auto train = [](Json patch) { return Json{{"train", std::move(patch)}}; };
-  const auto launch = [](Json patch) { return Json{{"launch", std::move(patch)}}; };
+  const auto train = [](const char* name, Json patch) { return Control{name, {{"train", std::move(patch)}}}; };
+  const auto launch = [](const char* name, Json patch) { return Control{name, {{"launch", std::move(patch)}}}; };
+  const auto ranks = [](const char* name, int count) { return Control{name, {{"world_size", count}}}; };
+  constexpr auto kAnother = NamedControl::Kind::kAnotherTraining;
   static const std::vector<NamedControl> kControls = {
-      {"threads", "one thread for each rank", {"threads", train({{"determinism", {{"threads", 1}}}})}},
-      {"isa", "kernels for AVX2 at most", {"isa", train({{"determinism", {{"cpu", "portable"}}}})}},
-      {"deterministic",
-       "deterministic algorithms, uninitialised memory filled",
-       {"deterministic", train({{"determinism", {{"algorithms", "deterministic"}}}})}},
-      {"buckets", "all gradients in one bucket", {"buckets", train({{"ddp", {{"bucket_mb", 4096}}}})}},
-      {"order",
-       "gradients added in the order of the ranks",
-       {"order", train({{"ddp", {{"reduction", "rank_order"}}}})}},
-      {"two_ranks", "two ranks, whose sums have one order only", {"two_ranks", {{"world_size", 2}}}, true},
-      {"one_rank", "one rank: nothing is reduced", {"one_rank", {{"world_size", 1}}}, true},
-      {"delays", "rank 0 starts late", {"delays", launch({{"arrival_delay_ms", {300}}})}},
-      {"fill",
-       "memory that nobody has set holds another pattern",
-       {"fill", launch({{"environment", {{"MALLOC_PERTURB_", "165"}}}})}},
-      {"place",
-       "another folder, another order of the environment",
-       {"place", launch({{"directory", "elsewhere"}, {"environment_order", "reversed"}})}},
-      {"float64", "everything in float64", in_float64(), true},
-      {"exact",
-       "inputs, weights and gradients on grids on which no sum rounds",
-       {"exact", train({{"exact", true}})},
-       true}};
+      {train("threads", {{"determinism", {{"threads", 1}}}}), "one thread for each rank"},
+      {train("isa", {{"determinism", {{"cpu", "portable"}}}}), "kernels for AVX2 at most"},
+      {train("deterministic", {{"determinism", {{"algorithms", "deterministic"}}}}),
+       "deterministic algorithms, uninitialised memory filled"},
+      {train("buckets", {{"ddp", {{"bucket_mb", 4096}}}}), "all gradients in one bucket"},
+      {train("order", {{"ddp", {{"reduction", "rank_order"}}}}), "gradients added in the order of the ranks"},
+      {ranks("two_ranks", 2), "two ranks, whose sums have one order only", kAnother},
+      {ranks("one_rank", 1), "one rank: nothing is reduced", kAnother},
+      {launch("delays", {{"arrival_delay_ms", {300}}}), "rank 0 starts late"},
+      {launch("fill", {{"environment", {{"MALLOC_PERTURB_", "165"}}}}),
+       "memory that nobody has set holds another pattern"},
+      {launch("place", {{"directory", "elsewhere"}, {"environment_order", "reversed"}}),
+       "another folder, another order of the environment"},
+      {{"same_state", Json::object()},
+       "the step of the difference alone, from the state that the left side has before it",
+       NamedControl::Kind::kSameState},
+      {in_float64(), "everything in float64", kAnother},
+      {train("exact", {{"exact", true}}), "inputs, weights and gradients on grids on which no sum rounds", kAnother}};
   return kControls;
 }
 
 std::vector<NamedControl> chosen_controls(const std::string& list) {
   std::vector<std::string> names;
-  for (const NamedControl& one : controls()) names.push_back(one.name);
+  for (const NamedControl& one : controls()) names.push_back(one.name());
   std::set<std::string> wanted, unwanted;
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');) {
@@ -91,7 +88,7 @@ std::vector<NamedControl> chosen_controls(const std::string& list) {
   }
   std::vector<NamedControl> chosen;
   for (const NamedControl& one : controls()) {
-    if ((wanted.empty() || wanted.contains(one.name)) && !unwanted.contains(one.name)) chosen.push_back(one);
+    if ((wanted.empty() || wanted.contains(one.name())) && !unwanted.contains(one.name())) chosen.push_back(one);
   }
   if (chosen.empty())
     throw InputError({.what = "no control is left to try", .where = "--vary " + list, .expected = "one or more"});

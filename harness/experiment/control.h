@@ -31,10 +31,17 @@ Control in_float64();
 
 /// What `lockstep blame` tries on both sides: each takes one source of other bits away, or stirs it.
 struct NamedControl {
-  std::string name;     ///< as --vary has it: "threads"
-  std::string meaning;  ///< "one thread for each rank"
+  enum class Kind {
+    kSameTraining,
+    kAnotherTraining,  ///< nothing can be held against what was accepted before
+    kSameState,        ///< both sides do the step of the difference from one state, whatever went before
+  };
   Control control;
-  bool changes_training = false;  ///< so that nothing can be held against what was accepted before
+  std::string meaning;  ///< "one thread for each rank"
+  Kind kind = Kind::kSameTraining;
+
+  /// As --vary has it: "threads".
+  const std::string& name() const { return control.id; }
 };
 const std::vector<NamedControl>& controls();
 

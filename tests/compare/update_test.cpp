@@ -94,6 +94,21 @@ TEST(UpdateCauses, ADecayThatIsScaled) {
   EXPECT_EQ(cause(thrice, 0), "opt.decay_scale");
 }
 
+// What one element more in the momentum looks like a decay of, a decay does not explain.
+TEST(UpdateCauses, AnElementThatChangedIsNoDecay) {
+  Bench bench(pair(1, 3));
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    const Record& weight = at(bench.run("b"), rank, 1, Channel::kWeight, kParameters[0]);
+    std::vector<float> bump(32, 0);
+    bump[3] = 1e-2F * static_cast<float>(*weight.norm);
+    const Record more = test::floats(Channel::kOptimizer, "more", bump, {4, 8});
+    const std::string name = std::string(kParameters[0]) + ".momentum_buffer";
+    const Record momentum = at(bench.run("b"), rank, 2, Channel::kOptimizer, name);
+    put(bench.run("b"), rank, 2, mixed({{1, &momentum}, {1, &more}}));
+  }
+  EXPECT_NE(cause(bench, 2, Channel::kOptimizer), "opt.decay_scale");
+}
+
 TEST(UpdateCauses, ADecayOfTheWeightsAlone) {
   Bench bench(pair(1, 3));
   for (std::int64_t rank = 0; rank < 3; ++rank) {

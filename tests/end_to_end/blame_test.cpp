@@ -112,6 +112,18 @@ TEST_F(BlameEndToEnd, BucketsAreBlamedWhereOneOrderOfAddingMakesTheDifferenceVan
   EXPECT_EQ(paths(red.json.at("smallest_change")), (std::vector<std::string>{"train.ddp.bucket_mb"}));
 }
 
+TEST_F(BlameEndToEnd, AStepFromOneStateTellsANewDifferenceFromAnOldOne) {
+  const Json late = {{"train", {{"faults", {fault("gradient_factor", 2, -1, {{"factor", 1.5}})}}}}};
+  const Result now = blame(two(kNone, late), {"--vary", "same_state"});
+  EXPECT_EQ(outcome(now, "same_state"), "stays") << now.said();
+  // Of four ranks against one the bits part in the first step; from one state they part by rounding alone.
+  const Result old = blame(two({{"world_size", 1}}, {{"world_size", 4}}), {"--that", "equal", "--vary", "same_state"});
+  EXPECT_EQ(outcome(old, "same_state"), "does not apply") << old.said();
+  const Result first_step =
+      blame(two(kNone, at("train.optimizer.lr", 0.05)), {"--that", "rounding", "--vary", "same_state"});
+  EXPECT_EQ(first_step.exit_code(), 1);
+}
+
 TEST_F(BlameEndToEnd, AGoldenIsASide) {
   const Json golden = scenario({{"checks", {check("golden")}}});
   accept(golden);
