@@ -25,6 +25,18 @@ std::set<std::string> with_sources(const scenario::Scenario& scenario, const std
   return needed;
 }
 
+/// A patch without captures of steps that a training does not reach, as one that only saves for another.
+Json within_steps(Json patch, std::int64_t steps) {
+  const Json::json_pointer captures("/train/record/capture");
+  if (!patch.contains(captures)) return patch;
+  Json reached = Json::array();
+  for (const Json& capture : patch[captures]) {
+    if (capture.at("step").get<std::int64_t>() < steps) reached.push_back(capture);
+  }
+  patch[captures] = std::move(reached);
+  return patch;
+}
+
 }  // namespace
 
 Control replay() { return {.id = "replay", .patch = Json::object()}; }
@@ -104,7 +116,8 @@ scenario::Scenario under(const Control& control, const scenario::Scenario& scena
   const std::set<std::string> needed = with_sources(scenario, variants);
   for (const scenario::Variant& variant : scenario.variants) {
     if (needed.contains(variant.name))
-      changed.variants.push_back(scenario::patched(variant, control.patch, scenario.file.string()));
+      changed.variants.push_back(
+          scenario::patched(variant, within_steps(control.patch, variant.train.steps), scenario.file.string()));
   }
   return changed;
 }

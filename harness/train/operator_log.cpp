@@ -107,9 +107,10 @@ struct OperatorLog::State {
     return forward == forward_of.end() ? found : forward->second;
   }
 
-  /// The engine's own bracket around a backward function is no operator.
+  /// What the engine and the Reducer only bracket is no operator.
   static bool is_bracket(const at::RecordFunction& call) {
-    return std::string_view(call.name()).starts_with("autograd::engine::");
+    const std::string_view name = call.name();
+    return name.starts_with("autograd::engine::") || name.starts_with("torch::distributed::");
   }
 
   void begin(const at::RecordFunction& call) {
