@@ -89,6 +89,7 @@ struct OperatorLog::State {
   };
   std::vector<Node> nodes;
   std::vector<std::string> current;  ///< parameters of the outermost operator
+  std::vector<at::Tensor> lists;     ///< tensors of its inputs' lists: what an operator that returns nothing writes to
 
   std::vector<std::string> parameters_of(const at::RecordFunction& call) const {
     std::vector<std::string> found;
@@ -124,6 +125,10 @@ struct OperatorLog::State {
       logged = !std::string_view(call.name()).starts_with("c10d::");
     }
     if (depth == 1 && logged) {
+      lists.clear();
+      for (const c10::IValue& input : call.inputs()) {
+        if (input.isTensorList()) each_tensor(input, [&](const at::Tensor& tensor) { lists.push_back(tensor); });
+      }
       calls.push_back({.name = call.name(),
                        .phase = phase,
                        .node = nodes.empty() ? "" : nodes.back().name,
@@ -165,12 +170,11 @@ struct OperatorLog::State {
     if (is_one_of(kGiveGarbage, call.name())) return;
     std::vector<std::string>& outputs = calls.back().outputs;
     for (const c10::IValue& output : call.outputs()) outputs.push_back(text_of(output));
-    // Operators that return nothing write to lists of tensors.
+    // The inputs are gone by now.
     if (outputs.empty()) {
-      for (const c10::IValue& input : call.inputs()) {
-        if (input.isTensorList()) outputs.push_back(text_of(input));
-      }
+      for (const at::Tensor& tensor : lists) outputs.push_back(text_of(tensor));
     }
+    lists.clear();
   }
 };
 

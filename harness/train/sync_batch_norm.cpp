@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "harness/base/error.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -91,7 +93,19 @@ BatchNorm::BatchNorm(std::int64_t channels, Group group)
       running_var_(register_buffer("running_var", at::ones({channels}))),
       num_batches_tracked_(register_buffer("num_batches_tracked", at::zeros({}, at::kLong))) {}
 
+/// One value has no variance. *Source*: torch.nn.functional._verify_batch_size, PyTorch 2.11.
+void BatchNorm::require_variance(const at::Tensor& input) const {
+  const bool alone = !group_ || group_->getSize() == 1;
+  if (!is_training() || !alone || input.numel() / input.size(1) > 1) return;
+  throw InputError({.what = "batch normalization has one value for each channel to train with",
+                    .where = "train.model",
+                    .expected = "more than one",
+                    .actual = c10::str("an input of shape ", input.sizes()),
+                    .next = "use larger batches or images, fewer widths, or train.batch.drop_last"});
+}
+
 at::Tensor BatchNorm::forward(const at::Tensor& input) {
+  require_variance(input);
   if (is_training()) num_batches_tracked_.add_(1);
   if (!group_ || !is_training())
     return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(), kMomentum, kEps,

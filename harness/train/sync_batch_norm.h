@@ -14,9 +14,12 @@ class BatchNorm : public torch::nn::Module {
   BatchNorm(std::int64_t channels, c10::intrusive_ptr<c10d::ProcessGroup> group);
 
   /// *Shape*: [batch, channels, height, width] float32 → the same.
+  /// *Throws*: InputError in training on one value for each channel, as torch does.
   at::Tensor forward(const at::Tensor& input);
 
  private:
+  void require_variance(const at::Tensor& input) const;
+
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   at::Tensor weight_, bias_;
   at::Tensor running_mean_, running_var_, num_batches_tracked_;

@@ -180,10 +180,11 @@ class Trainer {
     const std::vector<NamedTensor> state = state_tensors();
     take_from(checkpoint, [&] {
       std::vector<NamedTensor> saved = match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys);
-      // A file of weights may be of a training in float32; what lockstep saved is of this one's own dtype.
-      if (!run_.weights_file.empty() && spec_.precision == "float64") {
+      // A file of weights may be of another precision, as for torch's load_state_dict; what lockstep saved is of this
+      // training's own.
+      if (!run_.weights_file.empty()) {
         for (NamedTensor& one : saved) {
-          if (one.tensor.is_floating_point()) one.tensor = one.tensor.to(at::kDouble);
+          if (one.tensor.is_floating_point()) one.tensor = one.tensor.to(precision_of(spec_));
         }
       }
       copy_weights(saved, state);

@@ -52,6 +52,17 @@ TEST(DataCauses, OneShareGivenTwice) {
   EXPECT_EQ(named(bench, 2), "data.not_sharded");
 }
 
+/// LibTorch's sampler is seeded with the epoch alone; two trainings of one seed have one order rightly.
+TEST(DataCauses, ASeedThatNobodyFollows) {
+  for (const bool other : {true, false}) {
+    Bench seeded(Json{{"train", {{"sampler", {{"kind", "distributed"}}}}},
+                      {"variants", {{"a", Json::object()}, {"b", Json::object()}}},
+                      {"checks", {{{"that", "differs"}, {"variants", {"a", "b"}}, {"on", {"samples"}}}}}});
+    if (other) seeded.scenario.variants[1].train.seed.base = 7;
+    EXPECT_EQ(named(seeded), other ? "data.seed_ignored" : "");
+  }
+}
+
 /// Without a common divisor with 50: each gives another order of 50 samples.
 const std::vector<std::int64_t> kFactors = {1, 3, 7, 9};
 

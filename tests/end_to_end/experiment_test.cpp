@@ -94,6 +94,15 @@ TEST_F(ExperimentEndToEnd, AResumedTrainingIsLookedAtClosely) {
   EXPECT_EQ(check.at("first_divergence").at("operator").at("says"), "is_called");
 }
 
+TEST_F(ExperimentEndToEnd, AveragedWeightsAreLookedAtClosely) {
+  const Json larger = {{"train", {{"faults", {fault("learning_rate_factor", 2, -1, {{"factor", 1.5}})}}}}};
+  const Result red = run(pair("equal", Json::object(), larger, at("train.ema.decay", 0.9)));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json check = red.check("equal");
+  expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 comes out again"});
+  EXPECT_FALSE(check.at("first_divergence").at("operator").is_null());
+}
+
 TEST_F(ExperimentEndToEnd, AGreenRunTriesNothing) {
   const Result green = run(pair("equal", Json::object(), Json::object()));
   expect_green(green);

@@ -1,4 +1,6 @@
 // lockstep faults: how many planted faults are met rightly, and what says so can say otherwise.
+#include <set>
+
 #include "tests/end_to_end/fixture.h"
 
 namespace lockstep::test {
@@ -36,6 +38,52 @@ TEST_F(FaultsEndToEnd, RightlyMetFaultsAreCounted) {
     expect_says(outcome.out, {line});
   expect_says(faults(planted(right), {"--markdown"}).out,
               {"| summed | `grad.reduce_sum` |", "| yes | `grad.reduce_sum` | 1 |"});
+}
+
+TEST_F(FaultsEndToEnd, AnyCauseWillDoWhereNoneIsAskedFor) {
+  const Outcome outcome = faults(planted({{"class", "semantic"}}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  expect_says(outcome.out, {"detected                        1 of 1"});
+  expect_says(outcome.out, {"cause right                     0 of 0"});
+}
+
+TEST_F(FaultsEndToEnd, FaultsThatChangeNothingProveNothing) {
+  Json inert = planted({{"cause", "grad.reduce_sum"}});
+  inert["variants"]["summed"] = Json::object();
+  const Outcome outcome = faults(inert);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out << outcome.err;
+  expect_says(outcome.out, {"inert, and left out of these    1 of 1"});
+}
+
+/// Causes that look alike: faults of both are planted, so that `ci/faults` shows which is named for which.
+TEST_F(FaultsEndToEnd, BothOfEachConfusablePairArePlanted) {
+  std::set<std::string> planted;
+  for (const char* folder : {"scenarios/faults", "scenarios/traps"}) {
+    for (const auto& file : std::filesystem::directory_iterator(source_root() / folder)) {
+      const Json scenario = read_json(file.path());
+      for (const Json& check : scenario.at("checks")) {
+        if (check.contains("/expect/cause"_json_pointer)) planted.insert(check["expect"]["cause"].get<std::string>());
+      }
+    }
+  }
+  for (const auto& [one, other] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"grad.reduce_sum", "loss.world_scale"},
+           {"grad.double_average", "loss.denominator_global"},
+           {"grad.accum_scale", "grad.not_zeroed"},
+           {"lr.scaled_wrongly", "grad.reduce_sum"},
+           {"grad.not_reduced", "init.rank_divergent"},
+           {"grad.not_reduced", "ckpt.load_rank0_only"},
+           {"grad.param_unregistered", "grad.bucket_missing"},
+           {"data.not_sharded", "rng.augment_rank_clone"},
+           {"data.epoch_not_advanced", "data.seed_ignored"},
+           {"data.resume_restart", "ckpt.off_by_one"},
+           {"ckpt.opt_not_applied", "ckpt.opt_missing"},
+           {"hw.sdc_rank", "fp.rank_order"},
+           {"fp.lowprec_accumulate", "fp.thread_count"},
+           {"loss.token_weighting", "loss.token_weighting_rank"}}) {
+    EXPECT_TRUE(planted.contains(one)) << one;
+    EXPECT_TRUE(planted.contains(other)) << other;
+  }
 }
 
 TEST_F(FaultsEndToEnd, AWrongCauseAndAWrongPlaceAreNotRight) {

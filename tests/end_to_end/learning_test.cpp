@@ -49,6 +49,17 @@ TEST_F(LearningEndToEnd, TheNextCharacterIsFollowedFromThoseBefore) {
   EXPECT_LT(loss, 2.8) << "the characters' own frequencies are worth 3.1";
 }
 
+/// The last batch has one sample, the last block one pixel: torch refuses to train on it, and so does the worker.
+TEST_F(LearningEndToEnd, OneValueHasNoVariance) {
+  for (const char* norm : {"batch", "sync_batch"}) {
+    Json training = scenario({{"world_size", 1}, {"train", {{"data", {{"size", 13}}}}}, {"checks", {check("covers")}}});
+    training["train"]["model"] = {{"kind", "resnet"}, {"widths", {4, 4, 4, 4}}, {"norm", norm}};
+    const Result red = run(training);
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    expect_says(red.failed_run().at("log_tail").get<std::string>(), {"one value for each channel"});
+  }
+}
+
 /// 48 samples in batches of 5 a rank: what is short is left out, and counted so.
 TEST_F(LearningEndToEnd, ShortBatchesAreDropped) {
   Json training = scenario({{"train", {{"steps", 12}, {"batch", {{"per_rank", 5}, {"drop_last", true}}}}},

@@ -99,6 +99,7 @@ save(rgb, "restarts.JPG", quality=75, restart_marker_blocks=2)
 save(rgb.convert("L"), "gray.jpg")
 save(rgb.convert("CMYK"), "inks.jpg", quality=90)
 save(rgb, "rgb.png")
+save(Image.new("1", (600, 600), 1), "blank.png")
 save(rgb.convert("L"), "gray.png")
 save(rgb.convert("1"), "bilevel.png")
 save(rgb.quantize(200), "palette.png")
@@ -124,7 +125,7 @@ TEST(Parity, ImagesInEveryEncoding) {
   const Outcome written = run_program({parity_python(), "-c", kWritesImages, folder}, 60);
   ASSERT_EQ(written.exit_code, 0) << written.err;
   const auto data = [&](const char* augment) {
-    return Json{{"kind", "image_folder"}, {"path", folder}, {"size", 14}, {"augment", augment}};
+    return Json{{"kind", "image_folder"}, {"path", folder}, {"size", 15}, {"augment", augment}};
   };
   Json scenario = scenario_of("encodings", {{"none", data("none")}, {"rank", data("rank")}});
   scenario["train"]["sampler"] = {{"kind", "distributed"}, {"shuffle", false}};

@@ -70,6 +70,19 @@ TEST(OperatorLog, InputsAreSeenBeforeTheyAreWrittenTo) {
   EXPECT_EQ(log.calls()[0].outputs, (std::vector<std::string>{digest_of(a)}));
 }
 
+// As Ema's: it returns nothing, and its inputs are gone when it ends.
+TEST(OperatorLog, OperatorsOnListsWriteToThem) {
+  std::vector<at::Tensor> averages{at::zeros({3}), at::ones({2})};
+  const std::vector<at::Tensor> weights{at::ones({3}), at::zeros({2})};
+  OperatorLog log({});
+  at::_foreach_lerp_(averages, weights, 0.25);
+  ASSERT_EQ(log.calls().size(), 1U);
+  const std::vector<std::string>& outputs = log.calls()[0].outputs;
+  ASSERT_GE(outputs.size(), 2U);
+  EXPECT_EQ(outputs[0], digest_of(averages[0]));
+  EXPECT_EQ(outputs[1], digest_of(averages[1]));
+}
+
 TEST(OperatorLog, WhatMemoryHeldBeforeIsNoInput) {
   const at::Tensor a = at::zeros({2}), b = at::ones({2}), source = at::full({2}, 3.0F);
   std::vector<std::string> inputs;

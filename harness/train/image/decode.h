@@ -13,9 +13,10 @@ namespace lockstep::train {
 ///
 /// *Shape*: [3, height, width] uint8, a view of [height, width, 3] as torchvision's, whose resizing depends on it.
 /// *Throws*: InputError that names the file: damaged or truncated, where libjpeg would only warn too; CMYK; 16 bits a
-/// channel; or of more than 1,024 bytes of pixels for each byte of the file (deflate packs at most 1,032 to 1), a
-/// progressive JPEG of more than 64. An image larger than 16 times its file is decoded once without being kept, so that
-/// a damaged one never takes that memory; a progressive JPEG, whose coefficients libjpeg keeps, must have an end.
+/// channel; or of more pixels than deflate, which packs at most 1,032 to 1, could put into the file, a progressive JPEG
+/// of more than 64 bytes of them for each of its own. An image larger than 16 times its file is decoded once without
+/// being kept, so that a damaged one never takes that memory; a progressive JPEG, whose coefficients libjpeg keeps,
+/// must have an end.
 at::Tensor read_image(const std::filesystem::path& path);
 
 /// The same for the content of a file of one format; `path` is for messages.
@@ -27,9 +28,12 @@ struct Extent {
   std::uint64_t width = 0, height = 0;
 };
 
+/// Bytes that one byte of deflate stands for, at most.
+inline constexpr std::uint64_t kDeflated = 1032;
+
 /// What a header claims must be possible. *Throws*: InputError, as above.
 void require_possible(const Extent& extent, const std::string& content, const std::filesystem::path& path,
-                      std::uint64_t most_expansion = 1024);
+                      std::uint64_t most_expansion = kDeflated);
 
 /// Whether it must be decoded once before its pixels are kept.
 bool is_large(const Extent& extent, const std::string& content);

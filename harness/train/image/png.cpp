@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csetjmp>
 #include <cstring>
 
@@ -60,6 +61,7 @@ class Decoder {
   std::size_t width() const { return png_get_image_width(png_, info_); }
   std::size_t height() const { return png_get_image_height(png_, info_); }
   int bits() const { return png_get_bit_depth(png_, info_); }
+  int channels() const { return png_get_channels(png_, info_); }
   const char* message() const { return message_; }
   std::size_t offset() const { return at_; }
 
@@ -106,7 +108,11 @@ at::Tensor decoded(const std::string& content, const std::filesystem::path& path
                       .next = "convert it to 8 bits a channel"});
   }
   const Extent extent{.width = decoder.width(), .height = decoder.height()};
-  require_possible(extent, content, path);
+  // Gray, palettes and few bits become three bytes a pixel.
+  constexpr int kBitsOfPixel = 24;
+  require_possible(
+      extent, content, path,
+      kDeflated * kBitsOfPixel / static_cast<std::uint64_t>(std::max(1, decoder.channels() * decoder.bits())));
   if (keep && is_large(extent, content)) decoded(content, path, /*keep=*/false);
   std::string pixels;
   require(decoder.read_pixels(pixels, keep));
