@@ -25,13 +25,19 @@ std::set<std::string> with_sources(const scenario::Scenario& scenario, const std
   return needed;
 }
 
-/// A patch without captures of steps that a training does not reach, as one that only saves for another.
-Json within_steps(Json patch, std::int64_t steps) {
+/// A patch without captures of steps that a training does not reach, as one that only saves for another, and without
+/// elements of what it does not record.
+Json possible(Json patch, const scenario::TrainSpec& train) {
   const Json::json_pointer captures("/train/record/capture");
   if (!patch.contains(captures)) return patch;
   Json reached = Json::array();
-  for (const Json& capture : patch[captures]) {
-    if (capture.at("step").get<std::int64_t>() < steps) reached.push_back(capture);
+  for (Json& capture : patch[captures]) {
+    const auto step = capture.at("step").get<std::int64_t>();
+    if (step >= train.steps) continue;
+    const bool recorded =
+        train.record.holds(capture.at("channel").get<std::string>()) && (step < 0 || step % train.record.every == 0);
+    if (!recorded) capture["channel"] = "";
+    reached.push_back(capture);
   }
   patch[captures] = std::move(reached);
   return patch;
@@ -117,7 +123,7 @@ scenario::Scenario under(const Control& control, const scenario::Scenario& scena
   for (const scenario::Variant& variant : scenario.variants) {
     if (needed.contains(variant.name))
       changed.variants.push_back(
-          scenario::patched(variant, within_steps(control.patch, variant.train.steps), scenario.file.string()));
+          scenario::patched(variant, possible(control.patch, variant.train), scenario.file.string()));
   }
   return changed;
 }

@@ -220,7 +220,7 @@ class Investigation {
   }
 
   static void judge_pair(Case& one, const Control& control, const Runs& twice) {
-    const std::string variant = one.unstable ? one.unstable_variant : one.check.spec.variants.at(0);
+    const std::string variant = one.unstable ? one.unstable_variant : one.at().left.substr(0, one.at().left.rfind('/'));
     const Side first = twice.side(variant + "/0", one.at().rank), second = twice.side(variant + "/1", one.at().rank);
     if (first.run == nullptr || second.run == nullptr) return one.note(control, variant + " did not finish again");
     const compare::Comparison comparison =

@@ -100,6 +100,19 @@ void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
           "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
 }
 
+/// Elements are kept of what is recorded, when it is.
+void validate(const CaptureSpec& capture, const TrainSpec& spec, const std::string& origin) {
+  const std::string where = "train.record.capture", step = std::to_string(capture.step);
+  require(capture.step < spec.steps, origin, where, "a step to look at is never reached",
+          "less than train.steps = " + std::to_string(spec.steps), step);
+  if (capture.channel.empty()) return;
+  require(spec.record.holds(capture.channel), origin, where, "elements of a channel that is not recorded",
+          "one of train.record.channels: " + join(spec.record.channels, ", "), "'" + capture.channel + "'");
+  require(capture.step < 0 || capture.step % spec.record.every == 0, origin, where,
+          "elements of a step that is not recorded",
+          "-1 or a multiple of train.record.every = " + std::to_string(spec.record.every), step);
+}
+
 /// What rounds in its nature cannot be exact.
 void validate_exact(const TrainSpec& spec, const std::string& origin) {
   if (!spec.exact) return;
@@ -273,9 +286,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
   validate_exact(spec, origin);
-  for (const CaptureSpec& capture : spec.record.captures)
-    require(capture.step < spec.steps, origin, "train.record.capture", "a step to look at is never reached",
-            "less than train.steps = " + std::to_string(spec.steps), std::to_string(capture.step));
+  for (const CaptureSpec& capture : spec.record.captures) validate(capture, spec, origin);
   validate(spec.checkpoint, spec.steps, world_size, origin);
   for (const Choice& fault : spec.faults) validate(fault, spec, world_size, origin);
 }

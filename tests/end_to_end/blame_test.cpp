@@ -178,12 +178,15 @@ TEST_F(BlameEndToEnd, ExactTrainingsAreEqualAtEveryWorldSize) {
 
 TEST_F(BlameEndToEnd, WhatCannotBeLookedAtIsRefused) {
   const auto refused = [&](const Json& capture, const std::vector<std::string>& says) {
-    const Result result = run(scenario({{"train", {{"record", {{"capture", {capture}}}}}}}));
+    const Result result = run(
+        scenario({{"train", {{"record", {{"channels", {"loss", "weight"}}, {"every", 2}, {"capture", {capture}}}}}}}));
     EXPECT_EQ(result.exit_code(), 2) << result.said();
     expect_says(result.process.err, says);
   };
   refused({{"step", 99}}, {"train.record.capture", "never reached"});
-  refused({{"step", 1}, {"channel", "gradent"}}, {"gradent"});
+  refused({{"step", 2}, {"channel", "gradent"}}, {"gradent"});
+  refused({{"step", 2}, {"channel", "gradient"}}, {"a channel that is not recorded", "'gradient'"});
+  refused({{"step", 1}, {"channel", "weight"}}, {"a step that is not recorded", "every = 2"});
   refused({{"stp", 1}}, {"stp"});
 }
 

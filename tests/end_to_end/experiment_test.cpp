@@ -76,22 +76,34 @@ TEST_F(ExperimentEndToEnd, ASideThatDoesNotComeOutAgainIsNondeterministic) {
   expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 does not come out again"});
 }
 
-// The training that saved ends before the step that is looked at.
+// The training that saved ends before the step that is looked at, and records other channels.
 TEST_F(ExperimentEndToEnd, AResumedTrainingIsLookedAtClosely) {
-  const Result red =
-      run(scenario({{"variants",
-                     {{"straight", Json::object()},
-                      {"half", {{"train", {{"steps", 2}, {"checkpoint", {{"save_after", 2}}}}}}},
-                      {"resumed",
-                       {{"train",
-                         {{"checkpoint", {{"load", {{"from", "half"}}}}},
-                          {"faults", {fault("gradient_factor", 3, -1, {{"factor", 1 + 0x1p-20}})}}}}}}}},
-                    {"checks", {check("resumes", {{"straight", "straight"}, {"interrupted", "resumed"}})}}}));
+  const Result red = run(scenario(
+      {{"variants",
+        {{"straight", Json::object()},
+         {"half",
+          {{"train", {{"steps", 2}, {"checkpoint", {{"save_after", 2}}}, {"record", {{"channels", {"loss"}}}}}}}},
+         {"resumed",
+          {{"train",
+            {{"checkpoint", {{"load", {{"from", "half"}}}}},
+             {"faults", {fault("gradient_factor", 3, -1, {{"factor", 1 + 0x1p-20}})}}}}}}}},
+       {"checks", {check("resumes", {{"straight", "straight"}, {"interrupted", "resumed"}})}}}));
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   const Json check = red.check("resumes");
   expect_says(shown_by(check, "replay"), {"straight/0 comes out again", "resumed/0 comes out again"});
   EXPECT_FALSE(check.at("first_divergence").at("element").is_null()) << check;
   EXPECT_EQ(check.at("first_divergence").at("operator").at("says"), "is_called");
+}
+
+/// The place of nondeterminism is looked at in the variant that has it.
+TEST_F(ExperimentEndToEnd, ARepeatThatDiffersIsRunTwiceMore) {
+  const Json unseeded = at("train.seed.policy", "unseeded");
+  const Result red = run(scenario({{"repeats", 2},
+                                   {"variants", {{"seeded", Json::object()}, {"unseeded", unseeded}}},
+                                   {"checks", {check("repeatable", {{"variants", {"seeded", "unseeded"}}})}}}));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_says(shown_by(red.check("repeatable"), "replay_twice"),
+              {"unseeded comes out otherwise each time", "element ["});
 }
 
 TEST_F(ExperimentEndToEnd, AveragedWeightsAreLookedAtClosely) {
