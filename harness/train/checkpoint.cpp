@@ -20,18 +20,27 @@
 namespace lockstep::train {
 namespace {
 
-constexpr const char* kFormat = "lockstep.checkpoint/3";
+constexpr const char* kFormat = "lockstep.checkpoint/4";
 
 /// More than any model has: what a bucket names is reserved memory for.
 constexpr std::size_t kMostParameters = 10'000'000;
 
-/// What a rank has of its own: its generators' states and its buffers.
+/// What a rank has of its own: its place in the data, its generators' states and its buffers.
 std::string rank_file(std::int64_t rank) { return "rank" + std::to_string(rank) + ".safetensors"; }
 
 constexpr std::string_view kBuffer = "buffer.";
 
 /// The state of a generator that the sampler has for itself.
 constexpr const char* kSamplerRng = "rng.sampler";
+
+/// A rank's place in the data, as numbers: shares may be unequal.
+constexpr const char* kPlace = "data.place";
+
+at::Tensor place_of(const Checkpoint& checkpoint) {
+  const LoaderPosition& at = checkpoint.position;
+  return at::tensor({at.epoch, at.position, at.batches, std::int64_t{at.ended ? 1 : 0}, checkpoint.samples_taken},
+                    at::kLong);
+}
 
 std::string packed(const std::vector<NamedTensor>& tensors) {
   std::vector<trace::StoredTensor> stored;
@@ -201,12 +210,29 @@ void verify_hashes(const Json& state, const std::filesystem::path& folder) {
     verify(folder / name, hash.is_string() ? hash.get<std::string>() : hash.dump(), sha256(content_of(folder / name)));
 }
 
+/// The rank's own place instead of rank 0's.
+void take_place(const at::Tensor& place, Checkpoint& checkpoint, const std::filesystem::path& file) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;  // as in state.json
+  const bool whole = place.scalar_type() == at::kLong && place.sizes() == at::IntArrayRef({5}) &&
+                     !place.lt(-1).logical_or(place.gt(kMost)).any().item<bool>();
+  const auto at = [&](std::int64_t i) { return place[i].item<std::int64_t>(); };
+  if (!whole || at(1) < 0 || at(2) < 0 || at(4) < 0 || (at(3) != 0 && at(3) != 1))
+    throw DamagedFile({.what = "the checkpoint holds an impossible place in the data",
+                       .where = file.string(),
+                       .expected = std::string(kPlace) + ": epoch, position, batches, ended, samples taken"});
+  checkpoint.position.epoch = at(0);
+  checkpoint.position.position = at(1);
+  checkpoint.position.batches = at(2);
+  checkpoint.position.ended = at(3) == 1;
+  checkpoint.samples_taken = at(4);
+}
+
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t rank,
                      Collective& collective) {
   make_directories(folder);
-  std::vector<NamedTensor> own{{"rng.now", checkpoint.rng}};
+  std::vector<NamedTensor> own{{"rng.now", checkpoint.rng}, {kPlace, place_of(checkpoint)}};
   if (checkpoint.position.sampler_rng.defined()) own.push_back({kSamplerRng, checkpoint.position.sampler_rng});
   if (checkpoint.position.epoch_rng.defined()) own.push_back({"rng.epoch", checkpoint.position.epoch_rng});
   for (const NamedTensor& buffer : checkpoint.buffers)
@@ -258,6 +284,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                         .next = "leave rng, buckets and buffers out of train.checkpoint.load.restore"});
     }
     const std::vector<NamedTensor> own = unpacked(folder / rank_file(rank));
+    take_place(named(own, kPlace, folder / rank_file(rank)), checkpoint, folder / rank_file(rank));
     checkpoint.rng = named(own, "rng.now", folder / rank_file(rank));
     checkpoint.position.epoch_rng = named(own, "rng.epoch", folder / rank_file(rank));
     for (const NamedTensor& tensor : own) {

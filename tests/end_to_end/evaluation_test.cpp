@@ -109,6 +109,9 @@ TEST_F(EvaluationEndToEnd, ARankThatEvaluatesNothingHasNoMean) {
   const Result refused = run(evaluating(of_two, Json::array({check("ledger", {{"variants", {"w3"}}})})));
   EXPECT_EQ(refused.exit_code(), 2) << refused.said();
   expect_says(refused.said(), {"has no mean", "train.evaluation.samples", "at least 3"});
+  // Where the last round is filled up, each has one.
+  const Json filled = {{"samples", 2}, {"average", "ranks"}, {"shares", "padded"}};
+  expect_green(run(evaluating(filled, Json::array({check("ranks_agree", {{"variants", {"w3"}}})}))));
 }
 
 TEST_F(EvaluationEndToEnd, AModelThatNobodyWrappedDriftsApart) {

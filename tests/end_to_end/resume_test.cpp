@@ -217,6 +217,24 @@ TEST_F(ResumeEndToEnd, EverySamplersOrderGoesOn) {
   }
 }
 
+/// Shares of 16, 16 and 15 samples: each rank has a place of its own, in an epoch, at its end and behind it.
+TEST_F(ResumeEndToEnd, UnequalSharesGoOn) {
+  const Json uneven = {
+      {"world_size", 3},
+      {"train",
+       {{"data", {{"size", 47}}}, {"sampler", {{"kind", "accelerate"}, {"even_batches", false}}}, {"steps", 9}}}};
+  for (const int updates : {3, 4, 5, 8}) {
+    SCOPED_TRACE(updates);
+    Json training = resuming("nothing");
+    training.merge_patch(uneven);
+    training["train"]["batch"] = {{"per_rank", 4}};
+    training["variants"]["half"]["train"]["steps"] = updates;
+    training["variants"]["half"]["train"]["checkpoint"] = {{"save_after", updates}};
+    training["checks"].push_back(check("ledger"));
+    expect_green(run(training));
+  }
+}
+
 /// A training that does not resume its counter starts again at update 0, which is no statement about update 3.
 TEST_F(ResumeEndToEnd, ScheduleLost) {
   const Result red = run(resuming("schedule"));
