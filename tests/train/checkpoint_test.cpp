@@ -113,7 +113,7 @@ TEST_F(CheckpointTest, AnyChangeOfTheStateIsSeen) {
                                                   {"learning_rates", Json::array()},
                                                   {"buckets", {{0, 1}}},
                                                   {"buckets", {{0, 7}}},
-                                                  {"format", "lockstep.checkpoint/4"},
+                                                  {"format", "lockstep.checkpoint/of another version"},
                                                   {"sha256", Json::object()},
                                                   {"seal", nullptr},
                                                   {"new", 1}};
