@@ -46,13 +46,6 @@ Optimizer::Optimizer(const scenario::Choice& choice, std::vector<NamedTensor> pa
     const std::size_t group = scenario::group_of(groups, parameter.name);
     entries_.push_back({.parameter = std::move(parameter), .group = group, .state = {}});
   }
-  for (std::size_t i = 1; i < groups.size(); ++i) {
-    if (std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.group == i; })) continue;
-    throw InputError({.what = "a group of parameters is empty",
-                      .where = "train.optimizer.groups." + std::to_string(i - 1) + ".parameters",
-                      .expected = "a pattern that some parameter matches, and no group before",
-                      .actual = "'" + groups[i].pattern + "'"});
-  }
 }
 
 void Optimizer::step(const std::vector<double>& learning_rates) {
