@@ -156,6 +156,8 @@ std::string Divergence::place() const {
          (tensor.empty() ? "" : " " + tensor);
 }
 
+std::string Divergence::place_and_rank() const { return place() + ", rank " + std::to_string(rank); }
+
 Comparison compare(const Walk& walk) {
   Comparison result = Walker(walk).run();
   return result;

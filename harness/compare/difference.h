@@ -43,6 +43,7 @@ struct Divergence {
 
   /// "step 3, gradient conv1.weight", without the rank.
   std::string place() const;
+  std::string place_and_rank() const;
 };
 
 /// Two traces whose records are held against each other, rank by rank.

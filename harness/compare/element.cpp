@@ -51,22 +51,6 @@ std::vector<std::int64_t> index_of(std::size_t i, const std::vector<std::int64_t
   return index;
 }
 
-/// Relative distance of two neighbours.
-double epsilon_of(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return 0x1p-10;
-    case DType::kBFloat16:
-      return 0x1p-7;
-    case DType::kFloat32:
-      return 0x1p-23;
-    case DType::kFloat64:
-      return 0x1p-52;
-    default:
-      return 0;
-  }
-}
-
 /// The factor from left to right, taken where left is largest, if it fits all of at least two elements.
 std::optional<double> common_factor(const trace::StoredTensor& left, const trace::StoredTensor& right,
                                     std::size_t count) {
@@ -81,7 +65,8 @@ std::optional<double> common_factor(const trace::StoredTensor& left, const trace
   constexpr double kRoundings = 8;
   for (std::size_t i = 0; i < count; ++i) {
     const double expected = factor * value_at(left, i);
-    if (!(std::fabs(value_at(right, i) - expected) <= kRoundings * epsilon_of(left.dtype) * std::fabs(expected)))
+    if (!(std::fabs(value_at(right, i) - expected) <=
+          kRoundings * 2 * trace::unit_roundoff(left.dtype) * std::fabs(expected)))
       return std::nullopt;
   }
   return factor;

@@ -7,6 +7,7 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
+#include "harness/compare/scales.h"
 
 namespace lockstep::compare {
 namespace {
@@ -66,21 +67,15 @@ void add_ranks(const Comparer& comparer, const Divergence& at, std::vector<Patte
   if (differing.size() == comparer.ranks()) patterns.push_back({"all_ranks", "on all ranks"});
 }
 
-std::int64_t elements_of(const trace::Record& record) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : record.shape) count *= extent;
-  return count;
-}
-
 /// Elements of every all-reduce of a rank's step: "allreduce Float[650] SUM".
-std::vector<std::int64_t> buckets_of(const trace::Trace& rank, std::int64_t step) {
-  std::vector<std::int64_t> sizes;
+std::vector<double> buckets_of(const trace::Trace& rank, std::int64_t step) {
+  std::vector<double> sizes;
   const trace::Step* found = rank.find(step);
   if (found == nullptr) return sizes;
   for (const trace::Record& record : found->records) {
     const std::size_t open = record.text.find('[');
     if (record.channel == Channel::kCollective && record.text.starts_with("allreduce") && open != std::string::npos)
-      sizes.push_back(std::strtoll(record.text.c_str() + open + 1, nullptr, 10));
+      sizes.push_back(std::strtod(record.text.c_str() + open + 1, nullptr));
   }
   return sizes;
 }
@@ -90,10 +85,10 @@ void add_tensors(const Comparer& comparer, const trace::RunTrace& right, const D
   const Unequal found = comparer.unequal(at.step, rank);
   if (found.total < 2 || found.records.empty()) return;
   std::vector<std::string> names;
-  std::int64_t elements = 0;
+  double elements = 0;
   for (const trace::Record* record : found.records) {
     names.push_back(record->name);
-    elements += elements_of(*record);
+    elements += count_of(*record);
   }
   const std::string of = std::to_string(found.total);
   if (names.size() == found.total) return patterns.push_back({"all_tensors", "in all " + of + " tensors"});
@@ -103,10 +98,10 @@ void add_tensors(const Comparer& comparer, const trace::RunTrace& right, const D
     patterns.push_back(
         {"some_tensors", "in " + std::to_string(names.size()) + " of " + of + " tensors: " + some_of(names, 6)});
   }
-  const std::vector<std::int64_t> buckets = buckets_of(right.ranks[rank], at.step);
+  const std::vector<double> buckets = buckets_of(right.ranks[rank], at.step);
   if (at.channel == Channel::kGradient && buckets.size() > 1 &&
       std::count(buckets.begin(), buckets.end(), elements) == 1)
-    patterns.push_back({"one_bucket", "these are the " + std::to_string(elements) + " elements of one bucket, of " +
+    patterns.push_back({"one_bucket", "these are the " + to_decimal(elements) + " elements of one bucket, of " +
                                           std::to_string(buckets.size())});
 }
 
@@ -142,12 +137,10 @@ void add_steps(const Comparer& comparer, const trace::RunTrace& right, std::vect
   }
 }
 
-void add_factor(const trace::RunTrace& left, const trace::RunTrace& right, const Divergence& at, std::size_t rank,
+void add_factor(const trace::RunTrace& left, const trace::RunTrace& right, const Divergence& at,
                 std::int64_t micro_batches, std::vector<Pattern>& patterns) {
-  const trace::Step* a = left.ranks[rank < left.ranks.size() ? rank : 0].find(at.step);
-  const trace::Step* b = right.ranks[rank].find(at.step);
-  const trace::Record* x = a == nullptr ? nullptr : a->find(at.channel, at.tensor);
-  const trace::Record* y = b == nullptr ? nullptr : b->find(at.channel, at.tensor);
+  const trace::Record* x = record_at(left, at);
+  const trace::Record* y = record_at(right, at);
   if (x == nullptr || y == nullptr || !x->sketch || !y->sketch) return;
   const auto scale = trace::scale_between(*x->sketch, *y->sketch);
   constexpr double kFits = 1e-5;
@@ -177,7 +170,7 @@ std::vector<Pattern> patterns_of(const trace::RunTrace& left, const trace::RunTr
   add_ranks(comparer, divergence, patterns);
   add_tensors(comparer, right, divergence, rank, patterns);
   add_steps(comparer, right, patterns);
-  add_factor(left, right, divergence, rank, micro_batches, patterns);
+  add_factor(left, right, divergence, micro_batches, patterns);
   return patterns;
 }
 

@@ -27,31 +27,10 @@ constexpr double kMultipleRest = 0.25;
 /// Roundings of the size of a stored weight in one update, decay and sum, of two runs.
 constexpr double kStores = 4;
 
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return 0x1p-11;
-    case DType::kBFloat16:
-      return 0x1p-8;
-    case DType::kFloat32:
-      return 0x1p-24;
-    case DType::kFloat64:
-      return 0x1p-53;
-    case DType::kBool:
-    case DType::kUInt8:
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-      return 0;
-  }
-  return 0;
-}
-
 /// Of the dtype that the run's header names beside those of its tensors; 0 for none.
 double arithmetic_of(const RunTrace& run) {
   const auto dtype = trace::dtype_named(run.ranks[0].header.value("arithmetic", ""));
-  return dtype ? unit_roundoff(*dtype) : 0;
+  return dtype ? trace::unit_roundoff(*dtype) : 0;
 }
 
 /// What the estimate of a distance may be too large by.

@@ -73,8 +73,6 @@ class Runs {
   std::string scenario_;
 };
 
-std::string placed(const Divergence& at) { return at.place() + ", rank " + std::to_string(at.rank); }
-
 /// Variants of a check; of a resumption both sides.
 std::vector<std::string> variants_of(const scenario::CheckSpec& spec) {
   std::vector<std::string> names = spec.variants;
@@ -167,37 +165,37 @@ class Investigation {
     std::vector<Evidence> evidence;
     Runs runs(const std::string& scenario) const { return {plan, evidence, scenario}; }
   };
-  template <typename ControlOf, typename Wants>
-  std::optional<Trial> trial(ControlOf control_of, Wants wants) {
+  /// `looks`: at the places of the differences, closely.
+  template <typename Wants>
+  std::optional<Trial> trial(const Control& control, Wants wants, bool looks) {
     std::vector<scenario::Scenario> scenarios;
-    std::string id;
     for (const Group& group : groups_) {
       std::vector<std::string> variants;
-      Control control = control_of();
+      Control of_group = control;
       for (const Case& one : group.cases) {
         if (!wants(one)) continue;
         for (const std::string& name : variants_of(one.check.spec)) variants.push_back(name);
-        control = one.looked_at(std::move(control));
+        if (looks) of_group = one.looked_at(std::move(of_group));
       }
-      id = control.id;
-      if (!variants.empty()) scenarios.push_back(under(control, group.scenario, variants));
+      if (!variants.empty()) scenarios.push_back(under(of_group, group.scenario, variants));
     }
     if (scenarios.empty()) return std::nullopt;
     Trial result{.plan = plan::make_plan(std::move(scenarios)), .evidence = {}};
-    result.evidence = execute_(result.plan, id);
+    result.evidence = execute_(result.plan, control.id);
     return result;
   }
 
   void try_replay() {
+    const Control control = replay();
     const auto wants = [](const Case& one) { return one.check.spec.that != "repeatable"; };
-    const auto replayed = trial(replay, wants);
+    const auto replayed = trial(control, wants, /*looks=*/true);
     if (!replayed) return;
     for (Group& group : groups_) {
       const Runs before(plan_, evidence_, group.scenario.name);
       const Runs again = replayed->runs(group.scenario.name);
       for (Case& one : group.cases) {
         if (!wants(one)) continue;
-        judge_replay(one, replay(), before, again);
+        judge_replay(one, control, before, again);
         if (one.report.result.divergence && !one.unstable)
           locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
       }
@@ -206,15 +204,16 @@ class Investigation {
 
   /// What does not come out again, twice more: where two runs of one training part is where it is random.
   void try_replay_twice() {
+    const Control control = replay_twice();
     const auto wants = [](const Case& one) {
       return one.report.result.divergence && (one.unstable || one.check.spec.that == "repeatable");
     };
-    const auto twice = trial(replay_twice, wants);
+    const auto twice = trial(control, wants, /*looks=*/true);
     if (!twice) return;
     for (Group& group : groups_) {
       const Runs runs = twice->runs(group.scenario.name);
       for (Case& one : group.cases) {
-        if (wants(one)) judge_pair(one, replay_twice(), runs);
+        if (wants(one)) judge_pair(one, control, runs);
       }
     }
   }
@@ -227,7 +226,7 @@ class Investigation {
         compare::compare_runs(*first.run, *second.run, trace::all_channels(), compare::bitwise);
     if (!comparison.first)
       return one.note(control, variant + " came out twice alike: what was seen before is rare, or was one disturbance");
-    one.note(control, variant + " comes out otherwise each time: first other at " + placed(*comparison.first));
+    one.note(control, variant + " comes out otherwise each time: first other at " + comparison.first->place_and_rank());
     Divergence here = *comparison.first;
     const auto at_rank = static_cast<std::size_t>(here.rank);
     locate(here, {first.run, at_rank}, {second.run, at_rank});
@@ -283,9 +282,9 @@ class Investigation {
         one.unstable = comparison.first;
         one.unstable_variant = run->run.substr(0, run->run.rfind('/'));
       }
-      one.note(control, comparison.first
-                            ? run->run + " does not come out again: first other at " + placed(*comparison.first)
-                            : run->run + " comes out again, bit for bit");
+      one.note(control, comparison.first ? run->run + " does not come out again: first other at " +
+                                               comparison.first->place_and_rank()
+                                         : run->run + " comes out again, bit for bit");
     }
     if (!one.unstable || !one.report.result.divergence) return;
     one.at().class_ = "nondeterminism";
@@ -299,7 +298,7 @@ class Investigation {
     const auto wants = [](const Case& one) {
       return one.report.result.divergence ? may_be_rounding(one) : is_up_to_rounding(one);
     };
-    const auto trial_of = trial(in_float64, wants);
+    const auto trial_of = trial(control, wants, /*looks=*/false);
     if (!trial_of) return;
     for (Group& group : groups_) {
       const Runs before(plan_, evidence_, group.scenario.name);
@@ -362,7 +361,8 @@ class Investigation {
       if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
       const compare::Comparison comparison = ladder.judge(channels_of(one, compare::same_shape(*runs[2], *runs[3])));
       if (comparison.first) {
-        one.note(control, "the trainings differ there by more than rounding, first at " + placed(*comparison.first));
+        one.note(control,
+                 "the trainings differ there by more than rounding, first at " + comparison.first->place_and_rank());
         if (open) result = compare::result_of(comparison);
         return;
       }

@@ -9,11 +9,6 @@ namespace {
 
 using compare::CheckResult;
 
-std::string place_of(const CheckResult& result) {
-  if (!result.divergence) return "";
-  return result.divergence->place() + ", rank " + std::to_string(result.divergence->rank);
-}
-
 bool is_located(const scenario::Expectation& expect, const CheckResult& result) {
   return result.divergence && is_at(expect, *result.divergence);
 }
@@ -46,7 +41,7 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
                .planted = expect.cause.value_or(""),
                .class_ = expect.class_.value_or(""),
                .detected = result.status == CheckResult::Status::kDivergence,
-               .at = place_of(result)};
+               .at = result.divergence ? result.divergence->place_and_rank() : ""};
   row.inert = !row.detected && is_inert(traces);
   if (!result.divergence) return row;
   const auto& suspects = result.divergence->suspects;

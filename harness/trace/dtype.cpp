@@ -58,6 +58,27 @@ std::optional<DType> dtype_with_safetensors_code(std::string_view code) {
   return std::nullopt;
 }
 
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return 0x1p-11;
+    case DType::kBFloat16:
+      return 0x1p-8;
+    case DType::kFloat32:
+      return 0x1p-24;
+    case DType::kFloat64:
+      return 0x1p-53;
+    case DType::kBool:
+    case DType::kUInt8:
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+      return 0;
+  }
+  return 0;
+}
+
 float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
   const std::uint32_t exponent = half >> 10 & 31;

@@ -19,6 +19,9 @@ std::string_view safetensors_code_of(DType dtype);
 std::size_t bytes_of(DType dtype);
 bool is_floating(DType dtype);
 
+/// Half of the relative distance of two neighbours; 0 of what does not round.
+double unit_roundoff(DType dtype);
+
 float half_to_float(std::uint16_t half);
 float bfloat16_to_float(std::uint16_t bits);
 

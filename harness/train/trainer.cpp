@@ -51,8 +51,6 @@ record::Selection selection_of(const scenario::RecordSpec& spec) {
   return selection;
 }
 
-/// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
-/// `samples`: that the training takes.
 at::ScalarType precision_of(const scenario::TrainSpec& spec) {
   return spec.precision == "float64" ? at::kDouble : at::kFloat;
 }
@@ -63,6 +61,8 @@ Dataset data_of(const scenario::TrainSpec& spec, std::int64_t rank) {
   return data;
 }
 
+/// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
+/// `samples`: that the training takes.
 Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, const std::vector<std::string>& inert) {
   Json header = {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
                  {"cpu", run.train.determinism.cpu}, {"samples", samples},     {"environment", environment_manifest()}};
