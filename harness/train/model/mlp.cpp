@@ -23,7 +23,7 @@ class Mlp : public Model {
     at::Tensor x = input.flatten(1);
     for (std::size_t i = 0; i + 1 < layers_.size(); ++i) {
       x = settled(at::relu(linear(layers_[i], x)));
-      if (dropout_ > 0) x = at::dropout(x, dropout_, is_training());
+      if (dropout_ > 0) x = settled(at::dropout(x, dropout_, is_training()));  // which multiplies what it keeps
     }
     return settled(linear(layers_.back(), x));
   }
