@@ -1,5 +1,7 @@
 #include "harness/train/checkpoint.h"
 
+#include <cstring>
+
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
@@ -32,6 +34,13 @@ Checkpoint sample() {
           .rng = rng};
 }
 
+template <typename T>
+T read_as(const std::string& bytes, std::size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof(value));
+  return value;
+}
+
 /// A checkpoint in a folder of its own, written by one rank.
 class CheckpointTest : public ::testing::Test {
  protected:
@@ -51,6 +60,12 @@ class CheckpointTest : public ::testing::Test {
     } catch (const std::exception& error) {
       ADD_FAILURE() << "no DamagedFile: " << error.what();
     }
+  }
+
+  void seal(Json state) const {
+    state.erase("seal");
+    state["seal"] = sha256(state.dump());
+    replace_file(folder_ / "state.json", state.dump());
   }
 
   test::Scratch scratch_;
@@ -176,15 +191,36 @@ TEST_F(CheckpointTest, ImpossibleStatesAreDamageWhateverTheirSeal) {
     SCOPED_TRACE(pointer);
     Json changed = state;
     changed[Json::json_pointer(pointer)] = value;
-    changed.erase("seal");
-    changed["seal"] = sha256(changed.dump());
-    replace_file(folder_ / "state.json", changed.dump());
+    seal(changed);
     const std::string key = std::string(pointer).substr(1, std::string(pointer).find('/', 1) - 1);
     expect_damage(key);
   }
   for (const Json& other : {Json(), Json::array(), Json::object(), Json("text"), Json(3)}) {
     replace_file(folder_ / "state.json", other.dump());
     expect_damage("no seal");
+  }
+}
+
+TEST_F(CheckpointTest, ImpossiblePlacesInTheDataAreDamageWhateverTheirHash) {
+  constexpr char kFile[] = "rank0.safetensors";
+  const std::string whole = read_file(folder_ / kFile);
+  const std::size_t header = 8 + read_as<std::uint64_t>(whole, 0);
+  const Json described = parse_json(whole.substr(8, header - 8), kFile).at("data.place");
+  const std::size_t place = header + described.at("data_offsets").at(0).get<std::size_t>();
+  EXPECT_EQ(read_as<std::int64_t>(whole, place), 2);       // the epoch
+  EXPECT_EQ(read_as<std::int64_t>(whole, place + 8), 10);  // and the position of sample()
+  constexpr std::int64_t kFar = (std::int64_t{1} << 53) + 1;
+  const std::pair<std::size_t, std::int64_t> impossible[] = {{0, -2}, {0, kFar}, {1, -1}, {1, kFar}, {2, -1},
+                                                             {3, 2},  {3, -1},   {4, -1}, {4, kFar}};
+  for (const auto& [i, value] : impossible) {
+    SCOPED_TRACE(std::to_string(i) + ": " + std::to_string(value));
+    std::string changed = whole;
+    std::memcpy(changed.data() + place + i * sizeof(value), &value, sizeof(value));
+    replace_file(folder_ / kFile, changed);
+    Json state = parse_json(read_file(folder_ / "state.json"), "state.json");
+    state["sha256"][kFile] = sha256(changed);
+    seal(state);
+    expect_damage("place in the data");
   }
 }
 
