@@ -93,6 +93,11 @@ void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::
 }
 
 /// A batch is fetched before the one before it is used, or by another rank: the draws of two batches would mix.
+void validate_dispatch(const TrainSpec& spec, const std::string& origin) {
+  require(spec.sampler.kind != "dispatch" || !spec.data.options.value("per_rank", false), origin, "train.data.per_rank",
+          "rank 0 reads and deals out, so that what the other ranks have of their own is never read", "false", "true");
+}
+
 void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
   const bool fetches_ahead = spec.sampler.kind == "accelerate" || spec.sampler.kind == "dispatch";
   require(!fetches_ahead || spec.data.options.value("augment", "none") != "rank", origin, "train.data.augment",
@@ -260,6 +265,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   require(!spec.batch.drop_last || !deals_batches, origin, "train.batch.drop_last",
           "this sampler deals out whole batches itself", "train.sampler.drop_last instead", "true");
   validate_augmentation(spec, origin);
+  validate_dispatch(spec, origin);
   if (spec.optimizer.kind == "sgd" && spec.optimizer.options.at("nesterov").get<bool>()) {
     const bool fits = spec.optimizer.options.at("momentum").get<double>() > 0 &&
                       spec.optimizer.options.at("dampening").get<double>() == 0;

@@ -310,6 +310,14 @@ TEST(TrainSpec, AugmentationFromTheRanksGeneratorNeedsALoaderThatDoesNotFetchAhe
   EXPECT_NO_THROW(load(document));
 }
 
+TEST(TrainSpec, WhatRankZeroDealsOutIsOneDataSet) {
+  Json document = minimal();
+  document["train"]["data"] = {{"kind", "synthetic"}, {"size", 8}, {"per_rank", true}};
+  EXPECT_NO_THROW(load(document));
+  document["train"]["sampler"] = {{"kind", "dispatch"}};
+  EXPECT_PROBLEM(problem_of(document), "rank 0 reads and deals out", "train.data.per_rank", "false", "true");
+}
+
 TEST(TrainSpec, CompressionAverages) {
   EXPECT_PROBLEM(problem_of(with("train.ddp", {{"average", false}, {"compression", "fp16"}})), "always average",
                  "train.ddp.average", "average = true", "average = false");
