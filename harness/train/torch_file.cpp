@@ -193,6 +193,13 @@ class TorchFile {
     const std::vector<std::int64_t> sizes = extents(*reference.sizes, name),
                                     strides = extents(*reference.strides, name);
     if (sizes.size() != strides.size()) damaged("a tensor has other sizes than strides", name);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (strides[i] == 0 && sizes[i] > 1)
+        throw InputError({.what = "a file of torch.save holds an expanded tensor, which is not supported",
+                          .where = file_.string() + ", " + name,
+                          .actual = "stride 0 where the size is " + std::to_string(sizes[i]),
+                          .next = "save its .contiguous() instead"});
+    }
     const auto count = count_within(flat.numel(), reference.offset, sizes, strides);
     if (!count) damaged("a tensor lies outside its storage", name);
     built_ += static_cast<std::uintmax_t>(*count) * flat.element_size() + kBytesOfTensor +
