@@ -14,6 +14,7 @@
 #include "harness/launch/environment.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/worker_exit.h"
+#include "harness/launch/worker_failure.h"
 #include "harness/train/failure.h"
 #include "harness/train/run_spec.h"
 #include "harness/train/trainer.h"
@@ -48,12 +49,30 @@ void keep_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
 }
 
+/// Trains. What it gives up for is written down beside its trace, too.
+void train(const Arguments& arguments, const lockstep::launch::Place& place) {
+  using lockstep::launch::failure_path;
+  using lockstep::launch::write_failure;
+  try {
+    lockstep::train::train(lockstep::train::read_run_spec(arguments.spec), place, arguments.out);
+  } catch (const lockstep::Error& error) {
+    const lockstep::Problem& problem = error.problem();
+    std::error_code unknown;
+    write_failure(failure_path(arguments.out, place.rank),
+                  {.what = problem.what,
+                   .where = problem.where,
+                   .damaged = dynamic_cast<const lockstep::DamagedFile*>(&error) != nullptr,
+                   .missing = !problem.where.empty() && !std::filesystem::exists(problem.where, unknown)});
+    throw;
+  }
+}
+
 WorkerExit run(int argc, char** argv) {
   try {
     const Arguments arguments = parse(argc, argv);
     const lockstep::launch::Place place = lockstep::launch::place_from_environment();
     if (place.supervisor_descriptor) lockstep::launch::die_with(*place.supervisor_descriptor);
-    lockstep::train::train(lockstep::train::read_run_spec(arguments.spec), place, arguments.out);
+    train(arguments, place);
     return WorkerExit::kDone;
   } catch (const lockstep::InputError& error) {
     std::fprintf(stderr, "lockstep-worker: %s\n", error.what());

@@ -1,5 +1,6 @@
 #include "harness/report/faults.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "harness/app/commands.h"
@@ -16,7 +17,9 @@ int faults(FaultsOptions options) {
   investigate(verdict, plan, evidence, options.run, runs.path());
   const report::FaultTable table = report::fault_table(verdict, plan, evidence);
   std::fputs((options.markdown ? to_markdown(table) : to_text(table)).c_str(), stdout);
-  if (verdict.runs_finished < verdict.runs_total) return exit_code(report::Status::kInconclusive);
+  const bool lost = std::any_of(verdict.runs.begin(), verdict.runs.end(),
+                                [](const report::RunReport& run) { return run.status != report::Status::kAgree; });
+  if (lost) return exit_code(report::Status::kInconclusive);
   const bool right = report::perfect(table);
   if (!right) runs.keep();
   return exit_code(right ? report::Status::kAgree : report::Status::kDivergence);

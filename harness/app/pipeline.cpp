@@ -31,6 +31,7 @@ launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path&
           .world_size = run.world_size,
           .arrival_delay_ms = run.launch.arrival_delay_ms,
           .environment = run.launch.environment,
+          .rank_environment = run.launch.rank_environment,
           .reverse_environment = run.launch.reverse_environment,
           .work_directory = run.launch.directory,
           .deadline_s = run.launch.deadline_s,

@@ -13,6 +13,13 @@
 
 namespace lockstep::compare {
 
+/// How one run ended.
+struct Ending {
+  std::string run;
+  std::optional<Divergence> failure;  ///< where it came to grief by its own fault
+  std::string undecided;              ///< why it cannot be told how it would have ended
+};
+
 /// What a check looks at.
 struct CheckInput {
   const scenario::Scenario& scenario;
@@ -22,6 +29,8 @@ struct CheckInput {
   /// SHA-256 over what each variant computes.
   std::map<std::string, std::string> train_digests;
   std::filesystem::path golden_root;
+  /// Of all runs of each variant, those without a trace among them.
+  std::map<std::string, std::vector<Ending>> endings = {};
 
   const std::vector<const trace::RunTrace*>& of(const std::string& variant) const { return traces.at(variant); }
 };

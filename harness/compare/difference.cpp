@@ -152,6 +152,7 @@ class Walker {
 }  // namespace
 
 std::string Divergence::place() const {
+  if (!phase.empty()) return step < 0 ? "before the first step" : "step " + std::to_string(step) + ", in " + phase;
   return "step " + std::to_string(step) + ", " + std::string(trace::name_of(channel)) +
          (tensor.empty() ? "" : " " + tensor);
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/compare/causes.h"
@@ -26,6 +27,7 @@ struct Divergence {
   trace::Channel channel = trace::Channel::kSamples;
   std::string tensor;
   std::int64_t rank = 0;  ///< on the right side
+  std::string phase;      ///< of the step, where no record differs but a rank ends: "forward"; no channel then
   std::string left;       ///< what it was held against: "w1/0", "golden", "rank 0"
   std::string right;
   std::string expected;           ///< of the left side, as far as it can be shown
@@ -41,7 +43,10 @@ struct Divergence {
   /// Id of the likeliest cause; "unknown".
   std::string cause_id() const { return suspects.empty() ? "unknown" : suspects[0].cause; }
 
-  /// "step 3, gradient conv1.weight", without the rank.
+  /// Its channel's name; empty where a phase is the place.
+  std::string_view channel_name() const { return phase.empty() ? trace::name_of(channel) : std::string_view(); }
+
+  /// "step 3, gradient conv1.weight", or "step 3, in forward", without the rank.
   std::string place() const;
   std::string place_and_rank() const;
 };

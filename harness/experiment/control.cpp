@@ -49,6 +49,10 @@ Control replay() { return {.id = "replay", .patch = Json::object()}; }
 
 Control replay_twice() { return {.id = "replay_twice", .patch = Json::object(), .repeats = 2}; }
 
+Control filled_twice() {
+  return {.id = "fill", .patch = {{"launch", {{"environment", {{"MALLOC_PERTURB_", "165"}}}}}}, .repeats = 2};
+}
+
 Control looking_at(Control control, const compare::Divergence& at) {
   // A record's name is a pattern there: what a pattern treats as special stands for any one character.
   std::string pattern = at.tensor;

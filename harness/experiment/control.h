@@ -23,6 +23,9 @@ Control replay();
 /// The same, twice.
 Control replay_twice();
 
+/// Twice more, with one pattern in all memory that nobody has set.
+Control filled_twice();
+
 /// The control, with the operators of a step and the elements of a record looked at in every variant.
 Control looking_at(Control control, const compare::Divergence& at);
 

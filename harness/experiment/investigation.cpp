@@ -89,8 +89,9 @@ struct Case {
   const plan::Check& check;
   std::optional<Divergence> unstable;  ///< where a side did not come out again
   std::string unstable_variant;
-  bool lost = false;   ///< a side did not finish again
-  bool small = false;  ///< the difference is no more than one sample can do
+  bool varies = false;  ///< two more runs of a side parted again
+  bool lost = false;    ///< a side did not finish again
+  bool small = false;   ///< the difference is no more than one sample can do
 
   Divergence& at() { return *report.result.divergence; }
   const Divergence& at() const { return *report.result.divergence; }
@@ -131,6 +132,7 @@ class Investigation {
     try {
       try_replay();
       try_replay_twice();
+      try_fill();
       try_float64();
     } catch (const Error& error) {  // the verdict stands as it was
       for (Group& group : groups_) {
@@ -151,6 +153,7 @@ class Investigation {
       CheckReport& report = verdict_.checks[i];
       const bool open = report.status == Status::kDivergence || report.status == Status::kInconclusive;
       if (!open || (!report.result.divergence && report.that != "rounding")) continue;
+      if (report.result.divergence && !report.result.divergence->phase.empty()) continue;  // no record is other
       if (report.result.status == CheckResult::Status::kAgree) continue;  // expected to fail, and did not
       const scenario::Scenario& scenario = plan_.scenario(report.scenario);
       // Checks stand scenario by scenario.
@@ -218,6 +221,47 @@ class Investigation {
     }
   }
 
+  /// What nobody can explain, or what varies, may be memory that was read before anybody wrote it: then what it held
+  /// decides, and nothing else.
+  void try_fill() {
+    const Control control = filled_twice();
+    const auto wants = [](const Case& one) {
+      return one.report.result.divergence && !one.lost && (one.varies || one.at().suspects.empty());
+    };
+    const auto filled = trial(control, wants, /*looks=*/false);
+    if (!filled) return;
+    for (Group& group : groups_) {
+      const Runs before(plan_, evidence_, group.scenario.name), runs = filled->runs(group.scenario.name);
+      for (Case& one : group.cases) {
+        if (wants(one)) judge_fill(one, control, before, runs);
+      }
+    }
+  }
+
+  static void judge_fill(Case& one, const Control& control, const Runs& before, const Runs& filled) {
+    for (const trace::RunTrace* run : runs_of(one, before)) {
+      const std::string variant = run->run.substr(0, run->run.rfind('/'));
+      const trace::RunTrace* first = filled.side(variant + "/0", 0).run;
+      const trace::RunTrace* second = filled.side(variant + "/1", 0).run;
+      if (first == nullptr || second == nullptr) return one.note(control, variant + " did not finish again");
+      const auto differ = [](const trace::RunTrace& a, const trace::RunTrace& b) {
+        return compare::compare_runs(a, b, trace::all_channels(), compare::bitwise).first;
+      };
+      const auto moved = differ(*run, *first);
+      if (!moved || differ(*first, *second)) continue;
+      const std::string seen = variant +
+                               " comes out otherwise where fresh memory holds another pattern, and each time "
+                               "the same: first other at " +
+                               moved->place_and_rank();
+      one.note(control, seen);
+      if (!one.unstable) one.unstable = moved;
+      one.at().class_ = "nondeterminism";
+      one.at().suspects = {{"mem.uninitialised", {seen}}};
+      return;
+    }
+    one.note(control, "what fresh memory holds makes no difference that repeats");
+  }
+
   static void judge_pair(Case& one, const Control& control, const Runs& twice) {
     const std::string variant = one.unstable ? one.unstable_variant : one.at().left.substr(0, one.at().left.rfind('/'));
     const Side first = twice.side(variant + "/0", one.at().rank), second = twice.side(variant + "/1", one.at().rank);
@@ -226,6 +270,7 @@ class Investigation {
         compare::compare_runs(*first.run, *second.run, trace::all_channels(), compare::bitwise);
     if (!comparison.first)
       return one.note(control, variant + " came out twice alike: what was seen before is rare, or was one disturbance");
+    one.varies = true;
     one.note(control, variant + " comes out otherwise each time: first other at " + comparison.first->place_and_rank());
     Divergence here = *comparison.first;
     const auto at_rank = static_cast<std::size_t>(here.rank);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/launch/progress.h"
+#include "harness/launch/worker_failure.h"
 
 namespace lockstep::launch {
 
@@ -18,10 +19,11 @@ struct Job {
   std::filesystem::path directory;   ///< the run's own; exists; gets rank<r>.log and rank<r>.progress
   std::vector<std::string> command;  ///< program and arguments, the same for every rank
   std::int64_t world_size = 1;
-  std::vector<std::int64_t> arrival_delay_ms;      ///< by rank; missing entries are 0
-  std::map<std::string, std::string> environment;  ///< added to ours
-  bool reverse_environment = false;                ///< hand the block over in descending order of names
-  std::string work_directory = "work";             ///< created inside `directory`; the ranks' current directory
+  std::vector<std::int64_t> arrival_delay_ms;                                   ///< by rank; missing entries are 0
+  std::map<std::string, std::string> environment;                               ///< added to ours
+  std::map<std::int64_t, std::map<std::string, std::string>> rank_environment;  ///< over the former, by rank
+  bool reverse_environment = false;     ///< hand the block over in descending order of names
+  std::string work_directory = "work";  ///< created inside `directory`; the ranks' current directory
   double deadline_s = 300;
   double stall_s = 60;
   std::vector<std::size_t> after;  ///< indices of jobs that must have finished well before this one starts
@@ -35,6 +37,7 @@ struct RankExit {
   int signal = 0;      ///< for kSignalled
   double after_s = 0;  ///< seconds since the run's start
   Progress progress;
+  std::optional<WorkerFailure> failure;  ///< in its own words
   std::filesystem::path log;
 };
 

@@ -104,6 +104,7 @@ void LocalRun::prepare() {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     std::error_code missing;
     std::filesystem::remove(progress_path(job_.directory, static_cast<std::int64_t>(i)), missing);
+    std::filesystem::remove(failure_path(job_.directory, static_cast<std::int64_t>(i)), missing);
   }
   constexpr int kPerRank = 4;
   listener_ = listen_on_loopback(static_cast<int>(job_.world_size) * kPerRank);
@@ -120,6 +121,9 @@ void LocalRun::start(std::size_t rank) {
   if (rank == 0) inherited.push_back(place.listen_descriptor.emplace(listener_->socket.number()));
   Environment environment = inherited_environment();
   for (const auto& [name, value] : job_.environment) environment[name] = value;
+  if (const auto own = job_.rank_environment.find(place.rank); own != job_.rank_environment.end()) {
+    for (const auto& [name, value] : own->second) environment[name] = value;
+  }
   for (const auto& [name, value] : variables_of(place)) environment[name] = value;
   environment["LOCKSTEP_RUN_ID"] = id_;
   ranks_[rank].process.emplace(Process::Command{.program = std::filesystem::absolute(job_.command.front()),
@@ -223,6 +227,8 @@ void LocalRun::close(Time now) {
   }
   for (Rank& rank : ranks_) {
     rank.process.reset();
+    if (rank.exit.how == RankExit::How::kExited && rank.exit.code != 0)
+      rank.exit.failure = read_failure(failure_path(job_.directory, static_cast<std::int64_t>(outcome.ranks.size())));
     outcome.ranks.push_back(rank.exit);
   }
   orphans_.end_orphans("LOCKSTEP_RUN_ID=" + id_);

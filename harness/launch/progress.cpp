@@ -17,9 +17,13 @@
 namespace lockstep::launch {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x317373657267706cU;  // "lpgress1" in memory
+constexpr std::uint64_t kMagic = 0x327373657267706cU;  // "lpgress2" in memory
 constexpr std::array<std::string_view, 7> kPhases = {"start",     "data",   "forward", "backward",
                                                      "optimizer", "record", "done"};
+
+/// Words that hold the name of a collective, zeros behind it.
+constexpr std::size_t kNameWords = 6;
+constexpr std::size_t kNameBytes = kNameWords * sizeof(std::uint64_t);
 
 /// Two slots, so that the one which `beats` points at is never being written: a writer that dies at any instruction
 /// leaves a readable file.
@@ -32,9 +36,10 @@ struct Memory {
   std::atomic<std::uint64_t> beats;
   std::array<Slot, 2> slots;
   std::atomic<std::uint64_t> collectives;
+  std::array<std::array<std::atomic<std::uint64_t>, kNameWords>, 2> names;  ///< of the last two collectives
   std::uint64_t reserved;
 };
-static_assert(sizeof(Memory) == 64);
+static_assert(sizeof(Memory) == 160);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
 /// The words of a Memory, as copied out of the file.
@@ -46,6 +51,7 @@ struct Image {
     std::int64_t phase;
   } slots[2];
   std::uint64_t collectives;
+  char names[2][kNameBytes];
   std::uint64_t reserved;
 };
 static_assert(sizeof(Image) == sizeof(Memory));
@@ -86,8 +92,17 @@ void ProgressWriter::report(std::int64_t step, Phase phase) {
   memory.beats.store(beat, std::memory_order_release);
 }
 
-void ProgressWriter::count_collective() {
-  static_cast<Memory*>(memory_)->collectives.fetch_add(1, std::memory_order_release);
+void ProgressWriter::count_collective(std::string_view collective) {
+  auto& memory = *static_cast<Memory*>(memory_);
+  const std::uint64_t count = memory.collectives.load(std::memory_order_relaxed) + 1;
+  std::array<char, kNameBytes> name{};
+  collective.substr(0, kNameBytes - 1).copy(name.data(), name.size());
+  for (std::size_t i = 0; i < kNameWords; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, name.data() + i * sizeof(word), sizeof(word));
+    memory.names[count % 2][i].store(word, std::memory_order_relaxed);
+  }
+  memory.collectives.store(count, std::memory_order_release);
 }
 
 Progress read_progress(const std::filesystem::path& path) {
@@ -102,12 +117,15 @@ Progress read_progress(const std::filesystem::path& path) {
     image = again;
   }
   if (image.magic != kMagic) return {};
-  if (image.beats == 0) return {.collectives = image.collectives, .beats = image.collectives};
+  const char* name = image.names[image.collectives % 2];
+  const std::string collective(name, ::strnlen(name, kNameBytes));
+  if (image.beats == 0) return {.collectives = image.collectives, .collective = collective, .beats = image.collectives};
   const auto& slot = image.slots[image.beats % 2];
   if (slot.phase < 0 || slot.phase >= static_cast<std::int64_t>(kPhases.size())) return {};
   return {.step = slot.step,
           .phase = static_cast<Phase>(slot.phase),
           .collectives = image.collectives,
+          .collective = collective,
           .beats = image.beats + image.collectives};
 }
 

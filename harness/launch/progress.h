@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace lockstep::launch {
@@ -16,6 +17,7 @@ struct Progress {
   std::int64_t step = -1;  ///< −1: not in a step yet
   Phase phase = Phase::kStart;
   std::uint64_t collectives = 0;  ///< issued so far; of ranks in one phase, the one that hangs has issued the fewest
+  std::string collective;         ///< the last one issued, "allreduce Float[650] SUM"; cut to 47 characters
   std::uint64_t beats = 0;        ///< grows with every sign of life
 
   bool operator==(const Progress&) const = default;
@@ -32,8 +34,8 @@ class ProgressWriter {
 
   void report(std::int64_t step, Phase phase);
 
-  /// Says that one more collective is issued. From any thread.
-  void count_collective();
+  /// Says that one more collective is issued, and which. From any thread, one at a time.
+  void count_collective(std::string_view collective);
 
  private:
   void* memory_ = nullptr;

@@ -13,6 +13,14 @@ bool is_located(const scenario::Expectation& expect, const CheckResult& result) 
   return result.divergence && is_at(expect, *result.divergence);
 }
 
+/// "equal (a, b)"; of many variants the first and the last.
+std::string name_of(const CheckReport& check) {
+  constexpr std::size_t kMost = 12;
+  const std::vector<std::string>& all = check.variants;
+  if (all.size() <= kMost) return check.that + " (" + join(all, ", ") + ")";
+  return check.that + " (" + std::to_string(all.size()) + " variants, " + all.front() + " to " + all.back() + ")";
+}
+
 /// Runs of the check's variants in the plan.
 std::vector<const trace::RunTrace*> traces_of(const plan::Plan& plan, const std::vector<Evidence>& evidence,
                                               const CheckReport& check) {
@@ -36,7 +44,7 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
                    const std::vector<const trace::RunTrace*>& traces) {
   const CheckResult& result = report.result;
   FaultRow row{.scenario = report.scenario,
-               .check = report.that + " (" + join(report.variants, ", ") + ")",
+               .check = name_of(report),
                .reason = expect.reason,
                .planted = expect.cause.value_or(""),
                .class_ = expect.class_.value_or(""),
@@ -113,11 +121,12 @@ FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std
     if (const auto& expect = plan.checks[i].spec.expect) {
       table.faults.push_back(fault_row(report, *expect, traces));
     } else {
+      const bool compares = report.that != "finishes" && report.that != "environment";
       const std::size_t pairs =
           traces.size() > report.variants.size() || traces.size() < 2 ? traces.size() : traces.size() - 1;
       table.clean.push_back({.scenario = report.scenario,
-                             .check = report.that + " (" + join(report.variants, ", ") + ")",
-                             .pairs = pairs,
+                             .check = name_of(report),
+                             .pairs = compares ? pairs : 0,
                              .status = report.status});
     }
   }

@@ -6,17 +6,6 @@ namespace {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-Json json_of(const RunReport& run) {
-  return {{"run", run.run},
-          {"status", name_of(run.status)},
-          {"class", run.status == Status::kDivergence ? Json("liveness") : Json()},
-          {"outcome", run.outcome},
-          {"culprit_rank", run.culprit ? Json(*run.culprit) : Json()},
-          {"why", run.why},
-          {"log_tail", run.log_tail},
-          {"reproduce", run.reproduce}};
-}
-
 Json causes_of(const std::vector<compare::Suspect>& suspects) {
   Json causes = Json::array();
   for (const compare::Suspect& suspect : suspects) {
@@ -25,6 +14,20 @@ Json causes_of(const std::vector<compare::Suspect>& suspects) {
         {{"id", row.id}, {"sentence", row.sentence}, {"remedy", row.remedy}, {"evidence", suspect.evidence}});
   }
   return causes;
+}
+
+Json json_of(const RunReport& run) {
+  return {{"run", run.run},
+          {"status", name_of(run.status)},
+          {"class", run.status == Status::kDivergence ? Json("liveness") : Json()},
+          {"cause", run.suspects.empty() ? Json("unknown") : Json(run.suspects[0].cause)},
+          {"causes", causes_of(run.suspects)},
+          {"expected_failure", text_or_null(run.expected_failure)},
+          {"outcome", run.outcome},
+          {"culprit_rank", run.culprit ? Json(*run.culprit) : Json()},
+          {"why", run.why},
+          {"log_tail", run.log_tail},
+          {"reproduce", run.reproduce}};
 }
 
 Json json_of(const std::vector<Experiment>& experiments) {
@@ -87,7 +90,8 @@ Json json_of(const compare::OperatorFinding& finding) {
 
 Json to_json(const compare::Divergence& divergence) {
   return {{"step", divergence.step},
-          {"channel", trace::name_of(divergence.channel)},
+          {"phase", text_or_null(divergence.phase)},
+          {"channel", text_or_null(std::string(divergence.channel_name()))},
           {"tensor", divergence.tensor},
           {"rank", divergence.rank},
           {"patterns", json_of(divergence.patterns)},

@@ -32,13 +32,22 @@ void add_line(std::string& out, const char* label, const std::string& value) {
   out += "  " + padded(label, 12) + indented + "\n";
 }
 
+void add_causes(std::string& out, const std::vector<compare::Suspect>& suspects) {
+  for (const compare::Suspect& suspect : suspects) {
+    const std::string sentence(compare::find_cause(suspect.cause)->sentence);
+    add_line(out, &suspect == &suspects[0] ? "cause" : "or", suspect.cause + ": " + sentence);
+    for (const std::string& line : suspect.evidence) add_line(out, "because", line);
+  }
+}
+
 std::string table(const Verdict& verdict, const plan::Plan& plan, bool color) {
   std::size_t width = 8;
   for (const scenario::Scenario& scenario : plan.scenarios) width = std::max(width, scenario.name.size());
   std::string out = padded("scenario", width) + "   runs   checks  records compared  verdict\n";
   for (const scenario::Scenario& scenario : plan.scenarios) {
-    const auto failed = std::count_if(verdict.runs.begin(), verdict.runs.end(),
-                                      [&](const RunReport& run) { return run.run.rfind(scenario.name + "/", 0) == 0; });
+    const auto failed = std::count_if(verdict.runs.begin(), verdict.runs.end(), [&](const RunReport& run) {
+      return run.status != Status::kAgree && run.run.rfind(scenario.name + "/", 0) == 0;
+    });
     const auto total = std::count_if(plan.runs.begin(), plan.runs.end(),
                                      [&](const plan::Run& run) { return run.scenario == scenario.name; });
     std::size_t checks = 0, good = 0, compared = 0;
@@ -63,6 +72,7 @@ std::string details(const RunReport& run, bool color) {
   add_line(out, "why", run.why);
   if (run.status == Status::kDivergence) add_line(out, "class", "liveness");
   if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
+  add_causes(out, run.suspects);
   add_line(out, "log", run.log_tail);
   add_line(out, "reproduce", run.reproduce);
   return out;
@@ -103,11 +113,12 @@ std::string details(const CheckReport& check, bool color) {
 
 std::string to_text(const compare::Divergence& divergence) {
   std::string out;
+  const std::string record = "step " + std::to_string(divergence.step) + ", channel " +
+                             std::string(divergence.channel_name()) +
+                             (divergence.tensor.empty() ? "" : ", tensor " + divergence.tensor);
   add_line(out, "at",
-           "step " + std::to_string(divergence.step) + ", channel " + std::string(trace::name_of(divergence.channel)) +
-               (divergence.tensor.empty() ? "" : ", tensor " + divergence.tensor) + ", rank " +
-               std::to_string(divergence.rank));
-  add_line(out, "between", divergence.left + " and " + divergence.right);
+           (divergence.phase.empty() ? record : divergence.place()) + ", rank " + std::to_string(divergence.rank));
+  if (divergence.phase.empty()) add_line(out, "between", divergence.left + " and " + divergence.right);
   add_line(out, "expected", divergence.expected);
   add_line(out, "actual", divergence.actual);
   add_line(out, "relation", divergence.relation);
@@ -117,11 +128,7 @@ std::string to_text(const compare::Divergence& divergence) {
   if (divergence.element) add_line(out, "element", divergence.element->text());
   if (divergence.operator_) add_line(out, "operator", divergence.operator_->text);
   add_line(out, "class", divergence.class_);
-  for (const compare::Suspect& suspect : divergence.suspects) {
-    const std::string sentence(compare::find_cause(suspect.cause)->sentence);
-    add_line(out, &suspect == &divergence.suspects[0] ? "cause" : "or", suspect.cause + ": " + sentence);
-    for (const std::string& line : suspect.evidence) add_line(out, "because", line);
-  }
+  add_causes(out, divergence.suspects);
   if (divergence.suspects.empty() && !divergence.class_.empty()) add_line(out, "cause", "unknown");
   add_line(out, "what", divergence.cause);
   return out;
@@ -129,7 +136,9 @@ std::string to_text(const compare::Divergence& divergence) {
 
 std::string to_text(const Verdict& verdict, const plan::Plan& plan, bool color) {
   std::string out = table(verdict, plan, color);
-  out += details(verdict.runs, color);
+  std::vector<RunReport> bad = verdict.runs;
+  std::erase_if(bad, [](const RunReport& run) { return run.status == Status::kAgree; });
+  out += details(bad, color);
   for (const CheckReport& check : verdict.checks) {
     if (check.status != Status::kAgree) out += details(check, color);
   }

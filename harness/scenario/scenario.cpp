@@ -112,8 +112,12 @@ std::vector<Patch> expand_matrix(std::vector<Patch> patches, const Json& matrix,
 }
 
 LaunchSpec launch_from(const Json& object) {
+  std::map<std::int64_t, std::map<std::string, std::string>> of_ranks;
+  for (const Json& one : object.at("rank_environment"))
+    of_ranks[one.at("rank").get<std::int64_t>()].merge(one.at("variables").get<std::map<std::string, std::string>>());
   return {.arrival_delay_ms = object.at("arrival_delay_ms").get<std::vector<std::int64_t>>(),
           .environment = object.at("environment").get<std::map<std::string, std::string>>(),
+          .rank_environment = std::move(of_ranks),
           .reverse_environment = object.at("environment_order") == "reversed",
           .directory = object.at("directory").get<std::string>(),
           .deadline_s = object.at("deadline_s").get<double>(),
@@ -133,16 +137,28 @@ void require_safe_name(const std::string& name, const std::string& file) {
 }
 
 /// A name that no shell could set is a slip; an empty one, or one with '=', is none to the kernel either.
-void require_environment_names(const LaunchSpec& launch, const std::string& file) {
-  for (const auto& [name, value] : launch.environment) {
+void require_environment_names(const std::map<std::string, std::string>& environment, const std::string& where) {
+  for (const auto& [name, value] : environment) {
     const bool usable =
         !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
     if (usable) continue;
     throw InputError({.what = "an environment variable cannot have this name",
-                      .where = file + ": launch.environment",
+                      .where = where,
                       .expected = "letters, digits and '_', no digit first",
                       .actual = "'" + name + "'"});
+  }
+}
+
+void require_environments(const Variant& variant, const std::string& file) {
+  require_environment_names(variant.launch.environment, file + ": launch.environment");
+  for (const auto& [rank, environment] : variant.launch.rank_environment) {
+    require_environment_names(environment, file + ": launch.rank_environment");
+    if (rank < variant.world_size) continue;
+    throw InputError({.what = "variables are given to a rank that the run does not have",
+                      .where = file + " (variant '" + variant.name + "'): launch.rank_environment",
+                      .expected = "a rank below " + std::to_string(variant.world_size),
+                      .actual = std::to_string(rank)});
   }
 }
 
@@ -164,7 +180,7 @@ Variant variant_of(const std::string& name, const Json& run, const std::string& 
                   .train = train_spec_from(completed.at("train")),
                   .launch_json = completed.at("launch"),
                   .launch = launch_from(completed.at("launch"))};
-  require_environment_names(variant.launch, file);
+  require_environments(variant, file);
   validate(variant.train, variant.world_size, file + " (variant '" + name + "')");
   return variant;
 }

@@ -16,6 +16,7 @@ namespace lockstep::scenario {
 struct LaunchSpec {
   std::vector<std::int64_t> arrival_delay_ms;
   std::map<std::string, std::string> environment;
+  std::map<std::int64_t, std::map<std::string, std::string>> rank_environment;  ///< by rank, over the former
   bool reverse_environment = false;
   std::string directory;
   double deadline_s = 0;

@@ -239,7 +239,7 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
     own.push_back({std::string(kBuffer) + buffer.name, buffer.tensor});
   replace_file(folder / rank_file(rank), packed(own));
   if (rank == 0) {
-    replace_file(folder / "weights.safetensors", packed(checkpoint.weights));
+    write_weights(folder / "weights.safetensors", checkpoint.weights);
     replace_file(folder / "optimizer.safetensors", packed(checkpoint.optimizer));
     replace_file(folder / "ema.safetensors", packed(checkpoint.ema));
   }
@@ -314,6 +314,10 @@ std::vector<NamedTensor> read_weights(const std::filesystem::path& file) {
                       .next = "load and save it with a current PyTorch"});
   }
   return head.starts_with("PK") ? read_torch_file(file) : unpacked(file);
+}
+
+void write_weights(const std::filesystem::path& file, const std::vector<NamedTensor>& weights) {
+  replace_file(file, packed(weights));
 }
 
 void take_from(const Checkpoint& checkpoint, const std::function<void()>& take) {

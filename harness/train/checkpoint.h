@@ -49,6 +49,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
 /// *Throws*: as read_torch_file.
 std::vector<NamedTensor> read_weights(const std::filesystem::path& file);
 
+/// Writes weights to a safetensors file. *Throws*: ResourceError.
+void write_weights(const std::filesystem::path& file, const std::vector<NamedTensor>& weights);
+
 /// Runs what takes something from the checkpoint. *Throws*: as `take` does; an InputError names the checkpoint too.
 void take_from(const Checkpoint& checkpoint, const std::function<void()>& take);
 

@@ -109,8 +109,8 @@ class Collective::Logged : public c10d::Backend {
   }
 
   void note(std::string line) {
-    progress_.count_collective();
     const std::lock_guard<std::mutex> lock(mutex_);
+    progress_.count_collective(line);
     log_.push_back(std::move(line));
   }
 
@@ -142,7 +142,7 @@ std::vector<std::string> Collective::take_log() { return logged_->take(); }
 at::Tensor Collective::metric_sum(const at::Tensor& value, bool root_only) {
   std::vector<at::Tensor> sum{value.clone()};
   if (group_->getSize() == 1) return sum[0];
-  progress_.count_collective();
+  progress_.count_collective("sum of a metric");
   (root_only ? gloo_->reduce(sum) : gloo_->allreduce(sum))->wait();
   return sum[0];
 }
@@ -154,7 +154,7 @@ at::Tensor Collective::sum(const at::Tensor& value) {
 }
 
 void Collective::barrier() {
-  progress_.count_collective();
+  progress_.count_collective("barrier");
   gloo_->barrier()->wait();
 }
 

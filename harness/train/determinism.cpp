@@ -2,16 +2,20 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <link.h>
 #include <torch/version.h>
 
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 
 namespace lockstep::train {
 namespace {
@@ -72,6 +76,42 @@ std::string cpu_model() {
   return "unknown";
 }
 
+/// The build id that the linker wrote into a loaded library (an ELF note); "" where there is none.
+std::string build_id_of(const dl_phdr_info& library) {
+  for (int i = 0; i < library.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = library.dlpi_phdr[i];
+    if (header.p_type != PT_NOTE) continue;
+    const auto* at = reinterpret_cast<const char*>(library.dlpi_addr + header.p_vaddr);
+    const char* const end = at + header.p_memsz;
+    while (at + sizeof(ElfW(Nhdr)) <= end) {
+      ElfW(Nhdr) note;
+      std::memcpy(&note, at, sizeof(note));
+      const char* const name = at + sizeof(note);
+      const char* const content = name + (note.n_namesz + 3) / 4 * 4;
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0)
+        return to_hex(std::string_view(content, note.n_descsz));
+      at = content + (note.n_descsz + 3) / 4 * 4;
+    }
+  }
+  return "";
+}
+
+/// Loaded libraries that compute, or decide how, with their build ids.
+Json libraries() {
+  Json found = Json::object();
+  const auto visit = [](dl_phdr_info* library, std::size_t, void* into) {
+    const std::string_view path = library->dlpi_name;
+    const std::string name(path.substr(path.rfind('/') + 1));
+    for (const char* wanted : {"libtorch", "libc10", "libgomp", "libiomp", "libmkl", "libopenblas", "libm.so",
+                               "libc.so", "libcudart", "libcublas", "libcudnn", "libnccl"}) {
+      if (name.starts_with(wanted)) (*static_cast<Json*>(into))[name] = build_id_of(*library);
+    }
+    return 0;
+  };
+  ::dl_iterate_phdr(visit, &found);
+  return found;
+}
+
 }  // namespace
 
 void apply_determinism(const scenario::DeterminismSpec& spec) {
@@ -122,6 +162,7 @@ Json environment_manifest() {
           {"cudnn_benchmark", context.benchmarkCuDNN()},
           {"tf32_cublas", context.allowTF32CuBLAS()},
           {"tf32_cudnn", context.allowTF32CuDNN()},
+          {"libraries", libraries()},
           {"variables", variables}};
 }
 

@@ -26,17 +26,27 @@ Faults::Faults(const scenario::TrainSpec& spec, std::int64_t rank) : rank_(rank)
   }
 }
 
+scenario::DeterminismSpec Faults::determinism(scenario::DeterminismSpec spec) const {
+  for (const Entry& entry : mine_) entry.fault->determinism(spec);
+  return spec;
+}
+
 scenario::Choice Faults::sampler(scenario::Choice choice) const {
   for (const Entry& entry : mine_) entry.fault->sampler(choice, rank_);
   return choice;
+}
+
+std::int64_t Faults::ranks_that_saved(std::int64_t saved, std::int64_t now) const {
+  for (const Entry& entry : mine_) saved = entry.fault->ranks_that_saved(saved, now);
+  return saved;
 }
 
 void Faults::restored(const Restored& state) const {
   for (const Entry& entry : mine_) entry.fault->restored(state);
 }
 
-void Faults::arrive(launch::Phase phase) const {
-  each([&](Fault& fault) { fault.arrive(phase); });
+void Faults::arrive(launch::Phase phase, Collective& collective) const {
+  each([&](Fault& fault) { fault.arrive(phase, collective); });
 }
 
 void Faults::samples(std::vector<std::int64_t>& ids) const {
@@ -97,8 +107,8 @@ bool Faults::updates() const {
   return all;
 }
 
-void Faults::updated(const std::vector<NamedTensor>& weights) const {
-  each([&](Fault& fault) { fault.updated(weights); });
+void Faults::updated(const Updated& rank) const {
+  each([&](Fault& fault) { fault.updated(rank); });
 }
 
 bool Faults::averages() const {
@@ -115,6 +125,10 @@ std::int64_t Faults::metric_divisor(std::int64_t ranks) const {
 double Faults::followed_loss(double reduced, double own) const {
   each([&](Fault& fault) { reduced = fault.followed_loss(reduced, own); });
   return reduced;
+}
+
+void Faults::saved(const std::filesystem::path& folder) const {
+  each([&](Fault& fault) { fault.saved(folder); });
 }
 
 void Faults::require_parameters(const std::vector<NamedTensor>& parameters) const {

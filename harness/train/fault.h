@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,13 @@ struct Restored {
   Optimizer& optimizer;
 };
 
+/// A rank after an update.
+struct Updated {
+  const std::vector<NamedTensor>& weights;
+  Collective& collective;
+  const std::filesystem::path& out;  ///< folder of the run, the same for all ranks
+};
+
 /// A mistake planted into a rank's training. Each hook stands at one place of the trainer's loop and does nothing
 /// unless a kind of fault overrides it; it is called in the steps in which the fault acts.
 class Fault {
@@ -32,11 +40,14 @@ class Fault {
   virtual bool lasts() const { return false; }
 
   // Before the first step.
+  virtual void determinism(scenario::DeterminismSpec& /*spec*/) {}
   virtual void sampler(scenario::Choice& /*sampler*/, std::int64_t /*rank*/) {}
+  /// Ranks that a saved position is taken to be of.
+  virtual std::int64_t ranks_that_saved(std::int64_t saved, std::int64_t /*now*/) const { return saved; }
   virtual void restored(const Restored& /*state*/) {}
 
   // In the order of a step.
-  virtual void arrive(launch::Phase /*phase*/) {}
+  virtual void arrive(launch::Phase /*phase*/, Collective& /*collective*/) {}
   virtual void samples(std::vector<std::int64_t>& /*ids*/) {}
   virtual at::Tensor loss(at::Tensor loss) { return loss; }
   virtual bool keeps_last_gradients() const { return false; }
@@ -50,12 +61,14 @@ class Fault {
   virtual Clipping clipping() const { return Clipping::kAfterUnscaling; }
   virtual double learning_rate(double rate) { return rate; }
   virtual bool updates() const { return true; }
-  virtual void updated(const std::vector<NamedTensor>& /*weights*/) {}
+  virtual void updated(const Updated& /*rank*/) {}
   virtual bool averages() const { return true; }
   /// What a metric's sum over the ranks is divided by.
   virtual std::int64_t metric_divisor(std::int64_t ranks) const { return ranks; }
   /// The loss that a schedule follows.
   virtual double followed_loss(double reduced, double /*own*/) const { return reduced; }
+  /// A checkpoint of the update lies in the folder, and is about to be pointed to.
+  virtual void saved(const std::filesystem::path& /*folder*/) {}
 
   /// *Throws*: InputError when the fault names a parameter that the model lacks.
   virtual void require_parameters(const std::vector<NamedTensor>& /*parameters*/) const {}
@@ -71,13 +84,15 @@ class Faults {
  public:
   Faults(const scenario::TrainSpec& spec, std::int64_t rank);
 
+  scenario::DeterminismSpec determinism(scenario::DeterminismSpec spec) const;
   scenario::Choice sampler(scenario::Choice choice) const;
+  std::int64_t ranks_that_saved(std::int64_t saved, std::int64_t now) const;
   void restored(const Restored& state) const;
 
   /// From here on it is this step.
   void begin(std::int64_t step) { step_ = step; }
 
-  void arrive(launch::Phase phase) const;
+  void arrive(launch::Phase phase, Collective& collective) const;
   void samples(std::vector<std::int64_t>& ids) const;
   at::Tensor loss(at::Tensor loss) const;
   bool keeps_last_gradients() const;
@@ -89,10 +104,11 @@ class Faults {
   Fault::Clipping clipping() const;
   double learning_rate(double rate) const;
   bool updates() const;
-  void updated(const std::vector<NamedTensor>& weights) const;
+  void updated(const Updated& rank) const;
   bool averages() const;
   std::int64_t metric_divisor(std::int64_t ranks) const;
   double followed_loss(double reduced, double own) const;
+  void saved(const std::filesystem::path& folder) const;
 
   void require_parameters(const std::vector<NamedTensor>& parameters) const;
   /// `updates`: done already.

@@ -229,7 +229,7 @@ class Trainer {
     // Where the epoch's order was drawn from the default generator, it must be drawn again from the same state.
     const at::Tensor now = rng_state();
     if (saved.epoch_rng.defined()) set_rng(saved.epoch_rng);
-    loader_.restore(saved, checkpoint.world_size);
+    loader_.restore(saved, faults_.ranks_that_saved(checkpoint.world_size, place_.world_size));
     set_rng(now);
   }
 
@@ -250,6 +250,7 @@ class Trainer {
                           .rng = rng_state()};
     const std::filesystem::path run = out_ / "checkpoint";
     save_checkpoint(snapshot_folder(run, updates_), checkpoint, place_.rank, collective_);
+    faults_.saved(snapshot_folder(run, updates_));
     if (place_.rank == 0) point_to_snapshot(run, updates_);
     collective_.barrier();
   }
@@ -269,7 +270,7 @@ class Trainer {
   void enter(Phase phase) {
     progress_.report(updates_, phase);
     if (operators_) operators_->enter(std::string(name_of(phase)));
-    faults_.arrive(phase);
+    faults_.arrive(phase, collective_);
   }
 
   void update() {
@@ -293,7 +294,7 @@ class Trainer {
     for (double& rate : learning_rates) rate = faults_.learning_rate(rate);
     if (finite && faults_.updates()) optimizer_->step(learning_rates);
     skipped_ += finite ? 0 : 1;
-    faults_.updated(ddp_->parameters());
+    faults_.updated({.weights = ddp_->parameters(), .collective = collective_, .out = out_});
     settle_weights();
     if (ema_ && faults_.averages()) ema_->update();
     if (operators_) recorder_.operators(operators_->calls());
@@ -480,7 +481,7 @@ void train(const RunSpec& run, const launch::Place& place, const std::filesystem
                       .expected = std::to_string(run.world_size),
                       .actual = std::to_string(place.world_size)});
   }
-  apply_determinism(run.train.determinism);
+  apply_determinism(Faults(run.train, place.rank).determinism(run.train.determinism));
   Trainer(run, place, out).run();
 }
 

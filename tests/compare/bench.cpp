@@ -14,6 +14,7 @@ CheckResult check_ranks_differ(const CheckInput& input);
 CheckResult check_covers(const CheckInput& input);
 CheckResult check_ledger(const CheckInput& input);
 CheckResult check_reduction(const CheckInput& input);
+CheckResult check_environment(const CheckInput& input);
 CheckResult check_resumes(const CheckInput& input);
 CheckResult check_golden(const CheckInput& input);
 
@@ -35,6 +36,7 @@ const std::map<std::string, CheckResult (*)(const CheckInput&)> kChecks = {
     {"covers", compare::check_covers},
     {"ledger", compare::check_ledger},
     {"reduction", compare::check_reduction},
+    {"environment", compare::check_environment},
     {"resumes", compare::check_resumes},
     {"golden", compare::check_golden},
 };

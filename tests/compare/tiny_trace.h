@@ -55,10 +55,10 @@ void erase_channel(trace::RunTrace& run, trace::Channel channel);
 /// Flips the digest of a record and nothing else.
 void spoil(trace::RunTrace& run, std::int64_t rank, std::int64_t step, trace::Channel channel, const std::string& name);
 
-/// Writes rank<r>.jsonl of every rank, whole.
 /// Adds the gradient of a layer behind the others, the same at every step.
 void add_last_layer(trace::RunTrace& run);
 
+/// Writes rank<r>.jsonl of every rank, whole.
 void write_run(const std::filesystem::path& directory, const trace::RunTrace& run);
 
 }  // namespace lockstep::test

@@ -10,6 +10,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/launch/worker_failure.h"
 
 #include "tests/launch/run_fixture.h"
 
@@ -20,8 +21,8 @@ TEST(Progress, MissingFileReadsAsNotStarted) { EXPECT_EQ(read_progress("/nowhere
 
 TEST(Progress, ShortOrForeignFileReadsAsNotStarted) {
   const Scratch scratch;
-  replace_file(scratch.path() / "short", std::string(63, '\1'));
-  replace_file(scratch.path() / "foreign", std::string(64, '\1'));
+  replace_file(scratch.path() / "short", std::string(159, '\1'));
+  replace_file(scratch.path() / "foreign", std::string(160, '\1'));
   EXPECT_EQ(read_progress(scratch.path() / "short"), Progress{});
   EXPECT_EQ(read_progress(scratch.path() / "foreign"), Progress{});
 }
@@ -30,7 +31,7 @@ TEST(Progress, FreshWriterReadsAsNotStarted) {
   const Scratch scratch;
   const ProgressWriter writer(scratch.path() / "p");
   EXPECT_EQ(read_progress(scratch.path() / "p"), Progress{});
-  EXPECT_EQ(std::filesystem::file_size(scratch.path() / "p"), 64u);
+  EXPECT_EQ(std::filesystem::file_size(scratch.path() / "p"), 160u);
 }
 
 TEST(Progress, LastReportIsReadAndOutlivesTheWriter) {
@@ -45,6 +46,38 @@ TEST(Progress, LastReportIsReadAndOutlivesTheWriter) {
     writer.report(7, Phase::kRecord);
   }
   EXPECT_EQ(read_progress(path), (Progress{.step = 7, .phase = Phase::kRecord, .beats = 3}));
+}
+
+TEST(WorkerFailure, IsReadAsItWasWritten) {
+  const Scratch scratch;
+  const std::filesystem::path path = failure_path(scratch.path(), 3);
+  EXPECT_EQ(path.filename(), "rank3.failure.json");
+  EXPECT_EQ(read_failure(path), std::nullopt);
+  const WorkerFailure failure{.what = "a \"file\"\n\xff", .where = "/x", .damaged = true, .missing = false};
+  write_failure(path, failure);
+  const auto read = read_failure(path);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->where, failure.where);
+  EXPECT_TRUE(read->damaged && !read->missing);
+  for (const char* damaged : {"", "{", "[]", "{\"what\": 1}"}) {
+    replace_file(path, damaged);
+    EXPECT_EQ(read_failure(path), std::nullopt) << damaged;
+  }
+  write_failure("/nowhere/rank0.failure.json", failure);
+}
+
+TEST(Progress, TheLastCollectiveIsNamed) {
+  const Scratch scratch;
+  ProgressWriter writer(scratch.path() / "p");
+  EXPECT_EQ(read_progress(scratch.path() / "p").collective, "");
+  writer.count_collective("allreduce Float[650] SUM");
+  EXPECT_EQ(read_progress(scratch.path() / "p"),
+            (Progress{.collectives = 1, .collective = "allreduce Float[650] SUM", .beats = 1}));
+  writer.report(2, Phase::kForward);
+  writer.count_collective("barrier");
+  EXPECT_EQ(read_progress(scratch.path() / "p").collective, "barrier");
+  writer.count_collective(std::string(100, 'x'));
+  EXPECT_EQ(read_progress(scratch.path() / "p").collective, std::string(47, 'x'));
 }
 
 TEST(Progress, ReaderNeverSeesHalfAReport) {

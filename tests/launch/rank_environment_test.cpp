@@ -58,6 +58,20 @@ TEST(RankEnvironment, RanksStartInTheWorkDirectory) {
   EXPECT_EQ(run_one(job).log_tail, (job.directory / "deep/er").string() + "\n");
 }
 
+TEST(RankEnvironment, VariablesOfOneRankGoOverThoseOfAll) {
+  const Scratch scratch;
+  Job job = scratch.job("own", 3, {});
+  job.environment = {{"LOCKSTEP_TEST_A", "all"}, {"LOCKSTEP_TEST_B", "all"}};
+  job.rank_environment = {{1, {{"LOCKSTEP_TEST_A", "one"}, {"LOCKSTEP_TEST_C", "one"}, {"RANK", "9"}}}};
+  const auto ranks = environments_of(scratch, job);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(value_of(ranks[rank], "LOCKSTEP_TEST_A"), rank == 1 ? "one" : "all");
+    EXPECT_EQ(value_of(ranks[rank], "LOCKSTEP_TEST_B"), "all");
+    EXPECT_EQ(value_of(ranks[rank], "LOCKSTEP_TEST_C"), rank == 1 ? "one" : "(not set)");
+    EXPECT_EQ(value_of(ranks[rank], "RANK"), std::to_string(rank)) << "its place is the launcher's";
+  }
+}
+
 TEST(RankEnvironment, RanksLearnTheirPlace) {
   const Scratch scratch;
   ::setenv("RANK", "17", 1);

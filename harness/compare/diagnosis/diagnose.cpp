@@ -1,7 +1,9 @@
 #include "harness/compare/diagnosis/diagnose.h"
 
 #include "harness/compare/diagnosis/data.h"
+#include "harness/compare/diagnosis/environment.h"
 #include "harness/compare/diagnosis/gradients.h"
+#include "harness/compare/diagnosis/layout.h"
 #include "harness/compare/diagnosis/random.h"
 #include "harness/compare/diagnosis/ranks.h"
 #include "harness/compare/diagnosis/rates.h"
@@ -14,11 +16,12 @@
 namespace lockstep::compare {
 namespace {
 
-/// The first that knows a cause is believed. What is known to be random is no matter of the recipe; the rest in the
-/// order in which a training meets it.
+/// The first that knows a cause is believed. What is known to be random, or to come from the machines, is no matter of
+/// the recipe; the rest in the order in which a training meets it.
 constexpr std::vector<Suspect> (*kDiagnosers[])(const Scene&) = {
-    suspects_in_random,    suspects_in_resumption, suspects_in_data,  suspects_in_rates,    suspects_in_shares,
-    suspects_in_gradients, suspects_in_update,     suspects_in_ranks, suspects_in_rounding,
+    suspects_in_random, suspects_in_environment, suspects_in_resumption, suspects_in_data,
+    suspects_in_rates,  suspects_in_layout,      suspects_in_shares,     suspects_in_gradients,
+    suspects_in_update, suspects_in_ranks,       suspects_in_rounding,
 };
 
 /// Of what does not come out again, causes that do are none; memory that fails does not, either.
@@ -29,7 +32,7 @@ bool is_random(const Suspect& suspect) {
 }  // namespace
 
 void diagnose(const CheckInput& input, CheckResult& result) {
-  if (!result.divergence) return;
+  if (!result.divergence || !result.divergence->phase.empty()) return;
   Divergence& at = *result.divergence;
   const Scene scene(input, at);
   if (scene.left && scene.right && !scene.within_one_run())

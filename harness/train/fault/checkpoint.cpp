@@ -1,6 +1,13 @@
-// State that is changed on its way back from a checkpoint.
+// State that is changed on its way into a checkpoint and back.
+#include "harness/train/checkpoint.h"
+
+#include <chrono>
+#include <thread>
+
 #include <ATen/ATen.h>
 
+#include "harness/base/error.h"
+#include "harness/base/files.h"
 #include "harness/train/fault.h"
 
 namespace lockstep::train {
@@ -32,8 +39,61 @@ class DrawAfterRestore : public Fault {
   void restored(const Restored&) override { at::empty({}, at::kLong).random_(); }
 };
 
+class PositionInSteps : public Fault {
+  std::int64_t ranks_that_saved(std::int64_t, std::int64_t now) const override { return now; }
+};
+
+class CheckpointCut : public Fault {
+ public:
+  explicit CheckpointCut(const Json& options)
+      : file_(options.at("file").get<std::string>()), keep_(options.at("keep").get<double>()) {}
+  bool lasts() const override { return true; }
+  void saved(const std::filesystem::path& folder) override {
+    const std::filesystem::path file = folder / file_;
+    if (!std::filesystem::exists(file))
+      throw InputError({.what = "a fault names a file that the checkpoint does not have",
+                        .where = "train.faults",
+                        .expected = "a file of " + folder.string(),
+                        .actual = file_});
+    std::filesystem::resize_file(
+        file, static_cast<std::uintmax_t>(keep_ * static_cast<double>(std::filesystem::file_size(file))));
+  }
+
+ private:
+  std::string file_;
+  double keep_;
+};
+
+/// Nobody waits for rank 0, which takes its time.
+class CheckpointReadEarly : public Fault {
+ public:
+  explicit CheckpointReadEarly(const Json& options) : delay_(options.at("delay_ms").get<int>()) {}
+  void updated(const Updated& rank) override {
+    const std::filesystem::path file = rank.out / "checkpoint" / "between.safetensors";
+    if (rank.collective.group()->getRank() == 0) {
+      std::this_thread::sleep_for(delay_);
+      make_directories(file.parent_path());
+      write_weights(file, rank.weights);
+    } else {
+      copy_weights(read_weights(file), rank.weights);
+    }
+  }
+
+ private:
+  std::chrono::milliseconds delay_;
+};
+
 }  // namespace
 
+std::unique_ptr<Fault> make_position_in_steps_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<PositionInSteps>();
+}
+std::unique_ptr<Fault> make_checkpoint_cut_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<CheckpointCut>(options);
+}
+std::unique_ptr<Fault> make_checkpoint_read_early_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<CheckpointReadEarly>(options);
+}
 std::unique_ptr<Fault> make_state_cast_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<StateCast>(options);
 }

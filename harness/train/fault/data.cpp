@@ -46,7 +46,7 @@ class SamplerSeedByRank : public Fault {
 };
 
 class ExtraDraw : public Fault {
-  void arrive(launch::Phase phase) override {
+  void arrive(launch::Phase phase, Collective&) override {
     if (phase == launch::Phase::kForward) at::empty({}, at::kLong).random_();
   }
 };

@@ -61,6 +61,20 @@ class GradientRounded : public Lasting {
   bool before_;
 };
 
+class GradientUninitialised : public Lasting {
+ public:
+  explicit GradientUninitialised(const Json& options) : parameters_(options) {}
+  void reduced(const std::string& parameter, at::Tensor& gradient) override {
+    if (parameters_.include(parameter)) gradient.copy_(at::empty_like(gradient));
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  ParameterChoice parameters_;
+};
+
 class GradientNotReduced : public Lasting {
  public:
   explicit GradientNotReduced(const Json& options) : parameters_(options) {}
@@ -94,6 +108,9 @@ std::unique_ptr<Fault> make_gradient_kept_fault(const Json&, const scenario::Gra
 }
 std::unique_ptr<Fault> make_gradient_rounded_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<GradientRounded>(options);
+}
+std::unique_ptr<Fault> make_gradient_uninitialised_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<GradientUninitialised>(options);
 }
 std::unique_ptr<Fault> make_gradient_not_reduced_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<GradientNotReduced>(options);

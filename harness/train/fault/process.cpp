@@ -1,6 +1,7 @@
 // A rank that leaves, stops, or calls on others who do not come.
 #include <csignal>
 
+#include <ATen/ATen.h>
 #include <unistd.h>
 
 #include "harness/train/fault.h"
@@ -13,24 +14,24 @@ class OnArrival : public Fault {
  public:
   explicit OnArrival(const Json& options) : phase_(options.at("phase").get<std::string>()) {}
 
-  void arrive(launch::Phase phase) override {
-    if (phase_ == launch::name_of(phase)) act();
+  void arrive(launch::Phase phase, Collective& collective) override {
+    if (phase_ == launch::name_of(phase)) act(collective);
   }
 
  private:
-  virtual void act() = 0;
+  virtual void act(Collective& collective) = 0;
 
   std::string phase_;
 };
 
 class Kill : public OnArrival {
   using OnArrival::OnArrival;
-  void act() override { ::kill(::getpid(), SIGKILL); }
+  void act(Collective&) override { ::kill(::getpid(), SIGKILL); }
 };
 
 class Hang : public OnArrival {
   using OnArrival::OnArrival;
-  void act() override {
+  void act(Collective&) override {
     while (true) ::pause();
   }
 };
@@ -40,13 +41,22 @@ class Exit : public OnArrival {
   explicit Exit(const Json& options) : OnArrival(options), code_(options.at("code").get<int>()) {}
 
  private:
-  void act() override { ::_exit(code_); }
+  void act(Collective&) override { ::_exit(code_); }
 
   int code_;
 };
 
+/// Counts something over all ranks, so it thinks.
+class ExtraCollective : public OnArrival {
+  using OnArrival::OnArrival;
+  void act(Collective& collective) override { collective.sum(at::ones({})); }
+};
+
 }  // namespace
 
+std::unique_ptr<Fault> make_extra_collective_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<ExtraCollective>(options);
+}
 std::unique_ptr<Fault> make_kill_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<Kill>(options);
 }

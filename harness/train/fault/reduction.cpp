@@ -1,7 +1,9 @@
 // Reductions that a script does by hand, and gets wrong. DDP is kept from reducing.
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include <ATen/ATen.h>
 
@@ -130,8 +132,36 @@ class UnorderedSum : public OwnOrder {
   std::mt19937 arrival_{std::random_device()()};
 };
 
+/// What has arrived by the time that it is read is used; the rest is the rank's own, or half of each.
+class ReadBeforeWait : public ByHand {
+ public:
+  explicit ReadBeforeWait(const Json& options) : pause_(0, options.at("longest_us").get<int>()) {}
+
+  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
+    std::vector<std::vector<at::Tensor>> sums;
+    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    for (const NamedTensor& gradient : gradients) {
+      sums.push_back({gradient.tensor.clone()});
+      works.push_back(collective.group()->allreduce(sums.back()));
+    }
+    const auto ranks = static_cast<double>(collective.group()->getSize());
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      std::this_thread::sleep_for(std::chrono::microseconds(pause_(arrival_)));
+      at::Tensor(gradients[i].tensor).copy_(sums[i][0].div(ranks));
+    }
+    for (const auto& work : works) work->wait();
+  }
+
+ private:
+  std::uniform_int_distribution<int> pause_;
+  std::mt19937 arrival_{std::random_device()()};
+};
+
 }  // namespace
 
+std::unique_ptr<Fault> make_read_before_wait_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<ReadBeforeWait>(options);
+}
 std::unique_ptr<Fault> make_clip_before_reduction_fault(const Json&, const scenario::GradientSpec& gradient) {
   return std::make_unique<ClipBeforeReduction>(gradient);
 }

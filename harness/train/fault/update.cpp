@@ -31,9 +31,9 @@ class WeightsDecayed : public Fault {
  public:
   explicit WeightsDecayed(const Json& options) : factor_(options.at("factor").get<double>()) {}
   bool lasts() const override { return true; }
-  void updated(const std::vector<NamedTensor>& weights) override {
+  void updated(const Updated& rank) override {
     const at::NoGradGuard no_grad;
-    for (const NamedTensor& weight : weights) at::Tensor(weight.tensor).mul_(factor_);
+    for (const NamedTensor& weight : rank.weights) at::Tensor(weight.tensor).mul_(factor_);
   }
 
  private:
@@ -66,9 +66,9 @@ class FlipWeightBit : public Fault {
   explicit FlipWeightBit(const Json& options)
       : parameter_(options), element_(options.at("element").get<std::int64_t>()), bit_(options.at("bit").get<int>()) {}
 
-  void updated(const std::vector<NamedTensor>& weights) override {
+  void updated(const Updated& rank) override {
     constexpr int kSign = 31, kMoreMantissa = 29;
-    const at::Tensor weight = parameter_.first_of(weights).tensor;
+    const at::Tensor weight = parameter_.first_of(rank.weights).tensor;
     const std::int64_t element = element_ % weight.numel();
     if (weight.scalar_type() == at::kDouble) {
       auto* word = reinterpret_cast<std::uint64_t*>(weight.mutable_data_ptr()) + element;
@@ -88,8 +88,34 @@ class FlipWeightBit : public Fault {
   int bit_;
 };
 
+/// Rank 0 holds the matrix as a layout of its own, and hands it to a broadcast that reads memory from its start.
+class StridedBroadcast : public Fault {
+ public:
+  explicit StridedBroadcast(const Json& options) : parameters_(options) {}
+  bool lasts() const override { return true; }
+  void updated(const Updated& rank) override {
+    const at::NoGradGuard no_grad;
+    const bool sends = rank.collective.group()->getRank() == 0;
+    for (const NamedTensor& weight : rank.weights) {
+      if (weight.tensor.dim() != 2 || !parameters_.include(weight.name)) continue;
+      std::vector<at::Tensor> sent{sends ? weight.tensor.t().contiguous().t() : weight.tensor.clone()};
+      rank.collective.group()->broadcast(sent)->wait();
+      if (!sends) at::Tensor(weight.tensor).copy_(sent[0]);
+    }
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  ParameterChoice parameters_;
+};
+
 }  // namespace
 
+std::unique_ptr<Fault> make_strided_broadcast_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<StridedBroadcast>(options);
+}
 std::unique_ptr<Fault> make_learning_rate_factor_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<LearningRateFactor>(options);
 }

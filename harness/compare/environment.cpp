@@ -1,0 +1,75 @@
+#include "harness/compare/environment.h"
+
+#include <array>
+#include <set>
+
+namespace lockstep::compare {
+namespace {
+
+const Json& environment_of(const trace::RunTrace& run, std::size_t rank) {
+  static const Json kNone = Json::object();
+  const auto found = run.ranks[rank].header.find("environment");
+  return found == run.ranks[rank].header.end() ? kNone : *found;
+}
+
+constexpr std::array<const char*, 4> kCauses = {"env.version_mismatch", "env.variable_mismatch", "env.processor",
+                                                "env.flag_mismatch"};
+
+/// Place in kCauses of what an entry of the manifest is about.
+std::size_t cause_of(const std::string& key) {
+  if (key == "build" || key == "torch" || key == "compiler" || key == "libraries") return 0;
+  if (key == "variables") return 1;
+  return key == "cpu_model" ? 2 : 3;
+}
+
+std::string shown(const Json& value) {
+  if (value.is_null()) return "not there";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+Json value_of(const Json& object, const std::string& key) { return object.contains(key) ? object[key] : Json(); }
+
+std::set<std::string> keys_of(const Json& left, const Json& right) {
+  std::set<std::string> keys;
+  for (const Json* side : {&left, &right}) {
+    for (const auto& [key, value] : side->items()) keys.insert(key);
+  }
+  return keys;
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_of_environments(const Json& left, const Json& right, const std::string& left_name,
+                                              const std::string& right_name) {
+  std::array<std::vector<std::string>, kCauses.size()> evidence;
+  const auto note = [&](const std::string& key, const std::string& name, const Json& a, const Json& b) {
+    if (a == b) return;
+    evidence[cause_of(key)].push_back(name + " is " + shown(a) + " for " + left_name + ", " + shown(b) + " for " +
+                                      right_name);
+  };
+  for (const std::string& key : keys_of(left, right)) {
+    const Json a = value_of(left, key), b = value_of(right, key);
+    if (a.is_object() && b.is_object()) {
+      for (const std::string& name : keys_of(a, b)) note(key, name, value_of(a, name), value_of(b, name));
+    } else {
+      note(key, key, a, b);
+    }
+  }
+  std::vector<Suspect> suspects;
+  for (std::size_t i = 0; i < kCauses.size(); ++i) {
+    if (!evidence[i].empty()) suspects.push_back({kCauses[i], evidence[i]});
+  }
+  return suspects;
+}
+
+std::optional<OddRank> rank_elsewhere(const trace::RunTrace& run) {
+  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+    if (environment_of(run, rank) == environment_of(run, 0)) continue;
+    // Rank 0 itself where all others agree against it.
+    const bool others_agree = run.ranks.size() > 2 && rank == 1 && environment_of(run, 2) == environment_of(run, 1);
+    return others_agree ? OddRank{.odd = 0, .other = 1} : OddRank{.odd = rank, .other = 0};
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::compare

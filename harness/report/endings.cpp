@@ -1,0 +1,121 @@
+#include "harness/report/endings.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "harness/base/text.h"
+
+namespace lockstep::report {
+namespace {
+
+using compare::Suspect;
+using launch::Phase;
+using launch::Progress;
+using launch::RankExit;
+using launch::RunOutcome;
+
+std::string name_of_rank(std::size_t rank) { return "rank " + std::to_string(rank); }
+
+std::string nth(std::uint64_t number) { return "collective number " + std::to_string(number); }
+
+/// Whether the ranks ended, or were ended, by something that they did.
+bool is_failure(const RunOutcome& outcome) {
+  return outcome.status == RunOutcome::Status::kFailed || outcome.status == RunOutcome::Status::kHung;
+}
+
+/// A file of a checkpoint that a rank could not take.
+std::vector<Suspect> suspects_in_checkpoint(const RunOutcome& outcome) {
+  for (std::size_t rank = 0; rank < outcome.ranks.size(); ++rank) {
+    const auto& failure = outcome.ranks[rank].failure;
+    if (!failure) continue;
+    const std::string seen = name_of_rank(rank) + ": " + failure->what + ", " + failure->where;
+    std::error_code unknown;
+    const bool came_later = failure->missing && std::filesystem::exists(failure->where, unknown);
+    if (!came_later && !failure->damaged) continue;
+    if (!came_later) return {{"ckpt.truncated", {seen}}};
+    return {{"ckpt.race",
+             {seen, "the file was not there when " + name_of_rank(rank) +
+                        " looked, and is there now: it was written later"}}};
+  }
+  return {};
+}
+
+/// Ranks that are not in the same collective, although each has issued as many; or one that waits in a collective which
+/// the others, long done, never issued.
+std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
+  const auto said = [&](std::size_t rank) {
+    const Progress& progress = outcome.ranks[rank].progress;
+    return name_of_rank(rank) + ": " + nth(progress.collectives) + " is " + progress.collective;
+  };
+  for (std::size_t a = 0; a < outcome.ranks.size(); ++a) {
+    for (std::size_t b = a + 1; b < outcome.ranks.size(); ++b) {
+      const Progress &left = outcome.ranks[a].progress, &right = outcome.ranks[b].progress;
+      if (left.collectives == right.collectives && left.collective != right.collective)
+        return {{"control.rank_branch", {said(a), said(b)}}};
+    }
+  }
+  for (std::size_t waiting = 0; waiting < outcome.ranks.size(); ++waiting) {
+    if (outcome.ranks[waiting].progress.phase == Phase::kDone) continue;
+    for (std::size_t done = 0; done < outcome.ranks.size(); ++done) {
+      const Progress& other = outcome.ranks[done].progress;
+      if (other.phase != Phase::kDone || other.collectives >= outcome.ranks[waiting].progress.collectives) continue;
+      return {
+          {"control.rank_branch", {said(waiting), name_of_rank(done) + " was done after " + nth(other.collectives)}}};
+    }
+  }
+  return {};
+}
+
+std::vector<Suspect> suspects_in_ranks(const RunOutcome& outcome) {
+  if (!outcome.culprit || static_cast<std::size_t>(*outcome.culprit) >= outcome.ranks.size()) return {};
+  const RankExit& culprit = outcome.ranks[static_cast<std::size_t>(*outcome.culprit)];
+  const bool stuck = outcome.status == RunOutcome::Status::kHung && culprit.how == RankExit::How::kEnded;
+  return {{stuck ? "proc.rank_stuck" : "proc.rank_lost", {outcome.why}}};
+}
+
+/// Where a run came to grief: with the rank that is to blame, else with the one that had come least far.
+compare::Divergence divergence_of(const RunOutcome& outcome, std::vector<Suspect> suspects) {
+  const auto least =
+      std::min_element(outcome.ranks.begin(), outcome.ranks.end(), [](const RankExit& a, const RankExit& b) {
+        return std::pair(a.progress.step, a.progress.phase) < std::pair(b.progress.step, b.progress.phase);
+      });
+  const std::int64_t rank = outcome.culprit.value_or(least - outcome.ranks.begin());
+  const Progress& progress = outcome.ranks[static_cast<std::size_t>(rank)].progress;
+  return {.step = progress.step,
+          .rank = rank,
+          .phase = std::string(launch::name_of(progress.phase)),
+          .left = outcome.run,
+          .right = outcome.run,
+          .expected = "a training to its end",
+          .actual = std::string(launch::name_of(outcome.status)),
+          .class_ = std::string(compare::name_of(compare::Class::kLiveness)),
+          .cause = outcome.why,
+          .suspects = std::move(suspects)};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_ending(const RunOutcome& outcome) {
+  std::vector<Suspect> suspects = suspects_in_checkpoint(outcome);
+  if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_collectives(outcome);
+  if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_ranks(outcome);
+  return suspects;
+}
+
+compare::Ending ending_of(const RunOutcome& outcome, const std::string& problem) {
+  compare::Ending ending{.run = outcome.run, .failure = std::nullopt, .undecided = problem};
+  if (outcome.status == RunOutcome::Status::kFinished) return ending;
+  std::vector<Suspect> suspects = suspects_in_ending(outcome);
+  // Who refuses a checkpoint that a training of the scenario saved, fails by the fault of that training.
+  if (!outcome.ranks.empty() && (is_failure(outcome) || !suspects.empty())) {
+    ending.failure = divergence_of(outcome, std::move(suspects));
+  } else {
+    ending.undecided = std::string(launch::name_of(outcome.status)) + ": " + outcome.why;
+  }
+  return ending;
+}
+
+}  // namespace lockstep::report

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "harness/compare/check.h"
+#include "harness/launch/launcher.h"
+
+namespace lockstep::report {
+
+/// Causes of a run's bad end, the likeliest first: from what the ranks last did, and from what they wrote down.
+std::vector<compare::Suspect> suspects_in_ending(const launch::RunOutcome& outcome);
+
+/// How a run ended, for a check. `problem`: why a finished run's trace does not count; empty when it does.
+compare::Ending ending_of(const launch::RunOutcome& outcome, const std::string& problem);
+
+}  // namespace lockstep::report

@@ -1,0 +1,160 @@
+// Runs that end badly: who is to blame and why, and the check that may expect it.
+#include "harness/report/endings.h"
+
+#include "harness/base/files.h"
+
+#include "tests/compare/judged.h"
+
+namespace lockstep::test {
+namespace {
+
+using launch::Phase;
+using launch::RankExit;
+using launch::RunOutcome;
+using Outcome = RunOutcome::Status;
+using VerdictStatus = report::Status;
+
+RankExit rank_at(std::int64_t step, Phase phase, std::uint64_t collectives, const std::string& collective,
+                 RankExit::How how = RankExit::How::kEnded) {
+  return {.how = how, .progress = {.step = step, .phase = phase, .collectives = collectives, .collective = collective}};
+}
+
+std::string cause(const RunOutcome& outcome) {
+  const auto suspects = report::suspects_in_ending(outcome);
+  for (const compare::Suspect& suspect : suspects) EXPECT_NE(compare::find_cause(suspect.cause), nullptr);
+  return suspects.empty() ? "" : suspects[0].cause;
+}
+
+RunOutcome killed() {
+  return {.run = "s/a/0",
+          .status = Outcome::kFailed,
+          .ranks = {rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM"),
+                    rank_at(2, Phase::kForward, 8, "allreduce Float[4] SUM", RankExit::How::kSignalled)},
+          .culprit = 1,
+          .why = "rank 1 was killed"};
+}
+
+TEST(Endings, ALostRank) { EXPECT_EQ(cause(killed()), "proc.rank_lost"); }
+
+TEST(Endings, AStuckRank) {
+  RunOutcome hung = killed();
+  hung.status = Outcome::kHung;
+  hung.ranks[1].how = RankExit::How::kEnded;
+  EXPECT_EQ(cause(hung), "proc.rank_stuck");
+}
+
+TEST(Endings, ACollectiveOfOneRank) {
+  RunOutcome hung = killed();
+  hung.status = Outcome::kHung;
+  hung.culprit.reset();
+  hung.ranks = {rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM"),
+                rank_at(2, Phase::kForward, 9, "allreduce Float[1] SUM")};
+  EXPECT_EQ(cause(hung), "control.rank_branch");
+  hung.ranks[1] = rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM");
+  EXPECT_EQ(cause(hung), "") << "they wait in one collective";
+}
+
+TEST(Endings, ACollectiveThatTheOthersWhoAreDoneNeverCalled) {
+  RunOutcome hung = killed();
+  hung.status = Outcome::kHung;
+  hung.ranks = {rank_at(3, Phase::kDone, 9, "barrier"), rank_at(3, Phase::kOptimizer, 10, "allreduce Float[1] SUM")};
+  EXPECT_EQ(cause(hung), "control.rank_branch");
+  hung.ranks[1] = rank_at(3, Phase::kOptimizer, 8, "allreduce Float[8] SUM");
+  EXPECT_EQ(cause(hung), "proc.rank_stuck");
+}
+
+TEST(Endings, AFileOfACheckpoint) {
+  const Scratch scratch;
+  const std::string file = (scratch.path() / "weights.safetensors").string();
+  RunOutcome refused = killed();
+  refused.status = Outcome::kResource;
+  EXPECT_EQ(cause(refused), "") << "the machine gave out";
+  refused.ranks[0].failure = {.what = "damaged", .where = file, .damaged = true};
+  EXPECT_EQ(cause(refused), "ckpt.truncated");
+  refused.ranks[0].failure = {.what = "not there", .where = file, .missing = true};
+  EXPECT_EQ(cause(refused), "") << "and is not there now";
+  replace_file(file, "late");
+  EXPECT_EQ(cause(refused), "ckpt.race");
+  refused.ranks[0].failure->missing = false;
+  EXPECT_EQ(cause(refused), "");
+}
+
+Json finishing(const Json& expect = Json()) {
+  Json check = {{"that", "finishes"}, {"variants", {"a", "b"}}};
+  if (!expect.is_null()) check["expect"] = expect;
+  return {{"checks", {check}}};
+}
+
+/// The verdict over a pair whose second run ended like this.
+report::Verdict verdict_on(RunOutcome outcome, const Json& expect = Json()) {
+  Judged judged(finishing(expect));
+  outcome.run = judged.outcomes[1].run;
+  judged.outcomes[1] = outcome;
+  return judged.verdict();
+}
+
+TEST(Finishes, AgreesOnRunsThatEndWell) {
+  const report::Verdict verdict = Judged(finishing()).verdict();
+  EXPECT_EQ(verdict.status(), VerdictStatus::kAgree);
+  EXPECT_EQ(verdict.checks.at(0).result.compared, 2U);
+}
+
+TEST(Finishes, IsRedWithThePlaceAndTheCause) {
+  const report::Verdict verdict = verdict_on(killed());
+  EXPECT_EQ(verdict.status(), VerdictStatus::kDivergence);
+  const compare::Divergence& at = *verdict.checks.at(0).result.divergence;
+  EXPECT_EQ(at.place_and_rank(), "step 2, in forward, rank 1");
+  EXPECT_EQ(at.class_, "liveness");
+  EXPECT_EQ(at.cause_id(), "proc.rank_lost");
+  EXPECT_EQ(at.channel_name(), "");
+  EXPECT_EQ(verdict.runs.at(0).suspects.at(0).cause, "proc.rank_lost");
+}
+
+TEST(Finishes, ExcusesWhatIsExpectedAndNothingElse) {
+  const Json expect = {{"status", "divergence"}, {"reason", "killed"}, {"class", "liveness"}};
+  const auto status = [&](const Json& more, const RunOutcome& outcome) {
+    Json expectation = expect;
+    expectation.update(more);
+    return verdict_on(outcome, expectation).status();
+  };
+  EXPECT_EQ(status(Json::object(), killed()), VerdictStatus::kAgree);
+  EXPECT_EQ(status({{"cause", "proc.rank_lost"}, {"at", {{"step", 2}, {"rank", 1}}}}, killed()), VerdictStatus::kAgree);
+  EXPECT_EQ(status({{"cause", "proc.rank_stuck"}}, killed()), VerdictStatus::kDivergence);
+  EXPECT_EQ(status({{"at", {{"step", 1}}}}, killed()), VerdictStatus::kDivergence);
+  EXPECT_EQ(status({{"at", {{"channel", "weight"}}}}, killed()), VerdictStatus::kDivergence);
+  EXPECT_EQ(status({{"until", "2027-01-01"}}, killed()), VerdictStatus::kDivergence) << "no longer";
+  EXPECT_EQ(Judged(finishing(expect)).verdict().status(), VerdictStatus::kDivergence) << "it ended well";
+}
+
+TEST(Finishes, CannotTellOfARunThatTheMachineEnded) {
+  const Json expect = {{"status", "divergence"}, {"reason", "anything"}};
+  for (const Outcome outcome : {Outcome::kResource, Outcome::kSkipped, Outcome::kUnsupported}) {
+    RunOutcome ended = killed();
+    ended.status = outcome;
+    EXPECT_EQ(verdict_on(ended, expect).status(), VerdictStatus::kInconclusive);
+  }
+  RunOutcome interrupted = killed();
+  interrupted.status = Outcome::kInterrupted;
+  EXPECT_EQ(verdict_on(interrupted, expect).status(), VerdictStatus::kInterrupted);
+  EXPECT_EQ(verdict_on({.status = Outcome::kFailed}).status(), VerdictStatus::kDivergence) << "of ranks nobody knows";
+}
+
+TEST(Finishes, ExcusesNoOtherCheck) {
+  Json both = finishing({{"status", "divergence"}, {"reason", "killed"}});
+  both["checks"].push_back({{"that", "equal"}, {"variants", {"a", "b"}}});
+  Judged judged(both);
+  RunOutcome outcome = killed();
+  outcome.run = judged.outcomes[1].run;
+  judged.outcomes[1] = outcome;
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kInconclusive) << "there is nothing to hold against \"a\"";
+}
+
+TEST(Finishes, ATraceThatIsLostIsNoEnd) {
+  Judged judged(finishing());
+  judged.evidence();
+  std::filesystem::remove(judged.folder(1) / "rank1.jsonl");
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kInconclusive);
+}
+
+}  // namespace
+}  // namespace lockstep::test
