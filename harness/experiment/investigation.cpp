@@ -167,12 +167,16 @@ class Investigation {
     plan::Plan plan;
     std::vector<Evidence> evidence;
     Runs runs(const std::string& scenario) const { return {plan, evidence, scenario}; }
+    bool has(const Group& group) const {
+      return std::any_of(plan.scenarios.begin(), plan.scenarios.end(),
+                         [&](const scenario::Scenario& one) { return one.name == group.scenario.name; });
+    }
   };
   /// `looks`: at the places of the differences, closely.
   template <typename Wants>
   std::optional<Trial> trial(const Control& control, Wants wants, bool looks) {
     std::vector<scenario::Scenario> scenarios;
-    for (const Group& group : groups_) {
+    for (Group& group : groups_) {
       std::vector<std::string> variants;
       Control of_group = control;
       for (const Case& one : group.cases) {
@@ -180,7 +184,14 @@ class Investigation {
         for (const std::string& name : variants_of(one.check.spec)) variants.push_back(name);
         if (looks) of_group = one.looked_at(std::move(of_group));
       }
-      if (!variants.empty()) scenarios.push_back(under(of_group, group.scenario, variants));
+      if (variants.empty()) continue;
+      try {
+        scenarios.push_back(under(of_group, group.scenario, variants));
+      } catch (const InputError& error) {  // no such training exists: the others' can be tried
+        for (Case& one : group.cases) {
+          if (wants(one)) one.note(control, "cannot be tried: " + error.problem().what);
+        }
+      }
     }
     if (scenarios.empty()) return std::nullopt;
     Trial result{.plan = plan::make_plan(std::move(scenarios)), .evidence = {}};
@@ -194,6 +205,7 @@ class Investigation {
     const auto replayed = trial(control, wants, /*looks=*/true);
     if (!replayed) return;
     for (Group& group : groups_) {
+      if (!replayed->has(group)) continue;
       const Runs before(plan_, evidence_, group.scenario.name);
       const Runs again = replayed->runs(group.scenario.name);
       for (Case& one : group.cases) {
@@ -214,6 +226,7 @@ class Investigation {
     const auto twice = trial(control, wants, /*looks=*/true);
     if (!twice) return;
     for (Group& group : groups_) {
+      if (!twice->has(group)) continue;
       const Runs runs = twice->runs(group.scenario.name);
       for (Case& one : group.cases) {
         if (wants(one)) judge_pair(one, control, runs);
@@ -231,6 +244,7 @@ class Investigation {
     const auto filled = trial(control, wants, /*looks=*/false);
     if (!filled) return;
     for (Group& group : groups_) {
+      if (!filled->has(group)) continue;
       const Runs before(plan_, evidence_, group.scenario.name), runs = filled->runs(group.scenario.name);
       for (Case& one : group.cases) {
         if (wants(one)) judge_fill(one, control, before, runs);
@@ -276,7 +290,9 @@ class Investigation {
     const auto at_rank = static_cast<std::size_t>(here.rank);
     locate(here, {first.run, at_rank}, {second.run, at_rank});
     if (here.element) one.note(control, "element " + here.element->text());
-    if (here.operator_) one.at().operator_ = here.operator_;
+    if (!here.operator_) return;
+    one.at().operator_ = here.operator_;
+    one.at().suspects.clear();  // what is known of the operator may say more
   }
 
   /// Element and operator of a difference, from what was captured of both sides.
@@ -346,6 +362,7 @@ class Investigation {
     const auto trial_of = trial(control, wants, /*looks=*/false);
     if (!trial_of) return;
     for (Group& group : groups_) {
+      if (!trial_of->has(group)) continue;
       const Runs before(plan_, evidence_, group.scenario.name);
       const Runs after = trial_of->runs(group.scenario.name);
       for (Case& one : group.cases) {

@@ -1,5 +1,7 @@
 #include "harness/train/fault.h"
 
+#include <algorithm>
+
 #include "harness/base/error.h"
 
 namespace lockstep::train {
@@ -39,6 +41,11 @@ scenario::Choice Faults::sampler(scenario::Choice choice) const {
 std::int64_t Faults::ranks_that_saved(std::int64_t saved, std::int64_t now) const {
   for (const Entry& entry : mine_) saved = entry.fault->ranks_that_saved(saved, now);
   return saved;
+}
+
+bool Faults::keeps_ended_iterator() const {
+  return std::any_of(mine_.begin(), mine_.end(),
+                     [](const Entry& entry) { return entry.fault->keeps_ended_iterator(); });
 }
 
 void Faults::restored(const Restored& state) const {

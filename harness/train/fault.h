@@ -44,6 +44,8 @@ class Fault {
   virtual void sampler(scenario::Choice& /*sampler*/, std::int64_t /*rank*/) {}
   /// Ranks that a saved position is taken to be of.
   virtual std::int64_t ranks_that_saved(std::int64_t saved, std::int64_t /*now*/) const { return saved; }
+  /// Whether the loader goes on with the iterator of an epoch that had ended, and finds nothing in it.
+  virtual bool keeps_ended_iterator() const { return false; }
   virtual void restored(const Restored& /*state*/) {}
 
   // In the order of a step.
@@ -87,6 +89,7 @@ class Faults {
   scenario::DeterminismSpec determinism(scenario::DeterminismSpec spec) const;
   scenario::Choice sampler(scenario::Choice choice) const;
   std::int64_t ranks_that_saved(std::int64_t saved, std::int64_t now) const;
+  bool keeps_ended_iterator() const;
   void restored(const Restored& state) const;
 
   /// From here on it is this step.

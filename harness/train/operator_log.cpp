@@ -140,16 +140,24 @@ struct OperatorLog::State {
   }
 
   static std::vector<std::string> inputs_of(const at::RecordFunction& call) {
-    const bool overwrites = is_one_of(kOverwrite, call.name());
+    const bool overwrites = is_one_of(kOverwrite, call.name()), views = is_view(call);
     const std::optional<c10::FunctionSchema> schema = call.operator_schema();
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < call.inputs().size(); ++i) {
-      const bool is_target =
-          (overwrites && i == 0) || (schema && i < schema->arguments().size() && schema->arguments()[i].is_out());
+      const bool is_target = (views && call.inputs()[i].isTensor()) || (overwrites && i == 0) ||
+                             (schema && i < schema->arguments().size() && schema->arguments()[i].is_out());
       texts.push_back(is_target ? "-" : text_of(call.inputs()[i]));
     }
     if (draws(call)) texts.push_back(text_of(at::detail::getDefaultCPUGenerator().get_state()));
     return texts;
+  }
+
+  /// Whether the operator only looks at memory in another way: it neither reads nor writes what may be nobody's yet.
+  static bool is_view(const at::RecordFunction& call) {
+    const std::optional<c10::FunctionSchema> schema = call.operator_schema();
+    if (!schema || schema->returns().empty()) return false;
+    const c10::AliasInfo* alias = schema->returns()[0].alias_info();
+    return alias != nullptr && !alias->isWrite();
   }
 
   /// Whether the operator draws from a generator: its state is an input, too.
@@ -167,7 +175,7 @@ struct OperatorLog::State {
       return;
     }
     if (depth == 0 || --depth > 0 || !logged || calls.empty()) return;
-    if (is_one_of(kGiveGarbage, call.name())) return;
+    if (is_one_of(kGiveGarbage, call.name()) || is_view(call)) return;
     std::vector<std::string>& outputs = calls.back().outputs;
     for (const c10::IValue& output : call.outputs()) outputs.push_back(text_of(output));
     // The inputs are gone by now.

@@ -224,6 +224,8 @@ class Trainer {
 
   void restore_position(const Checkpoint& checkpoint, const std::string& epoch) {
     const LoaderPosition& saved = checkpoint.position;
+    if (saved.ended && faults_.keeps_ended_iterator())
+      return loader_.restart(saved.epoch + 2, saved.batches + loader_.batches_in(saved.position));
     if (epoch == "again") return loader_.restart(saved.epoch, saved.batches);
     if (epoch == "next") return loader_.restart(saved.epoch + 1, saved.batches + loader_.batches_in(saved.position));
     // Where the epoch's order was drawn from the default generator, it must be drawn again from the same state.

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "harness/compare/diagnosis/diagnose.h"
+#include "harness/compare/diagnosis/random.h"
 
 #include "tests/compare/bench.h"
+#include "tests/compare/diagnosed.h"
 
 namespace lockstep::test {
 namespace {
@@ -72,6 +74,19 @@ TEST(RandomCauses, SumsInTheOrderOfArrivalAreToldFromRaces) {
     put(race.run("a", 1), rank, 1, own);
   }
   EXPECT_EQ(causes_of(race), Names{"comm.race"});
+}
+
+TEST(RandomCauses, TheOperatorTellsAtomicAdditionsFromThreads) {
+  Bench bench(checking("equal", {{"variants", {"a", "b"}}}));
+  compare::Divergence at{
+      .step = 1, .channel = Channel::kGradientLocal, .tensor = "fc.weight", .left = "a/0", .right = "b/0"};
+  at.class_ = "nondeterminism";
+  const auto named = [&] { return causes_named(bench, at, compare::suspects_in_random); };
+  EXPECT_EQ(named(), (Names{"fp.unordered_threads", "fp.atomic_op"}));
+  at.operator_ = compare::OperatorFinding{.call = {.name = "aten::index_put_"}, .text = "index_put_ computes another"};
+  EXPECT_EQ(named(), (Names{"fp.atomic_op", "fp.unordered_threads"}));
+  at.operator_->call.name = "aten::addmm";
+  EXPECT_EQ(named(), (Names{"fp.unordered_threads", "fp.atomic_op"}));
 }
 
 TEST(RandomCauses, WhatIsNotBehindEqualInputsIsUnknown) {

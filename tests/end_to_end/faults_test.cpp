@@ -66,21 +66,29 @@ TEST_F(FaultsEndToEnd, BothOfEachConfusablePairArePlanted) {
       }
     }
   }
-  for (const auto& [one, other] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"grad.reduce_sum", "loss.world_scale"},
-           {"grad.double_average", "loss.denominator_global"},
-           {"grad.accum_scale", "grad.not_zeroed"},
-           {"lr.scaled_wrongly", "grad.reduce_sum"},
-           {"grad.not_reduced", "init.rank_divergent"},
-           {"grad.not_reduced", "ckpt.load_rank0_only"},
-           {"grad.param_unregistered", "grad.bucket_missing"},
-           {"data.not_sharded", "rng.augment_rank_clone"},
-           {"data.epoch_not_advanced", "data.seed_ignored"},
-           {"data.resume_restart", "ckpt.off_by_one"},
-           {"ckpt.opt_not_applied", "ckpt.opt_missing"},
-           {"hw.sdc_rank", "fp.rank_order"},
-           {"fp.lowprec_accumulate", "fp.thread_count"},
-           {"loss.token_weighting", "loss.token_weighting_rank"}}) {
+  for (const auto& [one, other] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"grad.reduce_sum", "loss.world_scale"},
+                                                                  {"grad.double_average", "loss.denominator_global"},
+                                                                  {"grad.accum_scale", "grad.not_zeroed"},
+                                                                  {"lr.scaled_wrongly", "grad.reduce_sum"},
+                                                                  {"grad.not_reduced", "init.rank_divergent"},
+                                                                  {"grad.not_reduced", "ckpt.load_rank0_only"},
+                                                                  {"grad.param_unregistered", "grad.bucket_missing"},
+                                                                  {"data.not_sharded", "rng.augment_rank_clone"},
+                                                                  {"data.epoch_not_advanced", "data.seed_ignored"},
+                                                                  {"data.resume_restart", "ckpt.off_by_one"},
+                                                                  {"ckpt.opt_not_applied", "ckpt.opt_missing"},
+                                                                  {"hw.sdc_rank", "fp.rank_order"},
+                                                                  {"fp.lowprec_accumulate", "fp.thread_count"},
+                                                                  {"loss.token_weighting", "loss.token_weighting_rank"},
+                                                                  {"comm.race", "fp.unordered_threads"},
+                                                                  {"comm.race", "mem.uninitialised"},
+                                                                  {"comm.noncontiguous", "hw.sdc_rank"},
+                                                                  {"env.flag_mismatch", "env.variable_mismatch"},
+                                                                  {"env.variable_mismatch", "fp.isa"},
+                                                                  {"proc.rank_stuck", "control.rank_branch"},
+                                                                  {"ckpt.truncated", "ckpt.race"},
+                                                                  {"ckpt.position_unit", "data.resume_restart"}}) {
     EXPECT_TRUE(planted.contains(one)) << one;
     EXPECT_TRUE(planted.contains(other)) << other;
   }

@@ -97,6 +97,18 @@ TEST(OperatorLog, WhatMemoryHeldBeforeIsNoInput) {
   EXPECT_EQ(inputs[0], inputs[1]);
 }
 
+TEST(OperatorLog, AViewReadsNothing) {
+  OperatorLog log({});
+  at::ones({4}).narrow(0, 1, 2).add_(1);
+  const trace::OperatorCall* view = find(log, "aten::narrow");
+  ASSERT_NE(view, nullptr) << trace::to_lines(log.calls());
+  EXPECT_EQ(view->inputs, (std::vector<std::string>{"-", "0", "1", "2"}));
+  EXPECT_TRUE(view->outputs.empty());
+  const trace::OperatorCall* sum = find(log, "aten::add_");
+  ASSERT_NE(sum, nullptr);
+  EXPECT_EQ(sum->outputs, (std::vector<std::string>{digest_of(at::full({2}, 2.0F))})) << "which writes, and is none";
+}
+
 TEST(OperatorLog, AGeneratorsStateIsAnInputOfWhatDraws) {
   std::vector<std::vector<std::string>> inputs;
   for (const std::uint64_t seed : {1, 2}) {

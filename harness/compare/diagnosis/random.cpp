@@ -23,6 +23,17 @@ bool same(const Scene& scene, std::int64_t step, Channel channel) {
   return !left.empty() && left == records(scene.right);
 }
 
+/// Whether the first operator that computes something else adds into one place from several threads.
+/// *Source*: pytorch.org/docs, torch.use_deterministic_algorithms: operators with a nondeterministic default.
+bool accumulates_atomically(const Divergence& at) {
+  if (!at.operator_) return false;
+  for (const char* name : {"index_put", "put_", "index_add", "scatter_add", "scatter_reduce", "index_copy", "bincount",
+                           "embedding_bag", "embedding_dense_backward", "index_backward", "gather_backward"}) {
+    if (at.operator_->call.name.find(name) != std::string::npos) return true;
+  }
+  return false;
+}
+
 /// The same training, run twice.
 std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   const Divergence& at = scene.at;
@@ -36,7 +47,10 @@ std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   const std::vector<std::string> seen{at.place() + ": the runs differ, with equal " +
                                       (reduces ? "gradients of the rank's own" : "inputs")};
   if (!same(scene, at.step, reduces ? Channel::kGradientLocal : Channel::kInput)) return {};
-  if (!reduces) return {{"fp.unordered_threads", seen}, {"fp.atomic_op", seen}};
+  if (!reduces) {
+    if (!accumulates_atomically(at)) return {{"fp.unordered_threads", seen}, {"fp.atomic_op", seen}};
+    return {{"fp.atomic_op", {seen[0], at.operator_->text}}, {"fp.unordered_threads", seen}};
+  }
   for (const Side* side : {&scene.left, &scene.right}) {
     if (const auto rank = ReductionLaw(*side->run, *side->variant).first_broken(at.step))
       return {{"comm.race",

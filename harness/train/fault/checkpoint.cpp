@@ -43,6 +43,10 @@ class PositionInSteps : public Fault {
   std::int64_t ranks_that_saved(std::int64_t, std::int64_t now) const override { return now; }
 };
 
+class EndedIteratorKept : public Fault {
+  bool keeps_ended_iterator() const override { return true; }
+};
+
 class CheckpointCut : public Fault {
  public:
   explicit CheckpointCut(const Json& options)
@@ -87,6 +91,9 @@ class CheckpointReadEarly : public Fault {
 
 std::unique_ptr<Fault> make_position_in_steps_fault(const Json&, const scenario::GradientSpec&) {
   return std::make_unique<PositionInSteps>();
+}
+std::unique_ptr<Fault> make_ended_iterator_kept_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<EndedIteratorKept>();
 }
 std::unique_ptr<Fault> make_checkpoint_cut_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<CheckpointCut>(options);

@@ -61,6 +61,22 @@ class GradientRounded : public Lasting {
   bool before_;
 };
 
+/// Each element as the sum of many parts, which threads add where they find it: the order is theirs.
+class GradientScattered : public Lasting {
+ public:
+  void own_gradient(const at::Tensor& gradient) override {
+    const at::NoGradGuard no_grad;
+    constexpr std::int64_t kParts = 64;
+    const std::int64_t elements = gradient.numel();
+    const at::Tensor weights = at::arange(1, kParts + 1, gradient.options()) * (2.0 / (kParts * (kParts + 1)));
+    const at::Tensor parts = at::outer(weights, gradient.flatten()).flatten();
+    const at::Tensor places = at::arange(elements, at::kLong).repeat({kParts});
+    at::Tensor sum = at::zeros({elements}, gradient.options());
+    sum.index_put_({places}, parts, /*accumulate=*/true);
+    at::Tensor(gradient).copy_(sum.view_as(gradient));
+  }
+};
+
 class GradientUninitialised : public Lasting {
  public:
   explicit GradientUninitialised(const Json& options) : parameters_(options) {}
@@ -108,6 +124,9 @@ std::unique_ptr<Fault> make_gradient_kept_fault(const Json&, const scenario::Gra
 }
 std::unique_ptr<Fault> make_gradient_rounded_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<GradientRounded>(options);
+}
+std::unique_ptr<Fault> make_gradient_scattered_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<GradientScattered>();
 }
 std::unique_ptr<Fault> make_gradient_uninitialised_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<GradientUninitialised>(options);
