@@ -74,7 +74,7 @@ std::vector<std::string> files_below(const std::filesystem::path& folder) {
   try {
     for (const fs::directory_entry& entry :
          fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink)) {
-      if (entry.is_regular_file()) names.push_back(entry.path().lexically_relative(folder).string());
+      if (!entry.is_directory()) names.push_back(entry.path().lexically_relative(folder).string());
     }
   } catch (const fs::filesystem_error& error) {
     throw InputError({.what = "cannot list a folder: " + error.code().message(), .where = error.path1().string()});

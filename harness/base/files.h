@@ -12,8 +12,9 @@ namespace lockstep {
 /// *Throws*: InputError when it is missing or unreadable, or no regular file: reading a pipe could wait for ever.
 std::string read_file(const std::filesystem::path& path);
 
-/// All regular files in a folder and in its folders, links followed: "b/c.png", in the order of their bytes.
-/// *Throws*: InputError when it is missing or unreadable, or links lead in a circle.
+/// All that is no folder in a folder and in its folders, links followed: "b/c.png", in the order of their bytes. Links
+/// to nothing, pipes and the like are among it. *Throws*: InputError when it is missing or unreadable, or links lead in
+/// a circle.
 std::vector<std::string> files_below(const std::filesystem::path& folder);
 
 /// Replaces a file so that a reader sees the old content or the new, never a part: writes beside it, fsyncs, renames.

@@ -26,11 +26,13 @@ class DataFiles {
   }
 
  private:
-  /// Over name and content of every file in it; a name ends with a zero byte, a hash has one length.
+  /// Over name and content of every file in it; a name ends with a zero byte, a hash has one length. What is no file
+  /// has no content: who needs it refuses it.
   static std::string hash_of_folder(const std::filesystem::path& folder) {
     Sha256 hash;
     for (const std::string& name : files_below(folder)) {
-      hash.update(name + '\0' + sha256(read_file(folder / name)));
+      const bool is_file = std::filesystem::is_regular_file(folder / name);
+      hash.update(name + '\0' + (is_file ? sha256(read_file(folder / name)) : ""));
     }
     return hash.hex();
   }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include "harness/base/error.h"
@@ -199,6 +201,8 @@ void require_possible(const Json& state, const std::filesystem::path& file) {
   const std::size_t rates = state.at("learning_rates").size();
   require(rates == groups, "learning_rates", std::to_string(groups) + ", one for each parameter group",
           std::to_string(rates));
+  for (const Rate& rate : rates_from(state.at("learning_rates")))
+    require(std::isfinite(rate.initial) && std::isfinite(rate.current), "learning_rates", "numbers", "NaN or infinity");
   std::vector<std::string> names = files_of(state.at("world_size").get<std::int64_t>());
   std::sort(names.begin(), names.end());
   require(keys_of(state.at("sha256")) == names, "sha256", "that of " + join(names, ", "),
@@ -225,6 +229,19 @@ void take_place(const at::Tensor& place, Checkpoint& checkpoint, const std::file
   checkpoint.position.batches = at(2);
   checkpoint.position.ended = at(3) == 1;
   checkpoint.samples_taken = at(4);
+}
+
+/// A generator's state that a generator takes.
+at::Tensor generator_state(const at::Tensor& state, const std::string& name, const std::filesystem::path& file) {
+  try {
+    at::detail::createCPUGenerator().set_state(state);
+  } catch (const c10::Error&) {
+    throw DamagedFile({.what = "the checkpoint holds a state that no generator can have",
+                       .where = file.string(),
+                       .expected = "the state of a CPU generator",
+                       .actual = name});
+  }
+  return state;
 }
 
 }  // namespace
@@ -285,8 +302,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
     }
     const std::vector<NamedTensor> own = unpacked(folder / rank_file(rank));
     take_place(named(own, kPlace, folder / rank_file(rank)), checkpoint, folder / rank_file(rank));
-    checkpoint.rng = named(own, "rng.now", folder / rank_file(rank));
-    checkpoint.position.epoch_rng = named(own, "rng.epoch", folder / rank_file(rank));
+    for (const auto& [name, state] :
+         {std::pair("rng.now", &checkpoint.rng), std::pair("rng.epoch", &checkpoint.position.epoch_rng)})
+      *state = generator_state(named(own, name, folder / rank_file(rank)), name, folder / rank_file(rank));
     for (const NamedTensor& tensor : own) {
       if (tensor.name == kSamplerRng) checkpoint.position.sampler_rng = tensor.tensor;
       if (tensor.name.starts_with(kBuffer))

@@ -177,6 +177,7 @@ TEST_F(CheckpointTest, ImpossibleStatesAreDamageWhateverTheirSeal) {
       {"/buckets", {{0, std::int64_t{1} << 60}}},
       {"/learning_rates", Json::array()},
       {"/learning_rates/0/current_bits", "?"},
+      {"/learning_rates/0/current_bits", "7ff8000000000000"},
       {"/learning_rates/2",
        {{"readable", "1"}, {"current_bits", std::string(16, '0')}, {"initial_bits", std::string(16, '0')}}},
       {"/optimizer", "sgd"},
@@ -221,6 +222,22 @@ TEST_F(CheckpointTest, ImpossiblePlacesInTheDataAreDamageWhateverTheirHash) {
     state["sha256"][kFile] = sha256(changed);
     seal(state);
     expect_damage("place in the data");
+  }
+}
+
+TEST_F(CheckpointTest, AStateThatNoGeneratorCanHaveIsDamageWhateverItsHash) {
+  constexpr char kFile[] = "rank0.safetensors";
+  const std::string whole = read_file(folder_ / kFile);
+  const std::size_t header = 8 + read_as<std::uint64_t>(whole, 0);
+  for (const char* name : {"rng.now", "rng.epoch"}) {
+    const Json offsets = parse_json(whole.substr(8, header - 8), kFile).at(name).at("data_offsets");
+    std::string changed = whole;
+    for (auto i = offsets[0].get<std::size_t>(); i < offsets[1].get<std::size_t>(); ++i) changed[header + i] = '\xff';
+    replace_file(folder_ / kFile, changed);
+    Json state = parse_json(read_file(folder_ / "state.json"), "state.json");
+    state["sha256"][kFile] = sha256(changed);
+    seal(state);
+    expect_damage("rank0.safetensors");
   }
 }
 

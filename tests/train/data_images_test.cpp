@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <png.h>
+#include <sys/stat.h>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -100,6 +101,20 @@ TEST_F(ImageFolder, WithoutImagesIsRefused) {
   expect_refused([&] { read(); }, {"a class has no images", (scratch_.path() / "a").string()});
   scratch_.write("a/image.webp", "RIFF");
   expect_refused([&] { read(); }, {"not read here", "a/image.webp", ".webp"});
+}
+
+/// A link to a disk that is not mounted must not make the data set smaller.
+TEST_F(ImageFolder, WhatIsNoFileIsNoImage) {
+  scratch_.write("a/1.png", png());
+  fs::create_directory(scratch_.path() / "a/folder.png");
+  fs::create_symlink(scratch_.path() / "a/1.png", scratch_.path() / "a/2.png");
+  fs::create_symlink("/nowhere", scratch_.path() / "a/notes.txt");
+  EXPECT_EQ(read().size(), 2);
+  fs::create_symlink("/nowhere", scratch_.path() / "a/3.png");
+  expect_refused([&] { read(); }, {"an image is no file", "a/3.png", "a link to nothing"});
+  fs::remove(scratch_.path() / "a/3.png");
+  ASSERT_EQ(::mkfifo((scratch_.path() / "a/4.png").c_str(), 0600), 0);
+  expect_refused([&] { read(); }, {"an image is no file", "a/4.png", "something else"});
 }
 
 TEST_F(ImageFolder, DamagedImagesAreNamed) {

@@ -61,6 +61,12 @@ std::vector<fs::path> images_in(const fs::path& folder) {
                         .expected = ".jpg, .jpeg or .png",
                         .actual = std::string(kExtensions[extension])});
     }
+    if (!fs::is_regular_file(folder / name)) {
+      throw InputError({.what = "an image is no file that can be read",
+                        .where = (folder / name).string(),
+                        .expected = "a file, or a link to one",
+                        .actual = fs::exists(folder / name) ? "something else" : "a link to nothing"});
+    }
     images.emplace_back(name);
   }
   if (images.empty()) {
