@@ -48,6 +48,21 @@ scenario::Scenario for_acceptance(scenario::Scenario scenario) {
   return scenario;
 }
 
+/// A golden is of a training as it should be: nothing planted, and nothing planted in what it loads.
+void require_no_faults(const scenario::Scenario& scenario, const std::string& accepted) {
+  for (std::string name = accepted; !name.empty();) {
+    const scenario::Variant& variant = scenario.variant(name);
+    if (!variant.train.faults.empty())
+      throw InputError({.what = "a training with planted faults cannot become a golden",
+                        .where = scenario.file.string() + " (variant '" + name + "'): train.faults",
+                        .expected = "no faults in '" + accepted + "', nor in what it loads",
+                        .actual = variant.train.faults[0].kind,
+                        .next = "plant faults in variants without a golden check"});
+    const auto& load = variant.train.checkpoint.load;
+    name = load ? load->from : "";
+  }
+}
+
 std::vector<trace::RunTrace> repeats_of(const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
                                         const std::string& scenario, const std::string& variant) {
   std::vector<trace::RunTrace> repeats;
@@ -75,7 +90,9 @@ int accept(const AcceptOptions& options) {
   std::vector<scenario::Scenario> scenarios;
   std::size_t goldens = 0;
   for (scenario::Scenario& scenario : load(options.run)) {
-    goldens += chosen(scenario, options.variants).size();
+    const std::set<std::string> accepted = chosen(scenario, options.variants);
+    for (const std::string& variant : accepted) require_no_faults(scenario, variant);
+    goldens += accepted.size();
     scenarios.push_back(std::move(scenario));
   }
   if (goldens == 0)

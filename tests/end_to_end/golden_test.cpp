@@ -201,13 +201,35 @@ TEST_F(GoldenEndToEnd, FileOfARankMissing) {
 }
 
 TEST_F(GoldenEndToEnd, NothingIsAcceptedWhileAnotherCheckIsRed) {
-  Json scenario = against_golden({{"checks", Json::array({check("golden"), check("ledger")})}});
-  scenario["train"]["faults"] = {fault("learning_rate_factor", 1, -1, {{"factor", 1.01}})};
+  const Json scenario = against_golden(
+      {{"variants", {{"main", Json::object()}, {"other", at("train.optimizer.lr", 0.05)}}},
+       {"checks", {check("golden", {{"variants", {"main"}}}), check("equal", {{"variants", {"main", "other"}}})}}});
   const Outcome outcome = run_lockstep({"golden", "accept", write(scenario), "--golden", golden_root(), "--reason", "x",
                                         "--out", scratch_.path() / "runs"});
   EXPECT_EQ(outcome.exit_code, 1) << outcome.out << outcome.err;
   EXPECT_FALSE(std::filesystem::exists(golden_root()));
   expect_says(outcome.err, {"no golden was changed"});
+}
+
+/// Neither of the training itself, nor of one that it goes on from.
+TEST_F(GoldenEndToEnd, PlantedFaultsNeverReachAGolden) {
+  const Json doubled = {{"train", {{"faults", {fault("gradient_factor", 0, -1, {{"factor", 2}})}}}}};
+  Json saving = doubled;
+  saving["train"].update({{"steps", 2}, {"checkpoint", {{"save_after", 2}}}});
+  const Json variants = {{"clean", Json::object()},
+                         {"planted", doubled},
+                         {"half", saving},
+                         {"behind", at("train.checkpoint.load", {{"from", "half"}})}};
+  for (const char* variant : {"planted", "behind", "*"}) {
+    const Json scenario =
+        against_golden({{"variants", variants}, {"checks", {check("golden", {{"variants", {variant}}})}}});
+    const Outcome refused =
+        run_lockstep({"golden", "accept", write(scenario), "--golden", golden_root(), "--reason", "x"});
+    EXPECT_EQ(refused.exit_code, 2) << refused.out << refused.err;
+    expect_says(refused.err, {"planted faults cannot become a golden", "train.faults", "gradient_factor"});
+    EXPECT_FALSE(std::filesystem::exists(golden_root()));
+  }
+  accept(against_golden({{"variants", variants}, {"checks", {check("golden", {{"variants", {"clean"}}})}}}));
 }
 
 TEST_F(GoldenEndToEnd, AcceptTwiceChangesNothing) {
