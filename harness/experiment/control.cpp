@@ -11,6 +11,12 @@
 namespace lockstep::experiment {
 namespace {
 
+/// *Source*: mallopt(3), M_PERTURB: freed memory holds this byte, fresh memory its complement.
+Json filled(const char* byte) {
+  return {{"launch", {{"environment", {{"MALLOC_PERTURB_", byte}}}}},
+          {"train", {{"determinism", {{"algorithms", "default"}}}}}};
+}
+
 /// The variants, and all that they load from.
 std::set<std::string> with_sources(const scenario::Scenario& scenario, const std::vector<std::string>& variants) {
   std::set<std::string> needed;
@@ -49,9 +55,9 @@ Control replay() { return {.id = "replay", .patch = Json::object()}; }
 
 Control replay_twice() { return {.id = "replay_twice", .patch = Json::object(), .repeats = 2}; }
 
-Control filled_twice() {
-  return {.id = "fill", .patch = {{"launch", {{"environment", {{"MALLOC_PERTURB_", "165"}}}}}}, .repeats = 2};
-}
+Control filled_twice() { return {.id = "fill", .patch = filled("165"), .repeats = 2}; }
+
+Control filled_otherwise() { return {.id = "fill_otherwise", .patch = filled("90")}; }
 
 Control looking_at(Control control, const compare::Divergence& at) {
   // A record's name is a pattern there: what a pattern treats as special stands for any one character.
@@ -81,8 +87,7 @@ const std::vector<NamedControl>& controls() {
       {ranks("two_ranks", 2), "two ranks, whose sums have one order only", kAnother},
       {ranks("one_rank", 1), "one rank: nothing is reduced", kAnother},
       {launch("delays", {{"arrival_delay_ms", {300}}}), "rank 0 starts late"},
-      {launch("fill", {{"environment", {{"MALLOC_PERTURB_", "165"}}}}),
-       "memory that nobody has set holds another pattern"},
+      {{"fill", filled("165")}, "memory that nobody has set holds another pattern"},
       {launch("place", {{"directory", "elsewhere"}, {"environment_order", "reversed"}}),
        "another folder, another order of the environment"},
       {{"same_state", Json::object()},

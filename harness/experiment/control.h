@@ -23,8 +23,10 @@ Control replay();
 /// The same, twice.
 Control replay_twice();
 
-/// Twice more, with one pattern in all memory that nobody has set.
+/// With a pattern in all memory that nobody has set, twice with one and once with another. LibTorch's own fill, which
+/// comes with deterministic algorithms, would write over it.
 Control filled_twice();
+Control filled_otherwise();
 
 /// The control, with the operators of a step and the elements of a record looked at in every variant.
 Control looking_at(Control control, const compare::Divergence& at);

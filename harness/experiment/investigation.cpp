@@ -105,6 +105,12 @@ struct Case {
   void note(const Control& control, std::string shows) { report.experiments.push_back({control.id, std::move(shows)}); }
 };
 
+/// Where one side does not come out again, the other tells nothing more.
+std::vector<std::string> variants_worth_trying(const Case& one) {
+  const bool varies = one.unstable && one.report.result.divergence;
+  return varies ? std::vector{one.unstable_variant} : variants_of(one.check.spec);
+}
+
 bool is_up_to_rounding(const Case& one) { return one.check.spec.that == "rounding"; }
 
 /// Whether rounding could be what is seen.
@@ -181,7 +187,7 @@ class Investigation {
       Control of_group = control;
       for (const Case& one : group.cases) {
         if (!wants(one)) continue;
-        for (const std::string& name : variants_of(one.check.spec)) variants.push_back(name);
+        for (const std::string& name : variants_worth_trying(one)) variants.push_back(name);
         if (looks) of_group = one.looked_at(std::move(of_group));
       }
       if (variants.empty()) continue;
@@ -237,38 +243,43 @@ class Investigation {
   /// What nobody can explain, or what varies, may be memory that was read before anybody wrote it: then what it held
   /// decides, and nothing else.
   void try_fill() {
-    const Control control = filled_twice();
     const auto wants = [](const Case& one) {
       return one.report.result.divergence && !one.lost && (one.varies || one.at().suspects.empty());
     };
-    const auto filled = trial(control, wants, /*looks=*/false);
-    if (!filled) return;
+    const auto twice = trial(filled_twice(), wants, /*looks=*/false);
+    if (!twice) return;
+    const auto otherwise = trial(filled_otherwise(), wants, /*looks=*/false);
     for (Group& group : groups_) {
-      if (!filled->has(group)) continue;
-      const Runs before(plan_, evidence_, group.scenario.name), runs = filled->runs(group.scenario.name);
+      if (!twice->has(group) || !otherwise || !otherwise->has(group)) continue;
       for (Case& one : group.cases) {
-        if (wants(one)) judge_fill(one, control, before, runs);
+        if (wants(one)) judge_fill(one, twice->runs(group.scenario.name), otherwise->runs(group.scenario.name));
       }
     }
   }
 
-  static void judge_fill(Case& one, const Control& control, const Runs& before, const Runs& filled) {
-    for (const trace::RunTrace* run : runs_of(one, before)) {
-      const std::string variant = run->run.substr(0, run->run.rfind('/'));
-      const trace::RunTrace* first = filled.side(variant + "/0", 0).run;
-      const trace::RunTrace* second = filled.side(variant + "/1", 0).run;
-      if (first == nullptr || second == nullptr) return one.note(control, variant + " did not finish again");
+  /// What the pattern decides, it decides each time: two runs with one are equal, a run with another is not.
+  static void judge_fill(Case& one, const Runs& twice, const Runs& otherwise) {
+    const Control control = filled_twice();
+    for (const std::string& variant : variants_worth_trying(one)) {
+      const trace::RunTrace* first = twice.side(variant + "/0", 0).run;
+      const trace::RunTrace* second = twice.side(variant + "/1", 0).run;
+      const trace::RunTrace* other = otherwise.side(variant + "/0", 0).run;
+      if (first == nullptr || second == nullptr || other == nullptr)
+        return one.note(control, variant + " did not finish again");
       const auto differ = [](const trace::RunTrace& a, const trace::RunTrace& b) {
         return compare::compare_runs(a, b, trace::all_channels(), compare::bitwise).first;
       };
-      const auto moved = differ(*run, *first);
+      const auto moved = differ(*first, *other);
       if (!moved || differ(*first, *second)) continue;
       const std::string seen = variant +
-                               " comes out otherwise where fresh memory holds another pattern, and each time "
-                               "the same: first other at " +
+                               " comes out otherwise where fresh memory holds another pattern, and each time the same "
+                               "with one: first other at " +
                                moved->place_and_rank();
       one.note(control, seen);
-      if (!one.unstable) one.unstable = moved;
+      if (!one.unstable) {
+        one.unstable = moved;
+        one.unstable_variant = variant;
+      }
       one.at().class_ = "nondeterminism";
       one.at().suspects = {{"mem.uninitialised", {seen}}};
       return;

@@ -76,6 +76,24 @@ TEST(RandomCauses, SumsInTheOrderOfArrivalAreToldFromRaces) {
   EXPECT_EQ(causes_of(race), Names{"comm.race"});
 }
 
+TEST(RandomCauses, RanksThatPartOtherwiseInEachRun) {
+  Bench bench(checking("ranks_agree"));
+  compare::Divergence at{.step = 1,
+                         .channel = Channel::kGradient,
+                         .tensor = "fc.weight",
+                         .rank = 1,
+                         .left = "a/0 rank 0",
+                         .right = "a/0 rank 1"};
+  at.class_ = "nondeterminism";
+  EXPECT_EQ(causes_named(bench, at, compare::suspects_in_random), Names{"fp.unordered_threads"});
+  trace::Record own = test::at(bench.run("a"), 1, 1, Channel::kGradientLocal, "fc.weight");
+  own.channel = Channel::kGradient;
+  put(bench.run("a"), 1, 1, own);
+  EXPECT_EQ(causes_named(bench, at, compare::suspects_in_random), Names{"comm.race"});
+  at.class_ = "semantic";
+  EXPECT_EQ(causes_named(bench, at, compare::suspects_in_random), Names{});
+}
+
 TEST(RandomCauses, TheOperatorTellsAtomicAdditionsFromThreads) {
   Bench bench(checking("equal", {{"variants", {"a", "b"}}}));
   compare::Divergence at{

@@ -93,6 +93,32 @@ TEST(RateCauses, ThePaceOfRatesWithoutAForm) {
   EXPECT_EQ(rated.cause(1), "lr.schedule_rate");
 }
 
+/// A run of n steps does not come to a change after n/W: nothing tells its pace.
+TEST(RateCauses, AFlatLineHasNoPace) {
+  for (const char* kind : {"cosine", "constant"}) {
+    for (const std::int64_t change : {6, 15, 19}) {
+      Rated rated(
+          {{"schedule", kind == std::string("cosine") ? Json{{"kind", kind}, {"period", 10}} : Json{{"kind", kind}}}},
+          4);
+      rated.set("a", [](double) { return 0.1; });
+      rated.set("b", [&](double t) { return t < static_cast<double>(change) ? 0.1 : 0.137; });
+      for (const Channel channel : {Channel::kWeight, Channel::kLedger})
+        EXPECT_EQ(rated.cause(change, channel), "") << kind << " " << change;
+    }
+  }
+}
+
+TEST(RateCauses, RanksThatPartFollowNoMetricUnlessTheScheduleDoes) {
+  Rated rated({{"schedule", {{"kind", "constant"}}}}, 3);
+  for (const char* name : {"a", "b"}) rated.set(name, [](double) { return 0.1; });
+  rated.set("b", 2, [](double t) { return t < 5 ? 0.1 : 0.01; });
+  Divergence at = test::parted(5, Channel::kWeight, "fc.weight", 2);
+  EXPECT_EQ(test::cause_named(rated.bench, at, suspects_in_rates), "");
+  at.left = "b/0 rank 0";
+  at.right = "b/0 rank 2";
+  EXPECT_EQ(test::cause_named(rated.bench, at, suspects_in_rates), "");
+}
+
 TEST(RateCauses, AWarmupInAnotherUnit) {
   for (const double unit : {3.0, 1.0 / 3, 2.0, 0.5}) {
     Json train = warmup_cosine();

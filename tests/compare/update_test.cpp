@@ -46,6 +46,13 @@ TEST(UpdateCauses, AgreementHasNone) {
   }
 }
 
+TEST(UpdateCauses, TrainingsThatBeginWithOtherWeights) {
+  Bench bench(pair(2, 2));
+  for (const std::int64_t rank : {0, 1}) test::spoil(bench.run("b"), rank, -1, Channel::kWeight, "fc.weight");
+  EXPECT_EQ(cause(bench, -1), "init.weights");
+  EXPECT_EQ(cause(bench, 0), "") << "they began alike, as far as this is asked";
+}
+
 TEST(UpdateCauses, AnEffectiveRateOfTheRanks) {
   for (const std::int64_t ranks : {2, 3, 4, 6}) {
     const auto w = static_cast<double>(ranks);

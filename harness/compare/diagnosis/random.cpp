@@ -60,6 +60,15 @@ std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   return {{"fp.unordered_threads", {seen[0], "all of them are the mean of the ranks' own gradients, up to rounding"}}};
 }
 
+/// Ranks of one run, another one each time, that part after a reduction.
+std::vector<Suspect> suspects_of_arrival(const Scene& scene) {
+  if (scene.at.channel != Channel::kGradient) return {};
+  const std::string seen = scene.at.place() + ": the ranks of " + scene.right.run->run + " part, in each run otherwise";
+  if (const auto rank = ReductionLaw(*scene.right.run, *scene.right.variant).first_broken(scene.at.step))
+    return {{"comm.race", {seen, "rank " + std::to_string(*rank) + " does not hold the mean, by more than rounding"}}};
+  return {{"fp.unordered_threads", {seen, "all of them hold the mean of the ranks' own gradients, up to rounding"}}};
+}
+
 /// No two ranks were to hold the same.
 std::vector<Suspect> suspects_of_clones(const Scene& scene) {
   if (scene.at.channel != Channel::kRng || !scene.right) return {};
@@ -74,12 +83,16 @@ std::vector<Suspect> suspects_of_clones(const Scene& scene) {
 }  // namespace
 
 std::vector<Suspect> suspects_in_random(const Scene& scene) {
+  if (scene.at.class_ == name_of(Class::kNondeterminism) && scene.within_one_run()) return suspects_of_arrival(scene);
   const bool repeats = scene.input.spec.that == "repeatable" || scene.at.class_ == "nondeterminism";
   if (repeats && scene.left && scene.right) return suspects_of_a_repeat(scene);
   if (scene.input.spec.that == "ranks_differ") return suspects_of_clones(scene);
   if (scene.at.channel != Channel::kRng || !scene.left || !scene.right) return {};
   const bool alike = same(scene, scene.at.step - 1, Channel::kRng) && same(scene, scene.at.step, Channel::kInput);
   if (!alike || scene.left.run->world_size() != scene.right.run->world_size()) return {};
+  // Models that draw otherwise are another recipe, and nothing drew in between.
+  const scenario::TrainSpec &left = scene.left.variant->train, &right = scene.right.variant->train;
+  if (left.model.kind != right.model.kind || left.model.options != right.model.options) return {};
   return {{"rng.loader_draw",
            {scene.at.place() + ": the generators differ",
             "they were in one state a step before, and the inputs are equal: "

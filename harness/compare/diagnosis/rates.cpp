@@ -77,7 +77,7 @@ std::optional<Suspect> warmup_unit(const Accused& of, const scenario::Variant& r
                batch = static_cast<double>(recipe.train.batch.global_size(of.side.run->world_size()));
   for (const double unit : {w, a, w * a, batch, batch / w}) {
     for (const double factor : {unit, 1 / unit}) {
-      if (unit == 1 || !follows(rates, curve_of(recipe, of.name, {.warmup = factor}, {}))) continue;
+      if (unit == 1 || !traces(rates, curve_of(recipe, of.name, {.warmup = factor}, {}))) continue;
       return suspect(of, "lr.warmup_unit",
                      "every rate is that of a warm-up of " +
                          to_decimal(factor * static_cast<double>(warmup_of(recipe))) + " updates instead of " +
@@ -93,7 +93,7 @@ std::optional<Suspect> schedule_rate(const Accused& of, const scenario::Variant&
                                      const std::vector<double>& losses) {
   if (of.ranks() < 2) return std::nullopt;
   for (const double steps : {of.ranks(), 1 / of.ranks()}) {
-    if (!follows(rates, curve_of(recipe, of.name, {.steps = steps}, losses))) continue;
+    if (!traces(rates, curve_of(recipe, of.name, {.steps = steps}, losses))) continue;
     return suspect(of, "lr.schedule_rate",
                    "every rate is that of a schedule that takes " + rounded(steps, 3) +
                        " steps for each update, with " + to_decimal(of.ranks()) + " ranks");
@@ -121,7 +121,7 @@ std::vector<Suspect> suspects_of_pace(const Accused& of) {
   if (of.ranks() < 2 || others.empty()) return {};
   for (const double steps : {of.ranks(), 1 / of.ranks()}) {
     const Curve curve = stretched(others, steps);
-    if (!follows(rates, curve)) continue;
+    if (!traces(rates, curve)) continue;
     // Where both paces give the same, nothing is told.
     const bool tells = std::any_of(others.begin(), others.end(), [&](const auto& at) {
       const auto expected = rates.count(at.first) > 0 ? curve(at.first) : std::nullopt;
@@ -159,19 +159,20 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
   if (is(1 / rule))
     return {suspect(of, "lr.not_scaled",
                     all + ": the rule's factor for this batch, " + rounded(rule, 6) + ", was not applied")};
-  for (const double wrong : {w, 1 / w, std::sqrt(w), 1 / std::sqrt(w)}) {
+  for (const double wrong : {w, 1 / w, std::sqrt(w)}) {
     if (is(wrong)) return {suspect(of, "lr.scaled_wrongly", all + ", with " + to_decimal(w) + " ranks")};
   }
   return {};
 }
 
-/// Ranks of one run at different rates.
+/// Ranks of one run at different rates, where a schedule follows a metric.
 std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name, std::int64_t step) {
   const auto rate_of = [&](std::size_t rank) {
     const trace::Step* at = side.run->ranks[rank].find(step);
     const trace::Record* record = at == nullptr ? nullptr : at->find(Channel::kLedger, name);
     return record == nullptr ? std::nullopt : record->number;
   };
+  if (side.variant->train.schedule.kind != "plateau") return {};
   std::vector<std::string> evidence;
   for (std::size_t rank = 1; rank < side.run->ranks.size() && evidence.empty(); ++rank) {
     const auto first = rate_of(0), its = rate_of(rank);
@@ -184,7 +185,7 @@ std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name
   std::size_t by_own = 0;
   for (const trace::Trace& rank : side.run->ranks)
     by_own += follows(rates_of(rank, name), curve_of(*side.variant, name, {}, losses_of(rank, true))) ? 1 : 0;
-  if (side.variant->train.schedule.kind == "plateau" && by_own == side.run->ranks.size())
+  if (by_own == side.run->ranks.size())
     evidence.push_back("each rank's rates are those of the schedule that follows the rank's own loss");
   return {{"control.local_metric", evidence}};
 }

@@ -114,12 +114,25 @@ std::vector<std::string> with(std::vector<std::string> evidence, const std::stri
   return evidence;
 }
 
+/// Whether the rank issued an all-reduce in the step.
+bool reduced_something(const BrokenStep& of_step, std::int64_t rank) {
+  const trace::Step* step = of_step.run.ranks[static_cast<std::size_t>(rank)].find(of_step.step);
+  return step != nullptr && std::any_of(step->records.begin(), step->records.end(), [](const trace::Record& record) {
+           return record.channel == Channel::kCollective && record.text.starts_with("allreduce");
+         });
+}
+
 /// Ranks that kept their own gradients: of all parameters, of one, or of some.
 std::vector<Suspect> suspects_of_own(const BrokenStep& of_step, std::int64_t rank,
                                      const std::vector<std::string>& seen) {
   const Reduction& reduction = of_step.broken.at(rank);
   const auto evidence = with(seen, "rank " + std::to_string(rank) + " updates with its own gradients of them");
   const bool whole = reduction.broken.size() == reduction.judged.size();
+  if (whole && of_step.variant.train.ddp.gradient_as_bucket_view && reduced_something(of_step, rank))
+    return {{"grad.view_detached", with(evidence,
+                                        "its all-reduces were issued, into buckets that gradients should be "
+                                        "views of (ddp.gradient_as_bucket_view)")},
+            {"grad.not_reduced", evidence}};
   if (whole && of_step.broken.size() == of_step.run.ranks.size()) return {{"grad.not_reduced", evidence}};
   if (whole) return {{"grad.not_reduced", evidence}, {"grad.view_detached", evidence}, {"comm.race", evidence}};
   if (reduction.broken.size() == 1) return {{"grad.param_unregistered", evidence}, {"grad.bucket_missing", evidence}};

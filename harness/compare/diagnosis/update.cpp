@@ -40,11 +40,26 @@ std::vector<Suspect> suspects_by_law(const Scene& scene) {
   return found;
 }
 
+/// Two trainings that begin with different weights, and load none.
+std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
+  if (scene.at.channel != Channel::kWeight || !scene.left || !scene.right || scene.within_one_run()) return {};
+  for (const Side* side : {&scene.left, &scene.right}) {
+    if (!side->begins_at(scene.at.step) || side->variant->train.checkpoint.load) return {};
+  }
+  const scenario::TrainSpec &left = scene.left.variant->train, &right = scene.right.variant->train;
+  std::vector<std::string> evidence{scene.at.place() + ": the weights differ before the first update"};
+  if (left.seed.base != right.seed.base || left.seed.policy != right.seed.policy)
+    evidence.push_back("the seeds are " + left.seed.policy + " " + std::to_string(left.seed.base) + " and " +
+                       right.seed.policy + " " + std::to_string(right.seed.base));
+  return {{"init.weights", evidence}};
+}
+
 }  // namespace
 
 std::vector<Suspect> suspects_in_update(const Scene& scene) {
   const Channel channel = scene.at.channel;
   if (channel < Channel::kOptimizer || channel > Channel::kEma) return {};
+  if (auto found = suspects_in_beginning(scene); !found.empty()) return found;
   if (auto found = suspects_in_corruption(scene); !found.empty()) return found;
   if (channel == Channel::kBuffer) return suspects_in_buffers(scene);
   if (channel == Channel::kEma)

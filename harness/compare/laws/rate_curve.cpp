@@ -34,6 +34,30 @@ std::vector<double> repeated(const std::vector<double>& losses, double steps) {
   return seen;
 }
 
+/// Steps whose rates are a curve's.
+struct OnCurve {
+  std::size_t known = 0;  ///< 0 where one is not
+  bool changes = false;   ///< whether the curve is no flat line there
+};
+
+OnCurve steps_on(const Rates& rates, const Curve& curve) {
+  if (!curve) return {};
+  double largest = 0;
+  for (const auto& [step, rate] : rates) largest = std::max(largest, std::fabs(rate));
+  OnCurve on;
+  std::optional<double> first;
+  for (const auto& [step, rate] : rates) {
+    const std::optional<double> expected = step < 0 ? std::nullopt : curve(step);
+    if (!expected) continue;
+    const double tolerance = kEqual * std::max(largest, std::fabs(*expected));
+    if (!(std::fabs(rate - *expected) <= tolerance)) return {};
+    if (!first) first = expected;
+    on.changes = on.changes || std::fabs(*expected - *first) > tolerance;
+    ++on.known;
+  }
+  return on;
+}
+
 }  // namespace
 
 Rates rates_of(const trace::Trace& rank, const std::string& name) {
@@ -72,18 +96,11 @@ Curve stretched(const Rates& rates, double steps) {
   };
 }
 
-bool follows(const Rates& rates, const Curve& curve) {
-  if (!curve) return false;
-  double largest = 0;
-  for (const auto& [step, rate] : rates) largest = std::max(largest, std::fabs(rate));
-  std::size_t known = 0;
-  for (const auto& [step, rate] : rates) {
-    const std::optional<double> expected = step < 0 ? std::nullopt : curve(step);
-    if (!expected) continue;
-    if (!(std::fabs(rate - *expected) <= kEqual * std::max(largest, std::fabs(*expected)))) return false;
-    ++known;
-  }
-  return known >= 2;
+bool follows(const Rates& rates, const Curve& curve) { return steps_on(rates, curve).known >= 2; }
+
+bool traces(const Rates& rates, const Curve& curve) {
+  const OnCurve steps = steps_on(rates, curve);
+  return steps.known >= 2 && steps.changes;
 }
 
 std::int64_t warmup_of(const scenario::Variant& variant) {

@@ -39,6 +39,9 @@ Curve stretched(const Rates& rates, double steps);
 /// Whether the rates are the curve's: wherever it is known, and at several steps.
 bool follows(const Rates& rates, const Curve& curve);
 
+/// The same, where the curve is no flat line: that one is of any pace.
+bool traces(const Rates& rates, const Curve& curve);
+
 /// Updates of the recipe's warm-up, of schedule and rule; 0: none.
 std::int64_t warmup_of(const scenario::Variant& variant);
 

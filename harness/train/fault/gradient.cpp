@@ -103,6 +103,11 @@ class GradientNotReduced : public Lasting {
   ParameterChoice parameters_;
 };
 
+/// The gradients were views of the buckets once: what is reduced into those does not reach them.
+class ViewsDetached : public Lasting {
+  bool keeps_own_gradient(const std::string&) const override { return true; }
+};
+
 class ClipSkipped : public Lasting {
   Clipping clipping() const override { return Clipping::kNever; }
 };
@@ -133,6 +138,9 @@ std::unique_ptr<Fault> make_gradient_uninitialised_fault(const Json& options, co
 }
 std::unique_ptr<Fault> make_gradient_not_reduced_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<GradientNotReduced>(options);
+}
+std::unique_ptr<Fault> make_views_detached_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<ViewsDetached>();
 }
 std::unique_ptr<Fault> make_clip_skipped_fault(const Json&, const scenario::GradientSpec&) {
   return std::make_unique<ClipSkipped>();

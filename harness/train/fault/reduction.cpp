@@ -30,6 +30,30 @@ class ByHand : public Fault {
   }
 };
 
+/// Rightly, if not as DDP does: divided before the sum or after it, once or, what changes nothing, again.
+class ReducedByHand : public ByHand {
+ public:
+  explicit ReducedByHand(const Json& options)
+      : times_(options.at("times").get<int>()), first_(options.at("divide") == "before") {}
+
+  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
+    const auto ranks = static_cast<double>(collective.group()->getSize());
+    for (const NamedTensor& gradient : gradients) {
+      for (int i = 0; i < times_; ++i) {
+        if (first_) {
+          at::Tensor(gradient.tensor).copy_(collective.sum(gradient.tensor.div(ranks)));
+        } else {
+          average(gradient.tensor, collective);
+        }
+      }
+    }
+  }
+
+ private:
+  int times_;
+  bool first_;
+};
+
 /// Each rank clips its own gradients.
 class ClipBeforeReduction : public ByHand {
  public:
@@ -159,6 +183,9 @@ class ReadBeforeWait : public ByHand {
 
 }  // namespace
 
+std::unique_ptr<Fault> make_reduced_by_hand_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<ReducedByHand>(options);
+}
 std::unique_ptr<Fault> make_read_before_wait_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<ReadBeforeWait>(options);
 }
