@@ -140,6 +140,19 @@ Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& eviden
 /// Whether a check is about what the runs recorded, and not about how they ended.
 bool asks_for_traces(const scenario::CheckSpec& spec) { return spec.that != "finishes"; }
 
+/// An expectation of how runs end is met by all of them, and not by the first alone.
+void require_all_as_expected(CheckReport& report, const scenario::Expectation& expect,
+                             const compare::CheckInput& input) {
+  for (const auto& [variant, endings] : input.endings) {
+    for (const compare::Ending& ending : endings) {
+      CheckResult of_run{.divergence = ending.failure};
+      if (report.status != Status::kAgree || (ending.failure && fits(expect, of_run))) continue;
+      report.status = Status::kDivergence;
+      report.result.why = ending.run + " does not end as it was expected to: " + expect.reason;
+    }
+  }
+}
+
 /// Judges one check on what its runs left behind.
 class Judge {
  public:
@@ -172,6 +185,7 @@ class Judge {
     report.result = run_check(input);
     compare::diagnose(input, report.result);
     settle(report, check.spec, today_);
+    if (!asks_for_traces(check.spec) && check.spec.expect) require_all_as_expected(report, *check.spec.expect, input);
     return report;
   }
 

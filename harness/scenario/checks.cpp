@@ -121,7 +121,7 @@ void require_substance(const CheckSpec& check, const Scenario& scenario, const s
          join(check.variants, ", "));
   if (check.that == "repeatable" && scenario.repeats < 2)
     fail("'repeatable' would compare a run with itself", "repeats of 2 or more", std::to_string(scenario.repeats));
-  if (check.that == "ranks_agree" || check.that == "ranks_differ") {
+  if (check.that == "ranks_agree" || check.that == "ranks_differ" || check.that == "environment") {
     const bool any = std::any_of(check.variants.begin(), check.variants.end(),
                                  [&](const std::string& name) { return scenario.variant(name).world_size > 1; });
     if (!any)

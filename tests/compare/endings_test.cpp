@@ -93,6 +93,16 @@ report::Verdict verdict_on(RunOutcome outcome, const Json& expect = Json()) {
   return judged.verdict();
 }
 
+/// The verdict over the second run alone.
+report::Verdict alone(RunOutcome outcome, const Json& expect) {
+  Json scenario = finishing(expect);
+  scenario["checks"][0]["variants"] = {"b"};
+  Judged judged(scenario);
+  outcome.run = judged.outcomes[1].run;
+  judged.outcomes[1] = outcome;
+  return judged.verdict();
+}
+
 TEST(Finishes, AgreesOnRunsThatEndWell) {
   const report::Verdict verdict = Judged(finishing()).verdict();
   EXPECT_EQ(verdict.status(), VerdictStatus::kAgree);
@@ -115,7 +125,7 @@ TEST(Finishes, ExcusesWhatIsExpectedAndNothingElse) {
   const auto status = [&](const Json& more, const RunOutcome& outcome) {
     Json expectation = expect;
     expectation.update(more);
-    return verdict_on(outcome, expectation).status();
+    return alone(outcome, expectation).status();
   };
   EXPECT_EQ(status(Json::object(), killed()), VerdictStatus::kAgree);
   EXPECT_EQ(status({{"cause", "proc.rank_lost"}, {"at", {{"step", 2}, {"rank", 1}}}}, killed()), VerdictStatus::kAgree);
@@ -124,6 +134,27 @@ TEST(Finishes, ExcusesWhatIsExpectedAndNothingElse) {
   EXPECT_EQ(status({{"at", {{"channel", "weight"}}}}, killed()), VerdictStatus::kDivergence);
   EXPECT_EQ(status({{"until", "2027-01-01"}}, killed()), VerdictStatus::kDivergence) << "no longer";
   EXPECT_EQ(Judged(finishing(expect)).verdict().status(), VerdictStatus::kDivergence) << "it ended well";
+}
+
+TEST(Finishes, ExcusesNoRunThatEndsOtherwise) {
+  const Json expect = {{"status", "divergence"}, {"reason", "killed"}, {"cause", "proc.rank_lost"}};
+  const auto status = [&](const RunOutcome& first, const RunOutcome& second) {
+    Judged judged(finishing(expect));
+    const RunOutcome outcomes[] = {first, second};
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::string name = judged.outcomes[i].run;
+      judged.outcomes[i] = outcomes[i];
+      judged.outcomes[i].run = name;
+    }
+    return judged.verdict().status();
+  };
+  RunOutcome stuck = killed();
+  stuck.status = Outcome::kHung;
+  stuck.ranks[1].how = RankExit::How::kEnded;
+  EXPECT_EQ(status(killed(), killed()), VerdictStatus::kAgree);
+  EXPECT_EQ(status(killed(), stuck), VerdictStatus::kDivergence);
+  EXPECT_EQ(status(stuck, killed()), VerdictStatus::kDivergence);
+  EXPECT_EQ(status(killed(), {.status = Outcome::kFinished}), VerdictStatus::kDivergence);
 }
 
 TEST(Finishes, CannotTellOfARunThatTheMachineEnded) {
@@ -141,6 +172,7 @@ TEST(Finishes, CannotTellOfARunThatTheMachineEnded) {
 
 TEST(Finishes, ExcusesNoOtherCheck) {
   Json both = finishing({{"status", "divergence"}, {"reason", "killed"}});
+  both["checks"][0]["variants"] = {"b"};
   both["checks"].push_back({{"that", "equal"}, {"variants", {"a", "b"}}});
   Judged judged(both);
   RunOutcome outcome = killed();
