@@ -44,7 +44,13 @@ TEST_F(SystemsEndToEnd, AChangedRecipeIsRed) {
       {"arcworld", "variants.newest-by-name.train.checkpoint.load.pick=highest_number"},
       {"ddp-notes", "variants.sync-3.train.model.norm=batch"},
       {"data-formats", "variants.sample-w2.train.data.seed=1"},
-      {"data-formats", "variants.images.train.data.size=9"}};
+      {"data-formats", "variants.images.train.data.size=9"},
+      {"arcworld", "train.sampler={\"kind\": \"contiguous\", \"shuffle\": true, \"set_epoch\": true}"},
+      {"accelerate", "variants.ends-with-one.train.batch.at_epoch_end=carry"},
+      {"tczhangzhi", "variants.apex.train={}"},
+      {"stmixer", "train.schedule={\"kind\": \"multistep\", \"milestones\": [6, 9]}"},
+      {"ddp-notes", "variants.square-root.train.learning_rate_rule.kind=linear"},
+      {"ddp-notes", "variants.accumulated-synced.train.batch.no_sync=true"}};
   for (const auto& [name, change] : changes) {
     SCOPED_TRACE(change);
     const Outcome outcome =

@@ -132,6 +132,15 @@ TEST_F(ImageFolder, DamagedImagesAreNamed) {
   expect_image_refused(flipped, {"a PNG image is damaged", "a/image.png"});
 }
 
+/// Which releases of libjpeg-turbo decode to different pixels.
+TEST_F(ImageFolder, ColoursAtHalfTheHeightAreRefused) {
+  std::string content = jpeg();
+  const std::size_t header = content.find("\xff\xc0");
+  ASSERT_NE(header, std::string::npos);
+  content[header + 11] = 0x12;
+  expect_image_refused(content, {"a JPEG image is not supported", "half the height", "a/image.png", "4:4:0"});
+}
+
 TEST_F(ImageFolder, AbsurdHeadersAreRefusedBeforeMemoryIsTaken) {
   std::string large = jpeg();
   const std::size_t frame = large.find("\xff\xc0");

@@ -13,7 +13,7 @@ namespace lockstep::train {
 ///
 /// *Shape*: [3, height, width] uint8, a view of [height, width, 3] as torchvision's, whose resizing depends on it.
 /// *Throws*: InputError that names the file: damaged or truncated, where libjpeg would only warn too; 16 bits a
-/// channel; JPEG with one colour at half the width and another at half the height; or of more pixels than deflate,
+/// channel; JPEG with colours at half the height and full width (4:4:0); or of more pixels than deflate,
 /// which packs at most 1,032 to 1, could put into the file, a progressive JPEG of more than 64 bytes of them for each
 /// of its own. An image larger than 16 times its file is decoded once without being kept, so that a damaged one never
 /// takes that memory; a progressive JPEG, whose coefficients libjpeg keeps, must have an end.

@@ -40,22 +40,15 @@ bool is_for_print(const jpeg_decompress_struct& info) {
   return info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
 }
 
-/// How chroma that is stored at half the height, or at half the width, is spread out again.
-struct Halved {
-  bool height =
-      false;  ///< at full width: libjpeg-turbo smooths it since 2.1, and the one in torchvision's wheel does not
-  bool width = false;  ///< both smooth it
-};
-
-Halved halved_in(const jpeg_decompress_struct& info) {
-  Halved halved;
+/// Whether a colour is stored at full width and half the height (4:4:0). Releases of libjpeg-turbo smooth it by
+/// different roundings, the one in torchvision's wheel by others than Debian's (measured).
+bool is_halved_in_height(const jpeg_decompress_struct& info) {
   for (int i = 0; i < info.num_components; ++i) {
     const jpeg_component_info& component = info.comp_info[i];
-    halved.width = halved.width || 2 * component.h_samp_factor == info.max_h_samp_factor;
-    halved.height = halved.height || (component.h_samp_factor == info.max_h_samp_factor &&
-                                      2 * component.v_samp_factor == info.max_v_samp_factor);
+    if (component.h_samp_factor == info.max_h_samp_factor && 2 * component.v_samp_factor == info.max_v_samp_factor)
+      return true;
   }
-  return halved;
+  return false;
 }
 
 /// A row of inks, inverted as Adobe writes them, in red, green and blue.
@@ -95,7 +88,6 @@ class Decoder {
   bool read_pixels(std::string& pixels, bool keep) {
     if (setjmp(failure_.back) != 0) return false;
     info_.out_color_space = is_for_print(info_) ? JCS_CMYK : JCS_RGB;
-    info_.do_fancy_upsampling = halved_in(info_).height ? FALSE : TRUE;
     jpeg_start_decompress(&info_);
     inks_.resize(is_for_print(info_) ? std::size_t{4} * info_.output_width : 0);
     while (info_.output_scanline < info_.output_height) {
@@ -136,10 +128,11 @@ at::Tensor decoded(const std::string& content, const std::filesystem::path& path
   };
   if (!decoder.read_header()) throw damaged(decoder.message(), decoder.offset());
   const jpeg_decompress_struct& info = decoder.info();
-  if (const Halved halved = halved_in(info); halved.height && halved.width)
-    throw InputError({.what = "a JPEG image is not supported: one colour is stored at half the width, another at half "
-                              "the height",
-                      .where = path.string()});
+  if (is_halved_in_height(info))
+    throw InputError({.what = "a JPEG image is not supported: a colour is stored at half the height and full width",
+                      .where = path.string(),
+                      .expected = "4:4:4, 4:2:2, 4:2:0 or 4:1:1",
+                      .actual = "4:4:0"});
   const Extent extent{.width = info.image_width, .height = info.image_height};
   if (info.progressive_mode != 0) {
     require_possible(extent, content, path, kMostOfProgressive);
