@@ -30,6 +30,7 @@ launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path&
           .command = {worker.string(), "--spec", (directory / "run.json").string(), "--out", directory.string()},
           .world_size = run.world_size,
           .arrival_delay_ms = run.launch.arrival_delay_ms,
+          .step_delay_ms = run.launch.step_delay_ms,
           .environment = run.launch.environment,
           .rank_environment = run.launch.rank_environment,
           .reverse_environment = run.launch.reverse_environment,

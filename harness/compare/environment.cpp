@@ -6,20 +6,22 @@
 namespace lockstep::compare {
 namespace {
 
-const Json& environment_of(const trace::RunTrace& run, std::size_t rank) {
+const Json& manifest_of(const Located& at) {
   static const Json kNone = Json::object();
-  const auto found = run.ranks[rank].header.find("environment");
-  return found == run.ranks[rank].header.end() ? kNone : *found;
+  const Json& header = at.run->ranks[at.rank].header;
+  const auto found = header.find("environment");
+  return found == header.end() ? kNone : *found;
 }
 
-constexpr std::array<const char*, 4> kCauses = {"env.version_mismatch", "env.variable_mismatch", "env.processor",
-                                                "env.flag_mismatch"};
+constexpr std::array<const char*, 5> kCauses = {"env.version_mismatch", "env.build_flags", "env.variable_mismatch",
+                                                "env.processor", "env.flag_mismatch"};
 
 /// Place in kCauses of what an entry of the manifest is about.
 std::size_t cause_of(const std::string& key) {
   if (key == "build" || key == "torch" || key == "compiler" || key == "libraries") return 0;
-  if (key == "variables") return 1;
-  return key == "cpu_model" ? 2 : 3;
+  if (key == "compiler_flags") return 1;
+  if (key == "variables") return 2;
+  return key == "cpu_model" ? 3 : 4;
 }
 
 std::string shown(const Json& value) {
@@ -39,13 +41,13 @@ std::set<std::string> keys_of(const Json& left, const Json& right) {
 
 }  // namespace
 
-std::vector<Suspect> suspects_of_environments(const Json& left, const Json& right, const std::string& left_name,
-                                              const std::string& right_name) {
+std::vector<Suspect> suspects_between(const Located& left_rank, const Located& right_rank) {
+  const Json &left = manifest_of(left_rank), &right = manifest_of(right_rank);
   std::array<std::vector<std::string>, kCauses.size()> evidence;
   const auto note = [&](const std::string& key, const std::string& name, const Json& a, const Json& b) {
     if (a == b) return;
-    evidence[cause_of(key)].push_back(name + " is " + shown(a) + " for " + left_name + ", " + shown(b) + " for " +
-                                      right_name);
+    evidence[cause_of(key)].push_back(name + " is " + shown(a) + " for " + left_rank.name() + ", " + shown(b) +
+                                      " for " + right_rank.name());
   };
   for (const std::string& key : keys_of(left, right)) {
     const Json a = value_of(left, key), b = value_of(right, key);
@@ -63,11 +65,12 @@ std::vector<Suspect> suspects_of_environments(const Json& left, const Json& righ
 }
 
 std::optional<OddRank> rank_elsewhere(const trace::RunTrace& run) {
+  const auto at = [&](std::size_t rank) { return Located{&run, rank}; };
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
-    if (environment_of(run, rank) == environment_of(run, 0)) continue;
+    if (manifest_of(at(rank)) == manifest_of(at(0))) continue;
     // Rank 0 itself where all others agree against it.
-    const bool others_agree = run.ranks.size() > 2 && rank == 1 && environment_of(run, 2) == environment_of(run, 1);
-    return others_agree ? OddRank{.odd = 0, .other = 1} : OddRank{.odd = rank, .other = 0};
+    const bool others_agree = run.ranks.size() > 2 && rank == 1 && manifest_of(at(2)) == manifest_of(at(1));
+    return others_agree ? OddRank{.odd = at(0), .other = at(1)} : OddRank{.odd = at(rank), .other = at(0)};
   }
   return std::nullopt;
 }

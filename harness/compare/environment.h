@@ -10,15 +10,23 @@
 
 namespace lockstep::compare {
 
-/// What two environment manifests (the header's "environment") say differently, as causes: builds and libraries first,
-/// then variables, processors, flags, which follow from the ones before. Evidence: "threads is 1 for A, 2 for B".
-std::vector<Suspect> suspects_of_environments(const Json& left, const Json& right, const std::string& left_name,
-                                              const std::string& right_name);
+/// One rank of a run, as its environment manifest (the header's "environment") describes it.
+struct Located {
+  const trace::RunTrace* run = nullptr;
+  std::size_t rank = 0;
+
+  std::string name() const { return run->run + " rank " + std::to_string(rank); }
+};
+
+/// What two manifests say differently, as causes: builds and libraries first, then variables, processors, flags, which
+/// follow from the ones before. Evidence: "threads is 1 for a/0 rank 0, 2 for a/0 rank 1".
+std::vector<Suspect> suspects_between(const Located& left, const Located& right);
 
 /// A rank whose environment is not that of the others, and one that has theirs.
 struct OddRank {
-  std::size_t odd = 0;
-  std::size_t other = 0;
+  Located odd, other;
+
+  std::vector<Suspect> suspects() const { return suspects_between(other, odd); }
 };
 std::optional<OddRank> rank_elsewhere(const trace::RunTrace& run);
 

@@ -101,4 +101,17 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels) c
   return compare_runs(float64_.left, float64_.right, channels, relation);
 }
 
+std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace::Channel>& channels) const {
+  const Relation relation = [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
+                                   std::int64_t rank) -> std::optional<std::string> {
+    const auto different = bitwise(a, b, step, rank);
+    if (!different || !can_round(a.channel)) return different;
+    const auto which = static_cast<std::size_t>(rank);
+    const auto rungs =
+        at({.step = step, .channel = a.channel, .tensor = a.name, .left_rank = which, .right_rank = which});
+    return rungs && rungs->says() == Ladder::Says::kMistake ? different : std::nullopt;
+  };
+  return compare_runs(float32_.left, float32_.right, channels, relation).first;
+}
+
 }  // namespace lockstep::compare

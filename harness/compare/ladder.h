@@ -54,6 +54,10 @@ class PrecisionLadder {
   /// The first place, of these channels, where the two differ by more than rounding.
   Comparison judge(const std::vector<trace::Channel>& channels) const;
 
+  /// The first place of these channels, in the float32 runs, whose difference stays in float64. What comes before it,
+  /// and is rounding, hides nothing.
+  std::optional<Divergence> first_mistake(const std::vector<trace::Channel>& channels) const;
+
  private:
   /// Two runs of one precision.
   struct Rung {

@@ -53,6 +53,8 @@ Json possible(Json patch, const scenario::TrainSpec& train) {
 
 Control replay() { return {.id = "replay", .patch = Json::object()}; }
 
+Control replay_there() { return {.id = "replay_there", .patch = Json::object()}; }
+
 Control replay_twice() { return {.id = "replay_twice", .patch = Json::object(), .repeats = 2}; }
 
 Control filled_twice() { return {.id = "fill", .patch = filled("165"), .repeats = 2}; }
@@ -86,7 +88,8 @@ const std::vector<NamedControl>& controls() {
       {train("order", {{"ddp", {{"reduction", "rank_order"}}}}), "gradients added in the order of the ranks"},
       {ranks("two_ranks", 2), "two ranks, whose sums have one order only", kAnother},
       {ranks("one_rank", 1), "one rank: nothing is reduced", kAnother},
-      {launch("delays", {{"arrival_delay_ms", {300}}}), "rank 0 starts late"},
+      {launch("delays", {{"arrival_delay_ms", {300}}, {"step_delay_ms", {20}}}),
+       "rank 0 comes late, at the start and to every reduction"},
       {{"fill", filled("165")}, "memory that nobody has set holds another pattern"},
       {launch("place", {{"directory", "elsewhere"}, {"environment_order", "reversed"}}),
        "another folder, another order of the environment"},

@@ -20,6 +20,9 @@ struct Control {
 /// Nothing changed: what does not come out again is no property of the training.
 Control replay();
 
+/// The same, for another place to look at.
+Control replay_there();
+
 /// The same, twice.
 Control replay_twice();
 

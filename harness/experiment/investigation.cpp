@@ -92,6 +92,7 @@ struct Case {
   bool varies = false;  ///< two more runs of a side parted again
   bool lost = false;    ///< a side did not finish again
   bool small = false;   ///< the difference is no more than one sample can do
+  bool moved = false;   ///< to the first difference that is no rounding
 
   Divergence& at() { return *report.result.divergence; }
   const Divergence& at() const { return *report.result.divergence; }
@@ -140,6 +141,7 @@ class Investigation {
       try_replay_twice();
       try_fill();
       try_float64();
+      try_replay_there();
     } catch (const Error& error) {  // the verdict stands as it was
       for (Group& group : groups_) {
         for (Case& one : group.cases) one.report.experiments.push_back({"control runs", error.problem().what});
@@ -404,6 +406,8 @@ class Investigation {
       case compare::Ladder::Says::kRounding:
         one.note(control, "it is rounding: " + rungs->text());
         one.at().class_ = "rounding";
+        if (one.check.spec.that == "equal")
+          pass_rounding(one, control, ladder, compare::same_shape(*left.run, *right.run));
         break;
       case compare::Ladder::Says::kMistake:
         one.note(control, "it is no rounding: " + rungs->text());
@@ -413,6 +417,33 @@ class Investigation {
       case compare::Ladder::Says::kNothing:
         one.note(control, "it shrinks, but not as rounding does: " + rungs->text());
         break;
+    }
+  }
+
+  /// Where trainings part by rounding first, and by a mistake then, the mistake is what matters. Rounding that has
+  /// grown until float64 shows it, too, passes through what is neither for some steps.
+  static void pass_rounding(Case& one, const Control& control, const compare::PrecisionLadder& ladder,
+                            bool same_shape) {
+    const std::vector<trace::Channel> channels = channels_of(one, same_shape);
+    const auto mistake = ladder.first_mistake(channels);
+    if (!mistake || ladder.judge(channels).first.value_or(*mistake).step != mistake->step) return;
+    one.note(control, "what differs first, at " + one.at().place_and_rank() +
+                          ", is rounding; the first difference that stays is at " + mistake->place_and_rank());
+    one.at() = *mistake;
+    one.moved = true;
+  }
+
+  /// Element and operator of the differences that float64 has shown.
+  void try_replay_there() {
+    const auto there = trial(
+        replay_there(), [](const Case& one) { return one.moved; }, /*looks=*/true);
+    if (!there) return;
+    for (Group& group : groups_) {
+      if (!there->has(group)) continue;
+      const Runs again = there->runs(group.scenario.name);
+      for (Case& one : group.cases) {
+        if (one.moved) locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
+      }
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/compare/environment.h"
 #include "harness/golden/store.h"
 #include "harness/scenario/changes.h"
 #include "harness/scenario/schema.h"
@@ -91,6 +92,19 @@ bool is_lost_tail(const compare::Divergence& divergence, const trace::RunTrace& 
   return torn && divergence.expected == "no such step";
 }
 
+/// The same sources, training the same elsewhere: nothing else can be why. Other sources may have any reason.
+void blame_environment(const trace::RunTrace& golden, const trace::RunTrace& run, compare::Divergence& divergence) {
+  std::vector<compare::Suspect> suspects = compare::suspects_between({&golden, 0}, {&run, 0});
+  const auto build = [](const trace::RunTrace& of) {
+    return of.ranks[0].header.value("/environment/build"_json_pointer, "");
+  };
+  if (build(golden) == build(run)) {
+    divergence.suspects = std::move(suspects);
+  } else if (!suspects.empty()) {
+    divergence.cause += "; lockstep was built from other sources then: " + join(suspects[0].evidence, ", ");
+  }
+}
+
 CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
                   const trace::RunTrace& run) {
   const std::vector<std::string> damage = damage_of(golden);
@@ -114,6 +128,7 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
       result.divergence->cause +=
           "; the training changed since the golden was accepted: " + changes_since(golden, input, variant);
     if (!damage.empty()) result.divergence->cause = "the golden file is damaged (" + damage[0] + ")";
+    if (!stale && damage.empty()) blame_environment(golden, run, *result.divergence);
     result.next = (damage.empty() ? "if the change is intended: " : restore) + accept_command(input);
   } else if (!damage.empty()) {
     return damaged();

@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kListenVariable = "LOCKSTEP_LISTEN_FD";
 constexpr const char* kSupervisorVariable = "LOCKSTEP_SUPERVISOR_FD";
+constexpr const char* kStepDelayVariable = "LOCKSTEP_STEP_DELAY_MS";
 
 [[noreturn]] void refuse(const char* name, std::string expected, std::string actual) {
   throw InputError({.what = std::string("the environment variable ") + name + " does not tell this rank its place",
@@ -52,6 +53,7 @@ Place place_from_environment() {
   constexpr std::int64_t kMostRanks = 1 << 20;
   constexpr std::int64_t kLastPort = 65535;
   constexpr std::int64_t kLastDescriptor = 1 << 30;
+  constexpr std::int64_t kLongestDelay = 60000;
   Place place;
   place.world_size = required("WORLD_SIZE", {1, kMostRanks});
   place.rank = required("RANK", {0, kMostRanks});
@@ -76,6 +78,7 @@ Place place_from_environment() {
   }
   if (const auto descriptor = number_of(kSupervisorVariable, {0, kLastDescriptor}))
     place.supervisor_descriptor = static_cast<int>(*descriptor);
+  place.step_delay_ms = number_of(kStepDelayVariable, {0, kLongestDelay}).value_or(0);
   return place;
 }
 
@@ -88,6 +91,7 @@ Environment variables_of(const Place& place) {
                            {"MASTER_PORT", std::to_string(place.master_port)}};
   if (place.listen_descriptor) variables[kListenVariable] = std::to_string(*place.listen_descriptor);
   if (place.supervisor_descriptor) variables[kSupervisorVariable] = std::to_string(*place.supervisor_descriptor);
+  if (place.step_delay_ms > 0) variables[kStepDelayVariable] = std::to_string(place.step_delay_ms);
   return variables;
 }
 
@@ -101,6 +105,7 @@ Environment inherited_environment() {
   }
   environment.erase(kListenVariable);
   environment.erase(kSupervisorVariable);
+  environment.erase(kStepDelayVariable);
   return environment;
 }
 

@@ -20,11 +20,13 @@ struct Place {
   std::uint16_t master_port = 0;
   std::optional<int> listen_descriptor;      ///< rank 0 only: socket that listens on `master_port` already
   std::optional<int> supervisor_descriptor;  ///< pipe whose other end closes when lockstep dies
+  std::int64_t step_delay_ms = 0;            ///< pause before the backward pass of every micro-batch
 
   bool operator==(const Place&) const = default;
 };
 
-/// Reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, LOCKSTEP_LISTEN_FD and LOCKSTEP_SUPERVISOR_FD.
+/// Reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, LOCKSTEP_LISTEN_FD, LOCKSTEP_SUPERVISOR_FD and
+/// LOCKSTEP_STEP_DELAY_MS.
 ///
 /// RANK and WORLD_SIZE are required; LOCAL_RANK is RANK unless given, MASTER_ADDR is 127.0.0.1; MASTER_PORT is required
 /// when there is more than one rank.

@@ -20,6 +20,7 @@ struct Job {
   std::vector<std::string> command;  ///< program and arguments, the same for every rank
   std::int64_t world_size = 1;
   std::vector<std::int64_t> arrival_delay_ms;                                   ///< by rank; missing entries are 0
+  std::vector<std::int64_t> step_delay_ms = {};                                 ///< the same, for each backward pass
   std::map<std::string, std::string> environment;                               ///< added to ours
   std::map<std::int64_t, std::map<std::string, std::string>> rank_environment;  ///< over the former, by rank
   bool reverse_environment = false;     ///< hand the block over in descending order of names

@@ -116,7 +116,8 @@ void LocalRun::start(std::size_t rank) {
               .local_rank = static_cast<std::int64_t>(rank),
               .world_size = job_.world_size,
               .master_port = port_,
-              .supervisor_descriptor = lifeline_.read_end()};
+              .supervisor_descriptor = lifeline_.read_end(),
+              .step_delay_ms = rank < job_.step_delay_ms.size() ? job_.step_delay_ms[rank] : 0};
   std::vector<int> inherited = {lifeline_.read_end()};
   if (rank == 0) inherited.push_back(place.listen_descriptor.emplace(listener_->socket.number()));
   Environment environment = inherited_environment();

@@ -15,6 +15,7 @@ namespace lockstep::scenario {
 /// How the processes of one run are placed.
 struct LaunchSpec {
   std::vector<std::int64_t> arrival_delay_ms;
+  std::vector<std::int64_t> step_delay_ms;
   std::map<std::string, std::string> environment;
   std::map<std::int64_t, std::map<std::string, std::string>> rank_environment;  ///< by rank, over the former
   bool reverse_environment = false;

@@ -32,6 +32,7 @@ DeterminismSpec determinism_from(const Json& object) {
           .cudnn_deterministic = object.at("cudnn_deterministic").get<bool>(),
           .cudnn_benchmark = object.at("cudnn_benchmark").get<bool>(),
           .tf32 = object.at("tf32").get<bool>(),
+          .flush_denormal = object.at("flush_denormal").get<bool>(),
           .threads = object.at("threads").get<int>(),
           .cpu = object.at("cpu").get<std::string>()};
 }
@@ -92,12 +93,12 @@ void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::
           std::to_string(size));
 }
 
-/// A batch is fetched before the one before it is used, or by another rank: the draws of two batches would mix.
 void validate_dispatch(const TrainSpec& spec, const std::string& origin) {
   require(spec.sampler.kind != "dispatch" || !spec.data.options.value("per_rank", false), origin, "train.data.per_rank",
           "rank 0 reads and deals out, so that what the other ranks have of their own is never read", "false", "true");
 }
 
+/// A batch is fetched before the one before it is used, or by another rank: the draws of two batches would mix.
 void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
   const bool fetches_ahead = spec.sampler.kind == "accelerate" || spec.sampler.kind == "dispatch";
   require(!fetches_ahead || spec.data.options.value("augment", "none") != "rank", origin, "train.data.augment",
@@ -272,6 +273,8 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
     require(fits, origin, "train.optimizer.nesterov", "Nesterov momentum needs a momentum and zero dampening",
             "momentum > 0, dampening = 0", spec.optimizer.options.dump());
   }
+  require(!spec.gradient.loss_scale || !spec.optimizer.options.value("fused", false), origin, "train.optimizer.fused",
+          "PyTorch divides the loss scale out inside the fused kernel, which is not built here", "false", "true");
   require(spec.ddp.average || spec.ddp.compression == "none", origin, "train.ddp.average",
           "the compression hooks always average", "average = true with compression", "average = false");
   require(spec.ddp.wrap || (!spec.ddp.find_unused_parameters && !spec.ddp.gradient_as_bucket_view), origin,

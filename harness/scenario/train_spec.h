@@ -60,6 +60,7 @@ struct DeterminismSpec {
   bool cudnn_deterministic = true;
   bool cudnn_benchmark = false;
   bool tf32 = false;
+  bool flush_denormal = false;
   int threads = 1;
   std::string cpu;
 };

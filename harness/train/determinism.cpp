@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -112,6 +113,12 @@ Json libraries() {
   return found;
 }
 
+/// Read off a product, since the mode is a register of each thread.
+bool flushes_denormals() {
+  volatile float smallest = std::numeric_limits<float>::min();
+  return smallest * 0.5F == 0;
+}
+
 }  // namespace
 
 void apply_determinism(const scenario::DeterminismSpec& spec) {
@@ -137,6 +144,9 @@ void apply_determinism(const scenario::DeterminismSpec& spec) {
   // pytorch.org/docs/stable/notes/cuda.html, "TensorFloat-32".
   context.setAllowTF32CuBLAS(spec.tf32);
   context.setAllowTF32CuDNN(spec.tf32);
+  if (!context.setFlushDenormal(spec.flush_denormal) && spec.flush_denormal)
+    throw Unsupported({.what = "this processor does not flush denormal numbers to zero",
+                       .where = "train.determinism.flush_denormal"});
 }
 
 Json environment_manifest() {
@@ -148,6 +158,7 @@ Json environment_manifest() {
   return {{"build", build_id()},
           {"torch", TORCH_VERSION},
           {"compiler", __VERSION__},
+          {"compiler_flags", build_flags()},
           {"cpu_model", cpu_model()},
           {"cpu_capability", at::get_cpu_capability()},
           {"threads", at::get_num_threads()},
@@ -162,6 +173,7 @@ Json environment_manifest() {
           {"cudnn_benchmark", context.benchmarkCuDNN()},
           {"tf32_cublas", context.allowTF32CuBLAS()},
           {"tf32_cudnn", context.allowTF32CuDNN()},
+          {"flush_denormal", flushes_denormals()},
           {"libraries", libraries()},
           {"variables", variables}};
 }

@@ -1,7 +1,9 @@
 #include "harness/train/trainer.h"
 
+#include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -272,6 +274,8 @@ class Trainer {
   void enter(Phase phase) {
     progress_.report(updates_, phase);
     if (operators_) operators_->enter(std::string(name_of(phase)));
+    if (phase == Phase::kBackward && place_.step_delay_ms > 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(place_.step_delay_ms));
     faults_.arrive(phase, collective_);
   }
 

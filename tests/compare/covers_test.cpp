@@ -138,6 +138,13 @@ TEST(Covers, SeesAForgottenSetEpoch) {
       << "8 ids a rank, 24 together";
 }
 
+TEST(Covers, SeesAForgottenSetEpochInAnEpochThatIsNotFinished) {
+  const Json forgotten = {{"kind", "distributed"}, {"set_epoch", false}};
+  EXPECT_TRUE(diverges_at(Bench(covered(96, forgotten, 8 + 2)).check(), 8, Channel::kSamples, "ids", 0));
+  EXPECT_TRUE(agrees(Bench(covered(96, {{"kind", "distributed"}}, 8 + 2)).check()));
+  EXPECT_TRUE(agrees(Bench(covered(9, forgotten, 2)).check())) << "so few come again by chance";
+}
+
 TEST(Covers, SeesOneRankThatForgetsSetEpoch) {
   Bench bench(covered(36));
   auto& run = bench.run("a");

@@ -53,6 +53,7 @@ TEST(Environment, EveryKindOfEntryHasItsCause) {
       {"/build", "2", "env.version_mismatch"},
       {"/libraries/libtorch_cpu.so", "cd", "env.version_mismatch"},
       {"/libraries/libother.so", "", "env.version_mismatch"},
+      {"/compiler_flags", "-O2 -ffast-math", "env.build_flags"},
       {"/variables/OMP_NUM_THREADS", "4", "env.variable_mismatch"},
       {"/variables/MKL_CBWR", "AVX2", "env.variable_mismatch"},
       {"/cpu_model", "another", "env.processor"},
@@ -100,6 +101,13 @@ TEST(Environment, ExplainsRoundingBetweenMachines) {
   Placed bench(kEqual);
   place(bench.run("b"), with("/cpu_model", "another"));
   EXPECT_EQ(cause_of_rounding(bench), "env.processor");
+}
+
+TEST(Environment, AnotherReleaseRoundsOtherwise) {
+  Placed bench(kEqual);
+  place(bench.run("b"), with("/libraries/libtorch_cpu.so", "cd"));
+  EXPECT_EQ(cause_of_rounding(bench), "fp.library_version");
+  EXPECT_EQ(cause_of_rounding(bench, "semantic"), "");
 }
 
 TEST(Environment, WhatTheRecipesAskForIsNoMismatch) {

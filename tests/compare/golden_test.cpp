@@ -141,6 +141,24 @@ TEST_F(GoldenCheck, NamesTheChangedKeyWhenStaleWithOtherTraces) {
       << result.divergence->cause;
 }
 
+TEST_F(GoldenCheck, BlamesTheEnvironmentWhereOnlyThatChanged) {
+  const auto placed = [](const Json& build, const Json& torch) {
+    return [=](trace::RunTrace& run) {
+      for (trace::Trace& rank : run.ranks) rank.header["environment"] = {{"build", build}, {"torch", torch}};
+    };
+  };
+  const auto cause = [&] { return check().divergence->cause_id(); };
+  accept(placed("1", "2.10"));
+  placed("1", "2.11")(bench_.run("a"));
+  EXPECT_TRUE(agrees(check())) << "another environment that computes the same bits is none of a golden's matters";
+  spoil(bench_.run("a"), 1, 2, Channel::kWeight, "fc.weight");
+  EXPECT_EQ(cause(), "env.version_mismatch");
+  placed("2", "2.11")(bench_.run("a"));
+  EXPECT_EQ(cause(), "unknown") << "other sources may have any reason";
+  placed("1", "2.10")(bench_.run("a"));
+  EXPECT_EQ(cause(), "unknown") << "nothing is other";
+}
+
 TEST_F(GoldenCheck, NamesTheTensorOfADigestChangedInPlace) {
   accept();
   const std::string digest = to_text(at(bench_.run("a"), 1, 2, Channel::kOptimizer, "fc.bias.momentum_buffer").digest);

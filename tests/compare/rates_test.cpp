@@ -108,17 +108,6 @@ TEST(RateCauses, AFlatLineHasNoPace) {
   }
 }
 
-TEST(RateCauses, RanksThatPartFollowNoMetricUnlessTheScheduleDoes) {
-  Rated rated({{"schedule", {{"kind", "constant"}}}}, 3);
-  for (const char* name : {"a", "b"}) rated.set(name, [](double) { return 0.1; });
-  rated.set("b", 2, [](double t) { return t < 5 ? 0.1 : 0.01; });
-  Divergence at = test::parted(5, Channel::kWeight, "fc.weight", 2);
-  EXPECT_EQ(test::cause_named(rated.bench, at, suspects_in_rates), "");
-  at.left = "b/0 rank 0";
-  at.right = "b/0 rank 2";
-  EXPECT_EQ(test::cause_named(rated.bench, at, suspects_in_rates), "");
-}
-
 TEST(RateCauses, AWarmupInAnotherUnit) {
   for (const double unit : {3.0, 1.0 / 3, 2.0, 0.5}) {
     Json train = warmup_cosine();
@@ -159,17 +148,36 @@ TEST(RateCauses, ARuleThatWasNotApplied) {
   EXPECT_EQ(rated.against_form(0), "lr.not_scaled");
 }
 
+/// Of three ranks of "b", rank 2 has another rate from step 5 on.
+struct OneRankAstray : Rated {
+  explicit OneRankAstray(const Json& schedule) : Rated({{"schedule", schedule}}, 3) {
+    for (const char* name : {"a", "b"}) set(name, [](double) { return 0.1; });
+    set("b", 2, [](double t) { return t < 5 ? 0.1 : 0.01; });
+  }
+  std::string against_a() const { return test::cause_named(bench, parted(), suspects_in_rates); }
+  std::string against_rank_0(std::int64_t step) const {
+    Divergence at = parted();
+    at.left = "b/0 rank 0";
+    at.right = "b/0 rank 2";
+    at.step = step;
+    return test::cause_named(bench, at, suspects_in_rates);
+  }
+
+ private:
+  static Divergence parted() { return test::parted(5, Channel::kWeight, "fc.weight", 2); }
+};
+
 TEST(RateCauses, RanksThatDecideForThemselves) {
-  Rated rated({{"schedule", {{"kind", "plateau"}, {"patience", 2}}}}, 3);
-  for (const char* name : {"a", "b"}) rated.set(name, [](double) { return 0.1; });
-  rated.set("b", 2, [](double t) { return t < 5 ? 0.1 : 0.01; });
-  Divergence at = test::parted(5, Channel::kWeight, "fc.weight", 2);
-  EXPECT_EQ(test::cause_named(rated.bench, at, suspects_in_rates), "control.local_metric");
-  at.left = "b/0 rank 0";
-  at.right = "b/0 rank 2";
-  EXPECT_EQ(test::cause_named(rated.bench, at, suspects_in_rates), "control.local_metric");
-  at.step = 4;
-  EXPECT_EQ(test::cause_named(rated.bench, at, suspects_in_rates), "");
+  const OneRankAstray rated({{"kind", "plateau"}, {"patience", 2}});
+  EXPECT_EQ(rated.against_a(), "control.local_metric");
+  EXPECT_EQ(rated.against_rank_0(5), "control.local_metric");
+  EXPECT_EQ(rated.against_rank_0(4), "");
+}
+
+TEST(RateCauses, RanksThatPartFollowNoMetricUnlessTheScheduleDoes) {
+  const OneRankAstray rated(Json{{"kind", "constant"}});
+  EXPECT_EQ(rated.against_a(), "");
+  EXPECT_EQ(rated.against_rank_0(5), "");
 }
 
 TEST(RateCauses, NothingRecordedNothingNamed) {

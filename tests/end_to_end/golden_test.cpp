@@ -73,6 +73,16 @@ TEST_F(GoldenEndToEnd, OneFlippedDigitIsRedAndLocated) {
   }
 }
 
+TEST_F(GoldenEndToEnd, ABuildWithOtherFlagsIsNamed) {
+  const Json scenario = accepted({{"train", {{"schedule", {{"kind", "cosine"}, {"period", 7}, {"least", 0.01}}}}}});
+  const Result red = run(scenario, {"--worker", worker_program().string() + "-contracted"});
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json report = red.check("golden");
+  EXPECT_EQ(report.at("class"), "environment");
+  EXPECT_EQ(report.at("cause"), "env.build_flags") << red.said();
+  expect_says(red.said(), {"-ffp-contract=off", "-ffp-contract=fast"});
+}
+
 TEST_F(GoldenEndToEnd, OneFlippedDigitIsRedWhateverItsGuardsSay) {
   const Json scenario = accepted();
   const auto file = golden_file("gold");

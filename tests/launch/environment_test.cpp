@@ -10,8 +10,14 @@
 namespace lockstep::launch {
 namespace {
 
-const char* const kNames[] = {
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCKSTEP_LISTEN_FD", "LOCKSTEP_SUPERVISOR_FD"};
+const char* const kNames[] = {"RANK",
+                              "LOCAL_RANK",
+                              "WORLD_SIZE",
+                              "MASTER_ADDR",
+                              "MASTER_PORT",
+                              "LOCKSTEP_LISTEN_FD",
+                              "LOCKSTEP_SUPERVISOR_FD",
+                              "LOCKSTEP_STEP_DELAY_MS"};
 
 /// Sets exactly these place variables, and takes them away again.
 class Variables {
@@ -49,6 +55,13 @@ TEST(Environment, ReadsAPlace) {
 TEST(Environment, FillsInWhatIsClear) {
   const Variables variables({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}});
   EXPECT_EQ(place_from_environment(), (Place{.rank = 1, .local_rank = 1, .world_size = 2, .master_port = 1}));
+}
+
+TEST(Environment, ReadsBackWhatItSays) {
+  const Place place{.rank = 2, .local_rank = 2, .world_size = 3, .master_port = 7, .step_delay_ms = 15};
+  const Variables variables(variables_of(place));
+  EXPECT_EQ(place_from_environment(), place);
+  EXPECT_FALSE(inherited_environment().contains("LOCKSTEP_STEP_DELAY_MS"));
 }
 
 TEST(Environment, SingleRankNeedsNoPort) {

@@ -50,6 +50,16 @@ std::string value_of(const std::vector<std::string>& entries, const std::string&
   return "(not set)";
 }
 
+TEST(RankEnvironment, EveryRankHasItsOwnPauses) {
+  const Scratch scratch;
+  Job job = scratch.job("late", 3, {});
+  job.step_delay_ms = {0, 15};
+  const auto found = environments_of(scratch, job);
+  EXPECT_EQ(value_of(found[0], "LOCKSTEP_STEP_DELAY_MS"), "(not set)");
+  EXPECT_EQ(value_of(found[1], "LOCKSTEP_STEP_DELAY_MS"), "15");
+  EXPECT_EQ(value_of(found[2], "LOCKSTEP_STEP_DELAY_MS"), "(not set)");
+}
+
 TEST(RankEnvironment, RanksStartInTheWorkDirectory) {
   const Scratch scratch;
   Job job = scratch.job("place", 2, {});

@@ -276,6 +276,23 @@ TEST(Parity, TrainingsInFloat64) {
   expect_parity(scenario, channels);
 }
 
+TEST(Parity, FusedKernels) {
+  Json scenario = base_scenario("fused");
+  scenario["train"]["steps"] = 6;
+  for (const char* key : {"model", "data", "optimizer"}) scenario["train"].erase(key);
+  scenario["variants"] = Json::object();
+  const std::vector<Json> models = lockstep::test::models().values;
+  for (std::size_t i = 0; i < models.size(); ++i)
+    scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
+  scenario["matrix"] = {
+      {"train.optimizer",
+       {{{"kind", "adam"}, {"lr", 0.01}, {"fused", true}},
+        {{"kind", "adam"}, {"lr", 0.003}, {"fused", true}, {"weight_decay", 0.01}, {"amsgrad", true}},
+        {{"kind", "adamw"}, {"lr", 0.01}, {"fused", true}, {"betas", {0.8, 0.95}}}}},
+      {"train.determinism", {{{"cpu", "native"}}, {{"cpu", "native"}, {"flush_denormal", true}, {"threads", 2}}}}};
+  expect_parity(scenario, {"gradient", "optimizer", "weight"});
+}
+
 /// Validation loops between the updates: whose samples count, what is averaged over what, and to whom it is told.
 TEST(Parity, EvaluationsOfHeldOutSamples) {
   Json scenario = base_scenario("evaluations");

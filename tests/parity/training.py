@@ -318,7 +318,7 @@ def make_optimizer(spec, named_parameters, scale, foreach):
         "lamb": Lamb,
     }
     if spec["kind"] in ("adam", "adamax", "adamw", "rmsprop", "sgd"):
-        options["foreach"] = foreach
+        options["foreach"] = None if options.get("fused") else foreach
     if "betas" in options:
         options["betas"] = tuple(float(beta) for beta in options["betas"])
     return kinds[spec["kind"]](groups, **options)
@@ -333,6 +333,7 @@ def train(spec, files, out, foreach=None):
         raise ValueError("the twin plants no faults")
     rank, world_size = dist.get_rank(), dist.get_world_size()
     torch.set_num_threads(spec["determinism"]["threads"])
+    torch.set_flush_denormal(spec["determinism"]["flush_denormal"])
     torch.use_deterministic_algorithms(spec["determinism"]["algorithms"] == "deterministic")
     if spec["seed"]["policy"] != "after_model":
         torch.manual_seed(seed_of_rank(spec["seed"], rank, world_size))

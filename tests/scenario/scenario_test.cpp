@@ -103,6 +103,7 @@ TEST(Scenario, MinimalOneIsCompletedWithEveryDefault) {
 
 TEST(Scenario, LaunchIsRead) {
   const Scenario scenario = load(with("launch", {{"arrival_delay_ms", {0, 5}},
+                                                 {"step_delay_ms", {3}},
                                                  {"environment", {{"A", "b"}}},
                                                  {"environment_order", "reversed"},
                                                  {"directory", "d"},
@@ -110,6 +111,7 @@ TEST(Scenario, LaunchIsRead) {
                                                  {"stall_s", 2.5}}));
   const LaunchSpec& launch = scenario.variants[0].launch;
   EXPECT_EQ(launch.arrival_delay_ms, (std::vector<std::int64_t>{0, 5}));
+  EXPECT_EQ(launch.step_delay_ms, (std::vector<std::int64_t>{3}));
   EXPECT_EQ(launch.environment.at("A"), "b");
   EXPECT_TRUE(launch.reverse_environment);
   EXPECT_EQ(launch.directory, "d");

@@ -1,6 +1,8 @@
 #include "harness/train/checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -41,6 +43,15 @@ T read_as(const std::string& bytes, std::size_t at) {
   return value;
 }
 
+constexpr char kRankFile[] = "rank0.safetensors";
+
+/// Begin and end of a tensor's bytes in a safetensors file.
+std::pair<std::size_t, std::size_t> bytes_of(const std::string& file, const std::string& tensor) {
+  const std::size_t header = 8 + read_as<std::uint64_t>(file, 0);
+  const Json offsets = parse_json(file.substr(8, header - 8), kRankFile).at(tensor).at("data_offsets");
+  return {header + offsets.at(0).get<std::size_t>(), header + offsets.at(1).get<std::size_t>()};
+}
+
 /// A checkpoint in a folder of its own, written by one rank.
 class CheckpointTest : public ::testing::Test {
  protected:
@@ -66,6 +77,14 @@ class CheckpointTest : public ::testing::Test {
     state.erase("seal");
     state["seal"] = sha256(state.dump());
     replace_file(folder_ / "state.json", state.dump());
+  }
+
+  /// Another content of rank 0's file, with hash and seal as if it had been saved so.
+  void replace_rank_file(const std::string& content) const {
+    replace_file(folder_ / kRankFile, content);
+    Json state = parse_json(read_file(folder_ / "state.json"), "state.json");
+    state["sha256"][kRankFile] = sha256(content);
+    seal(state);
   }
 
   test::Scratch scratch_;
@@ -203,11 +222,8 @@ TEST_F(CheckpointTest, ImpossibleStatesAreDamageWhateverTheirSeal) {
 }
 
 TEST_F(CheckpointTest, ImpossiblePlacesInTheDataAreDamageWhateverTheirHash) {
-  constexpr char kFile[] = "rank0.safetensors";
-  const std::string whole = read_file(folder_ / kFile);
-  const std::size_t header = 8 + read_as<std::uint64_t>(whole, 0);
-  const Json described = parse_json(whole.substr(8, header - 8), kFile).at("data.place");
-  const std::size_t place = header + described.at("data_offsets").at(0).get<std::size_t>();
+  const std::string whole = read_file(folder_ / kRankFile);
+  const std::size_t place = bytes_of(whole, "data.place").first;
   EXPECT_EQ(read_as<std::int64_t>(whole, place), 2);       // the epoch
   EXPECT_EQ(read_as<std::int64_t>(whole, place + 8), 10);  // and the position of sample()
   constexpr std::int64_t kFar = (std::int64_t{1} << 53) + 1;
@@ -217,27 +233,20 @@ TEST_F(CheckpointTest, ImpossiblePlacesInTheDataAreDamageWhateverTheirHash) {
     SCOPED_TRACE(std::to_string(i) + ": " + std::to_string(value));
     std::string changed = whole;
     std::memcpy(changed.data() + place + i * sizeof(value), &value, sizeof(value));
-    replace_file(folder_ / kFile, changed);
-    Json state = parse_json(read_file(folder_ / "state.json"), "state.json");
-    state["sha256"][kFile] = sha256(changed);
-    seal(state);
+    replace_rank_file(changed);
     expect_damage("place in the data");
   }
 }
 
 TEST_F(CheckpointTest, AStateThatNoGeneratorCanHaveIsDamageWhateverItsHash) {
-  constexpr char kFile[] = "rank0.safetensors";
-  const std::string whole = read_file(folder_ / kFile);
-  const std::size_t header = 8 + read_as<std::uint64_t>(whole, 0);
+  const std::string whole = read_file(folder_ / kRankFile);
   for (const char* name : {"rng.now", "rng.epoch"}) {
-    const Json offsets = parse_json(whole.substr(8, header - 8), kFile).at(name).at("data_offsets");
+    const auto [begin, end] = bytes_of(whole, name);
     std::string changed = whole;
-    for (auto i = offsets[0].get<std::size_t>(); i < offsets[1].get<std::size_t>(); ++i) changed[header + i] = '\xff';
-    replace_file(folder_ / kFile, changed);
-    Json state = parse_json(read_file(folder_ / "state.json"), "state.json");
-    state["sha256"][kFile] = sha256(changed);
-    seal(state);
-    expect_damage("rank0.safetensors");
+    std::fill(changed.begin() + static_cast<std::ptrdiff_t>(begin), changed.begin() + static_cast<std::ptrdiff_t>(end),
+              '\xff');
+    replace_rank_file(changed);
+    expect_damage(kRankFile);
   }
 }
 

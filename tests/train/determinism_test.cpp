@@ -1,5 +1,7 @@
 #include "harness/train/determinism.h"
 
+#include <limits>
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -37,6 +39,20 @@ TEST(Determinism, TheManifestTellsEverySwitch) {
   EXPECT_EQ(loose.at("fill_uninitialized_memory"), false);
   EXPECT_EQ(loose.at("tf32_cublas"), true);
   EXPECT_EQ(loose.at("tf32_cudnn"), true);
+}
+
+TEST(Determinism, DenormalsAreFlushedOnDemand) {
+  const auto halved = [] {
+    return (at::full({64}, std::numeric_limits<float>::min()) * 0.5).count_nonzero().item<std::int64_t>();
+  };
+  apply_determinism(spec("portable"));
+  EXPECT_EQ(environment_manifest().at("flush_denormal"), false);
+  EXPECT_EQ(halved(), 64);
+  scenario::DeterminismSpec flushed = spec("portable");
+  flushed.flush_denormal = true;
+  apply_determinism(flushed);
+  EXPECT_EQ(environment_manifest().at("flush_denormal"), true);
+  EXPECT_EQ(halved(), 0);
 }
 
 TEST(Determinism, AProfileThatComesTooLateIsRefused) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -36,7 +35,7 @@ class Coverage {
     CheckResult result;
     for (std::int64_t epoch = 0; epoch <= epochs_ && !result.divergence; ++epoch) {
       combine(result, judge_epoch(epoch, /*finished=*/epoch < epochs_));
-      if (epoch > 0 && epoch < epochs_) combine(result, judge_order(epoch));
+      if (epoch > 0) combine(result, judge_order(epoch));
     }
     if (shares.divergence && (!result.divergence || shares.divergence->step <= result.divergence->step)) return shares;
     if (epochs_ == 0 && !result.divergence)
@@ -138,19 +137,21 @@ class Coverage {
     return {.compared = static_cast<std::size_t>(promise_.samples)};
   }
 
-  /// An author who forgets set_epoch gets the first epoch's order for ever; no count can show that.
+  /// An author who forgets set_epoch gets the first epoch's order for ever; no count can show that. An epoch that is
+  /// not finished shows it by how it begins.
   CheckResult judge_order(std::int64_t epoch) const {
     if (!promise_.reshuffles) return {};
     std::size_t same = 0, first = 0;
+    std::int64_t together = 0, fewest = std::numeric_limits<std::int64_t>::max();
     for (std::size_t rank = taken_.size(); rank-- > 0;) {
-      bool equal = true;
-      for (std::int64_t i = 0; i < promise_.each[rank] && equal; ++i)
-        equal = at(epoch, rank, i).id == at(epoch - 1, rank, i).id;
+      const std::int64_t both = std::max(length(epoch, rank), std::int64_t{0});
+      bool equal = both > 0;
+      for (std::int64_t i = 0; i < both && equal; ++i) equal = at(epoch, rank, i).id == at(epoch - 1, rank, i).id;
       same += equal ? 1 : 0;
       if (equal) first = rank;
+      together += both;
+      fewest = std::min(fewest, both);
     }
-    const std::int64_t together = std::accumulate(promise_.each.begin(), promise_.each.end(), std::int64_t{0});
-    const std::int64_t fewest = *std::min_element(promise_.each.begin(), promise_.each.end());
     const bool tells = fewest >= kTooFewToTell ? same > 0 : same == taken_.size() && together >= kTooFewToTell;
     if (tells)
       return violation(at(epoch, first, 0).step, first, "another order than in epoch " + std::to_string(epoch - 1),

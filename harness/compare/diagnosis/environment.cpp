@@ -5,25 +5,14 @@
 namespace lockstep::compare {
 namespace {
 
-Json manifest(const trace::RunTrace& run, std::size_t rank) {
-  return run.ranks[rank].header.value("environment", Json::object());
-}
-
-std::string name_of_rank(const trace::RunTrace& run, std::size_t rank) {
-  return run.run + " rank " + std::to_string(rank);
-}
-
 /// Of a run whose ranks do not run alike.
 std::vector<Suspect> suspects_within(const Side& side) {
   const auto found = rank_elsewhere(*side.run);
-  if (!found) return {};
-  return suspects_of_environments(manifest(*side.run, found->other), manifest(*side.run, found->odd),
-                                  name_of_rank(*side.run, found->other), name_of_rank(*side.run, found->odd));
+  return found ? found->suspects() : std::vector<Suspect>();
 }
 
-bool ask_for_one_environment(const scenario::DeterminismSpec& a, const scenario::DeterminismSpec& b) {
-  return a.threads == b.threads && a.cpu == b.cpu && a.algorithms == b.algorithms &&
-         a.cudnn_deterministic == b.cudnn_deterministic && a.cudnn_benchmark == b.cudnn_benchmark && a.tf32 == b.tf32;
+bool ask_for_one_environment(const scenario::Variant& a, const scenario::Variant& b) {
+  return a.train_json.at("determinism") == b.train_json.at("determinism");
 }
 
 }  // namespace
@@ -32,10 +21,12 @@ std::vector<Suspect> suspects_in_environment(const Scene& scene) {
   if (scene.at.class_ != name_of(Class::kRounding)) return {};
   auto found = between(scene, suspects_within);
   if (!found.empty() || !scene.left || !scene.right || scene.within_one_run()) return found;
-  if (!ask_for_one_environment(scene.left.variant->train.determinism, scene.right.variant->train.determinism))
-    return {};
-  return suspects_of_environments(manifest(*scene.left.run, 0), manifest(*scene.right.run, 0), scene.left.run->run,
-                                  scene.right.run->run);
+  if (!ask_for_one_environment(*scene.left.variant, *scene.right.variant)) return {};
+  found = suspects_between({scene.left.run, 0}, {scene.right.run, 0});
+  for (Suspect& suspect : found) {
+    if (suspect.cause == "env.version_mismatch") suspect.cause = "fp.library_version";
+  }
+  return found;
 }
 
 }  // namespace lockstep::compare

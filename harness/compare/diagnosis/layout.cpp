@@ -17,15 +17,9 @@ bool made_of_the_same(const Record& a, const Record& b) {
   constexpr double kOrderOfAdding = 1e-12;  // the norm is a float64 sum of squares
   const bool alike = a.max_abs == b.max_abs && *a.norm > 0 && std::fabs(*a.norm - *b.norm) <= kOrderOfAdding * *a.norm;
   if (!alike || !a.sketch || !b.sketch) return false;
-  double apart = 0, together = 0, size = 0;
-  for (std::size_t i = 0; i < trace::Sketch::kBuckets; ++i) {
-    const double x = a.sketch->buckets[i], y = b.sketch->buckets[i];
-    apart += (x - y) * (x - y);
-    together += (x + y) * (x + y);
-    size += x * x;
-  }
-  constexpr double kOneWay = 1e-3;
-  return apart > kOneWay * size && together > kOneWay * size;
+  constexpr double kOneDirection = 0.03;
+  const auto scale = trace::scale_between(*a.sketch, *b.sketch);
+  return scale && scale->residual > kOneDirection;
 }
 
 std::vector<Suspect> suspects_among_ranks(const Side& side, const Divergence& at) {

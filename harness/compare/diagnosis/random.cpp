@@ -34,6 +34,17 @@ bool accumulates_atomically(const Divergence& at) {
   return false;
 }
 
+/// Sums that come out otherwise in each run, although what is summed does not: too early, or in any order.
+std::vector<Suspect> suspects_of_arrival(const std::vector<Side>& sides, std::int64_t step, const std::string& seen) {
+  for (const Side& side : sides) {
+    if (const auto rank = ReductionLaw(*side.run, *side.variant).first_broken(step))
+      return {{"comm.race",
+               {seen, "in " + side.run->run + ", rank " + std::to_string(*rank) +
+                          " does not hold the mean, by more than rounding"}}};
+  }
+  return {{"fp.unordered_threads", {seen, "all of them are the mean of the ranks' own gradients, up to rounding"}}};
+}
+
 /// The same training, run twice.
 std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   const Divergence& at = scene.at;
@@ -51,22 +62,15 @@ std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
     if (!accumulates_atomically(at)) return {{"fp.unordered_threads", seen}, {"fp.atomic_op", seen}};
     return {{"fp.atomic_op", {seen[0], at.operator_->text}}, {"fp.unordered_threads", seen}};
   }
-  for (const Side* side : {&scene.left, &scene.right}) {
-    if (const auto rank = ReductionLaw(*side->run, *side->variant).first_broken(at.step))
-      return {{"comm.race",
-               {seen[0], "in " + side->run->run + ", rank " + std::to_string(*rank) +
-                             " does not hold the mean, by more than rounding"}}};
-  }
-  return {{"fp.unordered_threads", {seen[0], "all of them are the mean of the ranks' own gradients, up to rounding"}}};
+  return suspects_of_arrival({scene.left, scene.right}, at.step, seen[0]);
 }
 
 /// Ranks of one run, another one each time, that part after a reduction.
-std::vector<Suspect> suspects_of_arrival(const Scene& scene) {
+std::vector<Suspect> suspects_of_parted_ranks(const Scene& scene) {
   if (scene.at.channel != Channel::kGradient) return {};
-  const std::string seen = scene.at.place() + ": the ranks of " + scene.right.run->run + " part, in each run otherwise";
-  if (const auto rank = ReductionLaw(*scene.right.run, *scene.right.variant).first_broken(scene.at.step))
-    return {{"comm.race", {seen, "rank " + std::to_string(*rank) + " does not hold the mean, by more than rounding"}}};
-  return {{"fp.unordered_threads", {seen, "all of them hold the mean of the ranks' own gradients, up to rounding"}}};
+  return suspects_of_arrival(
+      {scene.right}, scene.at.step,
+      scene.at.place() + ": the ranks of " + scene.right.run->run + " part, in each run otherwise");
 }
 
 /// No two ranks were to hold the same.
@@ -83,7 +87,8 @@ std::vector<Suspect> suspects_of_clones(const Scene& scene) {
 }  // namespace
 
 std::vector<Suspect> suspects_in_random(const Scene& scene) {
-  if (scene.at.class_ == name_of(Class::kNondeterminism) && scene.within_one_run()) return suspects_of_arrival(scene);
+  if (scene.at.class_ == name_of(Class::kNondeterminism) && scene.within_one_run())
+    return suspects_of_parted_ranks(scene);
   const bool repeats = scene.input.spec.that == "repeatable" || scene.at.class_ == "nondeterminism";
   if (repeats && scene.left && scene.right) return suspects_of_a_repeat(scene);
   if (scene.input.spec.that == "ranks_differ") return suspects_of_clones(scene);

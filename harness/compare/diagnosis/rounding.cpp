@@ -17,6 +17,8 @@ std::vector<Suspect> suspects_of_recipes(const scenario::TrainSpec& left, const 
                                        std::to_string(right.determinism.threads))}};
   if (left.determinism.cpu != right.determinism.cpu)
     return {{"fp.isa", differ("determinism.cpu", left.determinism.cpu, right.determinism.cpu)}};
+  if (left.determinism.flush_denormal != right.determinism.flush_denormal)
+    return {{"fp.denormal", {"denormal numbers are flushed to zero on one side only"}}};
   if (left.ddp.compression != right.ddp.compression)
     return {{"comm.lossy", differ("ddp.compression", left.ddp.compression, right.ddp.compression)}};
   if (left.autocast != right.autocast)
@@ -38,11 +40,18 @@ bool same_own_gradients(const Scene& scene) {
   return left != nullptr && right != nullptr && left->digest == right->digest;
 }
 
+/// Samples in one forward pass of one rank.
+std::int64_t micro_size(const Side& side) { return side.variant->train.batch.micro_size(side.run->world_size()); }
+
 std::vector<Suspect> suspects_of_sums(const Scene& scene) {
   const Divergence& at = scene.at;
   const bool same_ranks = scene.left.run->world_size() == scene.right.run->world_size();
   const std::string ranks =
       std::to_string(scene.left.run->world_size()) + " and " + std::to_string(scene.right.run->world_size()) + " ranks";
+  if (same_ranks && micro_size(scene.left) != micro_size(scene.right))
+    return {{"fp.batch_variance",
+             {"each rank computes " + std::to_string(micro_size(scene.left)) + " samples at a time on one side, " +
+              std::to_string(micro_size(scene.right)) + " on the other"}}};
   if (at.channel == Channel::kGradient && same_ranks) {
     if (!same_own_gradients(scene) || !reduces_rightly(scene.left, at.step) || !reduces_rightly(scene.right, at.step))
       return {};

@@ -10,6 +10,7 @@ class DeterminismOnRank : public Fault {
   void determinism(scenario::DeterminismSpec& spec) override {
     spec.threads = options_.value("threads", spec.threads);
     spec.cpu = options_.value("cpu", spec.cpu);
+    spec.flush_denormal = options_.value("flush_denormal", spec.flush_denormal);
     spec.algorithms = options_.value("algorithms", spec.algorithms);
   }
 

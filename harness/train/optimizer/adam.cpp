@@ -17,10 +17,12 @@ class Adam : public UpdateRule {
         eps_(options.at("eps").get<double>()),
         weight_decay_(options.at("weight_decay").get<double>()),
         amsgrad_(options.at("amsgrad").get<bool>()),
+        fused_(options.at("fused").get<bool>()),
         decoupled_weight_decay_(decoupled_weight_decay) {}
 
   void update(at::Tensor& parameter, at::Tensor gradient, ParameterState& state, double learning_rate) const override {
     const double step = count_step(state);
+    if (fused_) return update_fused(parameter, gradient, state, learning_rate);
     if (weight_decay_ != 0) {
       if (decoupled_weight_decay_) {
         parameter.mul_(1 - learning_rate * weight_decay_);
@@ -46,8 +48,24 @@ class Adam : public UpdateRule {
   std::vector<std::string> states() const override { return {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}; }
 
  private:
+  /// *Source*: torch.optim.adam._fused_adam, PyTorch 2.11.
+  void update_fused(at::Tensor& parameter, const at::Tensor& gradient, ParameterState& state, double rate) const {
+    const at::Tensor first = zeros_at_first(state, "exp_avg", parameter);
+    const at::Tensor second = zeros_at_first(state, "exp_avg_sq", parameter);
+    std::vector<at::Tensor> largest;
+    if (amsgrad_) largest = {zeros_at_first(state, "max_exp_avg_sq", parameter)};
+    const auto fused = [](auto&&... arguments) { at::_fused_adam_(arguments...); };
+    const auto fused_decoupled = [](auto&&... arguments) { at::_fused_adamw_(arguments...); };
+    const auto with = [&](const auto& kernel) {
+      kernel(at::TensorList(parameter), at::TensorList(gradient), at::TensorList(first), at::TensorList(second),
+             at::TensorList(largest), at::TensorList(state["step"]), rate, beta1_, beta2_, weight_decay_, eps_,
+             amsgrad_, /*maximize=*/false);
+    };
+    decoupled_weight_decay_ ? with(fused_decoupled) : with(fused);
+  }
+
   double beta1_, beta2_, eps_, weight_decay_;
-  bool amsgrad_, decoupled_weight_decay_;
+  bool amsgrad_, fused_, decoupled_weight_decay_;
 };
 
 }  // namespace
