@@ -29,6 +29,12 @@ struct Side {
   std::size_t rank = 0;
 };
 
+/// Where a finding is, in the runs of its sides.
+compare::Place place_of(const Divergence& at, const Side& left, const Side& right) {
+  return {
+      .step = at.step, .channel = at.channel, .tensor = at.tensor, .left_rank = left.rank, .right_rank = right.rank};
+}
+
 /// Runs of one plan of a scenario.
 class Runs {
  public:
@@ -114,11 +120,18 @@ std::vector<std::string> variants_worth_trying(const Case& one) {
 
 bool is_up_to_rounding(const Case& one) { return one.check.spec.that == "rounding"; }
 
-/// Whether rounding could be what is seen.
-bool may_be_rounding(const Case& one) {
-  const bool open = one.at().suspects.empty() || one.at().class_ == "rounding";
-  const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
-  return !random && compare::can_round(one.at().channel) && open;
+bool is_equal(const Case& one) { return one.check.spec.that == "equal"; }
+
+/// Whether nothing but rounding is known yet to explain what is seen.
+bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
+
+/// Whether two runs differ at a finding's place by so little that rounding could be why, whatever else is wrong.
+bool differ_slightly(const Divergence& at, const Side& left, const Side& right) {
+  constexpr double kSlightly = 0x1p-14;
+  if (left.run == nullptr || right.run == nullptr) return false;
+  const auto seen =
+      compare::PrecisionLadder(*left.run, *right.run, *left.run, *right.run).at(place_of(at, left, right));
+  return seen && seen->in_float32 <= kSlightly;
 }
 
 /// All cases of one scenario.
@@ -367,9 +380,17 @@ class Investigation {
     });
   }
 
+  /// Whether rounding could be what is seen.
+  bool may_be_rounding(const Case& one) const {
+    const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
+    if (random || !compare::can_round(one.at().channel)) return false;
+    const Runs runs(plan_, evidence_, one.scenario.name);
+    return is_open(one) || (is_equal(one) && differ_slightly(one.at(), runs.left(one.at()), runs.right(one.at())));
+  }
+
   void try_float64() {
     const Control control = in_float64();
-    const auto wants = [](const Case& one) {
+    const auto wants = [this](const Case& one) {
       return one.report.result.divergence ? may_be_rounding(one) : is_up_to_rounding(one);
     };
     const auto trial_of = trial(control, wants, /*looks=*/false);
@@ -394,20 +415,15 @@ class Investigation {
     if (left64.run == nullptr || right64.run == nullptr) return one.note(control, "a side did not finish");
     const compare::PrecisionLadder ladder(*left.run, *right.run, *left64.run, *right64.run);
     if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
-    const auto rungs = ladder.at({.step = one.at().step,
-                                  .channel = one.at().channel,
-                                  .tensor = one.at().tensor,
-                                  .left_rank = left.rank,
-                                  .right_rank = right.rank});
+    const auto rungs = ladder.at(place_of(one.at(), left, right));
     if (!rungs) return one.note(control, "the place of the difference could not be measured in both precisions");
     const double samples = compare::Scales(*left.run).samples(one.at().step);
     one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
     switch (rungs->says()) {
       case compare::Ladder::Says::kRounding:
         one.note(control, "it is rounding: " + rungs->text());
-        one.at().class_ = "rounding";
-        if (one.check.spec.that == "equal")
-          pass_rounding(one, control, ladder, compare::same_shape(*left.run, *right.run));
+        if (is_open(one)) one.at().class_ = "rounding";
+        if (is_equal(one)) pass_rounding(one, control, ladder, compare::same_shape(*left.run, *right.run));
         break;
       case compare::Ladder::Says::kMistake:
         one.note(control, "it is no rounding: " + rungs->text());
