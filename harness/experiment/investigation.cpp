@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "harness/base/error.h"
 #include "harness/compare/ladder.h"
 #include "harness/compare/scales.h"
 #include "harness/experiment/control.h"
+#include "harness/experiment/runs.h"
 
 namespace lockstep::experiment {
 namespace {
@@ -22,62 +22,6 @@ using compare::Divergence;
 using report::CheckReport;
 using report::Evidence;
 using report::Status;
-
-/// The run, and the rank in it, that one side of a divergence is.
-struct Side {
-  const trace::RunTrace* run = nullptr;  ///< null: a golden, a closed form, or a run without a whole trace
-  std::size_t rank = 0;
-};
-
-/// Where a finding is, in the runs of its sides.
-compare::Place place_of(const Divergence& at, const Side& left, const Side& right) {
-  return {
-      .step = at.step, .channel = at.channel, .tensor = at.tensor, .left_rank = left.rank, .right_rank = right.rank};
-}
-
-/// Runs of one plan of a scenario.
-class Runs {
- public:
-  Runs(const plan::Plan& plan, const std::vector<Evidence>& evidence, std::string scenario)
-      : plan_(plan), evidence_(evidence), scenario_(std::move(scenario)) {}
-
-  /// "w3/0" or "w3/0 rank 1"; of another repeat, the first one where `any_repeat`.
-  Side side(const std::string& name, std::int64_t rank, bool any_repeat = false) const {
-    for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
-      const plan::Run& run = plan_.runs[i];
-      if (run.scenario != scenario_ || !evidence_[i].trace) continue;
-      const std::string own = run.variant + "/" + std::to_string(run.repeat);
-      const bool is_it = name == own || name.starts_with(own + " ");
-      if (!is_it && !(any_repeat && name.starts_with(run.variant + "/"))) continue;
-      const trace::RunTrace& trace = *evidence_[i].trace;
-      const std::size_t at = name.find(" rank ");
-      const auto which = at == std::string::npos ? static_cast<std::size_t>(rank) : std::stoul(name.substr(at + 6));
-      return {&trace, which < trace.ranks.size() ? which : 0};
-    }
-    return {};
-  }
-
-  /// A finding's sides.
-  Side left(const Divergence& at, bool any_repeat = false) const { return side(at.left, at.rank, any_repeat); }
-  Side right(const Divergence& at, bool any_repeat = false) const { return side(at.right, at.rank, any_repeat); }
-
-  const trace::RunTrace* first_of(const std::string& variant) const {
-    return side(variant + "/", 0, /*any_repeat=*/true).run;
-  }
-
-  std::vector<const trace::RunTrace*> all_of(const std::string& variant) const {
-    std::vector<const trace::RunTrace*> runs;
-    for (const std::size_t index : plan_.runs_of(scenario_, variant)) {
-      if (evidence_[index].trace) runs.push_back(&*evidence_[index].trace);
-    }
-    return runs;
-  }
-
- private:
-  const plan::Plan& plan_;
-  const std::vector<Evidence>& evidence_;
-  std::string scenario_;
-};
 
 /// Variants of a check; of a resumption both sides.
 std::vector<std::string> variants_of(const scenario::CheckSpec& spec) {

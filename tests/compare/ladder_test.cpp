@@ -62,6 +62,33 @@ TEST(PrecisionLadder, GoesOverEveryRecord) {
   EXPECT_FALSE(rounded.first);
 }
 
+/// Of "b" in either precision, gradients are apart by rounding, and by `mistake` too from step 2 on.
+std::optional<Divergence> first_mistake(double mistake, const char* tensor) {
+  const auto apart = [&](double rounding) {
+    return test::Faults{.gradient = [=](std::int64_t step, const std::string& name, std::vector<float>& gradient) {
+      const double by = rounding + (step >= 2 && name == tensor ? mistake : 0);
+      for (float& value : gradient) value = static_cast<float>(value * (1 + by));
+    }};
+  };
+  test::Bench low(pair()), high(pair());
+  low.rerun("b", apart(0x1p-20));
+  high.rerun("b", apart(0));
+  const PrecisionLadder ladder(low.run("a"), low.run("b"), high.run("a"), high.run("b"));
+  return ladder.first_mistake({Channel::kGradient});
+}
+
+TEST(PrecisionLadder, FindsAMistakeBehindRounding) {
+  EXPECT_FALSE(first_mistake(0, "fc.bias"));
+  for (const double mistake : {0x1p-18, 0x1p-10, 2.0}) {
+    for (const char* tensor : {"fc.weight", "fc.bias"}) {
+      const auto found = first_mistake(mistake, tensor);
+      ASSERT_TRUE(found) << mistake << " of " << tensor;
+      EXPECT_EQ(found->step, 2);
+      EXPECT_EQ(found->tensor, tensor);
+    }
+  }
+}
+
 TEST(PrecisionLadder, KnowsWhereFloat64ProvesNothing) {
   std::string obstacle = "?";
   judged(0, 0, "", &obstacle);

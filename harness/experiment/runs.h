@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/compare/ladder.h"
+#include "harness/plan/plan.h"
+#include "harness/report/judge.h"
+
+namespace lockstep::experiment {
+
+/// The run, and the rank in it, that one side of a divergence is.
+struct Side {
+  const trace::RunTrace* run = nullptr;  ///< null: a golden, a closed form, or a run without a whole trace
+  std::size_t rank = 0;
+};
+
+/// Where a finding is, in the runs of its sides.
+compare::Place place_of(const compare::Divergence& at, const Side& left, const Side& right);
+
+/// Runs of one scenario, in a plan that was executed. *Lifetime*: of plan and evidence.
+class Runs {
+ public:
+  Runs(const plan::Plan& plan, const std::vector<report::Evidence>& evidence, std::string scenario);
+
+  /// "w3/0" or "w3/0 rank 1"; of another repeat, the first one where `any_repeat`.
+  Side side(const std::string& name, std::int64_t rank, bool any_repeat = false) const;
+
+  /// A finding's sides.
+  Side left(const compare::Divergence& at, bool any_repeat = false) const;
+  Side right(const compare::Divergence& at, bool any_repeat = false) const;
+
+  /// The first run of a variant that left a trace; null where none did.
+  const trace::RunTrace* first_of(const std::string& variant) const;
+  std::vector<const trace::RunTrace*> all_of(const std::string& variant) const;
+
+ private:
+  const plan::Plan& plan_;
+  const std::vector<report::Evidence>& evidence_;
+  std::string scenario_;
+};
+
+}  // namespace lockstep::experiment
