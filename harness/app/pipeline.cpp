@@ -44,12 +44,14 @@ launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path&
 void require_known_causes(const scenario::Scenario& scenario) {
   for (std::size_t i = 0; i < scenario.checks.size(); ++i) {
     const auto& expect = scenario.checks[i].expect;
-    if (!expect || !expect->cause || *expect->cause == "unknown" || compare::find_cause(*expect->cause) != nullptr)
-      continue;
-    throw InputError({.what = "unknown cause '" + *expect->cause + "'",
-                      .where = scenario.file.string() + ": checks." + std::to_string(i) + ".expect.cause",
-                      .expected = "an id that `lockstep explain` lists, or 'unknown'",
-                      .next = suggest(*expect->cause, compare::cause_ids())});
+    if (!expect || !expect->cause || *expect->cause == "unknown") continue;
+    const compare::Cause* const cause = compare::find_cause(*expect->cause);
+    if (cause != nullptr && cause->is_named) continue;
+    throw InputError(
+        {.what = (cause == nullptr ? "unknown cause '" : "no finding names this cause yet: '") + *expect->cause + "'",
+         .where = scenario.file.string() + ": checks." + std::to_string(i) + ".expect.cause",
+         .expected = "an id that `lockstep explain` lists, or 'unknown'",
+         .next = cause == nullptr ? suggest(*expect->cause, compare::cause_ids()) : ""});
   }
 }
 

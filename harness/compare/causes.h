@@ -27,6 +27,7 @@ struct Cause {
   std::string_view sentence;  ///< what is wrong
   std::string_view remedy;    ///< what usually helps
   std::string_view sources;   ///< addresses, with spaces between; empty where it is our own
+  bool is_named = true;       ///< whether a finding may name it; false: it is known, and not recognised yet
 };
 
 /// A cause, and why it is thought to be the one.

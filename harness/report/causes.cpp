@@ -23,6 +23,7 @@ std::string to_text(const compare::Cause& cause) {
   std::string out = std::string(cause.id) + " (" + std::string(name_of(cause.class_)) + ")\n";
   out += "  what    " + std::string(cause.sentence) + "\n";
   out += "  remedy  " + std::string(cause.remedy) + "\n";
+  if (!cause.is_named) out += "  note    no finding names it yet\n";
   for_each_source(cause, [&](std::string_view source) { out += "  source  " + std::string(source) + "\n"; });
   return out;
 }
@@ -43,12 +44,11 @@ std::string markdown_of_causes() {
   std::string out =
       "# Causes\n\n"
       "Written by `lockstep explain --markdown` from `harness/compare/causes.cpp`; change it there. A finding names "
-      "one "
-      "of these, or says that its cause is unknown.\n\n"
+      "one of these, or says that its cause is unknown. Those marked ° are known, and not recognised yet.\n\n"
       "| cause | class | what is wrong | what usually helps | seen in |\n|---|---|---|---|---|\n";
   for (const compare::Cause& cause : compare::causes()) {
-    out += "| `" + std::string(cause.id) + "` | " + std::string(name_of(cause.class_)) + " | " +
-           std::string(cause.sentence) + " | " + std::string(cause.remedy) + " | ";
+    out += "| `" + std::string(cause.id) + (cause.is_named ? "` | " : "`° | ") + std::string(name_of(cause.class_)) +
+           " | " + std::string(cause.sentence) + " | " + std::string(cause.remedy) + " | ";
     std::string_view separator;
     for_each_source(cause, [&](std::string_view source) {
       out += std::string(separator) + "<" + std::string(source) + ">";

@@ -2,6 +2,7 @@
 #include "harness/compare/causes.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <regex>
 #include <set>
 #include <string>
@@ -38,6 +39,24 @@ TEST(Causes, OneIsPrintedWithItsRemedyAndSources) {
        {"data.not_sharded (semantic)", "what    Every rank takes all the data", "remedy  Give each",
         "source  https://github.com/huggingface/transformers/pull/11254\n", "datasets/issues/5360\n"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+/// The text of all sources but the table.
+std::string sources() {
+  std::string all;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(test::source_root() / "harness")) {
+    if (file.path().extension() == ".cpp" && file.path().filename() != "causes.cpp") all += read_file(file.path());
+  }
+  return all;
+}
+
+TEST(Causes, WhatNoFindingNamesSaysSo) {
+  const std::string all = sources();
+  for (const Cause& cause : causes()) {
+    const bool named = all.find('"' + std::string(cause.id) + '"') != std::string::npos;
+    EXPECT_EQ(named, cause.is_named) << cause.id;
+    EXPECT_EQ(report::to_text(cause).find("no finding names it yet") == std::string::npos, named) << cause.id;
+  }
 }
 
 TEST(Causes, TheListHasALineForEach) {
