@@ -48,6 +48,15 @@ TEST_F(ScenarioRefused, UnknownKeysWithTheNearestOne) {
   }
 }
 
+TEST_F(ScenarioRefused, ExpectedCausesThatNoFindingNames) {
+  const auto expecting = [](const char* cause) {
+    const Json expect = {{"status", "divergence"}, {"reason", "planted"}, {"cause", cause}};
+    return scenario({{"checks", Json::array({check("ledger", {{"expect", expect}})})}});
+  };
+  expect_refused(expecting("grad.reduce_sun"), {"unknown cause", "did you mean 'grad.reduce_sum'"});
+  expect_refused(expecting("rng.worker_clone"), {"no finding names this cause yet", "checks.0.expect.cause"});
+}
+
 TEST_F(ScenarioRefused, TheSameInOverrides) {
   const auto file = write(scenario());
   const std::pair<std::string, std::vector<std::string>> cases[] = {
