@@ -122,6 +122,10 @@ bool same_shape(const trace::RunTrace& left, const trace::RunTrace& right) {
   return left.world_size() == right.world_size() && (unknown || losses_left == losses_right);
 }
 
+bool has_own_buffers(const scenario::TrainSpec& train) {
+  return train.ddp.wrap && train.ddp.broadcast_buffers && train.model.options.value("norm", "") == "batch";
+}
+
 CheckResult for_each_repeat(const CheckInput& input, const std::string& left, const std::string& right,
                             const std::function<CheckResult(const trace::RunTrace&, const trace::RunTrace&)>& judge) {
   CheckResult total;

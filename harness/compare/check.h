@@ -58,6 +58,10 @@ bool same_shape(const trace::RunTrace& left, const trace::RunTrace& right);
 /// runs of the same shape, or of another.
 std::vector<trace::Channel> channels_of(const CheckInput& input, bool same_shape);
 
+/// Whether the ranks' buffers part in every step by design: layers that normalise each rank's own part of the batch
+/// note its statistics, which DDP overwrites only before the next forward pass.
+bool has_own_buffers(const scenario::TrainSpec& train);
+
 /// Calls `judge` with every repeat of `left` and the same repeat of `right`, and combines the results.
 CheckResult for_each_repeat(const CheckInput& input, const std::string& left, const std::string& right,
                             const std::function<CheckResult(const trace::RunTrace&, const trace::RunTrace&)>& judge);

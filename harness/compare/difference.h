@@ -21,6 +21,9 @@ struct Pattern {
   std::string text;  ///< "on rank 1 only, of 4"
 };
 
+/// How the runs of a finding came out when they were run again.
+enum class Again { kNotTried, kSame, kOnceOtherwise, kEachTimeOtherwise };
+
 /// Where two things part first, in (step, channel, tensor, rank) order. A value: presenters only render it.
 struct Divergence {
   std::int64_t step = 0;
@@ -37,6 +40,8 @@ struct Divergence {
   std::string cause;              ///< the likeliest reason, in words
   std::vector<Suspect> suspects;  ///< causes by name, the likeliest first; empty: unknown
   std::vector<Pattern> patterns;
+  Again again = Again::kNotTried;
+  bool stays_in_float64 = false;             ///< as large as in float32: no order of additions explains it
   std::optional<Element> element;            ///< where the elements were captured
   std::optional<OperatorFinding> operator_;  ///< where the operators were
 

@@ -69,6 +69,12 @@ std::optional<Ladder> PrecisionLadder::at(const Place& place) const {
   return Ladder{.in_float32 = *in_float32, .in_float64 = *in_float64};
 }
 
+bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place) {
+  constexpr double kSlightly = 0x1p-14;
+  const auto seen = PrecisionLadder(left, right, left, right).at(place);
+  return seen && seen->in_float32 <= kSlightly;
+}
+
 std::string PrecisionLadder::obstacle() const {
   for (const trace::RunTrace* run : {&float64_.left, &float64_.right}) {
     for (const trace::Trace& rank : run->ranks) {

@@ -33,6 +33,9 @@ struct Place {
   std::size_t left_rank = 0, right_rank = 0;
 };
 
+/// Whether two runs differ at a place by so little of the layer's scale that rounding could be why.
+bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place);
+
 /// Two trainings in float32, and the same two in float64.
 ///
 /// They compute the same function where every difference in float64 is at most 2^-18 of the one in float32, or of

@@ -69,15 +69,6 @@ bool is_equal(const Case& one) { return one.check.spec.that == "equal"; }
 /// Whether nothing but rounding is known yet to explain what is seen.
 bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
 
-/// Whether two runs differ at a finding's place by so little that rounding could be why, whatever else is wrong.
-bool differ_slightly(const Divergence& at, const Side& left, const Side& right) {
-  constexpr double kSlightly = 0x1p-14;
-  if (left.run == nullptr || right.run == nullptr) return false;
-  const auto seen =
-      compare::PrecisionLadder(*left.run, *right.run, *left.run, *right.run).at(place_of(at, left, right));
-  return seen && seen->in_float32 <= kSlightly;
-}
-
 /// All cases of one scenario.
 struct Group {
   const scenario::Scenario& scenario;
@@ -255,6 +246,8 @@ class Investigation {
     if (!comparison.first)
       return one.note(control, variant + " came out twice alike: what was seen before is rare, or was one disturbance");
     one.varies = true;
+    one.at().again = compare::Again::kEachTimeOtherwise;
+    one.at().class_ = "nondeterminism";
     one.note(control, variant + " comes out otherwise each time: first other at " + comparison.first->place_and_rank());
     Divergence here = *comparison.first;
     const auto at_rank = static_cast<std::size_t>(here.rank);
@@ -300,7 +293,8 @@ class Investigation {
   }
 
   static void judge_replay(Case& one, const Control& control, const Runs& before, const Runs& again) {
-    for (const trace::RunTrace* run : runs_of(one, before)) {
+    const std::vector<const trace::RunTrace*> runs = runs_of(one, before);
+    for (const trace::RunTrace* run : runs) {
       const trace::RunTrace* second = again.side(run->run, 0, /*any_repeat=*/true).run;
       if (second == nullptr) {
         one.lost = true;
@@ -317,11 +311,9 @@ class Investigation {
                                                comparison.first->place_and_rank()
                                          : run->run + " comes out again, bit for bit");
     }
-    if (!one.unstable || !one.report.result.divergence) return;
-    one.at().class_ = "nondeterminism";
-    std::erase_if(one.at().suspects, [](const compare::Suspect& suspect) {
-      return compare::find_cause(suspect.cause)->class_ != compare::Class::kNondeterminism;
-    });
+    if (!one.report.result.divergence || runs.empty() || (one.lost && !one.unstable)) return;
+    one.at().again = one.unstable ? compare::Again::kOnceOtherwise : compare::Again::kSame;
+    if (one.unstable) one.at().class_ = "nondeterminism";
   }
 
   /// Whether rounding could be what is seen.
@@ -329,7 +321,9 @@ class Investigation {
     const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
     if (random || !compare::can_round(one.at().channel)) return false;
     const Runs runs(plan_, evidence_, one.scenario.name);
-    return is_open(one) || (is_equal(one) && differ_slightly(one.at(), runs.left(one.at()), runs.right(one.at())));
+    const Side left = runs.left(one.at()), right = runs.right(one.at());
+    if (is_open(one) || left.run == nullptr || right.run == nullptr) return is_open(one);
+    return is_equal(one) && compare::differ_slightly(*left.run, *right.run, place_of(one.at(), left, right));
   }
 
   void try_float64() {
@@ -367,12 +361,13 @@ class Investigation {
       case compare::Ladder::Says::kRounding:
         one.note(control, "it is rounding: " + rungs->text());
         if (is_open(one)) one.at().class_ = "rounding";
-        if (is_equal(one)) pass_rounding(one, control, ladder, compare::same_shape(*left.run, *right.run));
+        if (is_equal(one) || is_up_to_rounding(one))
+          pass_rounding(one, control, ladder, compare::same_shape(*left.run, *right.run));
         break;
       case compare::Ladder::Says::kMistake:
         one.note(control, "it is no rounding: " + rungs->text());
-        if (one.at().class_ == "rounding") one.at().suspects.clear();
         one.at().class_ = "semantic";
+        one.at().stays_in_float64 = true;
         break;
       case compare::Ladder::Says::kNothing:
         one.note(control, "it shrinks, but not as rounding does: " + rungs->text());
@@ -389,7 +384,10 @@ class Investigation {
     if (!mistake || ladder.judge(channels).first.value_or(*mistake).step != mistake->step) return;
     one.note(control, "what differs first, at " + one.at().place_and_rank() +
                           ", is rounding; the first difference that stays is at " + mistake->place_and_rank());
+    const compare::Again again = one.at().again;
     one.at() = *mistake;
+    one.at().again = again;
+    one.at().stays_in_float64 = true;
     one.moved = true;
   }
 
@@ -427,7 +425,11 @@ class Investigation {
       if (comparison.first) {
         one.note(control,
                  "the trainings differ there by more than rounding, first at " + comparison.first->place_and_rank());
-        if (open) result = compare::result_of(comparison);
+        if (open) {
+          result = compare::result_of(comparison);
+        } else {
+          pass_rounding(one, control, ladder, compare::same_shape(*runs[0], *runs[1]));
+        }
         return;
       }
       compared += comparison.compared;

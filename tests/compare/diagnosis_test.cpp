@@ -1,5 +1,7 @@
 // Causes of randomness, of rounding, of ranks that part and of shares that differ: each named where it is planted, and
 // not beside it.
+#include <functional>
+
 #include <gtest/gtest.h>
 
 #include "harness/compare/diagnosis/diagnose.h"
@@ -14,9 +16,10 @@ namespace {
 using trace::Channel;
 using Names = std::vector<std::string>;
 
-/// Causes that a check's first divergence is given.
-Names causes_of(const Bench& bench) {
+/// Causes that a check's first divergence is given, after what control runs have shown of it.
+Names causes_of(const Bench& bench, const std::function<void(compare::Divergence&)>& shown = nullptr) {
   compare::CheckResult result = bench.check();
+  if (shown && result.divergence) shown(*result.divergence);
   std::map<std::string, std::vector<const trace::RunTrace*>> traces;
   for (const auto& [name, runs] : bench.runs) {
     for (const trace::RunTrace& run : runs) traces[name].push_back(&run);
@@ -94,11 +97,64 @@ TEST(RandomCauses, RanksThatPartOtherwiseInEachRun) {
   EXPECT_EQ(causes_named(bench, at, compare::suspects_in_random), Names{});
 }
 
+TEST(ControlRuns, MemoryFailsOnce) {
+  using compare::Again;
+  const auto after = [](const Bench& bench, Again again, const char* class_ = "semantic") {
+    return causes_of(bench, [=](compare::Divergence& at) {
+      at.again = again;
+      at.class_ = class_;
+    });
+  };
+  Bench flipped(checking("ranks_agree", {{"variants", {"a"}}}));
+  trace::Record& weight = test::at(flipped.run("a"), 1, 2, Channel::kWeight, "fc.weight");
+  weight.sketch->buckets[5] += 1;
+  weight.norm = *weight.norm + 1;
+  weight.digest.low ^= 1;
+  EXPECT_EQ(after(flipped, Again::kNotTried), Names{"hw.sdc_rank"});
+  EXPECT_EQ(after(flipped, Again::kOnceOtherwise, "nondeterminism"), Names{"hw.sdc_rank"});
+  EXPECT_EQ(after(flipped, Again::kSame), Names{}) << "memory does not fail again in the same place";
+  EXPECT_EQ(after(flipped, Again::kEachTimeOtherwise, "nondeterminism"), Names{});
+}
+
+/// Two trainings whose own gradients part by a factor.
+struct PartedAtRandom : Bench {
+  PartedAtRandom(const Json& determinism, double factor)
+      : Bench(merged(checking("equal", {{"variants", {"a", "b"}}}), {{"train", {{"determinism", determinism}}}})) {
+    trace::Record& gradient = at(run("b"), 0, 1, Channel::kGradientLocal, "fc.weight");
+    for (double& bucket : gradient.sketch->buckets) bucket *= factor;
+    gradient.digest.low ^= 1;
+  }
+
+ private:
+  static Json merged(Json one, const Json& other) {
+    one.update(other);
+    return one;
+  }
+};
+
+compare::Divergence parted_at_random() {
+  return {.step = 1,
+          .channel = Channel::kGradientLocal,
+          .tensor = "fc.weight",
+          .left = "a/0",
+          .right = "b/0",
+          .class_ = "nondeterminism"};
+}
+
+TEST(RandomCauses, ThreadsMustBeSeveralAndPartSumsByRoundingOnly) {
+  const auto named = [](const Json& determinism, double factor) {
+    return causes_named(PartedAtRandom(determinism, factor), parted_at_random(), compare::suspects_in_random);
+  };
+  const Json one = {{"threads", 1}, {"algorithms", "default"}}, two = {{"threads", 2}, {"algorithms", "default"}};
+  EXPECT_EQ(named(two, 1 + 0x1p-20), (Names{"fp.unordered_threads", "fp.atomic_op"}));
+  EXPECT_EQ(named({{"threads", 2}}, 1 + 0x1p-20), Names{"fp.unordered_threads"}) << "deterministic algorithms";
+  EXPECT_EQ(named(two, 0.5), Names{});
+  EXPECT_EQ(named(one, 1 + 0x1p-20), Names{});
+}
+
 TEST(RandomCauses, TheOperatorTellsAtomicAdditionsFromThreads) {
-  Bench bench(checking("equal", {{"variants", {"a", "b"}}}));
-  compare::Divergence at{
-      .step = 1, .channel = Channel::kGradientLocal, .tensor = "fc.weight", .left = "a/0", .right = "b/0"};
-  at.class_ = "nondeterminism";
+  const PartedAtRandom bench({{"threads", 2}, {"algorithms", "default"}}, 1 + 0x1p-20);
+  compare::Divergence at = parted_at_random();
   const auto named = [&] { return causes_named(bench, at, compare::suspects_in_random); };
   EXPECT_EQ(named(), (Names{"fp.unordered_threads", "fp.atomic_op"}));
   at.operator_ = compare::OperatorFinding{.call = {.name = "aten::index_put_"}, .text = "index_put_ computes another"};
@@ -123,6 +179,7 @@ TEST(RankCauses, AnotherOrderOfAddingOnOneRank) {
   Bench bench(checking("ranks_agree", {{"variants", {"a"}}}));
   spoil(bench.run("a"), 1, 2, Channel::kGradient, "fc.weight");  // other bits, the same sketch
   EXPECT_EQ(causes_of(bench), Names{"fp.rank_order"});
+  EXPECT_EQ(causes_of(bench, [](compare::Divergence& at) { at.stays_in_float64 = true; }), Names{});
 }
 
 TEST(RoundingCauses, FollowWhatTheSidesDoDifferently) {
@@ -138,6 +195,8 @@ TEST(RoundingCauses, FollowWhatTheSidesDoDifferently) {
   EXPECT_EQ(with({{"train", {{"determinism", {{"threads", 2}}}}}}), Names{"fp.thread_count"});
   EXPECT_EQ(with({{"train", {{"determinism", {{"cpu", "portable"}}}}}}), Names{"fp.isa"});
   EXPECT_EQ(with({{"train", {{"autocast", "bf16"}}}}), Names{"fp.precision_mode"});
+  EXPECT_EQ(with({{"train", {{"determinism", {{"flush_denormal", true}}}}}}), Names{"fp.denormal"});
+  EXPECT_EQ(with({{"train", {{"batch", {{"accumulation", 2}}}}}}), Names{"fp.batch_variance"});
 }
 
 TEST(RoundingCauses, AnUpdateThatRoundsOtherwiseIsAnotherKernel) {

@@ -20,11 +20,13 @@ PairsOf against_rank_0(const trace::RunTrace& run) {
 }
 
 /// The channels of the check that every rank holds the same by design, unless it names others itself.
-std::vector<Channel> agreeing_channels(const CheckInput& input) {
+std::vector<Channel> agreeing_channels(const CheckInput& input, const scenario::TrainSpec& train) {
   std::vector<Channel> channels = channels_of(input, true);
   if (input.spec.channels.empty()) {
-    std::erase_if(channels,
-                  [](Channel channel) { return trace::info(channel).sharing != trace::Sharing::kReplicated; });
+    std::erase_if(channels, [&](Channel channel) {
+      return trace::info(channel).sharing != trace::Sharing::kReplicated ||
+             (channel == Channel::kBuffer && has_own_buffers(train));
+    });
   }
   return channels;
 }
@@ -148,12 +150,13 @@ CheckResult check_ranks_agree(const CheckInput& input) {
     for (const trace::RunTrace* const repeat : input.of(variant)) {
       const trace::RunTrace& run = *repeat;
       if (run.world_size() < 2) continue;
-      CheckResult result = result_of(compare({.pairs = against_rank_0(run),
-                                              .channels = agreeing_channels(input),
-                                              .relation = bitwise,
-                                              .left_name = run.run,
-                                              .right_name = run.run}),
-                                     input);
+      CheckResult result =
+          result_of(compare({.pairs = against_rank_0(run),
+                             .channels = agreeing_channels(input, input.scenario.variant(variant).train),
+                             .relation = bitwise,
+                             .left_name = run.run,
+                             .right_name = run.run}),
+                    input);
       if (result.divergence) name_ranks(run, *result.divergence);
       combine(total, std::move(result));
     }

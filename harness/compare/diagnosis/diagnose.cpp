@@ -24,9 +24,18 @@ constexpr std::vector<Suspect> (*kDiagnosers[])(const Scene&) = {
     suspects_in_update, suspects_in_ranks,       suspects_in_rounding,
 };
 
-/// Of what does not come out again, causes that do are none; memory that fails does not, either.
-bool is_random(const Suspect& suspect) {
-  return find_cause(suspect.cause)->class_ == Class::kNondeterminism || suspect.cause == "hw.sdc_rank";
+/// Rounding that is coarser than float32's, on purpose, and so is in float64, too.
+bool is_coarse(const std::string& cause) {
+  return cause == "comm.lossy" || cause == "fp.lowprec_accumulate" || cause == "fp.precision_mode";
+}
+
+/// Whether control runs have shown that it cannot be the cause. Memory that fails does so once; what comes out
+/// otherwise each time is random; what stays in float64 is no rounding.
+bool is_refuted(const Suspect& suspect, const Divergence& at) {
+  const Class class_ = find_cause(suspect.cause)->class_;
+  if (suspect.cause == "hw.sdc_rank") return at.again == Again::kSame || at.again == Again::kEachTimeOtherwise;
+  if (at.class_ == name_of(Class::kNondeterminism) && class_ != Class::kNondeterminism) return true;
+  return at.stays_in_float64 && class_ == Class::kRounding && !is_coarse(suspect.cause);
 }
 
 }  // namespace
@@ -37,14 +46,13 @@ void diagnose(const CheckInput& input, CheckResult& result) {
   const Scene scene(input, at);
   if (scene.left && scene.right && !scene.within_one_run())
     at.patterns = patterns_of(*scene.left.run, *scene.right.run, at, scene.right.variant->train.batch.accumulation);
+  const auto refuted = [&](const Suspect& suspect) { return is_refuted(suspect, at); };
+  std::erase_if(at.suspects, refuted);
   for (const auto suspects_of : kDiagnosers) {
     if (at.suspects.empty()) at.suspects = suspects_of(scene);
+    std::erase_if(at.suspects, refuted);
   }
-  if (at.class_ == name_of(Class::kNondeterminism)) {
-    std::erase_if(at.suspects, [](const Suspect& suspect) { return !is_random(suspect); });
-  } else if (!at.suspects.empty()) {
-    at.class_ = name_of(find_cause(at.suspects[0].cause)->class_);
-  }
+  if (!at.suspects.empty()) at.class_ = name_of(find_cause(at.suspects[0].cause)->class_);
 }
 
 }  // namespace lockstep::compare

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harness/compare/ladder.h"
 #include "harness/compare/laws/reduction.h"
 
 namespace lockstep::compare {
@@ -45,6 +46,21 @@ std::vector<Suspect> suspects_of_arrival(const std::vector<Side>& sides, std::in
   return {{"fp.unordered_threads", {seen, "all of them are the mean of the ranks' own gradients, up to rounding"}}};
 }
 
+/// Threads that add up in any order part the sums by rounding, and there must be several.
+std::vector<Suspect> suspects_of_threads(const Scene& scene, const std::vector<std::string>& seen) {
+  const Divergence& at = scene.at;
+  const scenario::DeterminismSpec& asked = scene.right.variant->train.determinism;
+  const Place place{.step = at.step,
+                    .channel = at.channel,
+                    .tensor = at.tensor,
+                    .left_rank = scene.left.rank,
+                    .right_rank = scene.right.rank};
+  if (asked.threads < 2 || !differ_slightly(*scene.left.run, *scene.right.run, place)) return {};
+  const Suspect threads{"fp.unordered_threads", seen};
+  if (accumulates_atomically(at)) return {{"fp.atomic_op", {seen[0], at.operator_->text}}, threads};
+  return asked.algorithms == "default" ? std::vector<Suspect>{threads, {"fp.atomic_op", seen}} : std::vector{threads};
+}
+
 /// The same training, run twice.
 std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   const Divergence& at = scene.at;
@@ -58,11 +74,7 @@ std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   const std::vector<std::string> seen{at.place() + ": the runs differ, with equal " +
                                       (reduces ? "gradients of the rank's own" : "inputs")};
   if (!same(scene, at.step, reduces ? Channel::kGradientLocal : Channel::kInput)) return {};
-  if (!reduces) {
-    if (!accumulates_atomically(at)) return {{"fp.unordered_threads", seen}, {"fp.atomic_op", seen}};
-    return {{"fp.atomic_op", {seen[0], at.operator_->text}}, {"fp.unordered_threads", seen}};
-  }
-  return suspects_of_arrival({scene.left, scene.right}, at.step, seen[0]);
+  return reduces ? suspects_of_arrival({scene.left, scene.right}, at.step, seen[0]) : suspects_of_threads(scene, seen);
 }
 
 /// Ranks of one run, another one each time, that part after a reduction.

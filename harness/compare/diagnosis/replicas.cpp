@@ -76,7 +76,9 @@ std::vector<Suspect> suspects_in_averages(const trace::RunTrace& run, const scen
     const bool rests =
         same(now, before, Channel::kEma) && !now.all(Channel::kWeight).empty() && !same(now, before, Channel::kWeight);
     if (rests) resting.push_back(rank);
-    if (rank > 0 && same(now, first, Channel::kWeight) && !same(now, first, Channel::kEma)) apart.push_back(rank);
+    const bool held = !now.all(Channel::kEma).empty() && !first.all(Channel::kEma).empty();
+    if (rank > 0 && held && same(now, first, Channel::kWeight) && !same(now, first, Channel::kEma))
+      apart.push_back(rank);
   }
   std::vector<std::string> evidence;
   if (!resting.empty())
@@ -131,6 +133,10 @@ std::vector<Suspect> leftovers(const Side& side, const Side& other, std::int64_t
 
 std::vector<Suspect> suspects_in_buffers(const Scene& scene) {
   const std::int64_t step = scene.at.step;
+  if (scene.within_one_run() && has_own_buffers(scene.right.variant->train))
+    return {{"model.batchnorm_local",
+             {place(*scene.right.run, step) +
+              ": each rank has normalised its own part of the batch since DDP broadcast the buffers"}}};
   auto found = between(scene, [&](const Side& side) { return buffers_apart(*side.run, step); });
   if (!found.empty() || !scene.left || !scene.right) return found;
   found = leftovers(scene.right, scene.left, step);

@@ -1,6 +1,7 @@
 // Rates, updates, weights and averages.
 #include <ATen/ATen.h>
 
+#include "harness/base/files.h"
 #include "harness/train/fault.h"
 #include "harness/train/fault/parameters.h"
 
@@ -64,9 +65,13 @@ class MetricByDeviceCount : public Fault {
 class FlipWeightBit : public Fault {
  public:
   explicit FlipWeightBit(const Json& options)
-      : parameter_(options), element_(options.at("element").get<std::int64_t>()), bit_(options.at("bit").get<int>()) {}
+      : parameter_(options),
+        element_(options.at("element").get<std::int64_t>()),
+        bit_(options.at("bit").get<int>()),
+        once_(options.at("once").get<bool>()) {}
 
   void updated(const Updated& rank) override {
+    if (once_ && !is_first(rank.out)) return;
     constexpr int kSign = 31, kMoreMantissa = 29;
     const at::Tensor weight = parameter_.first_of(rank.weights).tensor;
     const std::int64_t element = element_ % weight.numel();
@@ -83,9 +88,24 @@ class FlipWeightBit : public Fault {
   }
 
  private:
+  /// Leaves a note in the folder of all scenarios: runs again are below it. `out` is <scenario>/<variant>/<repeat>
+  /// there.
+  static bool is_first(const std::filesystem::path& out) {
+    const std::filesystem::path variant = std::filesystem::absolute(out).lexically_normal().parent_path();
+    const std::filesystem::path all = variant.parent_path().parent_path();
+    const std::string name =
+        ".flipped-" + variant.parent_path().filename().string() + "-" + variant.filename().string();
+    for (std::filesystem::path folder = all; folder != folder.root_path(); folder = folder.parent_path()) {
+      if (std::filesystem::exists(folder / name)) return false;
+    }
+    replace_file(all / name, "");
+    return true;
+  }
+
   ParameterChoice parameter_;
   std::int64_t element_;
   int bit_;
+  bool once_;
 };
 
 /// Rank 0 holds the matrix as a layout of its own, and hands it to a broadcast that reads memory from its start.
