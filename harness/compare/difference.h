@@ -42,6 +42,7 @@ struct Divergence {
   std::vector<Pattern> patterns;
   Again again = Again::kNotTried;
   bool stays_in_float64 = false;             ///< as large as in float32: no order of additions explains it
+  bool behind_rounding = false;              ///< the runs part before it, by rounding
   std::optional<Element> element;            ///< where the elements were captured
   std::optional<OperatorFinding> operator_;  ///< where the operators were
 

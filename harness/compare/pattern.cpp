@@ -167,9 +167,11 @@ std::vector<Pattern> patterns_of(const trace::RunTrace& left, const trace::RunTr
   const Comparer comparer(left, right, divergence);
   const auto rank = divergence.rank < right.world_size() ? static_cast<std::size_t>(divergence.rank) : 0;
   std::vector<Pattern> patterns;
-  add_ranks(comparer, divergence, patterns);
-  add_tensors(comparer, right, divergence, rank, patterns);
-  add_steps(comparer, right, patterns);
+  if (!divergence.behind_rounding) {
+    add_ranks(comparer, divergence, patterns);
+    add_tensors(comparer, right, divergence, rank, patterns);
+    add_steps(comparer, right, patterns);
+  }
   add_factor(left, right, divergence, micro_batches, patterns);
   return patterns;
 }

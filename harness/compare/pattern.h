@@ -8,7 +8,8 @@
 namespace lockstep::compare {
 
 /// What is regular about a divergence: ranks, tensors, buckets and steps of its channel that differ, and a factor that
-/// the recipe explains. `micro_batches`: of an update. *Lifetime*: the divergence is between these runs.
+/// the recipe explains. Behind rounding, which is everywhere, only the factor tells anything. `micro_batches`: of an
+/// update. *Lifetime*: the divergence is between these runs.
 std::vector<Pattern> patterns_of(const trace::RunTrace& left, const trace::RunTrace& right,
                                  const Divergence& divergence, std::int64_t micro_batches);
 

@@ -42,7 +42,6 @@ struct Case {
   bool varies = false;  ///< two more runs of a side parted again
   bool lost = false;    ///< a side did not finish again
   bool small = false;   ///< the difference is no more than one sample can do
-  bool moved = false;   ///< to the first difference that is no rounding
 
   Divergence& at() { return *report.result.divergence; }
   const Divergence& at() const { return *report.result.divergence; }
@@ -387,20 +386,19 @@ class Investigation {
     const compare::Again again = one.at().again;
     one.at() = *mistake;
     one.at().again = again;
-    one.at().stays_in_float64 = true;
-    one.moved = true;
+    one.at().stays_in_float64 = one.at().behind_rounding = true;
   }
 
   /// Element and operator of the differences that float64 has shown.
   void try_replay_there() {
-    const auto there = trial(
-        replay_there(), [](const Case& one) { return one.moved; }, /*looks=*/true);
+    const auto wants = [](const Case& one) { return one.report.result.divergence && one.at().behind_rounding; };
+    const auto there = trial(replay_there(), wants, /*looks=*/true);
     if (!there) return;
     for (Group& group : groups_) {
       if (!there->has(group)) continue;
       const Runs again = there->runs(group.scenario.name);
       for (Case& one : group.cases) {
-        if (one.moved) locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
+        if (wants(one)) locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
       }
     }
   }

@@ -42,6 +42,16 @@ TEST_F(Patterns, OneRankOneTensorOneStep) {
   EXPECT_EQ(ids(2, 1, "fc.bias"), (Ids{"one_rank", "one_tensor", "one_step"}));
 }
 
+TEST_F(Patterns, BehindRoundingOnlyAFactorTells) {
+  for (const std::int64_t rank : {0, 1}) scale(2, rank, "fc.weight", 2);
+  Divergence at{.step = 2, .channel = Channel::kGradient, .tensor = "fc.weight"};
+  const auto patterns = [&] { return patterns_of(bench_.run("a"), bench_.run("b"), at, 1); };
+  EXPECT_GT(patterns().size(), 1U);
+  at.behind_rounding = true;
+  ASSERT_EQ(patterns().size(), 1U);
+  EXPECT_EQ(patterns()[0].id, "factor");
+}
+
 TEST_F(Patterns, AllOfThemFromAStepOn) {
   for (const std::int64_t step : {2, 3}) {
     for (const std::int64_t rank : {0, 1}) {
