@@ -41,7 +41,7 @@ struct Divergence {
   std::vector<Suspect> suspects;  ///< causes by name, the likeliest first; empty: unknown
   std::vector<Pattern> patterns;
   Again again = Again::kNotTried;
-  bool stays_in_float64 = false;             ///< as large as in float32: no order of additions explains it
+  bool is_no_rounding = false;               ///< control runs have shown that no order of additions explains it
   bool behind_rounding = false;              ///< the runs part before it, by rounding
   std::optional<Element> element;            ///< where the elements were captured
   std::optional<OperatorFinding> operator_;  ///< where the operators were

@@ -8,6 +8,7 @@
 
 #include "harness/base/error.h"
 #include "harness/compare/ladder.h"
+#include "harness/compare/rounding.h"
 #include "harness/compare/scales.h"
 #include "harness/experiment/control.h"
 #include "harness/experiment/runs.h"
@@ -86,9 +87,9 @@ class Investigation {
     try {
       try_replay();
       try_replay_twice();
-      try_fill();
       try_float64();
       try_replay_there();
+      try_fill();
     } catch (const Error& error) {  // the verdict stands as it was
       for (Group& group : groups_) {
         for (Case& one : group.cases) one.report.experiments.push_back({"control runs", error.problem().what});
@@ -193,7 +194,8 @@ class Investigation {
   /// decides, and nothing else.
   void try_fill() {
     const auto wants = [](const Case& one) {
-      return one.report.result.divergence && !one.lost && (one.varies || one.at().suspects.empty());
+      const bool unknown = one.report.result.divergence && one.at().suspects.empty() && one.at().class_ != "rounding";
+      return !one.lost && ((one.report.result.divergence && one.varies) || unknown);
     };
     const auto twice = trial(filled_twice(), wants, /*looks=*/false);
     if (!twice) return;
@@ -344,6 +346,25 @@ class Investigation {
     }
   }
 
+  static void rule_out_rounding(Divergence& at, const trace::RunTrace& right) {
+    compare::explain(at, right.world_size());
+    at.is_no_rounding = true;
+  }
+
+  /// Whether an update of SGD, which is linear and knows no kinks, is farther apart than its gradients can make it.
+  static bool exceeds_rounding(const Case& one, const trace::RunTrace& left, const trace::RunTrace& right) {
+    constexpr double kFar = 16;
+    const Divergence& at = one.at();
+    if (at.channel != trace::Channel::kOptimizer && at.channel != trace::Channel::kWeight) return false;
+    for (const std::string& variant : one.check.spec.variants) {
+      if (one.scenario.variant(variant).train.optimizer.kind != "sgd") return false;
+    }
+    const trace::Record *a = compare::record_at(left, at), *b = compare::record_at(right, at);
+    if (a == nullptr || b == nullptr) return false;
+    const auto rounding = compare::RoundingBound(left, right).judge(*a, *b, at.step, at.rank);
+    return rounding && std::isfinite(rounding->distance) && rounding->distance > kFar * rounding->bound;
+  }
+
   /// The place of the difference in both precisions.
   static void climb(Case& one, const Control& control, const Runs& before, const Runs& after) {
     const Side left = before.left(one.at()), right = before.right(one.at());
@@ -358,6 +379,14 @@ class Investigation {
     one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
     switch (rungs->says()) {
       case compare::Ladder::Says::kRounding:
+        if (exceeds_rounding(one, *left.run, *right.run)) {
+          one.note(control,
+                   "it shrinks as rounding does, and is far more than rounding makes of these gradients: "
+                   "something is done in float32 only: " +
+                       rungs->text());
+          rule_out_rounding(one.at(), *right.run);
+          break;
+        }
         one.note(control, "it is rounding: " + rungs->text());
         if (is_open(one)) one.at().class_ = "rounding";
         if (is_equal(one) || is_up_to_rounding(one))
@@ -365,8 +394,7 @@ class Investigation {
         break;
       case compare::Ladder::Says::kMistake:
         one.note(control, "it is no rounding: " + rungs->text());
-        one.at().class_ = "semantic";
-        one.at().stays_in_float64 = true;
+        rule_out_rounding(one.at(), *right.run);
         break;
       case compare::Ladder::Says::kNothing:
         one.note(control, "it shrinks, but not as rounding does: " + rungs->text());
@@ -386,7 +414,7 @@ class Investigation {
     const compare::Again again = one.at().again;
     one.at() = *mistake;
     one.at().again = again;
-    one.at().stays_in_float64 = one.at().behind_rounding = true;
+    one.at().is_no_rounding = one.at().behind_rounding = true;
   }
 
   /// Element and operator of the differences that float64 has shown.

@@ -37,7 +37,7 @@ struct Memory {
   std::array<Slot, 2> slots;
   std::atomic<std::uint64_t> collectives;
   std::array<std::array<std::atomic<std::uint64_t>, kNameWords>, 2> names;  ///< of the last two collectives
-  std::uint64_t reserved;
+  std::atomic<std::uint64_t> before_step;                                   ///< collectives when this step began
 };
 static_assert(sizeof(Memory) == 160);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
@@ -52,7 +52,7 @@ struct Image {
   } slots[2];
   std::uint64_t collectives;
   char names[2][kNameBytes];
-  std::uint64_t reserved;
+  std::uint64_t before_step;
 };
 static_assert(sizeof(Image) == sizeof(Memory));
 
@@ -86,6 +86,8 @@ void ProgressWriter::report(std::int64_t step, Phase phase) {
   auto& memory = *static_cast<Memory*>(memory_);
   const std::uint64_t beat = memory.beats.load(std::memory_order_relaxed) + 1;
   Memory::Slot& slot = memory.slots[beat % 2];
+  if (beat == 1 || memory.slots[(beat - 1) % 2].step.load(std::memory_order_relaxed) != step)
+    memory.before_step.store(memory.collectives.load(std::memory_order_relaxed), std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);  // the last beat is out before its predecessor's slot changes
   slot.step.store(step, std::memory_order_relaxed);
   slot.phase.store(static_cast<std::int64_t>(phase), std::memory_order_relaxed);
@@ -126,6 +128,7 @@ Progress read_progress(const std::filesystem::path& path) {
           .phase = static_cast<Phase>(slot.phase),
           .collectives = image.collectives,
           .collective = collective,
+          .before_step = image.before_step,
           .beats = image.beats + image.collectives};
 }
 

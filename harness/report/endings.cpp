@@ -44,7 +44,7 @@ std::vector<Suspect> suspects_in_checkpoint(const RunOutcome& outcome) {
 }
 
 /// Ranks that are not in the same collective, although each has issued as many; or one that waits in a collective which
-/// the others, long done, never issued.
+/// the others, long done or in a later step, never issued.
 std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
   const auto said = [&](std::size_t rank) {
     const Progress& progress = outcome.ranks[rank].progress;
@@ -61,6 +61,13 @@ std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
     if (outcome.ranks[waiting].progress.phase == Phase::kDone) continue;
     for (std::size_t done = 0; done < outcome.ranks.size(); ++done) {
       const Progress& other = outcome.ranks[done].progress;
+      const Progress& own = outcome.ranks[waiting].progress;
+      if (outcome.status == RunOutcome::Status::kHung && other.phase != Phase::kDone && other.step > own.step &&
+          other.before_step < own.collectives)
+        return {{"control.rank_branch",
+                 {said(waiting) + ", of step " + std::to_string(own.step), name_of_rank(done) + " went on to step " +
+                                                                               std::to_string(other.step) + " after " +
+                                                                               nth(other.before_step)}}};
       if (other.phase != Phase::kDone || other.collectives >= outcome.ranks[waiting].progress.collectives) continue;
       return {
           {"control.rank_branch", {said(waiting), name_of_rank(done) + " was done after " + nth(other.collectives)}}};

@@ -187,7 +187,29 @@ TEST(ReductionLaw, ADetourThroughBf16BreaksItAndIsNamed) {
         return sum;
       });
       EXPECT_TRUE(reducing.broken()) << ranks << " ranks, seed " << seed;
+      reducing.reduce([&](const std::vector<Values>& own, std::size_t, std::size_t element) {
+        float sum = 0;
+        for (const Values& values : own) sum += values[element] / static_cast<float>(own.size());
+        return through_bf16(sum);
+      });
+      EXPECT_TRUE(reducing.broken()) << ranks << " ranks, seed " << seed;
       EXPECT_EQ(reducing.causes(), (Names{"fp.lowprec_accumulate", "comm.lossy"})) << ranks << ", " << seed;
+    }
+  }
+}
+
+/// As far from the mean as 16-bit numbers are, and no such numbers.
+TEST(ReductionLaw, ASmallMistakeIsNoDetour) {
+  for (const std::size_t ranks : {2, 3, 4}) {
+    for (unsigned seed = 0; seed < 50; ++seed) {
+      Reducing reducing(ranks, seed);
+      reducing.reduce([&](const std::vector<Values>& own, std::size_t, std::size_t element) {
+        float sum = 0;
+        for (const Values& values : own) sum += values[element] / static_cast<float>(own.size());
+        return element % 3 == 0 ? sum * (1 + 0x1p-9F) : sum;
+      });
+      EXPECT_TRUE(reducing.broken()) << ranks << " ranks, seed " << seed;
+      EXPECT_EQ(reducing.causes(), Names{}) << ranks << ", " << seed;
     }
   }
 }

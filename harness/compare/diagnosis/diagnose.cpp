@@ -35,7 +35,7 @@ bool is_refuted(const Suspect& suspect, const Divergence& at) {
   const Class class_ = find_cause(suspect.cause)->class_;
   if (suspect.cause == "hw.sdc_rank") return at.again == Again::kSame || at.again == Again::kEachTimeOtherwise;
   if (at.class_ == name_of(Class::kNondeterminism) && class_ != Class::kNondeterminism) return true;
-  return at.stays_in_float64 && class_ == Class::kRounding && !is_coarse(suspect.cause);
+  return at.is_no_rounding && class_ == Class::kRounding && !is_coarse(suspect.cause);
 }
 
 }  // namespace

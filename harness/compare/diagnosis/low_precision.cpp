@@ -16,12 +16,6 @@ using trace::Channel;
 constexpr double kMost = 0x1p-5;
 constexpr double kLeast = 0x1p-15;
 
-/// Whether a float32 number is one of 16 bits: of bfloat16's 8 significant ones, or of float16's 11.
-bool is_short(double value) {
-  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  return (bits & 0x1fffU) == 0;
-}
-
 /// The largest element of a gradient is one that can be read.
 struct Short {
   std::size_t numbers = 0, of = 0;
@@ -85,6 +79,11 @@ std::vector<Suspect> named(const Scene& scene, const Side& side, const Ranks& ra
 }
 
 }  // namespace
+
+bool is_short(double value) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return (bits & 0x1fffU) == 0;
+}
 
 std::vector<Suspect> suspects_in_precision(const Scene& scene) {
   if (!scene.left || !scene.right || scene.within_one_run()) return {};

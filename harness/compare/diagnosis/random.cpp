@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harness/compare/diagnosis/corruption.h"
 #include "harness/compare/ladder.h"
 #include "harness/compare/laws/reduction.h"
 
@@ -34,6 +35,9 @@ bool accumulates_atomically(const Divergence& at) {
   }
   return false;
 }
+
+/// Sums of few elements that come out otherwise once are no race's: that exchanges whole tensors.
+bool is_corruption(const Scene& scene) { return !suspects_in_corruption(scene).empty(); }
 
 /// Sums that come out otherwise in each run, although what is summed does not: too early, or in any order.
 std::vector<Suspect> suspects_of_arrival(const std::vector<Side>& sides, std::int64_t step, const std::string& seen) {
@@ -74,12 +78,14 @@ std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   const std::vector<std::string> seen{at.place() + ": the runs differ, with equal " +
                                       (reduces ? "gradients of the rank's own" : "inputs")};
   if (!same(scene, at.step, reduces ? Channel::kGradientLocal : Channel::kInput)) return {};
-  return reduces ? suspects_of_arrival({scene.left, scene.right}, at.step, seen[0]) : suspects_of_threads(scene, seen);
+  if (!reduces) return suspects_of_threads(scene, seen);
+  return is_corruption(scene) ? std::vector<Suspect>()
+                              : suspects_of_arrival({scene.left, scene.right}, at.step, seen[0]);
 }
 
 /// Ranks of one run, another one each time, that part after a reduction.
 std::vector<Suspect> suspects_of_parted_ranks(const Scene& scene) {
-  if (scene.at.channel != Channel::kGradient) return {};
+  if (scene.at.channel != Channel::kGradient || is_corruption(scene)) return {};
   return suspects_of_arrival(
       {scene.right}, scene.at.step,
       scene.at.place() + ": the ranks of " + scene.right.run->run + " part, in each run otherwise");

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "harness/base/text.h"
+#include "harness/compare/diagnosis/low_precision.h"
+#include "harness/compare/laws/held.h"
 #include "harness/compare/laws/reduction.h"
 
 namespace lockstep::compare {
@@ -153,10 +155,23 @@ std::vector<Suspect> suspects_of_weights(const BrokenStep& of_step, const std::v
   return {};
 }
 
-/// Sums that 16-bit numbers, or something else, went through.
-std::vector<Suspect> suspects_of_residual(const BrokenStep& of_step, const Combination& weights,
+/// Whether most of the gradients that are not the mean have a largest element of 16 bits.
+bool are_short(const BrokenStep& of_step, std::int64_t rank) {
+  const Held held(of_step.run, static_cast<std::size_t>(rank), of_step.step);
+  std::size_t found = 0, of = 0;
+  for (const std::string& name : of_step.broken.at(rank).broken) {
+    const trace::Record* record = held.find(Channel::kGradient, name);
+    if (record == nullptr || !record->max_abs || !(*record->max_abs > 0)) continue;
+    ++of;
+    found += is_short(*record->max_abs) ? 1 : 0;
+  }
+  return found > 0 && 2 * found >= of;
+}
+
+/// Sums that went through 16-bit numbers, and so are some.
+std::vector<Suspect> suspects_of_residual(const BrokenStep& of_step, std::int64_t rank, const Combination& weights,
                                           const std::vector<std::string>& seen) {
-  const auto evidence = with(seen, "what the weights leave is " + rounded(weights.residual, 3) + " of the gradient");
+  auto evidence = with(seen, "what the weights leave is " + rounded(weights.residual, 3) + " of the gradient");
   if (weights.residual > kMostLossy) return {};
   if (!std::all_of(weights.coefficients.begin(), weights.coefficients.end(),
                    [&](double weight) { return std::fabs(weight * of_step.ranks() - 1) < kMostLossy; }))
@@ -164,6 +179,8 @@ std::vector<Suspect> suspects_of_residual(const BrokenStep& of_step, const Combi
   const std::string& compression = of_step.variant.train.ddp.compression;
   if (compression != "none")
     return {{"comm.lossy", with(evidence, "the scenario asks for ddp.compression = " + compression)}};
+  if (!are_short(of_step, rank)) return {};
+  evidence.push_back("the largest numbers of most of them have no more bits than 16-bit numbers");
   return {{"fp.lowprec_accumulate", evidence}, {"comm.lossy", evidence}};
 }
 
@@ -181,7 +198,7 @@ std::vector<Suspect> suspects_in_reduction(const trace::RunTrace& run, const sce
   if (own != of_step.broken.end()) return suspects_of_own(of_step, rank, seen);
   const auto& weights = of_step.broken.at(rank).weights;
   if (!weights) return {};
-  if (weights->residual > kLeastLossy) return suspects_of_residual(of_step, *weights, seen);
+  if (weights->residual > kLeastLossy) return suspects_of_residual(of_step, rank, *weights, seen);
   return suspects_of_weights(of_step, weights->coefficients, seen);
 }
 

@@ -94,7 +94,8 @@ std::vector<Suspect> suspects_in_averages(const trace::RunTrace& run, const scen
 namespace {
 
 /// Ranks that hold other buffers than rank 0 and the same weights.
-std::vector<Suspect> buffers_apart(const trace::RunTrace& run, std::int64_t step) {
+std::vector<Suspect> buffers_apart(const trace::RunTrace& run, const scenario::Variant& variant, std::int64_t step) {
+  if (has_own_buffers(variant.train)) return {};
   std::vector<std::size_t> apart;
   const Held first(run, 0, step);
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
@@ -137,7 +138,7 @@ std::vector<Suspect> suspects_in_buffers(const Scene& scene) {
     return {{"model.batchnorm_local",
              {place(*scene.right.run, step) +
               ": each rank has normalised its own part of the batch since DDP broadcast the buffers"}}};
-  auto found = between(scene, [&](const Side& side) { return buffers_apart(*side.run, step); });
+  auto found = between(scene, [&](const Side& side) { return buffers_apart(*side.run, *side.variant, step); });
   if (!found.empty() || !scene.left || !scene.right) return found;
   found = leftovers(scene.right, scene.left, step);
   return found.empty() ? leftovers(scene.left, scene.right, step) : found;
