@@ -63,6 +63,17 @@ TEST(Endings, ACollectiveThatTheOthersWhoAreDoneNeverCalled) {
   EXPECT_EQ(cause(hung), "proc.rank_stuck");
 }
 
+TEST(Endings, ACollectiveThatTheOthersWentOnWithout) {
+  RunOutcome hung = killed();
+  hung.status = Outcome::kHung;
+  hung.ranks = {rank_at(4, Phase::kBackward, 12, "allreduce Float[8] SUM"),
+                rank_at(3, Phase::kOptimizer, 10, "allreduce Float[1] SUM")};
+  hung.ranks[0].progress.before_step = 9;
+  EXPECT_EQ(cause(hung), "control.rank_branch");
+  hung.ranks[0].progress.before_step = 10;
+  EXPECT_EQ(cause(hung), "proc.rank_stuck") << "it hangs after what all have called";
+}
+
 TEST(Endings, AFileOfACheckpoint) {
   const Scratch scratch;
   const std::string file = (scratch.path() / "weights.safetensors").string();

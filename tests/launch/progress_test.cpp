@@ -80,6 +80,22 @@ TEST(Progress, TheLastCollectiveIsNamed) {
   EXPECT_EQ(read_progress(scratch.path() / "p").collective, std::string(47, 'x'));
 }
 
+TEST(Progress, CollectivesBeforeAStepAreKnown) {
+  const Scratch scratch;
+  ProgressWriter writer(scratch.path() / "p");
+  const auto before_step = [&] { return read_progress(scratch.path() / "p").before_step; };
+  writer.count_collective("broadcast");
+  writer.report(0, Phase::kForward);
+  EXPECT_EQ(before_step(), 1U);
+  writer.count_collective("allreduce");
+  writer.report(0, Phase::kBackward);
+  writer.report(0, Phase::kOptimizer);
+  EXPECT_EQ(before_step(), 1U);
+  writer.count_collective("allreduce");
+  writer.report(1, Phase::kForward);
+  EXPECT_EQ(before_step(), 3U);
+}
+
 TEST(Progress, ReaderNeverSeesHalfAReport) {
   const Scratch scratch;
   const std::filesystem::path path = scratch.path() / "p";
