@@ -119,8 +119,11 @@ Progress read_progress(const std::filesystem::path& path) {
     image = again;
   }
   if (image.magic != kMagic) return {};
-  const char* name = image.names[image.collectives % 2];
-  const std::string collective(name, ::strnlen(name, kNameBytes));
+  const auto name = [&](std::uint64_t count) {
+    const char* text = image.names[count % 2];
+    return std::string(text, ::strnlen(text, kNameBytes));
+  };
+  const std::string collective = name(image.collectives), previous = name(image.collectives + 1);
   if (image.beats == 0) return {.collectives = image.collectives, .collective = collective, .beats = image.collectives};
   const auto& slot = image.slots[image.beats % 2];
   if (slot.phase < 0 || slot.phase >= static_cast<std::int64_t>(kPhases.size())) return {};
@@ -128,6 +131,7 @@ Progress read_progress(const std::filesystem::path& path) {
           .phase = static_cast<Phase>(slot.phase),
           .collectives = image.collectives,
           .collective = collective,
+          .previous = previous,
           .before_step = image.before_step,
           .beats = image.beats + image.collectives};
 }

@@ -18,6 +18,7 @@ struct Progress {
   Phase phase = Phase::kStart;
   std::uint64_t collectives = 0;  ///< issued so far; of ranks in one phase, the one that hangs has issued the fewest
   std::string collective;         ///< the last one issued, "allreduce Float[650] SUM"; cut to 47 characters
+  std::string previous;           ///< the one before it
   std::uint64_t before_step = 0;  ///< collectives issued before this step
   std::uint64_t beats = 0;        ///< grows with every sign of life
 

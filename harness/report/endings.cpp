@@ -43,6 +43,12 @@ std::vector<Suspect> suspects_in_checkpoint(const RunOutcome& outcome) {
   return {};
 }
 
+/// The collective that a rank issued as its `count`th; empty where that is not one of its last two.
+std::string name_at(const Progress& progress, std::uint64_t count) {
+  if (count == progress.collectives) return progress.collective;
+  return count + 1 == progress.collectives ? progress.previous : "";
+}
+
 /// Ranks that are not in the same collective, although each has issued as many; or one that waits in a collective which
 /// the others, long done or in a later step, never issued.
 std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
@@ -53,8 +59,12 @@ std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
   for (std::size_t a = 0; a < outcome.ranks.size(); ++a) {
     for (std::size_t b = a + 1; b < outcome.ranks.size(); ++b) {
       const Progress &left = outcome.ranks[a].progress, &right = outcome.ranks[b].progress;
-      if (left.collectives == right.collectives && left.collective != right.collective)
-        return {{"control.rank_branch", {said(a), said(b)}}};
+      const std::uint64_t both = std::min(left.collectives, right.collectives);
+      const std::string its = name_at(left, both), theirs = name_at(right, both);
+      if (its.empty() || theirs.empty() || its == theirs) continue;
+      return {
+          {"control.rank_branch",
+           {name_of_rank(a) + ": " + nth(both) + " is " + its, name_of_rank(b) + ": " + nth(both) + " is " + theirs}}};
     }
   }
   for (std::size_t waiting = 0; waiting < outcome.ranks.size(); ++waiting) {

@@ -63,6 +63,18 @@ TEST(Endings, ACollectiveThatTheOthersWhoAreDoneNeverCalled) {
   EXPECT_EQ(cause(hung), "proc.rank_stuck");
 }
 
+TEST(Endings, ACollectiveThatMetAnotherOne) {
+  RunOutcome hung = killed();
+  hung.status = Outcome::kHung;
+  hung.ranks = {rank_at(4, Phase::kBackward, 14, "allreduce Float[8] SUM"),
+                rank_at(3, Phase::kOptimizer, 13, "allreduce Float[3] SUM")};
+  hung.ranks[0].progress.before_step = 13;
+  hung.ranks[0].progress.previous = "sum of a metric";
+  EXPECT_EQ(cause(hung), "control.rank_branch");
+  hung.ranks[0].progress.previous = "allreduce Float[3] SUM";
+  EXPECT_EQ(cause(hung), "proc.rank_stuck");
+}
+
 TEST(Endings, ACollectiveThatTheOthersWentOnWithout) {
   RunOutcome hung = killed();
   hung.status = Outcome::kHung;

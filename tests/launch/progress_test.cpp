@@ -76,6 +76,7 @@ TEST(Progress, TheLastCollectiveIsNamed) {
   writer.report(2, Phase::kForward);
   writer.count_collective("barrier");
   EXPECT_EQ(read_progress(scratch.path() / "p").collective, "barrier");
+  EXPECT_EQ(read_progress(scratch.path() / "p").previous, "allreduce Float[650] SUM");
   writer.count_collective(std::string(100, 'x'));
   EXPECT_EQ(read_progress(scratch.path() / "p").collective, std::string(47, 'x'));
 }
