@@ -356,7 +356,7 @@ class Investigation {
     constexpr double kFar = 16;
     const Divergence& at = one.at();
     if (at.channel != trace::Channel::kOptimizer && at.channel != trace::Channel::kWeight) return false;
-    for (const std::string& variant : one.check.spec.variants) {
+    for (const std::string& variant : variants_of(one.check.spec)) {
       if (one.scenario.variant(variant).train.optimizer.kind != "sgd") return false;
     }
     const trace::Record *a = compare::record_at(left, at), *b = compare::record_at(right, at);
@@ -365,7 +365,8 @@ class Investigation {
     return rounding && std::isfinite(rounding->distance) && rounding->distance > kFar * rounding->bound;
   }
 
-  /// The place of the difference in both precisions.
+  /// The place of the difference in both precisions. What is done in float32 only shrinks as well, so that not all that
+  /// does is rounding.
   static void climb(Case& one, const Control& control, const Runs& before, const Runs& after) {
     const Side left = before.left(one.at()), right = before.right(one.at());
     const Side left64 = after.left(one.at(), true), right64 = after.right(one.at(), true);
