@@ -29,7 +29,7 @@ constexpr Cause kCauses[] = {
     {"data.uneven_inputs", Class::kLiveness,
      "Ranks have different numbers of batches, and one waits for a partner that has left.",
      "Give all ranks as many batches, or train under Join.",
-     "https://github.com/pytorch/pytorch/issues/33148 https://github.com/huggingface/datasets/issues/6437", false},
+     "https://github.com/pytorch/pytorch/issues/33148 https://github.com/huggingface/datasets/issues/6437"},
     {"data.resume_restart", Class::kSemantic,
      "The resumed training begins its epoch anew: the position in the data was not restored.",
      "Save and restore the loader's position, or skip the batches already taken.",

@@ -39,11 +39,14 @@ bool left_early(const Sighting& rank) {
          rank.progress.phase != Phase::kDone;
 }
 
+/// Class of those who fail because another did.
+constexpr int kVictim = 3;
+
 /// Lower is more to blame.
 int blame_class(const Sighting& rank) {
   if (rank.state == State::kSignalled && rank.value != SIGABRT) return 0;  // an abort is the program's own exit
   if (left_early(rank)) return 2;
-  return rank.value == static_cast<int>(WorkerExit::kPeerLost) ? 3 : 1;
+  return rank.value == static_cast<int>(WorkerExit::kPeerLost) ? kVictim : 1;
 }
 
 std::string name_of_rank(std::size_t rank) { return "rank " + std::to_string(rank); }
@@ -111,6 +114,21 @@ std::vector<std::size_t> unfinished_ranks(const std::vector<Sighting>& ranks) {
   return found;
 }
 
+/// The only rank that was done before a step that another one began.
+std::optional<std::size_t> only_early_one(const std::vector<Sighting>& ranks) {
+  std::vector<std::size_t> early;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (std::any_of(ranks.begin(), ranks.end(),
+                    [&](const Sighting& other) { return done_before(ranks[i].progress, other.progress); }))
+      early.push_back(i);
+  }
+  return early.size() == 1 ? std::optional(early[0]) : std::nullopt;
+}
+
+std::string describe_early(std::size_t rank, const Sighting& seen) {
+  return name_of_rank(rank) + " was done " + place_of(seen.progress) + ", and the others went on";
+}
+
 /// Unfinished ranks that stand where the slowest stands; only stopped ones if there are any.
 std::vector<std::size_t> suspects(const std::vector<Sighting>& ranks) {
   std::vector<std::size_t> stopped;
@@ -168,6 +186,10 @@ bool failed(const Sighting& rank) {
   return rank.state == State::kSignalled || (rank.state == State::kExited && rank.value != 0) || left_early(rank);
 }
 
+bool done_before(const Progress& rank, const Progress& other) {
+  return rank.phase == Phase::kDone && other.phase != Phase::kDone && other.step > rank.step;
+}
+
 Judgement judge_failure(const std::vector<Sighting>& ranks) {
   const auto order = [&ranks](std::size_t i) {
     return std::tuple(blame_class(ranks[i]), ranks[i].round, position(ranks[i]));
@@ -177,12 +199,21 @@ Judgement judge_failure(const std::vector<Sighting>& ranks) {
     if (failed(ranks[i]) && (!culprit || order(i) < order(*culprit))) culprit = i;
   }
   LOCKSTEP_CHECK(culprit.has_value());
+  const auto early = only_early_one(ranks);
+  if (early && blame_class(ranks[*culprit]) == kVictim)
+    return {.status = Status::kFailed,
+            .culprit = static_cast<std::int64_t>(*early),
+            .why = describe_early(*early, ranks[*early])};
   return {.status = status_of(ranks[*culprit]),
           .culprit = static_cast<std::int64_t>(*culprit),
           .why = describe_end(*culprit, ranks[*culprit])};
 }
 
 Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry) {
+  if (const auto early = only_early_one(ranks))
+    return {.status = RunOutcome::Status::kHung,
+            .culprit = static_cast<std::int64_t>(*early),
+            .why = describe_early(*early, ranks[*early])};
   const std::vector<std::size_t> blamed = suspects(ranks);
   LOCKSTEP_CHECK(!blamed.empty());
   const Sighting& first = ranks[blamed[0]];

@@ -32,6 +32,9 @@ struct Sighting {
 /// Phase::kDone although it had begun to train.
 bool failed(const Sighting& rank);
 
+/// Whether a rank was done before a step that the other began: they did not have as many.
+bool done_before(const Progress& rank, const Progress& other);
+
 /// The part of a RunOutcome that says what happened.
 struct Judgement {
   RunOutcome::Status status = RunOutcome::Status::kFinished;
@@ -44,8 +47,8 @@ struct Judgement {
 /// Judges a run of which at least one rank failed.
 ///
 /// A death by signal goes before an exit code (an abort is one), and that before kPeerLost, which is what the victims
-/// of another rank say. Among equals the first in time is to blame; within one poll round, the one that had come least
-/// far.
+/// of another rank say; the only rank that was done early goes before these. Among equals the first in time is to
+/// blame; within one poll round, the one that had come least far.
 Judgement judge_failure(const std::vector<Sighting>& ranks);
 
 /// The clock that ran out.
@@ -55,8 +58,8 @@ struct Expiry {
   double seconds = 0;
 };
 
-/// Judges a run that did not end. To blame is the only stopped rank, else the only one that had come least far of those
-/// that still ran: in a collective, all others wait for it.
+/// Judges a run that did not end. To blame is the only rank that was done early or stopped, else the only one that had
+/// come least far of those that still ran: in a collective, all others wait for it.
 Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry);
 
 /// "at step 3 in forward", "after step 3", "before its first step" (or "their" for several `ranks`).

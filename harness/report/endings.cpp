@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "harness/base/text.h"
+#include "harness/launch/outcome.h"
 
 namespace lockstep::report {
 namespace {
@@ -47,6 +48,20 @@ std::vector<Suspect> suspects_in_checkpoint(const RunOutcome& outcome) {
 std::string name_at(const Progress& progress, std::uint64_t count) {
   if (count == progress.collectives) return progress.collective;
   return count + 1 == progress.collectives ? progress.previous : "";
+}
+
+/// A rank that was done while others had steps to take.
+std::vector<Suspect> suspects_in_lengths(const RunOutcome& outcome) {
+  for (std::size_t early = 0; early < outcome.ranks.size(); ++early) {
+    for (std::size_t late = 0; late < outcome.ranks.size(); ++late) {
+      const Progress &done = outcome.ranks[early].progress, &waiting = outcome.ranks[late].progress;
+      if (!launch::done_before(done, waiting)) continue;
+      const std::string seen = name_of_rank(early) + " was done " + launch::place_of(done) + ", " + name_of_rank(late) +
+                               " waits " + launch::place_of(waiting);
+      return {{"data.uneven_inputs", {seen}}, {"control.local_metric", {seen, "a rank that stops early by itself"}}};
+    }
+  }
+  return {};
 }
 
 /// Ranks that are not in the same collective, although each has issued as many; or one that waits in a collective which
@@ -101,7 +116,8 @@ compare::Divergence divergence_of(const RunOutcome& outcome, std::vector<Suspect
       });
   const std::int64_t rank = outcome.culprit.value_or(least - outcome.ranks.begin());
   const Progress& progress = outcome.ranks[static_cast<std::size_t>(rank)].progress;
-  return {.step = progress.step,
+  const bool missed_the_next = progress.phase == Phase::kDone;
+  return {.step = progress.step + (missed_the_next ? 1 : 0),
           .rank = rank,
           .phase = std::string(launch::name_of(progress.phase)),
           .left = outcome.run,
@@ -117,6 +133,7 @@ compare::Divergence divergence_of(const RunOutcome& outcome, std::vector<Suspect
 
 std::vector<Suspect> suspects_in_ending(const RunOutcome& outcome) {
   std::vector<Suspect> suspects = suspects_in_checkpoint(outcome);
+  if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_lengths(outcome);
   if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_collectives(outcome);
   if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_ranks(outcome);
   return suspects;

@@ -19,7 +19,7 @@ Json causes_of(const std::vector<compare::Suspect>& suspects) {
 Json json_of(const RunReport& run) {
   return {{"run", run.run},
           {"status", name_of(run.status)},
-          {"class", run.status == Status::kDivergence ? Json("liveness") : Json()},
+          {"class", run.status == Status::kDivergence ? Json(run.class_) : Json()},
           {"cause", run.suspects.empty() ? Json("unknown") : Json(run.suspects[0].cause)},
           {"causes", causes_of(run.suspects)},
           {"expected_failure", text_or_null(run.expected_failure)},

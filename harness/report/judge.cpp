@@ -114,13 +114,32 @@ struct Holdings {
   }
 };
 
+/// A run whose ranks all left ahead of the recipe's last step as if they were done. Nothing where they were.
+std::optional<compare::Divergence> early_end(const plan::Plan& plan, const plan::Run& run,
+                                             const trace::RunTrace& trace) {
+  const std::int64_t last = plan.scenario(run.scenario).variant(run.variant).train.last_recorded_step();
+  const std::vector<trace::Step>& steps = trace.ranks[0].steps;
+  if (steps.empty() || steps.back().step >= last) return std::nullopt;
+  const std::string seen = std::to_string(steps.back().step);
+  return compare::Divergence{.step = steps.back().step + 1,
+                             .phase = std::string(launch::name_of(launch::Phase::kDone)),
+                             .left = run.name,
+                             .right = run.name,
+                             .expected = "steps to " + std::to_string(last),
+                             .actual = "steps to " + seen,
+                             .class_ = std::string(compare::name_of(compare::Class::kSemantic)),
+                             .cause = "every rank left the training after step " + seen + " as if it were done"};
+}
+
 Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& evidence, const plan::Check& check) {
   Holdings holdings;
   for (const std::string& variant : check.spec.variants) {
     for (const std::size_t index : plan.runs_of(check.scenario, variant)) {
       holdings.digests[variant] = plan.runs[index].train_digest;
-      holdings.endings[variant].push_back(ending_of(evidence[index].outcome, evidence[index].problem));
+      compare::Ending& ending =
+          holdings.endings[variant].emplace_back(ending_of(evidence[index].outcome, evidence[index].problem));
       if (evidence[index].trace) {
+        ending.failure = early_end(plan, plan.runs[index], *evidence[index].trace);
         holdings.traces[variant].push_back(&*evidence[index].trace);
       } else {
         holdings.missing.push_back(index);
@@ -200,6 +219,7 @@ RunReport report_of(const plan::Plan& plan, const plan::Run& run, const Evidence
                     const std::filesystem::path& golden_root) {
   RunReport report{.run = run.name,
                    .status = status_of(evidence.outcome.status, plan.scenario(run.scenario)),
+                   .class_ = std::string(compare::name_of(compare::Class::kLiveness)),
                    .suspects = suspects_in_ending(evidence.outcome),
                    .outcome = std::string(launch::name_of(evidence.outcome.status)),
                    .culprit = evidence.outcome.culprit,
@@ -298,6 +318,12 @@ Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, con
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
     if (evidence[i].trace) {
       ++verdict.runs_finished;
+      if (const auto early = early_end(plan, plan.runs[i], *evidence[i].trace))
+        verdict.runs.push_back({.run = plan.runs[i].name,
+                                .class_ = early->class_,
+                                .outcome = "ended early",
+                                .why = early->cause + "; expected " + early->expected,
+                                .reproduce = reproduce(plan.scenario(plan.runs[i].scenario), golden_root)});
       for (const Json& warning : evidence[i].trace->ranks[0].header.value("warnings", Json::array()))
         verdict.warnings.push_back(plan.runs[i].name + ": " + warning.get<std::string>());
     } else {

@@ -70,7 +70,7 @@ std::string details(const RunReport& run, bool color) {
   std::string out =
       "\n" + painted(run.status, color, upper(name_of(run.status))) + "  run " + run.run + ": " + run.outcome + "\n";
   add_line(out, "why", run.why);
-  if (run.status == Status::kDivergence) add_line(out, "class", "liveness");
+  if (run.status == Status::kDivergence) add_line(out, "class", run.class_);
   if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
   add_causes(out, run.suspects);
   add_line(out, "log", run.log_tail);

@@ -30,6 +30,7 @@ int exit_code(Status status);
 struct RunReport {
   std::string run;
   Status status = Status::kDivergence;     ///< kAgree where a check expects it to end so
+  std::string class_;                      ///< of a divergence
   std::vector<compare::Suspect> suspects;  ///< causes, the likeliest first
   std::string expected_failure;            ///< reason, when the author expected it
   std::string outcome;                     ///< "failed", "hung", …

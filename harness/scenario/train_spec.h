@@ -131,6 +131,9 @@ struct TrainSpec {
   RecordSpec record;
   std::vector<Choice> faults;
 
+  /// The last step that a trace of it holds.
+  std::int64_t last_recorded_step() const { return (steps - 1) / record.every * record.every; }
+
   /// Name of the coarsest dtype in which something is computed or sent, where that is not the tensors' own.
   std::optional<std::string> coarsest_arithmetic() const;
 };

@@ -52,6 +52,12 @@ void Faults::restored(const Restored& state) const {
   for (const Entry& entry : mine_) entry.fault->restored(state);
 }
 
+bool Faults::ends() const {
+  bool any = false;
+  each([&](Fault& fault) { any = any || fault.ends(); });
+  return any;
+}
+
 void Faults::arrive(launch::Phase phase, Collective& collective) const {
   each([&](Fault& fault) { fault.arrive(phase, collective); });
 }

@@ -49,6 +49,8 @@ class Fault {
   virtual void restored(const Restored& /*state*/) {}
 
   // In the order of a step.
+  /// Whether the rank leaves the loop ahead of this step.
+  virtual bool ends() const { return false; }
   virtual void arrive(launch::Phase /*phase*/, Collective& /*collective*/) {}
   virtual void samples(std::vector<std::int64_t>& /*ids*/) {}
   virtual at::Tensor loss(at::Tensor loss) { return loss; }
@@ -95,6 +97,7 @@ class Faults {
   /// From here on it is this step.
   void begin(std::int64_t step) { step_ = step; }
 
+  bool ends() const;
   void arrive(launch::Phase phase, Collective& collective) const;
   void samples(std::vector<std::int64_t>& ids) const;
   at::Tensor loss(at::Tensor loss) const;

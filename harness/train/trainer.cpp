@@ -103,12 +103,12 @@ class Trainer {
 
   void run() {
     record_initial_state();
-    while (updates_ < spec_.steps) {
+    for (faults_.begin(updates_); updates_ < spec_.steps && !faults_.ends(); faults_.begin(updates_)) {
       update();
       if (spec_.checkpoint.saves_after(updates_)) save();
     }
     recorder_.finish();
-    progress_.report(updates_, Phase::kDone);
+    progress_.report(updates_ - 1, Phase::kDone);
     collective_.barrier();
   }
 
@@ -280,7 +280,6 @@ class Trainer {
   }
 
   void update() {
-    faults_.begin(updates_);
     recorder_.begin_step(updates_);
     if (recorder_.captures()) operators_.emplace(ddp_->parameters());
     gradients_->begin();

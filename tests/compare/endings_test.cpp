@@ -63,6 +63,17 @@ TEST(Endings, ACollectiveThatTheOthersWhoAreDoneNeverCalled) {
   EXPECT_EQ(cause(hung), "proc.rank_stuck");
 }
 
+TEST(Endings, ARankWithFewerSteps) {
+  RunOutcome hung = killed();
+  hung.status = Outcome::kHung;
+  hung.ranks = {rank_at(3, Phase::kBackward, 10, "allreduce Float[8] SUM"), rank_at(2, Phase::kDone, 10, "barrier")};
+  EXPECT_EQ(cause(hung), "data.uneven_inputs");
+  const compare::Ending ending = report::ending_of(hung, "");
+  ASSERT_TRUE(ending.failure);
+  EXPECT_EQ(ending.failure->step, 3) << "the one that it did not take";
+  EXPECT_EQ(ending.failure->rank, 1);
+}
+
 TEST(Endings, ACollectiveThatMetAnotherOne) {
   RunOutcome hung = killed();
   hung.status = Outcome::kHung;
@@ -141,6 +152,30 @@ TEST(Finishes, IsRedWithThePlaceAndTheCause) {
   EXPECT_EQ(at.cause_id(), "proc.rank_lost");
   EXPECT_EQ(at.channel_name(), "");
   EXPECT_EQ(verdict.runs.at(0).suspects.at(0).cause, "proc.rank_lost");
+}
+
+TEST(Finishes, IsRedWhereEveryRankLeftEarly) {
+  Judged judged(finishing());
+  const std::int64_t last = judged.traces[1].ranks[0].steps.back().step;
+  for (trace::Trace& rank : judged.traces[1].ranks) rank.steps.pop_back();
+  const report::Verdict verdict = judged.verdict();
+  const compare::Divergence& at = *verdict.checks.at(0).result.divergence;
+  EXPECT_EQ(at.step, last);
+  EXPECT_EQ(at.class_, "semantic");
+  ASSERT_EQ(verdict.runs.size(), 1U);
+  EXPECT_EQ(verdict.runs[0].run, judged.plan.runs[1].name);
+  EXPECT_EQ(verdict.runs[0].class_, "semantic");
+}
+
+TEST(Finishes, NoCheckAgreesOnTrainingsThatAllLeftEarly) {
+  Judged judged(equal_pair());
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kAgree);
+  Judged early(equal_pair());
+  for (trace::RunTrace& run : early.traces) {
+    for (trace::Trace& rank : run.ranks) rank.steps.pop_back();
+  }
+  EXPECT_EQ(early.verdict().checks.at(0).status, VerdictStatus::kAgree) << "they are equal as far as they go";
+  EXPECT_EQ(early.verdict().status(), VerdictStatus::kDivergence);
 }
 
 TEST(Finishes, ExcusesWhatIsExpectedAndNothingElse) {

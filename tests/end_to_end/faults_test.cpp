@@ -90,6 +90,7 @@ TEST_F(FaultsEndToEnd, BothOfEachConfusablePairArePlanted) {
                                                                   {"env.flag_mismatch", "env.variable_mismatch"},
                                                                   {"env.variable_mismatch", "fp.isa"},
                                                                   {"proc.rank_stuck", "control.rank_branch"},
+                                                                  {"data.uneven_inputs", "control.rank_branch"},
                                                                   {"ckpt.truncated", "ckpt.race"},
                                                                   {"ckpt.position_unit", "data.resume_restart"}}) {
     EXPECT_TRUE(planted.contains(one)) << one;

@@ -124,6 +124,19 @@ TEST(Outcome, OnlyRanksThatStillRunCanHang) {
                        "rank 1 did not finish within 2.5 s and stood after step 2 while the others had finished"}));
 }
 
+TEST(Outcome, TheOnlyRankThatIsDoneEarlyIsToBlame) {
+  const Sighting waiting = running(3, Phase::kBackward);
+  EXPECT_EQ(judge_hang({waiting, running(2, Phase::kDone), waiting}, kStall),
+            (Judgement{Status::kHung, 1, "rank 1 was done after step 2, and the others went on"}));
+  EXPECT_EQ(judge_hang({running(3, Phase::kDone), waiting}, kStall).culprit, 1) << "it has done the step";
+  EXPECT_EQ(judge_hang({running(2, Phase::kDone), running(2, Phase::kDone), waiting}, kStall).culprit, std::nullopt);
+  const Sighting victim = left(kPeerLost, 2, {3, Phase::kBackward, 8});
+  EXPECT_EQ(judge_failure({victim, left(0, 1, {2, Phase::kDone, 7})}),
+            (Judgement{Status::kFailed, 1, "rank 1 was done after step 2, and the others went on"}));
+  EXPECT_EQ(judge_failure({left(1, 2, {3, Phase::kBackward, 8}), left(0, 1, {2, Phase::kDone, 7})}).culprit, 0)
+      << "it failed by itself";
+}
+
 TEST(Outcome, StoppedRankIsToBlameWhereverItStands) {
   const Judgement judgement = judge_hang({running(2, Phase::kForward), stopped(2, Phase::kForward)}, kStall);
   EXPECT_EQ(judgement.culprit, 1);

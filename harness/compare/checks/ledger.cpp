@@ -83,7 +83,7 @@ class Ledger {
   std::int64_t taken(std::int64_t step, std::int64_t rank) const { return place(step, rank).taken; }
 
   /// Last step that the trace must hold.
-  std::int64_t last_step() const { return (train_.steps - 1) / train_.record.every * train_.record.every; }
+  std::int64_t last_step() const { return train_.last_recorded_step(); }
 
   bool usable() const { return !each_.empty() && micro_ > 0; }
 

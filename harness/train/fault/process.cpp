@@ -1,4 +1,4 @@
-// A rank that leaves, stops, or calls on others who do not come.
+// A rank that leaves, stops, ends early, or calls on others who do not come.
 #include <csignal>
 
 #include <ATen/ATen.h>
@@ -46,6 +46,10 @@ class Exit : public OnArrival {
   int code_;
 };
 
+class EndsEarly : public Fault {
+  bool ends() const override { return true; }
+};
+
 /// Counts something over all ranks, so it thinks.
 class ExtraCollective : public OnArrival {
   using OnArrival::OnArrival;
@@ -56,6 +60,9 @@ class ExtraCollective : public OnArrival {
 
 std::unique_ptr<Fault> make_extra_collective_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<ExtraCollective>(options);
+}
+std::unique_ptr<Fault> make_ends_early_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<EndsEarly>();
 }
 std::unique_ptr<Fault> make_kill_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<Kill>(options);
