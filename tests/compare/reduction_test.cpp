@@ -142,7 +142,7 @@ TEST(Recover, SaysNothingWhereTermsDependOnEachOther) {
   EXPECT_FALSE(recover({}));
 }
 
-/// Elements whose order of additions is chosen at random: more than 100,000 orders of each number of ranks.
+/// Every element is added up in a random order of its own. With real gradients: end_to_end/reduction_orders_test.cpp.
 TEST(ReductionLaw, NoOrderOfAdditionsBreaksIt) {
   for (const std::size_t ranks : {1, 2, 3, 4, 5, 8, 16}) {
     for (unsigned seed = 0; seed < 40; ++seed) {
