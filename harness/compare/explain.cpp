@@ -66,6 +66,9 @@ std::string shown(const Record& record) {
     return decimal + " (float64 bits " + to_hex(std::bit_cast<std::uint64_t>(*record.number)) + ")";
   }
   if (record.shape.empty() && record.integers.size() == 1) return std::to_string(record.integers[0]);
+  if (record.channel == Channel::kRng && record.integers.size() == 2)
+    return "seed " + std::to_string(record.integers[0]) + ", number " + std::to_string(record.integers[1]) +
+           " of a block, digest " + to_text(record.digest);
   if (!record.integers.empty()) {
     std::string text = "[";
     for (std::size_t i = 0; i < record.integers.size() && i < 12; ++i)
@@ -80,7 +83,7 @@ std::string shown(const Record& record) {
 
 std::string relation_between(const Record& left, const Record& right) {
   if (left.dtype != right.dtype || left.shape != right.shape) return shape_text(left) + " against " + shape_text(right);
-  if (left.integers.size() == right.integers.size() && left.integers.size() > 1) {
+  if (left.integers.size() == right.integers.size() && left.integers.size() > 1 && left.channel != Channel::kRng) {
     for (std::size_t i = 0; i < left.integers.size(); ++i) {
       if (left.integers[i] != right.integers[i])
         return "first at position " + std::to_string(i) + ": " + std::to_string(left.integers[i]) + " against " +

@@ -53,6 +53,14 @@ std::string_view name_of(OperatorFinding::Says says) {
   return "";
 }
 
+bool draws(const OperatorCall& call) {
+  for (const char* name : {"rand", "dropout", "bernoulli", "normal", "uniform", "exponential", "multinomial", "poisson",
+                           "cauchy", "geometric"}) {
+    if (call.name.find(name) != std::string::npos) return true;
+  }
+  return false;
+}
+
 std::string described(const OperatorCall& call) {
   std::string text = call.name + " in " + call.phase;
   if (!call.node.empty()) text += " (" + call.node + ")";
@@ -78,7 +86,8 @@ std::optional<OperatorFinding> first_operator(const std::vector<OperatorCall>& l
     const auto [mine, others] = std::mismatch(left[i].inputs.begin(), left[i].inputs.end(), right[i].inputs.begin());
     if (mine != left[i].inputs.end()) {
       const auto operand = static_cast<std::size_t>(mine - left[i].inputs.begin());
-      return OperatorFinding{Says::kIsFed, i, right[i], fed(left[i], right[i], operand)};
+      const bool by_value = !is_digest(left[i].inputs[operand]) && !is_digest(right[i].inputs[operand]);
+      return OperatorFinding{Says::kIsFed, i, right[i], fed(left[i], right[i], operand), by_value};
     }
     if (left[i].outputs != right[i].outputs)
       return OperatorFinding{Says::kComputes, i, right[i],

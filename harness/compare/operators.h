@@ -20,9 +20,13 @@ struct OperatorFinding {
   std::size_t index = 0;     ///< in the step, from 0
   trace::OperatorCall call;  ///< of the right side; of the left where the right has none
   std::string text;          ///< in words
+  bool by_value = false;     ///< the other input is no tensor
 };
 
 std::string_view name_of(OperatorFinding::Says says);
+
+/// Whether it takes its output from a generator.
+bool draws(const trace::OperatorCall& call);
 
 /// "aten::addmm in backward (AddmmBackward0) on fc1.weight".
 std::string described(const trace::OperatorCall& call);

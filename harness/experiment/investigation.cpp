@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "harness/base/error.h"
+#include "harness/compare/beyond_rounding.h"
 #include "harness/compare/ladder.h"
-#include "harness/compare/rounding.h"
 #include "harness/compare/scales.h"
 #include "harness/experiment/control.h"
 #include "harness/experiment/runs.h"
@@ -351,18 +351,32 @@ class Investigation {
     at.is_no_rounding = true;
   }
 
-  /// Whether an update of SGD, which is linear and knows no kinks, is farther apart than its gradients can make it.
-  static bool exceeds_rounding(const Case& one, const trace::RunTrace& left, const trace::RunTrace& right) {
-    constexpr double kFar = 16;
+  /// Where two runs of a case part by more than any rounding.
+  static std::optional<Divergence> beyond(const Case& one, const trace::RunTrace& left, const trace::RunTrace& right) {
+    const auto variant = [&](const trace::RunTrace& run) -> const scenario::Variant& {
+      return one.scenario.variant(run.run.substr(0, run.run.rfind('/')));
+    };
+    if (&left == &right) return std::nullopt;
+    return compare::beyond_rounding({left, variant(left)}, {right, variant(right)});
+  }
+
+  /// What float64 has taken away is a mistake nevertheless. What differs before it in its step is its doing, too,
+  /// unless the two cut their batches otherwise.
+  static void deny_rounding(Case& one, const Control& control, const Divergence& beyond, const trace::RunTrace& left,
+                            const trace::RunTrace& right) {
+    one.note(control, "it shrinks as rounding does, and is far more than rounding makes, at " +
+                          beyond.place_and_rank() + ": something is done in float32 only");
     const Divergence& at = one.at();
-    if (at.channel != trace::Channel::kOptimizer && at.channel != trace::Channel::kWeight) return false;
-    for (const std::string& variant : variants_of(one.check.spec)) {
-      if (one.scenario.variant(variant).train.optimizer.kind != "sgd") return false;
+    const bool later = at.step < beyond.step ||
+                       (at.step == beyond.step && at.channel < beyond.channel && !compare::same_shape(left, right));
+    if (later) {
+      const compare::Again again = one.at().again;
+      one.at() = beyond;
+      one.at().again = again;
+      one.at().behind_rounding = true;
     }
-    const trace::Record *a = compare::record_at(left, at), *b = compare::record_at(right, at);
-    if (a == nullptr || b == nullptr) return false;
-    const auto rounding = compare::RoundingBound(left, right).judge(*a, *b, at.step, at.rank);
-    return rounding && std::isfinite(rounding->distance) && rounding->distance > kFar * rounding->bound;
+    compare::explain(one.at(), right.world_size());
+    one.at().is_no_rounding = true;
   }
 
   /// The place of the difference in both precisions. What is done in float32 only shrinks as well, so that not all that
@@ -379,43 +393,41 @@ class Investigation {
     const double samples = compare::Scales(*left.run).samples(one.at().step);
     one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
     switch (rungs->says()) {
-      case compare::Ladder::Says::kRounding:
-        if (exceeds_rounding(one, *left.run, *right.run)) {
-          one.note(control,
-                   "it shrinks as rounding does, and is far more than rounding makes of these gradients: "
-                   "something is done in float32 only: " +
-                       rungs->text());
-          rule_out_rounding(one.at(), *right.run);
-          break;
-        }
+      case compare::Ladder::Says::kRounding: {
+        const bool passes = (is_equal(one) || is_up_to_rounding(one)) &&
+                            pass_rounding(one, control, ladder, compare::same_shape(*left.run, *right.run));
+        const auto far = passes ? std::nullopt : beyond(one, *left.run, *right.run);
+        if (far) return deny_rounding(one, control, *far, *left.run, *right.run);
         one.note(control, "it is rounding: " + rungs->text());
-        if (is_open(one)) one.at().class_ = "rounding";
-        if (is_equal(one) || is_up_to_rounding(one))
-          pass_rounding(one, control, ladder, compare::same_shape(*left.run, *right.run));
+        if (is_open(one) && !passes) one.at().class_ = "rounding";
         break;
+      }
       case compare::Ladder::Says::kMistake:
         one.note(control, "it is no rounding: " + rungs->text());
         rule_out_rounding(one.at(), *right.run);
         break;
       case compare::Ladder::Says::kNothing:
+        if (const auto far = beyond(one, *left.run, *right.run))
+          return deny_rounding(one, control, *far, *left.run, *right.run);
         one.note(control, "it shrinks, but not as rounding does: " + rungs->text());
         break;
     }
   }
 
   /// Where trainings part by rounding first, and by a mistake then, the mistake is what matters. Rounding that has
-  /// grown until float64 shows it, too, passes through what is neither for some steps.
-  static void pass_rounding(Case& one, const Control& control, const compare::PrecisionLadder& ladder,
+  /// grown until float64 shows it, too, passes through what is neither for some steps. False where there is none.
+  static bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLadder& ladder,
                             bool same_shape) {
     const std::vector<trace::Channel> channels = channels_of(one, same_shape);
     const auto mistake = ladder.first_mistake(channels);
-    if (!mistake || ladder.judge(channels).first.value_or(*mistake).step != mistake->step) return;
+    if (!mistake || ladder.judge(channels).first.value_or(*mistake).step != mistake->step) return false;
     one.note(control, "what differs first, at " + one.at().place_and_rank() +
                           ", is rounding; the first difference that stays is at " + mistake->place_and_rank());
     const compare::Again again = one.at().again;
     one.at() = *mistake;
     one.at().again = again;
     one.at().is_no_rounding = one.at().behind_rounding = true;
+    return true;
   }
 
   /// Element and operator of the differences that float64 has shown.
@@ -458,6 +470,10 @@ class Investigation {
           pass_rounding(one, control, ladder, compare::same_shape(*runs[0], *runs[1]));
         }
         return;
+      }
+      if (const auto far = beyond(one, *runs[0], *runs[1])) {
+        result = {.status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = far};
+        return deny_rounding(one, control, *far, *runs[0], *runs[1]);
       }
       compared += comparison.compared;
     }

@@ -8,6 +8,7 @@
 
 #include "harness/base/text.h"
 #include "harness/launch/outcome.h"
+#include "harness/launch/worker_exit.h"
 
 namespace lockstep::report {
 namespace {
@@ -103,6 +104,12 @@ std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
 
 std::vector<Suspect> suspects_in_ranks(const RunOutcome& outcome) {
   if (!outcome.culprit || static_cast<std::size_t>(*outcome.culprit) >= outcome.ranks.size()) return {};
+  // Ranks that all fail by themselves have lost nobody.
+  const bool all = std::all_of(outcome.ranks.begin(), outcome.ranks.end(), [](const RankExit& rank) {
+    const bool alone = rank.how == RankExit::How::kExited && rank.code != 0;
+    return alone && rank.code != static_cast<int>(launch::WorkerExit::kPeerLost);
+  });
+  if (all && outcome.ranks.size() > 1) return {};
   const RankExit& culprit = outcome.ranks[static_cast<std::size_t>(*outcome.culprit)];
   const bool stuck = outcome.status == RunOutcome::Status::kHung && culprit.how == RankExit::How::kEnded;
   return {{stuck ? "proc.rank_stuck" : "proc.rank_lost", {outcome.why}}};

@@ -43,6 +43,13 @@ using trace::Channel;
 
 at::Tensor rng_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
 
+/// Seed of the default generator, and its place among the numbers that it makes at once.
+std::vector<std::int64_t> rng_place() {
+  const at::mt19937_data_pod engine =
+      at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator())->engine().data();
+  return {static_cast<std::int64_t>(engine.seed_), static_cast<std::int64_t>(engine.next_)};
+}
+
 void set_rng(const at::Tensor& state) { at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state); }
 
 record::Selection selection_of(const scenario::RecordSpec& spec) {
@@ -422,7 +429,11 @@ class Trainer {
   }
 
   void record_state() {
-    if (recorder_.wants(Channel::kRng)) recorder_.tensor(Channel::kRng, "cpu", view_of(rng_state()));
+    if (recorder_.wants(Channel::kRng)) {
+      trace::Record record = recorder_.observe(Channel::kRng, "cpu", view_of(rng_state()));
+      record.integers = rng_place();
+      recorder_.add(std::move(record));
+    }
     for (const NamedTensor& state : optimizer_->state())
       recorder_.tensor(Channel::kOptimizer, state.name, view_of(state.tensor));
     for (const NamedTensor& parameter : ddp_->parameters())

@@ -2,6 +2,7 @@
 #include "harness/report/endings.h"
 
 #include "harness/base/files.h"
+#include "harness/launch/worker_exit.h"
 
 #include "tests/compare/judged.h"
 
@@ -35,6 +36,17 @@ RunOutcome killed() {
 }
 
 TEST(Endings, ALostRank) { EXPECT_EQ(cause(killed()), "proc.rank_lost"); }
+
+TEST(Endings, RanksThatAllFailByThemselvesLostNobody) {
+  RunOutcome failed = killed();
+  for (RankExit& rank : failed.ranks) {
+    rank.how = RankExit::How::kExited;
+    rank.code = 1;
+  }
+  EXPECT_EQ(cause(failed), "");
+  failed.ranks[0].code = static_cast<int>(launch::WorkerExit::kPeerLost);
+  EXPECT_EQ(cause(failed), "proc.rank_lost");
+}
 
 TEST(Endings, AStuckRank) {
   RunOutcome hung = killed();

@@ -74,6 +74,13 @@ class Reducing {
     for (std::size_t i = 0; i < parameters; ++i) reduced_[i][rank] = own_[i].second[rank];
   }
 
+  /// Multiplies the reduced gradients of one parameter.
+  void scale(std::size_t parameter, double factor) {
+    for (Values& values : reduced_[parameter]) {
+      for (float& value : values) value *= static_cast<float>(factor);
+    }
+  }
+
   double norm(std::size_t rank) const {
     double squares = 0;
     for (const auto& [name, own] : own_) {
@@ -223,6 +230,15 @@ TEST(ReductionCauses, ASumAndASecondDivision) {
     EXPECT_EQ(reducing.causes(), Names{"grad.reduce_sum"});
     reducing.weights(std::vector(ranks, 1 / static_cast<double>(ranks * ranks)));
     EXPECT_EQ(reducing.causes(), Names{"grad.double_average"});
+  }
+}
+
+TEST(ReductionCauses, AFactorOfOneParameterOfSeveralIsNoMeanOfAnything) {
+  for (const double factor : {3.0, 1 / 3.0}) {
+    Reducing reducing(3);
+    reducing.scale(1, factor);
+    EXPECT_TRUE(reducing.broken());
+    EXPECT_EQ(reducing.causes(), Names{}) << factor;
   }
 }
 

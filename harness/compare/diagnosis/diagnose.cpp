@@ -29,11 +29,21 @@ bool is_coarse(const std::string& cause) {
   return cause == "comm.lossy" || cause == "fp.lowprec_accumulate" || cause == "fp.precision_mode";
 }
 
+/// Whether the first operator that parts was told to do something else, by a number or a flag, or draws: then nothing
+/// that arrives in any order is why.
+bool is_told_otherwise(const Divergence& at) {
+  return at.operator_ && (at.operator_->by_value ||
+                          (at.operator_->says == OperatorFinding::Says::kComputes && draws(at.operator_->call)));
+}
+
 /// Whether control runs have shown that it cannot be the cause. Memory that fails does so once; what comes out
 /// otherwise each time is random; what stays in float64 is no rounding.
 bool is_refuted(const Suspect& suspect, const Divergence& at) {
   const Class class_ = find_cause(suspect.cause)->class_;
   if (suspect.cause == "hw.sdc_rank") return at.again == Again::kSame || at.again == Again::kEachTimeOtherwise;
+  const bool of_arrival = suspect.cause == "comm.race" || suspect.cause.starts_with("fp.");
+  if (of_arrival && is_told_otherwise(at)) return true;
+  if (suspect.cause == "rng.loader_draw" && at.operator_ && at.operator_->by_value) return true;
   if (at.class_ == name_of(Class::kNondeterminism) && class_ != Class::kNondeterminism) return true;
   return at.is_no_rounding && class_ == Class::kRounding && !is_coarse(suspect.cause);
 }

@@ -192,6 +192,13 @@ std::vector<Suspect> suspects_of_generators(const Restart& restart, const std::v
     if (tensor.rank > 0 && same_bits(first, tensor.loaded))
       return {{"ckpt.rng_missing", {seen, names_of({tensor}) + " is rank 0's: its own was not restored"}}};
   }
+  for (const Tensor& tensor : wrong) {
+    if (tensor.loaded == nullptr || tensor.loaded->integers.empty() || tensor.saved->integers.empty()) continue;
+    if (tensor.loaded->integers[0] != tensor.saved->integers[0])
+      return {{"ckpt.rng_missing",
+               {seen, names_of({tensor}) + " has the seed " + std::to_string(tensor.loaded->integers[0]) +
+                          ", saved was " + std::to_string(tensor.saved->integers[0])}}};
+  }
   const std::string neither = "neither what was saved nor the state before the first update";
   return {{"ckpt.rng_order", {seen, neither + ": something drew after it was restored"}},
           {"ckpt.rng_missing", {seen, neither}}};
@@ -211,15 +218,14 @@ std::vector<Suspect> suspects_in(const Restart& restart, Channel channel) {
 
 /// Whether every tensor of a channel is right on rank 0, and on no other rank: as before the first update, or absent.
 bool only_rank_0_has(const std::vector<Tensor>& all, bool (*lacks)(const Tensor&)) {
-  std::size_t lacking = 0;
+  std::set<std::size_t> ranks, lacking;
   for (const Tensor& tensor : all) {
+    ranks.insert(tensor.rank);
     if (tensor.rank == 0 && !tensor.right()) return false;
     if (tensor.rank > 0 && !tensor.right() && !lacks(tensor)) return false;
-    lacking += tensor.rank > 0 && lacks(tensor) ? 1 : 0;
+    if (tensor.rank > 0 && lacks(tensor)) lacking.insert(tensor.rank);
   }
-  std::set<std::size_t> ranks;
-  for (const Tensor& tensor : all) ranks.insert(tensor.rank);
-  return lacking > 0 && lacking >= ranks.size() - 1;
+  return !lacking.empty() && lacking.size() + 1 == ranks.size();
 }
 
 std::vector<Suspect> suspects_of_rank_0(const Restart& restart) {

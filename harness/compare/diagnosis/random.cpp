@@ -11,6 +11,9 @@ namespace {
 
 using trace::Channel;
 
+/// Numbers that a Mersenne Twister makes at once, and that a loader takes for its seed at most.
+constexpr std::int64_t kBlock = 624, kFewNumbers = 8;
+
 /// Whether both sides hold the same in a channel of a step, and hold something.
 bool same(const Scene& scene, std::int64_t step, Channel channel) {
   const auto records = [&](const Side& side) {
@@ -70,6 +73,8 @@ std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   const Divergence& at = scene.at;
   if (scene.right.begins_at(at.step) && (at.channel == Channel::kRng || at.channel == Channel::kWeight))
     return {{"rng.unseeded", {"the runs begin in different states: " + at.place()}}};
+  if (at.operator_ && at.operator_->says == OperatorFinding::Says::kComputes && draws(at.operator_->call))
+    return {{"rng.unseeded", {"what is drawn differs from run to run: " + at.operator_->text}}};
   if (at.channel == Channel::kSamples || at.channel == Channel::kRng)
     return {{"rng.unseeded", {"what is drawn differs from run to run, first at " + at.place()}}};
   if (at.channel != Channel::kGradient && at.channel != Channel::kGradientLocal && at.channel != Channel::kLoss)
@@ -116,10 +121,19 @@ std::vector<Suspect> suspects_in_random(const Scene& scene) {
   // Models that draw otherwise are another recipe, and nothing drew in between.
   const scenario::TrainSpec &left = scene.left.variant->train, &right = scene.right.variant->train;
   if (left.model.kind != right.model.kind || left.model.options != right.model.options) return {};
-  return {{"rng.loader_draw",
-           {scene.at.place() + ": the generators differ",
-            "they were in one state a step before, and the inputs are equal: "
-            "one side drew more often, or less"}}};
+  const trace::Record *theirs = scene.left.find(scene.at.step, Channel::kRng, scene.at.tensor),
+                      *its = scene.right.find(scene.at.step, Channel::kRng, scene.at.tensor);
+  if (theirs == nullptr || its == nullptr) return {};
+  std::vector<std::string> seen{scene.at.place() + ": the generators differ",
+                                "they were in one state a step before, and the inputs are equal: "
+                                "one side drew more often, or less"};
+  if (theirs->integers.size() == 2 && its->integers.size() == 2) {
+    const std::int64_t more = (its->integers[1] - theirs->integers[1] + kBlock) % kBlock;
+    const std::int64_t numbers = std::min(more, kBlock - more);
+    if (theirs->integers[0] != its->integers[0] || numbers > kFewNumbers) return {};
+    seen.push_back("it is " + std::to_string(numbers) + " numbers of the generator");
+  }
+  return {{"rng.loader_draw", seen}};
 }
 
 }  // namespace lockstep::compare

@@ -155,12 +155,17 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
   if (!factor) return {};
   const auto is = [&](double value) { return std::fabs(value - 1) > 1e-6 && std::fabs(*factor / value - 1) < 1e-6; };
   const double w = of.ranks(), rule = scenario::rule_factor(of.side.variant->train, of.side.run->world_size());
+  // A rule is applied from the first update on; what begins later is something else, a schedule for instance.
+  const Rates rates = of.rates();
+  const bool from_the_first = std::all_of(rates.begin(), rates.lower_bound(of.step),
+                                          [](const auto& at) { return at.first >= 0 && at.second == 0; });
   const std::string all = "every rate from there on is " + rounded(*factor, 6) + " times as large";
   if (is(1 / rule))
     return {suspect(of, "lr.not_scaled",
                     all + ": the rule's factor for this batch, " + rounded(rule, 6) + ", was not applied")};
   for (const double wrong : {w, 1 / w, std::sqrt(w)}) {
-    if (is(wrong)) return {suspect(of, "lr.scaled_wrongly", all + ", with " + to_decimal(w) + " ranks")};
+    if (from_the_first && is(wrong))
+      return {suspect(of, "lr.scaled_wrongly", all + ", with " + to_decimal(w) + " ranks")};
   }
   return {};
 }

@@ -142,14 +142,15 @@ std::vector<Suspect> suspects_of_own(const BrokenStep& of_step, std::int64_t ran
 }
 
 std::vector<Suspect> suspects_of_weights(const BrokenStep& of_step, const std::vector<double>& weights,
-                                         const std::vector<std::string>& seen) {
+                                         const std::vector<std::string>& seen, bool of_most) {
   const double ranks = of_step.ranks();
-  if (all_near(weights, 1)) return {{"grad.reduce_sum", with(seen, "each rank's own gradient counts once: a sum")}};
-  if (all_near(weights, 1 / (ranks * ranks)))
-    return {{"grad.double_average", with(seen, "the weights are 1/W² for W = " + to_decimal(ranks))}};
   if (clipped_before(of_step, weights))
     return {{"clip.before_reduce", with(seen, "the weights are those of clipping each rank's own gradients to " +
                                                   to_decimal(*of_step.variant.train.gradient.clip_norm))}};
+  if (!of_most) return {};  // groups and means are those of buckets
+  if (all_near(weights, 1)) return {{"grad.reduce_sum", with(seen, "each rank's own gradient counts once: a sum")}};
+  if (all_near(weights, 1 / (ranks * ranks)))
+    return {{"grad.double_average", with(seen, "the weights are 1/W² for W = " + to_decimal(ranks))}};
   if (const auto out = left_out(weights); !out.empty())
     return {{"comm.wrong_group", with(seen, "the gradients of rank " + join(out, ", ") + " are left out")}};
   return {};
@@ -199,7 +200,9 @@ std::vector<Suspect> suspects_in_reduction(const trace::RunTrace& run, const sce
   const auto& weights = of_step.broken.at(rank).weights;
   if (!weights) return {};
   if (weights->residual > kLeastLossy) return suspects_of_residual(of_step, rank, *weights, seen);
-  return suspects_of_weights(of_step, weights->coefficients, seen);
+  const Reduction& reduction = of_step.broken.at(rank);
+  return suspects_of_weights(of_step, weights->coefficients, seen,
+                             2 * reduction.broken.size() >= reduction.judged.size());
 }
 
 }  // namespace lockstep::compare

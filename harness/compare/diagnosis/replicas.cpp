@@ -97,13 +97,16 @@ namespace {
 std::vector<Suspect> buffers_apart(const trace::RunTrace& run, const scenario::Variant& variant, std::int64_t step) {
   if (has_own_buffers(variant.train)) return {};
   std::vector<std::size_t> apart;
-  const Held first(run, 0, step);
+  const Held first(run, 0, step), before(run, 0, step - 1);
+  bool were_same = true;
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
     const Held now(run, rank, step);
     if (now.all(Channel::kBuffer).empty() || !same(now, first, Channel::kWeight)) continue;
     if (!same(now, first, Channel::kBuffer)) apart.push_back(rank);
+    were_same = were_same && same(Held(run, rank, step - 1), before, Channel::kBuffer);
   }
-  if (apart.empty()) return {};
+  // What ranks that held the same make of one batch is no matter of a broadcast.
+  if (apart.empty() || (were_same && variant.train.ddp.broadcast_buffers)) return {};
   return {{"buffer.not_synced",
            {place(run, step) + ": the buffers of " + listed(apart) +
             " are not those of rank 0, whose weights are the same"}}};

@@ -17,6 +17,9 @@ constexpr std::size_t kFewInOrder = 10;
 /// Orders that have nothing to do with each other share far more of their slices than this.
 constexpr double kLeastShared = 0.05;
 
+/// Least part of the repeats that independent orders are expected to have.
+constexpr double kLeastOfExpected = 0.65;
+
 /// The shares of one epoch.
 class Shares {
  public:
@@ -39,6 +42,7 @@ class Shares {
     if (auto whole = takes_everything(); !whole.empty()) return {{"data.not_sharded", whole}};
     if (!overlaps()) return {};
     if (promise_ && promise_->by_rank) return {{"data.not_sharded", overlap()}};
+    if (!are_independent()) return {};
     return {{"data.permutation_rank_dependent", overlap()}};
   }
 
@@ -103,6 +107,21 @@ class Shares {
     const auto beyond = repeats_ - padding();
     return beyond >= kFewRepeats && static_cast<double>(beyond) >= kLeastShared * static_cast<double>(epoch_.taken()) &&
            (steps_of_repeats_.size() > 1 || epoch_.first_step == epoch_.last_step) && !(epoch_.whole && holes() <= 0);
+  }
+
+  /// Whether each rank takes nothing twice itself, and the ranks meet as often as shares of independent orders do, from
+  /// the first half of the epoch on.
+  bool are_independent() const {
+    const auto samples = static_cast<double>(samples_in_data(run_));
+    double taken = 0, missed = samples;
+    for (const Ids& ids : epoch_.ids) {
+      if (distinct(ids) + padding() < static_cast<std::int64_t>(ids.size())) return false;
+      taken += static_cast<double>(distinct(ids));
+      missed *= 1 - static_cast<double>(distinct(ids)) / samples;
+    }
+    const double expected = taken - (samples - missed);
+    return static_cast<double>(repeats_) >= kLeastOfExpected * expected &&
+           *steps_of_repeats_.begin() - epoch_.first_step <= (epoch_.last_step - epoch_.first_step) / 2;
   }
 
   std::vector<std::string> overlap() const {

@@ -11,7 +11,7 @@ namespace {
 
 using trace::Channel;
 
-/// Counters of updates that some rank's optimizer has and another's has not.
+/// Counters of updates that stand still on a rank while another's goes on.
 std::vector<Suspect> suspects_in_counters(const trace::RunTrace& run, std::int64_t step) {
   const Held first(run, 0, step);
   for (const trace::Record* counter : first.all(Channel::kOptimizer)) {
@@ -19,6 +19,9 @@ std::vector<Suspect> suspects_in_counters(const trace::RunTrace& run, std::int64
     for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
       const trace::Record* its = Held(run, rank, step).find(Channel::kOptimizer, counter->name);
       if (its == nullptr || !its->norm || *its->norm == *counter->norm) continue;
+      const bool first_lags = *counter->norm < *its->norm;
+      const trace::Record* before = Held(run, first_lags ? 0 : rank, step - 1).find(Channel::kOptimizer, counter->name);
+      if (before == nullptr || before->norm != (first_lags ? counter : its)->norm) return {};
       return {{"step.skip_disagree",
                {"step " + std::to_string(step) + ", " + run.run + ": the optimizer of rank 0 counts " +
                 to_decimal(*counter->norm) + " updates of " + counter->name + ", that of rank " + std::to_string(rank) +

@@ -12,6 +12,11 @@ class Lasting : public Fault {
   bool lasts() const override { return true; }
 };
 
+/// Whether the fault leaves a tensor alone: of one that acts in float32 only, one of another type.
+bool spares(const Json& options, const at::Tensor& tensor) {
+  return options.at("float32_only").get<bool>() && tensor.scalar_type() != at::kFloat;
+}
+
 class LossFactor : public Lasting {
  public:
   explicit LossFactor(const Json& options) : factor_(options.at("factor").get<double>()) {}
@@ -23,15 +28,17 @@ class LossFactor : public Lasting {
 
 class GradientFactor : public Lasting {
  public:
-  explicit GradientFactor(const Json& options) : factor_(options.at("factor").get<double>()), parameters_(options) {}
+  explicit GradientFactor(const Json& options)
+      : options_(options), factor_(options.at("factor").get<double>()), parameters_(options) {}
   void reduced(const std::string& parameter, at::Tensor& gradient) override {
-    if (parameters_.include(parameter)) gradient.mul_(factor_);
+    if (parameters_.include(parameter) && !spares(options_, gradient)) gradient.mul_(factor_);
   }
   void require_parameters(const std::vector<NamedTensor>& parameters) const override {
     parameters_.require_in(parameters);
   }
 
  private:
+  Json options_;
   double factor_;
   ParameterChoice parameters_;
 };
@@ -43,7 +50,9 @@ class GradientKept : public Lasting {
 class GradientRounded : public Lasting {
  public:
   explicit GradientRounded(const Json& options)
-      : dtype_(options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16), before_(options.at("place") == "backward") {}
+      : options_(options),
+        dtype_(options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16),
+        before_(options.at("place") == "backward") {}
   void own_gradient(const at::Tensor& gradient) override {
     if (before_) round(gradient);
   }
@@ -53,10 +62,12 @@ class GradientRounded : public Lasting {
 
  private:
   void round(const at::Tensor& gradient) const {
+    if (spares(options_, gradient)) return;
     const at::NoGradGuard no_grad;
     at::Tensor(gradient).copy_(gradient.to(dtype_));
   }
 
+  Json options_;
   at::ScalarType dtype_;
   bool before_;
 };

@@ -1,0 +1,91 @@
+#include "harness/compare/beyond_rounding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "harness/base/text.h"
+#include "harness/compare/check.h"
+#include "harness/compare/laws/reduction.h"
+#include "harness/compare/rounding.h"
+
+namespace lockstep::compare {
+namespace {
+
+using trace::Channel;
+using trace::Record;
+
+constexpr double kFar = 16;
+
+bool is_of_update(Channel channel) { return channel == Channel::kOptimizer || channel == Channel::kWeight; }
+
+/// Layer of the last gradient of a step, behind which no activation has a kink.
+std::string last_layer(const trace::RunTrace& run, std::int64_t step) {
+  std::string layer;
+  const trace::Step* found = run.ranks[0].find(step);
+  for (const Record& record : found == nullptr ? std::vector<Record>{} : found->records) {
+    if (record.channel == Channel::kGradient) layer = layer_of(record.name);
+  }
+  return layer;
+}
+
+/// The first step that rounding does not explain, at a place that nothing amplifies.
+std::optional<Divergence> in_values(const Training& left, const Training& right) {
+  const RoundingBound bound(left.run, right.run);
+  const std::vector<Channel> channels{Channel::kLoss, Channel::kGradientLocal, Channel::kGradient, Channel::kOptimizer,
+                                      Channel::kWeight};
+  Scope scope{.common_steps_only = true};
+  const auto open = compare_runs(left.run, right.run, channels, within(bound), scope).first;
+  if (!open) return std::nullopt;
+  const std::string layer = last_layer(right.run, open->step);
+  const bool linear = left.variant.train.optimizer.kind == "sgd" && right.variant.train.optimizer.kind == "sgd";
+  const bool of_update = linear && is_of_update(open->channel);
+  scope.first_step = open->step;
+  return compare_runs(
+             left.run, right.run, channels,
+             [&](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
+               const bool is_plain =
+                   a.channel == Channel::kLoss || (is_of_update(a.channel) ? of_update : layer_of(a.name) == layer);
+               if (step != open->step || !is_plain) return std::nullopt;
+               const auto rounding = bound.judge(a, b, step, rank);
+               if (!rounding || !std::isfinite(rounding->distance)) return std::nullopt;
+               if (rounding->distance <= kFar * rounding->bound) return std::nullopt;
+               return "the distance is " + rounded(rounding->distance, 3) + ", rounding explains " +
+                      rounded(rounding->bound, 3) + " at most";
+             },
+             scope)
+      .first;
+}
+
+/// The first step in which one side alone holds something else than the mean of the ranks' own gradients.
+std::optional<Divergence> in_reduction(const Training& left, const Training& right) {
+  const ReductionLaw of_left(left.run, left.variant), of_right(right.run, right.variant);
+  for (const trace::Step& step : right.run.ranks[0].steps) {
+    if (left.run.ranks[0].find(step.step) == nullptr) continue;
+    const auto there = of_left.first_broken(step.step), here = of_right.first_broken(step.step);
+    if (there.has_value() == here.has_value()) continue;
+    const std::int64_t rank = here.value_or(*there);
+    const Reduction reduction = (here ? of_right : of_left).judge(step.step, rank);
+    return Divergence{.step = step.step,
+                      .channel = Channel::kGradient,
+                      .tensor = reduction.broken[0],
+                      .rank = rank < right.run.world_size() ? rank : 0,
+                      .left = left.run.run,
+                      .right = right.run.run,
+                      .expected = "what the ranks' own gradients make",
+                      .actual = "in " + (here ? right : left).run.run + " " + rounded(reduction.distance, 3) +
+                                " away, where rounding explains " + rounded(reduction.bound, 3)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Divergence> beyond_rounding(const Training& left, const Training& right) {
+  const auto values = in_values(left, right), reduction = in_reduction(left, right);
+  if (!values || !reduction) return values ? values : reduction;
+  return std::pair(values->step, values->channel) <= std::pair(reduction->step, reduction->channel) ? values
+                                                                                                    : reduction;
+}
+
+}  // namespace lockstep::compare

@@ -1,0 +1,100 @@
+// What no rounding makes, however little of it float64 leaves: where it is seen, and where a kink could be why.
+#include "harness/compare/beyond_rounding.h"
+
+#include "tests/compare/bench.h"
+
+namespace lockstep::test {
+namespace {
+
+using compare::beyond_rounding;
+using compare::Divergence;
+using trace::Channel;
+using trace::Record;
+
+Json pair_of(std::int64_t ranks) {
+  return {{"world_size", ranks},
+          {"train", {{"batch", {{"global", 12}}}}},
+          {"checks", {{{"that", "equal"}, {"variants", {"a", "b"}}}}}};
+}
+
+void scale(Record& record, double factor) {
+  if (record.number) *record.number *= factor;
+  if (record.norm) *record.norm *= factor;
+  if (record.max_abs) *record.max_abs *= factor;
+  if (record.sketch) {
+    for (double& bucket : record.sketch->buckets) bucket *= factor;
+    record.sketch->norm *= factor;
+    record.sketch->max_abs *= factor;
+  }
+  record.digest.low ^= 1;
+}
+
+/// Multiplies the channel's records of "b" in one step, of all ranks or of one.
+void scale(Bench& bench, std::int64_t step, Channel channel, double factor, std::int64_t only = -1) {
+  for (std::int64_t rank = 0; rank < bench.run("b").world_size(); ++rank) {
+    if (only >= 0 && rank != only) continue;
+    for (Record& record : step_at(bench.run("b"), rank, step).records) {
+      if (record.channel == channel) scale(record, factor);
+    }
+  }
+}
+
+std::string found(Bench& bench, const std::string& optimizer = "sgd") {
+  scenario::Variant left = bench.scenario.variant("a"), right = bench.scenario.variant("b");
+  right.train.optimizer.kind = optimizer;
+  const auto at = beyond_rounding({bench.run("a"), left}, {bench.run("b"), right});
+  return at ? at->place_and_rank() : "";
+}
+
+TEST(BeyondRounding, NothingIsBetweenEqualRuns) {
+  for (const std::int64_t ranks : {1, 2, 3}) {
+    Bench bench(pair_of(ranks));
+    EXPECT_EQ(found(bench), "") << ranks;
+  }
+}
+
+TEST(BeyondRounding, WhatRoundingExplainsIsNot) {
+  for (const Channel channel : {Channel::kLoss, Channel::kGradientLocal, Channel::kGradient, Channel::kWeight}) {
+    Bench bench(pair_of(3));
+    scale(bench, 2, channel, 1 + 0x1p-23);
+    EXPECT_EQ(found(bench), "") << trace::name_of(channel);
+  }
+}
+
+TEST(BeyondRounding, LossesAndTheLastLayersGradients) {
+  Bench loss(pair_of(3));
+  scale(loss, 2, Channel::kLoss, 1.01, 1);
+  EXPECT_EQ(found(loss).substr(0, 18), "step 2, loss local");
+  Bench own(pair_of(3));
+  scale(own, 2, Channel::kGradientLocal, 1.01);
+  EXPECT_EQ(found(own).substr(0, 22), "step 2, gradient.local");
+}
+
+TEST(BeyondRounding, WhatOneSideAloneMakesInTheReduction) {
+  for (const std::int64_t rank : {-1, 0, 2}) {
+    Bench bench(pair_of(3));
+    scale(bench, 2, Channel::kGradient, 1 + 0x1p-10, rank);
+    EXPECT_EQ(found(bench).substr(0, 16), "step 2, gradient") << rank;
+    Bench both(pair_of(3));
+    scale(both, 2, Channel::kGradient, 1 + 0x1p-10, rank);
+    both.run("a") = both.run("b");
+    EXPECT_EQ(found(both), "") << "both sides do";
+  }
+}
+
+TEST(BeyondRounding, UpdatesOfSgdAreLinearAndOthersAreNot) {
+  Bench bench(pair_of(3));
+  scale(bench, 2, Channel::kWeight, 1.01);
+  EXPECT_EQ(found(bench).substr(0, 14), "step 2, weight");
+  EXPECT_EQ(found(bench, "rmsprop"), "") << "a small divisor may be why";
+}
+
+TEST(BeyondRounding, WhatFollowsAnUnexplainedStepMayBeItsDoing) {
+  Bench bench(pair_of(3));
+  scale(bench, 1, Channel::kWeight, 1.01);
+  scale(bench, 2, Channel::kLoss, 1.01);
+  EXPECT_EQ(found(bench, "rmsprop"), "");
+}
+
+}  // namespace
+}  // namespace lockstep::test
