@@ -76,6 +76,21 @@ TEST(DataCauses, ARanksOwnPermutation) {
   }
 }
 
+/// One wrong map of all ids, on all ranks: all follow one permutation.
+TEST(DataCauses, OneMapOnAllRanksIsNoPermutationOfTheirOwn) {
+  const auto named_after = [](const auto& map) {
+    Bench bench(alone(3, 50));
+    bench.rerun("a", {.ids = [&](auto step, auto, auto& ids) {
+                  for (std::int64_t& id : ids) id = map(step, id);
+                }});
+    return named(bench);
+  };
+  EXPECT_EQ(named_after([](auto, auto id) { return id / 2 * 2; }), "");
+  EXPECT_EQ(named_after([](auto step, auto id) { return (id * id + 7 * step + 3) % 50; }), "");
+  EXPECT_EQ(named_after([](auto step, auto id) { return step == 4 ? (id + 1) % 50 : id; }), "");
+  EXPECT_EQ(named_after([](auto step, auto id) { return step >= 3 ? (id + 1) % 50 : id; }), "");
+}
+
 TEST(DataCauses, OneExchangedSampleIsNoPermutation) {
   for (const std::int64_t step : {1, 3, 7}) {
     Bench bench(alone(3, 48));

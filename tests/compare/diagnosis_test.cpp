@@ -163,6 +163,48 @@ TEST(RandomCauses, TheOperatorTellsAtomicAdditionsFromThreads) {
   EXPECT_EQ(named(), (Names{"fp.unordered_threads", "fp.atomic_op"}));
 }
 
+/// What parts is an operator that draws, or that is told another number: no order in which anything arrives.
+TEST(RandomCauses, AnOperatorThatIsToldOtherwiseRefutesAnyOrderOfArrival) {
+  Bench race(repeated());
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    trace::Record other = at(race.run("a", 1), rank, 1, Channel::kGradient, "fc.weight");
+    for (double& bucket : other.sketch->buckets) bucket *= 1.5;
+    other.digest.low ^= 1;
+    put(race.run("a", 1), rank, 1, other);
+  }
+  const auto after = [&](compare::OperatorFinding::Says says, const char* name, bool by_value) {
+    return causes_of(race, [=](compare::Divergence& at) {
+      at.operator_ = compare::OperatorFinding{.says = says, .call = {.name = name}, .by_value = by_value};
+    });
+  };
+  using Says = compare::OperatorFinding::Says;
+  EXPECT_EQ(after(Says::kIsFed, "aten::add_", false), Names{"comm.race"});
+  EXPECT_EQ(after(Says::kIsFed, "aten::add_", true), Names{});
+  EXPECT_EQ(after(Says::kComputes, "aten::randn", false), Names{"rng.unseeded"});
+}
+
+/// Generators of rank 0 that part in step 1: seed, and place among the numbers that are made at once.
+std::vector<std::string> causes_of_generators(const std::vector<std::int64_t>& left,
+                                              const std::vector<std::int64_t>& right, bool flagged = false) {
+  Bench bench(checking("equal", {{"variants", {"a", "b"}}}));
+  at(bench.run("a"), 0, 1, Channel::kRng, "cpu").integers = left;
+  trace::Record& other = at(bench.run("b"), 0, 1, Channel::kRng, "cpu");
+  other.integers = right;
+  other.digest.low ^= 1;
+  return causes_of(bench, [=](compare::Divergence& at) {
+    if (flagged) at.operator_ = compare::OperatorFinding{.call = {.name = "aten::dropout"}, .by_value = true};
+  });
+}
+
+TEST(RandomCauses, ALoaderDrawsFewNumbersFromOneSeed) {
+  EXPECT_EQ(causes_of_generators({3, 20}, {3, 22}), Names{"rng.loader_draw"});
+  EXPECT_EQ(causes_of_generators({3, 623}, {3, 1}), Names{"rng.loader_draw"}) << "the next block";
+  EXPECT_EQ(causes_of_generators({}, {}), Names{"rng.loader_draw"}) << "an older trace";
+  EXPECT_EQ(causes_of_generators({3, 20}, {4, 22}), Names{}) << "another seed";
+  EXPECT_EQ(causes_of_generators({3, 20}, {3, 90}), Names{}) << "no loader";
+  EXPECT_EQ(causes_of_generators({3, 20}, {3, 21}, true), Names{}) << "an operator was told not to draw";
+}
+
 TEST(RandomCauses, WhatIsNotBehindEqualInputsIsUnknown) {
   Bench bench(repeated());
   spoil_from(bench.run("a", 1), 1, Channel::kOptimizer, "fc.weight.momentum_buffer");

@@ -139,6 +139,15 @@ TEST(RateCauses, AFactorOfTheRanks) {
   }
 }
 
+TEST(RateCauses, AFactorThatBeginsLaterIsAnotherSchedule) {
+  for (const double factor : {2.0, 0.5, 4.0, 0.25}) {
+    Rated rated(warmup_cosine(), 4, 1);
+    rated.set("b", [&](double t) { return (t < 5 ? 1 : factor) * Rated::curve(t); });
+    EXPECT_EQ(rated.cause(5), "") << factor;
+    EXPECT_EQ(rated.against_form(5), "") << factor;
+  }
+}
+
 TEST(RateCauses, ARuleThatWasNotApplied) {
   Json train = warmup_cosine();
   train["learning_rate_rule"] = {{"kind", "linear"}, {"base_batch", 2}};

@@ -273,6 +273,16 @@ TEST(ResumptionCauses, WeightsThatWereNotLoaded) {
   }
 }
 
+TEST(ResumptionCauses, OneRankOfSeveralThatLostItsStateIsNotAllButRankZero) {
+  for (const std::int64_t rank : {1, 2}) {
+    Stopped bench(5, 3);
+    trace::Record zero = at(bench.run("resumed"), rank, 4, Channel::kOptimizer, "fc.weight.momentum_buffer");
+    zero = floats(Channel::kOptimizer, zero.name, std::vector<float>(32, 0), zero.shape);
+    put(bench.run("resumed"), rank, 4, zero);
+    EXPECT_EQ(bench.named(), "ckpt.opt_not_applied") << rank;
+  }
+}
+
 TEST(ResumptionCauses, RankZeroAloneByItsOwnRun) {
   for (const std::int64_t ranks : {2, 3, 4}) {
     Json changes = stopped(5, ranks);
@@ -301,6 +311,12 @@ TEST(ResumptionCauses, Generators) {
   Stopped late(5);
   for (std::int64_t step = 5; step < kSteps; ++step) put(late.run("resumed"), 1, step, text(Channel::kRng, "cpu", "x"));
   EXPECT_EQ(late.named(), "ckpt.rng_order");
+  Stopped reseeded(5);
+  at(reseeded.run("straight"), 1, 4, Channel::kRng, "cpu").integers = {3, 20};
+  trace::Record other = text(Channel::kRng, "cpu", "x");
+  other.integers = {1234, 1};
+  put(reseeded.run("resumed"), 1, 4, other);
+  EXPECT_EQ(reseeded.named(), "ckpt.rng_missing") << "another seed";
   Stopped later(5);
   put(later.run("resumed"), 1, 7, text(Channel::kRng, "cpu", "x"));
   EXPECT_EQ(later.named(), "") << "not of the resumption";

@@ -290,6 +290,25 @@ TEST(UpdateCauses, BuffersThatNobodyBroadcasts) {
   }
 }
 
+/// Statistics of all ranks' batch, synchronised by the layer, that one rank moves otherwise.
+TEST(UpdateCauses, BuffersThatWereTheSameAndPartAreNoMatterOfABroadcast) {
+  for (const bool broadcast : {true, false}) {
+    Bench bench(pair(3, 3));
+    for (const char* side : {"a", "b"}) {
+      for (std::int64_t rank = 0; rank < 3; ++rank) {
+        for (std::int64_t step = 0; step < 3; ++step) {
+          const bool other = std::string(side) == "b" && rank == 2 && step == 2;
+          test::step_at(bench.run(side), rank, step)
+              .records.push_back(test::floats(Channel::kBuffer, "bn.running_mean",
+                                              {1 + 0.1F * static_cast<float>(step), other ? 3.0F : 2.0F}));
+        }
+      }
+    }
+    for (scenario::Variant& variant : bench.scenario.variants) variant.train.ddp.broadcast_buffers = broadcast;
+    EXPECT_EQ(cause(bench, 2, Channel::kBuffer, 2), broadcast ? "" : "buffer.not_synced");
+  }
+}
+
 TEST(UpdateCauses, NothingRecordedNothingNamed) {
   Bench bench(pair(1, 3));
   rest(bench.run("b"), 0, 1);
