@@ -6,6 +6,7 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
+#include "harness/compare/laws/held.h"
 #include "harness/compare/laws/reduction.h"
 #include "harness/compare/rounding.h"
 
@@ -19,21 +20,26 @@ constexpr double kFar = 16;
 
 bool is_of_update(Channel channel) { return channel == Channel::kOptimizer || channel == Channel::kWeight; }
 
+/// Whether it is a gradient as the reduction left it, or before: what clipping makes of it follows the kinks of all.
+bool is_plain_gradient(const Record& record) {
+  const bool is_gradient = record.channel == Channel::kGradient || record.channel == Channel::kGradientLocal;
+  return is_gradient && parameter_of(record.name) == record.name;
+}
+
 /// Layer of the last gradient of a step, behind which no activation has a kink.
 std::string last_layer(const trace::RunTrace& run, std::int64_t step) {
   std::string layer;
   const trace::Step* found = run.ranks[0].find(step);
   for (const Record& record : found == nullptr ? std::vector<Record>{} : found->records) {
-    if (record.channel == Channel::kGradient) layer = layer_of(record.name);
+    if (record.channel == Channel::kGradient && is_plain_gradient(record)) layer = layer_of(record.name);
   }
   return layer;
 }
 
 /// The first step that rounding does not explain, at a place that nothing amplifies.
-std::optional<Divergence> in_values(const Training& left, const Training& right) {
+std::optional<Divergence> in_values(const Training& left, const Training& right, std::vector<Channel> channels) {
   const RoundingBound bound(left.run, right.run);
-  const std::vector<Channel> channels{Channel::kLoss, Channel::kGradientLocal, Channel::kGradient, Channel::kOptimizer,
-                                      Channel::kWeight};
+  std::erase_if(channels, [](Channel channel) { return !can_round(channel); });
   Scope scope{.common_steps_only = true};
   const auto open = compare_runs(left.run, right.run, channels, within(bound), scope).first;
   if (!open) return std::nullopt;
@@ -44,8 +50,9 @@ std::optional<Divergence> in_values(const Training& left, const Training& right)
   return compare_runs(
              left.run, right.run, channels,
              [&](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
-               const bool is_plain =
-                   a.channel == Channel::kLoss || (is_of_update(a.channel) ? of_update : layer_of(a.name) == layer);
+               const bool is_plain = a.channel == Channel::kLoss ||
+                                     (is_plain_gradient(a) && layer_of(a.name) == layer) ||
+                                     (is_of_update(a.channel) && of_update);
                if (step != open->step || !is_plain) return std::nullopt;
                const auto rounding = bound.judge(a, b, step, rank);
                if (!rounding || !std::isfinite(rounding->distance)) return std::nullopt;
@@ -81,8 +88,11 @@ std::optional<Divergence> in_reduction(const Training& left, const Training& rig
 
 }  // namespace
 
-std::optional<Divergence> beyond_rounding(const Training& left, const Training& right) {
-  const auto values = in_values(left, right), reduction = in_reduction(left, right);
+std::optional<Divergence> beyond_rounding(const Training& left, const Training& right,
+                                          const std::vector<Channel>& channels) {
+  const auto values = in_values(left, right, channels);
+  const bool reduces = std::find(channels.begin(), channels.end(), Channel::kGradient) != channels.end();
+  const auto reduction = reduces ? in_reduction(left, right) : std::nullopt;
   if (!values || !reduction) return values ? values : reduction;
   return std::pair(values->step, values->channel) <= std::pair(reduction->step, reduction->channel) ? values
                                                                                                     : reduction;

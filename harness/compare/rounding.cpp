@@ -6,6 +6,7 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
+#include "harness/compare/laws/held.h"
 
 namespace lockstep::compare {
 namespace {
@@ -227,7 +228,10 @@ bool RoundingBound::kink_fits(const Divergence& divergence) const {
   }
   const Step& left = *left_.ranks[0].find(divergence.step);
   const Step& right = *right_.ranks[0].find(divergence.step);
-  const auto is_gradient = [](const Record& record) { return record.channel == Channel::kGradient; };
+  // What clipping makes of them follows the kinks of all layers.
+  const auto is_gradient = [](const Record& record) {
+    return record.channel == Channel::kGradient && parameter_of(record.name) == record.name;
+  };
   const auto output = std::find_if(left.records.rbegin(), left.records.rend(), is_gradient);
   if (output == left.records.rend()) return false;
   bool unexplained = false;

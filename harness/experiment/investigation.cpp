@@ -357,7 +357,8 @@ class Investigation {
       return one.scenario.variant(run.run.substr(0, run.run.rfind('/')));
     };
     if (&left == &right) return std::nullopt;
-    return compare::beyond_rounding({left, variant(left)}, {right, variant(right)});
+    return compare::beyond_rounding({left, variant(left)}, {right, variant(right)},
+                                    channels_of(one, compare::same_shape(left, right)));
   }
 
   /// What float64 has taken away is a mistake nevertheless. What differs before it in its step is its doing, too,

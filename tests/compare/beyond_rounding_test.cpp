@@ -42,7 +42,9 @@ void scale(Bench& bench, std::int64_t step, Channel channel, double factor, std:
 std::string found(Bench& bench, const std::string& optimizer = "sgd") {
   scenario::Variant left = bench.scenario.variant("a"), right = bench.scenario.variant("b");
   right.train.optimizer.kind = optimizer;
-  const auto at = beyond_rounding({bench.run("a"), left}, {bench.run("b"), right});
+  const auto at = beyond_rounding({bench.run("a"), left}, {bench.run("b"), right},
+                                  {Channel::kSamples, Channel::kLoss, Channel::kGradientLocal, Channel::kGradient,
+                                   Channel::kOptimizer, Channel::kWeight});
   return at ? at->place_and_rank() : "";
 }
 
@@ -87,6 +89,27 @@ TEST(BeyondRounding, UpdatesOfSgdAreLinearAndOthersAreNot) {
   scale(bench, 2, Channel::kWeight, 1.01);
   EXPECT_EQ(found(bench).substr(0, 14), "step 2, weight");
   EXPECT_EQ(found(bench, "rmsprop"), "") << "a small divisor may be why";
+}
+
+TEST(BeyondRounding, ChannelsThatTheTwoNeedNotShareAreLeftOut) {
+  Bench bench(pair_of(3));
+  scale(bench, 2, Channel::kGradientLocal, 1.5);
+  scale(bench, 2, Channel::kGradient, 1 + 0x1p-23);
+  const auto& left = bench.scenario.variant("a");
+  EXPECT_FALSE(beyond_rounding({bench.run("a"), left}, {bench.run("b"), left}, {Channel::kLoss, Channel::kWeight}));
+}
+
+TEST(BeyondRounding, WhatClippingMakesFollowsTheKinksOfAllLayers) {
+  Bench bench(pair_of(3));
+  for (const char* name : {"a", "b"}) {
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      Record clipped = at(bench.run(name), rank, 2, Channel::kGradient, "fc.weight");
+      clipped.name = "clipped fc.weight";
+      if (std::string(name) == "b") scale(clipped, 1.01);
+      step_at(bench.run(name), rank, 2).records.push_back(clipped);
+    }
+  }
+  EXPECT_EQ(found(bench, "rmsprop"), "");
 }
 
 TEST(BeyondRounding, WhatFollowsAnUnexplainedStepMayBeItsDoing) {

@@ -242,6 +242,15 @@ TEST(ReductionCauses, AFactorOfOneParameterOfSeveralIsNoMeanOfAnything) {
   }
 }
 
+/// Ranks 0 and 1 reduce among themselves, rank 2 alone.
+TEST(ReductionCauses, AGroupOfOneIsAWrongGroup) {
+  Reducing reducing(3);
+  reducing.reduce([](const std::vector<Values>& own, std::size_t rank, std::size_t element) {
+    return rank == 2 ? own[2][element] : (own[0][element] + own[1][element]) / 2;
+  });
+  EXPECT_EQ(reducing.causes(), Names{"comm.wrong_group"});
+}
+
 /// All ranks keep everything; one rank does; all keep one parameter, or two of three.
 TEST(ReductionCauses, OwnGradients) {
   Reducing all(3);

@@ -62,7 +62,8 @@ TEST(UpdateCauses, AnEffectiveRateOfTheRanks) {
         test::Faults faults;
         faults.silent_rate = [&](std::int64_t at, double rate) { return at == step ? factor * rate : rate; };
         bench.rerun("b", faults);
-        EXPECT_EQ(cause(bench, step), factor == 1.3 ? "" : "lr.scaled_wrongly") << ranks << ", " << factor;
+        const bool named = factor != 1.3 && step == 0;  // later, it may be an update taken twice
+        EXPECT_EQ(cause(bench, step), named ? "lr.scaled_wrongly" : "") << ranks << ", " << factor;
       }
     }
   }
@@ -165,9 +166,11 @@ TEST(UpdateCauses, WeightsThatDoNotMove) {
     for (const std::int64_t step : {0, 2}) {
       Bench all(pair(1, ranks)), one(pair(1, ranks)), still(pair(1, ranks));
       for (std::int64_t rank = 0; rank < ranks; ++rank) rest(all.run("b"), rank, step);
-      EXPECT_EQ(cause(all, step), "opt.no_effect") << ranks;
+      // What moved these tensors before holds them.
+      const char* of_all = step == 0 ? "opt.no_effect" : "";
+      EXPECT_EQ(cause(all, step), of_all) << ranks;
       rest(one.run("b"), ranks - 1, step);
-      EXPECT_EQ(cause(one, step, Channel::kWeight, ranks - 1), ranks == 1 ? "opt.no_effect" : "step.skip_disagree");
+      EXPECT_EQ(cause(one, step, Channel::kWeight, ranks - 1), ranks == 1 ? of_all : "step.skip_disagree");
       if (ranks > 1) {
         EXPECT_EQ(cause_within(one, step, Channel::kWeight, ranks - 1), "step.skip_disagree") << ranks;
       }
@@ -181,8 +184,9 @@ TEST(UpdateCauses, WeightsThatDoNotMove) {
 }
 
 /// Counters of rank 2 of "b" that are `count` after step 1; all are 1 after step 0, the others 2 after step 1.
-std::string cause_of_counters(float count) {
+std::string cause_of_counters(float count, bool rests = true) {
   Bench bench(pair(3, 3));
+  if (rests) rest(bench.run("b"), 2, 1);
   for (const char* name : {"a", "b"}) {
     for (std::int64_t rank = 0; rank < 3; ++rank) {
       const bool spoiled = std::string(name) == "b" && rank == 2;
@@ -201,7 +205,10 @@ std::string cause_of_counters(float count) {
 
 TEST(UpdateCauses, CountersThatLag) { EXPECT_EQ(cause_of_counters(1), "step.skip_disagree"); }
 
-TEST(UpdateCauses, CountersThatRunAheadSkipNothing) { EXPECT_EQ(cause_of_counters(3), ""); }
+TEST(UpdateCauses, CountersThatRunAheadOrLagBehindTheirWeightsSkipNothing) {
+  EXPECT_EQ(cause_of_counters(3, false), "");
+  EXPECT_EQ(cause_of_counters(1, false), "");
+}
 
 /// Other bits in so many elements of a tensor of one rank.
 void flip(Record& record, std::size_t elements, double by) {

@@ -76,6 +76,25 @@ TEST_F(ExperimentEndToEnd, ASideThatDoesNotComeOutAgainIsNondeterministic) {
   expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 does not come out again"});
 }
 
+TEST_F(ExperimentEndToEnd, AnotherWorldSizeOfACleanTrainingIsRounding) {
+  for (const Json& changes : {Json::object(), at("train.gradient.clip_norm", 0.1)}) {
+    const Result red = run(pair("equal", on_ranks(1), on_ranks(3), changes));
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    EXPECT_EQ(red.check("equal").at("class"), "rounding") << red.said();
+  }
+}
+
+TEST_F(ExperimentEndToEnd, AMistakeInFloat32OnlyIsNoRounding) {
+  const Json factor = fault("gradient_factor", 1, -1, {{"factor", 1 + 0x1p-10}, {"float32_only", true}});
+  const Json other = {{"world_size", 3}, {"train", {{"faults", {factor}}}}};
+  for (const int ranks : {1, 3}) {
+    const Result red = run(pair("rounding", on_ranks(ranks), other));
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    EXPECT_EQ(red.check("rounding").at("class"), "semantic") << red.said();
+    EXPECT_EQ(red.check("rounding").at("first_divergence").at("step"), 1) << red.said();
+  }
+}
+
 // The training that saved ends before the step that is looked at, and records other channels.
 TEST_F(ExperimentEndToEnd, AResumedTrainingIsLookedAtClosely) {
   const Result red = run(scenario(

@@ -43,7 +43,8 @@ bool is_refuted(const Suspect& suspect, const Divergence& at) {
   if (suspect.cause == "hw.sdc_rank") return at.again == Again::kSame || at.again == Again::kEachTimeOtherwise;
   const bool of_arrival = suspect.cause == "comm.race" || suspect.cause.starts_with("fp.");
   if (of_arrival && is_told_otherwise(at)) return true;
-  if (suspect.cause == "rng.loader_draw" && at.operator_ && at.operator_->by_value) return true;
+  const bool of_draws = suspect.cause == "rng.loader_draw" || suspect.cause == "ckpt.rng_order";
+  if (of_draws && at.operator_ && at.operator_->by_value) return true;
   if (at.class_ == name_of(Class::kNondeterminism) && class_ != Class::kNondeterminism) return true;
   return at.is_no_rounding && class_ == Class::kRounding && !is_coarse(suspect.cause);
 }

@@ -199,6 +199,7 @@ std::vector<Suspect> suspects_of_generators(const Restart& restart, const std::v
                {seen, names_of({tensor}) + " has the seed " + std::to_string(tensor.loaded->integers[0]) +
                           ", saved was " + std::to_string(tensor.saved->integers[0])}}};
   }
+  if (auto other = suspects_of_other_step(restart, Channel::kRng, wrong); !other.empty()) return other;
   const std::string neither = "neither what was saved nor the state before the first update";
   return {{"ckpt.rng_order", {seen, neither + ": something drew after it was restored"}},
           {"ckpt.rng_missing", {seen, neither}}};
@@ -254,7 +255,7 @@ std::vector<Suspect> suspects_between_ranks(const Restart& restart) {
   for (const Record& record : first->records) {
     if (record.channel != Channel::kWeight) continue;
     const Record* other = restart.loaded(1, Channel::kWeight, record.name);
-    if (other == nullptr || same_bits(&record, other)) continue;
+    if (other == nullptr || same_bits(&record, other)) return {};  // a part was loaded by others, too
     for (std::size_t rank = 2; rank < run.ranks.size(); ++rank) {
       if (!same_bits(restart.loaded(rank, Channel::kWeight, record.name), other)) return {};
     }

@@ -56,6 +56,9 @@ struct Weighing {
   OwnGradients left, right;
 
   std::string place() const { return "step " + std::to_string(scene.at.step); }
+  bool weigh_differently() const {
+    return scene.left.variant->train.loss_average != scene.right.variant->train.loss_average;
+  }
 };
 
 /// The sides' means over their ranks differ; weighed by counts, one of them or both, they agree.
@@ -163,8 +166,9 @@ std::optional<Suspect> of_tokens(const Weighing& at, const Side& side, const Pie
   if (const auto first = targets_of_first(its, theirs.reduced)) {
     if (*first * 2 == its.targets) return std::nullopt;
     suspect.evidence.push_back("that is their mean where the first counts " + to_decimal(*first) + " targets");
-  } else if (its.losses.size() == 2 || depends_on_cut(side, at.scene.at.step)) {
-    return std::nullopt;
+  } else if (its.losses.size() == 2 || depends_on_cut(side, at.scene.at.step) ||
+             (its.losses.size() == theirs.losses.size() && !at.weigh_differently())) {
+    return std::nullopt;  // of more, nothing but another cut or another mean says so
   }
   return suspect;
 }

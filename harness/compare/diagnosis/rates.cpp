@@ -160,7 +160,7 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
   const bool from_the_first = std::all_of(rates.begin(), rates.lower_bound(of.step),
                                           [](const auto& at) { return at.first >= 0 && at.second == 0; });
   const std::string all = "every rate from there on is " + rounded(*factor, 6) + " times as large";
-  if (is(1 / rule))
+  if (from_the_first && is(1 / rule))
     return {suspect(of, "lr.not_scaled",
                     all + ": the rule's factor for this batch, " + rounded(rule, 6) + ", was not applied")};
   for (const double wrong : {w, 1 / w, std::sqrt(w)}) {

@@ -196,6 +196,11 @@ std::vector<Suspect> suspects_in_reduction(const trace::RunTrace& run, const sce
                                 [](const auto& entry) { return keeps_own(entry.second, entry.first); });
   const std::int64_t rank = own != of_step.broken.end() ? own->first : of_step.broken.begin()->first;
   const std::vector<std::string> seen = observations(of_step, rank);
+  for (const auto& [other, reduction] : of_step.broken) {
+    if (own == of_step.broken.end() || !reduction.weights || keeps_own(reduction, other)) continue;
+    if (reduction.weights->residual > kLeastLossy || left_out(reduction.weights->coefficients).empty()) continue;
+    return suspects_of_weights(of_step, reduction.weights->coefficients, observations(of_step, other), true);
+  }
   if (own != of_step.broken.end()) return suspects_of_own(of_step, rank, seen);
   const auto& weights = of_step.broken.at(rank).weights;
   if (!weights) return {};

@@ -62,7 +62,11 @@ std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t
   if (resting.empty() || resting.size() + moving.size() != run.ranks.size()) return {};
   const std::string evidence =
       place(run, step) + ": all weights of " + listed(resting) + " stay as they were, with " + seen;
-  if (moving.empty()) return {{"opt.no_effect", {evidence}}};
+  if (moving.empty()) {
+    // An optimizer that holds other tensors has never moved these.
+    const bool never = same(Held(run, 0, run.ranks[0].steps.front().step), Held(run, 0, step), Channel::kWeight);
+    return never ? std::vector<Suspect>{{"opt.no_effect", {evidence}}} : std::vector<Suspect>{};
+  }
   return {{"step.skip_disagree", {evidence, "the weights of " + listed(moving) + " move"}}};
 }
 

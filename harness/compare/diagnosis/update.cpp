@@ -1,5 +1,7 @@
 #include "harness/compare/diagnosis/update.h"
 
+#include <algorithm>
+
 #include "harness/base/text.h"
 #include "harness/compare/diagnosis/corruption.h"
 #include "harness/compare/diagnosis/replicas.h"
@@ -11,7 +13,17 @@ namespace {
 
 using trace::Channel;
 
-/// Counters of updates that stand still on a rank while another's goes on.
+/// Whether a rank's weights stay as they were in a step.
+bool rests(const trace::RunTrace& run, std::size_t rank, std::int64_t step) {
+  const Held before(run, rank, step - 1), now(run, rank, step);
+  const auto weights = now.all(Channel::kWeight);
+  return std::all_of(weights.begin(), weights.end(), [&](const trace::Record* weight) {
+    const trace::Record* was = before.find(Channel::kWeight, weight->name);
+    return was != nullptr && was->digest == weight->digest;
+  });
+}
+
+/// The counter of updates stands still on a rank, as its weights do, while another's goes on.
 std::vector<Suspect> suspects_in_counters(const trace::RunTrace& run, std::int64_t step) {
   const Held first(run, 0, step);
   for (const trace::Record* counter : first.all(Channel::kOptimizer)) {
@@ -20,6 +32,7 @@ std::vector<Suspect> suspects_in_counters(const trace::RunTrace& run, std::int64
       const trace::Record* its = Held(run, rank, step).find(Channel::kOptimizer, counter->name);
       if (its == nullptr || !its->norm || *its->norm == *counter->norm) continue;
       const bool first_lags = *counter->norm < *its->norm;
+      if (!rests(run, first_lags ? 0 : rank, step)) return {};
       const trace::Record* before = Held(run, first_lags ? 0 : rank, step - 1).find(Channel::kOptimizer, counter->name);
       if (before == nullptr || before->norm != (first_lags ? counter : its)->norm) return {};
       return {{"step.skip_disagree",

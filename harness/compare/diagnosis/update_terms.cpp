@@ -1,5 +1,6 @@
 #include "harness/compare/diagnosis/update_terms.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -16,6 +17,7 @@ constexpr double kRest = 1e-2;
 struct Updated {
   std::string place;
   double ranks;
+  bool is_first = false;  ///< no update before it had a rate
   GroupUpdate update;
 };
 
@@ -56,6 +58,7 @@ std::vector<Suspect> of_change(const Updated& at) {
     if (change->decay.holds()) return {};
     return {{"opt.decay_scale", {seen + told("the weight", change->decay), "the gradient's part is as promised"}}};
   }
+  if (!at.is_first) return {};  // a rule is applied from the first update on
   for (const double wrong : {at.ranks, 1 / at.ranks, std::sqrt(at.ranks), 1 / std::sqrt(at.ranks)}) {
     if (at.ranks < 2 || !change->step.is(wrong * change->step.promised)) continue;
     return {{"lr.scaled_wrongly",
@@ -63,6 +66,15 @@ std::vector<Suspect> of_change(const Updated& at) {
               "that is " + rounded(factor, 5) + " times the ledger's rate, with " + to_decimal(at.ranks) + " ranks"}}};
   }
   return {};
+}
+
+/// Whether every update before the step had a rate of 0.
+bool nothing_moved_before(const trace::RunTrace& run, std::size_t rank, std::int64_t step) {
+  const std::vector<trace::Step>& steps = run.ranks[rank].steps;
+  return std::all_of(steps.begin(), steps.end(), [&](const trace::Step& before) {
+    const trace::Record* rate = before.find(trace::Channel::kLedger, "learning_rate");
+    return before.step >= step || rate == nullptr || rate->number == 0.0;
+  });
 }
 
 }  // namespace
@@ -73,6 +85,7 @@ std::vector<Suspect> suspects_in_update_terms(const trace::RunTrace& run, const 
     for (const GroupUpdate& update : updates_of(run, variant, rank, step)) {
       const Updated at{.place = "step " + std::to_string(step) + ", " + run.run + " rank " + std::to_string(rank),
                        .ranks = static_cast<double>(run.world_size()),
+                       .is_first = nothing_moved_before(run, rank, step),
                        .update = update};
       if (auto found = of_momentum(at); !found.empty()) return found;
       if (auto found = of_change(at); !found.empty()) return found;
