@@ -39,8 +39,16 @@ std::string last_layer(const trace::RunTrace& run, std::int64_t step) {
 /// The first step that rounding does not explain, at a place that nothing amplifies.
 std::optional<Divergence> in_values(const Training& left, const Training& right, std::vector<Channel> channels) {
   const RoundingBound bound(left.run, right.run);
+  const trace::RunTrace* const both[] = {&left.run, &right.run};
   std::erase_if(channels, [](Channel channel) { return !can_round(channel); });
   Scope scope{.common_steps_only = true};
+  // What one side lacks, as a resumed run the losses before its first step, is no matter of rounding.
+  scope.skip = [&](Channel channel, const std::string& name, std::int64_t step) {
+    return !std::all_of(std::begin(both), std::end(both), [&](const trace::RunTrace* run) {
+      const trace::Step* found = run->ranks[0].find(step);
+      return found != nullptr && found->find(channel, name) != nullptr;
+    });
+  };
   const auto open = compare_runs(left.run, right.run, channels, within(bound), scope).first;
   if (!open) return std::nullopt;
   const std::string layer = last_layer(right.run, open->step);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include "harness/base/error.h"
 #include "harness/launch/progress.h"
@@ -23,6 +22,7 @@
 #include "harness/train/ema.h"
 #include "harness/train/evaluation.h"
 #include "harness/train/fault.h"
+#include "harness/train/generator.h"
 #include "harness/train/gradients.h"
 #include "harness/train/learning_rates.h"
 #include "harness/train/loader.h"
@@ -40,17 +40,6 @@ namespace {
 
 using launch::Phase;
 using trace::Channel;
-
-at::Tensor rng_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
-
-/// Seed of the default generator, and its place among the numbers that it makes at once.
-std::vector<std::int64_t> rng_place() {
-  const at::mt19937_data_pod engine =
-      at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator())->engine().data();
-  return {static_cast<std::int64_t>(engine.seed_), static_cast<std::int64_t>(engine.next_)};
-}
-
-void set_rng(const at::Tensor& state) { at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state); }
 
 record::Selection selection_of(const scenario::RecordSpec& spec) {
   record::Selection selection{.channels = {}, .every = spec.every, .captures = {}};

@@ -99,6 +99,15 @@ TEST(BeyondRounding, ChannelsThatTheTwoNeedNotShareAreLeftOut) {
   EXPECT_FALSE(beyond_rounding({bench.run("a"), left}, {bench.run("b"), left}, {Channel::kLoss, Channel::kWeight}));
 }
 
+TEST(BeyondRounding, WhatOneSideLacksIsNoMatterOfRounding) {
+  Bench bench(pair_of(3));
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    std::erase_if(step_at(bench.run("b"), rank, 1).records,
+                  [](const Record& record) { return record.channel != Channel::kWeight; });
+  }
+  EXPECT_EQ(found(bench), "");
+}
+
 TEST(BeyondRounding, WhatClippingMakesFollowsTheKinksOfAllLayers) {
   Bench bench(pair_of(3));
   for (const char* name : {"a", "b"}) {

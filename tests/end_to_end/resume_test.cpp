@@ -188,7 +188,7 @@ TEST_F(ResumeEndToEnd, BucketsLost) {
   training["train"]["model"] = {{"kind", "lenet"}};
   const Result red = run(training);
   EXPECT_EQ(red.exit_code(), 1) << red.said();
-  EXPECT_EQ(red.check("resumes").at("class"), "rounding");
+  EXPECT_EQ(red.check("resumes").at("class"), "rounding") << red.check("resumes").dump(1);
   expect_says(red.check("resumes").at("explanation"), {"restore leaves out: buckets"});
 }
 
