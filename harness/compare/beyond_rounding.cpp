@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"

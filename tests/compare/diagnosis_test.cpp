@@ -202,6 +202,7 @@ TEST(RandomCauses, ALoaderDrawsFewNumbersFromOneSeed) {
   EXPECT_EQ(causes_of_generators({}, {}), Names{"rng.loader_draw"}) << "an older trace";
   EXPECT_EQ(causes_of_generators({3, 20}, {4, 22}), Names{}) << "another seed";
   EXPECT_EQ(causes_of_generators({3, 20}, {3, 90}), Names{}) << "no loader";
+  EXPECT_EQ(causes_of_generators({3, 20}, {3, 20}), Names{}) << "whole blocks";
   EXPECT_EQ(causes_of_generators({3, 20}, {3, 21}, true), Names{}) << "an operator was told not to draw";
 }
 

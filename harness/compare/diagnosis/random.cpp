@@ -130,7 +130,7 @@ std::vector<Suspect> suspects_in_random(const Scene& scene) {
   if (theirs->integers.size() == 2 && its->integers.size() == 2) {
     const std::int64_t more = (its->integers[1] - theirs->integers[1] + kBlock) % kBlock;
     const std::int64_t numbers = std::min(more, kBlock - more);
-    if (theirs->integers[0] != its->integers[0] || numbers > kFewNumbers) return {};
+    if (theirs->integers[0] != its->integers[0] || numbers == 0 || numbers > kFewNumbers) return {};
     seen.push_back("it is " + std::to_string(numbers) + " numbers of the generator");
   }
   return {{"rng.loader_draw", seen}};
