@@ -22,7 +22,7 @@ bool is_of_update(Channel channel) { return channel == Channel::kOptimizer || ch
 /// Whether it is a gradient as the reduction left it, or before: what clipping makes of it follows the kinks of all.
 bool is_plain_gradient(const Record& record) {
   const bool is_gradient = record.channel == Channel::kGradient || record.channel == Channel::kGradientLocal;
-  return is_gradient && parameter_of(record.name) == record.name;
+  return is_gradient && is_plain(record);
 }
 
 /// Layer of the last gradient of a step, behind which no activation has a kink.

@@ -230,7 +230,7 @@ bool RoundingBound::kink_fits(const Divergence& divergence) const {
   const Step& right = *right_.ranks[0].find(divergence.step);
   // What clipping makes of them follows the kinks of all layers.
   const auto is_gradient = [](const Record& record) {
-    return record.channel == Channel::kGradient && parameter_of(record.name) == record.name;
+    return record.channel == Channel::kGradient && is_plain(record);
   };
   const auto output = std::find_if(left.records.rbegin(), left.records.rend(), is_gradient);
   if (output == left.records.rend()) return false;

@@ -1,16 +1,13 @@
 #include "harness/experiment/investigation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <map>
 #include <optional>
 
 #include "harness/base/error.h"
-#include "harness/compare/beyond_rounding.h"
-#include "harness/compare/ladder.h"
-#include "harness/compare/scales.h"
+#include "harness/experiment/case.h"
 #include "harness/experiment/control.h"
+#include "harness/experiment/rounding.h"
 #include "harness/experiment/runs.h"
 
 namespace lockstep::experiment {
@@ -33,41 +30,17 @@ std::vector<std::string> variants_of(const scenario::CheckSpec& spec) {
   return names;
 }
 
-/// One finding that is worth control runs.
-struct Case {
-  CheckReport& report;
-  const scenario::Scenario& scenario;
-  const plan::Check& check;
-  std::optional<Divergence> unstable;  ///< where a side did not come out again
-  std::string unstable_variant;
-  bool varies = false;  ///< two more runs of a side parted again
-  bool lost = false;    ///< a side did not finish again
-  bool small = false;   ///< the difference is no more than one sample can do
-
-  Divergence& at() { return *report.result.divergence; }
-  const Divergence& at() const { return *report.result.divergence; }
-
-  /// A control that shows the place of the difference closely.
-  Control looked_at(Control control) const {
-    if (unstable) return looking_at(std::move(control), *unstable);
-    return report.result.divergence ? looking_at(std::move(control), at()) : control;
-  }
-
-  void note(const Control& control, std::string shows) { report.experiments.push_back({control.id, std::move(shows)}); }
-};
+/// A control that shows the place of the difference closely.
+Control looking_at(Control control, const Case& one) {
+  if (one.unstable) return looking_at(std::move(control), *one.unstable);
+  return one.differs() ? looking_at(std::move(control), one.at()) : control;
+}
 
 /// Where one side does not come out again, the other tells nothing more.
 std::vector<std::string> variants_worth_trying(const Case& one) {
-  const bool varies = one.unstable && one.report.result.divergence;
+  const bool varies = one.unstable && one.differs();
   return varies ? std::vector{one.unstable_variant} : variants_of(one.check.spec);
 }
-
-bool is_up_to_rounding(const Case& one) { return one.check.spec.that == "rounding"; }
-
-bool is_equal(const Case& one) { return one.check.spec.that == "equal"; }
-
-/// Whether nothing but rounding is known yet to explain what is seen.
-bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
 
 /// All cases of one scenario.
 struct Group {
@@ -138,7 +111,7 @@ class Investigation {
       for (const Case& one : group.cases) {
         if (!wants(one)) continue;
         for (const std::string& name : variants_worth_trying(one)) variants.push_back(name);
-        if (looks) of_group = one.looked_at(std::move(of_group));
+        if (looks) of_group = looking_at(std::move(of_group), one);
       }
       if (variants.empty()) continue;
       try {
@@ -167,8 +140,7 @@ class Investigation {
       for (Case& one : group.cases) {
         if (!wants(one)) continue;
         judge_replay(one, control, before, again);
-        if (one.report.result.divergence && !one.unstable)
-          locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
+        if (one.differs() && !one.unstable) locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
       }
     }
   }
@@ -177,7 +149,7 @@ class Investigation {
   void try_replay_twice() {
     const Control control = replay_twice();
     const auto wants = [](const Case& one) {
-      return one.report.result.divergence && (one.unstable || one.check.spec.that == "repeatable");
+      return one.differs() && (one.unstable || one.check.spec.that == "repeatable");
     };
     const auto twice = trial(control, wants, /*looks=*/true);
     if (!twice) return;
@@ -194,8 +166,8 @@ class Investigation {
   /// decides, and nothing else.
   void try_fill() {
     const auto wants = [](const Case& one) {
-      const bool unknown = one.report.result.divergence && one.at().suspects.empty() && one.at().class_ != "rounding";
-      return !one.lost && ((one.report.result.divergence && one.varies) || unknown);
+      const bool unknown = one.differs() && one.at().suspects.empty() && one.at().class_ != "rounding";
+      return !one.lost && ((one.differs() && one.varies) || unknown);
     };
     const auto twice = trial(filled_twice(), wants, /*looks=*/false);
     if (!twice) return;
@@ -239,7 +211,7 @@ class Investigation {
   }
 
   static void judge_pair(Case& one, const Control& control, const Runs& twice) {
-    const std::string variant = one.unstable ? one.unstable_variant : one.at().left.substr(0, one.at().left.rfind('/'));
+    const std::string variant = one.unstable ? one.unstable_variant : variant_of(one.at().left);
     const Side first = twice.side(variant + "/0", one.at().rank), second = twice.side(variant + "/1", one.at().rank);
     if (first.run == nullptr || second.run == nullptr) return one.note(control, variant + " did not finish again");
     const compare::Comparison comparison =
@@ -280,11 +252,11 @@ class Investigation {
   /// trainings must hold for every run.
   static std::vector<const trace::RunTrace*> runs_of(const Case& one, const Runs& before) {
     std::vector<const trace::RunTrace*> runs;
-    if (is_up_to_rounding(one)) {
+    if (one.is_up_to_rounding()) {
       for (const std::string& variant : one.check.spec.variants) {
         for (const trace::RunTrace* run : before.all_of(variant)) runs.push_back(run);
       }
-    } else if (one.report.result.divergence) {
+    } else if (one.differs()) {
       for (const std::string& name : {one.at().left, one.at().right}) {
         const trace::RunTrace* run = before.side(name, one.at().rank).run;
         if (run != nullptr && std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
@@ -306,31 +278,22 @@ class Investigation {
           compare::compare_runs(*run, *second, trace::all_channels(), compare::bitwise);
       if (comparison.first && !one.unstable) {
         one.unstable = comparison.first;
-        one.unstable_variant = run->run.substr(0, run->run.rfind('/'));
+        one.unstable_variant = variant_of(run->run);
       }
       one.note(control, comparison.first ? run->run + " does not come out again: first other at " +
                                                comparison.first->place_and_rank()
                                          : run->run + " comes out again, bit for bit");
     }
-    if (!one.report.result.divergence || runs.empty() || (one.lost && !one.unstable)) return;
+    if (!one.differs() || runs.empty() || (one.lost && !one.unstable)) return;
     one.at().again = one.unstable ? compare::Again::kOnceOtherwise : compare::Again::kSame;
     if (one.unstable) one.at().class_ = "nondeterminism";
-  }
-
-  /// Whether rounding could be what is seen.
-  bool may_be_rounding(const Case& one) const {
-    const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
-    if (random || !compare::can_round(one.at().channel)) return false;
-    const Runs runs(plan_, evidence_, one.scenario.name);
-    const Side left = runs.left(one.at()), right = runs.right(one.at());
-    if (is_open(one) || left.run == nullptr || right.run == nullptr) return is_open(one);
-    return is_equal(one) && compare::differ_slightly(*left.run, *right.run, place_of(one.at(), left, right));
   }
 
   void try_float64() {
     const Control control = in_float64();
     const auto wants = [this](const Case& one) {
-      return one.report.result.divergence ? may_be_rounding(one) : is_up_to_rounding(one);
+      if (!one.differs()) return one.is_up_to_rounding();
+      return may_be_rounding(one, Runs(plan_, evidence_, one.scenario.name));
     };
     const auto trial_of = trial(control, wants, /*looks=*/false);
     if (!trial_of) return;
@@ -340,100 +303,15 @@ class Investigation {
       const Runs after = trial_of->runs(group.scenario.name);
       for (Case& one : group.cases) {
         if (!wants(one)) continue;
-        if (one.report.result.divergence) climb(one, control, before, after);
-        if (is_up_to_rounding(one)) settle_rounding(one, control, before, after);
+        if (one.differs()) climb(one, control, before, after);
+        if (one.is_up_to_rounding()) settle_rounding(one, control, before, after);
       }
     }
-  }
-
-  static void rule_out_rounding(Divergence& at, const trace::RunTrace& right) {
-    compare::explain(at, right.world_size());
-    at.is_no_rounding = true;
-  }
-
-  /// Where two runs of a case part by more than any rounding.
-  static std::optional<Divergence> beyond(const Case& one, const trace::RunTrace& left, const trace::RunTrace& right) {
-    const auto variant = [&](const trace::RunTrace& run) -> const scenario::Variant& {
-      return one.scenario.variant(run.run.substr(0, run.run.rfind('/')));
-    };
-    if (&left == &right) return std::nullopt;
-    return compare::beyond_rounding({left, variant(left)}, {right, variant(right)},
-                                    channels_of(one, compare::same_shape(left, right)));
-  }
-
-  /// What float64 has taken away is a mistake nevertheless. What differs before it in its step is its doing, too,
-  /// unless the two cut their batches otherwise.
-  static void deny_rounding(Case& one, const Control& control, const Divergence& beyond, const trace::RunTrace& left,
-                            const trace::RunTrace& right) {
-    one.note(control, "it shrinks as rounding does, and is far more than rounding makes, at " +
-                          beyond.place_and_rank() + ": something is done in float32 only");
-    const Divergence& at = one.at();
-    const bool later = at.step < beyond.step ||
-                       (at.step == beyond.step && at.channel < beyond.channel && !compare::same_shape(left, right));
-    if (later) {
-      const compare::Again again = one.at().again;
-      one.at() = beyond;
-      one.at().again = again;
-      one.at().behind_rounding = true;
-    }
-    compare::explain(one.at(), right.world_size());
-    one.at().is_no_rounding = true;
-  }
-
-  /// The place of the difference in both precisions. What is done in float32 only shrinks as well, so that not all that
-  /// does is rounding.
-  static void climb(Case& one, const Control& control, const Runs& before, const Runs& after) {
-    const Side left = before.left(one.at()), right = before.right(one.at());
-    const Side left64 = after.left(one.at(), true), right64 = after.right(one.at(), true);
-    if (left.run == nullptr || right.run == nullptr) return;  // a golden or a closed form has no precision
-    if (left64.run == nullptr || right64.run == nullptr) return one.note(control, "a side did not finish");
-    const compare::PrecisionLadder ladder(*left.run, *right.run, *left64.run, *right64.run);
-    if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
-    const auto rungs = ladder.at(place_of(one.at(), left, right));
-    if (!rungs) return one.note(control, "the place of the difference could not be measured in both precisions");
-    const double samples = compare::Scales(*left.run).samples(one.at().step);
-    one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
-    switch (rungs->says()) {
-      case compare::Ladder::Says::kRounding: {
-        const bool passes = (is_equal(one) || is_up_to_rounding(one)) &&
-                            pass_rounding(one, control, ladder, compare::same_shape(*left.run, *right.run));
-        const auto far = passes ? std::nullopt : beyond(one, *left.run, *right.run);
-        if (far) return deny_rounding(one, control, *far, *left.run, *right.run);
-        one.note(control, "it is rounding: " + rungs->text());
-        if (is_open(one) && !passes) one.at().class_ = "rounding";
-        break;
-      }
-      case compare::Ladder::Says::kMistake:
-        one.note(control, "it is no rounding: " + rungs->text());
-        rule_out_rounding(one.at(), *right.run);
-        break;
-      case compare::Ladder::Says::kNothing:
-        if (const auto far = beyond(one, *left.run, *right.run))
-          return deny_rounding(one, control, *far, *left.run, *right.run);
-        one.note(control, "it shrinks, but not as rounding does: " + rungs->text());
-        break;
-    }
-  }
-
-  /// Where trainings part by rounding first, and by a mistake then, the mistake is what matters. Rounding that has
-  /// grown until float64 shows it, too, passes through what is neither for some steps. False where there is none.
-  static bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLadder& ladder,
-                            bool same_shape) {
-    const std::vector<trace::Channel> channels = channels_of(one, same_shape);
-    const auto mistake = ladder.first_mistake(channels);
-    if (!mistake || ladder.judge(channels).first.value_or(*mistake).step != mistake->step) return false;
-    one.note(control, "what differs first, at " + one.at().place_and_rank() +
-                          ", is rounding; the first difference that stays is at " + mistake->place_and_rank());
-    const compare::Again again = one.at().again;
-    one.at() = *mistake;
-    one.at().again = again;
-    one.at().is_no_rounding = one.at().behind_rounding = true;
-    return true;
   }
 
   /// Element and operator of the differences that float64 has shown.
   void try_replay_there() {
-    const auto wants = [](const Case& one) { return one.report.result.divergence && one.at().behind_rounding; };
+    const auto wants = [](const Case& one) { return one.differs() && one.at().behind_rounding; };
     const auto there = trial(replay_there(), wants, /*looks=*/true);
     if (!there) return;
     for (Group& group : groups_) {
@@ -443,51 +321,6 @@ class Investigation {
         if (wants(one)) locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
       }
     }
-  }
-
-  /// Trainings whose differences all shrink as rounding does compute the same. So a check up to rounding agrees that
-  /// was left open, or that differs by no more than one sample can do.
-  static void settle_rounding(Case& one, const Control& control, const Runs& before, const Runs& after) {
-    CheckResult& result = one.report.result;
-    const bool open = result.status == CheckResult::Status::kInconclusive;
-    const bool small = result.divergence && result.divergence->class_ == "rounding" && one.small;
-    if (one.unstable || one.lost || (!open && !small)) return;
-    std::size_t compared = 0;
-    for (std::size_t i = 1; i < one.check.spec.variants.size(); ++i) {
-      const trace::RunTrace* runs[] = {
-          before.first_of(one.check.spec.variants[0]), before.first_of(one.check.spec.variants[i]),
-          after.first_of(one.check.spec.variants[0]), after.first_of(one.check.spec.variants[i])};
-      if (std::find(std::begin(runs), std::end(runs), nullptr) != std::end(runs))
-        return one.note(control, "a training did not finish");
-      const compare::PrecisionLadder ladder(*runs[0], *runs[1], *runs[2], *runs[3]);
-      if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
-      const compare::Comparison comparison = ladder.judge(channels_of(one, compare::same_shape(*runs[2], *runs[3])));
-      if (comparison.first) {
-        one.note(control,
-                 "the trainings differ there by more than rounding, first at " + comparison.first->place_and_rank());
-        if (open) {
-          result = compare::result_of(comparison);
-        } else {
-          pass_rounding(one, control, ladder, compare::same_shape(*runs[0], *runs[1]));
-        }
-        return;
-      }
-      if (const auto far = beyond(one, *runs[0], *runs[1])) {
-        result = {.status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = far};
-        return deny_rounding(one, control, *far, *runs[0], *runs[1]);
-      }
-      compared += comparison.compared;
-    }
-    if (compared == 0) return;
-    one.note(control, "every difference of the trainings shrinks as rounding does");
-    result = {.compared = compared};
-  }
-
-  static std::vector<trace::Channel> channels_of(const Case& one, bool same_shape) {
-    const std::map<std::string, std::vector<const trace::RunTrace*>> none;
-    return compare::rounding_channels(
-        {.scenario = one.scenario, .spec = one.check.spec, .traces = none, .train_digests = {}, .golden_root = {}},
-        same_shape);
   }
 
   report::Verdict& verdict_;

@@ -9,6 +9,9 @@
 
 namespace lockstep::experiment {
 
+/// "w3" of the run "w3/0".
+inline std::string variant_of(const std::string& run) { return run.substr(0, run.rfind('/')); }
+
 /// The run, and the rank in it, that one side of a divergence is.
 struct Side {
   const trace::RunTrace* run = nullptr;  ///< null: a golden, a closed form, or a run without a whole trace

@@ -125,8 +125,10 @@ std::optional<std::size_t> only_early_one(const std::vector<Sighting>& ranks) {
   return early.size() == 1 ? std::optional(early[0]) : std::nullopt;
 }
 
-std::string describe_early(std::size_t rank, const Sighting& seen) {
-  return name_of_rank(rank) + " was done " + place_of(seen.progress) + ", and the others went on";
+Judgement blame_early_one(Status status, std::size_t rank, const Sighting& seen) {
+  return {.status = status,
+          .culprit = static_cast<std::int64_t>(rank),
+          .why = name_of_rank(rank) + " was done " + place_of(seen.progress) + ", and the others went on"};
 }
 
 /// Unfinished ranks that stand where the slowest stands; only stopped ones if there are any.
@@ -200,24 +202,18 @@ Judgement judge_failure(const std::vector<Sighting>& ranks) {
   }
   LOCKSTEP_CHECK(culprit.has_value());
   const auto early = only_early_one(ranks);
-  if (early && blame_class(ranks[*culprit]) == kVictim)
-    return {.status = Status::kFailed,
-            .culprit = static_cast<std::int64_t>(*early),
-            .why = describe_early(*early, ranks[*early])};
+  if (early && blame_class(ranks[*culprit]) == kVictim) return blame_early_one(Status::kFailed, *early, ranks[*early]);
   return {.status = status_of(ranks[*culprit]),
           .culprit = static_cast<std::int64_t>(*culprit),
           .why = describe_end(*culprit, ranks[*culprit])};
 }
 
 Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry) {
-  if (const auto early = only_early_one(ranks))
-    return {.status = RunOutcome::Status::kHung,
-            .culprit = static_cast<std::int64_t>(*early),
-            .why = describe_early(*early, ranks[*early])};
+  if (const auto early = only_early_one(ranks)) return blame_early_one(Status::kHung, *early, ranks[*early]);
   const std::vector<std::size_t> blamed = suspects(ranks);
   LOCKSTEP_CHECK(!blamed.empty());
   const Sighting& first = ranks[blamed[0]];
-  Judgement judgement{.status = RunOutcome::Status::kHung};
+  Judgement judgement{.status = Status::kHung};
   if (blamed.size() == 1) judgement.culprit = static_cast<std::int64_t>(blamed[0]);
   judgement.why = describe_suspects(ranks, blamed) + describe_inaction(first, blamed.size(), expiry) +
                   describe_others(ranks, blamed);

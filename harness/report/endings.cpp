@@ -84,17 +84,17 @@ std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
     }
   }
   for (std::size_t waiting = 0; waiting < outcome.ranks.size(); ++waiting) {
-    if (outcome.ranks[waiting].progress.phase == Phase::kDone) continue;
+    const Progress& own = outcome.ranks[waiting].progress;
+    if (own.phase == Phase::kDone) continue;
     for (std::size_t done = 0; done < outcome.ranks.size(); ++done) {
       const Progress& other = outcome.ranks[done].progress;
-      const Progress& own = outcome.ranks[waiting].progress;
       if (outcome.status == RunOutcome::Status::kHung && other.phase != Phase::kDone && other.step > own.step &&
           other.before_step < own.collectives)
         return {{"control.rank_branch",
                  {said(waiting) + ", of step " + std::to_string(own.step), name_of_rank(done) + " went on to step " +
                                                                                std::to_string(other.step) + " after " +
                                                                                nth(other.before_step)}}};
-      if (other.phase != Phase::kDone || other.collectives >= outcome.ranks[waiting].progress.collectives) continue;
+      if (other.phase != Phase::kDone || other.collectives >= own.collectives) continue;
       return {
           {"control.rank_branch", {said(waiting), name_of_rank(done) + " was done after " + nth(other.collectives)}}};
     }

@@ -35,6 +35,13 @@ RunOutcome killed() {
           .why = "rank 1 was killed"};
 }
 
+RunOutcome hung_at(std::vector<RankExit> ranks) {
+  RunOutcome hung = killed();
+  hung.status = Outcome::kHung;
+  hung.ranks = std::move(ranks);
+  return hung;
+}
+
 TEST(Endings, ALostRank) { EXPECT_EQ(cause(killed()), "proc.rank_lost"); }
 
 TEST(Endings, RanksThatAllFailByThemselvesLostNobody) {
@@ -56,29 +63,25 @@ TEST(Endings, AStuckRank) {
 }
 
 TEST(Endings, ACollectiveOfOneRank) {
-  RunOutcome hung = killed();
-  hung.status = Outcome::kHung;
+  RunOutcome hung = hung_at({rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM"),
+                             rank_at(2, Phase::kForward, 9, "allreduce Float[1] SUM")});
   hung.culprit.reset();
-  hung.ranks = {rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM"),
-                rank_at(2, Phase::kForward, 9, "allreduce Float[1] SUM")};
   EXPECT_EQ(cause(hung), "control.rank_branch");
   hung.ranks[1] = rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM");
   EXPECT_EQ(cause(hung), "") << "they wait in one collective";
 }
 
 TEST(Endings, ACollectiveThatTheOthersWhoAreDoneNeverCalled) {
-  RunOutcome hung = killed();
-  hung.status = Outcome::kHung;
-  hung.ranks = {rank_at(3, Phase::kDone, 9, "barrier"), rank_at(3, Phase::kOptimizer, 10, "allreduce Float[1] SUM")};
+  RunOutcome hung =
+      hung_at({rank_at(3, Phase::kDone, 9, "barrier"), rank_at(3, Phase::kOptimizer, 10, "allreduce Float[1] SUM")});
   EXPECT_EQ(cause(hung), "control.rank_branch");
   hung.ranks[1] = rank_at(3, Phase::kOptimizer, 8, "allreduce Float[8] SUM");
   EXPECT_EQ(cause(hung), "proc.rank_stuck");
 }
 
 TEST(Endings, ARankWithFewerSteps) {
-  RunOutcome hung = killed();
-  hung.status = Outcome::kHung;
-  hung.ranks = {rank_at(3, Phase::kBackward, 10, "allreduce Float[8] SUM"), rank_at(2, Phase::kDone, 10, "barrier")};
+  RunOutcome hung =
+      hung_at({rank_at(3, Phase::kBackward, 10, "allreduce Float[8] SUM"), rank_at(2, Phase::kDone, 10, "barrier")});
   EXPECT_EQ(cause(hung), "data.uneven_inputs");
   const compare::Ending ending = report::ending_of(hung, "");
   ASSERT_TRUE(ending.failure);
@@ -87,10 +90,8 @@ TEST(Endings, ARankWithFewerSteps) {
 }
 
 TEST(Endings, ACollectiveThatMetAnotherOne) {
-  RunOutcome hung = killed();
-  hung.status = Outcome::kHung;
-  hung.ranks = {rank_at(4, Phase::kBackward, 14, "allreduce Float[8] SUM"),
-                rank_at(3, Phase::kOptimizer, 13, "allreduce Float[3] SUM")};
+  RunOutcome hung = hung_at({rank_at(4, Phase::kBackward, 14, "allreduce Float[8] SUM"),
+                             rank_at(3, Phase::kOptimizer, 13, "allreduce Float[3] SUM")});
   hung.ranks[0].progress.before_step = 13;
   hung.ranks[0].progress.previous = "sum of a metric";
   EXPECT_EQ(cause(hung), "control.rank_branch");
@@ -99,10 +100,8 @@ TEST(Endings, ACollectiveThatMetAnotherOne) {
 }
 
 TEST(Endings, ACollectiveThatTheOthersWentOnWithout) {
-  RunOutcome hung = killed();
-  hung.status = Outcome::kHung;
-  hung.ranks = {rank_at(4, Phase::kBackward, 12, "allreduce Float[8] SUM"),
-                rank_at(3, Phase::kOptimizer, 10, "allreduce Float[1] SUM")};
+  RunOutcome hung = hung_at({rank_at(4, Phase::kBackward, 12, "allreduce Float[8] SUM"),
+                             rank_at(3, Phase::kOptimizer, 10, "allreduce Float[1] SUM")});
   hung.ranks[0].progress.before_step = 9;
   EXPECT_EQ(cause(hung), "control.rank_branch");
   hung.ranks[0].progress.before_step = 10;

@@ -23,7 +23,7 @@ struct Clipped {
 double norm_of_reduced(const Held& held) {
   std::map<std::string, const trace::Record*> reduced;
   for (const trace::Record* record : held.all(Channel::kGradient)) {
-    if (parameter_of(record->name) == record->name) reduced.emplace(record->name, record);
+    if (is_plain(*record)) reduced.emplace(record->name, record);
   }
   return total_norm(reduced);
 }

@@ -156,9 +156,7 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
   const auto is = [&](double value) { return std::fabs(value - 1) > 1e-6 && std::fabs(*factor / value - 1) < 1e-6; };
   const double w = of.ranks(), rule = scenario::rule_factor(of.side.variant->train, of.side.run->world_size());
   // A rule is applied from the first update on; what begins later is something else, a schedule for instance.
-  const Rates rates = of.rates();
-  const bool from_the_first = std::all_of(rates.begin(), rates.lower_bound(of.step),
-                                          [](const auto& at) { return at.first >= 0 && at.second == 0; });
+  const bool from_the_first = are_zero_before(of.rates(), of.step);
   const std::string all = "every rate from there on is " + rounded(*factor, 6) + " times as large";
   if (from_the_first && is(1 / rule))
     return {suspect(of, "lr.not_scaled",

@@ -22,15 +22,6 @@ std::string listed(const std::vector<std::size_t>& ranks) {
   return "rank " + join(texts, ", ");
 }
 
-/// Whether both hold records of a channel, all with the same content.
-bool same(const Held& a, const Held& b, Channel channel) {
-  const auto records = a.all(channel);
-  return !records.empty() && std::all_of(records.begin(), records.end(), [&](const Record* record) {
-    const Record* other = b.find(channel, record->name);
-    return other != nullptr && other->digest == record->digest;
-  });
-}
-
 double size_of(const Held& held, Channel channel) {
   double squares = 0;
   for (const Record* record : held.all(channel)) squares += record->norm ? *record->norm * *record->norm : 0;

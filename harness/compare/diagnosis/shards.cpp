@@ -27,12 +27,12 @@ class Shares {
       : run_(run), variant_(variant), epoch_(epoch), promise_(promise_for(run, variant)) {
     for (std::size_t rank = 0; rank < epoch.ids.size(); ++rank) {
       for (std::size_t i = 0; i < epoch.ids[rank].size(); ++i) {
-        Taken& taken = taken_[epoch.ids[rank][i]];
-        if (!taken.ranks.empty() && !taken.ranks.contains(rank)) {
+        std::set<std::size_t>& takers = takers_[epoch.ids[rank][i]];
+        if (!takers.empty() && !takers.contains(rank)) {
           ++repeats_;
           steps_of_repeats_.insert(epoch.steps[rank][i]);
         }
-        taken.ranks.insert(rank);
+        takers.insert(rank);
       }
     }
   }
@@ -47,10 +47,6 @@ class Shares {
   }
 
  private:
-  struct Taken {
-    std::set<std::size_t> ranks;
-  };
-
   std::string place() const { return "epoch " + std::to_string(epoch_.number) + " of " + run_.run; }
 
   /// Samples that may come twice in an epoch, because shares are filled up.
@@ -99,7 +95,7 @@ class Shares {
 
   /// Samples that nobody takes in an epoch that is whole.
   std::int64_t holes() const {
-    return epoch_.whole ? samples_in_data(run_) - static_cast<std::int64_t>(taken_.size()) : 0;
+    return epoch_.whole ? samples_in_data(run_) - static_cast<std::int64_t>(takers_.size()) : 0;
   }
 
   /// Repeats between the ranks, more than padding, one exchange or one batch given twice can make.
@@ -143,7 +139,7 @@ class Shares {
   const scenario::Variant& variant_;
   const Epoch& epoch_;
   std::optional<Promise> promise_;
-  std::map<std::int64_t, Taken> taken_;  ///< by id
+  std::map<std::int64_t, std::set<std::size_t>> takers_;  ///< ranks by id of a sample
   std::set<std::int64_t> steps_of_repeats_;
   std::int64_t repeats_ = 0;  ///< times that a rank takes what another has taken
 };

@@ -1,7 +1,5 @@
 #include "harness/compare/diagnosis/update.h"
 
-#include <algorithm>
-
 #include "harness/base/text.h"
 #include "harness/compare/diagnosis/corruption.h"
 #include "harness/compare/diagnosis/replicas.h"
@@ -16,11 +14,7 @@ using trace::Channel;
 /// Whether a rank's weights stay as they were in a step.
 bool rests(const trace::RunTrace& run, std::size_t rank, std::int64_t step) {
   const Held before(run, rank, step - 1), now(run, rank, step);
-  const auto weights = now.all(Channel::kWeight);
-  return std::all_of(weights.begin(), weights.end(), [&](const trace::Record* weight) {
-    const trace::Record* was = before.find(Channel::kWeight, weight->name);
-    return was != nullptr && was->digest == weight->digest;
-  });
+  return now.all(Channel::kWeight).empty() || same(now, before, Channel::kWeight);
 }
 
 /// The counter of updates stands still on a rank, as its weights do, while another's goes on.

@@ -1,10 +1,10 @@
 #include "harness/compare/diagnosis/update_terms.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "harness/base/text.h"
+#include "harness/compare/laws/rate_curve.h"
 #include "harness/compare/laws/update.h"
 
 namespace lockstep::compare {
@@ -68,15 +68,6 @@ std::vector<Suspect> of_change(const Updated& at) {
   return {};
 }
 
-/// Whether every update before the step had a rate of 0.
-bool nothing_moved_before(const trace::RunTrace& run, std::size_t rank, std::int64_t step) {
-  const std::vector<trace::Step>& steps = run.ranks[rank].steps;
-  return std::all_of(steps.begin(), steps.end(), [&](const trace::Step& before) {
-    const trace::Record* rate = before.find(trace::Channel::kLedger, "learning_rate");
-    return before.step >= step || rate == nullptr || rate->number == 0.0;
-  });
-}
-
 }  // namespace
 
 std::vector<Suspect> suspects_in_update_terms(const trace::RunTrace& run, const scenario::Variant& variant,
@@ -85,7 +76,7 @@ std::vector<Suspect> suspects_in_update_terms(const trace::RunTrace& run, const 
     for (const GroupUpdate& update : updates_of(run, variant, rank, step)) {
       const Updated at{.place = "step " + std::to_string(step) + ", " + run.run + " rank " + std::to_string(rank),
                        .ranks = static_cast<double>(run.world_size()),
-                       .is_first = nothing_moved_before(run, rank, step),
+                       .is_first = are_zero_before(rates_of(run.ranks[rank], "learning_rate"), step),
                        .update = update};
       if (auto found = of_momentum(at); !found.empty()) return found;
       if (auto found = of_change(at); !found.empty()) return found;

@@ -1,5 +1,6 @@
 #include "harness/compare/laws/held.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -28,12 +29,22 @@ std::vector<const Record*> Held::all(Channel channel) const {
   return found;
 }
 
+bool same(const Held& a, const Held& b, Channel channel) {
+  const auto records = a.all(channel);
+  return !records.empty() && std::all_of(records.begin(), records.end(), [&](const Record* record) {
+    const Record* other = b.find(channel, record->name);
+    return other != nullptr && other->digest == record->digest;
+  });
+}
+
 std::string parameter_of(const std::string& gradient) {
   for (const char* done : {"unscaled ", "clipped "}) {
     if (gradient.starts_with(done)) return gradient.substr(std::string(done).size());
   }
   return gradient;
 }
+
+bool is_plain(const Record& gradient) { return parameter_of(gradient.name) == gradient.name; }
 
 std::map<std::string, const Record*> final_gradients(const Held& held) {
   std::map<std::string, const Record*> last;

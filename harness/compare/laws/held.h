@@ -32,8 +32,14 @@ class Held {
   std::map<std::pair<trace::Channel, std::string>, const trace::Record*> records_;
 };
 
+/// Whether both hold records of a channel, all with the same content.
+bool same(const Held& a, const Held& b, trace::Channel channel);
+
 /// "fc.weight" of "clipped fc.weight" and of "unscaled fc.weight".
 std::string parameter_of(const std::string& gradient);
+
+/// Whether a gradient is as the reduction left it, or before: nothing was unscaled or clipped.
+bool is_plain(const trace::Record& gradient);
 
 /// The gradients that a rank updates with: of each parameter the last one of the step, reduced, unscaled and clipped as
 /// the training does it.

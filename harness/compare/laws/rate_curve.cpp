@@ -69,6 +69,10 @@ Rates rates_of(const trace::Trace& rank, const std::string& name) {
   return rates;
 }
 
+bool are_zero_before(const Rates& rates, std::int64_t step) {
+  return std::all_of(rates.begin(), rates.lower_bound(step), [](const auto& rate) { return rate.second == 0; });
+}
+
 Curve curve_of(const scenario::Variant& variant, const std::string& name, const Counting& counting,
                const std::vector<double>& losses) {
   if (variant.train.schedule_every == "epoch" || variant.train.checkpoint.load) return nullptr;

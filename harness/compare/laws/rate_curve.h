@@ -18,6 +18,9 @@ using Rates = std::map<std::int64_t, double>;
 /// `name`: "learning_rate", "learning_rate.1".
 Rates rates_of(const trace::Trace& rank, const std::string& name);
 
+/// Whether no update before a step had a rate: nothing has moved there yet.
+bool are_zero_before(const Rates& rates, std::int64_t step);
+
 /// What a schedule gives for an update; nothing where it is not known.
 using Curve = std::function<std::optional<double>(std::int64_t update)>;
 

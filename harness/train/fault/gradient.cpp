@@ -12,10 +12,15 @@ class Lasting : public Fault {
   bool lasts() const override { return true; }
 };
 
-/// Whether the fault leaves a tensor alone: of one that acts in float32 only, one of another type.
-bool spares(const Json& options, const at::Tensor& tensor) {
-  return options.at("float32_only").get<bool>() && tensor.scalar_type() != at::kFloat;
-}
+/// The tensors that a fault acts on: of one that acts in float32 only, those of that type.
+class DtypeChoice {
+ public:
+  explicit DtypeChoice(const Json& options) : float32_only_(options.at("float32_only").get<bool>()) {}
+  bool includes(const at::Tensor& tensor) const { return !float32_only_ || tensor.scalar_type() == at::kFloat; }
+
+ private:
+  bool float32_only_;
+};
 
 class LossFactor : public Lasting {
  public:
@@ -29,16 +34,16 @@ class LossFactor : public Lasting {
 class GradientFactor : public Lasting {
  public:
   explicit GradientFactor(const Json& options)
-      : options_(options), factor_(options.at("factor").get<double>()), parameters_(options) {}
+      : dtypes_(options), factor_(options.at("factor").get<double>()), parameters_(options) {}
   void reduced(const std::string& parameter, at::Tensor& gradient) override {
-    if (parameters_.include(parameter) && !spares(options_, gradient)) gradient.mul_(factor_);
+    if (parameters_.include(parameter) && dtypes_.includes(gradient)) gradient.mul_(factor_);
   }
   void require_parameters(const std::vector<NamedTensor>& parameters) const override {
     parameters_.require_in(parameters);
   }
 
  private:
-  Json options_;
+  DtypeChoice dtypes_;
   double factor_;
   ParameterChoice parameters_;
 };
@@ -50,7 +55,7 @@ class GradientKept : public Lasting {
 class GradientRounded : public Lasting {
  public:
   explicit GradientRounded(const Json& options)
-      : options_(options),
+      : dtypes_(options),
         dtype_(options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16),
         before_(options.at("place") == "backward") {}
   void own_gradient(const at::Tensor& gradient) override {
@@ -62,12 +67,12 @@ class GradientRounded : public Lasting {
 
  private:
   void round(const at::Tensor& gradient) const {
-    if (spares(options_, gradient)) return;
+    if (!dtypes_.includes(gradient)) return;
     const at::NoGradGuard no_grad;
     at::Tensor(gradient).copy_(gradient.to(dtype_));
   }
 
-  Json options_;
+  DtypeChoice dtypes_;
   at::ScalarType dtype_;
   bool before_;
 };

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/experiment/control.h"
+#include "harness/plan/plan.h"
+#include "harness/report/judge.h"
+
+namespace lockstep::experiment {
+
+/// One finding that is worth control runs, and what they have shown. *Lifetime*: of the verdict's report, the plan.
+struct Case {
+  report::CheckReport& report;
+  const scenario::Scenario& scenario;
+  const plan::Check& check;
+  std::optional<compare::Divergence> unstable;  ///< where a side did not come out again
+  std::string unstable_variant;
+  bool varies = false;  ///< two more runs of a side parted again
+  bool lost = false;    ///< a side did not finish again
+  bool small = false;   ///< the difference is no more than one sample can do
+
+  bool differs() const { return report.result.divergence.has_value(); }
+  compare::Divergence& at() { return *report.result.divergence; }
+  const compare::Divergence& at() const { return *report.result.divergence; }
+
+  bool is_equal() const { return check.spec.that == "equal"; }
+  bool is_up_to_rounding() const { return check.spec.that == "rounding"; }
+
+  void note(const Control& control, std::string shows) { report.experiments.push_back({control.id, std::move(shows)}); }
+};
+
+}  // namespace lockstep::experiment

@@ -1,0 +1,151 @@
+#include "harness/experiment/rounding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+
+#include "harness/compare/beyond_rounding.h"
+#include "harness/compare/ladder.h"
+#include "harness/compare/scales.h"
+
+namespace lockstep::experiment {
+namespace {
+
+using compare::CheckResult;
+using compare::Divergence;
+
+/// Whether nothing but rounding is known yet to explain what is seen.
+bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
+
+std::vector<trace::Channel> channels_of(const Case& one, const trace::RunTrace& left, const trace::RunTrace& right) {
+  const std::map<std::string, std::vector<const trace::RunTrace*>> none;
+  return compare::rounding_channels(
+      {.scenario = one.scenario, .spec = one.check.spec, .traces = none, .train_digests = {}, .golden_root = {}},
+      compare::same_shape(left, right));
+}
+
+/// Where two runs of a case part by more than any rounding.
+std::optional<Divergence> beyond(const Case& one, const trace::RunTrace& left, const trace::RunTrace& right) {
+  if (&left == &right) return std::nullopt;
+  const auto training = [&](const trace::RunTrace& run) {
+    return compare::Training{run, one.scenario.variant(variant_of(run.run))};
+  };
+  return compare::beyond_rounding(training(left), training(right), channels_of(one, left, right));
+}
+
+/// What comes before it is rounding: the finding is there.
+void move_to(Case& one, const Divergence& there) {
+  const compare::Again again = one.at().again;
+  one.at() = there;
+  one.at().again = again;
+  one.at().behind_rounding = true;
+}
+
+void rule_out_rounding(Divergence& at, const trace::RunTrace& right) {
+  compare::explain(at, right.world_size());
+  at.is_no_rounding = true;
+}
+
+/// What float64 has taken away is a mistake nevertheless. What differs before it in its step is its doing, too,
+/// unless the two cut their batches otherwise.
+void deny_rounding(Case& one, const Control& control, const Divergence& beyond, const trace::RunTrace& left,
+                   const trace::RunTrace& right) {
+  one.note(control, "it shrinks as rounding does, and is far more than rounding makes, at " + beyond.place_and_rank() +
+                        ": something is done in float32 only");
+  const Divergence& at = one.at();
+  const bool earlier_in_step = at.step == beyond.step && at.channel < beyond.channel;
+  if (at.step < beyond.step || (earlier_in_step && !compare::same_shape(left, right))) move_to(one, beyond);
+  rule_out_rounding(one.at(), right);
+}
+
+/// Where trainings part by rounding first, and by a mistake then, the mistake is what matters. Rounding that has
+/// grown until float64 shows it, too, passes through what is neither for some steps. False where there is none.
+bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLadder& ladder,
+                   const std::vector<trace::Channel>& channels) {
+  const auto mistake = ladder.first_mistake(channels);
+  if (!mistake || ladder.judge(channels).first.value_or(*mistake).step != mistake->step) return false;
+  one.note(control, "what differs first, at " + one.at().place_and_rank() +
+                        ", is rounding; the first difference that stays is at " + mistake->place_and_rank());
+  move_to(one, *mistake);
+  one.at().is_no_rounding = true;
+  return true;
+}
+
+}  // namespace
+
+bool may_be_rounding(const Case& one, const Runs& runs) {
+  const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
+  if (random || !compare::can_round(one.at().channel)) return false;
+  const Side left = runs.left(one.at()), right = runs.right(one.at());
+  if (is_open(one) || left.run == nullptr || right.run == nullptr) return is_open(one);
+  return one.is_equal() && compare::differ_slightly(*left.run, *right.run, place_of(one.at(), left, right));
+}
+
+void climb(Case& one, const Control& control, const Runs& before, const Runs& after) {
+  const Side left = before.left(one.at()), right = before.right(one.at());
+  const Side left64 = after.left(one.at(), true), right64 = after.right(one.at(), true);
+  if (left.run == nullptr || right.run == nullptr) return;  // a golden or a closed form has no precision
+  if (left64.run == nullptr || right64.run == nullptr) return one.note(control, "a side did not finish");
+  const compare::PrecisionLadder ladder(*left.run, *right.run, *left64.run, *right64.run);
+  if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
+  const auto rungs = ladder.at(place_of(one.at(), left, right));
+  if (!rungs) return one.note(control, "the place of the difference could not be measured in both precisions");
+  const double samples = compare::Scales(*left.run).samples(one.at().step);
+  one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
+
+  const compare::Ladder::Says says = rungs->says();
+  if (says == compare::Ladder::Says::kMistake) {
+    one.note(control, "it is no rounding: " + rungs->text());
+    return rule_out_rounding(one.at(), *right.run);
+  }
+  const bool rounds = says == compare::Ladder::Says::kRounding;
+  const bool passes = rounds && (one.is_equal() || one.is_up_to_rounding()) &&
+                      pass_rounding(one, control, ladder, channels_of(one, *left.run, *right.run));
+  if (!passes) {
+    // What is done in float32 only shrinks as well: not all that does is rounding.
+    if (const auto far = beyond(one, *left.run, *right.run))
+      return deny_rounding(one, control, *far, *left.run, *right.run);
+    if (rounds && is_open(one)) one.at().class_ = "rounding";
+  }
+  one.note(control, (rounds ? "it is rounding: " : "it shrinks, but not as rounding does: ") + rungs->text());
+}
+
+void settle_rounding(Case& one, const Control& control, const Runs& before, const Runs& after) {
+  CheckResult& result = one.report.result;
+  const bool open = result.status == CheckResult::Status::kInconclusive;
+  const bool small = result.divergence && result.divergence->class_ == "rounding" && one.small;
+  if (one.unstable || one.lost || (!open && !small)) return;
+  std::size_t compared = 0;
+  for (std::size_t i = 1; i < one.check.spec.variants.size(); ++i) {
+    const trace::RunTrace* runs[] = {
+        before.first_of(one.check.spec.variants[0]), before.first_of(one.check.spec.variants[i]),
+        after.first_of(one.check.spec.variants[0]), after.first_of(one.check.spec.variants[i])};
+    if (std::find(std::begin(runs), std::end(runs), nullptr) != std::end(runs))
+      return one.note(control, "a training did not finish");
+    const compare::PrecisionLadder ladder(*runs[0], *runs[1], *runs[2], *runs[3]);
+    if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
+    const std::vector<trace::Channel> channels = channels_of(one, *runs[0], *runs[1]);
+    const compare::Comparison comparison = ladder.judge(channels);
+    if (comparison.first) {
+      one.note(control,
+               "the trainings differ there by more than rounding, first at " + comparison.first->place_and_rank());
+      if (open) {
+        result = compare::result_of(comparison);
+      } else {
+        pass_rounding(one, control, ladder, channels);
+      }
+      return;
+    }
+    if (const auto far = beyond(one, *runs[0], *runs[1])) {
+      result = {.status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = far};
+      return deny_rounding(one, control, *far, *runs[0], *runs[1]);
+    }
+    compared += comparison.compared;
+  }
+  if (compared == 0) return;
+  one.note(control, "every difference of the trainings shrinks as rounding does");
+  result = {.compared = compared};
+}
+
+}  // namespace lockstep::experiment
