@@ -1,5 +1,6 @@
 // Causes of randomness, of rounding, of ranks that part and of shares that differ: each named where it is planted, and
 // not beside it.
+#include <cmath>
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -216,6 +217,19 @@ TEST(RankCauses, RanksThatBeginApartInitialisedTheirOwn) {
   Bench bench(checking("ranks_agree", {{"variants", {"a"}}}));
   put(bench.run("a"), 1, -1, floats(Channel::kWeight, "fc.weight", std::vector<float>(32, 0.5F), {4, 8}));
   EXPECT_EQ(causes_of(bench), Names{"init.rank_divergent"});
+}
+
+TEST(RankCauses, AWeightThatWasTouchedIsNoOtherBeginning) {
+  for (const float factor : {1.0F, 1.4F}) {
+    Bench bench(checking("ranks_agree", {{"variants", {"a"}}}));
+    std::vector<float> weight;
+    for (int i = 0; i < 32; ++i) weight.push_back(std::sin(static_cast<float>(i)));
+    put(bench.run("a"), 0, -1, floats(Channel::kWeight, "fc.weight", weight, {4, 8}));
+    for (float& element : weight) element *= factor;
+    for (const std::size_t touched : {3, 8, 13, 20, 21, 30}) weight[touched] += 0.25F;
+    put(bench.run("a"), 1, -1, floats(Channel::kWeight, "fc.weight", weight, {4, 8}));
+    EXPECT_EQ(causes_of(bench), Names{}) << factor;
+  }
 }
 
 TEST(RankCauses, AnotherOrderOfAddingOnOneRank) {

@@ -176,10 +176,37 @@ struct OneRankAstray : Rated {
   static Divergence parted() { return test::parted(5, Channel::kWeight, "fc.weight", 2); }
 };
 
+/// Rank 2's loss rises from step 2 on, its own and not that of all: a plateau of patience 2 is seen after step 4.
+struct OneRankDecides : OneRankAstray {
+  explicit OneRankDecides(double rise) : OneRankAstray({{"kind", "plateau"}, {"patience", 2}}) {
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      for (std::int64_t t = 0; t < kSteps; ++t) {
+        const double falling = 3 - 0.1 * static_cast<double>(t);
+        const double own = rank == 2 && t >= 2 && t < 5 ? rise : falling;
+        test::put(bench.run("b"), rank, t, test::scalar(Channel::kLoss, "reduced", static_cast<float>(falling)));
+        test::put(bench.run("b"), rank, t, test::scalar(Channel::kLoss, "local", static_cast<float>(own)));
+      }
+    }
+  }
+};
+
 TEST(RateCauses, RanksThatDecideForThemselves) {
-  const OneRankAstray rated({{"kind", "plateau"}, {"patience", 2}});
+  const OneRankDecides rated(4);
   EXPECT_EQ(rated.against_a(), "control.local_metric");
   EXPECT_EQ(rated.against_rank_0(5), "control.local_metric");
+  EXPECT_EQ(rated.against_rank_0(4), "");
+}
+
+TEST(RateCauses, RanksThatFollowNobodysLossPartForAnotherReason) {
+  const OneRankDecides rated(1);
+  EXPECT_EQ(rated.against_a(), "");
+  EXPECT_EQ(rated.against_rank_0(5), "");
+}
+
+TEST(RateCauses, WithoutLossesAPlateauIsAllThatIsKnown) {
+  OneRankDecides rated(1);
+  for (const char* name : {"a", "b"}) test::erase_channel(rated.bench.run(name), Channel::kLoss);
+  EXPECT_EQ(rated.against_a(), "control.local_metric");
   EXPECT_EQ(rated.against_rank_0(4), "");
 }
 

@@ -1,6 +1,9 @@
 #include "harness/compare/diagnosis/ranks.h"
 
+#include <cmath>
+
 #include "harness/compare/diagnosis/reduction.h"
+#include "harness/compare/laws/held.h"
 #include "harness/compare/rounding.h"
 
 namespace lockstep::compare {
@@ -19,6 +22,29 @@ bool differ_by_rounding(const Scene& scene) {
   return rounding && rounding->explained();
 }
 
+/// Ranks that begin with weights which have nothing to do with each other: of what was only touched or scaled, the one
+/// is nearly a multiple of the other.
+std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
+  const Held left(*scene.left.run, scene.left.rank, scene.at.step);
+  const Held right(*scene.right.run, scene.right.rank, scene.at.step);
+  std::size_t apart = 0;
+  double size = 0, unrelated = 0;  // squared
+  for (const trace::Record* own : right.all(Channel::kWeight)) {
+    const trace::Record* other = left.find(Channel::kWeight, own->name);
+    if (other == nullptr || other->digest == own->digest) continue;
+    if (!own->sketch || !other->sketch) return {};
+    ++apart;
+    size += std::pow(own->sketch->norm, 2);
+    const auto scale = trace::scale_between(*other->sketch, *own->sketch);
+    unrelated += scale ? std::pow(scale->residual * own->sketch->norm, 2) : 0;
+  }
+  if (apart == 0 || !(unrelated > size / 4)) return {};
+  return {{"init.rank_divergent",
+           {scene.at.place() + ": rank " + std::to_string(scene.left.rank) + " and rank " +
+            std::to_string(scene.right.rank) + " begin with different weights, in " + std::to_string(apart) +
+            " tensors, which have nothing in common"}}};
+}
+
 }  // namespace
 
 std::vector<Suspect> suspects_in_ranks(const Scene& scene) {
@@ -27,7 +53,7 @@ std::vector<Suspect> suspects_in_ranks(const Scene& scene) {
   const std::string where =
       at.place() + ": rank " + std::to_string(scene.left.rank) + " and rank " + std::to_string(scene.right.rank);
   if (at.channel == Channel::kWeight && scene.right.begins_at(at.step) && !scene.right.variant->train.checkpoint.load)
-    return {{"init.rank_divergent", {where + " begin with different weights"}}};
+    return suspects_in_beginning(scene);
   if (at.channel == Channel::kGradient && differ_by_rounding(scene))
     return {{"fp.rank_order", {where + " hold other bits of one mean, within what another order of adding explains"}}};
   return {};

@@ -168,6 +168,21 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
   return {};
 }
 
+/// The step from which on a schedule follows a rank's own losses, after those of all; the number of steps where it
+/// follows those of all to the end; nothing where it follows neither.
+std::optional<std::size_t> follows_own_from(const Rates& rates, const scenario::Variant& variant,
+                                            const std::string& name, const std::vector<double>& own,
+                                            const std::vector<double>& of_all) {
+  if (follows(rates, curve_of(variant, name, {}, of_all))) return own.size();
+  std::vector<double> losses = own;
+  for (std::size_t from = 0; from < own.size(); ++from) {
+    if (follows(rates, curve_of(variant, name, {}, losses))) return from;
+    if (from == of_all.size()) return std::nullopt;
+    losses[from] = of_all[from];
+  }
+  return std::nullopt;
+}
+
 /// Ranks of one run at different rates, where a schedule follows a metric.
 std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name, std::int64_t step) {
   const auto rate_of = [&](std::size_t rank) {
@@ -185,11 +200,17 @@ std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name
                          std::to_string(rank));
   }
   if (evidence.empty()) return {};
-  std::size_t by_own = 0;
-  for (const trace::Trace& rank : side.run->ranks)
-    by_own += follows(rates_of(rank, name), curve_of(*side.variant, name, {}, losses_of(rank, true))) ? 1 : 0;
-  if (by_own == side.run->ranks.size())
-    evidence.push_back("each rank's rates are those of the schedule that follows the rank's own loss");
+  for (std::size_t rank = 0; rank < side.run->ranks.size(); ++rank) {
+    const trace::Trace& its = side.run->ranks[rank];
+    const std::vector<double> own = losses_of(its, true);
+    if (own.empty() || !curve_of(*side.variant, name, {}, own)) return {{"control.local_metric", evidence}};
+    const auto from = follows_own_from(rates_of(its, name), *side.variant, name, own, losses_of(its, false));
+    if (!from) return {};  // they part for another reason
+    if (*from < own.size())
+      evidence.push_back("rank " + std::to_string(rank) + "'s rates are those of a schedule that follows the rank's " +
+                         "own loss" + (*from == 0 ? "" : " from step " + std::to_string(*from) + " on"));
+  }
+  if (evidence.size() == 1) return {};  // all by the loss of all
   return {{"control.local_metric", evidence}};
 }
 
