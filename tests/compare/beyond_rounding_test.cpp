@@ -1,6 +1,10 @@
 // What no rounding makes, however little of it float64 leaves: where it is seen, and where a kink could be why.
 #include "harness/compare/beyond_rounding.h"
 
+#include <cmath>
+
+#include "harness/compare/rounding.h"
+
 #include "tests/compare/bench.h"
 
 namespace lockstep::test {
@@ -70,6 +74,42 @@ TEST(BeyondRounding, LossesAndTheLastLayersGradients) {
   Bench own(pair_of(3));
   scale(own, 2, Channel::kGradientLocal, 1.01);
   EXPECT_EQ(found(own).substr(0, 22), "step 2, gradient.local");
+}
+
+TEST(BeyondRounding, WhatKinksMayHaveMoved) {
+  Bench bench(pair_of(3));
+  for (const char* name : {"a", "b"}) add_last_layer(bench.run(name));
+  for (const Channel channel : {Channel::kGradientLocal, Channel::kGradient}) scale(bench, 2, channel, 1.01);
+  for (std::int64_t rank = 0; rank < 3; ++rank)
+    at(bench.run("b"), rank, 2, Channel::kGradient, "out.weight") =
+        at(bench.run("a"), rank, 2, Channel::kGradient, "out.weight");
+  EXPECT_EQ(found(bench, "rmsprop"), "") << "of a hidden layer";
+}
+
+/// Between the bound and 16 times as much nothing is said.
+TEST(BeyondRounding, WhatIsNotFarIsNotBeyond) {
+  std::size_t between = 0, beyond = 0;
+  for (int exponent = -22; exponent < -8; ++exponent) {
+    Bench bench(pair_of(3));
+    for (const Channel channel : {Channel::kGradientLocal, Channel::kGradient})
+      scale(bench, 2, channel, 1 + std::ldexp(1, exponent));
+    const compare::RoundingBound bound(bench.run("a"), bench.run("b"));
+    double times = 0;
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      for (const Record& record : step_at(bench.run("b"), rank, 2).records) {
+        if (record.channel != Channel::kGradientLocal && record.channel != Channel::kGradient) continue;
+        const auto rounding = bound.judge(at(bench.run("a"), rank, 2, record.channel, record.name), record, 2, rank);
+        if (rounding) times = std::max(times, rounding->distance / rounding->bound);
+      }
+    }
+    const bool near = times<15, far = times> 17;
+    between += near && times > 2 ? 1 : 0;
+    beyond += far ? 1 : 0;
+    EXPECT_TRUE(far || found(bench).empty()) << times;
+    EXPECT_TRUE(near || !found(bench).empty()) << times;
+  }
+  EXPECT_GT(between, 0U);
+  EXPECT_GT(beyond, 0U);
 }
 
 TEST(BeyondRounding, WhatOneSideAloneMakesInTheReduction) {

@@ -201,6 +201,9 @@ TEST(GradientCauses, OneRankInSixteenBits) {
       EXPECT_EQ(cause(bench, 1, Channel::kLoss), "fp.precision_mode");
       shorten(loose.run("b"), ranks - 1, 0xffffffffU, error);
       EXPECT_EQ(cause(loose, 1, Channel::kGradientLocal), "") << "as far apart, with all their bits";
+      Record& own = test::at(loose.run("b"), ranks - 1, 1, Channel::kGradientLocal, kParameters[0]);
+      own.max_abs = std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(*own.max_abs)) & mask);
+      EXPECT_EQ(cause(loose, 1, Channel::kGradientLocal), "") << "one short number of two is chance";
     }
   }
 }

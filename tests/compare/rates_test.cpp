@@ -155,6 +155,8 @@ TEST(RateCauses, ARuleThatWasNotApplied) {
   rated.set("a", [](double t) { return 6 * Rated::curve(t); });
   EXPECT_EQ(rated.cause(0), "lr.not_scaled");
   EXPECT_EQ(rated.against_form(0), "lr.not_scaled");
+  rated.set("b", [](double t) { return (t < 3 ? 6 : 1) * Rated::curve(t); });
+  EXPECT_EQ(rated.cause(3), "") << "it was applied at first";
 }
 
 /// Of three ranks of "b", rank 2 has another rate from step 5 on.
@@ -176,13 +178,14 @@ struct OneRankAstray : Rated {
   static Divergence parted() { return test::parted(5, Channel::kWeight, "fc.weight", 2); }
 };
 
-/// Rank 2's loss rises from step 2 on, its own and not that of all: a plateau of patience 2 is seen after step 4.
+/// Rank 2's loss rises from step 2 on, its own and not that of all: a plateau of patience 2 is seen after step 4. It is
+/// of no use before step `from`.
 struct OneRankDecides : OneRankAstray {
-  explicit OneRankDecides(double rise) : OneRankAstray({{"kind", "plateau"}, {"patience", 2}}) {
+  explicit OneRankDecides(double rise, std::int64_t from = 0) : OneRankAstray({{"kind", "plateau"}, {"patience", 2}}) {
     for (std::int64_t rank = 0; rank < 3; ++rank) {
       for (std::int64_t t = 0; t < kSteps; ++t) {
         const double falling = 3 - 0.1 * static_cast<double>(t);
-        const double own = rank == 2 && t >= 2 && t < 5 ? rise : falling;
+        const double own = rank == 2 && t >= 2 && t < 5 ? rise : falling - (rank == 2 && t < from ? 2 : 0);
         test::put(bench.run("b"), rank, t, test::scalar(Channel::kLoss, "reduced", static_cast<float>(falling)));
         test::put(bench.run("b"), rank, t, test::scalar(Channel::kLoss, "local", static_cast<float>(own)));
       }
@@ -195,6 +198,10 @@ TEST(RateCauses, RanksThatDecideForThemselves) {
   EXPECT_EQ(rated.against_a(), "control.local_metric");
   EXPECT_EQ(rated.against_rank_0(5), "control.local_metric");
   EXPECT_EQ(rated.against_rank_0(4), "");
+}
+
+TEST(RateCauses, ARankThatFollowsItsOwnLossFromSomeStepOn) {
+  EXPECT_EQ(OneRankDecides(4, 2).against_a(), "control.local_metric");
 }
 
 TEST(RateCauses, RanksThatFollowNobodysLossPartForAnotherReason) {

@@ -298,6 +298,8 @@ TEST(ResumptionCauses, RankZeroAloneByItsOwnRun) {
     bench.runs.erase("straight");
     bench.runs.erase("half");
     EXPECT_EQ(first_cause(suspects_of(bench, suspects_in_resumption)), "ckpt.load_rank0_only") << ranks;
+    for (std::int64_t rank = 1; rank < ranks; ++rank) put(run, rank, 4, at(run, 0, 4, Channel::kWeight, "fc.bias"));
+    EXPECT_EQ(first_cause(suspects_of(bench, suspects_in_resumption)), "") << "the others loaded a part";
   }
 }
 

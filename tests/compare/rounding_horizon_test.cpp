@@ -38,6 +38,19 @@ TEST(RoundingHorizon, LeavesAKinkUndecided) {
   EXPECT_NE(bench.check().why.find("step 3, gradient fc.weight"), std::string::npos) << bench.check().why;
 }
 
+/// The norm over all layers moves every clipped gradient, the last layer's, too.
+TEST(RoundingHorizon, ClippingCarriesAKinkIntoAllLayers) {
+  LayeredBench bench(kink_at(3, 1e-3F));
+  for (const char* name : {"a", "b"}) {
+    for (std::int64_t rank = 0; rank < bench.run(name).world_size(); ++rank) {
+      const float factor = name[0] == 'a' ? 1 : 0.999F;
+      trace::Record clipped = floats(Channel::kGradient, "clipped out.weight", {factor, 2 * factor, 3 * factor, 4});
+      step_at(bench.run(name), rank, 3).records.push_back(clipped);
+    }
+  }
+  EXPECT_TRUE(is_inconclusive(bench.check(), "kink"));
+}
+
 TEST(RoundingHorizon, KnowsNoKinkBeforeTheWeightsDiffer) {
   LayeredBench bench(kink_at(0, 1e-3F));
   EXPECT_TRUE(diverges_at(bench.check(), 0, Channel::kGradient, "fc.weight", 0));

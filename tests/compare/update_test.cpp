@@ -294,6 +294,8 @@ TEST(UpdateCauses, BuffersThatNobodyBroadcasts) {
     run_means(synced.run("a"), true);
     run_means(synced.run("b"), true);
     EXPECT_EQ(cause(synced, 1, Channel::kBuffer, 1), "") << ranks;
+    bench.scenario.variants[1].train.model.options["norm"] = "batch";
+    EXPECT_EQ(cause_within(bench, 1, Channel::kBuffer, 1), "model.batchnorm_local");
   }
 }
 

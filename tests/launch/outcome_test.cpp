@@ -129,6 +129,9 @@ TEST(Outcome, TheOnlyRankThatIsDoneEarlyIsToBlame) {
   EXPECT_EQ(judge_hang({waiting, running(2, Phase::kDone), waiting}, kStall),
             (Judgement{Status::kHung, 1, "rank 1 was done after step 2, and the others went on"}));
   EXPECT_EQ(judge_hang({running(3, Phase::kDone), waiting}, kStall).culprit, 1) << "it has done the step";
+  EXPECT_EQ(
+      judge_hang({running(1, Phase::kDone), running(2, Phase::kDone), running(1, Phase::kBackward)}, kStall).culprit, 2)
+      << "nobody who waits has begun another step";
   EXPECT_EQ(judge_hang({running(2, Phase::kDone), running(2, Phase::kDone), waiting}, kStall).culprit, std::nullopt);
   const Sighting victim = left(kPeerLost, 2, {3, Phase::kBackward, 8});
   EXPECT_EQ(judge_failure({victim, left(0, 1, {2, Phase::kDone, 7})}),

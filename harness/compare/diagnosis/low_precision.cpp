@@ -20,7 +20,7 @@ constexpr double kLeast = 0x1p-15;
 struct Short {
   std::size_t numbers = 0, of = 0;
 
-  bool most() const { return numbers > 0 && 2 * numbers >= of; }
+  bool most() const { return 2 * numbers > of; }
 };
 
 Short short_numbers(const Held& held) {

@@ -210,7 +210,6 @@ std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name
       evidence.push_back("rank " + std::to_string(rank) + "'s rates are those of a schedule that follows the rank's " +
                          "own loss" + (*from == 0 ? "" : " from step " + std::to_string(*from) + " on"));
   }
-  if (evidence.size() == 1) return {};  // all by the loss of all
   return {{"control.local_metric", evidence}};
 }
 

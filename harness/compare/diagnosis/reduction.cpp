@@ -166,7 +166,7 @@ bool are_short(const BrokenStep& of_step, std::int64_t rank) {
     ++of;
     found += is_short(*record->max_abs) ? 1 : 0;
   }
-  return found > 0 && 2 * found >= of;
+  return 2 * found > of;
 }
 
 /// Sums that went through 16-bit numbers, and so are some.
