@@ -93,6 +93,15 @@ TEST(GradientCauses, MicroBatchesThatAreAdded) {
   }
 }
 
+TEST(GradientCauses, OfSidesCutAlikeNothingAccusesTheLeftOne) {
+  Bench bench(pair(2, 2, {{"batch", {{"accumulation", 3}}}}));
+  scale_all(bench.run("a"), 1, 3);
+  EXPECT_EQ(cause(bench, 1), "");
+  Bench right(pair(2, 2, {{"batch", {{"accumulation", 3}}}}));
+  scale_all(right.run("b"), 1, 3);
+  EXPECT_EQ(cause(right, 1), "grad.accum_scale");
+}
+
 /// A tiny training records one loss for all its micro-batches: the count is that of the recipe, or of the losses.
 TEST(GradientCauses, ACountThatIsNotTheRanksOwn) {
   for (const std::int64_t ranks : {2, 3, 4}) {

@@ -47,9 +47,11 @@ TEST(Operators, AnInputThatNobodyComputedIsNamed) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->says, Says::kIsFed);
   EXPECT_EQ(found->index, 2U);
+  EXPECT_FALSE(found->by_value);
   EXPECT_NE(found->text.find("another input 1; every operator before agrees"), std::string::npos) << found->text;
   other = kLog;
   other[2].inputs[2] = "-0.2";
+  EXPECT_TRUE(first_operator(kLog, other)->by_value);
   EXPECT_NE(first_operator(kLog, other)->text.find("another input 2: -0.1 on the left, -0.2 on the right"),
             std::string::npos);
 }

@@ -296,6 +296,10 @@ TEST(UpdateCauses, BuffersThatNobodyBroadcasts) {
     EXPECT_EQ(cause(synced, 1, Channel::kBuffer, 1), "") << ranks;
     bench.scenario.variants[1].train.model.options["norm"] = "batch";
     EXPECT_EQ(cause_within(bench, 1, Channel::kBuffer, 1), "model.batchnorm_local");
+    Bench own(pair(1, ranks));
+    own.scenario.variants[1].train.model.options["norm"] = "batch";
+    for (const char* name : {"a", "b"}) run_means(own.run(name), true);
+    EXPECT_EQ(cause(own, 1, Channel::kBuffer), "") << "each rank's are of its own batch";
   }
 }
 
