@@ -35,9 +35,21 @@ std::string last_layer(const trace::RunTrace& run, std::int64_t step) {
   return layer;
 }
 
-/// The first step that rounding does not explain, at a place that nothing amplifies.
-std::optional<Divergence> in_values(const Training& left, const Training& right, std::vector<Channel> channels) {
-  const RoundingBound bound(left.run, right.run);
+/// The relation "no more than so many times the bound". *Lifetime*: of `bound`.
+Relation within_times(const RoundingBound& bound, double times) {
+  return [&bound, times](const Record& a, const Record& b, std::int64_t step,
+                         std::int64_t rank) -> std::optional<std::string> {
+    const auto rounding = bound.judge(a, b, step, rank);
+    if (!rounding || !std::isfinite(rounding->distance) || rounding->distance <= times * rounding->bound)
+      return std::nullopt;
+    return "the distance is " + rounded(rounding->distance, 3) + ", rounding explains " + rounded(rounding->bound, 3) +
+           " at most";
+  };
+}
+
+/// The first step that `open` finds anything in, at a place that nothing amplifies and that is `far`.
+std::optional<Divergence> in_values(const Training& left, const Training& right, std::vector<Channel> channels,
+                                    const Relation& open, const Relation& far) {
   const trace::RunTrace* const both[] = {&left.run, &right.run};
   std::erase_if(channels, [](Channel channel) { return !can_round(channel); });
   Scope scope{.common_steps_only = true};
@@ -48,24 +60,19 @@ std::optional<Divergence> in_values(const Training& left, const Training& right,
       return found != nullptr && found->find(channel, name) != nullptr;
     });
   };
-  const auto open = compare_runs(left.run, right.run, channels, within(bound), scope).first;
-  if (!open) return std::nullopt;
-  const std::string layer = last_layer(right.run, open->step);
+  const auto first = compare_runs(left.run, right.run, channels, open, scope).first;
+  if (!first) return std::nullopt;
+  const std::string layer = last_layer(right.run, first->step);
   const bool linear = left.variant.train.optimizer.kind == "sgd" && right.variant.train.optimizer.kind == "sgd";
-  const bool of_update = linear && is_of_update(open->channel);
-  scope.first_step = open->step;
+  const bool of_update = linear && is_of_update(first->channel);
+  scope.first_step = first->step;
   return compare_runs(
              left.run, right.run, channels,
              [&](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
                const bool is_plain = a.channel == Channel::kLoss ||
                                      (is_plain_gradient(a) && layer_of(a.name) == layer) ||
                                      (is_of_update(a.channel) && of_update);
-               if (step != open->step || !is_plain) return std::nullopt;
-               const auto rounding = bound.judge(a, b, step, rank);
-               if (!rounding || !std::isfinite(rounding->distance)) return std::nullopt;
-               if (rounding->distance <= kFar * rounding->bound) return std::nullopt;
-               return "the distance is " + rounded(rounding->distance, 3) + ", rounding explains " +
-                      rounded(rounding->bound, 3) + " at most";
+               return step != first->step || !is_plain ? std::nullopt : far(a, b, step, rank);
              },
              scope)
       .first;
@@ -95,14 +102,19 @@ std::optional<Divergence> in_reduction(const Training& left, const Training& rig
 
 }  // namespace
 
-std::optional<Divergence> beyond_rounding(const Training& left, const Training& right,
+std::optional<Divergence> beyond_rounding(const Training& left, const Training& right, const PrecisionLadder& ladder,
                                           const std::vector<Channel>& channels) {
-  const auto values = in_values(left, right, channels);
+  const RoundingBound bound(left.run, right.run);
+  const Relation of_step = ladder.within_rounding_of_step();
   const bool reduces = std::find(channels.begin(), channels.end(), Channel::kGradient) != channels.end();
-  const auto reduction = reduces ? in_reduction(left, right) : std::nullopt;
-  if (!values || !reduction) return values ? values : reduction;
-  return std::pair(values->step, values->channel) <= std::pair(reduction->step, reduction->channel) ? values
-                                                                                                    : reduction;
+  std::optional<Divergence> first;
+  for (const auto& found :
+       {in_values(left, right, channels, within(bound), within_times(bound, kFar)),
+        in_values(left, right, channels, of_step, of_step), reduces ? in_reduction(left, right) : std::nullopt}) {
+    const auto place = [](const Divergence& at) { return std::pair(at.step, at.channel); };
+    if (found && (!first || place(*found) < place(*first))) first = found;
+  }
+  return first;
 }
 
 }  // namespace lockstep::compare

@@ -5,6 +5,7 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/difference.h"
+#include "harness/compare/laws/held.h"
 
 namespace lockstep::compare {
 namespace {
@@ -35,7 +36,9 @@ constexpr ChannelCause kCauses[] = {
     {Channel::kRng, "a random generator is in another state: seed, policy, or one draw more or less"},
     {Channel::kLoss, "equal inputs gave another loss: model, weights or kernel of the forward pass"},
     {Channel::kGradientLocal, "equal losses gave other local gradients: backward pass"},
-    {Channel::kGradient, "equal local gradients gave another reduced gradient: reduction, its order, or its scale"},
+    {Channel::kGradient,
+     "another reduced gradient, and nothing that was compared before it differs: reduction, its order, or its scale; "
+     "between world sizes, whose ranks have no gradients in common, also what was reduced"},
     {Channel::kOptimizer, "equal gradients gave another optimizer state: momentum, its restore, or a hyperparameter"},
     {Channel::kWeight,
      "equal gradients and optimizer state gave other weights: learning rate, or weights loaded on some ranks only"},
@@ -109,6 +112,8 @@ void explain(Divergence& divergence, std::int64_t world_size) {
   for (const ChannelCause& row : kCauses) {
     if (row.channel == divergence.channel) divergence.cause = row.cause;
   }
+  if (divergence.channel == Channel::kGradient && parameter_of(divergence.tensor) != divergence.tensor)
+    divergence.cause = "equal reduced gradients were unscaled or clipped otherwise";
   if (divergence.expected == "no such step" || divergence.actual == "no such step")
     divergence.cause = "one side has more steps than the other";
   const auto factor = factor_in(divergence.relation);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
@@ -14,8 +16,10 @@ namespace {
 constexpr double kRounding = 0x1p-18;
 constexpr double kMistake = 0x1p-6;
 
-/// Relative difference that float32 gives anything that it computes.
-constexpr double kLeast = 0x1p-24;
+/// Relative difference that float32, and float64, give anything that they compute.
+constexpr double kLeast = 0x1p-24, kLeastInFloat64 = 0x1p-53;
+
+constexpr double kSteep = 0x1p33;
 
 }  // namespace
 
@@ -118,6 +122,32 @@ std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace
     return rungs && rungs->says() == Ladder::Says::kMistake ? different : std::nullopt;
   };
   return compare_runs(float32_.left, float32_.right, channels, relation).first;
+}
+
+Relation PrecisionLadder::within_rounding_of_step() const {
+  std::map<std::int64_t, double> largest;
+  const Relation measure = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,
+                               std::int64_t) -> std::optional<std::string> {
+    double& at_step = largest.try_emplace(step, kLeastInFloat64).first->second;
+    at_step = std::max(at_step, float64_.distance(a, b, step).value_or(0));
+    return std::nullopt;
+  };
+  using trace::Channel;
+  std::vector<Channel> channels{Channel::kLoss, Channel::kGradient};
+  if (same_shape(float64_.left, float64_.right)) channels.push_back(Channel::kGradientLocal);
+  compare_runs(float64_.left, float64_.right, channels, measure, {.common_steps_only = true});
+  const auto computes_in_16_bits = [](const trace::RunTrace& run) {
+    return run.ranks[0].header.contains("arithmetic");
+  };
+  if (computes_in_16_bits(float32_.left) || computes_in_16_bits(float32_.right)) largest.clear();  // that rounds as far
+  return [this, largest = std::move(largest)](const trace::Record& a, const trace::Record& b, std::int64_t step,
+                                              std::int64_t) -> std::optional<std::string> {
+    const auto in_float32 = float32_.distance(a, b, step);
+    const auto in_float64 = largest.find(step);
+    if (!in_float32 || in_float64 == largest.end() || *in_float32 <= kSteep * in_float64->second) return std::nullopt;
+    return rounded(*in_float32, 3) + " of its scale apart, where all that float64 leaves of the step is " +
+           rounded(in_float64->second, 3);
+  };
 }
 
 }  // namespace lockstep::compare

@@ -61,6 +61,12 @@ class PrecisionLadder {
   /// and is rounding, hides nothing.
   std::optional<Divergence> first_mistake(const std::vector<trace::Channel>& channels) const;
 
+  /// Relation of the float32 runs: no farther apart than the rounding of the step makes them. That is told from
+  /// float64, where nothing else parts the two: 2^33 times the largest relative difference of the step's losses and
+  /// gradients there. *Measured*: at most 2^30.8 times in 2,880 steps of 252 pairs, in none with a kink. *Lifetime*: of
+  /// the ladder.
+  Relation within_rounding_of_step() const;
+
  private:
   /// Two runs of one precision.
   struct Rung {

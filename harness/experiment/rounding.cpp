@@ -26,12 +26,13 @@ std::vector<trace::Channel> channels_of(const Case& one, const trace::RunTrace& 
 }
 
 /// Where two runs of a case part by more than any rounding.
-std::optional<Divergence> beyond(const Case& one, const trace::RunTrace& left, const trace::RunTrace& right) {
+std::optional<Divergence> beyond(const Case& one, const compare::PrecisionLadder& ladder, const trace::RunTrace& left,
+                                 const trace::RunTrace& right) {
   if (&left == &right) return std::nullopt;
   const auto training = [&](const trace::RunTrace& run) {
     return compare::Training{run, one.scenario.variant(variant_of(run.run))};
   };
-  return compare::beyond_rounding(training(left), training(right), channels_of(one, left, right));
+  return compare::beyond_rounding(training(left), training(right), ladder, channels_of(one, left, right));
 }
 
 /// What comes before it is rounding: the finding is there.
@@ -104,7 +105,7 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
                       pass_rounding(one, control, ladder, channels_of(one, *left.run, *right.run));
   if (!passes) {
     // What is done in float32 only shrinks as well: not all that does is rounding.
-    if (const auto far = beyond(one, *left.run, *right.run))
+    if (const auto far = beyond(one, ladder, *left.run, *right.run))
       return deny_rounding(one, control, *far, *left.run, *right.run);
     if (rounds && is_open(one)) one.at().class_ = "rounding";
   }
@@ -137,7 +138,7 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
       }
       return;
     }
-    if (const auto far = beyond(one, *runs[0], *runs[1])) {
+    if (const auto far = beyond(one, ladder, *runs[0], *runs[1])) {
       result = {.status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = far};
       return deny_rounding(one, control, *far, *runs[0], *runs[1]);
     }

@@ -1,7 +1,9 @@
 #include "harness/report/endings.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -115,14 +117,31 @@ std::vector<Suspect> suspects_in_ranks(const RunOutcome& outcome) {
   return {{stuck ? "proc.rank_stuck" : "proc.rank_lost", {outcome.why}}};
 }
 
+/// The one of three or more ranks that is in another collective than all others.
+std::optional<std::int64_t> odd_one_out(const RunOutcome& outcome) {
+  std::uint64_t all = UINT64_MAX;
+  for (const RankExit& rank : outcome.ranks) all = std::min(all, rank.progress.collectives);
+  std::map<std::string, std::vector<std::int64_t>> by_name;
+  for (std::size_t rank = 0; rank < outcome.ranks.size(); ++rank)
+    by_name[name_at(outcome.ranks[rank].progress, all)].push_back(static_cast<std::int64_t>(rank));
+  if (by_name.size() != 2 || by_name.contains("") || outcome.ranks.size() < 3) return std::nullopt;
+  for (const auto& [name, ranks] : by_name) {
+    if (ranks.size() == 1) return ranks[0];
+  }
+  return std::nullopt;
+}
+
 /// Where a run came to grief: with the rank that is to blame, else with the one that had come least far.
 compare::Divergence divergence_of(const RunOutcome& outcome, std::vector<Suspect> suspects) {
   const auto least =
       std::min_element(outcome.ranks.begin(), outcome.ranks.end(), [](const RankExit& a, const RankExit& b) {
         return std::pair(a.progress.step, a.progress.phase) < std::pair(b.progress.step, b.progress.phase);
       });
-  const std::int64_t rank = outcome.culprit.value_or(least - outcome.ranks.begin());
-  const Progress& progress = outcome.ranks[static_cast<std::size_t>(rank)].progress;
+  // Who issues another collective may be past the place where the others wait, and the first to fail is any of them.
+  const bool branches = !suspects.empty() && suspects[0].cause == "control.rank_branch";
+  const auto odd = branches ? odd_one_out(outcome) : std::nullopt;
+  const std::int64_t rank = odd ? *odd : outcome.culprit.value_or(least - outcome.ranks.begin());
+  const Progress& progress = odd ? least->progress : outcome.ranks[static_cast<std::size_t>(rank)].progress;
   const bool missed_the_next = progress.phase == Phase::kDone;
   return {.step = progress.step + (missed_the_next ? 1 : 0),
           .rank = rank,

@@ -43,13 +43,32 @@ void scale(Bench& bench, std::int64_t step, Channel channel, double factor, std:
   }
 }
 
+constexpr Channel kComputed[] = {Channel::kSamples,  Channel::kLoss,      Channel::kGradientLocal,
+                                 Channel::kGradient, Channel::kOptimizer, Channel::kWeight};
+
+std::string place_in(const std::optional<Divergence>& at) { return at ? at->place_and_rank() : ""; }
+
+/// Of float64 nothing is known but what float32 holds.
 std::string found(Bench& bench, const std::string& optimizer = "sgd") {
   scenario::Variant left = bench.scenario.variant("a"), right = bench.scenario.variant("b");
   right.train.optimizer.kind = optimizer;
-  const auto at = beyond_rounding({bench.run("a"), left}, {bench.run("b"), right},
-                                  {Channel::kSamples, Channel::kLoss, Channel::kGradientLocal, Channel::kGradient,
-                                   Channel::kOptimizer, Channel::kWeight});
-  return at ? at->place_and_rank() : "";
+  const trace::RunTrace &a = bench.run("a"), &b = bench.run("b");
+  return place_in(beyond_rounding({a, left}, {b, right}, {a, b, a, b}, {std::begin(kComputed), std::end(kComputed)}));
+}
+
+/// What differs shrinks by so much in float64.
+std::string found_shrinking(Bench& bench, double factor) {
+  const trace::RunTrace &a = bench.run("a"), &b = bench.run("b");
+  trace::RunTrace in_float64 = a;
+  for (trace::Trace& rank : in_float64.ranks) {
+    for (trace::Step& step : rank.steps) {
+      for (Record& record : step.records) {
+        if (record.channel == Channel::kLoss) scale(record, 1 + factor);
+      }
+    }
+  }
+  return place_in(beyond_rounding({a, bench.scenario.variant("a")}, {b, bench.scenario.variant("b")},
+                                  {a, b, a, in_float64}, {std::begin(kComputed), std::end(kComputed)}));
 }
 
 TEST(BeyondRounding, NothingIsBetweenEqualRuns) {
@@ -112,6 +131,28 @@ TEST(BeyondRounding, WhatIsNotFarIsNotBeyond) {
   EXPECT_GT(beyond, 0U);
 }
 
+/// Within all bounds, and yet more than the rounding of the step, which float64 shows.
+TEST(BeyondRounding, WhatShrinksByMoreThanRounding) {
+  for (const Channel channel : {Channel::kLoss, Channel::kGradient}) {
+    Bench bench(pair_of(3));
+    scale(bench, 2, channel, 1 + 0x1p-18);
+    if (channel == Channel::kGradient) scale(bench, 2, Channel::kGradientLocal, 1 + 0x1p-18);
+    EXPECT_EQ(found(bench), "");
+    EXPECT_EQ(found_shrinking(bench, 0).substr(0, 6), "step 2");
+    EXPECT_EQ(found_shrinking(bench, 0x1p-50), "") << "by 2^-32";
+    bench.run("b").ranks[0].header["arithmetic"] = "bfloat16";
+    EXPECT_EQ(found_shrinking(bench, 0), "");
+  }
+  Bench hidden(pair_of(3));
+  for (const char* name : {"a", "b"}) add_last_layer(hidden.run(name));
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    for (const Channel channel : {Channel::kGradientLocal, Channel::kGradient})
+      scale(at(hidden.run("b"), rank, 2, channel, "fc.weight"), 1 + 0x1p-18);
+  }
+  scale(hidden, 3, Channel::kLoss, 1 + 0x1p-18);
+  EXPECT_EQ(found_shrinking(hidden, 0), "") << "a kink, and what it has led to";
+}
+
 TEST(BeyondRounding, WhatOneSideAloneMakesInTheReduction) {
   for (const std::int64_t rank : {-1, 0, 2}) {
     Bench bench(pair_of(3));
@@ -136,7 +177,8 @@ TEST(BeyondRounding, ChannelsThatTheTwoNeedNotShareAreLeftOut) {
   scale(bench, 2, Channel::kGradientLocal, 1.5);
   scale(bench, 2, Channel::kGradient, 1 + 0x1p-23);
   const auto& left = bench.scenario.variant("a");
-  EXPECT_FALSE(beyond_rounding({bench.run("a"), left}, {bench.run("b"), left}, {Channel::kLoss, Channel::kWeight}));
+  const trace::RunTrace &a = bench.run("a"), &b = bench.run("b");
+  EXPECT_FALSE(beyond_rounding({a, left}, {b, left}, {a, b, a, b}, {Channel::kLoss, Channel::kWeight}));
 }
 
 TEST(BeyondRounding, WhatOneSideLacksIsNoMatterOfRounding) {

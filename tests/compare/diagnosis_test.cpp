@@ -260,6 +260,22 @@ TEST(RankCauses, AnotherOrderOfAddingOnOneRank) {
   EXPECT_EQ(causes_of(bench, [](compare::Divergence& at) { at.is_no_rounding = true; }), Names{});
 }
 
+TEST(RankCauses, ClippingThatRoundsOtherwiseOnOneRankIsNoOrderOfAdding) {
+  for (const std::int64_t ranks : {2, 3}) {
+    Json changes = checking("ranks_agree", {{"variants", {"a"}}});
+    changes["world_size"] = ranks;
+    Bench bench(changes);
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      trace::Record clipped = at(bench.run("a"), rank, 2, Channel::kGradient, "fc.weight");
+      clipped.name = "clipped fc.weight";
+      if (rank == 1) clipped.digest.low ^= 1;
+      step_at(bench.run("a"), rank, 2).records.push_back(clipped);
+    }
+    EXPECT_EQ(causes_of(bench), Names{});
+    EXPECT_EQ(causes_of(bench, [](compare::Divergence& at) { at.class_ = "rounding"; }), Names{"fp.rounding"});
+  }
+}
+
 TEST(RoundingCauses, FollowWhatTheSidesDoDifferently) {
   const auto with = [](const Json& change) {
     Json changes = checking("equal", {{"variants", {"a", "b"}}});

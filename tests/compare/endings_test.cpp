@@ -71,6 +71,24 @@ TEST(Endings, ACollectiveOfOneRank) {
   EXPECT_EQ(cause(hung), "") << "they wait in one collective";
 }
 
+/// Rank 1 aborts over it, rank 2 is in the next step: its collective is the other one.
+TEST(Endings, TheRankWhoseCollectiveIsTheOddOneIsToBlame) {
+  RunOutcome failed = killed();
+  failed.ranks = {rank_at(3, Phase::kRecord, 13, "sum of a metric"),
+                  rank_at(3, Phase::kRecord, 13, "sum of a metric", RankExit::How::kSignalled),
+                  rank_at(4, Phase::kBackward, 13, "allreduce Float[8] SUM")};
+  const auto place = [&] {
+    const auto failure = report::ending_of(failed, "").failure;
+    return failure ? std::tuple(failure->step, failure->rank, failure->phase) : std::tuple(-1L, -1L, std::string());
+  };
+  EXPECT_EQ(place(), std::tuple(3, 2, "record"));
+  failed.ranks[2].progress = {
+      .step = 4, .phase = Phase::kBackward, .collectives = 14, .collective = "b", .previous = "a"};
+  EXPECT_EQ(place(), std::tuple(3, 2, "record")) << "it is one further";
+  failed.ranks[0].progress.collective = "c";
+  EXPECT_EQ(place(), std::tuple(3, 1, "record")) << "nobody is with another";
+}
+
 TEST(Endings, ACollectiveThatTheOthersWhoAreDoneNeverCalled) {
   RunOutcome hung =
       hung_at({rank_at(3, Phase::kDone, 9, "barrier"), rank_at(3, Phase::kOptimizer, 10, "allreduce Float[1] SUM")});

@@ -17,7 +17,7 @@ bool differ_by_rounding(const Scene& scene) {
   if (!suspects_in_reduction(*scene.right.run, *scene.right.variant, scene.at.step).empty()) return false;
   const trace::Record* left = scene.left.find(scene.at.step, scene.at.channel, scene.at.tensor);
   const trace::Record* right = scene.right.find(scene.at.step, scene.at.channel, scene.at.tensor);
-  if (left == nullptr || right == nullptr) return false;
+  if (left == nullptr || right == nullptr || !is_plain(*left)) return false;
   const auto rounding = RoundingBound(*scene.left.run, *scene.right.run).judge(*left, *right, scene.at.step, 0);
   return rounding && rounding->explained();
 }

@@ -71,10 +71,7 @@ std::vector<Suspect> suspects_of_sums(const Scene& scene) {
 std::vector<Suspect> suspects_in_rounding(const Scene& scene) {
   if (scene.at.class_ != name_of(Class::kRounding)) return {};
   std::vector<Suspect> found;
-  if (scene.within_one_run()) {
-    if (scene.at.channel == Channel::kGradient)
-      found = {{"fp.rank_order", {"ranks of one run hold other bits of one reduced gradient, within rounding"}}};
-  } else if (scene.left && scene.right) {
+  if (scene.left && scene.right && !scene.within_one_run()) {
     found = suspects_of_recipes(scene.left.variant->train, scene.right.variant->train);
     if (found.empty()) found = suspects_of_sums(scene);
   }
