@@ -28,11 +28,15 @@ std::string after(const std::vector<OperatorCall>& calls, std::size_t index) {
   return index == 0 ? "at the beginning of the step" : "after " + described(calls[index - 1]);
 }
 
-bool is_digest(const std::string& text) { return trace::digest_from(text).has_value(); }
+/// Whether an argument is a tensor, or a list that begins with one.
+bool is_tensor(const std::string& text) {
+  const std::size_t begin = text.starts_with("[") ? 1 : 0;
+  return trace::digest_from(text.substr(begin, text.find_first_of(",]") - begin)).has_value();
+}
 
 std::string fed(const OperatorCall& left, const OperatorCall& right, std::size_t operand) {
   const std::string which = described(right) + " gets another input " + std::to_string(operand);
-  if (is_digest(left.inputs[operand]) || is_digest(right.inputs[operand]))
+  if (is_tensor(left.inputs[operand]) || is_tensor(right.inputs[operand]))
     return which +
            "; every operator before agrees: that tensor was changed outside of them, or by a collective, or was "
            "another before the step";
@@ -86,7 +90,7 @@ std::optional<OperatorFinding> first_operator(const std::vector<OperatorCall>& l
     const auto [mine, others] = std::mismatch(left[i].inputs.begin(), left[i].inputs.end(), right[i].inputs.begin());
     if (mine != left[i].inputs.end()) {
       const auto operand = static_cast<std::size_t>(mine - left[i].inputs.begin());
-      const bool by_value = !is_digest(left[i].inputs[operand]) && !is_digest(right[i].inputs[operand]);
+      const bool by_value = !is_tensor(left[i].inputs[operand]) && !is_tensor(right[i].inputs[operand]);
       return OperatorFinding{Says::kIsFed, i, right[i], fed(left[i], right[i], operand), by_value};
     }
     if (left[i].outputs != right[i].outputs)

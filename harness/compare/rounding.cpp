@@ -262,7 +262,7 @@ Relation within(const RoundingBound& bound) {
   return
       [&bound](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
         const auto different = bitwise(a, b, step, rank);
-        if (!different) return std::nullopt;
+        if (!different || differ_in_last_places(a, b)) return std::nullopt;
         const auto rounding = bound.judge(a, b, step, rank);
         if (!rounding)
           return *different + (trace::is_floating(a.dtype) && can_round(a.channel) && !(a.sketch && b.sketch)
@@ -286,7 +286,7 @@ void name_rounding(Divergence& divergence, const RunTrace& left, const RunTrace&
   const Record* b = record_at(right, divergence);
   if (a == nullptr || b == nullptr) return;
   const auto rounding = RoundingBound(left, right).judge(*a, *b, divergence.step, divergence.rank);
-  if (!rounding || !rounding->explained()) return;
+  if (!differ_in_last_places(*a, *b) && (!rounding || !rounding->explained())) return;
   divergence.class_ = "rounding";
   divergence.cause = "no more than rounding: another order of additions, or another kernel";
 }

@@ -95,6 +95,13 @@ bool can_round(Channel channel) {
   return false;
 }
 
+bool differ_in_last_places(const Record& a, const Record& b) {
+  constexpr double kLastPlaces = 0x1p-50;
+  const bool are_rates = a.channel == Channel::kLedger && b.channel == Channel::kLedger && a.number && b.number;
+  return are_rates &&
+         std::fabs(*a.number - *b.number) <= kLastPlaces * std::max(std::fabs(*a.number), std::fabs(*b.number));
+}
+
 bool is_state(Channel channel) {
   return channel == Channel::kWeight || channel == Channel::kBuffer || channel == Channel::kEma;
 }

@@ -12,6 +12,10 @@ namespace lockstep::compare {
 /// Whether rounding can reach a channel at all: an input is taken, not computed, and a ledger entry has a closed form.
 bool can_round(trace::Channel channel);
 
+/// Whether two ledger entries are apart by the last places of the float64 that they are computed in, whatever the
+/// precision of the tensors: by another libm, or another rounding mode.
+bool differ_in_last_places(const trace::Record& a, const trace::Record& b);
+
 /// Channels whose tensors change from step to step by an update.
 bool is_state(trace::Channel channel);
 

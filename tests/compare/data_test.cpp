@@ -116,6 +116,12 @@ TEST(DataCauses, EpochNotAdvanced) {
   EXPECT_EQ(named(pair), "data.epoch_not_advanced");
 }
 
+TEST(DataCauses, WhoNeverShufflesForgetsNoEpoch) {
+  const WithRunsOf never(alone(3, 36), alone(3, 36, {{"kind", "distributed"}, {"shuffle", false}}));
+  EXPECT_EQ(never.check().status, Status::kDivergence);
+  EXPECT_EQ(named(never), "");
+}
+
 TEST(DataCauses, AnotherSeedOfTheSamplerHasNoName) {
   Json changes = alone(3, 36);
   changes["variants"] = {{"a", Json::object()},

@@ -52,6 +52,11 @@ TEST(Operators, AnInputThatNobodyComputedIsNamed) {
   other = kLog;
   other[2].inputs[2] = "-0.2";
   EXPECT_TRUE(first_operator(kLog, other)->by_value);
+  const auto of_list = [](char element, char last) {
+    return std::vector{call("aten::_foreach_norm", {"[" + digest('a') + "," + digest(element) + "]", {last}}, {})};
+  };
+  EXPECT_FALSE(first_operator(of_list('b', '2'), of_list('c', '2'))->by_value) << "a list of tensors";
+  EXPECT_TRUE(first_operator(of_list('b', '2'), of_list('b', '1'))->by_value);
   EXPECT_NE(first_operator(kLog, other)->text.find("another input 2: -0.1 on the left, -0.2 on the right"),
             std::string::npos);
 }

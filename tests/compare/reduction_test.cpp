@@ -178,7 +178,7 @@ TEST(ReductionLaw, ALostRankBreaksIt) {
       weights[seed % ranks] = 0;
       reducing.weights(weights);
       EXPECT_TRUE(reducing.broken()) << ranks << " ranks, seed " << seed;
-      EXPECT_EQ(reducing.causes(), ranks == 2 ? reducing.causes() : Names{"comm.wrong_group"});
+      EXPECT_EQ(reducing.causes(), Names{}) << "the lost one holds the others' sum, too: it is in no other group";
     }
   }
 }
@@ -201,7 +201,7 @@ TEST(ReductionLaw, ADetourThroughBf16BreaksItAndIsNamed) {
         return through_bf16(sum);
       });
       EXPECT_TRUE(reducing.broken()) << ranks << " ranks, seed " << seed;
-      EXPECT_EQ(reducing.causes(), (Names{"fp.lowprec_accumulate", "comm.lossy"})) << ranks << ", " << seed;
+      EXPECT_EQ(reducing.causes(), Names{"fp.lowprec_accumulate"}) << ranks << ", " << seed;
     }
   }
 }

@@ -41,7 +41,8 @@ bool is_told_otherwise(const Divergence& at) {
 bool is_refuted(const Suspect& suspect, const Divergence& at) {
   const Class class_ = find_cause(suspect.cause)->class_;
   if (suspect.cause == "hw.sdc_rank") return at.again == Again::kSame || at.again == Again::kEachTimeOtherwise;
-  const bool of_arrival = suspect.cause == "comm.race" || suspect.cause.starts_with("fp.");
+  const bool of_arrival =
+      suspect.cause == "comm.race" || (suspect.cause.starts_with("fp.") && !is_coarse(suspect.cause));
   if (of_arrival && is_told_otherwise(at)) return true;
   const bool of_draws = suspect.cause == "rng.loader_draw" || suspect.cause == "ckpt.rng_order";
   if (of_draws && at.operator_ && at.operator_->by_value) return true;

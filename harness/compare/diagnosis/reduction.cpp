@@ -96,19 +96,28 @@ bool clipped_before(const BrokenStep& of_step, const std::vector<double>& weight
 }
 
 /// Ranks whose gradients are left out, where the others weigh alike.
-std::vector<std::string> left_out(const std::vector<double>& weights) {
-  std::vector<std::string> none;
+std::vector<std::int64_t> left_out(const std::vector<double>& weights) {
+  std::vector<std::int64_t> none;
   double rest = 0;
   for (std::size_t rank = 0; rank < weights.size(); ++rank) {
     if (near(weights[rank], 0)) {
-      none.push_back(std::to_string(rank));
+      none.push_back(static_cast<std::int64_t>(rank));
     } else if (rest != 0 && !near(weights[rank], rest)) {
       return {};
     } else {
       rest = weights[rank];
     }
   }
-  return rest == 0 ? std::vector<std::string>{} : none;
+  return rest == 0 ? std::vector<std::int64_t>{} : none;
+}
+
+/// Whether the ranks that are left out have a group of their own: in one that they are in, they count.
+bool are_of_other_groups(const BrokenStep& of_step, const std::vector<std::int64_t>& out) {
+  return std::all_of(out.begin(), out.end(), [&](std::int64_t rank) {
+    const auto found = of_step.broken.find(rank);
+    if (found == of_step.broken.end() || !found->second.weights) return true;
+    return !near(found->second.weights->coefficients[static_cast<std::size_t>(rank)], 0);
+  });
 }
 
 std::vector<std::string> with(std::vector<std::string> evidence, const std::string& more) {
@@ -151,8 +160,12 @@ std::vector<Suspect> suspects_of_weights(const BrokenStep& of_step, const std::v
   if (all_near(weights, 1)) return {{"grad.reduce_sum", with(seen, "each rank's own gradient counts once: a sum")}};
   if (all_near(weights, 1 / (ranks * ranks)))
     return {{"grad.double_average", with(seen, "the weights are 1/W² for W = " + to_decimal(ranks))}};
-  if (const auto out = left_out(weights); !out.empty())
-    return {{"comm.wrong_group", with(seen, "the gradients of rank " + join(out, ", ") + " are left out")}};
+  const std::vector<std::int64_t> out = left_out(weights);
+  if (!out.empty() && are_of_other_groups(of_step, out)) {
+    std::vector<std::string> ranks_out;
+    for (const std::int64_t rank : out) ranks_out.push_back(std::to_string(rank));
+    return {{"comm.wrong_group", with(seen, "the gradients of rank " + join(ranks_out, ", ") + " are left out")}};
+  }
   return {};
 }
 
@@ -182,7 +195,7 @@ std::vector<Suspect> suspects_of_residual(const BrokenStep& of_step, std::int64_
     return {{"comm.lossy", with(evidence, "the scenario asks for ddp.compression = " + compression)}};
   if (!are_short(of_step, rank)) return {};
   evidence.push_back("the largest numbers of most of them have no more bits than 16-bit numbers");
-  return {{"fp.lowprec_accumulate", evidence}, {"comm.lossy", evidence}};
+  return {{"fp.lowprec_accumulate", evidence}};
 }
 
 }  // namespace
