@@ -95,6 +95,26 @@ TEST_F(ExperimentEndToEnd, AMistakeInFloat32OnlyIsNoRounding) {
   }
 }
 
+// Of one rank's own gradients, so that every rank still holds their mean.
+TEST_F(ExperimentEndToEnd, ADetourInFloat32OnlyIsNoRoundingOfAnotherWorldSize) {
+  const Json rounded = fault("gradient_rounded", 3, 1, {{"place", "backward"}, {"float32_only", true}});
+  const Json recipes[] = {
+      {{"model", {{"kind", "mlp"}, {"hidden", {24, 24}}}}, {"steps", 5}},
+      {{"model", {{"kind", "lenet"}}}, {"steps", 5}},
+      {{"model", {{"kind", "resnet"}, {"norm", "sync_batch"}}}, {"steps", 5}},
+  };
+  for (const Json& recipe : recipes) {
+    const Json one = merged({on_ranks(1), {{"train", recipe}}}), three = merged({on_ranks(3), {{"train", recipe}}});
+    expect_green(run(pair("rounding", one, three)));
+    const Result red = run(pair("rounding", one, merged({three, at("train.faults", {rounded})})));
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    const Json check = red.check("rounding");
+    EXPECT_EQ(check.at("cause"), "fp.precision_mode") << red.said();
+    EXPECT_EQ(check.at("first_divergence").at("step"), 3) << red.said();
+    EXPECT_EQ(check.at("first_divergence").at("channel"), "gradient") << red.said();
+  }
+}
+
 // The training that saved ends before the step that is looked at, and records other channels.
 TEST_F(ExperimentEndToEnd, AResumedTrainingIsLookedAtClosely) {
   const Result red = run(scenario(
