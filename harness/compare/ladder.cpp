@@ -21,6 +21,12 @@ constexpr double kLeast = 0x1p-24, kLeastInFloat64 = 0x1p-53;
 
 constexpr double kSteep = 0x1p33;
 
+/// Where a record of both sides is, rank by rank.
+Place place_of(const trace::Record& record, std::int64_t step, std::int64_t rank) {
+  const auto which = static_cast<std::size_t>(rank);
+  return {.step = step, .channel = record.channel, .tensor = record.name, .left_rank = which, .right_rank = which};
+}
+
 }  // namespace
 
 Ladder::Says Ladder::says() const {
@@ -101,9 +107,7 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels) c
     if (!different || differ_in_last_places(a, b)) return std::nullopt;
     const auto in_float64 = can_round(a.channel) ? float64_.distance(a, b, step) : std::nullopt;
     if (!in_float64) return different;
-    const auto which = static_cast<std::size_t>(rank);
-    const auto in_float32 = float32_.distance(
-        {.step = step, .channel = a.channel, .tensor = a.name, .left_rank = which, .right_rank = which});
+    const auto in_float32 = float32_.distance(place_of(a, step, rank));
     const Ladder ladder{.in_float32 = std::max(in_float32.value_or(0), kLeast), .in_float64 = *in_float64};
     if (ladder.says() == Ladder::Says::kRounding) return std::nullopt;
     return *different + "; " + ladder.text();
@@ -117,9 +121,7 @@ std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace
     const auto different = bitwise(a, b, step, rank);
     if (differ_in_last_places(a, b)) return std::nullopt;
     if (!different || !can_round(a.channel)) return different;
-    const auto which = static_cast<std::size_t>(rank);
-    const auto rungs =
-        at({.step = step, .channel = a.channel, .tensor = a.name, .left_rank = which, .right_rank = which});
+    const auto rungs = at(place_of(a, step, rank));
     return rungs && rungs->says() == Ladder::Says::kMistake ? different : std::nullopt;
   };
   return compare_runs(float32_.left, float32_.right, channels, relation).first;
@@ -141,13 +143,14 @@ Relation PrecisionLadder::within_rounding_of_step() const {
     return run.ranks[0].header.contains("arithmetic");
   };
   if (computes_in_16_bits(float32_.left) || computes_in_16_bits(float32_.right)) largest.clear();  // that rounds as far
-  return [this, largest = std::move(largest)](const trace::Record& a, const trace::Record& b, std::int64_t step,
-                                              std::int64_t) -> std::optional<std::string> {
-    const auto in_float32 = float32_.distance(a, b, step);
-    const auto in_float64 = largest.find(step);
-    if (!in_float32 || in_float64 == largest.end() || *in_float32 <= kSteep * in_float64->second) return std::nullopt;
-    return rounded(*in_float32, 3) + " of its scale apart, where all that float64 leaves of the step is " +
-           rounded(in_float64->second, 3);
+  return [this, largest = std::move(largest)](const trace::Record& a, const trace::Record&, std::int64_t step,
+                                              std::int64_t rank) -> std::optional<std::string> {
+    const auto of_step = largest.find(step);
+    const auto rungs = of_step == largest.end() ? std::nullopt : at(place_of(a, step, rank));
+    if (!rungs) return std::nullopt;
+    const double left = std::max(rungs->in_float64, of_step->second);  // a small divisor amplifies in both precisions
+    if (rungs->in_float32 <= kSteep * left) return std::nullopt;
+    return rounded(rungs->in_float32, 3) + " of its scale apart, where float64 leaves " + rounded(left, 3);
   };
 }
 

@@ -62,9 +62,9 @@ class PrecisionLadder {
   std::optional<Divergence> first_mistake(const std::vector<trace::Channel>& channels) const;
 
   /// Relation of the float32 runs: no farther apart than the rounding of the step makes them. That is told from
-  /// float64, where nothing else parts the two: 2^33 times the largest relative difference of the step's losses and
-  /// gradients there. *Measured*: at most 2^30.8 times in 2,880 steps of 252 pairs, in none with a kink. *Lifetime*: of
-  /// the ladder.
+  /// float64, where nothing else parts the two: 2^33 times what is left of the difference there, or of the largest
+  /// among the step's losses and gradients. *Measured*: at most 2^30.8 times in 2,880 steps of 252 pairs, in none with
+  /// a kink. *Lifetime*: of the ladder.
   Relation within_rounding_of_step() const;
 
  private:

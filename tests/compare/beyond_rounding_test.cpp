@@ -56,14 +56,14 @@ std::string found(Bench& bench, const std::string& optimizer = "sgd") {
   return place_in(beyond_rounding({a, left}, {b, right}, {a, b, a, b}, {std::begin(kComputed), std::end(kComputed)}));
 }
 
-/// What differs shrinks by so much in float64.
-std::string found_shrinking(Bench& bench, double factor) {
+/// In float64 nothing is left of what differs but a relative difference of one channel.
+std::string found_shrinking(Bench& bench, double left, Channel of = Channel::kLoss) {
   const trace::RunTrace &a = bench.run("a"), &b = bench.run("b");
   trace::RunTrace in_float64 = a;
   for (trace::Trace& rank : in_float64.ranks) {
     for (trace::Step& step : rank.steps) {
       for (Record& record : step.records) {
-        if (record.channel == Channel::kLoss) scale(record, 1 + factor);
+        if (record.channel == of) scale(record, 1 + left);
       }
     }
   }
@@ -151,6 +151,15 @@ TEST(BeyondRounding, WhatShrinksByMoreThanRounding) {
   }
   scale(hidden, 3, Channel::kLoss, 1 + 0x1p-18);
   EXPECT_EQ(found_shrinking(hidden, 0), "") << "a kink, and what it has led to";
+}
+
+/// A small divisor amplifies in both precisions, and what comes after it can be told.
+TEST(BeyondRounding, WhatIsAmplifiedInFloat64TooHidesNothing) {
+  Bench bench(pair_of(3));
+  scale(bench, 1, Channel::kWeight, 1 + 0x1p-18);
+  scale(bench, 2, Channel::kLoss, 1 + 0x1p-18);
+  EXPECT_EQ(found_shrinking(bench, 0).substr(0, 6), "step 1");
+  EXPECT_EQ(found_shrinking(bench, 0x1p-46, Channel::kWeight).substr(0, 6), "step 2");
 }
 
 TEST(BeyondRounding, WhatOneSideAloneMakesInTheReduction) {
