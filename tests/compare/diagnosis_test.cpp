@@ -276,6 +276,17 @@ TEST(RankCauses, ClippingThatRoundsOtherwiseOnOneRankIsNoOrderOfAdding) {
   }
 }
 
+TEST(RoundingCauses, OtherBucketsAreOtherCollectives) {
+  for (const bool asked : {true, false}) {
+    Json changes = checking("equal", {{"variants", {"a", "b"}}});
+    changes["variants"] = {{"a", Json::object()}, {"b", Json::object()}};
+    if (asked) changes["variants"]["b"]["train"]["ddp"]["bucket_mb"] = 0.001;
+    Bench bench(changes);
+    put(bench.run("b"), 0, 1, text(Channel::kCollective, "0", "broadcast Int[3] from 0"));
+    EXPECT_EQ(causes_of(bench), asked ? Names{"fp.reduction_order"} : Names{});
+  }
+}
+
 TEST(RoundingCauses, FollowWhatTheSidesDoDifferently) {
   const auto with = [](const Json& change) {
     Json changes = checking("equal", {{"variants", {"a", "b"}}});

@@ -1,5 +1,6 @@
 #include "harness/compare/diagnosis/rounding.h"
 
+#include "harness/base/text.h"
 #include "harness/compare/laws/reduction.h"
 
 namespace lockstep::compare {
@@ -26,6 +27,15 @@ std::vector<Suspect> suspects_of_recipes(const scenario::TrainSpec& left, const 
   if (left.precision != right.precision)
     return {{"fp.precision_mode", differ("precision", left.precision, right.precision)}};
   return {};
+}
+
+/// Other collectives, because the recipes ask for other buckets: the same sums, in another order.
+std::vector<Suspect> suspects_of_buckets(const scenario::DdpSpec& left, const scenario::DdpSpec& right) {
+  if (left.bucket_mb == right.bucket_mb) return {};
+  const auto shown = [](const std::optional<double>& size) { return size ? to_decimal(*size) : "DDP's default"; };
+  return {
+      {"fp.reduction_order",
+       {"ddp.bucket_mb is " + shown(left.bucket_mb) + " on one side, " + shown(right.bucket_mb) + " on the other"}}};
 }
 
 /// Whether every rank holds the mean of the ranks' own gradients, up to rounding.
@@ -69,9 +79,12 @@ std::vector<Suspect> suspects_of_sums(const Scene& scene) {
 }  // namespace
 
 std::vector<Suspect> suspects_in_rounding(const Scene& scene) {
+  const bool between_runs = scene.left && scene.right && !scene.within_one_run();
+  if (scene.at.channel == Channel::kCollective && between_runs)
+    return suspects_of_buckets(scene.left.variant->train.ddp, scene.right.variant->train.ddp);
   if (scene.at.class_ != name_of(Class::kRounding)) return {};
   std::vector<Suspect> found;
-  if (scene.left && scene.right && !scene.within_one_run()) {
+  if (between_runs) {
     found = suspects_of_recipes(scene.left.variant->train, scene.right.variant->train);
     if (found.empty()) found = suspects_of_sums(scene);
   }
