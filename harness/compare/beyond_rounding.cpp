@@ -25,6 +25,12 @@ bool is_plain_gradient(const Record& record) {
   return is_gradient && is_plain(record);
 }
 
+/// Whether an activation of the model has a kink, or may have one: a linear model has none, and a transformer's are
+/// smooth (GELU, softmax).
+bool has_kinks(const scenario::Variant& variant) {
+  return variant.train.model.kind != "linear" && variant.train.model.kind != "transformer";
+}
+
 /// Layer of the last gradient of a step, behind which no activation has a kink.
 std::string last_layer(const trace::RunTrace& run, std::int64_t step) {
   std::string layer;
@@ -63,6 +69,7 @@ std::optional<Divergence> in_values(const Training& left, const Training& right,
   const auto first = compare_runs(left.run, right.run, channels, open, scope).first;
   if (!first) return std::nullopt;
   const std::string layer = last_layer(right.run, first->step);
+  const bool smooth = !has_kinks(left.variant) && !has_kinks(right.variant);
   const bool linear = left.variant.train.optimizer.kind == "sgd" && right.variant.train.optimizer.kind == "sgd";
   const bool of_update = linear && is_of_update(first->channel);
   scope.first_step = first->step;
@@ -70,7 +77,7 @@ std::optional<Divergence> in_values(const Training& left, const Training& right,
              left.run, right.run, channels,
              [&](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
                const bool is_plain = a.channel == Channel::kLoss ||
-                                     (is_plain_gradient(a) && layer_of(a.name) == layer) ||
+                                     (is_plain_gradient(a) && (smooth || layer_of(a.name) == layer)) ||
                                      (is_of_update(a.channel) && of_update);
                return step != first->step || !is_plain ? std::nullopt : far(a, b, step, rank);
              },

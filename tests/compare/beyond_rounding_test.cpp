@@ -151,6 +151,10 @@ TEST(BeyondRounding, WhatShrinksByMoreThanRounding) {
   }
   scale(hidden, 3, Channel::kLoss, 1 + 0x1p-18);
   EXPECT_EQ(found_shrinking(hidden, 0), "") << "a kink, and what it has led to";
+  for (scenario::Variant& variant : hidden.scenario.variants) variant.train.model.kind = "transformer";
+  EXPECT_EQ(found_shrinking(hidden, 0).substr(0, 35), "step 2, gradient.local fc.weight, r");
+  hidden.scenario.variants[0].train.model.kind = "mlp";
+  EXPECT_EQ(found_shrinking(hidden, 0), "") << "one of them may have a kink";
 }
 
 /// A small divisor amplifies in both precisions, and what comes after it can be told.
