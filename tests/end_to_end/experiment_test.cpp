@@ -106,12 +106,15 @@ TEST_F(ExperimentEndToEnd, ADetourInFloat32OnlyIsNoRoundingOfAnotherWorldSize) {
   for (const Json& recipe : recipes) {
     const Json one = merged({on_ranks(1), {{"train", recipe}}}), three = merged({on_ranks(3), {{"train", recipe}}});
     expect_green(run(pair("rounding", one, three)));
-    const Result red = run(pair("rounding", one, merged({three, at("train.faults", {rounded})})));
-    EXPECT_EQ(red.exit_code(), 1) << red.said();
-    const Json check = red.check("rounding");
-    EXPECT_EQ(check.at("cause"), "fp.precision_mode") << red.said();
-    EXPECT_EQ(check.at("first_divergence").at("step"), 3) << red.said();
-    EXPECT_EQ(check.at("first_divergence").at("channel"), "gradient") << red.said();
+    for (const char* relation : {"rounding", "equal"}) {  // which differs from the first step on
+      const Result red = run(pair(relation, one, merged({three, at("train.faults", {rounded})})));
+      EXPECT_EQ(red.exit_code(), 1) << red.said();
+      const Json check = red.check(relation), place = check.at("first_divergence");
+      EXPECT_EQ(check.at("cause"), "fp.precision_mode") << red.said();
+      EXPECT_EQ(place.at("step"), 3) << red.said();
+      EXPECT_EQ(place.at("channel"), "gradient") << red.said();
+      EXPECT_FALSE(place.at("element").is_null()) << red.said();
+    }
   }
 }
 
