@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
@@ -72,6 +73,40 @@ std::optional<double> common_factor(const trace::StoredTensor& left, const trace
   return factor;
 }
 
+/// Whether `to` holds the elements of `from` as they follow each other when its dimensions are gone through in another
+/// order, the last of `order` fastest.
+bool is_read_in_order(const trace::StoredTensor& from, const trace::StoredTensor& to,
+                      const std::vector<std::size_t>& order) {
+  const std::size_t dimensions = from.shape.size();
+  std::vector<std::size_t> strides(dimensions, 1), index(dimensions, 0);
+  for (std::size_t d = dimensions - 1; d > 0; --d)
+    strides[d - 1] = strides[d] * static_cast<std::size_t>(from.shape[d]);
+  for (std::size_t i = 0, at = 0;; ++i) {
+    if (bits_of(from, at) != bits_of(to, i)) return false;
+    std::size_t next = dimensions;
+    for (; next > 0; --next) {
+      const std::size_t d = order[next - 1];
+      at += strides[d];
+      if (++index[d] < static_cast<std::size_t>(from.shape[d])) break;
+      at -= strides[d] * index[d];
+      index[d] = 0;
+    }
+    if (next == 0) return true;
+  }
+}
+
+/// Of tensors that differ.
+bool is_other_layout(const trace::StoredTensor& left, const trace::StoredTensor& right) {
+  constexpr std::size_t kMost = 5;  // dimensions, of a volume's kernel
+  if (left.shape.size() < 2 || left.shape.size() > kMost) return false;
+  std::vector<std::size_t> order(left.shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  while (std::next_permutation(order.begin(), order.end())) {
+    if (is_read_in_order(left, right, order) || is_read_in_order(right, left, order)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<double> Element::ratio() const {
@@ -118,6 +153,7 @@ std::optional<Element> first_unequal_element(const trace::StoredTensor& left, co
   first->of = count;
   first->largest = largest;
   if (trace::is_floating(left.dtype)) first->factor = common_factor(left, right, count);
+  first->is_other_layout = is_other_layout(left, right);
   return first;
 }
 

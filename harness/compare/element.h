@@ -21,6 +21,7 @@ struct Element {
   std::size_t of = 0;
   double largest = 0;            ///< |difference|, of all elements
   std::optional<double> factor;  ///< right = factor x left, up to rounding, in every element
+  bool is_other_layout = false;  ///< one is the other, read in the order of other strides: transposed, channels last
 
   /// right / left; nothing where left is zero.
   std::optional<double> ratio() const;

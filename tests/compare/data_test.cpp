@@ -158,6 +158,24 @@ TEST(DataCauses, ADroppedTail) {
   }
 }
 
+/// In the last step of an epoch of whole batches, and of one that is filled up, rank 0 takes one sample less; or all.
+TEST(DataCauses, SamplesLostInTheLastStepAreNoTail) {
+  for (const std::int64_t samples : {48, 47}) {
+    for (const bool all : {false, samples == 48}) {
+      Json changes = against_one(samples, Json::object());
+      changes["variants"]["a"]["world_size"] = 3;
+      Bench bench(changes);
+      for (std::int64_t rank = 0; rank < (all ? 3 : 1); ++rank) {
+        auto ids = at(bench.run("b"), rank, 3, Channel::kSamples, "ids").integers;
+        ids.pop_back();
+        put(bench.run("b"), rank, 3, integers(Channel::kSamples, "ids", ids));
+      }
+      EXPECT_EQ(bench.check().status, Status::kDivergence);
+      EXPECT_EQ(named(bench), "") << samples << " " << all;
+    }
+  }
+}
+
 TEST(DataCauses, BatchOfARankForThatOfAll) {
   for (const std::int64_t ranks : {2, 3}) {
     const Json changes = against_one(144, {{"batch", {{"global", 12 * ranks}}}}, ranks);

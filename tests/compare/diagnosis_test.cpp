@@ -249,6 +249,20 @@ TEST(RankCauses, AWeightThatWasTouchedIsNoOtherBeginning) {
   }
 }
 
+/// The same numbers in other places, of which the elements tell whether a memory layout is why.
+TEST(RankCauses, APermutationThatIsNoLayoutIsNoStridedTensor) {
+  Bench bench(checking("ranks_agree", {{"variants", {"a"}}}));
+  const std::vector<float> rows = {1, 2, 3, 4, 5, 6}, others = {4, 5, 6, 1, 2, 3};
+  put(bench.run("a"), 0, 1, floats(Channel::kWeight, "fc.weight", rows, {2, 3}));
+  put(bench.run("a"), 1, 1, floats(Channel::kWeight, "fc.weight", others, {2, 3}));
+  EXPECT_EQ(causes_of(bench), Names{"comm.noncontiguous"}) << "nobody has seen the elements";
+  const auto seen = [&](bool is_other_layout) {
+    return causes_of(bench, [=](compare::Divergence& at) { at.element = {.is_other_layout = is_other_layout}; });
+  };
+  EXPECT_EQ(seen(true), Names{"comm.noncontiguous"});
+  EXPECT_EQ(seen(false), Names{});
+}
+
 TEST(RankCauses, AnotherOrderOfAddingOnOneRank) {
   Json three = checking("ranks_agree", {{"variants", {"a"}}}), two = three;
   three["world_size"] = 3;

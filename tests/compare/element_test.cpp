@@ -40,6 +40,21 @@ TEST(Element, IsTheFirstInRowMajorOrder) {
   EXPECT_FALSE(found->factor);
 }
 
+TEST(Element, KnowsTheOrderOfOtherStrides) {
+  const auto is_other_layout = [](const std::vector<float>& left, const std::vector<float>& right,
+                                  const std::vector<std::int64_t>& shape) {
+    const bool one = first_unequal_element(floats(left, shape), floats(right, shape))->is_other_layout;
+    EXPECT_EQ(first_unequal_element(floats(right, shape), floats(left, shape))->is_other_layout, one);
+    return one;
+  };
+  EXPECT_TRUE(is_other_layout({1, 2, 3, 4, 5, 6}, {1, 4, 2, 5, 3, 6}, {2, 3})) << "transposed";
+  EXPECT_FALSE(is_other_layout({1, 2, 3, 4, 5, 6}, {4, 5, 6, 1, 2, 3}, {2, 3})) << "rows exchanged";
+  EXPECT_FALSE(is_other_layout({1, 2, 3, 4, 5, 6}, {1, 4, 2, 5, 3, 7}, {2, 3})) << "and one element more";
+  EXPECT_FALSE(is_other_layout({1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}, {6})) << "a vector has one layout";
+  // Channels last: [1, 2, 2, 2], channel by channel against place by place.
+  EXPECT_TRUE(is_other_layout({1, 2, 3, 4, 5, 6, 7, 8}, {1, 5, 2, 6, 3, 7, 4, 8}, {1, 2, 2, 2}));
+}
+
 TEST(Element, NothingOfEqualBitsOrOtherShapes) {
   EXPECT_FALSE(first_unequal_element(floats({1, 2}, {2}), floats({1, 2}, {2})));
   EXPECT_FALSE(first_unequal_element(floats({1, 2}, {2}), floats({1, 3}, {2, 1})));

@@ -97,6 +97,9 @@ TEST(GradientCauses, OfSidesCutAlikeNothingAccusesTheLeftOne) {
   Bench bench(pair(2, 2, {{"batch", {{"accumulation", 3}}}}));
   scale_all(bench.run("a"), 1, 3);
   EXPECT_EQ(cause(bench, 1), "");
+  Bench other_world(pair(1, 4, {{"batch", {{"accumulation", 3}}}}));
+  scale_all(other_world.run("a"), 1, 3);
+  EXPECT_EQ(cause(other_world, 1), "") << "they have the micro-batches in common";
   Bench right(pair(2, 2, {{"batch", {{"accumulation", 3}}}}));
   scale_all(right.run("b"), 1, 3);
   EXPECT_EQ(cause(right, 1), "grad.accum_scale");

@@ -35,10 +35,17 @@ FirstBatch first_batch(const trace::RunTrace& run) {
 /// An epoch of one side, as far as its tail tells: what was taken, or is promised.
 struct Tail {
   std::string name;
-  std::int64_t taken = 0, distinct = 0, samples = 0, largest_batch = 0, last_step = 0;
+  std::int64_t ranks = 0, taken = 0, distinct = 0, samples = 0, largest_batch = 0, last_step = 0;
 
   std::int64_t twice() const { return taken - distinct; }
   std::int64_t left_out() const { return samples - distinct; }
+
+  /// Whether the tail was dropped or filled up, and nothing else: by the loader to whole batches, or by the sampler to
+  /// equal shares.
+  bool is_even() const {
+    const std::int64_t rest = taken - samples;
+    return taken % largest_batch == 0 || (taken % ranks == 0 && -ranks < rest && rest < ranks);
+  }
 };
 
 /// The epoch that the sides are in where they part: the earlier one, if one of them is further.
@@ -56,6 +63,7 @@ std::optional<Tail> tail_of(const trace::RunTrace& run, const std::vector<Epoch>
     Ids all;
     for (const Ids& ids : epoch.ids) all.insert(all.end(), ids.begin(), ids.end());
     return Tail{.name = run.run,
+                .ranks = run.world_size(),
                 .taken = epoch.taken(),
                 .distinct = distinct(std::move(all)),
                 .samples = samples_in_data(run),
@@ -71,6 +79,7 @@ std::optional<Tail> promised_tail(const trace::RunTrace& run, const scenario::Va
   if (!promise || promise->by_rank || promise->first != 0) return std::nullopt;
   const std::int64_t taken = std::accumulate(promise->each.begin(), promise->each.end(), std::int64_t{0});
   return Tail{.name = "the sampler's promise",
+              .ranks = variant.world_size,
               .taken = taken,
               .distinct = std::min(taken, promise->samples),
               .samples = promise->samples,
@@ -91,11 +100,13 @@ std::vector<Suspect> suspects_of_tails(const Tail& left, const Tail& right, std:
   const auto with = [&](const std::string& more) { return std::vector<std::string>{seen[0], seen[1], more}; };
   const bool drops = left.left_out() != right.left_out();
   const bool fills = left.twice() != right.twice();
-  const std::string& dropping = left.left_out() > right.left_out() ? left.name : right.name;
-  const std::string& filling = left.twice() > right.twice() ? left.name : right.name;
+  const Tail& dropping = left.left_out() > right.left_out() ? left : right;
+  const Tail& filling = left.twice() > right.twice() ? left : right;
   std::vector<Suspect> suspects;
-  if (drops) suspects.push_back({"data.drop_last_mismatch", with(dropping + " drops the tail of the epoch")});
-  if (fills) suspects.push_back({"data.pad_duplicates", with(filling + " fills the tail up with samples once more")});
+  if (drops && dropping.is_even())
+    suspects.push_back({"data.drop_last_mismatch", with(dropping.name + " drops the tail of the epoch")});
+  if (fills && filling.is_even())
+    suspects.push_back({"data.pad_duplicates", with(filling.name + " fills the tail up with samples once more")});
   return suspects;
 }
 

@@ -44,6 +44,7 @@ bool is_refuted(const Suspect& suspect, const Divergence& at) {
   const bool of_arrival =
       suspect.cause == "comm.race" || (suspect.cause.starts_with("fp.") && !is_coarse(suspect.cause));
   if (of_arrival && is_told_otherwise(at)) return true;
+  if (suspect.cause == "comm.noncontiguous" && at.element && !at.element->is_other_layout) return true;
   const bool of_draws = suspect.cause == "rng.loader_draw" || suspect.cause == "ckpt.rng_order";
   if (of_draws && at.operator_ && at.operator_->by_value) return true;
   if (at.class_ == name_of(Class::kNondeterminism) && class_ != Class::kNondeterminism) return true;

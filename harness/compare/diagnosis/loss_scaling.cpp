@@ -122,9 +122,13 @@ std::vector<Suspect> suspects_in_loss_scaling(const Scene& scene) {
   const double factor = ratio->coefficients[0];
   const Cut theirs = cut_of(scene.left, left), its = cut_of(scene.right, right);
   std::vector<Suspect> found = suspects_of(scene, its, theirs, factor);
-  // Of two sides cut alike, nothing tells that the left one is at fault.
-  const bool alike = its.ranks == theirs.ranks && its.micro_batches == theirs.micro_batches;
-  return found.empty() && !alike ? suspects_of(scene, theirs, its, 1 / factor) : found;
+  if (!found.empty()) return found;
+  // Nothing tells that the left side is at fault where both are cut alike.
+  found = suspects_of(scene, theirs, its, 1 / factor);
+  std::erase_if(found, [&](const Suspect& suspect) {
+    return suspect.cause == "grad.accum_scale" ? its.micro_batches == theirs.micro_batches : its.ranks == theirs.ranks;
+  });
+  return found;
 }
 
 }  // namespace lockstep::compare
