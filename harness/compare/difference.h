@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/compare/causes.h"
+#include "harness/compare/detour.h"
 #include "harness/compare/element.h"
 #include "harness/compare/operators.h"
 #include "harness/trace/trace.h"
@@ -45,6 +46,7 @@ struct Divergence {
   bool behind_rounding = false;              ///< the runs part before it, by rounding
   std::optional<Element> element;            ///< where the elements were captured
   std::optional<OperatorFinding> operator_;  ///< where the operators were
+  std::optional<Detour> detour;              ///< of a reduced gradient whose addends were captured, too
 
   /// Id of the likeliest cause; "unknown".
   std::string cause_id() const { return suspects.empty() ? "unknown" : suspects[0].cause; }

@@ -67,8 +67,12 @@ Control looking_at(Control control, const compare::Divergence& at) {
   for (char& c : pattern) {
     if (c == '*' || c == '[' || c == '\\') c = '?';
   }
-  control.patch["train"]["record"]["capture"].push_back(
-      {{"step", at.step}, {"channel", trace::name_of(at.channel)}, {"tensor", pattern}});
+  const auto capture = [&](trace::Channel channel) {
+    control.patch["train"]["record"]["capture"].push_back(
+        {{"step", at.step}, {"channel", trace::name_of(channel)}, {"tensor", pattern}});
+  };
+  capture(at.channel);
+  if (at.channel == trace::Channel::kGradient) capture(trace::Channel::kGradientLocal);  // what it is made of
   return control;
 }
 

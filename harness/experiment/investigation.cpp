@@ -231,8 +231,27 @@ class Investigation {
     one.at().suspects.clear();  // what is known of the operator may say more
   }
 
-  /// Element and operator of a difference, from what was captured of both sides.
+  /// What the addends of a reduced gradient went through, if they were all captured.
+  static std::optional<compare::Detour> detour_in(const Side& side, const Divergence& at) {
+    const auto captured = [&](const trace::Trace& rank, trace::Channel channel) {
+      return trace::read_captured(fs::path(rank.origin).parent_path(), at.step, rank.rank, channel, at.tensor);
+    };
+    std::vector<trace::StoredTensor> own;
+    for (const trace::Trace& rank : side.run->ranks) {
+      auto tensor = captured(rank, trace::Channel::kGradientLocal);
+      if (!tensor) return std::nullopt;
+      own.push_back(std::move(*tensor));
+    }
+    const auto reduced = captured(side.run->ranks[side.rank], trace::Channel::kGradient);
+    return reduced ? compare::detour_of(own, *reduced) : std::nullopt;
+  }
+
+  /// Element, operator and detour of a difference, from what was captured of both sides.
   static void locate(Divergence& at, const Side& left, const Side& right) {
+    for (const Side& side : {right, left}) {
+      const bool reduced = side.run != nullptr && at.channel == trace::Channel::kGradient;
+      if (reduced && !at.detour) at.detour = detour_in(side, at);
+    }
     if (left.run == nullptr || right.run == nullptr) return;
     const trace::Trace& a = left.run->ranks[left.rank];
     const trace::Trace& b = right.run->ranks[right.rank];

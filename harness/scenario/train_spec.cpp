@@ -138,8 +138,8 @@ void validate(const Choice& fault, const TrainSpec& spec, std::int64_t world_siz
   const auto needs = [&](const std::set<std::string>& kinds, bool given, const char* why, const char* expected) {
     require(given || !kinds.contains(fault.kind), origin, "train.faults", why, expected, fault.kind);
   };
-  needs({"clip_before_reduction", "gradient_not_reduced", "bucket_forgotten", "order_mismatch", "rank_order",
-         "unordered_sum"},
+  needs({"clip_before_reduction", "gradient_not_reduced", "bucket_forgotten", "order_mismatch", "sent_rounded",
+         "rank_order", "unordered_sum"},
         spec.ddp.wrap, "without DDP nothing is reduced in the first place", "other faults beside ddp.wrap = false");
   needs({"clip_before_reduction", "clip_before_unscale", "clip_skipped"},
         spec.gradient.clip_norm || spec.gradient.clip_value, "nothing is clipped",

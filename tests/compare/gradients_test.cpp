@@ -202,6 +202,14 @@ void shorten(trace::RunTrace& run, std::int64_t rank, std::uint32_t mask, double
   }
 }
 
+TEST(GradientCauses, ADetourThatTheElementsShow) {
+  const Bench bench(pair(3, 3));
+  Divergence at = test::parted(1, Channel::kGradient, "fc.weight");
+  EXPECT_EQ(test::cause_named(bench, at, suspects_in_gradients), "");
+  at.detour = Detour{.ranks = {1}};
+  EXPECT_EQ(test::cause_named(bench, at, suspects_in_gradients), "fp.lowprec_accumulate");
+}
+
 TEST(GradientCauses, OneRankInSixteenBits) {
   for (const auto& [mask, error] : {std::pair(0xffff0000U, 0x1p-9), {0xffffe000U, 0x1p-12}}) {
     for (const std::int64_t ranks : {1, 2, 3}) {

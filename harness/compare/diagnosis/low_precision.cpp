@@ -86,6 +86,9 @@ bool is_short(double value) {
 }
 
 std::vector<Suspect> suspects_in_precision(const Scene& scene) {
+  if (scene.at.detour)
+    return {{"fp.lowprec_accumulate",
+             {scene.at.place() + ": every element is what the ranks' own gradients make, " + scene.at.detour->text()}}};
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
   const OwnGradients left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
   if (!left.complete() || !right.complete()) return {};

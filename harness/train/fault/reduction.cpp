@@ -114,6 +114,26 @@ class OrderMismatch : public ByHand {
   std::vector<at::Tensor> sums_;
 };
 
+/// What one rank sends went through 16 bits.
+class SentRounded : public ByHand {
+ public:
+  explicit SentRounded(const Json& options)
+      : rank_(options.at("of_rank").get<int>()), dtype_(options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16) {}
+
+  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
+    const bool rounds = collective.group()->getRank() == rank_;
+    for (const NamedTensor& gradient : gradients) {
+      const at::Tensor& own = gradient.tensor;
+      const at::Tensor sent = rounds ? own.to(dtype_).to(own.scalar_type()) : own;
+      at::Tensor(own).copy_(collective.sum(sent).div_(static_cast<double>(collective.group()->getSize())));
+    }
+  }
+
+ private:
+  int rank_;
+  at::ScalarType dtype_;
+};
+
 /// Everyone's gradients, added up by each rank in an order of its own.
 class OwnOrder : public ByHand {
  public:
@@ -194,6 +214,9 @@ std::unique_ptr<Fault> make_clip_before_reduction_fault(const Json&, const scena
 }
 std::unique_ptr<Fault> make_bucket_forgotten_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<BucketForgotten>(options);
+}
+std::unique_ptr<Fault> make_sent_rounded_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<SentRounded>(options);
 }
 std::unique_ptr<Fault> make_order_mismatch_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<OrderMismatch>(options);
