@@ -52,6 +52,14 @@ std::string padded(std::string_view text, std::size_t width);
 /// The items with `separator` between them.
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 
+/// "0, 2" of integers.
+template <typename Integer>
+std::string listed(const std::vector<Integer>& numbers) {
+  std::vector<std::string> texts;
+  for (const Integer number : numbers) texts.push_back(std::to_string(number));
+  return join(texts, ", ");
+}
+
 /// "a, b and 5 more": no more items than a person reads.
 std::string some_of(const std::vector<std::string>& items, std::size_t most);
 

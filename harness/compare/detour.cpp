@@ -56,9 +56,7 @@ struct Way {
 }  // namespace
 
 std::string Detour::text() const {
-  std::vector<std::string> names;
-  for (const std::size_t rank : ranks) names.push_back(std::to_string(rank));
-  return "those of rank " + join(names, ", ") + " rounded to " + std::string(trace::name_of(through));
+  return "those of rank " + listed(ranks) + " rounded to " + std::string(trace::name_of(through));
 }
 
 std::optional<Detour> detour_of(const std::vector<StoredTensor>& own, const StoredTensor& reduced) {

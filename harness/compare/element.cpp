@@ -114,10 +114,8 @@ std::optional<double> Element::ratio() const {
 }
 
 std::string Element::text() const {
-  std::vector<std::string> place;
-  for (const std::int64_t i : index) place.push_back(std::to_string(i));
-  std::string text = "[" + join(place, ", ") + "]: " + to_decimal(left) + " (" + left_bits + ") and " +
-                     to_decimal(right) + " (" + right_bits + ")";
+  std::string text = "[" + listed(index) + "]: " + to_decimal(left) + " (" + left_bits + ") and " + to_decimal(right) +
+                     " (" + right_bits + ")";
   if (ratio()) text += ", ratio " + rounded(*ratio(), 9);
   if (ulps) text += ", " + std::to_string(*ulps) + (*ulps == 1 ? " ULP" : " ULPs");
   text += "; " + std::to_string(unequal) + " of " + std::to_string(of) + (of == 1 ? " element" : " elements") +

@@ -19,7 +19,11 @@ constexpr double kMistake = 0x1p-6;
 /// Relative difference that float32, and float64, give anything that they compute.
 constexpr double kLeast = 0x1p-24, kLeastInFloat64 = 0x1p-53;
 
+/// No rounding shrinks by so much: ladder.h has what was measured.
 constexpr double kSteep = 0x1p33;
+
+/// Whether a rank computes or sends 16 bits.
+bool uses_16_bits(const trace::Trace& rank) { return rank.header.contains("arithmetic"); }
 
 /// Where a record of both sides is, rank by rank.
 Place place_of(const trace::Record& record, std::int64_t step, std::int64_t rank) {
@@ -88,7 +92,7 @@ bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, 
 std::string PrecisionLadder::obstacle() const {
   for (const trace::RunTrace* run : {&float64_.left, &float64_.right}) {
     for (const trace::Trace& rank : run->ranks) {
-      if (rank.header.contains("arithmetic")) return "it computes or sends 16 bits there, too";
+      if (uses_16_bits(rank)) return "it computes or sends 16 bits there, too";
       for (const trace::Step& step : rank.steps) {
         for (const trace::Record& record : step.records) {
           if (!std::isfinite(record.norm.value_or(0)) || !std::isfinite(record.number.value_or(0)))
@@ -139,10 +143,8 @@ Relation PrecisionLadder::within_rounding_of_step() const {
   std::vector<Channel> channels{Channel::kLoss, Channel::kGradient};
   if (same_shape(float64_.left, float64_.right)) channels.push_back(Channel::kGradientLocal);
   compare_runs(float64_.left, float64_.right, channels, measure, {.common_steps_only = true});
-  const auto computes_in_16_bits = [](const trace::RunTrace& run) {
-    return run.ranks[0].header.contains("arithmetic");
-  };
-  if (computes_in_16_bits(float32_.left) || computes_in_16_bits(float32_.right)) largest.clear();  // that rounds as far
+  if (uses_16_bits(float32_.left.ranks[0]) || uses_16_bits(float32_.right.ranks[0]))
+    largest.clear();  // it rounds as far
   return [this, largest = std::move(largest)](const trace::Record& a, const trace::Record&, std::int64_t step,
                                               std::int64_t rank) -> std::optional<std::string> {
     const auto of_step = largest.find(step);

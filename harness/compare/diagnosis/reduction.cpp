@@ -161,11 +161,8 @@ std::vector<Suspect> suspects_of_weights(const BrokenStep& of_step, const std::v
   if (all_near(weights, 1 / (ranks * ranks)))
     return {{"grad.double_average", with(seen, "the weights are 1/W² for W = " + to_decimal(ranks))}};
   const std::vector<std::int64_t> out = left_out(weights);
-  if (!out.empty() && are_of_other_groups(of_step, out)) {
-    std::vector<std::string> ranks_out;
-    for (const std::int64_t rank : out) ranks_out.push_back(std::to_string(rank));
-    return {{"comm.wrong_group", with(seen, "the gradients of rank " + join(ranks_out, ", ") + " are left out")}};
-  }
+  if (!out.empty() && are_of_other_groups(of_step, out))
+    return {{"comm.wrong_group", with(seen, "the gradients of rank " + listed(out) + " are left out")}};
   return {};
 }
 

@@ -16,11 +16,7 @@ std::string place(const trace::RunTrace& run, std::int64_t step) {
   return "step " + std::to_string(step) + ", " + run.run;
 }
 
-std::string listed(const std::vector<std::size_t>& ranks) {
-  std::vector<std::string> texts;
-  for (const std::size_t rank : ranks) texts.push_back(std::to_string(rank));
-  return "rank " + join(texts, ", ");
-}
+std::string ranks_of(const std::vector<std::size_t>& ranks) { return "rank " + listed(ranks); }
 
 double size_of(const Held& held, Channel channel) {
   double squares = 0;
@@ -52,13 +48,13 @@ std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t
   }
   if (resting.empty() || resting.size() + moving.size() != run.ranks.size()) return {};
   const std::string evidence =
-      place(run, step) + ": all weights of " + listed(resting) + " stay as they were, with " + seen;
+      place(run, step) + ": all weights of " + ranks_of(resting) + " stay as they were, with " + seen;
   if (moving.empty()) {
     // An optimizer that holds other tensors has never moved these.
     const bool never = same(Held(run, 0, run.ranks[0].steps.front().step), Held(run, 0, step), Channel::kWeight);
     return never ? std::vector<Suspect>{{"opt.no_effect", {evidence}}} : std::vector<Suspect>{};
   }
-  return {{"step.skip_disagree", {evidence, "the weights of " + listed(moving) + " move"}}};
+  return {{"step.skip_disagree", {evidence, "the weights of " + ranks_of(moving) + " move"}}};
 }
 
 std::vector<Suspect> suspects_in_averages(const trace::RunTrace& run, const scenario::Variant& variant,
@@ -77,10 +73,10 @@ std::vector<Suspect> suspects_in_averages(const trace::RunTrace& run, const scen
   }
   std::vector<std::string> evidence;
   if (!resting.empty())
-    evidence.push_back(place(run, step) + ": the averages of " + listed(resting) +
+    evidence.push_back(place(run, step) + ": the averages of " + ranks_of(resting) +
                        " stay as they were while the weights move");
   if (!apart.empty())
-    evidence.push_back(place(run, step) + ": the averages of " + listed(apart) +
+    evidence.push_back(place(run, step) + ": the averages of " + ranks_of(apart) +
                        " are not those of rank 0, whose weights are the same");
   if (evidence.empty()) return {};
   return {{"ema.not_synced", evidence}};
@@ -103,7 +99,7 @@ std::vector<Suspect> buffers_apart(const trace::RunTrace& run, const scenario::V
   // What ranks that held the same make of one batch is no matter of a broadcast.
   if (apart.empty() || (were_same && variant.train.ddp.broadcast_buffers)) return {};
   return {{"buffer.not_synced",
-           {place(run, step) + ": the buffers of " + listed(apart) +
+           {place(run, step) + ": the buffers of " + ranks_of(apart) +
             " are not those of rank 0, whose weights are the same"}}};
 }
 

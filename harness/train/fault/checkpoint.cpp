@@ -9,13 +9,14 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/train/fault.h"
+#include "harness/train/fault/parameters.h"
 
 namespace lockstep::train {
 namespace {
 
 class StateCast : public Fault {
  public:
-  explicit StateCast(const Json& options) : dtype_(options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16) {}
+  explicit StateCast(const Json& options) : dtype_(half_type(options)) {}
   void restored(const Restored& state) override {
     for (const NamedTensor& one : state.optimizer.state()) {
       if (one.tensor.dim() > 0) at::Tensor(one.tensor).copy_(one.tensor.to(dtype_));

@@ -55,9 +55,7 @@ class GradientKept : public Lasting {
 class GradientRounded : public Lasting {
  public:
   explicit GradientRounded(const Json& options)
-      : dtypes_(options),
-        dtype_(options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16),
-        before_(options.at("place") == "backward") {}
+      : dtypes_(options), dtype_(half_type(options)), before_(options.at("place") == "backward") {}
   void own_gradient(const at::Tensor& gradient) override {
     if (before_) round(gradient);
   }

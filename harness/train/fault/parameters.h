@@ -7,6 +7,11 @@
 
 namespace lockstep::train {
 
+/// The 16-bit type that a fault's option "dtype" names.
+inline at::ScalarType half_type(const Json& options) {
+  return options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16;
+}
+
 /// The parameters that a fault's option "parameter" names: '*' stands for any characters, empty for all of them.
 class ParameterChoice {
  public:

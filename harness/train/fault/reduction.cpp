@@ -117,8 +117,7 @@ class OrderMismatch : public ByHand {
 /// What one rank sends went through 16 bits.
 class SentRounded : public ByHand {
  public:
-  explicit SentRounded(const Json& options)
-      : rank_(options.at("of_rank").get<int>()), dtype_(options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16) {}
+  explicit SentRounded(const Json& options) : rank_(options.at("of_rank").get<int>()), dtype_(half_type(options)) {}
 
   void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
     const bool rounds = collective.group()->getRank() == rank_;
