@@ -1,6 +1,7 @@
 #include "harness/compare/promise.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace lockstep::compare {
@@ -39,6 +40,16 @@ bool reshuffles(const scenario::Choice& sampler) {
   return sampler.options.value("shuffle", true);
 }
 
+/// Of n ids that go through a buffer there are as many orders as the product of min(k, buffer), k = 1 to n. A
+/// permutation is a buffer that holds everything.
+std::int64_t never_again(const scenario::Choice& sampler) {
+  constexpr double kOrders = 3'628'800;  // of ten ids
+  const std::int64_t buffer = sampler.options.value("buffer", std::numeric_limits<std::int64_t>::max());
+  std::int64_t ids = 0;
+  for (double orders = 1; buffer > 1 && orders < kOrders;) orders *= static_cast<double>(std::min(++ids, buffer));
+  return ids;
+}
+
 bool takes_everything_on_every_rank(const scenario::Choice& sampler) {
   return sampler.kind == "none" || (sampler.kind == "stream" && !sampler.options.at("shard").get<bool>());
 }
@@ -54,7 +65,9 @@ std::optional<Promise> promise_of(const scenario::Variant& variant, std::int64_t
   Promise promise{.first = sampler.options.value("start", std::int64_t{0}),
                   .samples = samples,
                   .by_rank = takes_everything_on_every_rank(sampler),
-                  .reshuffles = reshuffles(sampler)};
+                  .reshuffles = reshuffles(sampler),
+                  .one_order = sampler.kind != "none" && sampler.kind != "stream",
+                  .never_again = never_again(sampler)};
   const std::int64_t used = std::max<std::int64_t>(samples - promise.first, 0);
   const auto each = shares(variant, used);
   if (!each) return std::nullopt;
@@ -67,6 +80,9 @@ std::optional<Promise> promise_of(const scenario::Variant& variant, std::int64_t
   };
   promise.least = total(promise.each) / used;
   promise.most = divided_up(total(*each), used);  // what fills up may stay where other samples are dropped
+  const std::int64_t padding = std::max<std::int64_t>(total(*each) - used, 0);
+  const bool padded_last = sampler.kind != "libtorch";  // which pads before it shuffles
+  for (const std::int64_t share : *each) promise.new_until.push_back(padded_last ? share - padding : 0);
   return promise;
 }
 

@@ -15,8 +15,11 @@ struct Promise {
   std::vector<std::int64_t> each;  ///< taken by each rank
   std::int64_t least = 0;          ///< times that a sample is taken
   std::int64_t most = 0;
-  bool by_rank = false;     ///< the promise is of each rank alone, not of all together
-  bool reshuffles = false;  ///< another order in every epoch
+  std::vector<std::int64_t> new_until;  ///< each rank's first place that may be padding: a sample that came before
+  bool by_rank = false;                 ///< the promise is of each rank alone, not of all together
+  bool reshuffles = false;              ///< another order in every epoch
+  bool one_order = false;               ///< the ranks' shares are parts of one order
+  std::int64_t never_again = 0;         ///< so many ids do not come in the same order twice by chance
 
   /// Whether every rank takes some.
   bool usable() const;

@@ -76,6 +76,20 @@ TEST_F(LearningEndToEnd, ShortBatchesAreDropped) {
   expect_says(refused.said(), {"train.sampler.drop_last"});
 }
 
+/// 29 samples on 3 ranks: who fills up, by how much, and where, is another matter for each kind.
+TEST_F(LearningEndToEnd, EverySamplerKeepsItsPromise) {
+  Json variants = Json::object();
+  for (const char* kind :
+       {"distributed", "contiguous", "none", "stream", "elastic", "libtorch", "accelerate", "dispatch"})
+    variants[kind] = {{"train", {{"sampler", {{"kind", kind}}}}}};
+  Json training = scenario({{"world_size", 3},
+                            {"train", {{"steps", 30}, {"data", {{"size", 29}}}, {"batch", {{"per_rank", 2}}}}},
+                            {"variants", variants},
+                            {"checks", Json::array({check("covers")})}});
+  training["train"]["batch"].erase("global");
+  expect_green(run(training));
+}
+
 TEST_F(LearningEndToEnd, AnOrderThatStaysIsSeen) {
   for (const char* sampler : {"distributed", "contiguous", "elastic", "libtorch"}) {
     Json training = scenario({{"train", {{"steps", 12}, {"sampler", {{"kind", sampler}, {"set_epoch", false}}}}},

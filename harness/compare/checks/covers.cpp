@@ -18,9 +18,6 @@ struct Taken {
   std::int64_t step = 0;
 };
 
-/// Fewer ids than this come in the same order twice by chance, now and then.
-constexpr std::int64_t kTooFewToTell = 10;
-
 /// The samples of all ranks, cut into epochs.
 class Coverage {
  public:
@@ -102,6 +99,7 @@ class Coverage {
   CheckResult judge_epoch(std::int64_t epoch, bool finished) const {
     std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> times;  // by rank where the promise is, and id
     const auto place = [&](std::size_t rank, std::int64_t id) { return std::pair(promise_.by_rank ? rank : 0, id); };
+    std::optional<std::pair<std::int64_t, std::size_t>> repeat;  // step and rank of the first sample that came before
     const std::int64_t longest = *std::max_element(promise_.each.begin(), promise_.each.end());
     for (std::int64_t i = 0; i < longest; ++i) {
       for (std::size_t rank = 0; rank < taken_.size(); ++rank) {
@@ -112,12 +110,15 @@ class Coverage {
           return violation(taken.step, rank,
                            "samples " + std::to_string(promise_.first) + " to " + std::to_string(promise_.samples - 1),
                            actual, "there is no such sample");
-        if (++times[place(rank, taken.id)] > promise_.most)
+        const std::int64_t now = ++times[place(rank, taken.id)],
+                           most = i < promise_.new_until[rank] ? 1 : promise_.most;
+        if (now > most)
           return violation(
               taken.step, rank,
-              "every sample at most " + std::to_string(promise_.most) + " times in epoch " + std::to_string(epoch),
+              "every sample at most " + std::to_string(most) + " times by here in epoch " + std::to_string(epoch),
               actual + " once more",
               "a sample is taken too often: padding, a rank's shard given twice, or a sampler without ranks");
+        if (now > 1 && !repeat) repeat = {taken.step, rank};
       }
     }
     if (!finished) return {};
@@ -129,7 +130,7 @@ class Coverage {
       }
       if (!missing.empty())
         return violation(
-            at(epoch, rank, promise_.each[rank] - 1).step, rank,
+            repeat ? repeat->first : at(epoch, rank, promise_.each[rank] - 1).step, repeat ? repeat->second : rank,
             "every sample at least " + std::to_string(promise_.least) + " times in epoch " + std::to_string(epoch),
             std::to_string(missing.size()) + " samples less often, the first is " + std::to_string(missing[0]),
             "samples are left out");
@@ -152,7 +153,9 @@ class Coverage {
       together += both;
       fewest = std::min(fewest, both);
     }
-    const bool tells = fewest >= kTooFewToTell ? same > 0 : same == taken_.size() && together >= kTooFewToTell;
+    const bool tells = fewest >= promise_.never_again
+                           ? same > 0
+                           : promise_.one_order && same == taken_.size() && together >= promise_.never_again;
     if (tells)
       return violation(at(epoch, first, 0).step, first, "another order than in epoch " + std::to_string(epoch - 1),
                        "the same order", "set_epoch is not called: every epoch has the order of the first");
