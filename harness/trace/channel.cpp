@@ -4,6 +4,11 @@ namespace lockstep::trace {
 
 const ChannelInfo& info(Channel channel) { return kChannels[static_cast<std::size_t>(channel)]; }
 
+bool is_carried(Channel channel) {
+  return channel == Channel::kRng || channel == Channel::kOptimizer || channel == Channel::kWeight ||
+         channel == Channel::kBuffer || channel == Channel::kEma;
+}
+
 std::optional<Channel> channel_named(std::string_view name) {
   for (const ChannelInfo& row : kChannels) {
     if (row.name == name) return row.channel;

@@ -55,6 +55,9 @@ inline constexpr std::array<ChannelInfo, 13> kChannels = {{
     {Channel::kCollective, "collective", Sharing::kReplicated, "operation, dtype, elements, reduce op, in issue order"},
 }};
 
+/// Whether training goes on from it: what a checkpoint holds.
+bool is_carried(Channel channel);
+
 const ChannelInfo& info(Channel channel);
 inline std::string_view name_of(Channel channel) { return info(channel).name; }
 std::optional<Channel> channel_named(std::string_view name);

@@ -4,6 +4,10 @@
 
 namespace lockstep::trace {
 
+bool same_bits(const Record* a, const Record* b) {
+  return a != nullptr && b != nullptr && a->dtype == b->dtype && a->shape == b->shape && a->digest == b->digest;
+}
+
 const Record* Step::find(Channel channel, std::string_view name) const {
   const auto found = std::find_if(records.begin(), records.end(), [&](const Record& record) {
     return record.channel == channel && record.name == name;

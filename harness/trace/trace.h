@@ -34,6 +34,9 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
+/// Whether both are there, of one type and shape, with equal bits.
+bool same_bits(const Record* a, const Record* b);
+
 /// Everything one rank recorded in one step, ordered by channel and, inside a channel, as the training met it.
 struct Step {
   std::int64_t step = 0;  ///< number of updates done before; kInitialStep for the state at the start

@@ -200,6 +200,12 @@ TEST(DataCauses, OtherContentOfTheSameSamples) {
   const auto x = at(bench.run("b"), 1, 2, Channel::kInput, "x");
   put(bench.run("b"), 1, 2, floats(Channel::kInput, "x", std::vector<float>(48, 0.5F), x.shape));
   EXPECT_EQ(named(bench), "data.content");
+  for (const char* side : {"b", "a"}) {
+    put(bench.run("b"), 1, 2, x);
+    put(bench.run(side), 1, 2, at(bench.run(side), 1, 1, Channel::kInput, "x"));
+    EXPECT_EQ(named(bench), "") << "the content of the samples before";
+    put(bench.run("a"), 1, 2, x);
+  }
   auto other_dtype = x;
   other_dtype.dtype = trace::DType::kFloat64;
   put(bench.run("b"), 1, 2, other_dtype);

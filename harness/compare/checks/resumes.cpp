@@ -9,11 +9,6 @@ namespace {
 
 using trace::Channel;
 
-bool is_state(Channel channel) {
-  return channel == Channel::kRng || channel == Channel::kOptimizer || channel == Channel::kWeight ||
-         channel == Channel::kBuffer || channel == Channel::kEma;
-}
-
 /// Step after which the checkpoint was saved, by the scenario.
 std::optional<std::int64_t> saved_step(const CheckInput& input) {
   const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
@@ -80,7 +75,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   if (input.spec.channels.empty()) std::erase(channels, Channel::kCollective);
   // What led to the saved state was recorded by the run that saved it.
   const Scope scope{.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
-                      return step == saved && !is_state(channel);
+                      return step == saved && !trace::is_carried(channel);
                     }};
   if (changes_world_size(input)) {
     CheckResult result =

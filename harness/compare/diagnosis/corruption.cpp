@@ -22,10 +22,6 @@ struct Astray {
   std::string of_reference;
 };
 
-bool same(const Record* a, const Record* b) {
-  return a != nullptr && b != nullptr && a->digest == b->digest && a->shape == b->shape;
-}
-
 /// The one rank of a run whose tensor is none of the others'. Of two ranks it is the one that the other side does not
 /// hold.
 std::optional<Astray> odd_rank(const Side& side, const Side& other, const Divergence& at) {
@@ -34,13 +30,14 @@ std::optional<Astray> odd_rank(const Side& side, const Side& other, const Diverg
   const auto of = [&](std::size_t rank) { return held[rank].find(at.channel, at.tensor); };
   std::vector<std::size_t> odd;
   for (std::size_t rank = 0; rank < held.size(); ++rank) {
-    const auto agreeing = static_cast<std::size_t>(std::count_if(
-        held.begin(), held.end(), [&](const Held& h) { return same(h.find(at.channel, at.tensor), of(rank)); }));
+    const auto agreeing = static_cast<std::size_t>(std::count_if(held.begin(), held.end(), [&](const Held& h) {
+      return trace::same_bits(h.find(at.channel, at.tensor), of(rank));
+    }));
     if (of(rank) != nullptr && agreeing == 1) odd.push_back(rank);
   }
   if (held.size() == 2 && odd.size() == 2 && other && other.run != side.run) {
     const Record* theirs = other.find(at.step, at.channel, at.tensor);
-    std::erase_if(odd, [&](std::size_t rank) { return same(of(rank), theirs); });
+    std::erase_if(odd, [&](std::size_t rank) { return trace::same_bits(of(rank), theirs); });
   } else if (held.size() == 2 && odd.size() == 2) {
     odd.erase(odd.begin());  // nothing tells which; the report says so
   }
@@ -98,8 +95,9 @@ bool alone(const Astray& at, Channel channel, const std::string& tensor) {
 /// Whether a rank's tensors of a channel are the reference's.
 bool agrees(const Astray& at, Channel channel) {
   const auto records = at.held.all(channel);
-  return std::all_of(records.begin(), records.end(),
-                     [&](const Record* record) { return same(record, at.reference.find(channel, record->name)); });
+  return std::all_of(records.begin(), records.end(), [&](const Record* record) {
+    return trace::same_bits(record, at.reference.find(channel, record->name));
+  });
 }
 
 /// Whether what the tensor was made from agrees.

@@ -53,10 +53,6 @@ std::vector<Suspect> suspects_in_seeds(const Scene& scene) {
             scene.at.place()}}};
 }
 
-bool same_bits(const trace::Record& a, const trace::Record& b) {
-  return a.dtype == b.dtype && a.shape == b.shape && a.digest == b.digest;
-}
-
 std::string step_and_rank(const Scene& scene) {
   return "step " + std::to_string(scene.at.step) + ", rank " + std::to_string(scene.at.rank);
 }
@@ -77,7 +73,7 @@ bool draw_alike(const Side& side, std::int64_t step) {
   if (first == nullptr || side.run->world_size() < 2) return false;
   for (std::size_t rank = 1; rank < side.run->ranks.size(); ++rank) {
     const trace::Record* other = generator_before(side, rank, step);
-    if (other == nullptr || !same_bits(*first, *other)) return false;
+    if (!trace::same_bits(first, other)) return false;
   }
   return true;
 }
@@ -90,11 +86,11 @@ std::size_t rank_with_other_inputs(const Scene& scene, std::int64_t step) {
     const trace::Step* found = left.run->ranks[rank].find(step);
     const trace::Record* ours = left.find(step, Channel::kSamples, "ids");
     const trace::Record* theirs = right.find(step, Channel::kSamples, "ids");
-    if (found == nullptr || ours == nullptr || theirs == nullptr || !same_bits(*ours, *theirs)) continue;
+    if (found == nullptr || !trace::same_bits(ours, theirs)) continue;
     for (const trace::Record& record : found->records) {
       if (record.channel != Channel::kInput) continue;
       const trace::Record* other = right.find(step, Channel::kInput, record.name);
-      if (other != nullptr && other->dtype == record.dtype && !same_bits(record, *other)) return rank;
+      if (other != nullptr && other->dtype == record.dtype && !trace::same_bits(&record, other)) return rank;
     }
   }
   return ranks;
@@ -113,6 +109,18 @@ std::vector<Suspect> suspects_in_augmentation(const Scene& scene, std::int64_t s
                 ": the same samples gave other inputs, so that they are drawn from it"}}};
 }
 
+/// Whether a run gave this very tensor for other samples: then it is whole, and in the wrong place.
+bool is_of_others(const trace::RunTrace& run, const trace::Record& tensor, const trace::Record& ids) {
+  for (const trace::Trace& rank : run.ranks) {
+    for (const trace::Step& step : rank.steps) {
+      const trace::Record* taken = step.find(Channel::kSamples, "ids");
+      if (trace::same_bits(step.find(Channel::kInput, tensor.name), &tensor) && taken && !trace::same_bits(taken, &ids))
+        return true;
+    }
+  }
+  return false;
+}
+
 std::vector<Suspect> suspects_in_inputs(const Scene& scene) {
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
   if (auto suspects = suspects_in_augmentation(scene, scene.at.step); !suspects.empty()) return suspects;
@@ -122,7 +130,8 @@ std::vector<Suspect> suspects_in_inputs(const Scene& scene) {
   const trace::Record* theirs = scene.right.find(scene.at.step, Channel::kSamples, "ids");
   if (left == nullptr || right == nullptr || ours == nullptr || theirs == nullptr) return {};
   // Another dtype is another precision, which both recipes may ask for.
-  if (left->dtype != right->dtype || same_bits(*left, *right) || !same_bits(*ours, *theirs)) return {};
+  if (left->dtype != right->dtype || trace::same_bits(left, right) || !trace::same_bits(ours, theirs)) return {};
+  if (is_of_others(*scene.left.run, *right, *ours) || is_of_others(*scene.right.run, *left, *ours)) return {};
   std::vector<std::string> evidence{step_and_rank(scene) + ": both sides take the samples " + some_of(ours->integers) +
                                     ", and " + scene.at.tensor + " differs"};
   if (!scene.at.relation.empty()) evidence.push_back(scene.at.relation);

@@ -271,7 +271,7 @@ std::vector<Suspect> suspects_in_first_reduction(const Restart& restart) {
     for (const trace::Record& record : found->records) {
       const bool local = record.channel == Channel::kGradientLocal, reduced = record.channel == Channel::kGradient;
       if (!local && !reduced) continue;
-      const bool same = same_bits(&record, restart.held(rank, step, record.channel, record.name));
+      const bool same = trace::same_bits(&record, restart.held(rank, step, record.channel, record.name));
       if (local && !same) return {};
       locals += local ? 1 : 0;
       of += reduced ? 1 : 0;

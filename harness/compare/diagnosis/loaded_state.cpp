@@ -20,8 +20,8 @@ struct Tensor {
   const Record* saved = nullptr;    ///< by the straight run
   const Record* loaded = nullptr;   ///< null: not there
   const Record* initial = nullptr;  ///< before the straight run's first update
-  bool right() const { return same_bits(saved, loaded); }
-  bool fresh() const { return !right() && same_bits(initial, loaded); }
+  bool right() const { return trace::same_bits(saved, loaded); }
+  bool fresh() const { return !right() && trace::same_bits(initial, loaded); }
   bool empty() const { return loaded == nullptr || (loaded->norm && *loaded->norm == 0); }
   bool was_empty() const { return saved->norm && *saved->norm == 0; }
 };
@@ -128,7 +128,7 @@ std::vector<Suspect> suspects_of_cast(const Restart& restart, const std::vector<
 std::vector<Suspect> suspects_of_other_step(const Restart& restart, Channel channel, const std::vector<Tensor>& wrong) {
   for (const std::int64_t step : {restart.saved - 1, restart.saved + 1}) {
     const bool all = std::all_of(wrong.begin(), wrong.end(), [&](const Tensor& tensor) {
-      return same_bits(restart.held(tensor.rank, step, channel, tensor.name), tensor.loaded);
+      return trace::same_bits(restart.held(tensor.rank, step, channel, tensor.name), tensor.loaded);
     });
     if (!all || step < 0) continue;
     return {{"ckpt.off_by_one",
@@ -175,7 +175,7 @@ std::vector<Suspect> suspects_of_buffers(const Restart& restart, const std::vect
   std::vector<Tensor> of_rank_0;
   for (const Tensor& tensor : all) {
     const Record* first = restart.held(0, restart.saved, Channel::kBuffer, tensor.name);
-    if (!tensor.right() && tensor.rank > 0 && same_bits(first, tensor.loaded)) of_rank_0.push_back(tensor);
+    if (!tensor.right() && tensor.rank > 0 && trace::same_bits(first, tensor.loaded)) of_rank_0.push_back(tensor);
   }
   if (of_rank_0.empty()) return {};
   return {{"ckpt.buffers_missing", {after_loading(restart) + counted(of_rank_0, all, "buffers") + " are rank 0's"}}};
@@ -189,7 +189,7 @@ std::vector<Suspect> suspects_of_generators(const Restart& restart, const std::v
     return {{"ckpt.rng_missing", {seen, names_of(fresh) + ": the state before the first update, never restored"}}};
   for (const Tensor& tensor : wrong) {
     const Record* first = restart.held(0, restart.saved, Channel::kRng, tensor.name);
-    if (tensor.rank > 0 && same_bits(first, tensor.loaded))
+    if (tensor.rank > 0 && trace::same_bits(first, tensor.loaded))
       return {{"ckpt.rng_missing", {seen, names_of({tensor}) + " is rank 0's: its own was not restored"}}};
   }
   for (const Tensor& tensor : wrong) {
@@ -255,9 +255,9 @@ std::vector<Suspect> suspects_between_ranks(const Restart& restart) {
   for (const Record& record : first->records) {
     if (record.channel != Channel::kWeight) continue;
     const Record* other = restart.loaded(1, Channel::kWeight, record.name);
-    if (other == nullptr || same_bits(&record, other)) return {};  // a part was loaded by others, too
+    if (other == nullptr || trace::same_bits(&record, other)) return {};  // a part was loaded by others, too
     for (std::size_t rank = 2; rank < run.ranks.size(); ++rank) {
-      if (!same_bits(restart.loaded(rank, Channel::kWeight, record.name), other)) return {};
+      if (!trace::same_bits(restart.loaded(rank, Channel::kWeight, record.name), other)) return {};
     }
     names.push_back(record.name);
   }

@@ -30,11 +30,6 @@ Side straight_side(const Scene& scene, const Side& resumed) {
 
 }  // namespace
 
-bool same_bits(const trace::Record* a, const trace::Record* b) {
-  if (a == nullptr || b == nullptr) return false;
-  return a->dtype == b->dtype && a->shape == b->shape && a->digest == b->digest;
-}
-
 bool Restart::changes_world() const {
   const std::int64_t world = resumed.run->world_size();
   return source_world != world || (straight && straight.run->world_size() != world);

@@ -31,6 +31,4 @@ struct Restart {
 /// The side of a scene that went on from a checkpoint; nothing where none did, or it recorded nothing.
 std::optional<Restart> restart_in(const Scene& scene);
 
-bool same_bits(const trace::Record* a, const trace::Record* b);
-
 }  // namespace lockstep::compare

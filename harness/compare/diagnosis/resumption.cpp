@@ -12,11 +12,6 @@ namespace {
 
 using trace::Channel;
 
-bool is_state(Channel channel) {
-  return channel == Channel::kRng || channel == Channel::kOptimizer || channel == Channel::kWeight ||
-         channel == Channel::kBuffer || channel == Channel::kEma;
-}
-
 /// Whether some weight after loading is another one than before the first update; true where none can be told.
 bool loaded_weights(const Restart& restart) {
   bool any = false;
@@ -100,7 +95,7 @@ std::vector<Suspect> suspects_in_resumption(const Scene& scene) {
   if (!restart) return {};
   if (scene.at.left == "checkpoint") return suspects_in_beginning(*restart);
   if (scene.at.tensor.empty() && scene.at.actual == "no such step") return suspects_in_length(*restart);
-  if (scene.at.step == restart->begin && is_state(scene.at.channel))
+  if (scene.at.step == restart->begin && trace::is_carried(scene.at.channel))
     return suspects_in_loaded_state(*restart, scene.at.channel);
   if (!restart->straight && scene.at.channel == Channel::kLedger) return suspects_in_own_epoch(*restart);
   if (scene.at.step == restart->first) return suspects_in_first_step(scene, *restart);

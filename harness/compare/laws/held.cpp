@@ -32,8 +32,7 @@ std::vector<const Record*> Held::all(Channel channel) const {
 bool same(const Held& a, const Held& b, Channel channel) {
   const auto records = a.all(channel);
   return !records.empty() && std::all_of(records.begin(), records.end(), [&](const Record* record) {
-    const Record* other = b.find(channel, record->name);
-    return other != nullptr && other->digest == record->digest;
+    return trace::same_bits(record, b.find(channel, record->name));
   });
 }
 
