@@ -1,5 +1,6 @@
 #include "harness/compare/environment.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -62,6 +63,15 @@ std::vector<Suspect> suspects_between(const Located& left_rank, const Located& r
     if (!evidence[i].empty()) suspects.push_back({kCauses[i], evidence[i]});
   }
   return suspects;
+}
+
+bool same_kernels(const Located& left_rank, const Located& right_rank) {
+  const Json &left = manifest_of(left_rank), &right = manifest_of(right_rank);
+  const std::set<std::string> keys = keys_of(left, right);
+  return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    const bool makes_bits = cause_of(key) < 2 || key == "cpu_capability";  // a build, its libraries, its flags
+    return !makes_bits || value_of(left, key) == value_of(right, key);
+  });
 }
 
 std::optional<OddRank> rank_elsewhere(const trace::RunTrace& run) {

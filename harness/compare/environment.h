@@ -22,6 +22,9 @@ struct Located {
 /// follow from the ones before. Evidence: "threads is 1 for a/0 rank 0, 2 for a/0 rank 1".
 std::vector<Suspect> suspects_between(const Located& left, const Located& right);
 
+/// Whether two ranks have the same builds, libraries and instructions: then equal operations make equal bits.
+bool same_kernels(const Located& left, const Located& right);
+
 /// A rank whose environment is not that of the others, and one that has theirs.
 struct OddRank {
   Located odd, other;

@@ -7,6 +7,8 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
+#include "harness/compare/laws/held.h"
+#include "harness/compare/rounding.h"
 
 namespace lockstep::compare {
 namespace {
@@ -90,6 +92,10 @@ bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, 
 }
 
 std::string PrecisionLadder::obstacle() const {
+  const auto weights = [](const trace::RunTrace& run) { return Held(run, 0, trace::kInitialStep); };
+  if (draw_otherwise(float32_.left, float32_.right) &&
+      !same(weights(float64_.left), weights(float64_.right), trace::Channel::kWeight))
+    return "the two begin with weights that other kernels drew, in float32 there, too";
   for (const trace::RunTrace* run : {&float64_.left, &float64_.right}) {
     for (const trace::Trace& rank : run->ranks) {
       if (uses_16_bits(rank)) return "it computes or sends 16 bits there, too";

@@ -50,8 +50,8 @@ class PrecisionLadder {
   /// no float, no sketch, not finite.
   std::optional<Ladder> at(const Place& place) const;
 
-  /// Why float64 proves nothing here: a compression hook still sends 16 bits, or NaN swallows every difference. Empty
-  /// where it does.
+  /// Why float64 proves nothing here: a compression hook still sends 16 bits, NaN swallows every difference, or the
+  /// first weights are apart as in float32. Empty where it does.
   std::string obstacle() const;
 
   /// The first place, of these channels, where the two differ by more than rounding.

@@ -6,6 +6,7 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
+#include "harness/compare/environment.h"
 #include "harness/compare/laws/held.h"
 
 namespace lockstep::compare {
@@ -289,6 +290,20 @@ void name_rounding(Divergence& divergence, const RunTrace& left, const RunTrace&
   if (!differ_in_last_places(*a, *b) && (!rounding || !rounding->explained())) return;
   divergence.class_ = "rounding";
   divergence.cause = "no more than rounding: another order of additions, or another kernel";
+}
+
+bool draw_otherwise(const RunTrace& left, const RunTrace& right) {
+  if (same_kernels({&left, 0}, {&right, 0})) return false;
+  const Held begin(left, 0, trace::kInitialStep), other(right, 0, trace::kInitialStep);
+  if (begin.all(Channel::kWeight).empty() || same(begin, other, Channel::kWeight)) return false;
+  const RoundingBound bound(left, right);
+  const auto weights = begin.all(Channel::kWeight);
+  return std::all_of(weights.begin(), weights.end(), [&](const Record* weight) {
+    const Record* its = other.find(Channel::kWeight, weight->name);
+    if (its == nullptr || trace::same_bits(weight, its)) return its != nullptr;
+    const auto rounding = bound.judge(*weight, *its, trace::kInitialStep, 0);
+    return rounding && rounding->explained();
+  });
 }
 
 double update_bound(const RunTrace& run, const Record& weight) {

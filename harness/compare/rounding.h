@@ -93,6 +93,9 @@ Relation within(const RoundingBound& bound);
 /// A difference that rounding explains is no fault of the training's meaning: says so in its class and cause.
 void name_rounding(Divergence& divergence, const trace::RunTrace& left, const trace::RunTrace& right);
 
+/// Whether two runs begin with other weights only because other kernels drew them: no farther apart than by rounding.
+bool draw_otherwise(const trace::RunTrace& left, const trace::RunTrace& right);
+
 /// Bound on the rounding of a parameter's first update.
 double update_bound(const trace::RunTrace& run, const trace::Record& weight);
 

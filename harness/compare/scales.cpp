@@ -164,6 +164,9 @@ void Scales::add_updates(const RunTrace& run) {
     for (const Record& record : step.records) {
       const Record* from =
           before == nullptr || !is_state(record.channel) ? nullptr : before->find(record.channel, record.name);
+      // Averages begin as the weights of the first update.
+      if (from == nullptr && before != nullptr && record.channel == Channel::kEma)
+        from = before->find(Channel::kWeight, record.name);
       if (from == nullptr || !from->sketch || !record.sketch) continue;
       double& update = updates_[family_of(record)][step.step];
       update = std::max(update, estimated_distance(*record.sketch, *from->sketch));

@@ -76,7 +76,7 @@ Control looking_at(Control control, const compare::Divergence& at) {
   return control;
 }
 
-Control in_float64() { return {.id = "float64", .patch = {{"train", {{"precision", "float64"}}}}}; }
+Control in_float64() { return {.id = "float64", .patch = {{"train", {{"precision", "float64"}}}}, .one_start = true}; }
 
 const std::vector<NamedControl>& controls() {
   const auto train = [](const char* name, Json patch) { return Control{name, {{"train", std::move(patch)}}}; };

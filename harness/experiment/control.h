@@ -15,6 +15,7 @@ struct Control {
   std::string id;  ///< also the folder of its runs
   Json patch;      ///< merged into a variant: {"train": …, "launch": …}
   std::int64_t repeats = 1;
+  bool one_start = false;  ///< no variant begins with weights of its own, where only kernels make them other ones
 };
 
 /// Nothing changed: what does not come out again is no property of the training.

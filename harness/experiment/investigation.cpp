@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "harness/base/error.h"
 #include "harness/experiment/case.h"
 #include "harness/experiment/control.h"
 #include "harness/experiment/rounding.h"
 #include "harness/experiment/runs.h"
+#include "harness/experiment/start.h"
 
 namespace lockstep::experiment {
 namespace {
@@ -46,6 +48,15 @@ std::vector<std::string> variants_worth_trying(const Case& one) {
 struct Group {
   const scenario::Scenario& scenario;
   std::vector<Case> cases;
+  Start start;
+
+  std::vector<std::string> variants() const {
+    std::vector<std::string> names;
+    for (const Case& one : cases) {
+      for (const std::string& name : variants_of(one.check.spec)) names.push_back(name);
+    }
+    return names;
+  }
 };
 
 class Investigation {
@@ -86,9 +97,11 @@ class Investigation {
       if (report.result.status == CheckResult::Status::kAgree) continue;  // expected to fail, and did not
       const scenario::Scenario& scenario = plan_.scenario(report.scenario);
       // Checks stand scenario by scenario.
-      if (groups_.empty() || groups_.back().scenario.name != scenario.name) groups_.push_back({scenario, {}});
+      if (groups_.empty() || groups_.back().scenario.name != scenario.name) groups_.push_back({scenario, {}, {}});
       groups_.back().cases.push_back({.report = report, .scenario = scenario, .check = plan_.checks[i]});
     }
+    for (Group& group : groups_)
+      group.start = start_of(group.scenario, group.variants(), Runs(plan_, evidence_, group.scenario.name));
   }
 
   /// Plans and runs the variants of some cases under a control. Nothing where no case wants it.
@@ -107,7 +120,7 @@ class Investigation {
     std::vector<scenario::Scenario> scenarios;
     for (Group& group : groups_) {
       std::vector<std::string> variants;
-      Control of_group = control;
+      Control of_group = looks && !group.start.others.empty() ? looking_at_start(control) : control;
       for (const Case& one : group.cases) {
         if (!wants(one)) continue;
         for (const std::string& name : variants_worth_trying(one)) variants.push_back(name);
@@ -115,7 +128,8 @@ class Investigation {
       }
       if (variants.empty()) continue;
       try {
-        scenarios.push_back(under(of_group, group.scenario, variants));
+        scenario::Scenario scenario = under(of_group, group.scenario, variants);
+        scenarios.push_back(control.one_start ? from_one_start(std::move(scenario), group.start) : std::move(scenario));
       } catch (const InputError& error) {  // no such training exists: the others' can be tried
         for (Case& one : group.cases) {
           if (wants(one)) one.note(control, "cannot be tried: " + error.problem().what);
@@ -137,10 +151,12 @@ class Investigation {
       if (!replayed->has(group)) continue;
       const Runs before(plan_, evidence_, group.scenario.name);
       const Runs again = replayed->runs(group.scenario.name);
+      group.start.weights = captured_start(again, group.start.of);
       for (Case& one : group.cases) {
         if (!wants(one)) continue;
         judge_replay(one, control, before, again);
-        if (one.differs() && !one.unstable) locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
+        if (one.differs() && !one.unstable)
+          locate(one.at(), again.left(one.at(), true), again.right(one.at(), true), one.is_up_to_rounding());
       }
     }
   }
@@ -246,8 +262,15 @@ class Investigation {
     return reduced ? compare::detour_of(own, *reduced) : std::nullopt;
   }
 
-  /// Element, operator and detour of a difference, from what was captured of both sides.
-  static void locate(Divergence& at, const Side& left, const Side& right) {
+  /// Whether the two differ somewhere before the place, so that its first operator is not the first that differs.
+  static bool differ_before(const Divergence& at, const trace::RunTrace& left, const trace::RunTrace& right) {
+    const auto first = compare::compare_runs(left, right, trace::all_channels(), compare::bitwise).first;
+    return first && std::pair(first->step, first->channel) < std::pair(at.step, at.channel);
+  }
+
+  /// Element, operator and detour of a difference, from what was captured of both sides. Behind rounding, every
+  /// operator has other inputs.
+  static void locate(Divergence& at, const Side& left, const Side& right, bool is_up_to_rounding = false) {
     for (const Side& side : {right, left}) {
       const bool reduced = side.run != nullptr && at.channel == trace::Channel::kGradient;
       if (reduced && !at.detour) at.detour = detour_in(side, at);
@@ -263,6 +286,7 @@ class Investigation {
     const fs::path left_log = trace::captured_operators_path(left_folder, at.step, a.rank);
     const fs::path right_log = trace::captured_operators_path(right_folder, at.step, b.rank);
     if (left.run == right.run || !computed || !compare::same_shape(*left.run, *right.run)) return;
+    if (is_up_to_rounding && differ_before(at, *left.run, *right.run)) return;
     if (!fs::exists(left_log) || !fs::exists(right_log)) return;
     at.operator_ = compare::first_operator(trace::read_operators(left_log), trace::read_operators(right_log));
   }
@@ -337,7 +361,8 @@ class Investigation {
       if (!there->has(group)) continue;
       const Runs again = there->runs(group.scenario.name);
       for (Case& one : group.cases) {
-        if (wants(one)) locate(one.at(), again.left(one.at(), true), again.right(one.at(), true));
+        if (wants(one))
+          locate(one.at(), again.left(one.at(), true), again.right(one.at(), true), /*is_up_to_rounding=*/true);
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "harness/base/error.h"
@@ -121,7 +122,11 @@ at::Tensor Ddp::forward(const at::Tensor& input, bool sync) {
   if (!spec_.wrap) return model_->forward(input);
   const bool training = at::GradMode::is_enabled(), reduces = training && sync;
   if (reduces) reducer_->prepare_for_forward();
-  if (training) reducer_->rebuild_buckets();
+  if (training) {
+    // It happens once in a process, at another step of a training that was resumed: no operator of the step.
+    const at::DisableRecordFunctionGuard unlogged;
+    reducer_->rebuild_buckets();
+  }
   if (spec_.broadcast_buffers && !buffers_.empty() && previous_forward_synced_) {
     const at::NoGradGuard no_grad;
     c10d::broadcast_coalesced(group_, tensors_of(buffers_), kBroadcastBufferBytes, 0);

@@ -48,6 +48,9 @@ TEST(DataCauses, OneShareGivenTwice) {
   Bench bench(alone(3, 48));
   auto& run = bench.run("a");
   for (std::int64_t step = 0; step < 20; ++step) put(run, 2, step, at(run, 0, step, Channel::kSamples, "ids"));
+  EXPECT_EQ(named(bench), "") << "rank 1 has a share of its own";
+  EXPECT_EQ(named(bench, 2), "");
+  for (std::int64_t step = 0; step < 20; ++step) put(run, 1, step, at(run, 0, step, Channel::kSamples, "ids"));
   EXPECT_EQ(named(bench), "data.not_sharded");
   EXPECT_EQ(named(bench, 2), "data.not_sharded");
 }
@@ -116,6 +119,18 @@ TEST(DataCauses, EpochNotAdvanced) {
   EXPECT_EQ(named(pair), "data.epoch_not_advanced");
 }
 
+/// Two epochs have one order, as where half the number is given; the next ones have another.
+TEST(DataCauses, AnOrderThatComesOnceMoreIsNotThatOfTheFirstEpochForEver) {
+  Bench bench(alone(3, 36));
+  auto& run = bench.run("a");
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    for (std::int64_t step = 0; step < 3; ++step)
+      put(run, rank, step + 3, at(run, rank, step, Channel::kSamples, "ids"));
+  }
+  EXPECT_EQ(bench.check().status, Status::kDivergence);
+  EXPECT_EQ(named(bench), "");
+}
+
 TEST(DataCauses, WhoNeverShufflesForgetsNoEpoch) {
   const WithRunsOf never(alone(3, 36), alone(3, 36, {{"kind", "distributed"}, {"shuffle", false}}));
   EXPECT_EQ(never.check().status, Status::kDivergence);
@@ -155,6 +170,18 @@ TEST(DataCauses, ADroppedTail) {
     const WithRunsOf bench(alone(3, 50, sampler(asked)), alone(3, 50, sampler(!asked)));
     EXPECT_EQ(named(bench, 0), "data.drop_last_mismatch") << asked;
     EXPECT_EQ(named(bench, 1), "data.drop_last_mismatch") << asked;
+  }
+}
+
+/// All ranks lose a sample in the middle of an epoch, whose batches are short then, not its tail.
+TEST(DataCauses, SamplesLostInTheMiddleAreNoTail) {
+  for (const std::int64_t samples : {48, 51}) {
+    Bench bench(alone(3, samples));
+    bench.rerun("a", {.ids = [](auto step, auto, auto& ids) {
+                  if (step == 1) ids.pop_back();
+                }});
+    EXPECT_TRUE(diverges_at(bench.check(), 1, Channel::kSamples, "ids", 0)) << samples;
+    EXPECT_EQ(named(bench), "") << samples;
   }
 }
 

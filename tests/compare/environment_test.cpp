@@ -1,7 +1,10 @@
 // Ranks and runs that are not in one environment: found by the check, and named where they are why bits part.
 #include "harness/compare/environment.h"
 
+#include <utility>
+
 #include "harness/compare/diagnosis/environment.h"
+#include "harness/compare/rounding.h"
 
 #include "tests/compare/diagnosed.h"
 
@@ -10,7 +13,9 @@ namespace {
 
 using test::agrees;
 using test::Bench;
+using test::floats;
 using test::is_inconclusive;
+using test::put;
 using trace::Channel;
 
 const Json kManifest = {{"build", "1"},
@@ -37,6 +42,38 @@ struct Placed : Bench {
 };
 
 const Json kEqual = {{"that", "equal"}, {"variants", {"a", "b"}}};
+
+TEST(Environment, KernelsAreBuildsLibrariesAndInstructions) {
+  for (const auto& [pointer, same] : {std::pair{"/build", false},
+                                      {"/libraries/libtorch_cpu.so", false},
+                                      {"/cpu_capability", false},
+                                      {"/compiler_flags", false},
+                                      {"/cpu_model", true},
+                                      {"/threads", true},
+                                      {"/variables/OMP_NUM_THREADS", true}}) {
+    Placed bench;
+    place(bench.run("b"), with(pointer, "2"));
+    EXPECT_EQ(same_kernels({&bench.run("a"), 0}, {&bench.run("b"), 2}), same) << pointer;
+  }
+}
+
+/// Weights that other kernels drew: the last bit is theirs, more is not, and without them not even that.
+TEST(Environment, OtherKernelsDrawOtherLastBits) {
+  const auto told = [](float factor, const char* instructions) {
+    Placed bench;
+    place(bench.run("b"), with("/cpu_capability", instructions));
+    place(bench.run("a"), with("/cpu_capability", "AVX2"));
+    for (std::int64_t rank = 0; rank < 3; ++rank)
+      put(bench.run("b"), rank, -1, floats(Channel::kWeight, "fc.bias", {0.5F * factor, 0.25F, 1.0F, 0.125F}));
+    for (std::int64_t rank = 0; rank < 3; ++rank)
+      put(bench.run("a"), rank, -1, floats(Channel::kWeight, "fc.bias", {0.5F, 0.25F, 1.0F, 0.125F}));
+    return draw_otherwise(bench.run("a"), bench.run("b"));
+  };
+  EXPECT_TRUE(told(1 + 0x1p-22F, "AVX512"));
+  EXPECT_FALSE(told(1, "AVX512")) << "the same";
+  EXPECT_FALSE(told(1 + 0x1p-12F, "AVX512"));
+  EXPECT_FALSE(told(1 + 0x1p-22F, "AVX2"));
+}
 
 TEST(Environment, OneForAllRanksAgrees) { EXPECT_TRUE(agrees(Placed().check())); }
 

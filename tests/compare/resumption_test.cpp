@@ -186,6 +186,14 @@ TEST(ResumptionCauses, TheOptimizersState) {
   for (const std::int64_t rank : {0, 1})
     put(other.run("resumed"), rank, other.saved, floats(Channel::kOptimizer, "fc.bias.momentum_buffer", {1, 2, 3, 4}));
   EXPECT_EQ(other.named(), "") << "wrong, but neither zero nor absent";
+  Stopped counter(5);
+  for (const std::int64_t rank : {0, 1}) {
+    for (const char* side : {"straight", "half"})
+      counter.add(side, rank, counter.saved, floats(Channel::kOptimizer, "fc.bias.step", {5}));
+    counter.add("resumed", rank, counter.saved, floats(Channel::kOptimizer, "fc.bias.step", {0}));
+  }
+  EXPECT_EQ(counter.check().status, Status::kDivergence);
+  EXPECT_EQ(counter.named(), "") << "its momentum is restored";
 }
 
 TEST(ResumptionCauses, ScheduleAndCounters) {
@@ -319,6 +327,10 @@ TEST(ResumptionCauses, Generators) {
   other.integers = {1234, 1};
   put(reseeded.run("resumed"), 1, 4, other);
   EXPECT_EQ(reseeded.named(), "ckpt.rng_missing") << "another seed";
+  at(reseeded.run("resumed"), 1, 4, Channel::kRng, "cpu").integers = {3, 0};
+  EXPECT_EQ(reseeded.named(), "ckpt.rng_missing") << "the same seed, and nothing drawn yet";
+  at(reseeded.run("resumed"), 1, 4, Channel::kRng, "cpu").integers = {3, 22};
+  EXPECT_EQ(reseeded.named(), "ckpt.rng_order");
   Stopped later(5);
   put(later.run("resumed"), 1, 7, text(Channel::kRng, "cpu", "x"));
   EXPECT_EQ(later.named(), "") << "not of the resumption";

@@ -21,20 +21,26 @@ struct Taken {
 /// The samples of all ranks, cut into epochs.
 class Coverage {
  public:
-  Coverage(const trace::RunTrace& run, const Promise& promise) : run_(run), promise_(promise) {
+  /// `batch`: samples that a rank takes in a step.
+  Coverage(const trace::RunTrace& run, const Promise& promise, std::int64_t batch)
+      : run_(run), promise_(promise), batch_(batch) {
     for (const trace::Trace& rank : run.ranks) taken_.push_back(taken_by(rank));
     for (std::size_t rank = 0; rank < taken_.size(); ++rank)
       epochs_ = std::min(epochs_, static_cast<std::int64_t>(taken_[rank].size()) / promise_.each[rank]);
   }
 
   CheckResult judge() const {
-    const CheckResult shares = judge_shares();
+    const auto sooner = [](const CheckResult& a, const CheckResult& b) {
+      return a.divergence && (!b.divergence || a.divergence->step <= b.divergence->step);
+    };
+    const CheckResult batches = judge_batches(), shares = judge_shares();
     CheckResult result;
     for (std::int64_t epoch = 0; epoch <= epochs_ && !result.divergence; ++epoch) {
       combine(result, judge_epoch(epoch, /*finished=*/epoch < epochs_));
       if (epoch > 0) combine(result, judge_order(epoch));
     }
-    if (shares.divergence && (!result.divergence || shares.divergence->step <= result.divergence->step)) return shares;
+    if (sooner(batches, result) && (sooner(batches, shares) || !shares.divergence)) return batches;
+    if (sooner(shares, result)) return shares;
     if (epochs_ == 0 && !result.divergence)
       return {.status = CheckResult::Status::kInconclusive,
               .why = run_.run + " did not finish an epoch",
@@ -75,6 +81,27 @@ class Coverage {
   /// Samples of one rank in an epoch, which may be the last, unfinished one.
   std::int64_t length(std::int64_t epoch, std::size_t rank) const {
     return std::min(promise_.each[rank], static_cast<std::int64_t>(taken_[rank].size()) - epoch * promise_.each[rank]);
+  }
+
+  /// A batch is short only where the rank's epoch ends.
+  CheckResult judge_batches() const {
+    CheckResult result;
+    for (std::size_t rank = 0; rank < run_.ranks.size(); ++rank) {
+      std::int64_t taken = 0;
+      for (const trace::Step& step : run_.ranks[rank].steps) {
+        const trace::Record* ids = step.find(Channel::kSamples, "ids");
+        if (ids == nullptr) continue;
+        const auto count = static_cast<std::int64_t>(ids->integers.size());
+        const bool ends_epoch = (taken + count) / promise_.each[rank] > taken / promise_.each[rank];
+        taken += count;
+        if (count == batch_ || (ends_epoch && count < batch_)) continue;
+        if (!result.divergence || step.step < result.divergence->step)
+          result = violation(step.step, rank, std::to_string(batch_) + " samples before the epoch's end",
+                             std::to_string(count) + " samples", "a batch is not full, and no epoch ends in it");
+        break;
+      }
+    }
+    return result;
   }
 
   /// Where a sampler gives all ranks equally many samples, it does so in every step.
@@ -164,6 +191,7 @@ class Coverage {
 
   const trace::RunTrace& run_;
   const Promise& promise_;
+  std::int64_t batch_;
   std::vector<std::vector<Taken>> taken_;
   std::int64_t epochs_ = std::numeric_limits<std::int64_t>::max();  ///< finished by every rank
 };
@@ -185,7 +213,8 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
             .why = run.run + (promise ? ": the sampler promises nothing for so little data"
                                       : ": what this kind of sampler promises is not known"),
             .next = promise ? "use more data, or fewer ranks" : ""};
-  return Coverage(run, *promise).judge();
+  const scenario::BatchSpec& batch = variant.train.batch;
+  return Coverage(run, *promise, batch.micro_size(variant.world_size) * batch.accumulation).judge();
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ FirstBatch first_batch(const trace::RunTrace& run) {
 struct Tail {
   std::string name;
   std::int64_t ranks = 0, taken = 0, distinct = 0, samples = 0, largest_batch = 0, last_step = 0;
+  bool full_before_end = true;  ///< no batch but the last one is short
 
   std::int64_t twice() const { return taken - distinct; }
   std::int64_t left_out() const { return samples - distinct; }
@@ -44,7 +45,7 @@ struct Tail {
   /// equal shares.
   bool is_even() const {
     const std::int64_t rest = taken - samples;
-    return taken % largest_batch == 0 || (taken % ranks == 0 && -ranks < rest && rest < ranks);
+    return full_before_end && (taken % largest_batch == 0 || (taken % ranks == 0 && -ranks < rest && rest < ranks));
   }
 };
 
@@ -57,9 +58,22 @@ std::optional<std::int64_t> common_epoch(const std::vector<Epoch>& left, const s
   return std::min(a->number, b->number);
 }
 
+/// Whether the batches of an epoch are full, but the last one, and the one in which another epoch ended.
+bool full_before_end(const trace::RunTrace& run, const std::vector<Epoch>& epochs, const Epoch& epoch,
+                     std::int64_t full) {
+  for (const trace::Step& step : run.ranks[0].steps) {
+    const bool ends =
+        std::any_of(epochs.begin(), epochs.end(), [&](const Epoch& e) { return e.last_step == step.step; });
+    if (step.step < epoch.first_step || step.step > epoch.last_step || ends) continue;
+    if (static_cast<std::int64_t>(global_batch_of(run, step.step).size()) != full) return false;
+  }
+  return true;
+}
+
 std::optional<Tail> tail_of(const trace::RunTrace& run, const std::vector<Epoch>& epochs, std::int64_t number) {
   for (const Epoch& epoch : epochs) {
     if (epoch.number != number || !epoch.whole) continue;
+    const std::int64_t full = first_batch(run).samples;
     Ids all;
     for (const Ids& ids : epoch.ids) all.insert(all.end(), ids.begin(), ids.end());
     return Tail{.name = run.run,
@@ -67,8 +81,9 @@ std::optional<Tail> tail_of(const trace::RunTrace& run, const std::vector<Epoch>
                 .taken = epoch.taken(),
                 .distinct = distinct(std::move(all)),
                 .samples = samples_in_data(run),
-                .largest_batch = first_batch(run).samples,
-                .last_step = epoch.last_step};
+                .largest_batch = full,
+                .last_step = epoch.last_step,
+                .full_before_end = full_before_end(run, epochs, epoch, full)};
   }
   return std::nullopt;
 }

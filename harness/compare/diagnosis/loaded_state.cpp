@@ -147,9 +147,18 @@ std::vector<Suspect> suspects_of_weights(const Restart& restart, const std::vect
             " are as they were saved"}}};
 }
 
+/// Whether all state of the parameters is lost of which some is: what is restored in part is another mistake.
+bool lack_parameters(const std::vector<Tensor>& lost, const std::vector<Tensor>& all) {
+  std::set<std::pair<std::size_t, std::string>> parameters;
+  for (const Tensor& tensor : lost) parameters.emplace(tensor.rank, layer_of(tensor.name));
+  return std::all_of(all.begin(), all.end(), [&](const Tensor& tensor) {
+    return !tensor.right() || tensor.was_empty() || !parameters.contains({tensor.rank, layer_of(tensor.name)});
+  });
+}
+
 std::vector<Suspect> suspects_of_optimizer(const Restart& restart, const std::vector<Tensor>& all) {
   const std::vector<Tensor> lost = only(all, is_lost);
-  if (lost.empty()) return {};
+  if (lost.empty() || !lack_parameters(lost, all)) return {};
   std::vector<std::string> evidence{after_loading(restart) + counted(lost, all, "tensors of the optimizer") +
                                     " are absent or zero"};
   const trace::Step* source = restart.source == nullptr ? nullptr : restart.source->ranks[0].find(restart.saved);
@@ -194,6 +203,8 @@ std::vector<Suspect> suspects_of_generators(const Restart& restart, const std::v
   }
   for (const Tensor& tensor : wrong) {
     if (tensor.loaded == nullptr || tensor.loaded->integers.empty() || tensor.saved->integers.empty()) continue;
+    if (tensor.loaded->integers.back() == 0 && tensor.saved->integers.back() != 0)
+      return {{"ckpt.rng_missing", {seen, names_of({tensor}) + " is as its seed makes it: nothing was drawn from it"}}};
     if (tensor.loaded->integers[0] != tensor.saved->integers[0])
       return {{"ckpt.rng_missing",
                {seen, names_of({tensor}) + " has the seed " + std::to_string(tensor.loaded->integers[0]) +

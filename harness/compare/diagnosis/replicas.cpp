@@ -50,8 +50,9 @@ std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t
   const std::string evidence =
       place(run, step) + ": all weights of " + ranks_of(resting) + " stay as they were, with " + seen;
   if (moving.empty()) {
-    // An optimizer that holds other tensors has never moved these.
-    const bool never = same(Held(run, 0, run.ranks[0].steps.front().step), Held(run, 0, step), Channel::kWeight);
+    // An optimizer that holds other tensors never moves these.
+    const std::vector<trace::Step>& steps = run.ranks[0].steps;
+    const bool never = same(Held(run, 0, steps.front().step), Held(run, 0, steps.back().step), Channel::kWeight);
     return never ? std::vector<Suspect>{{"opt.no_effect", {evidence}}} : std::vector<Suspect>{};
   }
   return {{"step.skip_disagree", {evidence, "the weights of " + ranks_of(moving) + " move"}}};

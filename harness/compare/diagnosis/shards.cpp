@@ -38,7 +38,13 @@ class Shares {
   }
 
   std::vector<Suspect> suspects() const {
-    if (auto alike = takes_alike(); !alike.empty()) return {{"data.not_sharded", alike}};
+    if (const auto ranks = alike(); !ranks.empty()) {
+      if (ranks.size() < epoch_.ids.size()) return {};  // the others have shares: of which mistake is not known
+      const Ids& ids = epoch_.ids[0];
+      return {{"data.not_sharded",
+               {place() + ", from step " + std::to_string(epoch_.first_step) + " on: ranks " + listed(ranks) +
+                " take the same " + std::to_string(ids.size()) + " samples in the same order: " + some_of(ids)}}};
+    }
     if (auto whole = takes_everything(); !whole.empty()) return {{"data.not_sharded", whole}};
     if (!overlaps()) return {};
     if (promise_ && promise_->by_rank) return {{"data.not_sharded", overlap()}};
@@ -57,18 +63,16 @@ class Shares {
     return std::max<std::int64_t>(promised - (promise_->samples - promise_->first), 0);
   }
 
-  /// Ranks that take the same samples in the same order.
-  std::vector<std::string> takes_alike() const {
-    std::map<Ids, std::vector<std::string>> ranks;
-    for (std::size_t rank = 0; rank < epoch_.ids.size(); ++rank)
-      ranks[epoch_.ids[rank]].push_back(std::to_string(rank));
-    for (const auto& [ids, alike] : ranks) {
-      if (alike.size() < 2 || static_cast<std::int64_t>(ids.size()) <= padding()) continue;
-      return {place() + ", from step " + std::to_string(epoch_.first_step) + " on: ranks " + join(alike, ", ") +
-                  " take the same " + std::to_string(ids.size()) + " samples in the same order: " + some_of(ids),
-              "of " + std::to_string(run_.ranks.size()) + " ranks, each should have had samples of its own"};
+  /// The most ranks that take the same samples in the same order, more than fill the shares up.
+  std::vector<std::size_t> alike() const {
+    std::map<Ids, std::vector<std::size_t>> ranks;
+    for (std::size_t rank = 0; rank < epoch_.ids.size(); ++rank) ranks[epoch_.ids[rank]].push_back(rank);
+    std::vector<std::size_t> most;
+    for (const auto& [ids, takers] : ranks) {
+      if (takers.size() > std::max<std::size_t>(most.size(), 1) && static_cast<std::int64_t>(ids.size()) > padding())
+        most = takers;
     }
-    return {};
+    return most;
   }
 
   /// What one rank may take of an epoch, if it is one of several.
@@ -173,6 +177,10 @@ std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenar
     const Ids& first = epochs.front().ids[rank];
     if (std::is_sorted(first.begin(), first.end())) return {};  // nobody shuffled that one either
     const std::size_t same = in_same_order(epoch->ids[rank], first);
+    const bool stays = std::all_of(epochs.begin(), epochs.end(), [&](const Epoch& later) {
+      return later.number < epoch->number || in_same_order(later.ids[rank], first) > 0;
+    });
+    if (same > 0 && !stays) return {};
     if (same > 0) alike.push_back(std::to_string(rank));
     ids += same;
   }

@@ -5,6 +5,7 @@
 #include "harness/compare/diagnosis/replicas.h"
 #include "harness/compare/diagnosis/update_terms.h"
 #include "harness/compare/laws/held.h"
+#include "harness/compare/rounding.h"
 
 namespace lockstep::compare {
 namespace {
@@ -54,6 +55,7 @@ std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
   for (const Side* side : {&scene.left, &scene.right}) {
     if (!side->begins_at(scene.at.step) || side->variant->train.checkpoint.load) return {};
   }
+  if (draw_otherwise(*scene.left.run, *scene.right.run)) return {};
   const scenario::TrainSpec &left = scene.left.variant->train, &right = scene.right.variant->train;
   std::vector<std::string> evidence{scene.at.place() + ": the weights differ before the first update"};
   if (left.seed.base != right.seed.base || left.seed.policy != right.seed.policy)
