@@ -48,7 +48,7 @@ std::vector<std::string> variants_worth_trying(const Case& one) {
 struct Group {
   const scenario::Scenario& scenario;
   std::vector<Case> cases;
-  Start start;
+  std::vector<Start> starts;
 
   std::vector<std::string> variants() const {
     std::vector<std::string> names;
@@ -101,7 +101,7 @@ class Investigation {
       groups_.back().cases.push_back({.report = report, .scenario = scenario, .check = plan_.checks[i]});
     }
     for (Group& group : groups_)
-      group.start = start_of(group.scenario, group.variants(), Runs(plan_, evidence_, group.scenario.name));
+      group.starts = starts_of(group.scenario, group.variants(), Runs(plan_, evidence_, group.scenario.name));
   }
 
   /// Plans and runs the variants of some cases under a control. Nothing where no case wants it.
@@ -120,7 +120,7 @@ class Investigation {
     std::vector<scenario::Scenario> scenarios;
     for (Group& group : groups_) {
       std::vector<std::string> variants;
-      Control of_group = looks && !group.start.others.empty() ? looking_at_start(control) : control;
+      Control of_group = looks && !group.starts.empty() ? looking_at_start(control) : control;
       for (const Case& one : group.cases) {
         if (!wants(one)) continue;
         for (const std::string& name : variants_worth_trying(one)) variants.push_back(name);
@@ -129,7 +129,8 @@ class Investigation {
       if (variants.empty()) continue;
       try {
         scenario::Scenario scenario = under(of_group, group.scenario, variants);
-        scenarios.push_back(control.one_start ? from_one_start(std::move(scenario), group.start) : std::move(scenario));
+        scenarios.push_back(control.one_start ? from_one_start(std::move(scenario), group.starts)
+                                              : std::move(scenario));
       } catch (const InputError& error) {  // no such training exists: the others' can be tried
         for (Case& one : group.cases) {
           if (wants(one)) one.note(control, "cannot be tried: " + error.problem().what);
@@ -151,7 +152,7 @@ class Investigation {
       if (!replayed->has(group)) continue;
       const Runs before(plan_, evidence_, group.scenario.name);
       const Runs again = replayed->runs(group.scenario.name);
-      group.start.weights = captured_start(again, group.start.of);
+      for (Start& start : group.starts) start.weights = captured_start(again, start.of);
       for (Case& one : group.cases) {
         if (!wants(one)) continue;
         judge_replay(one, control, before, again);

@@ -1,9 +1,8 @@
 #include "harness/experiment/start.h"
 
 #include <algorithm>
-#include <utility>
+#include <set>
 
-#include "harness/compare/environment.h"
 #include "harness/compare/rounding.h"
 #include "harness/trace/capture.h"
 
@@ -12,22 +11,27 @@ namespace {
 
 constexpr trace::Channel kWeights = trace::Channel::kWeight;
 
+/// The start that a run has in common with another variant; null where it has none.
+Start* common_start(std::vector<Start>& starts, const trace::RunTrace& run, const Runs& runs) {
+  const auto found = std::find_if(starts.begin(), starts.end(), [&](const Start& start) {
+    return compare::draw_otherwise(*runs.first_of(start.of), run);
+  });
+  return found == starts.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
-Start start_of(const scenario::Scenario& scenario, const std::vector<std::string>& variants, const Runs& runs) {
-  Start start;
-  const trace::RunTrace* reference = nullptr;
-  for (const std::string& name : variants) {
+std::vector<Start> starts_of(const scenario::Scenario& scenario, const std::vector<std::string>& variants,
+                             const Runs& runs) {
+  std::vector<Start> starts;
+  for (const std::string& name : std::set<std::string>(variants.begin(), variants.end())) {
     const trace::RunTrace* run = runs.first_of(name);
     if (run == nullptr || scenario.variant(name).train.checkpoint.load) continue;
-    if (reference == nullptr) {
-      reference = run;
-      start.of = name;
-    } else if (name != start.of && compare::draw_otherwise(*reference, *run)) {
-      start.others.push_back(name);
-    }
+    Start* start = common_start(starts, *run, runs);
+    start == nullptr ? starts.push_back({.of = name}) : start->others.push_back(name);
   }
-  return start;
+  std::erase_if(starts, [](const Start& start) { return start.others.empty(); });
+  return starts;
 }
 
 Control looking_at_start(Control control) {
@@ -44,14 +48,16 @@ std::filesystem::path captured_start(const Runs& runs, const std::string& varian
   return std::filesystem::exists(file) ? std::filesystem::absolute(file) : std::filesystem::path();
 }
 
-scenario::Scenario from_one_start(scenario::Scenario scenario, const Start& start) {
-  if (start.weights.empty()) return scenario;
-  const Json load = {{"file", start.weights.string()},
-                     {"keys", {{"strip", trace::captured_name(kWeights, "")}, {"strict", false}}},
-                     {"restore", {"weights"}}};
-  for (scenario::Variant& variant : scenario.variants) {
-    if (std::find(start.others.begin(), start.others.end(), variant.name) != start.others.end())
-      variant = scenario::patched(variant, {{"train", {{"checkpoint", {{"load", load}}}}}}, scenario.file.string());
+scenario::Scenario from_one_start(scenario::Scenario scenario, const std::vector<Start>& starts) {
+  for (const Start& start : starts) {
+    if (start.weights.empty()) continue;
+    const Json load = {{"file", start.weights.string()},
+                       {"keys", {{"strip", trace::captured_name(kWeights, "")}, {"strict", false}}},
+                       {"restore", {"weights"}}};
+    for (scenario::Variant& variant : scenario.variants) {
+      if (std::find(start.others.begin(), start.others.end(), variant.name) != start.others.end())
+        variant = scenario::patched(variant, {{"train", {{"checkpoint", {{"load", load}}}}}}, scenario.file.string());
+    }
   }
   return scenario;
 }

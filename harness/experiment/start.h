@@ -18,8 +18,10 @@ struct Start {
   std::filesystem::path weights;    ///< file of `of`'s weights; empty: they were not captured
 };
 
-/// The start of these variants. Those that load a checkpoint begin with its weights, and are left alone.
-Start start_of(const scenario::Scenario& scenario, const std::vector<std::string>& variants, const Runs& runs);
+/// The starts that these variants have in common. Those that load a checkpoint begin with its weights, and are left
+/// alone.
+std::vector<Start> starts_of(const scenario::Scenario& scenario, const std::vector<std::string>& variants,
+                             const Runs& runs);
 
 /// The control, with the first weights of every variant captured.
 Control looking_at_start(Control control);
@@ -28,6 +30,6 @@ Control looking_at_start(Control control);
 std::filesystem::path captured_start(const Runs& runs, const std::string& variant);
 
 /// The scenario, in which the others load the weights that were captured.
-scenario::Scenario from_one_start(scenario::Scenario scenario, const Start& start);
+scenario::Scenario from_one_start(scenario::Scenario scenario, const std::vector<Start>& starts);
 
 }  // namespace lockstep::experiment

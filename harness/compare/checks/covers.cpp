@@ -39,7 +39,7 @@ class Coverage {
       combine(result, judge_epoch(epoch, /*finished=*/epoch < epochs_));
       if (epoch > 0) combine(result, judge_order(epoch));
     }
-    if (sooner(batches, result) && (sooner(batches, shares) || !shares.divergence)) return batches;
+    if (sooner(batches, result) && sooner(batches, shares)) return batches;
     if (sooner(shares, result)) return shares;
     if (epochs_ == 0 && !result.divergence)
       return {.status = CheckResult::Status::kInconclusive,

@@ -178,7 +178,7 @@ std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenar
     if (std::is_sorted(first.begin(), first.end())) return {};  // nobody shuffled that one either
     const std::size_t same = in_same_order(epoch->ids[rank], first);
     const bool stays = std::all_of(epochs.begin(), epochs.end(), [&](const Epoch& later) {
-      return later.number < epoch->number || in_same_order(later.ids[rank], first) > 0;
+      return later.number < epoch->number || later.ids[rank].empty() || in_same_order(later.ids[rank], first) > 0;
     });
     if (same > 0 && !stays) return {};
     if (same > 0) alike.push_back(std::to_string(rank));
