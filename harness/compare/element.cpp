@@ -124,10 +124,12 @@ std::string Element::text() const {
   return text;
 }
 
-std::optional<Element> first_unequal_element(const trace::StoredTensor& left, const trace::StoredTensor& right) {
+std::optional<Element> first_unequal_element(const trace::StoredTensor& left, const trace::StoredTensor& right,
+                                             bool beyond_rounding) {
   if (left.dtype != right.dtype || left.shape != right.shape || left.bytes.size() != right.bytes.size())
     return std::nullopt;
   const std::size_t size = trace::bytes_of(left.dtype), count = left.bytes.size() / size;
+  constexpr double kFarther = 64;  // than rounding that came before it
   std::optional<Element> first;
   std::size_t unequal = 0;
   double largest = 0;
@@ -138,7 +140,7 @@ std::optional<Element> first_unequal_element(const trace::StoredTensor& left, co
     const double x = value_at(left, i), y = value_at(right, i);
     const double distance = std::fabs(x - y);
     largest = std::isnan(distance) ? distance : std::max(largest, distance);
-    if (first) continue;
+    if (first && !(beyond_rounding && distance > kFarther * std::fabs(first->left - first->right))) continue;
     first = Element{.index = index_of(i, left.shape),
                     .left = x,
                     .right = y,

@@ -30,7 +30,9 @@ struct Element {
   std::string text() const;
 };
 
+/// `beyond_rounding`: the first that is not far smaller than others, as rounding would be, which came before.
 /// *Shape*: nothing to say of tensors of different dtype or shape, or that are equal in every bit.
-std::optional<Element> first_unequal_element(const trace::StoredTensor& left, const trace::StoredTensor& right);
+std::optional<Element> first_unequal_element(const trace::StoredTensor& left, const trace::StoredTensor& right,
+                                             bool beyond_rounding = false);
 
 }  // namespace lockstep::compare

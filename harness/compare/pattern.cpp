@@ -31,10 +31,14 @@ class Comparer {
     const trace::Step* b = right_.ranks[rank].find(step);
     if (a == nullptr || b == nullptr) return found;
     for (const trace::Record& record : b->records) {
-      const trace::Record* other = record.channel == at_.channel ? a->find(record.channel, record.name) : nullptr;
-      if (other == nullptr) continue;
+      if (record.channel != at_.channel) continue;
       ++found.total;
-      if (other->digest != record.digest) found.records.push_back(&record);
+      if (!trace::same_bits(a->find(record.channel, record.name), &record)) found.records.push_back(&record);
+    }
+    for (const trace::Record& record : a->records) {
+      if (record.channel != at_.channel || b->find(record.channel, record.name) != nullptr) continue;
+      ++found.total;
+      found.records.push_back(&record);
     }
     return found;
   }

@@ -282,7 +282,7 @@ class Investigation {
     const fs::path left_folder = fs::path(a.origin).parent_path(), right_folder = fs::path(b.origin).parent_path();
     const auto x = trace::read_captured(left_folder, at.step, a.rank, at.channel, at.tensor);
     const auto y = trace::read_captured(right_folder, at.step, b.rank, at.channel, at.tensor);
-    if (x && y) at.element = compare::first_unequal_element(*x, *y);
+    if (x && y) at.element = compare::first_unequal_element(*x, *y, is_up_to_rounding);
     const bool computed = at.channel != trace::Channel::kSamples && at.channel != trace::Channel::kInput;
     const fs::path left_log = trace::captured_operators_path(left_folder, at.step, a.rank);
     const fs::path right_log = trace::captured_operators_path(right_folder, at.step, b.rank);

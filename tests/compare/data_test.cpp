@@ -53,6 +53,11 @@ TEST(DataCauses, OneShareGivenTwice) {
   for (std::int64_t step = 0; step < 20; ++step) put(run, 1, step, at(run, 0, step, Channel::kSamples, "ids"));
   EXPECT_EQ(named(bench), "data.not_sharded");
   EXPECT_EQ(named(bench, 2), "data.not_sharded");
+  for (std::int64_t step = 0; step < 20; ++step) {
+    for (std::int64_t rank = 0; rank < 3; ++rank)
+      put(run, rank, step, integers(Channel::kSamples, "ids", {0, 0, 0, 0}));
+  }
+  EXPECT_EQ(named(bench), "") << "nobody takes the data";
 }
 
 /// LibTorch's sampler is seeded with the epoch alone; two trainings of one seed have one order rightly.

@@ -73,11 +73,13 @@ TEST(RandomCauses, SumsInTheOrderOfArrivalAreToldFromRaces) {
   EXPECT_EQ(causes_of(sums), Names{"fp.unordered_threads"});
   Bench race(repeated());
   for (std::int64_t rank = 0; rank < 2; ++rank) {
-    trace::Record own = at(race.run("a", 1), 1, 1, Channel::kGradientLocal, "fc.weight");
+    trace::Record own = at(race.run("a", 1), rank, 1, Channel::kGradientLocal, "fc.weight");
     own.channel = Channel::kGradient;
     put(race.run("a", 1), rank, 1, own);
   }
   EXPECT_EQ(causes_of(race), Names{"comm.race"});
+  put(race.run("a", 1), 0, 1, at(race.run("a", 1), 1, 1, Channel::kGradient, "fc.weight"));
+  EXPECT_EQ(causes_of(race), Names{}) << "all ranks hold that of one: it has arrived";
 }
 
 /// A factor of each run's own, or noise: no addend is missing there.
@@ -187,7 +189,7 @@ TEST(RandomCauses, AnOperatorThatIsToldOtherwiseRefutesAnyOrderOfArrival) {
   for (std::int64_t rank = 0; rank < 2; ++rank) {
     trace::Record other = at(race.run("a", 1), rank, 1, Channel::kGradient, "fc.weight");
     other.sketch = at(race.run("a", 1), 1, 1, Channel::kGradientLocal, "fc.weight").sketch;
-    other.digest.low ^= 1;
+    other.digest.low ^= static_cast<std::uint64_t>(1 + rank);
     put(race.run("a", 1), rank, 1, other);
   }
   const auto after = [&](compare::OperatorFinding::Says says, const char* name, bool by_value) {
@@ -298,6 +300,8 @@ TEST(RoundingCauses, OtherBucketsAreOtherCollectives) {
     Bench bench(changes);
     put(bench.run("b"), 0, 1, text(Channel::kCollective, "0", "broadcast Int[3] from 0"));
     EXPECT_EQ(causes_of(bench), asked ? Names{"fp.reduction_order"} : Names{});
+    put(bench.run("b"), 0, 1, text(Channel::kCollective, "0", "broadcast Float[72] from 0"));
+    EXPECT_EQ(causes_of(bench), Names{}) << "buffers that only one side broadcasts";
   }
 }
 

@@ -40,6 +40,13 @@ TEST(Element, IsTheFirstInRowMajorOrder) {
   EXPECT_FALSE(found->factor);
 }
 
+TEST(Element, BeyondRoundingIsNoLastBit) {
+  const auto clean = floats({1, 2, 3, 4}, {4}), other = floats({1 + 0x1p-23F, 2, 3.5F, 5}, {4});
+  EXPECT_EQ(first_unequal_element(clean, other)->index[0], 0);
+  EXPECT_EQ(first_unequal_element(clean, other, /*beyond_rounding=*/true)->index[0], 2) << "the first that is large";
+  EXPECT_EQ(first_unequal_element(clean, other, true)->unequal, 3U);
+}
+
 TEST(Element, KnowsTheOrderOfOtherStrides) {
   const auto is_other_layout = [](const std::vector<float>& left, const std::vector<float>& right,
                                   const std::vector<std::int64_t>& shape) {

@@ -63,6 +63,11 @@ TEST_F(Patterns, AllOfThemFromAStepOn) {
   EXPECT_EQ(std::vector(found.begin(), found.begin() + 3), (Ids{"all_ranks", "all_tensors", "from_step"}));
 }
 
+TEST_F(Patterns, WhatIsNotThereDiffers) {
+  for (const std::int64_t rank : {0, 1}) erase(bench_.run("b"), rank, 1, Channel::kGradient, "fc.bias");
+  EXPECT_EQ(ids(1, 0, "fc.bias"), (Ids{"all_ranks", "one_tensor", "one_step"}));
+}
+
 TEST_F(Patterns, EveryStep) {
   for (const std::int64_t step : {0, 1, 2, 3}) spoil(bench_.run("b"), 0, step, Channel::kGradient, "fc.bias");
   const Ids every = ids(0, 0, "fc.bias");

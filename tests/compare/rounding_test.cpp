@@ -48,6 +48,26 @@ TEST(Rounding, SeesOneLostSampleOf24) {
   EXPECT_TRUE(diverges_at(computed.check(), 2, Channel::kGradient, "fc.bias", 0));
 }
 
+/// What is within the bound of two trainings is beyond that of one reduction.
+TEST(Rounding, SeesAGradientThatIsNotWhatTheRanksOwnMake) {
+  for (const char* side : {"a", "b"}) {
+    for (const bool recorded : {true, false}) {
+      Bench bench(across(4, kComputed));
+      bench.rerun(side, {.gradient = [](auto step, auto& name, auto& gradient) {
+                    if (step == 2 && name == "fc.weight") gradient[1] += 0x1p-18F;
+                  }});
+      if (!recorded) erase_channel(bench.run(side), Channel::kGradientLocal);
+      const auto result = bench.check();
+      if (!recorded) {
+        EXPECT_TRUE(agrees(result)) << side;
+      } else {
+        ASSERT_TRUE(diverges_at(result, 2, Channel::kGradient, "fc.weight", 0)) << side;
+        EXPECT_NE(result.divergence->relation.find("own gradients make"), std::string::npos);
+      }
+    }
+  }
+}
+
 TEST(Rounding, SeesAGradientOffByOnePartInAThousand) {
   for (const std::int64_t begin : {0, 5}) {
     Bench bench(across(4, kComputed));

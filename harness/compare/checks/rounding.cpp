@@ -1,8 +1,13 @@
 #include "harness/compare/rounding.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
+#include "harness/base/text.h"
 #include "harness/compare/check.h"
+#include "harness/compare/laws/reduction.h"
 
 namespace lockstep::compare {
 namespace {
@@ -10,6 +15,46 @@ namespace {
 std::string place(std::int64_t step, trace::Channel channel, const std::string& tensor) {
   return "step " + std::to_string(step) + ", " + std::string(trace::name_of(channel)) + " " + tensor;
 }
+
+/// Reduced gradients of two runs, each held against what the ranks' own make: sharper than any bound on what two
+/// trainings may have come to, and blind to everything else.
+class Reductions {
+ public:
+  Reductions(const trace::RunTrace& left, const trace::RunTrace& right, const scenario::Scenario& scenario)
+      : left_(law_of(left, scenario)), right_(law_of(right, scenario)) {}
+
+  /// What one side's gradient is, where the other's is the mean that was promised; nothing where both are, or neither.
+  std::optional<std::string> odd_one(const trace::Record& gradient, std::int64_t step, std::int64_t rank) {
+    const auto left = left_.broken(gradient.name, step, rank), right = right_.broken(gradient.name, step, rank);
+    if (left.has_value() == right.has_value()) return std::nullopt;
+    return std::string(left ? "the left" : "the right") +
+           " one is not what the ranks' own gradients make: " + (left ? *left : *right);
+  }
+
+ private:
+  struct Side {
+    const trace::RunTrace& run;
+    ReductionLaw law;
+    std::map<std::pair<std::int64_t, std::int64_t>, Reduction> judged = {};
+
+    std::optional<std::string> broken(const std::string& name, std::int64_t step, std::int64_t rank) {
+      const std::pair at(step, rank < run.world_size() ? rank : 0);
+      const auto [found, is_new] = judged.try_emplace(at);
+      if (is_new) found->second = law.judge(at.first, at.second);
+      const Reduction& reduction = found->second;
+      if (std::find(reduction.broken.begin(), reduction.broken.end(), name) == reduction.broken.end())
+        return std::nullopt;
+      return reduction.broken[0] + " is " + rounded(reduction.distance, 3) + " away, where rounding explains " +
+             rounded(reduction.bound, 3);
+    }
+  };
+
+  static Side law_of(const trace::RunTrace& run, const scenario::Scenario& scenario) {
+    return {run, ReductionLaw(run, scenario.variant(run.run.substr(0, run.run.rfind('/'))))};
+  }
+
+  Side left_, right_;
+};
 
 }  // namespace
 
@@ -26,10 +71,13 @@ std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same
 CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
                            const std::vector<trace::Channel>& channels, const CheckInput& input, const Scope& scope) {
   const RoundingBound bound(reference, other);
+  Reductions reductions(reference, other, input.scenario);
   std::string not_finite;
   const Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step, std::int64_t rank) {
     if (not_finite.empty() && a.norm && !std::isfinite(*a.norm)) not_finite = place(step, a.channel, a.name);
-    return within(bound)(a, b, step, rank);
+    const auto beyond = within(bound)(a, b, step, rank);
+    const bool may_hide = !beyond && a.channel == trace::Channel::kGradient && !trace::same_bits(&a, &b);
+    return may_hide ? reductions.odd_one(a, step, rank) : beyond;
   };
   CheckResult result = result_of(compare_runs(reference, other, channels, relation, scope), input);
   const auto leave_open = [&](const std::string& why, const std::string& next) {

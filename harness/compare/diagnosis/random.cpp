@@ -59,6 +59,15 @@ bool may_lack_addends(const Reduction& reduction, const Held& held, double ranks
   return first != nullptr && first->norm && reduction.distance > kTrifle * *first->norm;
 }
 
+/// Whether all ranks hold one gradient. What each reads before it has arrived is its own.
+bool is_the_same_everywhere(const trace::RunTrace& run, std::int64_t step, const std::string& tensor) {
+  const trace::Record* first = Held(run, 0, step).find(Channel::kGradient, tensor);
+  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+    if (!trace::same_bits(first, Held(run, rank, step).find(Channel::kGradient, tensor))) return false;
+  }
+  return run.ranks.size() > 1;
+}
+
 /// Sums that come out otherwise in each run, although what is summed does not: too early, or in any order.
 std::vector<Suspect> suspects_of_arrival(const std::vector<Side>& sides, std::int64_t step, const std::string& seen) {
   for (const Side& side : sides) {
@@ -66,7 +75,9 @@ std::vector<Suspect> suspects_of_arrival(const std::vector<Side>& sides, std::in
     const auto rank = law.first_broken(step);
     if (!rank) continue;
     const Held held(*side.run, static_cast<std::size_t>(*rank), step);
-    if (!may_lack_addends(law.judge(step, *rank), held, static_cast<double>(side.run->world_size()))) return {};
+    const Reduction reduction = law.judge(step, *rank);
+    if (!may_lack_addends(reduction, held, static_cast<double>(side.run->world_size()))) return {};
+    if (is_the_same_everywhere(*side.run, step, reduction.broken[0])) return {};
     return {{"comm.race",
              {seen, "in " + side.run->run + ", rank " + std::to_string(*rank) +
                         " does not hold the mean, by more than rounding"}}};

@@ -1,6 +1,7 @@
 #include "harness/compare/diagnosis/rounding.h"
 
 #include "harness/base/text.h"
+#include "harness/compare/laws/held.h"
 #include "harness/compare/laws/reduction.h"
 
 namespace lockstep::compare {
@@ -29,9 +30,22 @@ std::vector<Suspect> suspects_of_recipes(const scenario::TrainSpec& left, const 
   return {};
 }
 
+/// What a side's collectives of a step bring beside the sums of buckets, and the layout of buckets, in integers.
+std::vector<std::string> beside_buckets(const Side& side, std::int64_t step) {
+  std::vector<std::string> texts;
+  for (const trace::Record* record : Held(*side.run, side.rank, step).all(Channel::kCollective)) {
+    if (!record->text.starts_with("allreduce") && record->text.find(" Int[") == std::string::npos)
+      texts.push_back(record->text);
+  }
+  return texts;
+}
+
 /// Other collectives, because the recipes ask for other buckets: the same sums, in another order.
-std::vector<Suspect> suspects_of_buckets(const scenario::DdpSpec& left, const scenario::DdpSpec& right) {
-  if (left.bucket_mb == right.bucket_mb) return {};
+std::vector<Suspect> suspects_of_buckets(const Scene& scene) {
+  const scenario::DdpSpec &left = scene.left.variant->train.ddp, &right = scene.right.variant->train.ddp;
+  const bool same_buckets = left.bucket_mb == right.bucket_mb;
+  if (same_buckets || beside_buckets(scene.left, scene.at.step) != beside_buckets(scene.right, scene.at.step))
+    return {};
   const auto shown = [](const std::optional<double>& size) { return size ? to_decimal(*size) : "DDP's default"; };
   return {
       {"fp.reduction_order",
@@ -78,8 +92,7 @@ std::vector<Suspect> suspects_of_sums(const Scene& scene) {
 
 std::vector<Suspect> suspects_in_rounding(const Scene& scene) {
   const bool between_runs = scene.left && scene.right && !scene.within_one_run();
-  if (scene.at.channel == Channel::kCollective && between_runs)
-    return suspects_of_buckets(scene.left.variant->train.ddp, scene.right.variant->train.ddp);
+  if (scene.at.channel == Channel::kCollective && between_runs) return suspects_of_buckets(scene);
   if (scene.at.class_ != name_of(Class::kRounding)) return {};
   std::vector<Suspect> found;
   if (between_runs) {

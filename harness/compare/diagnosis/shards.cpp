@@ -39,8 +39,9 @@ class Shares {
 
   std::vector<Suspect> suspects() const {
     if (const auto ranks = alike(); !ranks.empty()) {
-      if (ranks.size() < epoch_.ids.size()) return {};  // the others have shares: of which mistake is not known
       const Ids& ids = epoch_.ids[0];
+      const bool repeats = distinct(ids) + padding() < static_cast<std::int64_t>(ids.size());
+      if (ranks.size() < epoch_.ids.size() || repeats) return {};  // some have shares, or it is no share: unknown
       return {{"data.not_sharded",
                {place() + ", from step " + std::to_string(epoch_.first_step) + " on: ranks " + listed(ranks) +
                 " take the same " + std::to_string(ids.size()) + " samples in the same order: " + some_of(ids)}}};
