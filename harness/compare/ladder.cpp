@@ -114,7 +114,7 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels) c
   const Relation relation = [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                    std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
-    if (!different || differ_in_last_places(a, b)) return std::nullopt;
+    if (!different || differ_harmlessly(a, b)) return std::nullopt;
     const auto in_float64 = can_round(a.channel) ? float64_.distance(a, b, step) : std::nullopt;
     if (!in_float64) return different;
     const auto in_float32 = float32_.distance(place_of(a, step, rank));
@@ -129,7 +129,7 @@ std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace
   const Relation relation = [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                    std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
-    if (differ_in_last_places(a, b)) return std::nullopt;
+    if (differ_harmlessly(a, b)) return std::nullopt;
     if (!different || !can_round(a.channel)) return different;
     const auto rungs = at(place_of(a, step, rank));
     return rungs && rungs->says() == Ladder::Says::kMistake ? different : std::nullopt;

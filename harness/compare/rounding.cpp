@@ -263,7 +263,7 @@ Relation within(const RoundingBound& bound) {
   return
       [&bound](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
         const auto different = bitwise(a, b, step, rank);
-        if (!different || differ_in_last_places(a, b)) return std::nullopt;
+        if (!different || differ_harmlessly(a, b)) return std::nullopt;
         const auto rounding = bound.judge(a, b, step, rank);
         if (!rounding)
           return *different + (trace::is_floating(a.dtype) && can_round(a.channel) && !(a.sketch && b.sketch)

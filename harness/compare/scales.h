@@ -16,6 +16,11 @@ bool can_round(trace::Channel channel);
 /// precision of the tensors: by another libm, or another rounding mode.
 bool differ_in_last_places(const trace::Record& a, const trace::Record& b);
 
+/// Whether two ledger entries that differ say nothing against equality in exact arithmetic: rates in their last places,
+/// and what a rank's loss is divided by, of which a mean over the world's samples knows another number. A wrong one
+/// shows in the loss.
+bool differ_harmlessly(const trace::Record& a, const trace::Record& b);
+
 /// Channels whose tensors change from step to step by an update.
 bool is_state(trace::Channel channel);
 

@@ -130,6 +130,14 @@ TEST(Rounding, TakesInputsBitForBitAndTheLedgerToTheLastPlaces) {
   EXPECT_TRUE(diverges_at(ledger.check(), 2, Channel::kLedger, "learning_rate", 1));
 }
 
+TEST(Rounding, AllowsAMeanOverTheWorldItsOwnDenominator) {
+  Bench bench(across(1));
+  put(bench.run("b"), 0, 2, integer("loss_denominator", 48));
+  EXPECT_TRUE(agrees(bench.check()));
+  put(bench.run("b"), 0, 2, integer("samples_taken", 48));
+  EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kLedger, "samples_taken", 0));
+}
+
 TEST(Rounding, NeverExplainsWhatIsNotFinite) {
   const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
   Bench bench(across(4, {"weight"}));
