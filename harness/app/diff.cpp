@@ -6,6 +6,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/compare/check.h"
+#include "harness/compare/rounding.h"
 #include "harness/report/text.h"
 #include "harness/trace/reader.h"
 
@@ -61,8 +62,9 @@ std::string torn_part(const trace::RunTrace& run) {
 int diff(const DiffOptions& options) {
   const trace::RunTrace left = read_side(options.left), right = read_side(options.right);
   const bool same_world = left.world_size() == right.world_size();
-  const compare::Comparison comparison =
+  compare::Comparison comparison =
       compare::compare_runs(left, right, channels_of(options.channels, same_world), compare::bitwise);
+  if (comparison.first) compare::name_rounding(*comparison.first, left, right);
   const std::string torn = torn_part(left) + torn_part(right);
 
   report::Status status = comparison.first ? report::Status::kDivergence : report::Status::kAgree;

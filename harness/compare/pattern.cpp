@@ -60,6 +60,11 @@ class Comparer {
   bool same_shape_;
 };
 
+/// Whether unequal records are no pattern: what may round differs before the place already, or may do so anywhere.
+bool is_behind_rounding(const trace::RunTrace& left, const trace::RunTrace& right, const Divergence& at) {
+  return can_round(at.channel) && (!same_shape(left, right) || part_before(left, right, at.step, at.channel));
+}
+
 void add_ranks(const Comparer& comparer, const Divergence& at, std::vector<Pattern>& patterns) {
   if (comparer.ranks() < 2) return;
   std::vector<std::string> differing;
@@ -166,12 +171,27 @@ void add_factor(const trace::RunTrace& left, const trace::RunTrace& right, const
 
 }  // namespace
 
+bool part_before(const trace::RunTrace& left, const trace::RunTrace& right, std::int64_t step, Channel channel) {
+  for (std::size_t rank = 0; rank < std::min(left.ranks.size(), right.ranks.size()); ++rank) {
+    for (const trace::Step& now : right.ranks[rank].steps) {
+      const trace::Step* other = now.step > step ? nullptr : left.ranks[rank].find(now.step);
+      if (other == nullptr) continue;
+      for (const trace::Record& record : now.records) {
+        if (!can_round(record.channel) || std::pair(now.step, record.channel) >= std::pair(step, channel)) continue;
+        const trace::Record* found = other->find(record.channel, record.name);
+        if (found != nullptr && !trace::same_bits(found, &record)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 std::vector<Pattern> patterns_of(const trace::RunTrace& left, const trace::RunTrace& right,
                                  const Divergence& divergence, std::int64_t micro_batches) {
   const Comparer comparer(left, right, divergence);
   const auto rank = divergence.rank < right.world_size() ? static_cast<std::size_t>(divergence.rank) : 0;
   std::vector<Pattern> patterns;
-  if (!divergence.behind_rounding) {
+  if (!is_behind_rounding(left, right, divergence)) {
     add_ranks(comparer, divergence, patterns);
     add_tensors(comparer, right, divergence, rank, patterns);
     add_steps(comparer, right, patterns);

@@ -13,4 +13,7 @@ namespace lockstep::compare {
 std::vector<Pattern> patterns_of(const trace::RunTrace& left, const trace::RunTrace& right,
                                  const Divergence& divergence, std::int64_t micro_batches);
 
+/// Whether two runs of one shape both hold something that may round, and differs, before this channel of the step.
+bool part_before(const trace::RunTrace& left, const trace::RunTrace& right, std::int64_t step, trace::Channel channel);
+
 }  // namespace lockstep::compare

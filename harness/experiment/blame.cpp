@@ -49,6 +49,7 @@ class Blaming {
     digest_ = blame.plan.runs.at(blame.plan.runs_of(scenario_.name, parties_.left).at(0)).train_digest;
     const std::vector<Evidence> evidence = execute_(blame.plan, "as_they_are");
     blame.verdict = report::judge(blame.plan, evidence, golden_root_, today_);
+    const auto seen = blame.check().result.divergence;  // before anything was passed over as rounding
     investigate(blame.verdict, blame.plan, evidence, today_, execute_);
     const report::CheckReport& check = blame.check();
     if (!against_golden())
@@ -58,7 +59,7 @@ class Blaming {
     for (std::size_t i = 0; i < controls.size(); ++i) {
       progress_("control " + std::to_string(i + 1) + " of " + std::to_string(controls.size()) + ": " +
                 controls[i].name());
-      blame.controls.push_back(tried(controls[i], *check.result.divergence));
+      blame.controls.push_back(tried(controls[i], seen.value_or(*check.result.divergence)));
     }
     reduce_changes(blame);
     return blame;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harness/base/error.h"
+#include "harness/compare/pattern.h"
 #include "harness/experiment/case.h"
 #include "harness/experiment/control.h"
 #include "harness/experiment/rounding.h"
@@ -263,12 +264,6 @@ class Investigation {
     return reduced ? compare::detour_of(own, *reduced) : std::nullopt;
   }
 
-  /// Whether the two differ somewhere before the place, so that its first operator is not the first that differs.
-  static bool differ_before(const Divergence& at, const trace::RunTrace& left, const trace::RunTrace& right) {
-    const auto first = compare::compare_runs(left, right, trace::all_channels(), compare::bitwise).first;
-    return first && std::pair(first->step, first->channel) < std::pair(at.step, at.channel);
-  }
-
   /// Element, operator and detour of a difference, from what was captured of both sides. Behind rounding, every
   /// operator has other inputs.
   static void locate(Divergence& at, const Side& left, const Side& right, bool is_up_to_rounding = false) {
@@ -287,7 +282,9 @@ class Investigation {
     const fs::path left_log = trace::captured_operators_path(left_folder, at.step, a.rank);
     const fs::path right_log = trace::captured_operators_path(right_folder, at.step, b.rank);
     if (left.run == right.run || !computed || !compare::same_shape(*left.run, *right.run)) return;
-    if (is_up_to_rounding && differ_before(at, *left.run, *right.run)) return;
+    // Where the two part before, the step's first operator that differs is not where they began to.
+    const trace::Channel reached = is_up_to_rounding ? at.channel : trace::Channel::kSamples;
+    if (compare::part_before(*left.run, *right.run, at.step, reached)) return;
     if (!fs::exists(left_log) || !fs::exists(right_log)) return;
     at.operator_ = compare::first_operator(trace::read_operators(left_log), trace::read_operators(right_log));
   }

@@ -61,12 +61,30 @@ void deny_rounding(Case& one, const Control& control, const Divergence& beyond, 
   rule_out_rounding(one.at(), right);
 }
 
+/// The first difference that stays in float64, unless rounding may have grown into it.
+std::optional<Divergence> first_mistake(const compare::PrecisionLadder& ladder,
+                                        const std::vector<trace::Channel>& channels) {
+  const auto mistake = ladder.first_mistake(channels);
+  const bool grew = mistake && ladder.judge(channels).first.value_or(*mistake).step != mistake->step;
+  return grew ? std::nullopt : mistake;
+}
+
+/// A mistake may begin where the bound on rounding does not show it yet.
+void go_back(Case& one, const Control& control, const compare::PrecisionLadder& ladder,
+             const std::vector<trace::Channel>& channels) {
+  const auto mistake = first_mistake(ladder, channels);
+  if (!mistake || std::pair(mistake->step, mistake->channel) >= std::pair(one.at().step, one.at().channel)) return;
+  one.note(control,
+           "a difference that stays begins at " + mistake->place_and_rank() + ", within the bound on rounding");
+  move_to(one, *mistake);
+}
+
 /// Where trainings part by rounding first, and by a mistake then, the mistake is what matters. Rounding that has
 /// grown until float64 shows it, too, passes through what is neither for some steps. False where there is none.
 bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLadder& ladder,
                    const std::vector<trace::Channel>& channels) {
-  const auto mistake = ladder.first_mistake(channels);
-  if (!mistake || ladder.judge(channels).first.value_or(*mistake).step != mistake->step) return false;
+  const auto mistake = first_mistake(ladder, channels);
+  if (!mistake) return false;
   one.note(control, "what differs first, at " + one.at().place_and_rank() +
                         ", is rounding; the first difference that stays is at " + mistake->place_and_rank());
   move_to(one, *mistake);
@@ -101,6 +119,7 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
   const compare::Ladder::Says says = rungs->says();
   if (says == compare::Ladder::Says::kMistake) {
     one.note(control, "it is no rounding: " + rungs->text());
+    if (one.is_up_to_rounding()) go_back(one, control, ladder, channels_of(one, *left.run, *right.run));
     return rule_out_rounding(one.at(), *right.run);
   }
   const bool rounds = says == compare::Ladder::Says::kRounding;
@@ -111,8 +130,8 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
     if (const auto far = beyond(one, ladder, *left.run, *right.run))
       return deny_rounding(one, control, *far, *left.run, *right.run);
     if (rounds && is_open(one)) one.at().class_ = "rounding";
+    one.note(control, (rounds ? "it is rounding: " : "it shrinks, but not as rounding does: ") + rungs->text());
   }
-  one.note(control, (rounds ? "it is rounding: " : "it shrinks, but not as rounding does: ") + rungs->text());
 }
 
 void settle_rounding(Case& one, const Control& control, const Runs& before, const Runs& after) {

@@ -85,11 +85,9 @@ std::string recorded_otherwise(const trace::RunTrace& golden, const CheckInput& 
   return "";
 }
 
-/// A golden that lost its tail lacks steps: that says nothing about the training.
-bool is_lost_tail(const compare::Divergence& divergence, const trace::RunTrace& golden) {
-  const bool torn =
-      std::any_of(golden.ranks.begin(), golden.ranks.end(), [](const trace::Trace& rank) { return !rank.complete; });
-  return torn && divergence.expected == "no such step";
+/// A golden that lost lines lacks steps: that says nothing about the training.
+bool is_lost(const compare::Divergence& divergence, const std::vector<std::string>& damage) {
+  return !damage.empty() && divergence.expected == "no such step";
 }
 
 /// The same sources, training the same elsewhere: nothing else can be why. Other sources may have any reason.
@@ -122,7 +120,7 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
   CheckResult result = compare::result_of(comparison, input);
   result.next = accept_command(input);
   const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant);
-  if (result.divergence && !is_lost_tail(*result.divergence, golden)) {
+  if (result.divergence && !is_lost(*result.divergence, damage)) {
     result.divergence->left = "golden";
     if (stale)
       result.divergence->cause +=

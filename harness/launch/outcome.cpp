@@ -125,6 +125,19 @@ std::optional<std::size_t> only_early_one(const std::vector<Sighting>& ranks) {
   return early.size() == 1 ? std::optional(early[0]) : std::nullopt;
 }
 
+/// The only rank that left in peace, where every other one lost a peer.
+std::optional<std::size_t> only_one_in_peace(const std::vector<Sighting>& ranks) {
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const bool victim = failed(ranks[i]) && blame_class(ranks[i]) == kVictim;
+    const bool in_peace = ranks[i].state == State::kExited && ranks[i].value == 0;
+    if (victim) continue;
+    if (!in_peace || found) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
 Judgement blame_early_one(Status status, std::size_t rank, const Sighting& seen) {
   return {.status = status,
           .culprit = static_cast<std::int64_t>(rank),
@@ -203,6 +216,11 @@ Judgement judge_failure(const std::vector<Sighting>& ranks) {
   LOCKSTEP_CHECK(culprit.has_value());
   const auto early = only_early_one(ranks);
   if (early && blame_class(ranks[*culprit]) == kVictim) return blame_early_one(Status::kFailed, *early, ranks[*early]);
+  if (const auto left = only_one_in_peace(ranks))
+    return {
+        .status = Status::kFailed,
+        .culprit = static_cast<std::int64_t>(*left),
+        .why = name_of_rank(*left) + " left " + place_of(ranks[*left].progress) + " and did not wait for the others"};
   return {.status = status_of(ranks[*culprit]),
           .culprit = static_cast<std::int64_t>(*culprit),
           .why = describe_end(*culprit, ranks[*culprit])};

@@ -117,6 +117,11 @@ std::vector<Suspect> suspects_in_ranks(const RunOutcome& outcome) {
   return {{stuck ? "proc.rank_stuck" : "proc.rank_lost", {outcome.why}}};
 }
 
+/// Who issues another collective may be past the place where the others wait, and the first to fail is any of them.
+bool is_branch(const std::vector<Suspect>& suspects) {
+  return !suspects.empty() && suspects[0].cause == "control.rank_branch";
+}
+
 /// The one of three or more ranks that is in another collective than all others.
 std::optional<std::int64_t> odd_one_out(const RunOutcome& outcome) {
   std::uint64_t all = UINT64_MAX;
@@ -137,9 +142,7 @@ compare::Divergence divergence_of(const RunOutcome& outcome, std::vector<Suspect
       std::min_element(outcome.ranks.begin(), outcome.ranks.end(), [](const RankExit& a, const RankExit& b) {
         return std::pair(a.progress.step, a.progress.phase) < std::pair(b.progress.step, b.progress.phase);
       });
-  // Who issues another collective may be past the place where the others wait, and the first to fail is any of them.
-  const bool branches = !suspects.empty() && suspects[0].cause == "control.rank_branch";
-  const auto odd = branches ? odd_one_out(outcome) : std::nullopt;
+  const auto odd = is_branch(suspects) ? odd_one_out(outcome) : std::nullopt;
   const std::int64_t rank = odd ? *odd : outcome.culprit.value_or(least - outcome.ranks.begin());
   const Progress& progress = odd ? least->progress : outcome.ranks[static_cast<std::size_t>(rank)].progress;
   const bool missed_the_next = progress.phase == Phase::kDone;
@@ -163,6 +166,11 @@ std::vector<Suspect> suspects_in_ending(const RunOutcome& outcome) {
   if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_collectives(outcome);
   if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_ranks(outcome);
   return suspects;
+}
+
+std::optional<std::int64_t> rank_to_blame(const RunOutcome& outcome, const std::vector<Suspect>& suspects) {
+  const auto odd = is_branch(suspects) ? odd_one_out(outcome) : std::nullopt;
+  return odd ? odd : outcome.culprit;
 }
 
 compare::Ending ending_of(const RunOutcome& outcome, const std::string& problem) {

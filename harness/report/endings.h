@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "harness/compare/check.h"
@@ -9,6 +11,10 @@ namespace lockstep::report {
 
 /// Causes of a run's bad end, the likeliest first: from what the ranks last did, and from what they wrote down.
 std::vector<compare::Suspect> suspects_in_ending(const launch::RunOutcome& outcome);
+
+/// The rank that a bad end is laid to, given its causes; nothing where it is none.
+std::optional<std::int64_t> rank_to_blame(const launch::RunOutcome& outcome,
+                                          const std::vector<compare::Suspect>& suspects);
 
 /// How a run ended, for a check. `problem`: why a finished run's trace does not count; empty when it does.
 compare::Ending ending_of(const launch::RunOutcome& outcome, const std::string& problem);

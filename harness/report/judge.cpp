@@ -222,10 +222,10 @@ RunReport report_of(const plan::Plan& plan, const plan::Run& run, const Evidence
                    .class_ = std::string(compare::name_of(compare::Class::kLiveness)),
                    .suspects = suspects_in_ending(evidence.outcome),
                    .outcome = std::string(launch::name_of(evidence.outcome.status)),
-                   .culprit = evidence.outcome.culprit,
                    .why = evidence.outcome.why,
                    .log_tail = evidence.outcome.log_tail,
                    .reproduce = reproduce(plan.scenario(run.scenario), golden_root)};
+  report.culprit = rank_to_blame(evidence.outcome, report.suspects);
   if (evidence.outcome.status == launch::RunOutcome::Status::kFinished) {
     report.status = Status::kInconclusive;
     report.outcome = "evidence lost";
@@ -258,6 +258,20 @@ bool is_of(const plan::Run& run, const Json& header) {
          header.value("variant", "") == run.variant;
 }
 
+/// The step that one rank recorded and another did not; empty where all recorded the same steps.
+std::string step_not_recorded(const trace::RunTrace& run) {
+  for (const trace::Trace& rank : run.ranks) {
+    for (const trace::Trace& other : run.ranks) {
+      for (const trace::Step& step : other.steps) {
+        if (rank.find(step.step) == nullptr)
+          return "step " + std::to_string(step.step) + " is missing in " + rank.origin + ": rank " +
+                 std::to_string(other.rank) + " recorded it";
+      }
+    }
+  }
+  return "";
+}
+
 /// The trace of a finished run, if it is whole.
 void read_trace_of(const plan::Run& run, const std::filesystem::path& directory, Evidence& evidence) {
   try {
@@ -271,7 +285,8 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
                             [&](const trace::Trace& rank) { return is_of(run, rank.header); })) {
       evidence.problem = "the traces in " + directory.string() + " are of another run";
     } else {
-      evidence.trace = std::move(trace);
+      evidence.problem = step_not_recorded(trace);
+      if (evidence.problem.empty()) evidence.trace = std::move(trace);
     }
   } catch (const Error& error) {
     evidence.problem = error.problem().what + " (" + error.problem().where + ")";

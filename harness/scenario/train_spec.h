@@ -69,7 +69,7 @@ struct DdpSpec {
   bool in_rank_order = false;  ///< what is reduced is added in the order of the ranks
   bool wrap = true;            ///< false: no DDP at all
   bool average = true;
-  std::string compression;          ///< "none", "fp16" or "bf16"
+  std::string compression;          ///< "none", "fp16", "bf16" or "fp64"
   std::optional<double> bucket_mb;  ///< nothing: DDP's default, with its smaller first bucket
   bool find_unused_parameters = false;
   bool gradient_as_bucket_view = false;

@@ -45,7 +45,12 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Proce
   }
 };
 
-/// Sends gradients in a smaller dtype. *Source*:
+at::ScalarType sent_as(const std::string& compression) {
+  if (compression == "fp64") return at::kDouble;
+  return compression == "fp16" ? at::kHalf : at::kBFloat16;
+}
+
+/// Sends gradients in another dtype. *Source*:
 /// torch.distributed.algorithms.ddp_comm_hooks.default_hooks._compress_hook, PyTorch 2.11.
 class CompressHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
@@ -114,8 +119,7 @@ void Ddp::build_reducer(const std::optional<BucketLayout>& layout) {
   reducer_->set_logger(logger_);
   if (!spec_.average) reducer_->register_comm_hook(std::make_unique<SumHook>(group_));
   if (spec_.compression != "none")
-    reducer_->register_comm_hook(
-        std::make_unique<CompressHook>(group_, spec_.compression == "fp16" ? at::kHalf : at::kBFloat16));
+    reducer_->register_comm_hook(std::make_unique<CompressHook>(group_, sent_as(spec_.compression)));
 }
 
 at::Tensor Ddp::forward(const at::Tensor& input, bool sync) {

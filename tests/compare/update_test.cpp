@@ -157,8 +157,13 @@ TEST(UpdateCauses, MomentumRescaledWithTheRate) {
 }
 
 /// A rank's weights, as they were a step before.
-void rest(trace::RunTrace& run, std::int64_t rank, std::int64_t step) {
+void rest(trace::RunTrace& run, std::int64_t rank, std::int64_t step, bool with_state = true) {
   for (const char* name : kParameters) put(run, rank, step, at(run, rank, step - 1, Channel::kWeight, name));
+  trace::Step& now = test::step_at(run, rank, step);
+  if (with_state) std::erase_if(now.records, [](const auto& record) { return record.channel == Channel::kOptimizer; });
+  for (const trace::Record& record : test::step_at(run, rank, step - 1).records) {
+    if (with_state && record.channel == Channel::kOptimizer) now.records.push_back(record);
+  }
 }
 
 TEST(UpdateCauses, WeightsThatDoNotMove) {
@@ -173,6 +178,9 @@ TEST(UpdateCauses, WeightsThatDoNotMove) {
       EXPECT_EQ(cause(all, step), "") << "what moves these tensors in another step holds them";
       rest(one.run("b"), ranks - 1, step);
       EXPECT_EQ(cause(one, step, Channel::kWeight, ranks - 1), ranks == 1 ? "" : "step.skip_disagree");
+      Bench emptied(pair(1, ranks));
+      rest(emptied.run("b"), ranks - 1, step, /*with_state=*/false);
+      EXPECT_EQ(cause(emptied, step, Channel::kWeight, ranks - 1), "") << "a skipped update leaves its state alone";
       if (ranks > 1) {
         EXPECT_EQ(cause_within(one, step, Channel::kWeight, ranks - 1), "step.skip_disagree") << ranks;
       }

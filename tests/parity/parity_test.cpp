@@ -249,7 +249,7 @@ TEST(Parity, AutocastCompressionAndAveragedWeights) {
     scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
   scenario["matrix"] = {{"world_size", {2, 3}},
                         {"train.autocast", {"none", "bf16"}},
-                        {"train.ddp.compression", {"none", "fp16", "bf16"}}};
+                        {"train.ddp.compression", {"none", "fp16", "bf16", "fp64"}}};
   std::set<std::string> channels = kCore;
   channels.insert({"optimizer", "buffer", "ema"});
   expect_parity(scenario, channels);

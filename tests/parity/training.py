@@ -108,10 +108,18 @@ def make_ddp(spec, model):
     )
     if not spec["average"]:
         ddp.register_comm_hook(None, sum_hook)
-    hooks = {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}
+    hooks = {
+        "fp16": default_hooks.fp16_compress_hook,
+        "bf16": default_hooks.bf16_compress_hook,
+        "fp64": fp64_compress_hook,
+    }
     if spec["compression"] != "none":
         ddp.register_comm_hook(None, hooks[spec["compression"]])
     return ddp
+
+
+def fp64_compress_hook(_, bucket):
+    return default_hooks._compress_hook(torch.float64, dist.group.WORLD, bucket)
 
 
 def sum_hook(_, bucket):

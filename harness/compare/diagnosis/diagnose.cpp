@@ -25,9 +25,7 @@ constexpr std::vector<Suspect> (*kDiagnosers[])(const Scene&) = {
 };
 
 /// Rounding that is coarser than float32's, on purpose, and so is in float64, too.
-bool is_coarse(const std::string& cause) {
-  return cause == "comm.lossy" || cause == "fp.lowprec_accumulate" || cause == "fp.precision_mode";
-}
+bool is_coarse(const std::string& cause) { return cause == "fp.lowprec_accumulate" || cause == "fp.precision_mode"; }
 
 /// Whether the first operator that parts was told to do something else, by a number or a flag, or draws: then nothing
 /// that arrives in any order is why.

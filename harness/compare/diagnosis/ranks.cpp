@@ -1,6 +1,8 @@
 #include "harness/compare/diagnosis/ranks.h"
 
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "harness/compare/diagnosis/reduction.h"
 #include "harness/compare/laws/held.h"
@@ -11,22 +13,40 @@ namespace {
 
 using trace::Channel;
 
+/// Two ranks of one run.
+struct Ranks {
+  Side first, second;
+
+  std::string text() const { return "rank " + std::to_string(first.rank) + " and rank " + std::to_string(second.rank); }
+};
+
+/// Rank 0, and the first rank that holds something else at the place; nothing where all hold the same.
+std::optional<Ranks> ranks_apart(Side side, const Divergence& at) {
+  side.rank = 0;
+  const trace::Record* first = side.find(at.step, at.channel, at.tensor);
+  for (Side other = side; first != nullptr && ++other.rank < side.run->ranks.size();) {
+    const trace::Record* found = other.find(at.step, at.channel, at.tensor);
+    if (found != nullptr && !trace::same_bits(first, found)) return Ranks{side, other};
+  }
+  return std::nullopt;
+}
+
 /// Ranks that hold their mean, and yet other bits of it.
-bool differ_by_rounding(const Scene& scene) {
-  if (scene.right.run->world_size() < 3) return false;  // two addends have one sum
-  if (!suspects_in_reduction(*scene.right.run, *scene.right.variant, scene.at.step).empty()) return false;
-  const trace::Record* left = scene.left.find(scene.at.step, scene.at.channel, scene.at.tensor);
-  const trace::Record* right = scene.right.find(scene.at.step, scene.at.channel, scene.at.tensor);
+bool differ_by_rounding(const Ranks& ranks, const Divergence& at) {
+  const trace::RunTrace& run = *ranks.first.run;
+  if (run.world_size() < 3) return false;  // two addends have one sum
+  if (!suspects_in_reduction(run, *ranks.first.variant, at.step).empty()) return false;
+  const trace::Record* left = ranks.first.find(at.step, at.channel, at.tensor);
+  const trace::Record* right = ranks.second.find(at.step, at.channel, at.tensor);
   if (left == nullptr || right == nullptr || !is_plain(*left)) return false;
-  const auto rounding = RoundingBound(*scene.left.run, *scene.right.run).judge(*left, *right, scene.at.step, 0);
+  const auto rounding = RoundingBound(run, run).judge(*left, *right, at.step, 0);
   return rounding && rounding->explained();
 }
 
 /// Ranks that begin with weights which have nothing to do with each other: of what was only touched or scaled, the one
 /// is nearly a multiple of the other.
-std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
-  const Held left(*scene.left.run, scene.left.rank, scene.at.step);
-  const Held right(*scene.right.run, scene.right.rank, scene.at.step);
+std::vector<Suspect> suspects_in_beginning(const Ranks& ranks, const Divergence& at) {
+  const Held left(*ranks.first.run, ranks.first.rank, at.step), right(*ranks.second.run, ranks.second.rank, at.step);
   std::size_t apart = 0;
   double size = 0, unrelated = 0;  // squared
   for (const trace::Record* own : right.all(Channel::kWeight)) {
@@ -40,23 +60,29 @@ std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
   }
   if (apart == 0 || !(unrelated > size / 4)) return {};
   return {{"init.rank_divergent",
-           {scene.at.place() + ": rank " + std::to_string(scene.left.rank) + " and rank " +
-            std::to_string(scene.right.rank) + " begin with different weights, in " + std::to_string(apart) +
+           {at.place() + ": " + ranks.text() + " begin with different weights, in " + std::to_string(apart) +
             " tensors, which have nothing in common"}}};
+}
+
+std::vector<Suspect> suspects_of(const Ranks& ranks, const Divergence& at) {
+  const bool loads = ranks.first.variant->train.checkpoint.load.has_value();
+  if (at.channel == Channel::kWeight && ranks.first.begins_at(at.step) && !loads)
+    return suspects_in_beginning(ranks, at);
+  if (at.channel == Channel::kGradient && differ_by_rounding(ranks, at))
+    return {{"fp.rank_order",
+             {at.place() + ": " + ranks.text() +
+              " hold other bits of one mean, within what another order of adding explains"}}};
+  return {};
 }
 
 }  // namespace
 
 std::vector<Suspect> suspects_in_ranks(const Scene& scene) {
-  if (!scene.within_one_run()) return {};
-  const Divergence& at = scene.at;
-  const std::string where =
-      at.place() + ": rank " + std::to_string(scene.left.rank) + " and rank " + std::to_string(scene.right.rank);
-  if (at.channel == Channel::kWeight && scene.right.begins_at(at.step) && !scene.right.variant->train.checkpoint.load)
-    return suspects_in_beginning(scene);
-  if (at.channel == Channel::kGradient && differ_by_rounding(scene))
-    return {{"fp.rank_order", {where + " hold other bits of one mean, within what another order of adding explains"}}};
-  return {};
+  if (scene.within_one_run()) return suspects_of({scene.left, scene.right}, scene.at);
+  return between(scene, [&](const Side& side) {
+    const auto apart = ranks_apart(side, scene.at);
+    return apart ? suspects_of(*apart, scene.at) : std::vector<Suspect>{};
+  });
 }
 
 }  // namespace lockstep::compare

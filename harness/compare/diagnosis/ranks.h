@@ -6,7 +6,8 @@
 
 namespace lockstep::compare {
 
-/// Why sides part in what the ranks of one run hold: the likeliest cause first. Empty where no cause fits.
+/// Why the ranks of one run, which are to hold the same, do not: the likeliest cause first. Of two runs, of that one
+/// whose ranks part. Empty where no cause fits.
 std::vector<Suspect> suspects_in_ranks(const Scene& scene);
 
 }  // namespace lockstep::compare

@@ -40,7 +40,7 @@ struct BrokenStep {
 
 BrokenStep broken_step_of(const trace::RunTrace& run, const scenario::Variant& variant, std::int64_t step) {
   BrokenStep of_step{.run = run, .variant = variant, .step = step, .broken = {}};
-  const ReductionLaw law(run, 1.0 / static_cast<double>(run.world_size()), 0x1p-24);
+  const ReductionLaw law(run, 1.0 / static_cast<double>(run.world_size()), sent_roundoff(variant));
   for (std::int64_t rank = 0; rank < run.world_size(); ++rank) {
     Reduction reduction = law.judge(step, rank);
     if (!reduction.broken.empty()) of_step.broken.emplace(rank, std::move(reduction));
@@ -187,9 +187,6 @@ std::vector<Suspect> suspects_of_residual(const BrokenStep& of_step, std::int64_
   if (!std::all_of(weights.coefficients.begin(), weights.coefficients.end(),
                    [&](double weight) { return std::fabs(weight * of_step.ranks() - 1) < kMostLossy; }))
     return {};
-  const std::string& compression = of_step.variant.train.ddp.compression;
-  if (compression != "none")
-    return {{"comm.lossy", with(evidence, "the scenario asks for ddp.compression = " + compression)}};
   if (!are_short(of_step, rank)) return {};
   evidence.push_back("the largest numbers of most of them have no more bits than 16-bit numbers");
   return {{"fp.lowprec_accumulate", evidence}};

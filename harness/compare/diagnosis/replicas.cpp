@@ -34,6 +34,7 @@ bool must_move(const Held& now) {
 
 std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t step) {
   std::vector<std::size_t> resting, moving;
+  bool moves_state = false;  // of a rank that rests
   std::string seen;
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
     const Held before(run, rank, step - 1), now(run, rank, step);
@@ -41,6 +42,7 @@ std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t
     if (!same(before, now, Channel::kWeight)) {
       moving.push_back(rank);
     } else if (must_move(now)) {
+      if (!now.all(Channel::kOptimizer).empty() && !same(now, before, Channel::kOptimizer)) moves_state = true;
       resting.push_back(rank);
       seen = "gradients of norm " + rounded(total_norm(final_gradients(now)), 4) + " and a rate of " +
              to_decimal(number_at(now, Channel::kLedger, "learning_rate"));
@@ -55,6 +57,7 @@ std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t
     const bool never = same(Held(run, 0, steps.front().step), Held(run, 0, steps.back().step), Channel::kWeight);
     return never ? std::vector<Suspect>{{"opt.no_effect", {evidence}}} : std::vector<Suspect>{};
   }
+  if (moves_state) return {};
   return {{"step.skip_disagree", {evidence, "the weights of " + ranks_of(moving) + " move"}}};
 }
 
@@ -108,6 +111,8 @@ std::vector<Suspect> buffers_apart(const trace::RunTrace& run, const scenario::V
 /// broadcast would have wiped it out.
 std::vector<Suspect> leftovers(const Side& side, const Side& other, std::int64_t step) {
   if (side.run->world_size() != other.run->world_size()) return {};
+  // What rank 0 would broadcast is its own, whoever gets it.
+  if (!same(Held(*side.run, 0, step), Held(*other.run, 0, step), Channel::kBuffer)) return {};
   for (std::size_t rank = 1; rank < side.run->ranks.size(); ++rank) {
     const auto buffers = [&](const trace::RunTrace& run, std::size_t of, std::int64_t at) {
       return made_of(Held(run, of, at).all(Channel::kBuffer));

@@ -49,7 +49,7 @@ class Shares {
     if (auto whole = takes_everything(); !whole.empty()) return {{"data.not_sharded", whole}};
     if (!overlaps()) return {};
     if (promise_ && promise_->by_rank) return {{"data.not_sharded", overlap()}};
-    if (!are_independent()) return {};
+    if (takes_what_nobody_may() || !are_independent()) return {};
     return {{"data.permutation_rank_dependent", overlap()}};
   }
 
@@ -96,6 +96,11 @@ class Shares {
               std::to_string(repeats_) + " times a sample is taken that another rank has taken in this epoch"};
     }
     return {};
+  }
+
+  /// Whether a rank takes samples before the first one: a permutation holds no such ones.
+  bool takes_what_nobody_may() const {
+    return promise_ && !takers_.empty() && takers_.begin()->first < promise_->first;
   }
 
   /// Samples that nobody takes in an epoch that is whole.

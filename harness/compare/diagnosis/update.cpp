@@ -2,6 +2,7 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/diagnosis/corruption.h"
+#include "harness/compare/diagnosis/ranks.h"
 #include "harness/compare/diagnosis/replicas.h"
 #include "harness/compare/diagnosis/update_terms.h"
 #include "harness/compare/laws/held.h"
@@ -55,6 +56,7 @@ std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
   for (const Side* side : {&scene.left, &scene.right}) {
     if (!side->begins_at(scene.at.step) || side->variant->train.checkpoint.load) return {};
   }
+  if (auto found = suspects_in_ranks(scene); !found.empty()) return found;
   if (draw_otherwise(*scene.left.run, *scene.right.run)) return {};
   const scenario::TrainSpec &left = scene.left.variant->train, &right = scene.right.variant->train;
   std::vector<std::string> evidence{scene.at.place() + ": the weights differ before the first update"};

@@ -16,11 +16,6 @@ constexpr double kSketchError = 2;
 /// What a number below float16's range may lose when it is sent in float16: half of the smallest one.
 constexpr double kHalfUnderflow = 0x1p-25;
 
-double roundoff_of(const std::string& compression) {
-  if (compression == "fp16") return 0x1p-11;
-  return compression == "bf16" ? 0x1p-8 : 0x1p-24;
-}
-
 double weight_of(const scenario::Variant& variant) {
   return variant.train.ddp.average ? 1.0 / static_cast<double>(variant.world_size) : 1.0;
 }
@@ -29,11 +24,17 @@ bool finite(const Record& record) { return record.norm && std::isfinite(*record.
 
 }  // namespace
 
+double sent_roundoff(const scenario::Variant& variant) {
+  const std::string& compression = variant.train.ddp.compression;
+  if (compression == "fp16") return 0x1p-11;
+  return compression == "bf16" ? 0x1p-8 : 0x1p-24;
+}
+
 ReductionLaw::ReductionLaw(const trace::RunTrace& run, double weight, double unit_roundoff)
     : run_(run), weight_(weight), unit_roundoff_(unit_roundoff) {}
 
 ReductionLaw::ReductionLaw(const trace::RunTrace& run, const scenario::Variant& variant)
-    : ReductionLaw(run, weight_of(variant), roundoff_of(variant.train.ddp.compression)) {}
+    : ReductionLaw(run, weight_of(variant), sent_roundoff(variant)) {}
 
 /// `reduced` of the gradients of the same name before the reduction; a rank that had none adds nothing.
 Equation ReductionLaw::equation(std::int64_t step, const Record& reduced) const {

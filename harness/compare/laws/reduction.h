@@ -47,6 +47,9 @@ class ReductionLaw {
   double weight_, unit_roundoff_;
 };
 
+/// Unit roundoff of what a variant's ranks send.
+double sent_roundoff(const scenario::Variant& variant);
+
 /// Weights as a person reads them: "0.333, 0.333, 0.333".
 std::string to_text(const Combination& combination);
 
