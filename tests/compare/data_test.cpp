@@ -84,6 +84,24 @@ TEST(DataCauses, ARanksOwnPermutation) {
   }
 }
 
+/// Who takes what comes before the first sample follows no permutation of those that were to be taken.
+TEST(DataCauses, SamplesBeforeTheFirst) {
+  for (const std::int64_t start : {0, 5}) {
+    const Json order = alone(3, 50 + start);
+    Bench shuffled(order);
+    shuffled.rerun("a", {.ids = [start](auto step, auto rank, auto& ids) {
+                     for (std::size_t i = 0; i < ids.size(); ++i) {
+                       const std::int64_t place = 4 * step + static_cast<std::int64_t>(i);
+                       ids[i] = (kFactors.at(static_cast<std::size_t>(rank)) * (3 * place + rank) + 13 * rank) % 50 +
+                                (rank == 1 ? 0 : start);
+                     }
+                   }});
+    shuffled.scenario.variants[0].train.sampler.options = {{"kind", "elastic"}, {"start", start}, {"set_epoch", true}};
+    shuffled.scenario.variants[0].train.sampler.kind = "elastic";
+    EXPECT_EQ(named(shuffled), start == 0 ? "data.permutation_rank_dependent" : "");
+  }
+}
+
 /// One wrong map of all ids, on all ranks: all follow one permutation.
 TEST(DataCauses, OneMapOnAllRanksIsNoPermutationOfTheirOwn) {
   const auto named_after = [](const auto& map) {

@@ -238,6 +238,21 @@ TEST(RankCauses, RanksThatBeginApartInitialisedTheirOwn) {
   EXPECT_EQ(causes_of(bench), Names{"init.rank_divergent"});
 }
 
+TEST(RankCauses, HaveTheirNamesBetweenTwoRunsToo) {
+  for (const bool all : {false, true}) {
+    Json three = checking("equal", {{"variants", {"a", "b"}}});
+    three["world_size"] = 3;
+    Bench begin(three), order(three);
+    for (const std::int64_t rank : {0, 1, 2}) {
+      if (rank != 1 && !all) continue;
+      put(begin.run("b"), rank, -1, floats(Channel::kWeight, "fc.weight", std::vector<float>(32, 0.5F), {4, 8}));
+      spoil(order.run("b"), rank, 2, Channel::kGradient, "fc.weight");
+    }
+    EXPECT_EQ(causes_of(begin), Names{all ? "init.weights" : "init.rank_divergent"});
+    EXPECT_EQ(causes_of(order), Names{all ? "fp.reduction_order" : "fp.rank_order"});
+  }
+}
+
 TEST(RankCauses, AWeightThatWasTouchedIsNoOtherBeginning) {
   for (const float factor : {1.0F, 1.4F}) {
     Bench bench(checking("ranks_agree", {{"variants", {"a"}}}));

@@ -107,6 +107,18 @@ TEST(Endings, ARankWithFewerSteps) {
   EXPECT_EQ(ending.failure->rank, 1);
 }
 
+TEST(Endings, TheRankThatIsInAnotherCollectiveIsToBlame) {
+  RunOutcome failed = hung_at({rank_at(5, Phase::kData, 21, "allreduce Long[1] SUM"),
+                               rank_at(5, Phase::kBackward, 21, "allreduce Float[8] SUM"),
+                               rank_at(5, Phase::kData, 21, "allreduce Long[1] SUM")});
+  failed.status = Outcome::kFailed;
+  failed.culprit = 0;
+  const auto blamed = [&] { return report::rank_to_blame(failed, report::suspects_in_ending(failed)); };
+  EXPECT_EQ(blamed(), 1) << "rank 0 was the first to fail";
+  failed.ranks[1] = failed.ranks[0];
+  EXPECT_EQ(blamed(), 0);
+}
+
 TEST(Endings, ACollectiveThatMetAnotherOne) {
   RunOutcome hung = hung_at({rank_at(4, Phase::kBackward, 14, "allreduce Float[8] SUM"),
                              rank_at(3, Phase::kOptimizer, 13, "allreduce Float[3] SUM")});

@@ -185,6 +185,16 @@ TEST_F(GoldenCheck, IsInconclusiveWhenDamagedElsewhere) {
   EXPECT_TRUE(is_inconclusive(check(), "damaged"));
 }
 
+TEST_F(GoldenCheck, IsInconclusiveWhenALineIsMissing) {
+  accept();
+  const auto file = directory() / trace_file(1);
+  std::string content = read_file(file);
+  const auto line = content.find("{\"step\":2"), next = content.find('\n', line) + 1;
+  ASSERT_NE(line, std::string::npos) << content.substr(0, 300);
+  replace_file(file, content.erase(line, next - line));
+  EXPECT_TRUE(is_inconclusive(check(), "damaged"));
+}
+
 TEST_F(GoldenCheck, IsInconclusiveWhenTorn) {
   for (const std::size_t bytes : {1UL, 200UL, 3000UL}) {
     accept();

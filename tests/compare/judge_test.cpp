@@ -116,6 +116,18 @@ void expect_lost(const std::function<void(const std::filesystem::path&)>& lose, 
   EXPECT_EQ(verdict.checks.at(0).result.why, verdict.runs[0].why);
 }
 
+TEST(JudgeOfLostEvidence, MissesAStepThatOneRankAloneRecorded) {
+  for (const std::int64_t rank : {0, 1}) {
+    Judged judged(equal_pair());
+    erase_step(judged.traces[1], rank, 2);
+    const report::Verdict verdict = judged.verdict();
+    EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive);
+    ASSERT_EQ(verdict.runs.size(), 1U);
+    EXPECT_EQ(verdict.runs[0].outcome, "evidence lost");
+    EXPECT_NE(verdict.runs[0].why.find("step 2 is missing in "), std::string::npos) << verdict.runs[0].why;
+  }
+}
+
 TEST(JudgeOfLostEvidence, IsInconclusive) {
   expect_lost(
       [](const auto& folder) {

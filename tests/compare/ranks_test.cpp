@@ -35,6 +35,20 @@ TEST(Repeatable, IsInconclusiveWhenNothingIsRecorded) {
 
 TEST(RanksAgree, AgreesOnReplicatedChannels) { EXPECT_TRUE(agrees(Bench(of_one({{"that", "ranks_agree"}})).check())); }
 
+TEST(RanksAgree, LeavesEachRankItsOwnCounts) {
+  for (const char* name : {"samples_taken", "loss_denominator", "epoch"}) {
+    const bool own = std::string(name) != "epoch";
+    Json check = {{"that", "ranks_agree"}};
+    for (const bool asked : {false, true}) {
+      if (asked) check["on"] = {"ledger"};
+      Bench bench(of_one(check));
+      for (const std::int64_t rank : {0, 1, 2}) put(bench.run("a"), rank, 1, integer(name, 81 + rank));
+      const auto result = bench.check();
+      EXPECT_TRUE(own && !asked ? agrees(result) : diverges_at(result, 1, Channel::kLedger, name, 1)) << name << asked;
+    }
+  }
+}
+
 TEST(RanksAgree, NamesTheRankThatIsApart) {
   for (const Channel channel : {Channel::kGradient, Channel::kWeight}) {
     Bench bench(of_one({{"that", "ranks_agree"}}));

@@ -331,6 +331,8 @@ TEST(ResumptionCauses, Generators) {
   EXPECT_EQ(reseeded.named(), "ckpt.rng_missing") << "the same seed, and nothing drawn yet";
   at(reseeded.run("resumed"), 1, 4, Channel::kRng, "cpu").integers = {3, 22};
   EXPECT_EQ(reseeded.named(), "ckpt.rng_order");
+  at(reseeded.run("resumed"), 1, 4, Channel::kRng, "cpu").integers = {3, 18};
+  EXPECT_EQ(reseeded.named(), "") << "no draw leads back";
   Stopped later(5);
   put(later.run("resumed"), 1, 7, text(Channel::kRng, "cpu", "x"));
   EXPECT_EQ(later.named(), "") << "not of the resumption";

@@ -277,11 +277,11 @@ TEST(UpdateCauses, AveragesOfOneRank) {
 }
 
 /// Running means of 16 channels: of each rank's own batch, and of what is kept of the mean before.
-void run_means(trace::RunTrace& run, bool broadcast) {
+void run_means(trace::RunTrace& run, bool broadcast, std::size_t root = 0) {
   const auto ranks = static_cast<std::size_t>(run.world_size());
   std::vector<std::vector<float>> means(ranks, std::vector<float>(16));
   for (std::int64_t step = 0; step < 4; ++step) {
-    const std::vector<float> of_first = means[0];
+    const std::vector<float> of_first = means[root];
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       for (std::size_t i = 0; i < 16; ++i) {
         const float before = broadcast ? of_first[i] : means[rank][i];
@@ -304,6 +304,10 @@ TEST(UpdateCauses, BuffersThatNobodyBroadcasts) {
     run_means(synced.run("a"), true);
     run_means(synced.run("b"), true);
     EXPECT_EQ(cause(synced, 1, Channel::kBuffer, 1), "") << ranks;
+    Bench rooted(pair(ranks, ranks));
+    run_means(rooted.run("a"), true);
+    run_means(rooted.run("b"), true, /*root=*/1);
+    EXPECT_EQ(cause(rooted, 1, Channel::kBuffer), "") << "everybody has another rank's";
     bench.scenario.variants[1].train.model.options["norm"] = "batch";
     EXPECT_EQ(cause_within(bench, 1, Channel::kBuffer, 1), "model.batchnorm_local");
     Bench own(pair(1, ranks));

@@ -112,6 +112,19 @@ TEST_F(BlameEndToEnd, BucketsAreBlamedWhereOneOrderOfAddingMakesTheDifferenceVan
   EXPECT_EQ(paths(red.json.at("smallest_change")), (std::vector<std::string>{"train.ddp.bucket_mb"}));
 }
 
+// The finding is the mistake; what a control does is seen at the first bit.
+TEST_F(BlameEndToEnd, ControlsAreHeldAgainstTheFirstDifferenceOfAny) {
+  const Json base = {{"world_size", 3}, {"train", {{"model", {{"kind", "mlp"}, {"hidden", {32, 32}}}}}}};
+  const Json other = {
+      {"train", {{"ddp", {{"bucket_mb", 0.002}}}, {"faults", {fault("gradient_factor", 2, -1, {{"factor", 1.5}})}}}}};
+  const Result red = blame(two(kNone, other, base), {"--vary", "threads,fill,order"});
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  EXPECT_EQ(red.check("equal").at("first_divergence").at("step"), 2) << red.said();
+  EXPECT_EQ(outcome(red, "threads"), "stays");
+  EXPECT_EQ(outcome(red, "fill"), "stays");
+  EXPECT_EQ(outcome(red, "order"), "moves");
+}
+
 TEST_F(BlameEndToEnd, AStepFromOneStateTellsANewDifferenceFromAnOldOne) {
   const Json late = {{"train", {{"faults", {fault("gradient_factor", 2, -1, {{"factor", 1.5}})}}}}};
   const Result now = blame(two(kNone, late), {"--vary", "same_state"});

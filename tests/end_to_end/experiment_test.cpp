@@ -95,6 +95,17 @@ TEST_F(ExperimentEndToEnd, AMistakeInFloat32OnlyIsNoRounding) {
   }
 }
 
+// A mistake that the bound hides at first.
+TEST_F(ExperimentEndToEnd, AMistakeIsPlacedWhereItBegins) {
+  const Json small = fault("gradient_factor", 0, -1, {{"factor", 1 + 0x1p-20}, {"parameter", "fc2.weight"}});
+  const Json large = fault("gradient_factor", 2, -1, {{"factor", 1 + 0x1p-8}});
+  const Json other = {{"world_size", 3}, {"train", {{"faults", {small, large}}}}};
+  const Result red = run(pair("rounding", on_ranks(1), other));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("rounding"), {0, "gradient", "fc2.weight", 0});
+  expect_says(shown_by(red.check("rounding"), "float64"), {"begins at step 0", "within the bound"});
+}
+
 // Of one rank's own gradients, so that every rank still holds their mean.
 TEST_F(ExperimentEndToEnd, ADetourInFloat32OnlyIsNoRoundingOfAnotherWorldSize) {
   const Json rounded = fault("gradient_rounded", 3, 1, {{"place", "backward"}, {"float32_only", true}});

@@ -140,6 +140,15 @@ TEST(Outcome, TheOnlyRankThatIsDoneEarlyIsToBlame) {
       << "it failed by itself";
 }
 
+TEST(Outcome, WhoLeavesInPeaceWhileAllOthersLoseAPeerIsToBlame) {
+  const Sighting victim = left(kPeerLost, 2, {2, Phase::kDone, 8}), done = left(0, 1, {2, Phase::kDone, 7});
+  EXPECT_EQ(judge_failure({victim, done, victim}),
+            (Judgement{Status::kFailed, 1, "rank 1 left after step 2 and did not wait for the others"}));
+  EXPECT_EQ(judge_failure({victim, done, done}).culprit, 0) << "two may have lost the same peer and not noticed";
+  EXPECT_EQ(judge_failure({victim, done, killed(SIGKILL, 2, {2, Phase::kDone, 8})}).culprit, 2);
+  EXPECT_EQ(judge_failure({victim, victim}).culprit, 0);
+}
+
 TEST(Outcome, StoppedRankIsToBlameWhereverItStands) {
   const Judgement judgement = judge_hang({running(2, Phase::kForward), stopped(2, Phase::kForward)}, kStall);
   EXPECT_EQ(judgement.culprit, 1);
