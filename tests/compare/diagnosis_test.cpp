@@ -337,6 +337,19 @@ TEST(RoundingCauses, FollowWhatTheSidesDoDifferently) {
   EXPECT_EQ(with({{"train", {{"batch", {{"accumulation", 2}}}}}}), Names{"fp.batch_variance"});
 }
 
+TEST(RoundingCauses, AHookThatRoundsIsRefutedInFloat64AsAllRoundingIs) {
+  Json changes = checking("equal", {{"variants", {"a", "b"}}});
+  changes["variants"] = {{"a", Json::object()}, {"b", {{"train", {{"ddp", {{"compression", "fp16"}}}}}}}};
+  Bench bench(changes);
+  for (const std::int64_t rank : {0, 1}) spoil(bench.run("b"), rank, 1, Channel::kGradient, "fc.weight");
+  EXPECT_EQ(causes_of(bench), Names{"comm.lossy"});
+  const auto refuted = [](compare::Divergence& at) {
+    at.is_no_rounding = true;
+    at.suspects = {{"comm.lossy", {"as it seemed"}}};
+  };
+  EXPECT_EQ(causes_of(bench, refuted), Names{});
+}
+
 TEST(RoundingCauses, AnUpdateThatRoundsOtherwiseIsAnotherKernel) {
   Bench bench(checking("equal", {{"variants", {"a", "b"}}}));
   spoil_from(bench.run("b"), 2, Channel::kWeight, "fc.weight");

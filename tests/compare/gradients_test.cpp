@@ -203,11 +203,16 @@ void shorten(trace::RunTrace& run, std::int64_t rank, std::uint32_t mask, double
 }
 
 TEST(GradientCauses, ADetourThatTheElementsShow) {
-  const Bench bench(pair(3, 3));
+  Bench bench(pair(3, 3));
   Divergence at = test::parted(1, Channel::kGradient, "fc.weight");
   EXPECT_EQ(test::cause_named(bench, at, suspects_in_gradients), "");
   at.detour = Detour{.ranks = {1}};
   EXPECT_EQ(test::cause_named(bench, at, suspects_in_gradients), "fp.lowprec_accumulate");
+  for (const std::size_t side : {0, 1}) {
+    bench.scenario.variants[side].train.ddp.compression = "bf16";
+    EXPECT_EQ(test::cause_named(bench, at, suspects_in_gradients), "") << "that is what a side asks for";
+    bench.scenario.variants[side].train.ddp.compression = "none";
+  }
 }
 
 TEST(GradientCauses, OneRankInSixteenBits) {

@@ -54,6 +54,17 @@ TEST_F(Patterns, BehindRoundingOnlyAFactorTells) {
   EXPECT_EQ(patterns()[0].id, "factor");
 }
 
+TEST_F(Patterns, BetweenWorldSizesWhatRoundsHasNone) {
+  Bench bench(Json{{"variants", {{"a", {{"world_size", 1}}}, {"b", {{"world_size", 2}}}}},
+                   {"checks", {{{"that", "rounding"}, {"variants", {"a", "b"}}}}}});
+  const auto patterns = [&](Channel channel, const std::string& tensor) {
+    return patterns_of(bench.run("a"), bench.run("b"), {.step = 1, .channel = channel, .tensor = tensor}, 1);
+  };
+  for (const std::int64_t rank : {0, 1}) spoil(bench.run("b"), rank, 1, Channel::kWeight, "fc.weight");
+  EXPECT_TRUE(patterns(Channel::kWeight, "fc.weight").empty());
+  EXPECT_FALSE(patterns(Channel::kLedger, "learning_rate").empty()) << "what counts is exact";
+}
+
 TEST_F(Patterns, AllOfThemFromAStepOn) {
   for (const std::int64_t step : {2, 3}) {
     for (const std::int64_t rank : {0, 1}) {
