@@ -81,6 +81,7 @@ int diff(const DiffOptions& options) {
                               {"status", name_of(status)},
                               {"exit_code", exit_code(status)},
                               {"records_compared", comparison.compared},
+                              {"class", comparison.first ? Json(comparison.first->class_) : Json()},
                               {"first_divergence", comparison.first ? report::to_json(*comparison.first) : Json()},
                               {"why", why.empty() ? Json() : Json(why)}});
   }

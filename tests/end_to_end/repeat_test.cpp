@@ -67,8 +67,14 @@ TEST_F(RepeatEndToEnd, DiffOfTwoRepeatsAndOfTwoRuns) {
   EXPECT_EQ(differs, 1);
   const Json& at = found.at("first_divergence");
   EXPECT_EQ(Json({at.at("step"), at.at("channel"), at.at("tensor"), at.at("rank")}), Json({2, "samples", "ids", 1}));
+  EXPECT_EQ(found.at("class"), "semantic");
   EXPECT_EQ(run_lockstep({"diff", first.out / "tiny/main/0", other.out / "tiny/main/0", "--channel", "rng"}).exit_code,
             0);
+  const Result alone = run(scenario({{"world_size", 1}, {"checks", {check("finishes")}}}));
+  expect_green(alone);
+  const auto [rounds, rounding] = diff(first.out / "tiny/main/0", alone.out / "tiny/main/0");
+  EXPECT_EQ(rounds, 1);
+  EXPECT_EQ(rounding.at("class"), "rounding");
 }
 
 TEST_F(RepeatEndToEnd, GoldenVerdictDoesNotDependOnTheFolder) {
