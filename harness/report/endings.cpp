@@ -117,13 +117,10 @@ std::vector<Suspect> suspects_in_ranks(const RunOutcome& outcome) {
   return {{stuck ? "proc.rank_stuck" : "proc.rank_lost", {outcome.why}}};
 }
 
-/// Who issues another collective may be past the place where the others wait, and the first to fail is any of them.
-bool is_branch(const std::vector<Suspect>& suspects) {
-  return !suspects.empty() && suspects[0].cause == "control.rank_branch";
-}
-
-/// The one of three or more ranks that is in another collective than all others.
-std::optional<std::int64_t> odd_one_out(const RunOutcome& outcome) {
+/// The one of three or more ranks that is in another collective than all others. It may be past the place where the
+/// others wait, and the first to fail is any of them.
+std::optional<std::int64_t> odd_one_out(const RunOutcome& outcome, const std::vector<Suspect>& suspects) {
+  if (suspects.empty() || suspects[0].cause != "control.rank_branch") return std::nullopt;
   std::uint64_t all = UINT64_MAX;
   for (const RankExit& rank : outcome.ranks) all = std::min(all, rank.progress.collectives);
   std::map<std::string, std::vector<std::int64_t>> by_name;
@@ -142,7 +139,7 @@ compare::Divergence divergence_of(const RunOutcome& outcome, std::vector<Suspect
       std::min_element(outcome.ranks.begin(), outcome.ranks.end(), [](const RankExit& a, const RankExit& b) {
         return std::pair(a.progress.step, a.progress.phase) < std::pair(b.progress.step, b.progress.phase);
       });
-  const auto odd = is_branch(suspects) ? odd_one_out(outcome) : std::nullopt;
+  const auto odd = odd_one_out(outcome, suspects);
   const std::int64_t rank = odd ? *odd : outcome.culprit.value_or(least - outcome.ranks.begin());
   const Progress& progress = odd ? least->progress : outcome.ranks[static_cast<std::size_t>(rank)].progress;
   const bool missed_the_next = progress.phase == Phase::kDone;
@@ -169,7 +166,7 @@ std::vector<Suspect> suspects_in_ending(const RunOutcome& outcome) {
 }
 
 std::optional<std::int64_t> rank_to_blame(const RunOutcome& outcome, const std::vector<Suspect>& suspects) {
-  const auto odd = is_branch(suspects) ? odd_one_out(outcome) : std::nullopt;
+  const auto odd = odd_one_out(outcome, suspects);
   return odd ? odd : outcome.culprit;
 }
 

@@ -258,16 +258,18 @@ bool is_of(const plan::Run& run, const Json& header) {
          header.value("variant", "") == run.variant;
 }
 
-/// The step that one rank recorded and another did not; empty where all recorded the same steps.
+/// The first step that rank 0 or another rank alone recorded; empty where all recorded the same steps.
 std::string step_not_recorded(const trace::RunTrace& run) {
+  const trace::Trace& first = run.ranks[0];
+  const auto same_step = [](const trace::Step& a, const trace::Step& b) { return a.step == b.step; };
   for (const trace::Trace& rank : run.ranks) {
-    for (const trace::Trace& other : run.ranks) {
-      for (const trace::Step& step : other.steps) {
-        if (rank.find(step.step) == nullptr)
-          return "step " + std::to_string(step.step) + " is missing in " + rank.origin + ": rank " +
-                 std::to_string(other.rank) + " recorded it";
-      }
-    }
+    const auto [its, theirs] =
+        std::mismatch(first.steps.begin(), first.steps.end(), rank.steps.begin(), rank.steps.end(), same_step);
+    if (its == first.steps.end() && theirs == rank.steps.end()) continue;
+    const bool first_lacks = its == first.steps.end() || (theirs != rank.steps.end() && theirs->step < its->step);
+    const trace::Trace &lacks = first_lacks ? first : rank, &has = first_lacks ? rank : first;
+    return "step " + std::to_string((first_lacks ? theirs : its)->step) + " is missing in " + lacks.origin + ": rank " +
+           std::to_string(has.rank) + " recorded it";
   }
   return "";
 }
