@@ -214,9 +214,10 @@ Judgement judge_failure(const std::vector<Sighting>& ranks) {
     if (failed(ranks[i]) && (!culprit || order(i) < order(*culprit))) culprit = i;
   }
   LOCKSTEP_CHECK(culprit.has_value());
+  const bool only_victims = blame_class(ranks[*culprit]) == kVictim;
   const auto early = only_early_one(ranks);
-  if (early && blame_class(ranks[*culprit]) == kVictim) return blame_early_one(Status::kFailed, *early, ranks[*early]);
-  if (const auto left = only_one_in_peace(ranks))
+  if (only_victims && early) return blame_early_one(Status::kFailed, *early, ranks[*early]);
+  if (const auto left = only_one_in_peace(ranks); only_victims && left)
     return {
         .status = Status::kFailed,
         .culprit = static_cast<std::int64_t>(*left),

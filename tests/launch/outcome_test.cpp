@@ -147,6 +147,9 @@ TEST(Outcome, WhoLeavesInPeaceWhileAllOthersLoseAPeerIsToBlame) {
   EXPECT_EQ(judge_failure({victim, done, done}).culprit, 0) << "two may have lost the same peer and not noticed";
   EXPECT_EQ(judge_failure({victim, done, killed(SIGKILL, 2, {2, Phase::kDone, 8})}).culprit, 2);
   EXPECT_EQ(judge_failure({victim, victim}).culprit, 0);
+  const Sighting early = left(0, 1, {1, Phase::kForward, 7});
+  for (const std::vector<Sighting>& ranks : {std::vector{early}, std::vector{early, victim}})
+    EXPECT_EQ(judge_failure(ranks).why, "rank 0 left with exit code 0 at step 1 in forward");
 }
 
 TEST(Outcome, StoppedRankIsToBlameWhereverItStands) {
