@@ -60,9 +60,11 @@ class Comparer {
   bool same_shape_;
 };
 
-/// Whether unequal records are no pattern: what may round differs before the place already, or may do so anywhere.
-bool is_behind_rounding(const trace::RunTrace& left, const trace::RunTrace& right, const Divergence& at) {
-  return can_round(at.channel) && (!same_shape(left, right) || part_before(left, right, at.step, at.channel));
+/// Whether unequal records are no pattern: what may round differs before the place already, or may do so anywhere,
+/// and between different shapes rank 0 takes other samples in every step by right.
+bool differ_anyhow(const trace::RunTrace& left, const trace::RunTrace& right, const Divergence& at) {
+  if (!same_shape(left, right) && (can_round(at.channel) || at.channel == Channel::kSamples)) return true;
+  return can_round(at.channel) && part_before(left, right, at.step, at.channel);
 }
 
 void add_ranks(const Comparer& comparer, const Divergence& at, std::vector<Pattern>& patterns) {
@@ -191,7 +193,7 @@ std::vector<Pattern> patterns_of(const trace::RunTrace& left, const trace::RunTr
   const Comparer comparer(left, right, divergence);
   const auto rank = divergence.rank < right.world_size() ? static_cast<std::size_t>(divergence.rank) : 0;
   std::vector<Pattern> patterns;
-  if (!is_behind_rounding(left, right, divergence)) {
+  if (!differ_anyhow(left, right, divergence)) {
     add_ranks(comparer, divergence, patterns);
     add_tensors(comparer, right, divergence, rank, patterns);
     add_steps(comparer, right, patterns);

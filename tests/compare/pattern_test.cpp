@@ -54,7 +54,7 @@ TEST_F(Patterns, BehindRoundingOnlyAFactorTells) {
   EXPECT_EQ(patterns()[0].id, "factor");
 }
 
-TEST_F(Patterns, BetweenWorldSizesWhatRoundsHasNone) {
+TEST_F(Patterns, BetweenWorldSizesWhatDiffersAnyhowHasNone) {
   Bench bench(Json{{"variants", {{"a", {{"world_size", 1}}}, {"b", {{"world_size", 2}}}}},
                    {"checks", {{{"that", "rounding"}, {"variants", {"a", "b"}}}}}});
   const auto patterns = [&](Channel channel, const std::string& tensor) {
@@ -62,6 +62,7 @@ TEST_F(Patterns, BetweenWorldSizesWhatRoundsHasNone) {
   };
   for (const std::int64_t rank : {0, 1}) spoil(bench.run("b"), rank, 1, Channel::kWeight, "fc.weight");
   EXPECT_TRUE(patterns(Channel::kWeight, "fc.weight").empty());
+  EXPECT_TRUE(patterns(Channel::kSamples, "ids").empty()) << "rank 0 takes others by right";
   EXPECT_FALSE(patterns(Channel::kLedger, "learning_rate").empty()) << "what counts is exact";
 }
 
