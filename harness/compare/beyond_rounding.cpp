@@ -41,13 +41,15 @@ std::string last_layer(const trace::RunTrace& run, std::int64_t step) {
   return layer;
 }
 
-/// The relation "no more than so many times the bound". *Lifetime*: of `bound`.
-Relation within_times(const RoundingBound& bound, double times) {
-  return [&bound, times](const Record& a, const Record& b, std::int64_t step,
-                         std::int64_t rank) -> std::optional<std::string> {
+/// The relation "no more than so many times the bound, or than rounding that grows as much in float64". *Lifetime*: of
+/// both.
+Relation within_times(const RoundingBound& bound, double times, const Relation& of_step, bool tells) {
+  return [&bound, &of_step, times, tells](const Record& a, const Record& b, std::int64_t step,
+                                          std::int64_t rank) -> std::optional<std::string> {
     const auto rounding = bound.judge(a, b, step, rank);
     if (!rounding || !std::isfinite(rounding->distance) || rounding->distance <= times * rounding->bound)
       return std::nullopt;
+    if (tells && !of_step(a, b, step, rank)) return std::nullopt;
     return "the distance is " + rounded(rounding->distance, 3) + ", rounding explains " + rounded(rounding->bound, 3) +
            " at most";
   };
@@ -56,16 +58,8 @@ Relation within_times(const RoundingBound& bound, double times) {
 /// The first step that `open` finds anything in, at a place that nothing amplifies and that is `far`.
 std::optional<Divergence> in_values(const Training& left, const Training& right, std::vector<Channel> channels,
                                     const Relation& open, const Relation& far) {
-  const trace::RunTrace* const both[] = {&left.run, &right.run};
   std::erase_if(channels, [](Channel channel) { return !can_round(channel); });
-  Scope scope{.common_steps_only = true};
-  // What one side lacks, as a resumed run the losses before its first step, is no matter of rounding.
-  scope.skip = [&](Channel channel, const std::string& name, std::int64_t step) {
-    return !std::all_of(std::begin(both), std::end(both), [&](const trace::RunTrace* run) {
-      const trace::Step* found = run->ranks[0].find(step);
-      return found != nullptr && found->find(channel, name) != nullptr;
-    });
-  };
+  Scope scope = held_by_both(left.run, right.run);
   const auto first = compare_runs(left.run, right.run, channels, open, scope).first;
   if (!first) return std::nullopt;
   const std::string layer = last_layer(right.run, first->step);
@@ -116,7 +110,7 @@ std::optional<Divergence> beyond_rounding(const Training& left, const Training& 
   const bool reduces = std::find(channels.begin(), channels.end(), Channel::kGradient) != channels.end();
   std::optional<Divergence> first;
   for (const auto& found :
-       {in_values(left, right, channels, within(bound), within_times(bound, kFar)),
+       {in_values(left, right, channels, within(bound), within_times(bound, kFar, of_step, !ladder.uses_16_bits())),
         in_values(left, right, channels, of_step, of_step), reduces ? in_reduction(left, right) : std::nullopt}) {
     const auto place = [](const Divergence& at) { return std::pair(at.step, at.channel); };
     if (found && (!first || place(*found) < place(*first))) first = found;

@@ -122,6 +122,17 @@ bool same_shape(const trace::RunTrace& left, const trace::RunTrace& right) {
   return left.world_size() == right.world_size() && (unknown || losses_left == losses_right);
 }
 
+Scope held_by_both(const trace::RunTrace& left, const trace::RunTrace& right) {
+  return {.common_steps_only = true,
+          .skip = [&left, &right](Channel channel, const std::string& name, std::int64_t step) {
+            const auto lacks = [&](const trace::RunTrace& run) {
+              const trace::Step* found = run.ranks[0].find(step);
+              return found == nullptr || found->find(channel, name) == nullptr;
+            };
+            return lacks(left) || lacks(right);
+          }};
+}
+
 bool has_own_buffers(const scenario::TrainSpec& train) {
   return train.ddp.wrap && train.ddp.broadcast_buffers && train.model.options.value("norm", "") == "batch";
 }

@@ -83,10 +83,18 @@ struct Scope {
 Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right,
                         const std::vector<trace::Channel>& channels, const Relation& relation, const Scope& scope = {});
 
+/// Records that rank 0 of both runs holds: what one side lacks, as a resumed run the losses before its first step, is no
+/// matter of rounding. *Lifetime*: of both runs.
+Scope held_by_both(const trace::RunTrace& left, const trace::RunTrace& right);
+
 /// Channels of a check up to rounding: those that it names, else what a training computes and computes it from. How the
 /// ranks exchange it, what a generator holds that nobody draws from, and what weights that differ by rounding are
 /// worth, may differ where everything else is equal in exact arithmetic.
 std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same_shape);
+
+/// Whether a check holds a resumption against a training of another world size than the one that saved, or resumes:
+/// they are equal up to rounding.
+bool resumes_at_another_world_size(const scenario::Scenario& scenario, const scenario::CheckSpec& spec);
 
 /// Compares up to the rounding of two trainings that are equal in exact arithmetic. Inconclusive where rounding, or NaN
 /// and infinity, hide what is asked for.

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include "harness/base/text.h"
-#include "harness/compare/check.h"
 #include "harness/compare/laws/held.h"
-#include "harness/compare/rounding.h"
 
 namespace lockstep::compare {
 namespace {
@@ -24,8 +23,27 @@ constexpr double kLeast = 0x1p-24, kLeastInFloat64 = 0x1p-53;
 /// No rounding shrinks by so much: ladder.h has what was measured.
 constexpr double kSteep = 0x1p33;
 
+/// How much more one step makes of what it inherits, at most, where no mistake does.
+constexpr double kJump = 32;
+
+/// What rounding has grown to where it has grown too far: in float64, and in float32.
+constexpr double kGrown = 0x1p-42, kSaturated = 0x1p-6;
+
 /// Whether a rank computes or sends 16 bits.
-bool uses_16_bits(const trace::Trace& rank) { return rank.header.contains("arithmetic"); }
+bool has_16_bits(const trace::Trace& rank) { return rank.header.contains("arithmetic"); }
+
+/// The record of a rank of a run at a place; null where there is none.
+const trace::Record* record_of(const trace::RunTrace& run, const Place& place, std::size_t rank) {
+  const trace::Step* step = run.ranks[rank < run.ranks.size() ? rank : 0].find(place.step);
+  return step == nullptr ? nullptr : step->find(place.channel, place.tensor);
+}
+
+/// What a step computes anew: losses and gradients.
+std::vector<trace::Channel> computed_channels(const trace::RunTrace& left, const trace::RunTrace& right) {
+  using trace::Channel;
+  if (!same_shape(left, right)) return {Channel::kLoss, Channel::kGradient};
+  return {Channel::kLoss, Channel::kGradientLocal, Channel::kGradient};
+}
 
 /// Where a record of both sides is, rank by rank.
 Place place_of(const trace::Record& record, std::int64_t step, std::int64_t rank) {
@@ -50,7 +68,10 @@ std::string Ladder::text() const {
 PrecisionLadder::PrecisionLadder(const trace::RunTrace& left, const trace::RunTrace& right,
                                  const trace::RunTrace& left_in_float64, const trace::RunTrace& right_in_float64)
     : float32_{left, right, Scales(left), Scales(right)},
-      float64_{left_in_float64, right_in_float64, Scales(left_in_float64), Scales(right_in_float64)} {}
+      float64_{left_in_float64, right_in_float64, Scales(left_in_float64), Scales(right_in_float64)},
+      bound64_(left_in_float64, right_in_float64) {
+  measure_rounding();
+}
 
 std::optional<double> PrecisionLadder::Rung::distance(const trace::Record& a, const trace::Record& b,
                                                       std::int64_t step) const {
@@ -58,7 +79,9 @@ std::optional<double> PrecisionLadder::Rung::distance(const trace::Record& a, co
   double distance = 0, scale = 0;
   if (a.number && b.number) {
     distance = std::fabs(*a.number - *b.number);
-    scale = std::max(std::fabs(*a.number), std::fabs(*b.number));
+    // A loss that has become small rounds as the logits do that it is the difference of.
+    scale = std::max(
+        {std::fabs(*a.number), std::fabs(*b.number), left_scales.largest(a, step), right_scales.largest(b, step)});
   } else if (a.sketch && b.sketch) {
     distance = estimated_distance(*a.sketch, *b.sketch);
     scale = std::max(left_scales.largest(a, step), right_scales.largest(b, step));
@@ -66,16 +89,13 @@ std::optional<double> PrecisionLadder::Rung::distance(const trace::Record& a, co
     return std::nullopt;
   }
   if (!std::isfinite(distance) || !std::isfinite(scale)) return std::nullopt;
+  if (distance <= kLeastNormal * std::sqrt(count_of(a))) return 0;
   return scale > 0 ? distance / scale : distance;
 }
 
 std::optional<double> PrecisionLadder::Rung::distance(const Place& place) const {
-  const auto record = [&](const trace::RunTrace& run, std::size_t rank) -> const trace::Record* {
-    const trace::Step* step = run.ranks[rank < run.ranks.size() ? rank : 0].find(place.step);
-    return step == nullptr ? nullptr : step->find(place.channel, place.tensor);
-  };
-  const trace::Record* a = record(left, place.left_rank);
-  const trace::Record* b = record(right, place.right_rank);
+  const trace::Record* a = record_of(left, place, place.left_rank);
+  const trace::Record* b = record_of(right, place, place.right_rank);
   return a == nullptr || b == nullptr ? std::nullopt : distance(*a, *b, place.step);
 }
 
@@ -91,6 +111,17 @@ bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, 
   return seen && seen->in_float32 <= kSlightly;
 }
 
+bool is_finite(const trace::RunTrace& run) {
+  for (const trace::Trace& rank : run.ranks) {
+    for (const trace::Step& step : rank.steps) {
+      for (const trace::Record& record : step.records) {
+        if (!std::isfinite(record.norm.value_or(0)) || !std::isfinite(record.number.value_or(0))) return false;
+      }
+    }
+  }
+  return true;
+}
+
 std::string PrecisionLadder::obstacle() const {
   const auto weights = [](const trace::RunTrace& run) { return Held(run, 0, trace::kInitialStep); };
   if (draw_otherwise(float32_.left, float32_.right) &&
@@ -98,43 +129,80 @@ std::string PrecisionLadder::obstacle() const {
     return "the two begin with weights that other kernels drew, in float32 there, too";
   for (const trace::RunTrace* run : {&float64_.left, &float64_.right}) {
     for (const trace::Trace& rank : run->ranks) {
-      if (uses_16_bits(rank)) return "it computes or sends 16 bits there, too";
-      for (const trace::Step& step : rank.steps) {
-        for (const trace::Record& record : step.records) {
-          if (!std::isfinite(record.norm.value_or(0)) || !std::isfinite(record.number.value_or(0)))
-            return "NaN or infinity hides every difference there, too";
-        }
-      }
+      if (has_16_bits(rank)) return "it computes or sends 16 bits there, too";
     }
+    if (!is_finite(*run)) return "NaN or infinity hides every difference there, too";
   }
   return "";
 }
 
-Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels) const {
+Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels, const Scope& scope) const {
   const Relation relation = [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                    std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
     if (!different || differ_harmlessly(a, b)) return std::nullopt;
     const auto in_float64 = can_round(a.channel) ? float64_.distance(a, b, step) : std::nullopt;
     if (!in_float64) return different;
-    const auto in_float32 = float32_.distance(place_of(a, step, rank));
-    const Ladder ladder{.in_float32 = std::max(in_float32.value_or(0), kLeast), .in_float64 = *in_float64};
-    if (ladder.says() == Ladder::Says::kRounding) return std::nullopt;
+    const double in_float32 = float32_.distance(place_of(a, step, rank)).value_or(0);
+    const Ladder ladder{.in_float32 = std::max({in_float32, rounding_until(step), kLeast}), .in_float64 = *in_float64};
+    if (ladder.says() == Ladder::Says::kRounding || explained_in_float64(a, b, step, rank)) return std::nullopt;
     return *different + "; " + ladder.text();
   };
-  return compare_runs(float64_.left, float64_.right, channels, relation);
+  return compare_runs(float64_.left, float64_.right, channels, relation, scope);
 }
 
-std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace::Channel>& channels) const {
+bool PrecisionLadder::explained_in_float64(const trace::Record& left, const trace::Record& right, std::int64_t step,
+                                           std::int64_t rank) const {
+  const auto rounding = bound64_.judge(left, right, step, rank);
+  return rounding && rounding->explained() && step < bound64_.horizon().value_or(step + 1);
+}
+
+void PrecisionLadder::measure_rounding() {
+  const Relation measure = [this](const trace::Record& a, const trace::Record&, std::int64_t step,
+                                  std::int64_t rank) -> std::optional<std::string> {
+    const auto rungs = at(place_of(a, step, rank));
+    if (!rungs || rungs->says() != Ladder::Says::kRounding) return std::nullopt;
+    double& largest = rounding_[step];
+    largest = std::max(largest, rungs->in_float32);
+    return std::nullopt;
+  };
+  compare_runs(float32_.left, float32_.right, computed_channels(float32_.left, float32_.right), measure,
+               held_by_both(float32_.left, float32_.right));
+  double so_far = 0;
+  for (auto& [step, largest] : rounding_) so_far = largest = std::max(largest, so_far);
+}
+
+double PrecisionLadder::rounding_until(std::int64_t step) const {
+  const auto after = rounding_.upper_bound(step);
+  return after == rounding_.begin() ? 0 : std::prev(after)->second;
+}
+
+std::optional<std::int64_t> PrecisionLadder::horizon() const {
+  for (const auto& [step, largest] : rounding_) {
+    if (largest >= kSaturated) return step;
+  }
+  return std::nullopt;
+}
+
+bool PrecisionLadder::uses_16_bits() const {
+  return has_16_bits(float32_.left.ranks[0]) || has_16_bits(float32_.right.ranks[0]);
+}
+
+std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace::Channel>& channels,
+                                                         const Scope& scope) const {
   const Relation relation = [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                    std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
     if (differ_harmlessly(a, b)) return std::nullopt;
     if (!different || !can_round(a.channel)) return different;
-    const auto rungs = at(place_of(a, step, rank));
-    return rungs && rungs->says() == Ladder::Says::kMistake ? different : std::nullopt;
+    const Place place = place_of(a, step, rank);
+    const auto rungs = at(place);
+    if (!rungs || rungs->says() != Ladder::Says::kMistake) return std::nullopt;
+    const trace::Record* left = record_of(float64_.left, place, place.left_rank);
+    const trace::Record* right = record_of(float64_.right, place, place.right_rank);
+    return explained_in_float64(*left, *right, step, rank) ? std::nullopt : different;
   };
-  return compare_runs(float32_.left, float32_.right, channels, relation).first;
+  return compare_runs(float32_.left, float32_.right, channels, relation, scope).first;
 }
 
 Relation PrecisionLadder::within_rounding_of_step() const {
@@ -145,19 +213,17 @@ Relation PrecisionLadder::within_rounding_of_step() const {
     at_step = std::max(at_step, float64_.distance(a, b, step).value_or(0));
     return std::nullopt;
   };
-  using trace::Channel;
-  std::vector<Channel> channels{Channel::kLoss, Channel::kGradient};
-  if (same_shape(float64_.left, float64_.right)) channels.push_back(Channel::kGradientLocal);
-  compare_runs(float64_.left, float64_.right, channels, measure, {.common_steps_only = true});
-  if (uses_16_bits(float32_.left.ranks[0]) || uses_16_bits(float32_.right.ranks[0]))
-    largest.clear();  // it rounds as far
+  compare_runs(float64_.left, float64_.right, computed_channels(float64_.left, float64_.right), measure,
+               held_by_both(float64_.left, float64_.right));
+  if (uses_16_bits()) largest.clear();  // it rounds as far
   return [this, largest = std::move(largest)](const trace::Record& a, const trace::Record&, std::int64_t step,
                                               std::int64_t rank) -> std::optional<std::string> {
     const auto of_step = largest.find(step);
     const auto rungs = of_step == largest.end() ? std::nullopt : at(place_of(a, step, rank));
     if (!rungs) return std::nullopt;
     const double left = std::max(rungs->in_float64, of_step->second);  // a small divisor amplifies in both precisions
-    if (rungs->in_float32 <= kSteep * left) return std::nullopt;
+    const double explained = std::max(kSteep * left, kJump * rounding_until(step - 1));
+    if (left > kGrown || rungs->in_float32 <= explained) return std::nullopt;
     return rounded(rungs->in_float32, 3) + " of its scale apart, where float64 leaves " + rounded(left, 3);
   };
 }

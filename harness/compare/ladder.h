@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "harness/compare/check.h"
 #include "harness/compare/difference.h"
+#include "harness/compare/rounding.h"
 #include "harness/compare/scales.h"
 
 namespace lockstep::compare {
@@ -36,10 +39,14 @@ struct Place {
 /// Whether two runs differ at a place by so little of the layer's scale that rounding could be why.
 bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place);
 
+/// Whether all numbers of a run are.
+bool is_finite(const trace::RunTrace& run);
+
 /// Two trainings in float32, and the same two in float64.
 ///
-/// They compute the same function where every difference in float64 is at most 2^-18 of the one in float32, or of
-/// float32's own rounding where that is larger, and where everything that does not round is equal.
+/// They compute the same function where every difference in float64 is at most 2^-18 of what float32 has made of
+/// rounding up to its step, or within the bound on float64's own (what grows for long has grown as far in float32 as it
+/// can), and where everything that does not round is equal.
 /// *Lifetime*: of the four runs.
 class PrecisionLadder {
  public:
@@ -55,17 +62,29 @@ class PrecisionLadder {
   std::string obstacle() const;
 
   /// The first place, of these channels, where the two differ by more than rounding.
-  Comparison judge(const std::vector<trace::Channel>& channels) const;
+  Comparison judge(const std::vector<trace::Channel>& channels, const Scope& scope = {}) const;
+
+  /// What rounding has made of losses and gradients in float32 up to a step, at its largest, relative to their scales.
+  double rounding_until(std::int64_t step) const;
+
+  /// First step from which on float64 tells nothing more, because rounding has grown in float32 until it is no less
+  /// than what is computed; nothing where every step can be told.
+  std::optional<std::int64_t> horizon() const;
 
   /// The first place of these channels, in the float32 runs, whose difference stays in float64. What comes before it,
   /// and is rounding, hides nothing.
-  std::optional<Divergence> first_mistake(const std::vector<trace::Channel>& channels) const;
+  std::optional<Divergence> first_mistake(const std::vector<trace::Channel>& channels, const Scope& scope = {}) const;
 
   /// Relation of the float32 runs: no farther apart than the rounding of the step makes them. That is told from
   /// float64, where nothing else parts the two: 2^33 times what is left of the difference there, or of the largest
   /// among the step's losses and gradients. *Measured*: at most 2^30.8 times in 2,880 steps of 252 pairs, in none with
-  /// a kink. *Lifetime*: of the ladder.
+  /// a kink. Nothing is told where rounding has grown by more than 2^11 in float64, or to as much in float32 as the
+  /// step may have inherited: one direction carries all of it then, and the precisions need have nothing in common
+  /// there. *Lifetime*: of the ladder.
   Relation within_rounding_of_step() const;
+
+  /// Whether a side computes or sends 16 bits in its float32 run: then float64 tells nothing of its rounding.
+  bool uses_16_bits() const;
 
  private:
   /// Two runs of one precision.
@@ -78,7 +97,16 @@ class PrecisionLadder {
     std::optional<double> distance(const Place& place) const;
   };
 
+  /// Whether rounding may have made it: in float64, where it is far smaller.
+  bool explained_in_float64(const trace::Record& left, const trace::Record& right, std::int64_t step,
+                            std::int64_t rank) const;
+
+  void measure_rounding();
+
   Rung float32_, float64_;
+  RoundingBound bound64_;
+  std::map<std::int64_t, double>
+      rounding_;  ///< largest relative difference in float32 that shrinks, of a step or before
 };
 
 }  // namespace lockstep::compare

@@ -35,10 +35,23 @@ double arithmetic_of(const RunTrace& run) {
   return dtype ? trace::unit_roundoff(*dtype) : 0;
 }
 
+/// Of the weights; float32's where none are recorded.
+double weights_roundoff(const RunTrace& run) {
+  for (const Step& step : run.ranks[0].steps) {
+    for (const Record& record : step.records) {
+      if (record.channel == Channel::kWeight && trace::is_floating(record.dtype)) return unit_roundoff(record.dtype);
+    }
+  }
+  return unit_roundoff(DType::kFloat32);
+}
+
 /// What the estimate of a distance may be too large by.
 double sketch_error(const Record& record) {
   return count_of(record) <= static_cast<double>(trace::Sketch::kBuckets) ? 1 : kSketchError;
 }
+
+/// What two runs may have lost below the smallest normal number, in every element.
+double underflow(const Record& record) { return 2 * kLeastNormal * std::sqrt(count_of(record)); }
 
 /// Least distance of two records; NaN when one of them is not finite.
 double distance_between(const Record& a, const Record& b) {
@@ -74,7 +87,12 @@ RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right)
     : RoundingBound(left, right, std::max(arithmetic_of(left), arithmetic_of(right))) {}
 
 RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right, double arithmetic)
-    : left_(left), right_(right), arithmetic_(arithmetic), left_scales_(left), right_scales_(right) {
+    : left_(left),
+      right_(right),
+      arithmetic_(arithmetic),
+      weights_(std::max(weights_roundoff(left), weights_roundoff(right))),
+      left_scales_(left),
+      right_scales_(right) {
   inherit();
 }
 
@@ -95,7 +113,7 @@ void RoundingBound::inherit() {
   for (const Step& step : left_.ranks[0].steps) {
     inherited_[step.step] = growth * largest;
     const double before = largest;
-    const double own = relative(unit_roundoff(DType::kFloat32), step.step) - growth * largest;
+    const double own = relative(weights_, step.step) - growth * largest;
     largest = std::max(largest, largest_explained(step));
     if (before > own) growth = std::max(growth, 2 * largest / before);
     inherited_[step.step + 1] = growth * largest;  // also of a step that nobody takes: what the last one hides counts
@@ -133,7 +151,7 @@ std::optional<Rounding> RoundingBound::judge(const Record& left, const Record& r
     return position.explained() && update ? update : position;
   }
   const double scale = std::max(left_scales_.largest(left, step), right_scales_.largest(right, step));
-  return Rounding{distance_between(left, right), relative(unit_roundoff(left.dtype), step) * scale};
+  return Rounding{distance_between(left, right), relative(unit_roundoff(left.dtype), step) * scale + underflow(left)};
 }
 
 Rounding RoundingBound::judge_position(const Record& left, const Record& right, std::int64_t step) const {
@@ -141,7 +159,7 @@ Rounding RoundingBound::judge_position(const Record& left, const Record& right, 
   const double path = std::max(left_scales_.path(left, step), right_scales_.path(right, step));
   const double stored = kLambda * u * std::sqrt(static_cast<double>(updates_done(step))) *
                         std::max(left.norm.value_or(0), right.norm.value_or(0));
-  return {distance_between(left, right), relative(u, step) * path + stored};
+  return {distance_between(left, right), relative(u, step) * path + stored + underflow(left)};
 }
 
 /// The last change of a state: shows a fault that begins late, which the length of the whole path would hide.
@@ -164,14 +182,14 @@ std::optional<Rounding> RoundingBound::judge_update(const Record& left, const Re
   const double stored = kStores * u * interval * std::max(left.norm.value_or(0), right.norm.value_or(0));
   const double length = std::max(left_scales_.update(left, step), right_scales_.update(right, step));
   return Rounding{estimated_distance(moved_left, moved_right) / sketch_error(left),
-                  relative(u, step) * length + stored};
+                  relative(u, step) * length + stored + underflow(left)};
 }
 
 std::optional<std::int64_t> RoundingBound::horizon() const {
   double samples = 0;
   for (const auto& [step, inherited] : inherited_) {
     samples = std::max({samples, left_scales_.samples(step), right_scales_.samples(step)});
-    if (relative(unit_roundoff(DType::kFloat32), step) * samples > 1) return step;
+    if (relative(weights_, step) * samples > 1) return step;
   }
   return std::nullopt;
 }

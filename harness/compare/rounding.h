@@ -80,6 +80,7 @@ class RoundingBound {
   const trace::RunTrace& left_;
   const trace::RunTrace& right_;
   double arithmetic_;  ///< least unit roundoff
+  double weights_;     ///< unit roundoff of the weights
   Scales left_scales_, right_scales_;
   std::map<std::int64_t, double> inherited_;  ///< g·e of the steps before, by step
 };

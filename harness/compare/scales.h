@@ -31,6 +31,9 @@ std::string layer_of(const std::string& parameter);
 /// Number of elements.
 double count_of(const trace::Record& record);
 
+/// Smallest normal number of float32: below it roundings are no part of the number any more, or all of it.
+inline constexpr double kLeastNormal = 0x1p-126;
+
 /// L2 distance of two tensors by their sketches: within a factor of 2 in 99.9 % of cases.
 double estimated_distance(const trace::Sketch& a, const trace::Sketch& b);
 

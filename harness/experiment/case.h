@@ -21,13 +21,21 @@ struct Case {
   bool varies = false;  ///< two more runs of a side parted again
   bool lost = false;    ///< a side did not finish again
   bool small = false;   ///< the difference is no more than one sample can do
+  bool kinks = false;   ///< rounding had grown before it until it moves activations over their kinks
 
   bool differs() const { return report.result.divergence.has_value(); }
   compare::Divergence& at() { return *report.result.divergence; }
   const compare::Divergence& at() const { return *report.result.divergence; }
 
   bool is_equal() const { return check.spec.that == "equal"; }
-  bool is_up_to_rounding() const { return check.spec.that == "rounding"; }
+  bool is_up_to_rounding() const {
+    return check.spec.that == "rounding" || compare::resumes_at_another_world_size(scenario, check.spec);
+  }
+
+  /// Variants that the check holds against each other, the resumed one last.
+  std::vector<std::string> sides() const {
+    return check.spec.variants.empty() ? std::vector{check.spec.straight, check.spec.interrupted} : check.spec.variants;
+  }
 
   void note(const Control& control, std::string shows) { report.experiments.push_back({control.id, std::move(shows)}); }
 };

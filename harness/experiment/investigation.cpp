@@ -294,7 +294,7 @@ class Investigation {
   static std::vector<const trace::RunTrace*> runs_of(const Case& one, const Runs& before) {
     std::vector<const trace::RunTrace*> runs;
     if (one.is_up_to_rounding()) {
-      for (const std::string& variant : one.check.spec.variants) {
+      for (const std::string& variant : one.sides()) {
         for (const trace::RunTrace* run : before.all_of(variant)) runs.push_back(run);
       }
     } else if (one.differs()) {

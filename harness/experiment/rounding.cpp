@@ -16,6 +16,9 @@ namespace {
 using compare::CheckResult;
 using compare::Divergence;
 
+/// Relative difference of what went before from which on some activation of thousands is moved over its kink.
+constexpr double kMovesActivations = 0x1p-20;
+
 /// Whether nothing but rounding is known yet to explain what is seen.
 bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
 
@@ -24,6 +27,17 @@ std::vector<trace::Channel> channels_of(const Case& one, const trace::RunTrace& 
   return compare::rounding_channels(
       {.scenario = one.scenario, .spec = one.check.spec, .traces = none, .train_digests = {}, .golden_root = {}},
       compare::same_shape(left, right));
+}
+
+/// What of two runs is to be equal: of a resumption what comes after the checkpoint, and the state that it holds.
+compare::Scope scope_of(const Case& one, const trace::RunTrace& right) {
+  if (one.check.spec.that != "resumes" || right.ranks[0].steps.empty()) return {};
+  const std::int64_t begin = right.ranks[0].steps.front().step;
+  return {.first_step = begin,
+          .common_steps_only = true,
+          .skip = [begin](trace::Channel channel, const std::string&, std::int64_t step) {
+            return step == begin && !trace::is_carried(channel);
+          }};
 }
 
 /// Where two runs of a case part by more than any rounding.
@@ -63,16 +77,16 @@ void deny_rounding(Case& one, const Control& control, const Divergence& beyond, 
 
 /// The first difference that stays in float64, unless rounding may have grown into it.
 std::optional<Divergence> first_mistake(const compare::PrecisionLadder& ladder,
-                                        const std::vector<trace::Channel>& channels) {
-  const auto mistake = ladder.first_mistake(channels);
-  const bool grew = mistake && ladder.judge(channels).first.value_or(*mistake).step != mistake->step;
+                                        const std::vector<trace::Channel>& channels, const compare::Scope& scope) {
+  const auto mistake = ladder.first_mistake(channels, scope);
+  const bool grew = mistake && ladder.judge(channels, scope).first.value_or(*mistake).step != mistake->step;
   return grew ? std::nullopt : mistake;
 }
 
 /// A mistake may begin where the bound on rounding does not show it yet.
 void go_back(Case& one, const Control& control, const compare::PrecisionLadder& ladder,
-             const std::vector<trace::Channel>& channels) {
-  const auto mistake = first_mistake(ladder, channels);
+             const std::vector<trace::Channel>& channels, const compare::Scope& scope) {
+  const auto mistake = first_mistake(ladder, channels, scope);
   if (!mistake || std::pair(mistake->step, mistake->channel) >= std::pair(one.at().step, one.at().channel)) return;
   one.note(control,
            "a difference that stays begins at " + mistake->place_and_rank() + ", within the bound on rounding");
@@ -82,14 +96,25 @@ void go_back(Case& one, const Control& control, const compare::PrecisionLadder& 
 /// Where trainings part by rounding first, and by a mistake then, the mistake is what matters. Rounding that has
 /// grown until float64 shows it, too, passes through what is neither for some steps. False where there is none.
 bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLadder& ladder,
-                   const std::vector<trace::Channel>& channels) {
-  const auto mistake = first_mistake(ladder, channels);
+                   const std::vector<trace::Channel>& channels, const compare::Scope& scope) {
+  const auto mistake = first_mistake(ladder, channels, scope);
   if (!mistake) return false;
   one.note(control, "what differs first, at " + one.at().place_and_rank() +
                         ", is rounding; the first difference that stays is at " + mistake->place_and_rank());
   move_to(one, *mistake);
   one.at().is_no_rounding = true;
   return true;
+}
+
+/// Neither precision tells: what looks like rounding, and is more than its bound, is no proof of a mistake.
+void leave_open(Case& one, const Control& control, const std::string& why) {
+  one.note(control, why);
+  CheckResult& result = one.report.result;
+  if (result.status == CheckResult::Status::kInconclusive) return;
+  result.status = CheckResult::Status::kInconclusive;
+  result.why = why;
+  result.next = "compare fewer steps: rounding grows with every update";
+  if (result.divergence) result.divergence->class_ = "undecided";
 }
 
 }  // namespace
@@ -114,17 +139,20 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
   const auto rungs = ladder.at(place_of(one.at(), left, right));
   if (!rungs) return one.note(control, "the place of the difference could not be measured in both precisions");
   const double samples = compare::Scales(*left.run).samples(one.at().step);
+  one.kinks = ladder.rounding_until(one.at().step - 1) >= kMovesActivations;
   one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
 
   const compare::Ladder::Says says = rungs->says();
   if (says == compare::Ladder::Says::kMistake) {
     one.note(control, "it is no rounding: " + rungs->text());
-    if (one.is_up_to_rounding()) go_back(one, control, ladder, channels_of(one, *left.run, *right.run));
+    if (one.is_up_to_rounding())
+      go_back(one, control, ladder, channels_of(one, *left.run, *right.run), scope_of(one, *right.run));
     return rule_out_rounding(one.at(), *right.run);
   }
   const bool rounds = says == compare::Ladder::Says::kRounding;
-  const bool passes = rounds && (one.is_equal() || one.is_up_to_rounding()) &&
-                      pass_rounding(one, control, ladder, channels_of(one, *left.run, *right.run));
+  const bool passes =
+      rounds && (one.is_equal() || one.is_up_to_rounding()) &&
+      pass_rounding(one, control, ladder, channels_of(one, *left.run, *right.run), scope_of(one, *right.run));
   if (!passes) {
     // What is done in float32 only shrinks as well: not all that does is rounding.
     if (const auto far = beyond(one, ladder, *left.run, *right.run))
@@ -137,26 +165,41 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
 void settle_rounding(Case& one, const Control& control, const Runs& before, const Runs& after) {
   CheckResult& result = one.report.result;
   const bool open = result.status == CheckResult::Status::kInconclusive;
-  const bool small = result.divergence && result.divergence->class_ == "rounding" && one.small;
-  if (one.unstable || one.lost || (!open && !small)) return;
+  const bool rounds = result.divergence && result.divergence->class_ == "rounding";
+  if (one.unstable || one.lost || (!open && !rounds)) return;
+  if (!open && !one.small && one.kinks)
+    return leave_open(one, control,
+                      "it shrinks as rounding does, and is more than one sample can do: a kink of a ReLU where one "
+                      "sample is all that counts, or something that is done in float32 only");
+  if (!open && !one.small) return;
   std::size_t compared = 0;
-  for (std::size_t i = 1; i < one.check.spec.variants.size(); ++i) {
-    const trace::RunTrace* runs[] = {
-        before.first_of(one.check.spec.variants[0]), before.first_of(one.check.spec.variants[i]),
-        after.first_of(one.check.spec.variants[0]), after.first_of(one.check.spec.variants[i])};
+  const std::vector<std::string> sides = one.sides();
+  for (std::size_t i = 1; i < sides.size(); ++i) {
+    const trace::RunTrace* runs[] = {before.first_of(sides[0]), before.first_of(sides[i]), after.first_of(sides[0]),
+                                     after.first_of(sides[i])};
     if (std::find(std::begin(runs), std::end(runs), nullptr) != std::end(runs))
       return one.note(control, "a training did not finish");
     const compare::PrecisionLadder ladder(*runs[0], *runs[1], *runs[2], *runs[3]);
     if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
+    if (!compare::is_finite(*runs[0]) || !compare::is_finite(*runs[1]))
+      return leave_open(one, control, "NaN or infinity in float32 hides every difference, whatever float64 shows");
     const std::vector<trace::Channel> channels = channels_of(one, *runs[0], *runs[1]);
-    const compare::Comparison comparison = ladder.judge(channels);
+    const compare::Scope scope = scope_of(one, *runs[1]);
+    const compare::Comparison comparison = ladder.judge(channels, scope);
+    const auto limit = ladder.horizon();
+    if (comparison.first && limit && comparison.first->step >= *limit)
+      return leave_open(one, control,
+                        "by step " + std::to_string(*limit) +
+                            " rounding has grown to what is computed in float32: from "
+                            "there on float64 proves nothing (" +
+                            comparison.first->place_and_rank() + ": " + comparison.first->relation + ")");
     if (comparison.first) {
-      one.note(control,
-               "the trainings differ there by more than rounding, first at " + comparison.first->place_and_rank());
+      one.note(control, "the trainings differ there by more than rounding, first at " +
+                            comparison.first->place_and_rank() + ": " + comparison.first->relation);
       if (open) {
         result = compare::result_of(comparison);
       } else {
-        pass_rounding(one, control, ladder, channels);
+        pass_rounding(one, control, ladder, channels, scope);
       }
       return;
     }

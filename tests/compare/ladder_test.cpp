@@ -62,6 +62,17 @@ TEST(PrecisionLadder, GoesOverEveryRecord) {
   EXPECT_FALSE(rounded.first);
 }
 
+/// A run whose tensors say that they are float64.
+void widen(trace::RunTrace& run) {
+  for (trace::Trace& rank : run.ranks) {
+    for (trace::Step& step : rank.steps) {
+      for (trace::Record& record : step.records) {
+        if (record.dtype == trace::DType::kFloat32) record.dtype = trace::DType::kFloat64;
+      }
+    }
+  }
+}
+
 /// Of "b" in either precision, gradients are apart by rounding, and by `mistake` too from step 2 on.
 std::optional<Divergence> first_mistake(double mistake, const char* tensor) {
   const auto apart = [&](double rounding) {
@@ -73,6 +84,7 @@ std::optional<Divergence> first_mistake(double mistake, const char* tensor) {
   test::Bench low(pair()), high(pair());
   low.rerun("b", apart(0x1p-20));
   high.rerun("b", apart(0));
+  for (const char* name : {"a", "b"}) widen(high.run(name));
   const PrecisionLadder ladder(low.run("a"), low.run("b"), high.run("a"), high.run("b"));
   return ladder.first_mistake({Channel::kGradient});
 }

@@ -144,7 +144,7 @@ TEST(Rounding, NeverExplainsWhatIsNotFinite) {
   put(bench.run("b"), 0, 2, floats(Channel::kWeight, "fc.bias", {nan, 0, 0, 0}));
   EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kWeight, "fc.bias", 0));
   put(bench.run("a"), 0, 2, floats(Channel::kWeight, "fc.bias", {0, nan, 0, 0}));
-  EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kWeight, "fc.bias", 0)) << "NaN on both sides, elsewhere";
+  EXPECT_TRUE(is_inconclusive(bench.check(), "NaN")) << "on both sides, elsewhere";
 
   Bench overflow(across(1, {"gradient"}));
   put(overflow.run("b"), 0, 2, floats(Channel::kGradient, "fc.bias", {infinity, 0, 0, 0}));

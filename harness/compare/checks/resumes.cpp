@@ -16,15 +16,6 @@ std::optional<std::int64_t> saved_step(const CheckInput& input) {
   return scenario::newest_saved(*load, input.scenario.variant(load->from)) - 1;
 }
 
-/// What another number of ranks computes, before the checkpoint or after it, is the straight run's but for rounding.
-bool changes_world_size(const CheckInput& input) {
-  const scenario::Variant& interrupted = input.scenario.variant(input.spec.interrupted);
-  const std::int64_t straight = input.scenario.variant(input.spec.straight).world_size;
-  const auto& load = interrupted.train.checkpoint.load;
-  const bool saved_elsewhere = load && !load->from.empty() && input.scenario.variant(load->from).world_size != straight;
-  return saved_elsewhere || interrupted.world_size != straight;
-}
-
 /// A run that ignores its checkpoint is a straight run: equal in every record, and no proof of anything.
 CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expected, std::int64_t actual) {
   const auto after = [](std::int64_t step) { return "the state after " + std::to_string(step + 1) + " updates"; };
@@ -77,7 +68,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   const Scope scope{.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
                       return step == saved && !trace::is_carried(channel);
                     }};
-  if (changes_world_size(input)) {
+  if (resumes_at_another_world_size(input.scenario, input.spec)) {
     CheckResult result =
         judge_rounding(straight, resumed, rounding_channels(input, same_shape(straight, resumed)), input, scope);
     if (result.divergence) result.divergence->cause += parts_left_out(input);
@@ -94,6 +85,15 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
 }
 
 }  // namespace
+
+bool resumes_at_another_world_size(const scenario::Scenario& scenario, const scenario::CheckSpec& spec) {
+  if (spec.that != "resumes") return false;
+  const scenario::Variant& interrupted = scenario.variant(spec.interrupted);
+  const std::int64_t straight = scenario.variant(spec.straight).world_size;
+  const auto& load = interrupted.train.checkpoint.load;
+  const bool saved_elsewhere = load && !load->from.empty() && scenario.variant(load->from).world_size != straight;
+  return saved_elsewhere || interrupted.world_size != straight;
+}
 
 CheckResult check_resumes(const CheckInput& input) {
   const auto judge = [&input](const trace::RunTrace& straight, const trace::RunTrace& resumed) {

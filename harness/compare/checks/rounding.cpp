@@ -16,6 +16,12 @@ std::string place(std::int64_t step, trace::Channel channel, const std::string& 
   return "step " + std::to_string(step) + ", " + std::string(trace::name_of(channel)) + " " + tensor;
 }
 
+/// Whether a record is not finite, or near where float32 ends: rounding decides which.
+bool overflows(const trace::Record* record) {
+  constexpr double kNearTheEnd = 0x1p120;
+  return record != nullptr && record->norm && !(*record->norm <= kNearTheEnd);
+}
+
 /// Reduced gradients of two runs, each held against what the ranks' own make: sharper than any bound on what two
 /// trainings may have come to, and blind to everything else.
 class Reductions {
@@ -87,14 +93,17 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
     if (result.divergence) result.divergence->class_ = "undecided";
     if (result.divergence) result.divergence->cause = why;
   };
+  const std::string hidden = "NaN or infinity on both sides hides every difference, first at ";
+  const std::string mend = "mend the training: lower the learning rate, or look for NaN in the data";
   const std::string shorter = "compare fewer steps: rounding grows with every update";
   if (result.divergence) {
     const Divergence at = *result.divergence;
-    if (const auto why = bound.undecided(at))
+    if (overflows(record_at(reference, at)) && overflows(record_at(other, at)))
+      leave_open(hidden + place(at.step, at.channel, at.tensor), mend);
+    else if (const auto why = bound.undecided(at))
       leave_open(*why + " (" + place(at.step, at.channel, at.tensor) + ")", shorter);
   } else if (result.status == CheckResult::Status::kAgree && !not_finite.empty()) {
-    leave_open("NaN or infinity on both sides hides every difference, first at " + not_finite,
-               "mend the training: lower the learning rate, or look for NaN in the data");
+    leave_open(hidden + not_finite, mend);
   } else if (const auto limit = bound.horizon(); limit && result.status == CheckResult::Status::kAgree) {
     leave_open("no difference exceeds rounding, but from step " + std::to_string(*limit) +
                    " on one lost sample would not show any more",

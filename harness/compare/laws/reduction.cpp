@@ -69,8 +69,9 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
     if (!any || (!all_finite && !finite(record))) continue;
     result.judged.push_back(record.name);
     const double error = count_of(record) > static_cast<double>(trace::Sketch::kBuckets) ? kSketchError : 1;
-    const double underflow = unit_roundoff_ == 0x1p-11 ? kHalfUnderflow * std::sqrt(count_of(record)) : 0;
-    const double bound = error * (ranks + 2) * (2 * unit_roundoff_ * weight_ * addends + underflow);
+    const double underflow = unit_roundoff_ == 0x1p-11 ? kHalfUnderflow : kLeastNormal;
+    const double bound =
+        error * (ranks + 2) * (2 * unit_roundoff_ * weight_ * addends + underflow * std::sqrt(count_of(record)));
     const double distance = distance_to(equation, promised);
     if (distance <= bound) continue;
     if (result.broken.empty()) {
