@@ -18,10 +18,11 @@ struct Case {
   const plan::Check& check;
   std::optional<compare::Divergence> unstable;  ///< where a side did not come out again
   std::string unstable_variant;
-  bool varies = false;  ///< two more runs of a side parted again
-  bool lost = false;    ///< a side did not finish again
-  bool small = false;   ///< the difference is no more than one sample can do
-  bool kinks = false;   ///< rounding had grown before it until it moves activations over their kinks
+  bool varies = false;            ///< more runs of a side parted again
+  std::string follows_fill = {};  ///< the variant that seems to follow what fresh memory holds
+  bool lost = false;              ///< a side did not finish again
+  bool small = false;             ///< the difference is no more than one sample can do
+  bool kinks = false;             ///< rounding had grown before it until it moves activations over their kinks
 
   bool differs() const { return report.result.divergence.has_value(); }
   compare::Divergence& at() { return *report.result.divergence; }

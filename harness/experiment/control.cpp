@@ -12,7 +12,7 @@ namespace lockstep::experiment {
 namespace {
 
 /// *Source*: mallopt(3), M_PERTURB: freed memory holds this byte, fresh memory its complement.
-Json filled(const char* byte) {
+Json filled_with(const char* byte) {
   return {{"launch", {{"environment", {{"MALLOC_PERTURB_", byte}}}}},
           {"train", {{"determinism", {{"algorithms", "default"}}}}}};
 }
@@ -62,11 +62,13 @@ Control replay() { return {.id = "replay", .patch = Json::object()}; }
 
 Control replay_there() { return {.id = "replay_there", .patch = Json::object()}; }
 
+Control replay_often() { return {.id = "replay_often", .patch = Json::object(), .repeats = 3}; }
+
 Control replay_twice() { return {.id = "replay_twice", .patch = Json::object(), .repeats = 2}; }
 
-Control filled_twice() { return {.id = "fill", .patch = filled("165"), .repeats = 2}; }
+Control filled() { return {.id = "fill", .patch = filled_with("165")}; }
 
-Control filled_otherwise() { return {.id = "fill_otherwise", .patch = filled("90")}; }
+Control filled_otherwise() { return {.id = "fill_otherwise", .patch = filled_with("90")}; }
 
 Control looking_at(Control control, const compare::Divergence& at) {
   // A record's name is a pattern there: what a pattern treats as special stands for any one character.
@@ -101,7 +103,7 @@ const std::vector<NamedControl>& controls() {
       {ranks("one_rank", 1), "one rank: nothing is reduced", kAnother},
       {launch("delays", {{"arrival_delay_ms", {300}}, {"step_delay_ms", {20}}}),
        "rank 0 comes late, at the start and to every reduction"},
-      {{"fill", filled("165")}, "memory that nobody has set holds another pattern"},
+      {filled(), "memory that nobody has set holds another pattern"},
       {launch("place", {{"directory", "elsewhere"}, {"environment_order", "reversed"}}),
        "another folder, another order of the environment"},
       {{"same_state", Json::object()},

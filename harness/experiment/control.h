@@ -24,12 +24,15 @@ Control replay();
 /// The same, for another place to look at.
 Control replay_there();
 
+/// The same some times more, not looked at closely.
+Control replay_often();
+
 /// The same, twice.
 Control replay_twice();
 
-/// With a pattern in all memory that nobody has set, twice with one and once with another. LibTorch's own fill, which
-/// comes with deterministic algorithms, would write over it.
-Control filled_twice();
+/// With a pattern in all memory that nobody has set, and with another one. LibTorch's own fill, which comes with
+/// deterministic algorithms, would write over it.
+Control filled();
 Control filled_otherwise();
 
 /// The control, with the operators of a step and the elements of a record looked at in every variant.

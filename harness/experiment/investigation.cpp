@@ -9,6 +9,7 @@
 #include "harness/compare/pattern.h"
 #include "harness/experiment/case.h"
 #include "harness/experiment/control.h"
+#include "harness/experiment/repeats.h"
 #include "harness/experiment/rounding.h"
 #include "harness/experiment/runs.h"
 #include "harness/experiment/start.h"
@@ -71,6 +72,7 @@ class Investigation {
     if (groups_.empty()) return;
     try {
       try_replay();
+      try_replay_often();
       try_replay_twice();
       try_float64();
       try_replay_there();
@@ -180,67 +182,127 @@ class Investigation {
     }
   }
 
+  /// What came out again once may do so by chance.
+  void try_replay_often() {
+    const Control control = replay_often();
+    const auto wants = [](const Case& one) { return one.differs() && one.check.spec.that != "repeatable"; };
+    const auto often = trial(control, wants, /*looks=*/false);
+    if (!often) return;
+    for (Group& group : groups_) {
+      if (!often->has(group)) continue;
+      const Runs before(plan_, evidence_, group.scenario.name);
+      for (Case& one : group.cases) {
+        if (wants(one)) judge_often(one, control, before, often->runs(group.scenario.name));
+      }
+    }
+  }
+
+  /// A side that came out again must do so each time; one that did not may have been disturbed once.
+  static void judge_often(Case& one, const Control& control, const Runs& before, const Runs& often) {
+    for (const trace::RunTrace* run : runs_of(one, before)) {
+      const std::string variant = variant_of(run->run);
+      if (one.unstable && variant != one.unstable_variant) continue;
+      const std::vector<const trace::RunTrace*> again = often.all_of(variant);
+      if (again.empty()) continue;
+      const auto apart = not_alike(one.unstable ? *again[0] : *run, again);
+      if (!apart) continue;
+      one.note(control, run->run + " does not come out again each time: first other at " + apart->place_and_rank());
+      call_random(one, *apart, variant);
+      one.varies = true;
+      one.at().element.reset();  // of two sides that are random
+      one.at().operator_.reset();
+      return;
+    }
+  }
+
+  /// Where a variant's runs part by the pattern in fresh memory alone. `trials`: with one and with another, in turns.
+  static std::optional<Divergence> moved_by_fill(const Group& group, const std::string& variant,
+                                                 const std::vector<const Trial*>& trials) {
+    std::vector<const trace::RunTrace*> runs[2];
+    for (std::size_t i = 0; i < trials.size(); ++i) {
+      for (const trace::RunTrace* run : trials[i]->runs(group.scenario.name).all_of(variant))
+        runs[i % 2].push_back(run);
+    }
+    return decided_by(runs[0], runs[1]);
+  }
+
   /// What nobody can explain, or what varies, may be memory that was read before anybody wrote it: then what it held
-  /// decides, and nothing else.
+  /// decides, and nothing else. A coin falls like that, too: what seems to follow the pattern must do so again.
   void try_fill() {
     const auto wants = [](const Case& one) {
       const bool unknown = one.differs() && one.at().suspects.empty() && one.at().class_ != "rounding";
       return !one.lost && ((one.differs() && one.varies) || unknown);
     };
-    const auto twice = trial(filled_twice(), wants, /*looks=*/false);
-    if (!twice) return;
-    const auto otherwise = trial(filled_otherwise(), wants, /*looks=*/false);
+    const auto one_way = trial(filled(), wants, /*looks=*/false);
+    if (!one_way) return;
+    const auto other_way = trial(filled_otherwise(), wants, /*looks=*/false);
+    if (!other_way) return;
     for (Group& group : groups_) {
-      if (!twice->has(group) || !otherwise || !otherwise->has(group)) continue;
+      if (!one_way->has(group) || !other_way->has(group)) continue;
       for (Case& one : group.cases) {
-        if (wants(one)) judge_fill(one, twice->runs(group.scenario.name), otherwise->runs(group.scenario.name));
+        if (wants(one)) one.follows_fill = variant_that_follows(group, one, {&*one_way, &*other_way});
+      }
+    }
+    const auto follows = [](const Case& one) { return !one.follows_fill.empty(); };
+    const auto again = trial(twice_more(filled()), follows, /*looks=*/false);
+    const auto otherwise = again ? trial(twice_more(filled_otherwise()), follows, /*looks=*/false) : std::nullopt;
+    for (Group& group : groups_) {
+      for (Case& one : group.cases) {
+        if (!one_way->has(group) || !wants(one)) continue;
+        judge_fill(group, one,
+                   otherwise ? std::vector{&*one_way, &*other_way, &*again, &*otherwise} : std::vector<const Trial*>{});
       }
     }
   }
 
-  /// What the pattern decides, it decides each time: two runs with one are equal, a run with another is not.
-  static void judge_fill(Case& one, const Runs& twice, const Runs& otherwise) {
-    const Control control = filled_twice();
+  static Control twice_more(Control control) {
+    control.id += "_again";
+    control.repeats = 2;
+    return control;
+  }
+
+  static std::string variant_that_follows(const Group& group, const Case& one,
+                                          const std::vector<const Trial*>& trials) {
     for (const std::string& variant : variants_worth_trying(one)) {
-      const trace::RunTrace* first = twice.side(variant + "/0", 0).run;
-      const trace::RunTrace* second = twice.side(variant + "/1", 0).run;
-      const trace::RunTrace* other = otherwise.side(variant + "/0", 0).run;
-      if (first == nullptr || second == nullptr || other == nullptr)
-        return one.note(control, variant + " did not finish again");
-      const auto differ = [](const trace::RunTrace& a, const trace::RunTrace& b) {
-        return compare::compare_runs(a, b, trace::all_channels(), compare::bitwise).first;
-      };
-      const auto moved = differ(*first, *other);
-      if (!moved || differ(*first, *second)) continue;
-      const std::string seen = variant +
-                               " comes out otherwise where fresh memory holds another pattern, and each time the same "
-                               "with one: first other at " +
-                               moved->place_and_rank();
-      one.note(control, seen);
-      if (!one.unstable) {
-        one.unstable = moved;
-        one.unstable_variant = variant;
-      }
-      one.at().class_ = "nondeterminism";
-      one.at().suspects = {{"mem.uninitialised", {seen}}};
-      return;
+      if (moved_by_fill(group, variant, trials)) return variant;
     }
-    one.note(control, "what fresh memory holds makes no difference that repeats");
+    return "";
+  }
+
+  static void judge_fill(const Group& group, Case& one, const std::vector<const Trial*>& trials) {
+    const auto moved = one.follows_fill.empty() ? std::nullopt : moved_by_fill(group, one.follows_fill, trials);
+    if (!moved) return one.note(filled(), "what fresh memory holds makes no difference that repeats");
+    const std::string seen = one.follows_fill +
+                             " comes out otherwise where fresh memory holds another pattern, and each time the same "
+                             "with one: first other at " +
+                             moved->place_and_rank();
+    one.note(filled(), seen);
+    call_random(one, *moved, one.follows_fill);
+    one.at().suspects = {{"mem.uninitialised", {seen}}};
+  }
+
+  static void call_random(Case& one, const Divergence& where, const std::string& variant) {
+    if (!one.unstable) {
+      one.unstable = where;
+      one.unstable_variant = variant;
+    }
+    one.at().again = compare::Again::kEachTimeOtherwise;
+    one.at().class_ = "nondeterminism";
   }
 
   static void judge_pair(Case& one, const Control& control, const Runs& twice) {
     const std::string variant = one.unstable ? one.unstable_variant : variant_of(one.at().left);
     const Side first = twice.side(variant + "/0", one.at().rank), second = twice.side(variant + "/1", one.at().rank);
     if (first.run == nullptr || second.run == nullptr) return one.note(control, variant + " did not finish again");
-    const compare::Comparison comparison =
-        compare::compare_runs(*first.run, *second.run, trace::all_channels(), compare::bitwise);
-    if (!comparison.first)
+    const auto apart = part_bitwise(*first.run, *second.run);
+    if (!apart && one.varies) return;
+    if (!apart)
       return one.note(control, variant + " came out twice alike: what was seen before is rare, or was one disturbance");
     one.varies = true;
     one.at().again = compare::Again::kEachTimeOtherwise;
     one.at().class_ = "nondeterminism";
-    one.note(control, variant + " comes out otherwise each time: first other at " + comparison.first->place_and_rank());
-    Divergence here = *comparison.first;
+    one.note(control, variant + " comes out otherwise each time: first other at " + apart->place_and_rank());
+    Divergence here = *apart;
     const auto at_rank = static_cast<std::size_t>(here.rank);
     locate(here, {first.run, at_rank}, {second.run, at_rank});
     if (here.element) one.note(control, "element " + here.element->text());
@@ -315,15 +377,13 @@ class Investigation {
         one.note(control, run->run + " did not finish again");
         continue;
       }
-      const compare::Comparison comparison =
-          compare::compare_runs(*run, *second, trace::all_channels(), compare::bitwise);
-      if (comparison.first && !one.unstable) {
-        one.unstable = comparison.first;
+      const auto apart = part_bitwise(*run, *second);
+      if (apart && !one.unstable) {
+        one.unstable = apart;
         one.unstable_variant = variant_of(run->run);
       }
-      one.note(control, comparison.first ? run->run + " does not come out again: first other at " +
-                                               comparison.first->place_and_rank()
-                                         : run->run + " comes out again, bit for bit");
+      one.note(control, apart ? run->run + " does not come out again: first other at " + apart->place_and_rank()
+                              : run->run + " comes out again, bit for bit");
     }
     if (!one.differs() || runs.empty() || (one.lost && !one.unstable)) return;
     one.at().again = one.unstable ? compare::Again::kOnceOtherwise : compare::Again::kSame;

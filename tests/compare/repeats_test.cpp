@@ -1,39 +1,51 @@
-#include "tests/compare/bench.h"
+// What is decided by what was changed, and what by chance.
+#include "harness/experiment/repeats.h"
 
-// A check speaks of every repeat of its variants: the second one counts as the first does.
+#include "tests/compare/bench.h"
 
 namespace lockstep::test {
 namespace {
 
+using experiment::decided_by;
 using trace::Channel;
 
-Bench twice(const Json& check) { return Bench({{"repeats", 2}, {"checks", {check}}}); }
+/// Runs of one training whose weights came out in one of two ways: "011" are three, the first as it should be.
+class Coins {
+ public:
+  Coins() { spoil(bench_.run("b"), 1, 2, Channel::kWeight, "fc.bias"); }
 
-TEST(Repeats, AreAllEqual) {
-  Bench bench = twice({{"that", "equal"}, {"variants", {"a", "b"}}});
-  EXPECT_TRUE(agrees(bench.check()));
-  for (const char* variant : {"a", "b"}) {
-    Bench red = twice({{"that", "equal"}, {"variants", {"a", "b"}}});
-    spoil(red.run(variant, 1), 1, 2, Channel::kWeight, "fc.weight");
-    EXPECT_TRUE(diverges_at(red.check(), 2, Channel::kWeight, "fc.weight", 1)) << variant;
+  std::vector<const trace::RunTrace*> fell(const std::string& ways) {
+    std::vector<const trace::RunTrace*> runs;
+    for (const char way : ways) runs.push_back(&bench_.run(way == '0' ? "a" : "b"));
+    return runs;
   }
+
+ private:
+  Bench bench_{Json{{"checks", {{{"that", "equal"}, {"variants", {"a", "b"}}}}}}};
+};
+
+TEST(Repeats, WhatWasChangedDecidesEachTime) {
+  Coins coins;
+  const auto moved = decided_by(coins.fell("000"), coins.fell("111"));
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(moved->place_and_rank(), "step 2, weight fc.bias, rank 1");
+  EXPECT_FALSE(decided_by(coins.fell("000"), coins.fell("000")));
 }
 
-TEST(Repeats, AreAllHeldAgainstTheBoundOfRounding) {
-  for (const char* variant : {"a", "b"}) {
-    Bench red = twice({{"that", "rounding"}, {"variants", {"a", "b"}}});
-    EXPECT_TRUE(agrees(red.check()));
-    spoil(red.run(variant, 1), 1, 2, Channel::kSamples, "ids");
-    EXPECT_TRUE(diverges_at(red.check(), 2, Channel::kSamples, "ids", 1)) << variant;
+TEST(Repeats, WhatFallsOtherwiseOnceIsChance) {
+  Coins coins;
+  for (const char* ways : {"100", "010", "001"}) {
+    EXPECT_FALSE(decided_by(coins.fell(ways), coins.fell("111"))) << ways;
+    EXPECT_FALSE(decided_by(coins.fell("111"), coins.fell(ways))) << ways;
+    EXPECT_TRUE(experiment::not_alike(*coins.fell("0")[0], coins.fell(ways))) << ways;
   }
+  EXPECT_FALSE(experiment::not_alike(*coins.fell("0")[0], coins.fell("000")));
 }
 
-TEST(Repeats, AllDiffer) {
-  Bench bench = twice({{"that", "differs"}, {"variants", {"a", "b"}}});
-  bench.rerun("b", {.learning_rate = [](auto, double rate) { return 2 * rate; }});
-  EXPECT_TRUE(agrees(bench.check()));
-  bench.run("b", 1) = bench.run("a");
-  EXPECT_FALSE(agrees(bench.check())) << "one repeat of b is a's training";
+TEST(Repeats, NothingIsDecidedByNoRuns) {
+  Coins coins;
+  EXPECT_FALSE(decided_by({}, coins.fell("1")));
+  EXPECT_FALSE(decided_by(coins.fell("0"), {}));
 }
 
 }  // namespace
