@@ -108,6 +108,24 @@ TEST(ResumptionCauses, TheEpochBeginsAnewByTheLedgerAlone) {
   EXPECT_EQ(counter.named(1), "") << "a wrong number of the epoch is no restart";
 }
 
+/// Of a constant rate every shift explains the other steps, and none the one that differs.
+TEST(ResumptionCauses, AnotherRateInTheLastStepIsNoShift) {
+  Stopped bench(5);
+  const std::int64_t last = bench.run("resumed").ranks[0].steps.back().step;
+  for (const trace::Step& step : bench.run("straight").ranks[0].steps) {
+    for (const char* run : {"straight", "resumed"}) {
+      const bool has = bench.run(run).ranks[0].find(step.step) != nullptr && step.step >= 0;
+      const double rate = std::string(run) == "resumed" && step.step == last ? 0.1001 : 0.1;
+      for (std::int64_t rank = 0; has && rank < bench.run(run).world_size(); ++rank) {
+        trace::Step& held = step_at(bench.run(run), rank, step.step);
+        if (held.find(Channel::kLedger, "learning_rate") != nullptr)
+          put(bench.run(run), rank, step.step, scalar(Channel::kLedger, "learning_rate", rate));
+      }
+    }
+  }
+  EXPECT_EQ(bench.named(), "");
+}
+
 TEST(ResumptionCauses, OffByOne) {
   for (const std::int64_t shift : {-1, 1}) {
     Stopped bench(5);

@@ -188,6 +188,38 @@ TEST_F(ExperimentEndToEnd, FirstWeightsThatOtherKernelsDrewAreNoMistake) {
   expect_says(shown_by(later.check("equal"), "float64"), {"it is rounding", "(x 2^-"});
 }
 
+/// Three hidden layers that learn some samples by heart, and amplify every rounding on the way.
+Json long_training(double rate, int samples, int steps) {
+  return {{"train",
+           {{"model", {{"kind", "mlp"}, {"hidden", {64, 64, 64}}}},
+            {"data", {{"size", samples}}},
+            {"batch", {{"global", 24}}},
+            {"optimizer", {{"kind", "sgd"}, {"lr", rate}, {"momentum", 0.9}}},
+            {"determinism", {{"cpu", "portable"}}},
+            {"steps", steps}}}};
+}
+
+TEST_F(ExperimentEndToEnd, ALongTrainingResumedFromAnotherWorldSizeIsNoAlarm) {
+  const Json saves = {{"train", {{"steps", 20}, {"checkpoint", {{"save_after", 20}}}}}};
+  const Json loads = {{"from", "saves"}, {"restore", {"weights", "optimizer", "ema", "schedule", "sampler"}}};
+  expect_green(
+      run(scenario(merged({{{"world_size", 3},
+                            {"variants",
+                             {{"straight", Json::object()},
+                              {"saves", merged({on_ranks(4), saves})},
+                              {"resumed", {{"train", {{"checkpoint", {{"load", loads}}}}}}}}},
+                            {"checks", {check("resumes", {{"straight", "straight"}, {"interrupted", "resumed"}})}}},
+                           long_training(0.1, 192, 160)}))));
+}
+
+TEST_F(ExperimentEndToEnd, WhatOverflowsOnBothSidesIsLeftOpen) {
+  const Result open = run(pair("rounding", on_ranks(1), on_ranks(3),
+                               merged({long_training(1e6, 96, 12), at("train.optimizer.momentum", 0)})));
+  EXPECT_EQ(open.exit_code(), 4) << open.said();
+  EXPECT_EQ(open.check("rounding").at("class"), "undecided");
+  expect_says(open.check("rounding").at("why").get<std::string>(), {"NaN or infinity on both sides"});
+}
+
 TEST_F(ExperimentEndToEnd, AGreenRunTriesNothing) {
   const Result green = run(pair("equal", Json::object(), Json::object()));
   expect_green(green);

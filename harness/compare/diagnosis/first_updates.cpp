@@ -187,7 +187,7 @@ class Series {
     return own && own != value_of(*restart_.straight.run, step, name_);
   }
 
-  /// Whether every value is the straight run's of so many steps later; at least one is.
+  /// Whether every value is the straight run's of so many steps later; at least one that differs in its own step is.
   bool follows(std::int64_t shift) const {
     return holds([&](std::int64_t step) { return value_of(*restart_.straight.run, step + shift, name_); });
   }
@@ -213,7 +213,7 @@ class Series {
       const auto own = step.step > restart_.begin ? value_of(*restart_.resumed.run, step.step, name_) : std::nullopt;
       const std::optional<double> other = own ? value_at(step.step) : std::nullopt;
       if (own && other && *own != *other) return false;
-      any = any || (own && other);
+      any = any || (own && other && *own != value_of(*restart_.straight.run, step.step, name_));
     }
     return any;
   }
