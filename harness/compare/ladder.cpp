@@ -70,7 +70,8 @@ PrecisionLadder::PrecisionLadder(const trace::RunTrace& left, const trace::RunTr
     : float32_{left, right, Scales(left), Scales(right)},
       float64_{left_in_float64, right_in_float64, Scales(left_in_float64), Scales(right_in_float64)},
       bound64_(left_in_float64, right_in_float64) {
-  measure_rounding();
+  of_computed_ = rounding_of(computed_channels(left, right));
+  of_states_ = rounding_of({trace::Channel::kOptimizer, trace::Channel::kWeight});
 }
 
 std::optional<double> PrecisionLadder::Rung::distance(const trace::Record& a, const trace::Record& b,
@@ -157,28 +158,29 @@ bool PrecisionLadder::explained_in_float64(const trace::Record& left, const trac
   return rounding && rounding->explained() && step < bound64_.horizon().value_or(step + 1);
 }
 
-void PrecisionLadder::measure_rounding() {
-  const Relation measure = [this](const trace::Record& a, const trace::Record&, std::int64_t step,
-                                  std::int64_t rank) -> std::optional<std::string> {
+PrecisionLadder::BySteps PrecisionLadder::rounding_of(const std::vector<trace::Channel>& channels) const {
+  BySteps largest;
+  const Relation measure = [&](const trace::Record& a, const trace::Record&, std::int64_t step,
+                               std::int64_t rank) -> std::optional<std::string> {
     const auto rungs = at(place_of(a, step, rank));
     if (!rungs || rungs->says() != Ladder::Says::kRounding) return std::nullopt;
-    double& largest = rounding_[step];
-    largest = std::max(largest, rungs->in_float32);
+    double& of_step = largest[step];
+    of_step = std::max(of_step, rungs->in_float32);
     return std::nullopt;
   };
-  compare_runs(float32_.left, float32_.right, computed_channels(float32_.left, float32_.right), measure,
-               held_by_both(float32_.left, float32_.right));
+  compare_runs(float32_.left, float32_.right, channels, measure, held_by_both(float32_.left, float32_.right));
   double so_far = 0;
-  for (auto& [step, largest] : rounding_) so_far = largest = std::max(largest, so_far);
+  for (auto& [step, of_step] : largest) so_far = of_step = std::max(of_step, so_far);
+  return largest;
 }
 
-double PrecisionLadder::rounding_until(std::int64_t step) const {
-  const auto after = rounding_.upper_bound(step);
-  return after == rounding_.begin() ? 0 : std::prev(after)->second;
+double PrecisionLadder::until(const BySteps& largest, std::int64_t step) {
+  const auto after = largest.upper_bound(step);
+  return after == largest.begin() ? 0 : std::prev(after)->second;
 }
 
 std::optional<std::int64_t> PrecisionLadder::horizon() const {
-  for (const auto& [step, largest] : rounding_) {
+  for (const auto& [step, largest] : of_computed_) {
     if (largest >= kSaturated) return step;
   }
   return std::nullopt;
@@ -213,16 +215,18 @@ Relation PrecisionLadder::within_rounding_of_step() const {
     at_step = std::max(at_step, float64_.distance(a, b, step).value_or(0));
     return std::nullopt;
   };
-  compare_runs(float64_.left, float64_.right, computed_channels(float64_.left, float64_.right), measure,
-               held_by_both(float64_.left, float64_.right));
+  const std::vector<trace::Channel> computed = computed_channels(float64_.left, float64_.right);
+  compare_runs(float64_.left, float64_.right, computed, measure, held_by_both(float64_.left, float64_.right));
   if (uses_16_bits()) largest.clear();  // it rounds as far
-  return [this, largest = std::move(largest)](const trace::Record& a, const trace::Record&, std::int64_t step,
-                                              std::int64_t rank) -> std::optional<std::string> {
+  return [this, computed, largest = std::move(largest)](const trace::Record& a, const trace::Record&, std::int64_t step,
+                                                        std::int64_t rank) -> std::optional<std::string> {
     const auto of_step = largest.find(step);
     const auto rungs = of_step == largest.end() ? std::nullopt : at(place_of(a, step, rank));
     if (!rungs) return std::nullopt;
     const double left = std::max(rungs->in_float64, of_step->second);  // a small divisor amplifies in both precisions
-    const double explained = std::max(kSteep * left, kJump * rounding_until(step - 1));
+    const bool is_computed = std::find(computed.begin(), computed.end(), a.channel) != computed.end();
+    const double inherited = until(is_computed ? of_computed_ : of_states_, step - 1);
+    const double explained = std::max(kSteep * left, kJump * inherited);
     if (left > kGrown || rungs->in_float32 <= explained) return std::nullopt;
     return rounded(rungs->in_float32, 3) + " of its scale apart, where float64 leaves " + rounded(left, 3);
   };

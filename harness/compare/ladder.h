@@ -65,7 +65,7 @@ class PrecisionLadder {
   Comparison judge(const std::vector<trace::Channel>& channels, const Scope& scope = {}) const;
 
   /// What rounding has made of losses and gradients in float32 up to a step, at its largest, relative to their scales.
-  double rounding_until(std::int64_t step) const;
+  double rounding_until(std::int64_t step) const { return until(of_computed_, step); }
 
   /// First step from which on float64 tells nothing more, because rounding has grown in float32 until it is no less
   /// than what is computed; nothing where every step can be told.
@@ -101,12 +101,15 @@ class PrecisionLadder {
   bool explained_in_float64(const trace::Record& left, const trace::Record& right, std::int64_t step,
                             std::int64_t rank) const;
 
-  void measure_rounding();
+  using BySteps = std::map<std::int64_t, double>;
+  BySteps rounding_of(const std::vector<trace::Channel>& channels) const;
+  static double until(const BySteps& largest, std::int64_t step);
 
   Rung float32_, float64_;
   RoundingBound bound64_;
-  std::map<std::int64_t, double>
-      rounding_;  ///< largest relative difference in float32 that shrinks, of a step or before
+  /// Largest relative difference in float32 that shrinks, of a step or before: of losses and gradients, and of weights
+  /// and optimizer state.
+  BySteps of_computed_, of_states_;
 };
 
 }  // namespace lockstep::compare
