@@ -83,8 +83,8 @@ struct Scope {
 Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& right,
                         const std::vector<trace::Channel>& channels, const Relation& relation, const Scope& scope = {});
 
-/// Records that rank 0 of both runs holds: what one side lacks, as a resumed run the losses before its first step, is no
-/// matter of rounding. *Lifetime*: of both runs.
+/// Records that rank 0 of both runs holds: what one side lacks, as a resumed run the losses before its first step, is
+/// no matter of rounding. *Lifetime*: of both runs.
 Scope held_by_both(const trace::RunTrace& left, const trace::RunTrace& right);
 
 /// Channels of a check up to rounding: those that it names, else what a training computes and computes it from. How the
