@@ -149,8 +149,7 @@ constexpr Cause kCauses[] = {
      "https://github.com/huggingface/accelerate/issues/2665"},
     {"opt.decay_scale", Class::kSemantic,
      "The update is off by a multiple of the weights: weight decay was scaled (with the loss, the ranks or the rate), "
-     "has "
-     "another sign, or is applied in another place.",
+     "has another sign, or is applied in another place.",
      "Decay once, in the optimizer, not in a loss that is scaled; compare its form, coupled or decoupled.",
      "https://arxiv.org/abs/1706.02677"},
     {"opt.momentum_correction", Class::kSemantic, "Momentum is not corrected where the learning rate changes.",

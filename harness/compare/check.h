@@ -96,6 +96,11 @@ std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same
 /// they are equal up to rounding.
 bool resumes_at_another_world_size(const scenario::Scenario& scenario, const scenario::CheckSpec& spec);
 
+/// What of a resumed run, which has a step, the straight one is to be equal to: all that comes after the checkpoint,
+/// and the state that it holds. What led to that state was recorded by the run that saved it.
+Scope after_loading(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
+                    const trace::RunTrace& resumed);
+
 /// Compares up to the rounding of two trainings that are equal in exact arithmetic. Inconclusive where rounding, or NaN
 /// and infinity, hide what is asked for.
 CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,

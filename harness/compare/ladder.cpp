@@ -69,7 +69,8 @@ PrecisionLadder::PrecisionLadder(const trace::RunTrace& left, const trace::RunTr
                                  const trace::RunTrace& left_in_float64, const trace::RunTrace& right_in_float64)
     : float32_{left, right, Scales(left), Scales(right)},
       float64_{left_in_float64, right_in_float64, Scales(left_in_float64), Scales(right_in_float64)},
-      bound64_(left_in_float64, right_in_float64) {
+      bound64_(left_in_float64, right_in_float64),
+      horizon64_(bound64_.horizon()) {
   of_computed_ = rounding_of(computed_channels(left, right));
   of_states_ = rounding_of({trace::Channel::kOptimizer, trace::Channel::kWeight});
 }
@@ -108,8 +109,8 @@ std::optional<Ladder> PrecisionLadder::at(const Place& place) const {
 
 bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place) {
   constexpr double kSlightly = 0x1p-14;
-  const auto seen = PrecisionLadder(left, right, left, right).at(place);
-  return seen && seen->in_float32 <= kSlightly;
+  const auto seen = PrecisionLadder::Rung{left, right, Scales(left), Scales(right)}.distance(place);
+  return seen && *seen <= kSlightly;
 }
 
 bool is_finite(const trace::RunTrace& run) {
@@ -154,8 +155,9 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels, c
 
 bool PrecisionLadder::explained_in_float64(const trace::Record& left, const trace::Record& right, std::int64_t step,
                                            std::int64_t rank) const {
+  if (horizon64_ && step >= *horizon64_) return false;
   const auto rounding = bound64_.judge(left, right, step, rank);
-  return rounding && rounding->explained() && step < bound64_.horizon().value_or(step + 1);
+  return rounding && rounding->explained();
 }
 
 PrecisionLadder::BySteps PrecisionLadder::rounding_of(const std::vector<trace::Channel>& channels) const {

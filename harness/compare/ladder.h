@@ -87,6 +87,8 @@ class PrecisionLadder {
   bool uses_16_bits() const;
 
  private:
+  friend bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place);
+
   /// Two runs of one precision.
   struct Rung {
     const trace::RunTrace& left;
@@ -107,6 +109,7 @@ class PrecisionLadder {
 
   Rung float32_, float64_;
   RoundingBound bound64_;
+  std::optional<std::int64_t> horizon64_;  ///< of the bound
   /// Largest relative difference in float32 that shrinks, of a step or before: of losses and gradients, and of weights
   /// and optimizer state.
   BySteps of_computed_, of_states_;

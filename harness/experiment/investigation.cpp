@@ -203,12 +203,14 @@ class Investigation {
       const std::string variant = variant_of(run->run);
       if (one.unstable && variant != one.unstable_variant) continue;
       const std::vector<const trace::RunTrace*> again = often.all_of(variant);
-      if (again.empty()) continue;
+      if (again.empty()) {
+        one.note(control, variant + " did not finish again");
+        continue;
+      }
       const auto apart = not_alike(one.unstable ? *again[0] : *run, again);
       if (!apart) continue;
       one.note(control, run->run + " does not come out again each time: first other at " + apart->place_and_rank());
       call_random(one, *apart, variant);
-      one.varies = true;
       one.at().element.reset();  // of two sides that are random
       one.at().operator_.reset();
       return;
@@ -249,8 +251,9 @@ class Investigation {
     for (Group& group : groups_) {
       for (Case& one : group.cases) {
         if (!one_way->has(group) || !wants(one)) continue;
-        judge_fill(group, one,
-                   otherwise ? std::vector{&*one_way, &*other_way, &*again, &*otherwise} : std::vector<const Trial*>{});
+        std::vector<const Trial*> trials = {&*one_way, &*other_way};
+        if (otherwise) trials.insert(trials.end(), {&*again, &*otherwise});
+        judge_fill(group, one, trials, /*confirmed=*/otherwise.has_value());
       }
     }
   }
@@ -269,8 +272,15 @@ class Investigation {
     return "";
   }
 
-  static void judge_fill(const Group& group, Case& one, const std::vector<const Trial*>& trials) {
-    const auto moved = one.follows_fill.empty() ? std::nullopt : moved_by_fill(group, one.follows_fill, trials);
+  static void judge_fill(const Group& group, Case& one, const std::vector<const Trial*>& trials, bool confirmed) {
+    for (const std::string& variant : variants_worth_trying(one)) {
+      for (const Trial* trial : {trials[0], trials[1]}) {
+        if (trial->runs(group.scenario.name).all_of(variant).empty())
+          return one.note(filled(), variant + " did not finish again");
+      }
+    }
+    const bool follows = confirmed && !one.follows_fill.empty();
+    const auto moved = follows ? moved_by_fill(group, one.follows_fill, trials) : std::nullopt;
     if (!moved) return one.note(filled(), "what fresh memory holds makes no difference that repeats");
     const std::string seen = one.follows_fill +
                              " comes out otherwise where fresh memory holds another pattern, and each time the same "
@@ -286,6 +296,11 @@ class Investigation {
       one.unstable = where;
       one.unstable_variant = variant;
     }
+    mark_random(one);
+  }
+
+  static void mark_random(Case& one) {
+    one.varies = true;
     one.at().again = compare::Again::kEachTimeOtherwise;
     one.at().class_ = "nondeterminism";
   }
@@ -298,9 +313,7 @@ class Investigation {
     if (!apart && one.varies) return;
     if (!apart)
       return one.note(control, variant + " came out twice alike: what was seen before is rare, or was one disturbance");
-    one.varies = true;
-    one.at().again = compare::Again::kEachTimeOtherwise;
-    one.at().class_ = "nondeterminism";
+    mark_random(one);
     one.note(control, variant + " comes out otherwise each time: first other at " + apart->place_and_rank());
     Divergence here = *apart;
     const auto at_rank = static_cast<std::size_t>(here.rank);

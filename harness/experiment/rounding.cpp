@@ -29,15 +29,10 @@ std::vector<trace::Channel> channels_of(const Case& one, const trace::RunTrace& 
       compare::same_shape(left, right));
 }
 
-/// What of two runs is to be equal: of a resumption what comes after the checkpoint, and the state that it holds.
+/// What of two runs is to be equal.
 compare::Scope scope_of(const Case& one, const trace::RunTrace& right) {
   if (one.check.spec.that != "resumes" || right.ranks[0].steps.empty()) return {};
-  const std::int64_t begin = right.ranks[0].steps.front().step;
-  return {.first_step = begin,
-          .common_steps_only = true,
-          .skip = [begin](trace::Channel channel, const std::string&, std::int64_t step) {
-            return step == begin && !trace::is_carried(channel);
-          }};
+  return compare::after_loading(one.scenario, one.check.spec, right);
 }
 
 /// Where two runs of a case part by more than any rounding.

@@ -10,10 +10,10 @@ namespace {
 using trace::Channel;
 
 /// Step after which the checkpoint was saved, by the scenario.
-std::optional<std::int64_t> saved_step(const CheckInput& input) {
-  const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
+std::optional<std::int64_t> saved_step(const scenario::Scenario& scenario, const scenario::CheckSpec& spec) {
+  const auto& load = scenario.variant(spec.interrupted).train.checkpoint.load;
   if (!load || load->from.empty()) return std::nullopt;
-  return scenario::newest_saved(*load, input.scenario.variant(load->from)) - 1;
+  return scenario::newest_saved(*load, scenario.variant(load->from)) - 1;
 }
 
 /// A run that ignores its checkpoint is a straight run: equal in every record, and no proof of anything.
@@ -52,7 +52,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
     return {.status = CheckResult::Status::kInconclusive, .why = "the resumed run recorded no step"};
   const std::int64_t begin = resumed.ranks[0].steps.front().step;
   const trace::Step* last = straight.ranks[0].steps.empty() ? nullptr : &straight.ranks[0].steps.back();
-  const std::int64_t saved = saved_step(input).value_or(begin);
+  const std::int64_t saved = saved_step(input.scenario, input.spec).value_or(begin);
   const std::int64_t every = input.scenario.variant(input.spec.interrupted).train.record.every;
   const std::int64_t first_recorded = saved < 0 ? saved : (saved + every - 1) / every * every;
   if (begin != first_recorded) return begins_elsewhere(resumed, first_recorded, begin);
@@ -64,10 +64,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   std::vector<Channel> channels = channels_of(input, same_shape(straight, resumed));
   // A resumed run rebuilds its buckets once more and broadcasts the layout: an extra collective, not another result.
   if (input.spec.channels.empty()) std::erase(channels, Channel::kCollective);
-  // What led to the saved state was recorded by the run that saved it.
-  const Scope scope{.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
-                      return step == saved && !trace::is_carried(channel);
-                    }};
+  const Scope scope = after_loading(input.scenario, input.spec, resumed);
   if (resumes_at_another_world_size(input.scenario, input.spec)) {
     CheckResult result =
         judge_rounding(straight, resumed, rounding_channels(input, same_shape(straight, resumed)), input, scope);
@@ -93,6 +90,15 @@ bool resumes_at_another_world_size(const scenario::Scenario& scenario, const sce
   const auto& load = interrupted.train.checkpoint.load;
   const bool saved_elsewhere = load && !load->from.empty() && scenario.variant(load->from).world_size != straight;
   return saved_elsewhere || interrupted.world_size != straight;
+}
+
+Scope after_loading(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
+                    const trace::RunTrace& resumed) {
+  const std::int64_t begin = resumed.ranks[0].steps.front().step;
+  const std::int64_t saved = saved_step(scenario, spec).value_or(begin);
+  return {.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
+            return step == saved && !trace::is_carried(channel);
+          }};
 }
 
 CheckResult check_resumes(const CheckInput& input) {
