@@ -50,16 +50,17 @@ scenario::Scenario for_acceptance(scenario::Scenario scenario) {
 
 /// A golden is of a training as it should be: nothing planted, and nothing planted in what it loads.
 void require_no_faults(const scenario::Scenario& scenario, const std::string& accepted) {
-  for (std::string name = accepted; !name.empty();) {
-    const scenario::Variant& variant = scenario.variant(name);
+  std::vector<std::string> open = {accepted};
+  while (!open.empty()) {
+    const scenario::Variant& variant = scenario.variant(open.back());
+    open.pop_back();
     if (!variant.train.faults.empty())
       throw InputError({.what = "a training with planted faults cannot become a golden",
-                        .where = scenario.file.string() + " (variant '" + name + "'): train.faults",
+                        .where = scenario.file.string() + " (variant '" + variant.name + "'): train.faults",
                         .expected = "no faults in '" + accepted + "', nor in what it loads",
                         .actual = variant.train.faults[0].kind,
                         .next = "plant faults in variants without a golden check"});
-    const auto& load = variant.train.checkpoint.load;
-    name = load ? load->from : "";
+    for (const std::string& source : scenario::sources_of(variant)) open.push_back(source);
   }
 }
 

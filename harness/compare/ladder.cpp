@@ -192,10 +192,9 @@ bool PrecisionLadder::uses_16_bits() const {
   return has_16_bits(float32_.left.ranks[0]) || has_16_bits(float32_.right.ranks[0]);
 }
 
-std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace::Channel>& channels,
-                                                         const Scope& scope) const {
-  const Relation relation = [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
-                                   std::int64_t rank) -> std::optional<std::string> {
+Relation PrecisionLadder::shrinks() const {
+  return [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
+                std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
     if (differ_harmlessly(a, b)) return std::nullopt;
     if (!different || !can_round(a.channel)) return different;
@@ -204,9 +203,14 @@ std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace
     if (!rungs || rungs->says() != Ladder::Says::kMistake) return std::nullopt;
     const trace::Record* left = record_of(float64_.left, place, place.left_rank);
     const trace::Record* right = record_of(float64_.right, place, place.right_rank);
-    return explained_in_float64(*left, *right, step, rank) ? std::nullopt : different;
+    if (explained_in_float64(*left, *right, step, rank)) return std::nullopt;
+    return *different + "; " + rungs->text();
   };
-  return compare_runs(float32_.left, float32_.right, channels, relation, scope).first;
+}
+
+std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace::Channel>& channels,
+                                                         const Scope& scope) const {
+  return compare_runs(float32_.left, float32_.right, channels, shrinks(), scope).first;
 }
 
 Relation PrecisionLadder::within_rounding_of_step() const {

@@ -71,6 +71,9 @@ class PrecisionLadder {
   /// than what is computed; nothing where every step can be told.
   std::optional<std::int64_t> horizon() const;
 
+  /// Relation of the float32 runs: no difference that stays in float64. *Lifetime*: of the ladder.
+  Relation shrinks() const;
+
   /// The first place of these channels, in the float32 runs, whose difference stays in float64. What comes before it,
   /// and is rounding, hides nothing.
   std::optional<Divergence> first_mistake(const std::vector<trace::Channel>& channels, const Scope& scope = {}) const;

@@ -86,23 +86,28 @@ bool Rounding::explained() const { return std::isfinite(distance) && std::isfini
 RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right)
     : RoundingBound(left, right, std::max(arithmetic_of(left), arithmetic_of(right))) {}
 
-RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right, double arithmetic)
+RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right, double arithmetic, bool of_one_step)
     : left_(left),
       right_(right),
       arithmetic_(arithmetic),
       weights_(std::max(weights_roundoff(left), weights_roundoff(right))),
+      of_one_step_(of_one_step),
       left_scales_(left),
       right_scales_(right) {
-  inherit();
+  if (!of_one_step_) inherit();
 }
 
 RoundingBound RoundingBound::of_finer(const RunTrace& left, const RunTrace& right) {
   return {left, right, std::min(arithmetic_of(left), arithmetic_of(right))};
 }
 
+RoundingBound RoundingBound::of_one_step(const RunTrace& left, const RunTrace& right) {
+  return {left, right, std::max(arithmetic_of(left), arithmetic_of(right)), /*of_one_step=*/true};
+}
+
 double RoundingBound::relative(double unit_roundoff, std::int64_t step) const {
-  const double terms =
-      std::max(left_scales_.terms(step), right_scales_.terms(step)) * static_cast<double>(updates_done(step));
+  const double updates = of_one_step_ ? 1 : static_cast<double>(updates_done(step));
+  const double terms = std::max(left_scales_.terms(step), right_scales_.terms(step)) * updates;
   return kLambda * std::max(unit_roundoff, arithmetic_) * std::sqrt(terms) + inherited_at(inherited_, step);
 }
 
@@ -146,6 +151,7 @@ std::optional<Rounding> RoundingBound::judge(const Record& left, const Record& r
                           (left.norm && right.norm && left.max_abs && right.max_abs && left.sketch && right.sketch);
   if (!measurable) return std::nullopt;
   if (is_state(left.channel) && left.sketch && right.sketch) {
+    if (of_one_step_) return judge_step(left, right, step);
     const Rounding position = judge_position(left, right, step);
     const auto update = judge_update(left, right, step, rank);
     return position.explained() && update ? update : position;
@@ -160,6 +166,14 @@ Rounding RoundingBound::judge_position(const Record& left, const Record& right, 
   const double stored = kLambda * u * std::sqrt(static_cast<double>(updates_done(step))) *
                         std::max(left.norm.value_or(0), right.norm.value_or(0));
   return {distance_between(left, right), relative(u, step) * path + stored + underflow(left)};
+}
+
+/// What one update makes of a state that both sides had before it.
+Rounding RoundingBound::judge_step(const Record& left, const Record& right, std::int64_t step) const {
+  const double u = unit_roundoff(left.dtype);
+  const double stored = kStores * u * std::max(left.norm.value_or(0), right.norm.value_or(0));
+  return {distance_between(left, right),
+          relative(u, step) * left_scales_.update(left, step) + stored + underflow(left)};
 }
 
 /// The last change of a state: shows a fault that begins late, which the length of the whole path would hide.

@@ -47,6 +47,9 @@ class RoundingBound {
   /// The same, but of the finer: what a coarser one alone rounds away counts as a difference.
   static RoundingBound of_finer(const trace::RunTrace& left, const trace::RunTrace& right);
 
+  /// Of two runs of which each step begins in the state that `left` had before it: nothing is inherited.
+  static RoundingBound of_one_step(const trace::RunTrace& left, const trace::RunTrace& right);
+
   /// Nothing when the records cannot be apart by rounding: other dtype or shape, no float, no sketch.
   std::optional<Rounding> judge(const trace::Record& left, const trace::Record& right, std::int64_t step,
                                 std::int64_t rank) const;
@@ -64,10 +67,11 @@ class RoundingBound {
   std::optional<std::int64_t> horizon() const;
 
  private:
-  RoundingBound(const trace::RunTrace& left, const trace::RunTrace& right, double arithmetic);
+  RoundingBound(const trace::RunTrace& left, const trace::RunTrace& right, double arithmetic, bool of_one_step = false);
 
   double relative(double unit_roundoff, std::int64_t step) const;
   Rounding judge_position(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
+  Rounding judge_step(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
   std::optional<Rounding> judge_update(const trace::Record& left, const trace::Record& right, std::int64_t step,
                                        std::int64_t rank) const;
   bool equal_or_explained(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
@@ -81,6 +85,7 @@ class RoundingBound {
   const trace::RunTrace& right_;
   double arithmetic_;  ///< least unit roundoff
   double weights_;     ///< unit roundoff of the weights
+  bool of_one_step_;
   Scales left_scales_, right_scales_;
   std::map<std::int64_t, double> inherited_;  ///< g·e of the steps before, by step
 };

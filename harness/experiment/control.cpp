@@ -25,8 +25,7 @@ std::set<std::string> with_sources(const scenario::Scenario& scenario, const std
     const std::string name = open.back();
     open.pop_back();
     if (!needed.insert(name).second) continue;
-    const auto& load = scenario.variant(name).train.checkpoint.load;
-    if (load && !load->from.empty()) open.push_back(load->from);
+    for (const std::string& source : scenario::sources_of(scenario.variant(name))) open.push_back(source);
   }
   return needed;
 }

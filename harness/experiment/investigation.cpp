@@ -9,6 +9,7 @@
 #include "harness/compare/pattern.h"
 #include "harness/experiment/case.h"
 #include "harness/experiment/control.h"
+#include "harness/experiment/one_state.h"
 #include "harness/experiment/repeats.h"
 #include "harness/experiment/rounding.h"
 #include "harness/experiment/runs.h"
@@ -75,6 +76,7 @@ class Investigation {
       try_replay_often();
       try_replay_twice();
       try_float64();
+      try_one_state();
       try_replay_there();
       try_fill();
     } catch (const Error& error) {  // the verdict stands as it was
@@ -117,33 +119,41 @@ class Investigation {
                          [&](const scenario::Scenario& one) { return one.name == group.scenario.name; });
     }
   };
-  /// `looks`: at the places of the differences, closely.
-  template <typename Wants>
-  std::optional<Trial> trial(const Control& control, Wants wants, bool looks) {
+  /// `make`: of the cases of a group that want it, the scenario to run.
+  template <typename Wants, typename Make>
+  std::optional<Trial> trial_of(const Control& control, Wants wants, Make make) {
     std::vector<scenario::Scenario> scenarios;
     for (Group& group : groups_) {
-      std::vector<std::string> variants;
-      Control of_group = looks && !group.starts.empty() ? looking_at_start(control) : control;
-      for (const Case& one : group.cases) {
-        if (!wants(one)) continue;
-        for (const std::string& name : variants_worth_trying(one)) variants.push_back(name);
-        if (looks) of_group = looking_at(std::move(of_group), one);
+      std::vector<Case*> cases;
+      for (Case& one : group.cases) {
+        if (wants(one)) cases.push_back(&one);
       }
-      if (variants.empty()) continue;
+      if (cases.empty()) continue;
       try {
-        scenario::Scenario scenario = under(of_group, group.scenario, variants);
-        scenarios.push_back(control.one_start ? from_one_start(std::move(scenario), group.starts)
-                                              : std::move(scenario));
+        scenarios.push_back(make(group, cases));
       } catch (const InputError& error) {  // no such training exists: the others' can be tried
-        for (Case& one : group.cases) {
-          if (wants(one)) one.note(control, "cannot be tried: " + error.problem().what);
-        }
+        for (Case* one : cases) one->note(control, "cannot be tried: " + error.problem().what);
       }
     }
     if (scenarios.empty()) return std::nullopt;
     Trial result{.plan = plan::make_plan(std::move(scenarios)), .evidence = {}};
     result.evidence = execute_(result.plan, control.id);
     return result;
+  }
+
+  /// The variants of the cases under a control. `looks`: at the places of the differences, closely.
+  template <typename Wants>
+  std::optional<Trial> trial(const Control& control, Wants wants, bool looks) {
+    return trial_of(control, wants, [&](const Group& group, const std::vector<Case*>& cases) {
+      std::vector<std::string> variants;
+      Control of_group = looks && !group.starts.empty() ? looking_at_start(control) : control;
+      for (const Case* one : cases) {
+        for (const std::string& name : variants_worth_trying(*one)) variants.push_back(name);
+        if (looks) of_group = looking_at(std::move(of_group), *one);
+      }
+      scenario::Scenario scenario = under(of_group, group.scenario, variants);
+      return control.one_start ? from_one_start(std::move(scenario), group.starts) : scenario;
+    });
   }
 
   void try_replay() {
@@ -232,7 +242,8 @@ class Investigation {
   /// decides, and nothing else. A coin falls like that, too: what seems to follow the pattern must do so again.
   void try_fill() {
     const auto wants = [](const Case& one) {
-      const bool unknown = one.differs() && one.at().suspects.empty() && one.at().class_ != "rounding";
+      const bool unknown = one.differs() && one.at().suspects.empty() && one.at().class_ != "rounding" &&
+                           !one.parts_from_one_state;  // which came out alike too often
       return !one.lost && ((one.differs() && one.varies) || unknown);
     };
     const auto one_way = trial(filled(), wants, /*looks=*/false);
@@ -409,16 +420,44 @@ class Investigation {
       if (!one.differs()) return one.is_up_to_rounding();
       return may_be_rounding(one, Runs(plan_, evidence_, one.scenario.name));
     };
-    const auto trial_of = trial(control, wants, /*looks=*/false);
-    if (!trial_of) return;
+    const auto in_both = trial(control, wants, /*looks=*/false);
+    if (!in_both) return;
     for (Group& group : groups_) {
-      if (!trial_of->has(group)) continue;
+      if (!in_both->has(group)) continue;
       const Runs before(plan_, evidence_, group.scenario.name);
-      const Runs after = trial_of->runs(group.scenario.name);
+      const Runs after = in_both->runs(group.scenario.name);
       for (Case& one : group.cases) {
         if (!wants(one)) continue;
         if (one.differs()) climb(one, control, before, after);
         if (one.is_up_to_rounding()) settle_rounding(one, control, before, after);
+      }
+    }
+  }
+
+  /// What float64 takes for rounding must be so in each step, too, from one state.
+  void try_one_state() {
+    const auto led = [](auto force) {
+      return [force](const Group& group, const std::vector<Case*>& cases) {
+        std::vector<std::vector<std::string>> sides;
+        for (const Case* one : cases) sides.push_back(one->sides());
+        return force(from_one_start(group.scenario, group.starts), sides);
+      };
+    };
+    const auto wants = [](const Case& one) { return one.asks_one_state; };
+    const auto forced = trial_of(one_state(), wants, led(from_one_state));
+    if (!forced) return;
+    for (Group& group : groups_) {
+      for (Case& one : group.cases) {
+        if (forced->has(group) && wants(one)) judge_one_state(one, forced->runs(group.scenario.name));
+      }
+    }
+    const auto parts = [](const Case& one) { return one.parts_from_one_state; };
+    const auto again = trial_of(another_state(), parts, led(from_another_state));
+    if (!again) return;
+    for (Group& group : groups_) {
+      for (Case& one : group.cases) {
+        if (again->has(group) && parts(one))
+          judge_another_state(one, forced->runs(group.scenario.name), again->runs(group.scenario.name));
       }
     }
   }

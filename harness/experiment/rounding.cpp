@@ -22,13 +22,6 @@ constexpr double kMovesActivations = 0x1p-20;
 /// Whether nothing but rounding is known yet to explain what is seen.
 bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
 
-std::vector<trace::Channel> channels_of(const Case& one, const trace::RunTrace& left, const trace::RunTrace& right) {
-  const std::map<std::string, std::vector<const trace::RunTrace*>> none;
-  return compare::rounding_channels(
-      {.scenario = one.scenario, .spec = one.check.spec, .traces = none, .train_digests = {}, .golden_root = {}},
-      compare::same_shape(left, right));
-}
-
 /// What of two runs is to be equal.
 compare::Scope scope_of(const Case& one, const trace::RunTrace& right) {
   if (one.check.spec.that != "resumes" || right.ranks[0].steps.empty()) return {};
@@ -42,7 +35,7 @@ std::optional<Divergence> beyond(const Case& one, const compare::PrecisionLadder
   const auto training = [&](const trace::RunTrace& run) {
     return compare::Training{run, one.scenario.variant(variant_of(run.run))};
   };
-  return compare::beyond_rounding(training(left), training(right), ladder, channels_of(one, left, right));
+  return compare::beyond_rounding(training(left), training(right), ladder, compared_channels(one, left, right));
 }
 
 /// What comes before it is rounding: the finding is there.
@@ -51,11 +44,6 @@ void move_to(Case& one, const Divergence& there) {
   one.at() = there;
   one.at().again = again;
   one.at().behind_rounding = true;
-}
-
-void rule_out_rounding(Divergence& at, const trace::RunTrace& right) {
-  compare::explain(at, right.world_size());
-  at.is_no_rounding = true;
 }
 
 /// What float64 has taken away is a mistake nevertheless. What differs before it in its step is its doing, too,
@@ -67,7 +55,7 @@ void deny_rounding(Case& one, const Control& control, const Divergence& beyond, 
   const Divergence& at = one.at();
   const bool earlier_in_step = at.step == beyond.step && at.channel < beyond.channel;
   if (at.step < beyond.step || (earlier_in_step && !compare::same_shape(left, right))) move_to(one, beyond);
-  rule_out_rounding(one.at(), right);
+  rule_out_rounding(one, right.world_size());
 }
 
 /// The first difference that stays in float64, unless rounding may have grown into it.
@@ -101,7 +89,16 @@ bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLa
   return true;
 }
 
-/// Neither precision tells: what looks like rounding, and is more than its bound, is no proof of a mistake.
+}  // namespace
+
+std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunTrace& left,
+                                              const trace::RunTrace& right) {
+  const std::map<std::string, std::vector<const trace::RunTrace*>> none;
+  return compare::rounding_channels(
+      {.scenario = one.scenario, .spec = one.check.spec, .traces = none, .train_digests = {}, .golden_root = {}},
+      compare::same_shape(left, right));
+}
+
 void leave_open(Case& one, const Control& control, const std::string& why) {
   one.note(control, why);
   CheckResult& result = one.report.result;
@@ -112,7 +109,10 @@ void leave_open(Case& one, const Control& control, const std::string& why) {
   if (result.divergence) result.divergence->class_ = "undecided";
 }
 
-}  // namespace
+void rule_out_rounding(Case& one, std::int64_t world_size) {
+  compare::explain(one.at(), world_size);
+  one.at().is_no_rounding = true;
+}
 
 bool may_be_rounding(const Case& one, const Runs& runs) {
   const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
@@ -141,13 +141,13 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
   if (says == compare::Ladder::Says::kMistake) {
     one.note(control, "it is no rounding: " + rungs->text());
     if (one.is_up_to_rounding())
-      go_back(one, control, ladder, channels_of(one, *left.run, *right.run), scope_of(one, *right.run));
-    return rule_out_rounding(one.at(), *right.run);
+      go_back(one, control, ladder, compared_channels(one, *left.run, *right.run), scope_of(one, *right.run));
+    return rule_out_rounding(one, right.run->world_size());
   }
   const bool rounds = says == compare::Ladder::Says::kRounding;
   const bool passes =
       rounds && (one.is_equal() || one.is_up_to_rounding()) &&
-      pass_rounding(one, control, ladder, channels_of(one, *left.run, *right.run), scope_of(one, *right.run));
+      pass_rounding(one, control, ladder, compared_channels(one, *left.run, *right.run), scope_of(one, *right.run));
   if (!passes) {
     // What is done in float32 only shrinks as well: not all that does is rounding.
     if (const auto far = beyond(one, ladder, *left.run, *right.run))
@@ -162,10 +162,12 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
   const bool open = result.status == CheckResult::Status::kInconclusive;
   const bool rounds = result.divergence && result.divergence->class_ == "rounding";
   if (one.unstable || one.lost || (!open && !rounds)) return;
+  const auto ask_one_state = [&](const std::string& why) {
+    leave_open(one, control, why);
+    one.asks_one_state = true;
+  };
   if (!open && !one.small && one.kinks)
-    return leave_open(one, control,
-                      "it shrinks as rounding does, and is more than one sample can do: a kink of a ReLU where one "
-                      "sample is all that counts, or something that is done in float32 only");
+    return ask_one_state("it shrinks as rounding does, and is more than one sample can do");
   if (!open && !one.small) return;
   std::size_t compared = 0;
   const std::vector<std::string> sides = one.sides();
@@ -178,16 +180,15 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
     if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
     if (!compare::is_finite(*runs[0]) || !compare::is_finite(*runs[1]))
       return leave_open(one, control, "NaN or infinity in float32 hides every difference, whatever float64 shows");
-    const std::vector<trace::Channel> channels = channels_of(one, *runs[0], *runs[1]);
+    const std::vector<trace::Channel> channels = compared_channels(one, *runs[0], *runs[1]);
     const compare::Scope scope = scope_of(one, *runs[1]);
     const compare::Comparison comparison = ladder.judge(channels, scope);
     const auto limit = ladder.horizon();
     if (comparison.first && limit && comparison.first->step >= *limit)
-      return leave_open(one, control,
-                        "by step " + std::to_string(*limit) +
-                            " rounding has grown to what is computed in float32: from "
-                            "there on float64 proves nothing (" +
-                            comparison.first->place_and_rank() + ": " + comparison.first->relation + ")");
+      return ask_one_state(
+          "by step " + std::to_string(*limit) +
+          " rounding has grown to what is computed in float32: from there on float64 proves nothing (" +
+          comparison.first->place_and_rank() + ": " + comparison.first->relation + ")");
     if (comparison.first) {
       one.note(control, "the trainings differ there by more than rounding, first at " +
                             comparison.first->place_and_rank() + ": " + comparison.first->relation);
@@ -203,6 +204,7 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
       return deny_rounding(one, control, *far, *runs[0], *runs[1]);
     }
     compared += comparison.compared;
+    if (!ladder.uses_16_bits()) one.asks_one_state = true;
   }
   if (compared == 0) return;
   one.note(control, "every difference of the trainings shrinks as rounding does");

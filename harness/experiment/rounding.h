@@ -5,6 +5,16 @@
 
 namespace lockstep::experiment {
 
+/// Channels that a check up to rounding holds against each other.
+std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunTrace& left,
+                                              const trace::RunTrace& right);
+
+/// Neither precision tells: what looks like rounding, and is more than its bound, is no proof of a mistake.
+void leave_open(Case& one, const Control& control, const std::string& why);
+
+/// What is found is none of rounding; in a run of so many ranks.
+void rule_out_rounding(Case& one, std::int64_t world_size);
+
 /// Whether rounding could be what a finding shows, so that float64 is worth asking.
 bool may_be_rounding(const Case& one, const Runs& runs);
 

@@ -90,24 +90,29 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
   return run;
 }
 
-/// A run that loads comes after the same repeat of the run that saves, and finds its checkpoint beside itself. What it
-/// computes depends on that run, and so does its digest.
+/// A run that loads or follows comes after the same repeat of the run that saves, and finds its checkpoints beside
+/// itself. What it computes depends on that run, and so does its digest.
 void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
   std::map<std::string, std::string> own;  // digest of each variant by itself
   for (const Run& run : plan.runs) {
     if (run.scenario == scenario.name) own[run.variant] = run.train_digest;
   }
   const std::function<std::string(const std::string&)> computed = [&](const std::string& variant) {
-    const auto& load = scenario.variant(variant).train.checkpoint.load;
-    return load && !load->from.empty() ? sha256(own.at(variant) + computed(load->from)) : own.at(variant);
+    const std::vector<std::string> sources = scenario::sources_of(scenario.variant(variant));
+    std::string all = own.at(variant);
+    for (const std::string& source : sources) all += computed(source);
+    return sources.empty() ? all : sha256(all);
   };
   for (Run& run : plan.runs) {
     if (run.scenario != scenario.name) continue;
-    const auto& load = scenario.variant(run.variant).train.checkpoint.load;
-    if (!load || load->from.empty()) continue;
-    const std::size_t source = plan.runs_of(run.scenario, load->from).at(static_cast<std::size_t>(run.repeat));
-    run.after.push_back(source);
-    run.spec["files"]["checkpoint"] = "../../" + load->from + "/" + std::to_string(run.repeat) + "/checkpoint";
+    const scenario::CheckpointSpec& checkpoint = scenario.variant(run.variant).train.checkpoint;
+    const auto connect = [&](const std::string& file, const std::string& source) {
+      run.after.push_back(plan.runs_of(run.scenario, source).at(static_cast<std::size_t>(run.repeat)));
+      run.spec["files"][file] = "../../" + source + "/" + std::to_string(run.repeat) + "/checkpoint";
+    };
+    if (checkpoint.load && !checkpoint.load->from.empty()) connect("checkpoint", checkpoint.load->from);
+    if (!checkpoint.follow.empty()) connect("followed", checkpoint.follow);
+    if (run.after.empty()) continue;
     run.train_digest = computed(run.variant);
     run.spec["train_digest"] = run.train_digest;
   }

@@ -22,7 +22,7 @@ struct Run {
   scenario::LaunchSpec launch;
   Json spec;                       ///< what the worker gets: everything that it computes, nothing of where it runs
   std::string train_digest;        ///< SHA-256 over what is computed: world size, training, data
-  std::vector<std::size_t> after;  ///< runs whose checkpoint this one loads
+  std::vector<std::size_t> after;  ///< runs whose checkpoints this one takes
 };
 
 /// One check between runs.

@@ -59,7 +59,8 @@ bool LoadSpec::restores(const std::string& part) const {
 CheckpointSpec checkpoint_spec_from(const Json& completed) {
   CheckpointSpec checkpoint{.save_after = integer_at(completed, "save_after"),
                             .save_every = integer_at(completed, "save_every"),
-                            .prefix = completed.at("prefix").get<std::string>()};
+                            .prefix = completed.at("prefix").get<std::string>(),
+                            .follow = completed.value("follow", "")};
   if (completed.contains("load")) {
     const Json& load = completed["load"];
     const Json& keys = load.at("keys");

@@ -39,6 +39,7 @@ struct CheckpointSpec {
   std::optional<std::int64_t> save_after;
   std::optional<std::int64_t> save_every;
   std::string prefix;  ///< of saved names
+  std::string follow;  ///< variant in whose state each update begins; empty: none
   std::optional<LoadSpec> load;
 
   bool saves() const { return save_after || save_every; }

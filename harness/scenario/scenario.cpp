@@ -216,13 +216,6 @@ void require_known_channels(const std::vector<std::string>& channels, const std:
   }
 }
 
-/// Updates that a variant has done before its first own one.
-std::int64_t updates_before(const Variant& variant, const Scenario& scenario) {
-  const auto& load = variant.train.checkpoint.load;
-  if (!load || load->from.empty() || !load->restores("schedule")) return 0;
-  return newest_saved(*load, scenario.variant(load->from));
-}
-
 /// Every checkpoint that is asked for by number is one that `source` saves, and it saves one at all.
 void require_saved(const LoadSpec& load, const Variant& source, const Scenario& scenario, const std::string& where) {
   const std::int64_t begin = updates_before(source, scenario);
@@ -239,27 +232,70 @@ void require_saved(const LoadSpec& load, const Variant& source, const Scenario& 
   }
 }
 
+/// The variants after `path`'s last one that lead back into it; empty where none do.
+std::vector<std::string> circle_after(std::vector<std::string> path, const Scenario& scenario) {
+  const auto last = std::find_if(scenario.variants.begin(), scenario.variants.end(),
+                                 [&](const Variant& variant) { return variant.name == path.back(); });
+  if (last == scenario.variants.end()) return {};  // said where that variant is looked at
+  for (const std::string& source : sources_of(*last)) {
+    std::vector<std::string> longer = path;
+    longer.push_back(source);
+    if (std::find(path.begin(), path.end(), source) != path.end()) return longer;
+    if (std::vector<std::string> circle = circle_after(std::move(longer), scenario); !circle.empty()) return circle;
+  }
+  return {};
+}
+
 /// A variant that waits for its own checkpoint would wait for ever.
 void require_no_circle(const Variant& variant, const Scenario& scenario, const std::string& where) {
-  std::vector<std::string> seen{variant.name};
-  for (const auto* load = &variant.train.checkpoint.load; *load && !(*load)->from.empty();) {
-    const auto next = std::find_if(scenario.variants.begin(), scenario.variants.end(),
-                                   [&](const Variant& v) { return v.name == (*load)->from; });
-    if (next == scenario.variants.end()) return;  // said where that variant is looked at
-    const bool again = std::find(seen.begin(), seen.end(), next->name) != seen.end();
-    seen.push_back(next->name);
-    if (again)
-      throw InputError({.what = "variants load each other's checkpoints in a circle",
-                        .where = where,
-                        .expected = "a variant that loads none at the beginning",
-                        .actual = join(seen, " from ")});
-    load = &next->train.checkpoint.load;
+  const std::vector<std::string> circle = circle_after({variant.name}, scenario);
+  if (circle.empty()) return;
+  throw InputError({.what = "variants load each other's checkpoints in a circle",
+                    .where = where,
+                    .expected = "a variant that loads none at the beginning",
+                    .actual = join(circle, " from ")});
+}
+
+/// The variant of a scenario that another takes checkpoints from.
+const Variant& require_source(const std::string& name, const Scenario& scenario, const std::string& where) {
+  std::vector<std::string> names;
+  for (const Variant& variant : scenario.variants) {
+    if (variant.name == name) return variant;
+    names.push_back(variant.name);
   }
+  throw InputError({.what = "a checkpoint is loaded from a variant that does not exist",
+                    .where = where,
+                    .expected = "one of: " + some_of(names, 20),
+                    .actual = "'" + name + "'",
+                    .next = suggest(name, names)});
+}
+
+/// Who is followed saves every update that the follower makes, under the model's own names.
+void require_followed(const Variant& variant, const Scenario& scenario) {
+  const std::string& follow = variant.train.checkpoint.follow;
+  if (follow.empty()) return;
+  const std::string where = scenario.file.string() + ": train.checkpoint.follow (variant '" + variant.name + "')";
+  const Variant& source = require_source(follow, scenario, where);
+  const CheckpointSpec& saved = source.train.checkpoint;
+  const auto require_of = [&](bool holds, const std::string& what, const std::string& expected,
+                              const std::string& actual) {
+    if (!holds) throw InputError({.what = what, .where = where, .expected = expected, .actual = actual});
+  };
+  require_of(saved.save_every == 1, "a variant is followed that does not save every update",
+             "train.checkpoint.save_every 1 in '" + follow + "'",
+             saved.save_every ? std::to_string(*saved.save_every) : "none");
+  require_of(saved.prefix.empty(), "a variant is followed that saves other names than the model's",
+             "no train.checkpoint.prefix in '" + follow + "'", "'" + saved.prefix + "'");
+  require_of(variant.train.steps <= source.train.steps, "a variant is followed that ends before",
+             "at most train.steps = " + std::to_string(source.train.steps), std::to_string(variant.train.steps));
+  require_no_circle(variant, scenario, where);
+  const std::int64_t begin = updates_before(source, scenario);
+  require_of(begin == 0 || begin < updates_before(variant, scenario), "a variant is followed that begins after",
+             "a variant that saves the state before each update",
+             "'" + follow + "' begins after update " + std::to_string(begin));
 }
 
 void validate_loads(const Scenario& scenario) {
-  std::vector<std::string> names;
-  for (const Variant& variant : scenario.variants) names.push_back(variant.name);
   for (const Variant& variant : scenario.variants) {
     const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
     require_known_channels(variant.train.record.channels, scenario.file.string() + ": train.record.channels");
@@ -269,16 +305,8 @@ void validate_loads(const Scenario& scenario) {
     }
     if (!variant.train.checkpoint.load || variant.train.checkpoint.load->from.empty()) continue;
     const std::string& from = variant.train.checkpoint.load->from;
-    const auto source = std::find_if(scenario.variants.begin(), scenario.variants.end(),
-                                     [&](const Variant& v) { return v.name == from; });
-    if (source == scenario.variants.end()) {
-      throw InputError({.what = "a checkpoint is loaded from a variant that does not exist",
-                        .where = where,
-                        .expected = "one of: " + some_of(names, 20),
-                        .actual = "'" + from + "'",
-                        .next = suggest(from, names)});
-    }
-    if (!source->train.checkpoint.saves()) {
+    const Variant& source = require_source(from, scenario, where);
+    if (!source.train.checkpoint.saves()) {
       throw InputError({.what = "a checkpoint is loaded from a variant that saves none",
                         .where = where,
                         .expected = "a variant with train.checkpoint.save_after or save_every",
@@ -290,10 +318,25 @@ void validate_loads(const Scenario& scenario) {
     const auto& load = variant.train.checkpoint.load;
     const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
     if (load && !load->from.empty()) require_saved(*load, scenario.variant(load->from), scenario, where);
+    require_followed(variant, scenario);
   }
 }
 
 }  // namespace
+
+std::vector<std::string> sources_of(const Variant& variant) {
+  const CheckpointSpec& checkpoint = variant.train.checkpoint;
+  std::vector<std::string> sources;
+  if (checkpoint.load && !checkpoint.load->from.empty()) sources.push_back(checkpoint.load->from);
+  if (!checkpoint.follow.empty()) sources.push_back(checkpoint.follow);
+  return sources;
+}
+
+std::int64_t updates_before(const Variant& variant, const Scenario& scenario) {
+  const auto& load = variant.train.checkpoint.load;
+  if (!load || load->from.empty() || !load->restores("schedule")) return 0;
+  return newest_saved(*load, scenario.variant(load->from));
+}
 
 std::int64_t newest_saved(const LoadSpec& load, const Variant& source) {
   if (load.number) return *load.number;

@@ -76,6 +76,12 @@ struct Scenario {
 /// InputError where that is no training.
 Variant patched(const Variant& variant, const Json& patch, const std::string& file);
 
+/// Variants whose checkpoints it takes: the one that it loads from, and the one that it follows.
+std::vector<std::string> sources_of(const Variant& variant);
+
+/// Updates that a variant has done before its first own one.
+std::int64_t updates_before(const Variant& variant, const Scenario& scenario);
+
 /// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest.
 std::int64_t newest_saved(const LoadSpec& load, const Variant& source);
 

@@ -18,6 +18,7 @@ struct RunSpec {
   scenario::TrainSpec train;              ///< files of its data are absolute
   std::filesystem::path weights_file;     ///< to load; empty: none
   std::filesystem::path checkpoint_from;  ///< folder to load from; empty when nothing is loaded
+  std::filesystem::path followed;         ///< folder of the checkpoints to follow; empty when none is followed
 };
 
 /// Reads a RunSpec file. Relative paths in it start at its own folder.

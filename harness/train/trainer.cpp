@@ -59,6 +59,15 @@ Dataset data_of(const scenario::TrainSpec& spec, std::int64_t rank) {
   return data;
 }
 
+/// Counters of updates are of one precision in all trainings.
+std::vector<NamedTensor> in_precision(std::vector<NamedTensor> tensors, at::ScalarType precision) {
+  for (NamedTensor& one : tensors) {
+    const bool counts = one.name.ends_with(".step") && one.tensor.dim() == 0;
+    if (one.tensor.is_floating_point() && !counts) one.tensor = one.tensor.to(precision);
+  }
+  return tensors;
+}
+
 /// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
 /// `samples`: that the training takes.
 Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, const std::vector<std::string>& inert) {
@@ -100,6 +109,7 @@ class Trainer {
   void run() {
     record_initial_state();
     for (faults_.begin(updates_); updates_ < spec_.steps && !faults_.ends(); faults_.begin(updates_)) {
+      follow();
       update();
       if (spec_.checkpoint.saves_after(updates_)) save();
     }
@@ -174,17 +184,26 @@ class Trainer {
     return load_checkpoint(folder, place_.rank, place_.world_size, per_rank);
   }
 
+  /// Takes the state that another training had before this update, in this one's precision. Before the first both hold
+  /// what they draw.
+  void follow() {
+    if (run_.followed.empty() || updates_ == 0) return;
+    const Checkpoint state = load_checkpoint(snapshot_folder(run_.followed, updates_), place_.rank, place_.world_size,
+                                             /*per_rank=*/false);
+    take_from(state, [&] {
+      copy_weights(in_precision(state.weights, precision_of(spec_)), state_tensors());
+      optimizer_->restore(in_precision(state.optimizer, precision_of(spec_)));
+      if (ema_) ema_->restore(in_precision(state.ema, precision_of(spec_)));
+    });
+  }
+
   void take_weights(const Checkpoint& checkpoint) {
     const std::vector<NamedTensor> state = state_tensors();
     take_from(checkpoint, [&] {
       std::vector<NamedTensor> saved = match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys);
       // A file of weights may be of another precision, as for torch's load_state_dict; what lockstep saved is of this
       // training's own.
-      if (!run_.weights_file.empty()) {
-        for (NamedTensor& one : saved) {
-          if (one.tensor.is_floating_point()) one.tensor = one.tensor.to(precision_of(spec_));
-        }
-      }
+      if (!run_.weights_file.empty()) saved = in_precision(std::move(saved), precision_of(spec_));
       copy_weights(saved, state);
     });
   }

@@ -85,6 +85,29 @@ TEST(RoundingHorizon, AStableTrainingAmplifiesByEightAtMost) {
   EXPECT_TRUE(diverges_at(grown(40), 3, Channel::kGradient, "fc.bias", 0));
 }
 
+/// What one step makes of one state is held against the rounding of that step, whatever the steps before were apart.
+TEST(RoundingHorizon, OneStepInheritsNothing) {
+  Bench bench(across());
+  const auto of_one_step = [&] { return compare::RoundingBound::of_one_step(bench.run("a"), bench.run("b")); };
+  const auto judged = [&](const compare::RoundingBound& bound, Channel channel) {
+    const auto& left = at(bench.run("a"), 0, 3, channel, "fc.bias");
+    return *bound.judge(left, at(bench.run("b"), 0, 3, channel, "fc.bias"), 3, 0);
+  };
+  const compare::Rounding gradient = judged(of_one_step(), Channel::kGradient);
+  const compare::Rounding weight = judged(of_one_step(), Channel::kWeight);
+  EXPECT_TRUE(gradient.explained() && weight.explained());
+  const auto nudge = [](double by) {
+    return [by](auto step, auto& name, auto& values) {
+      if (step == 3 && name == "fc.bias") values[3] += static_cast<float>(by);
+    };
+  };
+  bench.rerun("b", {.gradient = nudge(1.5 * gradient.bound)});
+  EXPECT_TRUE(judged({bench.run("a"), bench.run("b")}, Channel::kGradient).explained());
+  EXPECT_FALSE(judged(of_one_step(), Channel::kGradient).explained());
+  bench.rerun("b", {.weight = nudge(1.5 * weight.bound)});
+  EXPECT_FALSE(judged(of_one_step(), Channel::kWeight).explained());
+}
+
 TEST(RoundingHorizon, KnowsNoKinkThatMovesTheLossOfItsStep) {
   LayeredBench bench(kink_at(3, 1e-3F));
   for (std::int64_t rank = 0; rank < 4; ++rank) put(bench.run("b"), rank, 3, scalar(Channel::kLoss, "reduced", 0.7F));

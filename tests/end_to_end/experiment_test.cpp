@@ -95,6 +95,36 @@ TEST_F(ExperimentEndToEnd, AMistakeInFloat32OnlyIsNoRounding) {
   }
 }
 
+// Adam divides by what rounding moves: the trainings part, and only a step from one state shows what is no rounding.
+TEST_F(ExperimentEndToEnd, AMistakeInFloat32OnlyShowsInAStepFromOneState) {
+  const Json recipe = {{"train",
+                        {{"model", {{"hidden", {16}}}},
+                         {"data", {{"size", 96}}},
+                         {"batch", {{"global", 24}}},
+                         {"optimizer", {{"kind", "adam"}, {"lr", 0.01}, {"momentum", nullptr}}},
+                         {"steps", 8}}}};
+  const auto on = [&](int ranks) { return merged({on_ranks(ranks), recipe}); };
+  const auto decayed = [](bool float32_only) {
+    const Json weights = {{"factor", 1 + 0x1p-10}, {"parameter", "fc1.bias"}, {"float32_only", float32_only}};
+    return at("train.faults", {fault("weights_decayed", 4, -1, weights)});
+  };
+  const Result green = run(pair("rounding", on(1), on(3)));
+  expect_green(green);
+  for (const int ranks : {1, 3}) {
+    for (const bool float32_only : {true, false}) {
+      const Result red = run(pair("rounding", on(ranks), merged({on(3), decayed(float32_only)})));
+      EXPECT_EQ(red.exit_code(), 1) << red.said();
+      const Json check = red.check("rounding");
+      expect_divergence(check, {4, "weight", "fc1.bias", 0});
+      EXPECT_EQ(check.at("class"), "semantic") << red.said();
+      EXPECT_FALSE(check.at("first_divergence").at("element").is_null()) << red.said();
+      if (!float32_only) continue;
+      expect_says(shown_by(check, "one_state"), {"step 4, weight fc1.bias"});
+      expect_says(shown_by(check, "another_state"), {"it is there, too"});
+    }
+  }
+}
+
 // A mistake that the bound hides at first.
 TEST_F(ExperimentEndToEnd, AMistakeIsPlacedWhereItBegins) {
   const Json small = fault("gradient_factor", 0, -1, {{"factor", 1 + 0x1p-20}, {"parameter", "fc2.weight"}});

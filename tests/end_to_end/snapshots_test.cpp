@@ -48,6 +48,38 @@ TEST_F(SnapshotsEndToEnd, TheRankWithTheNewestGivesItToAll) {
     expect_green(run(resuming({{"of_rank", of_rank}, {"who", "newest"}}, {{"world_size", 3}})));
 }
 
+/// Each update of 'b' begins in the state that 'a' had: so does a training that is the same, another rate, and float64.
+TEST_F(SnapshotsEndToEnd, EachUpdateBeginsInTheStateOfTheOneThatIsFollowed) {
+  const auto following = [](const Json& changes, const std::string& relation) {
+    const Json follows = at("train.checkpoint.follow", "a");
+    return scenario({{"train", {{"optimizer", {{"kind", "rmsprop"}, {"lr", 0.003}}}, {"ema", {{"decay", 0.9}}}}},
+                     {"variants", {{"a", at("train.checkpoint.save_every", 1)}, {"b", merged({follows, changes})}}},
+                     {"checks", Json::array({check(relation, {{"variants", {"a", "b"}}})})}});
+  };
+  expect_green(run(following(Json::object(), "equal")));
+  expect_green(run(following({{"world_size", 3}}, "rounding")));
+  const Json once = fault("learning_rate_factor", 1, -1, {{"factor", 2}});
+  const Result other = run(following(at("train.faults", {once}), "equal"));
+  EXPECT_EQ(other.exit_code(), 1) << other.said();
+  // What update 1 did otherwise is gone before update 2 begins.
+  const auto loss = [&](const char* variant, std::int64_t step) {
+    const trace::RunTrace run = trace::read_run(other.out / "tiny" / variant / "0", variant);
+    return run.ranks[0].find(step)->find(trace::Channel::kLoss, "reduced")->digest;
+  };
+  for (const std::int64_t step : {0, 1, 2, 3}) EXPECT_EQ(loss("a", step), loss("b", step)) << step;
+}
+
+TEST_F(SnapshotsEndToEnd, AStateThatIsLostCannotBeFollowed) {
+  const auto worker =
+      script_worker("case $spec in */b/*) rm -rf $out/../../a/0/checkpoint/2;; esac\nexec $worker \"$@\"");
+  const Json training =
+      scenario({{"variants", {{"a", at("train.checkpoint.save_every", 1)}, {"b", at("train.checkpoint.follow", "a")}}},
+                {"checks", Json::array({check("equal", {{"variants", {"a", "b"}}})})}});
+  const Result lost = run(training, {"--worker", worker});
+  EXPECT_EQ(lost.exit_code(), 4) << lost.said();
+  expect_says(lost.said(), {"checkpoint/2/state.json", "is lost"});
+}
+
 TEST_F(SnapshotsEndToEnd, ALostCheckpointIsNamedByWhoeverPicksIt) {
   const Json picks[] = {
       {{"pick", "highest_number"}}, {{"number", 10}}, {{"of_rank", {10, nullptr}}, {"who", "newest"}}};

@@ -159,6 +159,45 @@ TEST(TrainSpec, CheckpointFromNowhereIsRefused) {
                  "train.checkpoint.load.restore.0 (variant 'loader')", "weights", "weight");
 }
 
+/// 'follower' follows 'leader', which saves every update; `changes` by path.
+Json following(const std::vector<std::pair<std::string, Json>>& changes = {}) {
+  Json document = with_variants({{"leader", {{"train", {{"checkpoint", {{"save_every", 1}}}}}}},
+                                 {"half", {{"train", {{"steps", 4}, {"checkpoint", {{"save_after", 4}}}}}}},
+                                 {"follower", {{"train", {{"checkpoint", {{"follow", "leader"}}}}}}}});
+  for (const auto& [path, value] : changes) document = with(document, "variants." + path, value);
+  return document;
+}
+
+TEST(TrainSpec, WhoIsFollowedSavesEveryUpdate) {
+  const auto problem = [](const std::string& path, const Json& value) {
+    return problem_of(following({{path, value}}));
+  };
+  const char* where = "train.checkpoint.follow (variant 'follower')";
+  const Scenario scenario = load(following());
+  EXPECT_EQ(sources_of(scenario.variant("follower")), std::vector<std::string>{"leader"});
+  EXPECT_TRUE(sources_of(scenario.variant("leader")).empty());
+  EXPECT_PROBLEM(problem("follower.train.checkpoint.follow", "leadr"), "does not exist", where, "leader", "leadr");
+  EXPECT_PROBLEM(problem("leader.train.checkpoint.save_every", 2), "does not save every update", where, "save_every 1",
+                 "2");
+  EXPECT_PROBLEM(problem("follower.train.checkpoint.follow", "half"), "does not save every update", where,
+                 "save_every 1 in 'half'", "none");
+  EXPECT_PROBLEM(problem("leader.train.checkpoint.prefix", "module."), "other names", where,
+                 "no train.checkpoint.prefix", "module.");
+  EXPECT_PROBLEM(problem("follower.train.steps", 9), "ends before", where, "at most train.steps = 8", "9");
+  EXPECT_PROBLEM(problem("leader.train.checkpoint.load", {{"from", "half"}}), "begins after", where,
+                 "before each update", "after update 4");
+}
+
+TEST(TrainSpec, NobodyFollowsHimself) {
+  EXPECT_PROBLEM(problem_of(following({{"leader.train.checkpoint.follow", "leader"}})), "in a circle",
+                 "train.checkpoint.follow", "loads none", "leader from leader");
+  Json circle = following({{"half.train.checkpoint.load", {{"from", "follower"}, {"restore", {"weights"}}}},
+                           {"follower.train.checkpoint.save_after", 4},
+                           {"leader.train.checkpoint.load", {{"from", "half"}, {"restore", {"weights"}}}}});
+  EXPECT_PROBLEM(problem_of(circle), "in a circle", "train.checkpoint", "loads none",
+                 "half from follower from leader from half");
+}
+
 TEST(TrainSpec, WeightsComeFromAVariantOrAFile) {
   const auto load = [](const Json& load) { return problem_of(with("train.checkpoint.load", load)); };
   EXPECT_PROBLEM(load({{"who", "all"}}), "in two ways, or in none", "train.checkpoint.load", "'from' or 'file'",

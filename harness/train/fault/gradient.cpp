@@ -12,16 +12,6 @@ class Lasting : public Fault {
   bool lasts() const override { return true; }
 };
 
-/// The tensors that a fault acts on: of one that acts in float32 only, those of that type.
-class DtypeChoice {
- public:
-  explicit DtypeChoice(const Json& options) : float32_only_(options.at("float32_only").get<bool>()) {}
-  bool includes(const at::Tensor& tensor) const { return !float32_only_ || tensor.scalar_type() == at::kFloat; }
-
- private:
-  bool float32_only_;
-};
-
 class LossFactor : public Lasting {
  public:
   explicit LossFactor(const Json& options) : factor_(options.at("factor").get<double>()) {}

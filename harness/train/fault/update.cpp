@@ -30,15 +30,23 @@ class UpdateSkipped : public Fault {
 
 class WeightsDecayed : public Fault {
  public:
-  explicit WeightsDecayed(const Json& options) : factor_(options.at("factor").get<double>()) {}
+  explicit WeightsDecayed(const Json& options)
+      : dtypes_(options), factor_(options.at("factor").get<double>()), parameters_(options) {}
   bool lasts() const override { return true; }
   void updated(const Updated& rank) override {
     const at::NoGradGuard no_grad;
-    for (const NamedTensor& weight : rank.weights) at::Tensor(weight.tensor).mul_(factor_);
+    for (const NamedTensor& weight : rank.weights) {
+      if (parameters_.include(weight.name) && dtypes_.includes(weight.tensor)) at::Tensor(weight.tensor).mul_(factor_);
+    }
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
   }
 
  private:
+  DtypeChoice dtypes_;
   double factor_;
+  ParameterChoice parameters_;
 };
 
 class AverageSkipped : public Fault {

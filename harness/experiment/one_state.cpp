@@ -1,0 +1,224 @@
+#include "harness/experiment/one_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/base/error.h"
+#include "harness/compare/ladder.h"
+#include "harness/compare/laws/held.h"
+#include "harness/compare/rounding.h"
+#include "harness/experiment/rounding.h"
+
+namespace lockstep::experiment {
+namespace {
+
+using compare::CheckResult;
+using compare::Comparison;
+using compare::Divergence;
+using scenario::Scenario;
+using scenario::Variant;
+using trace::RunTrace;
+
+std::string leader(const std::string& variant) { return variant + "_leads"; }
+
+std::string follower(const std::string& variant, const std::string& of) { return variant + "_follows_" + of; }
+
+std::string in_float64(const std::string& variant) { return variant + "_in_float64"; }
+
+/// Adds a variant under another name, once.
+void add(Scenario& scenario, Variant variant, std::string name) {
+  variant.name = std::move(name);
+  const auto same = [&](const Variant& other) { return other.name == variant.name; };
+  if (std::none_of(scenario.variants.begin(), scenario.variants.end(), same))
+    scenario.variants.push_back(std::move(variant));
+}
+
+/// Without variants that nobody asked for, and nobody takes a checkpoint from.
+void keep_needed(Scenario& scenario, const std::vector<std::string>& asked) {
+  const std::vector<Variant> all = scenario.variants;
+  std::erase_if(scenario.variants, [&](const Variant& variant) {
+    const auto needs = [&](const Variant& other) {
+      const std::vector<std::string> sources = scenario::sources_of(other);
+      return std::find(sources.begin(), sources.end(), variant.name) != sources.end();
+    };
+    const bool is_asked = std::find(asked.begin(), asked.end(), variant.name) != asked.end();
+    return !is_asked && std::none_of(all.begin(), all.end(), needs);
+  });
+}
+
+/// Leaders and followers in float32. `led`: their names.
+Scenario led_by_first(const Scenario& scenario, const std::vector<std::vector<std::string>>& sides,
+                      std::vector<std::string>& led) {
+  std::vector<std::string> all;
+  for (const auto& of_check : sides) all.insert(all.end(), of_check.begin(), of_check.end());
+  Scenario forced = under(replay(), scenario, all);
+  const std::string file = scenario.file.string();
+  for (const auto& of_check : sides) {
+    const std::string& first = of_check[0];
+    if (scenario::updates_before(scenario.variant(first), scenario) > 0)
+      throw InputError({.what = "'" + first + "' begins from a checkpoint, and cannot lead"});
+    const Json leads = {{"train", {{"checkpoint", {{"save_after", nullptr}, {"save_every", 1}, {"prefix", ""}}}}}};
+    add(forced, scenario::patched(forced.variant(first), leads, file), leader(first));
+    led.push_back(leader(first));
+    const Json follows = {{"train", {{"checkpoint", {{"follow", leader(first)}}}}}};
+    for (const std::string& side : of_check) {
+      add(forced, scenario::patched(forced.variant(side), follows, file), follower(side, first));
+      if (side != first) led.push_back(follower(side, first));
+    }
+  }
+  return forced;
+}
+
+/// The runs of two sides of a check that are led by the first.
+struct Forced {
+  const RunTrace* left = nullptr;
+  const RunTrace* right = nullptr;
+  const RunTrace* left_in_float64 = nullptr;
+  const RunTrace* right_in_float64 = nullptr;
+
+  Forced(const Runs& runs, const std::string& first, const std::string& other)
+      : left(runs.first_of(leader(first))),
+        right(runs.first_of(follower(other, first))),
+        left_in_float64(runs.first_of(in_float64(follower(first, first)))),
+        right_in_float64(runs.first_of(in_float64(follower(other, first)))) {}
+
+  bool finished() const { return left != nullptr && right != nullptr && !right->ranks[0].steps.empty(); }
+  bool finished_in_both() const { return finished() && left_in_float64 != nullptr && right_in_float64 != nullptr; }
+};
+
+/// Two runs of which the left one leads: where a step of theirs parts by more than the rounding of one step.
+class OneStep {
+ public:
+  OneStep(const RunTrace& left, const RunTrace& right)
+      : left_(left), right_(right), bound_(compare::RoundingBound::of_one_step(left, right)) {}
+
+  bool beyond(const trace::Record& left, const trace::Record& right, std::int64_t step, std::int64_t rank) const {
+    if (!compare::bitwise(left, right, step, rank) || !compare::can_round(left.channel)) return false;
+    const auto rounding = bound_.judge(left, right, step, rank);
+    return rounding && !rounding->explained();
+  }
+
+  /// Of a place that the other runs have, too.
+  bool beyond_at(const trace::Record& there, std::int64_t step, std::int64_t rank) const {
+    const trace::Record* left = record_at(left_, there, step, rank);
+    const trace::Record* right = record_at(right_, there, step, rank);
+    return left != nullptr && right != nullptr && beyond(*left, *right, step, rank);
+  }
+
+ private:
+  static const trace::Record* record_at(const RunTrace& run, const trace::Record& there, std::int64_t step,
+                                        std::int64_t rank) {
+    const trace::Step* found = run.ranks[rank < run.world_size() ? static_cast<std::size_t>(rank) : 0].find(step);
+    return found == nullptr ? nullptr : found->find(there.channel, there.name);
+  }
+
+  const RunTrace& left_;
+  const RunTrace& right_;
+  compare::RoundingBound bound_;
+};
+
+/// Walks over the steps of two sides to the first one that parts by more than it rounds, by theory and by what float64
+/// leaves of it. `again`: and parts there from other weights as well.
+Comparison walk(const Case& one, const Forced& forced, const Forced* again = nullptr) {
+  const OneStep step_of(*forced.left, *forced.right);
+  const compare::PrecisionLadder ladder(*forced.left, *forced.right, *forced.left_in_float64, *forced.right_in_float64);
+  const compare::Relation shrinks = ladder.shrinks(), within_rounding = ladder.within_rounding_of_step();
+  std::optional<OneStep> another;
+  if (again != nullptr) another.emplace(*again->left, *again->right);
+  const compare::Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,
+                                         std::int64_t rank) -> std::optional<std::string> {
+    if (!step_of.beyond(a, b, step, rank)) return std::nullopt;
+    auto far = shrinks(a, b, step, rank);
+    if (!far) far = within_rounding(a, b, step, rank);
+    if (!far || (another && !another->beyond_at(a, step, rank))) return std::nullopt;
+    return "one step from one state: " + *far;
+  };
+  compare::Scope scope = compare::held_by_both(*forced.left, *forced.right);
+  scope.first_step = forced.right->ranks[0].steps.front().step + 1;  // what it began with is its own
+  return compare::compare_runs(*forced.left, *forced.right, compared_channels(one, *forced.left, *forced.right),
+                               relation, scope);
+}
+
+bool begin_alike(const RunTrace& left, const RunTrace& right) {
+  const compare::Held a(left, 0, trace::kInitialStep), b(right, 0, trace::kInitialStep);
+  return compare::same(a, b, trace::Channel::kWeight);
+}
+
+}  // namespace
+
+Control one_state() { return {.id = "one_state", .patch = Json::object()}; }
+
+Control another_state() { return {.id = "another_state", .patch = Json::object()}; }
+
+Scenario from_one_state(const Scenario& scenario, const std::vector<std::vector<std::string>>& sides) {
+  std::vector<std::string> asked;
+  Scenario forced = led_by_first(scenario, sides, asked);
+  for (const auto& of_check : sides) {
+    for (const std::string& side : of_check) {
+      const std::string following = follower(side, of_check[0]);
+      add(forced, under(experiment::in_float64(), forced, {following}).variant(following), in_float64(following));
+      asked.push_back(in_float64(following));
+    }
+  }
+  keep_needed(forced, asked);
+  return forced;
+}
+
+Scenario from_another_state(const Scenario& scenario, const std::vector<std::vector<std::string>>& sides) {
+  Scenario other = scenario;
+  for (Variant& variant : other.variants) {
+    const Json seed = {{"train", {{"seed", {{"base", variant.train.seed.base ^ 1}}}}}};
+    variant = scenario::patched(variant, seed, scenario.file.string());
+  }
+  std::vector<std::string> asked;
+  Scenario forced = led_by_first(other, sides, asked);
+  keep_needed(forced, asked);
+  return forced;
+}
+
+void judge_one_state(Case& one, const Runs& forced) {
+  const Control control = one_state();
+  const std::vector<std::string> sides = one.sides();
+  std::size_t compared = 0;
+  for (std::size_t i = 1; i < sides.size(); ++i) {
+    const Forced runs(forced, sides[0], sides[i]);
+    if (!runs.finished_in_both())
+      return leave_open(one, control, sides[i] + " does not finish where each step begins in the state of " + sides[0]);
+    const Comparison comparison = walk(one, runs);
+    compared += comparison.compared;
+    if (!comparison.first) continue;
+    one.note(control, "one step is apart by more than it rounds: " + comparison.first->place_and_rank() + ", " +
+                          comparison.first->relation);
+    one.parts_from_one_state = true;
+  }
+  if (one.parts_from_one_state) return;
+  if (compared == 0) return leave_open(one, control, "no step that both did from one state could be compared");
+  one.note(control, "every step from the state that " + sides[0] + " had before it: within the rounding of one step");
+  one.report.result = {.compared = compared};
+}
+
+void judge_another_state(Case& one, const Runs& forced, const Runs& again) {
+  const Control control = another_state();
+  const std::vector<std::string> sides = one.sides();
+  for (std::size_t i = 1; i < sides.size(); ++i) {
+    const Forced runs(forced, sides[0], sides[i]), others(again, sides[0], sides[i]);
+    const auto there = walk(one, runs).first;
+    if (!there) continue;
+    if (!others.finished()) return leave_open(one, control, sides[i] + " does not finish from other weights");
+    if (begin_alike(*runs.left, *others.left))
+      return leave_open(one, control, "there are no other weights to begin with: a kink of a ReLU would look the same");
+    const Comparison comparison = walk(one, runs, &others);
+    if (!comparison.first) continue;
+    Divergence at = *comparison.first;
+    at.left = sides[0] + "/0";
+    at.right = sides[i] + "/0";
+    one.note(control, "from other weights it is there, too, at " + at.place_and_rank());
+    one.report.result = {
+        .status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = std::move(at)};
+    return rule_out_rounding(one, forced.first_of(follower(sides[i], sides[0]))->world_size());
+  }
+  leave_open(one, control,
+             "it is not there from other weights: an activation on the kink of a ReLU, or a rare mistake");
+}
+
+}  // namespace lockstep::experiment
