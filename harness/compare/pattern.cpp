@@ -173,10 +173,11 @@ void add_factor(const trace::RunTrace& left, const trace::RunTrace& right, const
 
 }  // namespace
 
-bool part_before(const trace::RunTrace& left, const trace::RunTrace& right, std::int64_t step, Channel channel) {
+bool part_before(const trace::RunTrace& left, const trace::RunTrace& right, std::int64_t step, Channel channel,
+                 std::int64_t begin) {
   for (std::size_t rank = 0; rank < std::min(left.ranks.size(), right.ranks.size()); ++rank) {
     for (const trace::Step& now : right.ranks[rank].steps) {
-      const trace::Step* other = now.step > step ? nullptr : left.ranks[rank].find(now.step);
+      const trace::Step* other = now.step < begin || now.step > step ? nullptr : left.ranks[rank].find(now.step);
       if (other == nullptr) continue;
       for (const trace::Record& record : now.records) {
         if (!can_round(record.channel) || std::pair(now.step, record.channel) >= std::pair(step, channel)) continue;

@@ -13,7 +13,9 @@ namespace lockstep::compare {
 std::vector<Pattern> patterns_of(const trace::RunTrace& left, const trace::RunTrace& right,
                                  const Divergence& divergence, std::int64_t micro_batches);
 
-/// Whether two runs of one shape both hold something that may round, and differs, before this channel of the step.
-bool part_before(const trace::RunTrace& left, const trace::RunTrace& right, std::int64_t step, trace::Channel channel);
+/// Whether two runs of one shape both hold something that may round, and differs, from a step on and before this
+/// channel of another.
+bool part_before(const trace::RunTrace& left, const trace::RunTrace& right, std::int64_t step, trace::Channel channel,
+                 std::int64_t begin = trace::kInitialStep);
 
 }  // namespace lockstep::compare

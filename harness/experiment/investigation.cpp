@@ -141,6 +141,18 @@ class Investigation {
     return result;
   }
 
+  /// Every case that wants it, of the groups that were tried, and the runs of its scenario.
+  template <typename Wants, typename Judge>
+  void each(const Trial& trial, Wants wants, Judge judge) {
+    for (Group& group : groups_) {
+      if (!trial.has(group)) continue;
+      const Runs runs = trial.runs(group.scenario.name);
+      for (Case& one : group.cases) {
+        if (wants(one)) judge(group, one, runs);
+      }
+    }
+  }
+
   /// The variants of the cases under a control. `looks`: at the places of the differences, closely.
   template <typename Wants>
   std::optional<Trial> trial(const Control& control, Wants wants, bool looks) {
@@ -170,7 +182,8 @@ class Investigation {
         if (!wants(one)) continue;
         judge_replay(one, control, before, again);
         if (one.differs() && !one.unstable)
-          locate(one.at(), again.left(one.at(), true), again.right(one.at(), true), one.is_up_to_rounding());
+          locate(one.at(), again.left(one.at(), true), again.right(one.at(), true),
+                 one.is_up_to_rounding() ? Looked::kBehindRounding : Looked::kFromTheStart);
       }
     }
   }
@@ -183,13 +196,7 @@ class Investigation {
     };
     const auto twice = trial(control, wants, /*looks=*/true);
     if (!twice) return;
-    for (Group& group : groups_) {
-      if (!twice->has(group)) continue;
-      const Runs runs = twice->runs(group.scenario.name);
-      for (Case& one : group.cases) {
-        if (wants(one)) judge_pair(one, control, runs);
-      }
-    }
+    each(*twice, wants, [&](const Group&, Case& one, const Runs& runs) { judge_pair(one, control, runs); });
   }
 
   /// What came out again once may do so by chance.
@@ -198,13 +205,9 @@ class Investigation {
     const auto wants = [](const Case& one) { return one.differs() && one.check.spec.that != "repeatable"; };
     const auto often = trial(control, wants, /*looks=*/false);
     if (!often) return;
-    for (Group& group : groups_) {
-      if (!often->has(group)) continue;
-      const Runs before(plan_, evidence_, group.scenario.name);
-      for (Case& one : group.cases) {
-        if (wants(one)) judge_often(one, control, before, often->runs(group.scenario.name));
-      }
-    }
+    each(*often, wants, [&](const Group& group, Case& one, const Runs& runs) {
+      judge_often(one, control, Runs(plan_, evidence_, group.scenario.name), runs);
+    });
   }
 
   /// A side that came out again must do so each time; one that did not may have been disturbed once.
@@ -328,7 +331,7 @@ class Investigation {
     one.note(control, variant + " comes out otherwise each time: first other at " + apart->place_and_rank());
     Divergence here = *apart;
     const auto at_rank = static_cast<std::size_t>(here.rank);
-    locate(here, {first.run, at_rank}, {second.run, at_rank});
+    locate(here, {first.run, at_rank}, {second.run, at_rank}, Looked::kFromTheStart);
     if (here.element) one.note(control, "element " + here.element->text());
     if (!here.operator_) return;
     one.at().operator_ = here.operator_;
@@ -350,9 +353,11 @@ class Investigation {
     return reduced ? compare::detour_of(own, *reduced) : std::nullopt;
   }
 
-  /// Element, operator and detour of a difference, from what was captured of both sides. Behind rounding, every
-  /// operator has other inputs.
-  static void locate(Divergence& at, const Side& left, const Side& right, bool is_up_to_rounding = false) {
+  /// Where two runs were looked at. Behind rounding, every operator has other inputs.
+  enum class Looked { kFromTheStart, kBehindRounding, kFromOneState };
+
+  /// Element, operator and detour of a difference, from what was captured of both sides.
+  static void locate(Divergence& at, const Side& left, const Side& right, Looked looked) {
     for (const Side& side : {right, left}) {
       const bool reduced = side.run != nullptr && at.channel == trace::Channel::kGradient;
       if (reduced && !at.detour) at.detour = detour_in(side, at);
@@ -363,14 +368,15 @@ class Investigation {
     const fs::path left_folder = fs::path(a.origin).parent_path(), right_folder = fs::path(b.origin).parent_path();
     const auto x = trace::read_captured(left_folder, at.step, a.rank, at.channel, at.tensor);
     const auto y = trace::read_captured(right_folder, at.step, b.rank, at.channel, at.tensor);
-    if (x && y) at.element = compare::first_unequal_element(*x, *y, is_up_to_rounding);
+    if (x && y) at.element = compare::first_unequal_element(*x, *y, looked != Looked::kFromTheStart);
     const bool computed = at.channel != trace::Channel::kSamples && at.channel != trace::Channel::kInput;
     const fs::path left_log = trace::captured_operators_path(left_folder, at.step, a.rank);
     const fs::path right_log = trace::captured_operators_path(right_folder, at.step, b.rank);
     if (left.run == right.run || !computed || !compare::same_shape(*left.run, *right.run)) return;
     // Where the two part before, the step's first operator that differs is not where they began to.
-    const trace::Channel reached = is_up_to_rounding ? at.channel : trace::Channel::kSamples;
-    if (compare::part_before(*left.run, *right.run, at.step, reached)) return;
+    const trace::Channel reached = looked == Looked::kFromTheStart ? trace::Channel::kSamples : at.channel;
+    const std::int64_t begin = looked == Looked::kFromOneState ? at.step : trace::kInitialStep;
+    if (compare::part_before(*left.run, *right.run, at.step, reached, begin)) return;
     if (!fs::exists(left_log) || !fs::exists(right_log)) return;
     at.operator_ = compare::first_operator(trace::read_operators(left_log), trace::read_operators(right_log));
   }
@@ -422,16 +428,11 @@ class Investigation {
     };
     const auto in_both = trial(control, wants, /*looks=*/false);
     if (!in_both) return;
-    for (Group& group : groups_) {
-      if (!in_both->has(group)) continue;
+    each(*in_both, wants, [&](const Group& group, Case& one, const Runs& after) {
       const Runs before(plan_, evidence_, group.scenario.name);
-      const Runs after = in_both->runs(group.scenario.name);
-      for (Case& one : group.cases) {
-        if (!wants(one)) continue;
-        if (one.differs()) climb(one, control, before, after);
-        if (one.is_up_to_rounding()) settle_rounding(one, control, before, after);
-      }
-    }
+      if (one.differs()) climb(one, control, before, after);
+      if (one.is_up_to_rounding()) settle_rounding(one, control, before, after);
+    });
   }
 
   /// What float64 takes for rounding must be so in each step, too, from one state.
@@ -440,26 +441,35 @@ class Investigation {
       return [force](const Group& group, const std::vector<Case*>& cases) {
         std::vector<std::vector<std::string>> sides;
         for (const Case* one : cases) sides.push_back(one->sides());
-        return force(from_one_start(group.scenario, group.starts), sides);
+        return force(from_one_start(group.scenario, group.starts), sides, cases);
       };
     };
     const auto wants = [](const Case& one) { return one.asks_one_state; };
-    const auto forced = trial_of(one_state(), wants, led(from_one_state));
+    const auto forced = trial_of(one_state(), wants, led([](const auto& scenario, const auto& sides, const auto&) {
+                                   return from_one_state(scenario, sides);
+                                 }));
     if (!forced) return;
-    for (Group& group : groups_) {
-      for (Case& one : group.cases) {
-        if (forced->has(group) && wants(one)) judge_one_state(one, forced->runs(group.scenario.name));
-      }
-    }
+    each(*forced, wants, [](const Group&, Case& one, const Runs& runs) { judge_one_state(one, runs); });
     const auto parts = [](const Case& one) { return one.parts_from_one_state; };
-    const auto again = trial_of(another_state(), parts, led(from_another_state));
+    const auto again = trial_of(another_state(), parts, led([](const auto& scenario, const auto& sides, const auto&) {
+                                  return from_another_state(scenario, sides);
+                                }));
     if (!again) return;
-    for (Group& group : groups_) {
-      for (Case& one : group.cases) {
-        if (again->has(group) && parts(one))
-          judge_another_state(one, forced->runs(group.scenario.name), again->runs(group.scenario.name));
-      }
-    }
+    each(*again, parts, [&](const Group& group, Case& one, const Runs& runs) {
+      judge_another_state(one, forced->runs(group.scenario.name), runs);
+    });
+    const auto found = [](const Case& one) { return one.parts_from_one_state && one.differs(); };
+    const auto there =
+        trial_of(one_state_there(), found, led([](const auto& scenario, const auto& sides, const auto& cases) {
+                   std::vector<Divergence> places;
+                   for (const Case* one : cases) places.push_back(one->at());
+                   return from_one_state_there(scenario, sides, places);
+                 }));
+    if (!there) return;
+    each(*there, found, [](const Group&, Case& one, const Runs& runs) {
+      const auto [left, right] = sides_from_one_state(one.at(), runs);
+      locate(one.at(), left, right, Looked::kFromOneState);
+    });
   }
 
   /// Element and operator of the differences that float64 has shown.
@@ -467,14 +477,9 @@ class Investigation {
     const auto wants = [](const Case& one) { return one.differs() && one.at().behind_rounding; };
     const auto there = trial(replay_there(), wants, /*looks=*/true);
     if (!there) return;
-    for (Group& group : groups_) {
-      if (!there->has(group)) continue;
-      const Runs again = there->runs(group.scenario.name);
-      for (Case& one : group.cases) {
-        if (wants(one))
-          locate(one.at(), again.left(one.at(), true), again.right(one.at(), true), /*is_up_to_rounding=*/true);
-      }
-    }
+    each(*there, wants, [](const Group&, Case& one, const Runs& runs) {
+      locate(one.at(), runs.left(one.at(), true), runs.right(one.at(), true), Looked::kBehindRounding);
+    });
   }
 
   report::Verdict& verdict_;

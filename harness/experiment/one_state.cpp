@@ -46,12 +46,12 @@ void keep_needed(Scenario& scenario, const std::vector<std::string>& asked) {
   });
 }
 
-/// Leaders and followers in float32. `led`: their names.
-Scenario led_by_first(const Scenario& scenario, const std::vector<std::vector<std::string>>& sides,
-                      std::vector<std::string>& led) {
+/// Leaders and followers in float32 under a control. `led`: their names.
+Scenario led_by_first(const Control& control, const Scenario& scenario,
+                      const std::vector<std::vector<std::string>>& sides, std::vector<std::string>& led) {
   std::vector<std::string> all;
   for (const auto& of_check : sides) all.insert(all.end(), of_check.begin(), of_check.end());
-  Scenario forced = under(replay(), scenario, all);
+  Scenario forced = under(control, scenario, all);
   const std::string file = scenario.file.string();
   for (const auto& of_check : sides) {
     const std::string& first = of_check[0];
@@ -150,9 +150,11 @@ Control one_state() { return {.id = "one_state", .patch = Json::object()}; }
 
 Control another_state() { return {.id = "another_state", .patch = Json::object()}; }
 
+Control one_state_there() { return {.id = "one_state_there", .patch = Json::object()}; }
+
 Scenario from_one_state(const Scenario& scenario, const std::vector<std::vector<std::string>>& sides) {
   std::vector<std::string> asked;
-  Scenario forced = led_by_first(scenario, sides, asked);
+  Scenario forced = led_by_first(one_state(), scenario, sides, asked);
   for (const auto& of_check : sides) {
     for (const std::string& side : of_check) {
       const std::string following = follower(side, of_check[0]);
@@ -171,9 +173,25 @@ Scenario from_another_state(const Scenario& scenario, const std::vector<std::vec
     variant = scenario::patched(variant, seed, scenario.file.string());
   }
   std::vector<std::string> asked;
-  Scenario forced = led_by_first(other, sides, asked);
+  Scenario forced = led_by_first(another_state(), other, sides, asked);
   keep_needed(forced, asked);
   return forced;
+}
+
+Scenario from_one_state_there(const Scenario& scenario, const std::vector<std::vector<std::string>>& sides,
+                              const std::vector<Divergence>& places) {
+  Control control = one_state_there();
+  for (const Divergence& at : places) control = looking_at(std::move(control), at);
+  std::vector<std::string> asked;
+  Scenario forced = led_by_first(control, scenario, sides, asked);
+  keep_needed(forced, asked);
+  return forced;
+}
+
+std::pair<Side, Side> sides_from_one_state(const Divergence& at, const Runs& forced) {
+  const std::string first = variant_of(at.left);
+  return {forced.side(leader(first) + "/0", at.rank),
+          forced.side(follower(variant_of(at.right), first) + "/0", at.rank)};
 }
 
 void judge_one_state(Case& one, const Runs& forced) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/experiment/case.h"
@@ -19,9 +20,18 @@ scenario::Scenario from_one_state(const scenario::Scenario& scenario,
 scenario::Scenario from_another_state(const scenario::Scenario& scenario,
                                       const std::vector<std::vector<std::string>>& sides);
 
-/// What the two are called in a report.
+/// The first, in float32, with the places of what was found looked at closely.
+scenario::Scenario from_one_state_there(const scenario::Scenario& scenario,
+                                        const std::vector<std::vector<std::string>>& sides,
+                                        const std::vector<compare::Divergence>& places);
+
+/// What they are called in a report.
 Control one_state();
 Control another_state();
+Control one_state_there();
+
+/// Both sides of a finding in its runs from one state.
+std::pair<Side, Side> sides_from_one_state(const compare::Divergence& at, const Runs& forced);
 
 /// Decides a case where each step of all sides computes the same from one state, up to its own rounding. Where one does
 /// not, `one.parts_from_one_state`.

@@ -59,13 +59,17 @@ Dataset data_of(const scenario::TrainSpec& spec, std::int64_t rank) {
   return data;
 }
 
-/// Counters of updates are of one precision in all trainings.
-std::vector<NamedTensor> in_precision(std::vector<NamedTensor> tensors, at::ScalarType precision) {
-  for (NamedTensor& one : tensors) {
-    const bool counts = one.name.ends_with(".step") && one.tensor.dim() == 0;
-    if (one.tensor.is_floating_point() && !counts) one.tensor = one.tensor.to(precision);
+/// In the precision of the training that loads it, as torch's load_state_dict does; counters of updates have one of
+/// their own.
+Checkpoint in_precision(Checkpoint checkpoint, at::ScalarType precision) {
+  for (std::vector<NamedTensor>* tensors :
+       {&checkpoint.weights, &checkpoint.optimizer, &checkpoint.ema, &checkpoint.buffers}) {
+    for (NamedTensor& one : *tensors) {
+      const bool counts = one.name.ends_with(".step") && one.tensor.dim() == 0;
+      if (one.tensor.is_floating_point() && !counts) one.tensor = one.tensor.to(precision);
+    }
   }
-  return tensors;
+  return checkpoint;
 }
 
 /// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
@@ -174,38 +178,35 @@ class Trainer {
     const auto& load = spec_.checkpoint.load;
     if (!load || (load->who == "rank0" && place_.rank != 0)) return std::nullopt;
     if (!run_.weights_file.empty())
-      return Checkpoint{.origin = run_.weights_file, .weights = read_weights(run_.weights_file)};
+      return in_precision({.origin = run_.weights_file, .weights = read_weights(run_.weights_file)},
+                          precision_of(spec_));
     std::filesystem::path folder = pick_snapshot(run_.checkpoint_from, *load, place_.rank);
     const std::filesystem::path received = out_ / "received" / std::to_string(place_.rank);
     if (load->who == "newest") folder = newest_snapshot(folder, received, place_, collective_);
     if (load->who == "rank0_sends") folder = shared_snapshot(folder, received, 0, place_, collective_);
     if (folder.empty()) return std::nullopt;
     const bool per_rank = load->restores("rng") || load->restores("buckets") || load->restores("buffers");
-    return load_checkpoint(folder, place_.rank, place_.world_size, per_rank);
+    return in_precision(load_checkpoint(folder, place_.rank, place_.world_size, per_rank), precision_of(spec_));
   }
 
   /// Takes the state that another training had before this update, in this one's precision. Before the first both hold
   /// what they draw.
   void follow() {
     if (run_.followed.empty() || updates_ == 0) return;
-    const Checkpoint state = load_checkpoint(snapshot_folder(run_.followed, updates_), place_.rank, place_.world_size,
-                                             /*per_rank=*/false);
+    const Checkpoint state = in_precision(
+        load_checkpoint(snapshot_folder(run_.followed, updates_), place_.rank, place_.world_size, /*per_rank=*/false),
+        precision_of(spec_));
     take_from(state, [&] {
-      copy_weights(in_precision(state.weights, precision_of(spec_)), state_tensors());
-      optimizer_->restore(in_precision(state.optimizer, precision_of(spec_)));
-      if (ema_) ema_->restore(in_precision(state.ema, precision_of(spec_)));
+      copy_weights(state.weights, state_tensors());
+      optimizer_->restore(state.optimizer);
+      if (ema_) ema_->restore(state.ema);
     });
   }
 
   void take_weights(const Checkpoint& checkpoint) {
     const std::vector<NamedTensor> state = state_tensors();
-    take_from(checkpoint, [&] {
-      std::vector<NamedTensor> saved = match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys);
-      // A file of weights may be of another precision, as for torch's load_state_dict; what lockstep saved is of this
-      // training's own.
-      if (!run_.weights_file.empty()) saved = in_precision(std::move(saved), precision_of(spec_));
-      copy_weights(saved, state);
-    });
+    take_from(checkpoint,
+              [&] { copy_weights(match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys), state); });
   }
 
   /// The optimizer's hyperparameters: a restored one brings those that it was saved with.
