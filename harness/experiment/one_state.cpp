@@ -202,6 +202,8 @@ void judge_one_state(Case& one, const Runs& forced) {
     const Forced runs(forced, sides[0], sides[i]);
     if (!runs.finished_in_both())
       return leave_open(one, control, sides[i] + " does not finish where each step begins in the state of " + sides[0]);
+    if (!compare::is_finite(*runs.left) || !compare::is_finite(*runs.right))
+      return leave_open(one, control, "NaN or infinity hides every difference");
     const Comparison comparison = walk(one, runs);
     compared += comparison.compared;
     if (!comparison.first) continue;
