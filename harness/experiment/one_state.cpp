@@ -55,12 +55,14 @@ Scenario led_by_first(const Control& control, const Scenario& scenario,
   const std::string file = scenario.file.string();
   for (const auto& of_check : sides) {
     const std::string& first = of_check[0];
-    if (scenario::updates_before(scenario.variant(first), scenario) > 0)
-      throw InputError({.what = "'" + first + "' begins from a checkpoint, and cannot lead"});
-    const Json leads = {{"train", {{"checkpoint", {{"save_after", nullptr}, {"save_every", 1}, {"prefix", ""}}}}}};
+    // All that is computed, or a state would be taken back before it shows.
+    const Json all_of_it = {{"channels", nullptr}, {"every", nullptr}};
+    const Json leads = {
+        {"train",
+         {{"checkpoint", {{"save_after", nullptr}, {"save_every", 1}, {"prefix", ""}}}, {"record", all_of_it}}}};
     add(forced, scenario::patched(forced.variant(first), leads, file), leader(first));
     led.push_back(leader(first));
-    const Json follows = {{"train", {{"checkpoint", {{"follow", leader(first)}}}}}};
+    const Json follows = {{"train", {{"checkpoint", {{"follow", leader(first)}}}, {"record", all_of_it}}}};
     for (const std::string& side : of_check) {
       add(forced, scenario::patched(forced.variant(side), follows, file), follower(side, first));
       if (side != first) led.push_back(follower(side, first));
@@ -135,7 +137,7 @@ Comparison walk(const Case& one, const Forced& forced, const Forced* again = nul
   };
   compare::Scope scope = compare::held_by_both(*forced.left, *forced.right);
   scope.first_step = forced.right->ranks[0].steps.front().step + 1;  // what it began with is its own
-  return compare::compare_runs(*forced.left, *forced.right, compared_channels(one, *forced.left, *forced.right),
+  return compare::compare_runs(*forced.left, *forced.right, computed_channels(one, *forced.left, *forced.right),
                                relation, scope);
 }
 

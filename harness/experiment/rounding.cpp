@@ -19,6 +19,14 @@ using compare::Divergence;
 /// Relative difference of what went before from which on some activation of thousands is moved over its kink.
 constexpr double kMovesActivations = 0x1p-20;
 
+std::vector<trace::Channel> channels_of(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
+                                        const trace::RunTrace& left, const trace::RunTrace& right) {
+  const std::map<std::string, std::vector<const trace::RunTrace*>> none;
+  return compare::rounding_channels(
+      {.scenario = scenario, .spec = spec, .traces = none, .train_digests = {}, .golden_root = {}},
+      compare::same_shape(left, right));
+}
+
 /// Whether nothing but rounding is known yet to explain what is seen.
 bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
 
@@ -93,10 +101,14 @@ bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLa
 
 std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunTrace& left,
                                               const trace::RunTrace& right) {
-  const std::map<std::string, std::vector<const trace::RunTrace*>> none;
-  return compare::rounding_channels(
-      {.scenario = one.scenario, .spec = one.check.spec, .traces = none, .train_digests = {}, .golden_root = {}},
-      compare::same_shape(left, right));
+  return channels_of(one.scenario, one.check.spec, left, right);
+}
+
+std::vector<trace::Channel> computed_channels(const Case& one, const trace::RunTrace& left,
+                                              const trace::RunTrace& right) {
+  scenario::CheckSpec of_all = one.check.spec;
+  of_all.channels.clear();
+  return channels_of(one.scenario, of_all, left, right);
 }
 
 void leave_open(Case& one, const Control& control, const std::string& why) {

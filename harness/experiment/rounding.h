@@ -9,6 +9,10 @@ namespace lockstep::experiment {
 std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunTrace& left,
                                               const trace::RunTrace& right);
 
+/// Those of a check up to rounding that names none.
+std::vector<trace::Channel> computed_channels(const Case& one, const trace::RunTrace& left,
+                                              const trace::RunTrace& right);
+
 /// Neither precision tells: what looks like rounding, and is more than its bound, is no proof of a mistake.
 void leave_open(Case& one, const Control& control, const std::string& why);
 

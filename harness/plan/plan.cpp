@@ -111,7 +111,10 @@ void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
       run.spec["files"][file] = "../../" + source + "/" + std::to_string(run.repeat) + "/checkpoint";
     };
     if (checkpoint.load && !checkpoint.load->from.empty()) connect("checkpoint", checkpoint.load->from);
-    if (!checkpoint.follow.empty()) connect("followed", checkpoint.follow);
+    if (!checkpoint.follow.empty()) {
+      connect("followed", checkpoint.follow);
+      run.spec["followed_after"] = scenario::updates_before(scenario.variant(checkpoint.follow), scenario);
+    }
     if (run.after.empty()) continue;
     run.train_digest = computed(run.variant);
     run.spec["train_digest"] = run.train_digest;

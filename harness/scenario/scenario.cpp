@@ -290,7 +290,7 @@ void require_followed(const Variant& variant, const Scenario& scenario) {
              "at most train.steps = " + std::to_string(source.train.steps), std::to_string(variant.train.steps));
   require_no_circle(variant, scenario, where);
   const std::int64_t begin = updates_before(source, scenario);
-  require_of(begin == 0 || begin < updates_before(variant, scenario), "a variant is followed that begins after",
+  require_of(begin <= updates_before(variant, scenario), "a variant is followed that begins after",
              "a variant that saves the state before each update",
              "'" + follow + "' begins after update " + std::to_string(begin));
 }

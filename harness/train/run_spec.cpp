@@ -47,7 +47,10 @@ RunSpec read_run_spec(const std::filesystem::path& file) {
     if (files.contains("weights")) spec.weights_file = here / files["weights"].get<std::string>();
     if (files.contains("checkpoint"))
       spec.checkpoint_from = (here / files["checkpoint"].get<std::string>()).lexically_normal();
-    if (files.contains("followed")) spec.followed = (here / files["followed"].get<std::string>()).lexically_normal();
+    if (files.contains("followed")) {
+      spec.followed = (here / files["followed"].get<std::string>()).lexically_normal();
+      spec.followed_after = document.at("followed_after").get<std::int64_t>();
+    }
     return spec;
   } catch (const Json::exception& error) {
     throw InputError({.what = std::string("a RunSpec is incomplete: ") + error.what(), .where = file.string()});

@@ -19,6 +19,7 @@ struct RunSpec {
   std::filesystem::path weights_file;     ///< to load; empty: none
   std::filesystem::path checkpoint_from;  ///< folder to load from; empty when nothing is loaded
   std::filesystem::path followed;         ///< folder of the checkpoints to follow; empty when none is followed
+  std::int64_t followed_after = 0;        ///< updates that were done before the first one that is followed
 };
 
 /// Reads a RunSpec file. Relative paths in it start at its own folder.

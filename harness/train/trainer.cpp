@@ -189,10 +189,10 @@ class Trainer {
     return in_precision(load_checkpoint(folder, place_.rank, place_.world_size, per_rank), precision_of(spec_));
   }
 
-  /// Takes the state that another training had before this update, in this one's precision. Before the first both hold
-  /// what they draw.
+  /// Takes the state that another training had before this update, in this one's precision. Before that one's first
+  /// update both hold what they draw, or load.
   void follow() {
-    if (run_.followed.empty() || updates_ == 0) return;
+    if (run_.followed.empty() || updates_ <= run_.followed_after) return;
     const Checkpoint state = in_precision(
         load_checkpoint(snapshot_folder(run_.followed, updates_), place_.rank, place_.world_size, /*per_rank=*/false),
         precision_of(spec_));
