@@ -29,15 +29,6 @@ constexpr double kJump = 32;
 /// What rounding has grown to where it has grown too far: in float64, and in float32.
 constexpr double kGrown = 0x1p-42, kSaturated = 0x1p-6;
 
-/// Whether a rank computes or sends 16 bits.
-bool has_16_bits(const trace::Trace& rank) { return rank.header.contains("arithmetic"); }
-
-/// The record of a rank of a run at a place; null where there is none.
-const trace::Record* record_of(const trace::RunTrace& run, const Place& place, std::size_t rank) {
-  const trace::Step* step = run.ranks[rank < run.ranks.size() ? rank : 0].find(place.step);
-  return step == nullptr ? nullptr : step->find(place.channel, place.tensor);
-}
-
 /// What a step computes anew: losses and gradients.
 std::vector<trace::Channel> computed_channels(const trace::RunTrace& left, const trace::RunTrace& right) {
   using trace::Channel;
@@ -107,6 +98,11 @@ std::optional<Ladder> PrecisionLadder::at(const Place& place) const {
   return Ladder{.in_float32 = *in_float32, .in_float64 = *in_float64};
 }
 
+const trace::Record* record_of(const trace::RunTrace& run, const Place& place, std::size_t rank) {
+  const trace::Step* step = run.ranks[rank < run.ranks.size() ? rank : 0].find(place.step);
+  return step == nullptr ? nullptr : step->find(place.channel, place.tensor);
+}
+
 bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place) {
   constexpr double kSlightly = 0x1p-14;
   const auto seen = PrecisionLadder::Rung{left, right, Scales(left), Scales(right)}.distance(place);
@@ -124,15 +120,18 @@ bool is_finite(const trace::RunTrace& run) {
   return true;
 }
 
+bool uses_16_bits(const trace::RunTrace& run) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(),
+                     [](const trace::Trace& rank) { return rank.header.contains("arithmetic"); });
+}
+
 std::string PrecisionLadder::obstacle() const {
   const auto weights = [](const trace::RunTrace& run) { return Held(run, 0, trace::kInitialStep); };
   if (draw_otherwise(float32_.left, float32_.right) &&
       !same(weights(float64_.left), weights(float64_.right), trace::Channel::kWeight))
     return "the two begin with weights that other kernels drew, in float32 there, too";
   for (const trace::RunTrace* run : {&float64_.left, &float64_.right}) {
-    for (const trace::Trace& rank : run->ranks) {
-      if (has_16_bits(rank)) return "it computes or sends 16 bits there, too";
-    }
+    if (compare::uses_16_bits(*run)) return "it computes or sends 16 bits there, too";
     if (!is_finite(*run)) return "NaN or infinity hides every difference there, too";
   }
   return "";
@@ -189,7 +188,7 @@ std::optional<std::int64_t> PrecisionLadder::horizon() const {
 }
 
 bool PrecisionLadder::uses_16_bits() const {
-  return has_16_bits(float32_.left.ranks[0]) || has_16_bits(float32_.right.ranks[0]);
+  return compare::uses_16_bits(float32_.left) || compare::uses_16_bits(float32_.right);
 }
 
 Relation PrecisionLadder::shrinks() const {

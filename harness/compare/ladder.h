@@ -36,11 +36,17 @@ struct Place {
   std::size_t left_rank = 0, right_rank = 0;
 };
 
+/// The record of a rank of a run at a place; null where there is none.
+const trace::Record* record_of(const trace::RunTrace& run, const Place& place, std::size_t rank);
+
 /// Whether two runs differ at a place by so little of the layer's scale that rounding could be why.
 bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place);
 
 /// Whether all numbers of a run are.
 bool is_finite(const trace::RunTrace& run);
+
+/// Whether a run computes or sends 16 bits.
+bool uses_16_bits(const trace::RunTrace& run);
 
 /// Two trainings in float32, and the same two in float64.
 ///

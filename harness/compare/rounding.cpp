@@ -29,6 +29,12 @@ constexpr double kMultipleRest = 0.25;
 /// Roundings of the size of a stored weight in one update, decay and sum, of two runs.
 constexpr double kStores = 4;
 
+/// A factor of 1 + 2^-10 on one rank of eight.
+constexpr double kFactor = 0x1p-13;
+
+/// What a layer's smaller tensors count as, of its largest.
+constexpr double kOfLayer = 0x1p-6;
+
 /// Of the dtype that the run's header names beside those of its tensors; 0 for none.
 double arithmetic_of(const RunTrace& run) {
   const auto dtype = trace::dtype_named(run.ranks[0].header.value("arithmetic", ""));
@@ -157,7 +163,9 @@ std::optional<Rounding> RoundingBound::judge(const Record& left, const Record& r
     return position.explained() && update ? update : position;
   }
   const double scale = std::max(left_scales_.largest(left, step), right_scales_.largest(right, step));
-  return Rounding{distance_between(left, right), relative(unit_roundoff(left.dtype), step) * scale + underflow(left)};
+  const double own = left.number ? scale : std::max({*left.norm, *right.norm, kOfLayer * scale});
+  return Rounding{distance_between(left, right), relative(unit_roundoff(left.dtype), step) * scale + underflow(left),
+                  kFactor * own + underflow(left)};
 }
 
 Rounding RoundingBound::judge_position(const Record& left, const Record& right, std::int64_t step) const {
@@ -165,15 +173,16 @@ Rounding RoundingBound::judge_position(const Record& left, const Record& right, 
   const double path = std::max(left_scales_.path(left, step), right_scales_.path(right, step));
   const double stored = kLambda * u * std::sqrt(static_cast<double>(updates_done(step))) *
                         std::max(left.norm.value_or(0), right.norm.value_or(0));
-  return {distance_between(left, right), relative(u, step) * path + stored + underflow(left)};
+  const double rest = stored + underflow(left);
+  return {distance_between(left, right), relative(u, step) * path + rest, kFactor * path + rest};
 }
 
 /// What one update makes of a state that both sides had before it.
 Rounding RoundingBound::judge_step(const Record& left, const Record& right, std::int64_t step) const {
   const double u = unit_roundoff(left.dtype);
   const double stored = kStores * u * std::max(left.norm.value_or(0), right.norm.value_or(0));
-  return {distance_between(left, right),
-          relative(u, step) * left_scales_.update(left, step) + stored + underflow(left)};
+  const double length = left_scales_.update(left, step), rest = stored + underflow(left);
+  return {distance_between(left, right), relative(u, step) * length + rest, kFactor * length + rest};
 }
 
 /// The last change of a state: shows a fault that begins late, which the length of the whole path would hide.
@@ -195,8 +204,9 @@ std::optional<Rounding> RoundingBound::judge_update(const Record& left, const Re
   const double interval = static_cast<double>(step - before(left_)->step);
   const double stored = kStores * u * interval * std::max(left.norm.value_or(0), right.norm.value_or(0));
   const double length = std::max(left_scales_.update(left, step), right_scales_.update(right, step));
-  return Rounding{estimated_distance(moved_left, moved_right) / sketch_error(left),
-                  relative(u, step) * length + stored + underflow(left)};
+  const double rest = stored + underflow(left);
+  return Rounding{estimated_distance(moved_left, moved_right) / sketch_error(left), relative(u, step) * length + rest,
+                  kFactor * length + rest};
 }
 
 std::optional<std::int64_t> RoundingBound::horizon() const {

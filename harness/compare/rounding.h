@@ -14,9 +14,13 @@ namespace lockstep::compare {
 struct Rounding {
   double distance = 0;
   double bound = 0;
+  double factor = 0;  ///< what a factor of 1 + 2^-10 on one rank of eight would make
 
   /// Never true of NaN or infinity: they swallow every difference.
   bool explained() const;
+
+  /// Explained, but by so wide a bound that it may be a wrong factor.
+  bool may_be_factor() const { return explained() && distance > factor; }
 };
 
 /// The bound of rounding on two runs that are equal in exact arithmetic.

@@ -22,9 +22,8 @@ struct Case {
   std::string follows_fill = {};      ///< the variant that seems to follow what fresh memory holds
   bool lost = false;                  ///< a side did not finish again
   bool small = false;                 ///< the difference is no more than one sample can do
-  bool kinks = false;                 ///< rounding had grown before it until it moves activations over their kinks
   bool asks_one_state = false;        ///< whether it is rounding depends on what each step makes of one state
-  bool parts_from_one_state = false;  ///< a step makes something else of it
+  bool parts_from_one_state = false;  ///< a step makes something else of it, in float32
 
   bool differs() const { return report.result.divergence.has_value(); }
   compare::Divergence& at() { return *report.result.divergence; }

@@ -1,24 +1,22 @@
 #include "harness/experiment/investigation.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "harness/base/error.h"
-#include "harness/compare/pattern.h"
 #include "harness/experiment/case.h"
 #include "harness/experiment/control.h"
+#include "harness/experiment/locate.h"
 #include "harness/experiment/one_state.h"
 #include "harness/experiment/repeats.h"
+#include "harness/experiment/replays.h"
 #include "harness/experiment/rounding.h"
 #include "harness/experiment/runs.h"
 #include "harness/experiment/start.h"
 
 namespace lockstep::experiment {
 namespace {
-
-namespace fs = std::filesystem;
 
 using compare::CheckResult;
 using compare::Divergence;
@@ -101,12 +99,20 @@ class Investigation {
       if (report.result.divergence && !report.result.divergence->phase.empty()) continue;  // no record is other
       if (report.result.status == CheckResult::Status::kAgree) continue;  // expected to fail, and did not
       const scenario::Scenario& scenario = plan_.scenario(report.scenario);
+      const Case one{.report = report, .scenario = scenario, .check = plan_.checks[i]};
+      if (!one.differs() && !have_all_finished(one)) continue;  // that is why it is open
       // Checks stand scenario by scenario.
       if (groups_.empty() || groups_.back().scenario.name != scenario.name) groups_.push_back({scenario, {}, {}});
-      groups_.back().cases.push_back({.report = report, .scenario = scenario, .check = plan_.checks[i]});
+      groups_.back().cases.push_back(one);
     }
     for (Group& group : groups_)
       group.starts = starts_of(group.scenario, group.variants(), Runs(plan_, evidence_, group.scenario.name));
+  }
+
+  bool have_all_finished(const Case& one) const {
+    const Runs runs(plan_, evidence_, one.scenario.name);
+    const std::vector<std::string> sides = one.sides();
+    return std::all_of(sides.begin(), sides.end(), [&](const auto& side) { return runs.first_of(side) != nullptr; });
   }
 
   /// Plans and runs the variants of some cases under a control. Nothing where no case wants it.
@@ -201,33 +207,16 @@ class Investigation {
 
   /// What came out again once may do so by chance.
   void try_replay_often() {
-    const Control control = replay_often();
-    const auto wants = [](const Case& one) { return one.differs() && one.check.spec.that != "repeatable"; };
+    replay_more(replay_often(), [](const Case& one) { return one.differs() && one.check.spec.that != "repeatable"; });
+  }
+
+  template <typename Wants>
+  void replay_more(const Control& control, Wants wants) {
     const auto often = trial(control, wants, /*looks=*/false);
     if (!often) return;
     each(*often, wants, [&](const Group& group, Case& one, const Runs& runs) {
       judge_often(one, control, Runs(plan_, evidence_, group.scenario.name), runs);
     });
-  }
-
-  /// A side that came out again must do so each time; one that did not may have been disturbed once.
-  static void judge_often(Case& one, const Control& control, const Runs& before, const Runs& often) {
-    for (const trace::RunTrace* run : runs_of(one, before)) {
-      const std::string variant = variant_of(run->run);
-      if (one.unstable && variant != one.unstable_variant) continue;
-      const std::vector<const trace::RunTrace*> again = often.all_of(variant);
-      if (again.empty()) {
-        one.note(control, variant + " did not finish again");
-        continue;
-      }
-      const auto apart = not_alike(one.unstable ? *again[0] : *run, again);
-      if (!apart) continue;
-      one.note(control, run->run + " does not come out again each time: first other at " + apart->place_and_rank());
-      call_random(one, *apart, variant);
-      one.at().element.reset();  // of two sides that are random
-      one.at().operator_.reset();
-      return;
-    }
   }
 
   /// Where a variant's runs part by the pattern in fresh memory alone. `trials`: with one and with another, in turns.
@@ -246,7 +235,7 @@ class Investigation {
   void try_fill() {
     const auto wants = [](const Case& one) {
       const bool unknown = one.differs() && one.at().suspects.empty() && one.at().class_ != "rounding" &&
-                           !one.parts_from_one_state;  // which came out alike too often
+                           !one.asks_one_state;  // which came out alike too often
       return !one.lost && ((one.differs() && one.varies) || unknown);
     };
     const auto one_way = trial(filled(), wants, /*looks=*/false);
@@ -305,125 +294,14 @@ class Investigation {
     one.at().suspects = {{"mem.uninitialised", {seen}}};
   }
 
-  static void call_random(Case& one, const Divergence& where, const std::string& variant) {
-    if (!one.unstable) {
-      one.unstable = where;
-      one.unstable_variant = variant;
-    }
-    mark_random(one);
-  }
-
-  static void mark_random(Case& one) {
-    one.varies = true;
-    one.at().again = compare::Again::kEachTimeOtherwise;
-    one.at().class_ = "nondeterminism";
-  }
-
-  static void judge_pair(Case& one, const Control& control, const Runs& twice) {
-    const std::string variant = one.unstable ? one.unstable_variant : variant_of(one.at().left);
-    const Side first = twice.side(variant + "/0", one.at().rank), second = twice.side(variant + "/1", one.at().rank);
-    if (first.run == nullptr || second.run == nullptr) return one.note(control, variant + " did not finish again");
-    const auto apart = part_bitwise(*first.run, *second.run);
-    if (!apart && one.varies) return;
-    if (!apart)
-      return one.note(control, variant + " came out twice alike: what was seen before is rare, or was one disturbance");
-    mark_random(one);
-    one.note(control, variant + " comes out otherwise each time: first other at " + apart->place_and_rank());
-    Divergence here = *apart;
-    const auto at_rank = static_cast<std::size_t>(here.rank);
-    locate(here, {first.run, at_rank}, {second.run, at_rank}, Looked::kFromTheStart);
-    if (here.element) one.note(control, "element " + here.element->text());
-    if (!here.operator_) return;
-    one.at().operator_ = here.operator_;
-    one.at().suspects.clear();  // what is known of the operator may say more
-  }
-
-  /// What the addends of a reduced gradient went through, if they were all captured.
-  static std::optional<compare::Detour> detour_in(const Side& side, const Divergence& at) {
-    const auto captured = [&](const trace::Trace& rank, trace::Channel channel) {
-      return trace::read_captured(fs::path(rank.origin).parent_path(), at.step, rank.rank, channel, at.tensor);
-    };
-    std::vector<trace::StoredTensor> own;
-    for (const trace::Trace& rank : side.run->ranks) {
-      auto tensor = captured(rank, trace::Channel::kGradientLocal);
-      if (!tensor) return std::nullopt;
-      own.push_back(std::move(*tensor));
-    }
-    const auto reduced = captured(side.run->ranks[side.rank], trace::Channel::kGradient);
-    return reduced ? compare::detour_of(own, *reduced) : std::nullopt;
-  }
-
-  /// Where two runs were looked at. Behind rounding, every operator has other inputs.
-  enum class Looked { kFromTheStart, kBehindRounding, kFromOneState };
-
-  /// Element, operator and detour of a difference, from what was captured of both sides.
-  static void locate(Divergence& at, const Side& left, const Side& right, Looked looked) {
-    for (const Side& side : {right, left}) {
-      const bool reduced = side.run != nullptr && at.channel == trace::Channel::kGradient;
-      if (reduced && !at.detour) at.detour = detour_in(side, at);
-    }
-    if (left.run == nullptr || right.run == nullptr) return;
-    const trace::Trace& a = left.run->ranks[left.rank];
-    const trace::Trace& b = right.run->ranks[right.rank];
-    const fs::path left_folder = fs::path(a.origin).parent_path(), right_folder = fs::path(b.origin).parent_path();
-    const auto x = trace::read_captured(left_folder, at.step, a.rank, at.channel, at.tensor);
-    const auto y = trace::read_captured(right_folder, at.step, b.rank, at.channel, at.tensor);
-    if (x && y) at.element = compare::first_unequal_element(*x, *y, looked != Looked::kFromTheStart);
-    const bool computed = at.channel != trace::Channel::kSamples && at.channel != trace::Channel::kInput;
-    const fs::path left_log = trace::captured_operators_path(left_folder, at.step, a.rank);
-    const fs::path right_log = trace::captured_operators_path(right_folder, at.step, b.rank);
-    if (left.run == right.run || !computed || !compare::same_shape(*left.run, *right.run)) return;
-    // Where the two part before, the step's first operator that differs is not where they began to.
-    const trace::Channel reached = looked == Looked::kFromTheStart ? trace::Channel::kSamples : at.channel;
-    const std::int64_t begin = looked == Looked::kFromOneState ? at.step : trace::kInitialStep;
-    if (compare::part_before(*left.run, *right.run, at.step, reached, begin)) return;
-    if (!fs::exists(left_log) || !fs::exists(right_log)) return;
-    at.operator_ = compare::first_operator(trace::read_operators(left_log), trace::read_operators(right_log));
-  }
-
-  /// The runs whose records the finding is about; of a check up to rounding all of them: what float64 settles for the
-  /// trainings must hold for every run.
-  static std::vector<const trace::RunTrace*> runs_of(const Case& one, const Runs& before) {
-    std::vector<const trace::RunTrace*> runs;
-    if (one.is_up_to_rounding()) {
-      for (const std::string& variant : one.sides()) {
-        for (const trace::RunTrace* run : before.all_of(variant)) runs.push_back(run);
-      }
-    } else if (one.differs()) {
-      for (const std::string& name : {one.at().left, one.at().right}) {
-        const trace::RunTrace* run = before.side(name, one.at().rank).run;
-        if (run != nullptr && std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
-      }
-    }
-    return runs;
-  }
-
-  static void judge_replay(Case& one, const Control& control, const Runs& before, const Runs& again) {
-    const std::vector<const trace::RunTrace*> runs = runs_of(one, before);
-    for (const trace::RunTrace* run : runs) {
-      const trace::RunTrace* second = again.side(run->run, 0, /*any_repeat=*/true).run;
-      if (second == nullptr) {
-        one.lost = true;
-        one.note(control, run->run + " did not finish again");
-        continue;
-      }
-      const auto apart = part_bitwise(*run, *second);
-      if (apart && !one.unstable) {
-        one.unstable = apart;
-        one.unstable_variant = variant_of(run->run);
-      }
-      one.note(control, apart ? run->run + " does not come out again: first other at " + apart->place_and_rank()
-                              : run->run + " comes out again, bit for bit");
-    }
-    if (!one.differs() || runs.empty() || (one.lost && !one.unstable)) return;
-    one.at().again = one.unstable ? compare::Again::kOnceOtherwise : compare::Again::kSame;
-    if (one.unstable) one.at().class_ = "nondeterminism";
-  }
-
   void try_float64() {
     const Control control = in_float64();
+    for (Group& group : groups_) {
+      const Runs before(plan_, evidence_, group.scenario.name);
+      for (Case& one : group.cases) one.asks_one_state = only_the_bound_is_open(one, before);
+    }
     const auto wants = [this](const Case& one) {
-      if (!one.differs()) return one.is_up_to_rounding();
+      if (!one.differs()) return one.is_up_to_rounding() && !one.asks_one_state;
       return may_be_rounding(one, Runs(plan_, evidence_, one.scenario.name));
     };
     const auto in_both = trial(control, wants, /*looks=*/false);
@@ -435,19 +313,17 @@ class Investigation {
     });
   }
 
-  /// What float64 takes for rounding must be so in each step, too, from one state.
+  /// What is taken for rounding must be so in each step, too, from one state.
   void try_one_state() {
-    const auto led = [](auto force) {
-      return [force](const Group& group, const std::vector<Case*>& cases) {
-        std::vector<std::vector<std::string>> sides;
-        for (const Case* one : cases) sides.push_back(one->sides());
-        return force(from_one_start(group.scenario, group.starts), sides, cases);
-      };
+    const auto sides_of = [](const std::vector<Case*>& cases) {
+      Sides sides;
+      for (const Case* one : cases) sides.push_back(one->sides());
+      return sides;
     };
     const auto wants = [](const Case& one) { return one.asks_one_state; };
-    const auto forced = trial_of(one_state(), wants, led([](const auto& scenario, const auto& sides, const auto&) {
-                                   return from_one_state(scenario, sides);
-                                 }));
+    const auto forced = trial_of(one_state(), wants, [&](const Group& group, const std::vector<Case*>& cases) {
+      return from_one_state(from_one_start(group.scenario, group.starts), sides_of(cases));
+    });
     for (Group& group : groups_) {
       for (Case& one : group.cases) {
         if (wants(one) && (!forced || !forced->has(group)))
@@ -456,27 +332,30 @@ class Investigation {
     }
     if (!forced) return;
     each(*forced, wants, [](const Group&, Case& one, const Runs& runs) { judge_one_state(one, runs); });
-    const auto parts = [](const Case& one) { return one.parts_from_one_state; };
-    const auto again = trial_of(another_state(), parts, led([](const auto& scenario, const auto& sides, const auto&) {
-                                  return from_another_state(scenario, sides);
-                                }));
-    if (!again) return;
-    each(*again, parts, [&](const Group& group, Case& one, const Runs& runs) {
-      judge_another_state(one, forced->runs(group.scenario.name), runs);
+    const auto parts = [](const Case& one) { return one.parts_from_one_state && !is_found(one); };
+    const auto again = trial_of(another_state(), parts, [&](const Group& group, const std::vector<Case*>& cases) {
+      return from_another_state(group.scenario, sides_of(cases));
     });
-    const auto found = [](const Case& one) { return one.parts_from_one_state && one.differs(); };
-    const auto there =
-        trial_of(one_state_there(), found, led([](const auto& scenario, const auto& sides, const auto& cases) {
-                   std::vector<Divergence> places;
-                   for (const Case* one : cases) places.push_back(one->at());
-                   return from_one_state_there(scenario, sides, places);
-                 }));
+    if (again) {
+      each(*again, parts, [&](const Group& group, Case& one, const Runs& runs) {
+        judge_another_state(one, forced->runs(group.scenario.name), runs);
+      });
+    }
+    const auto there = trial_of(one_state_there(), is_found, [&](const Group& group, const std::vector<Case*>& cases) {
+      std::vector<Divergence> places;
+      for (const Case* one : cases) places.push_back(one->at());
+      return from_one_state_there(from_one_start(group.scenario, group.starts), sides_of(cases), places);
+    });
     if (!there) return;
-    each(*there, found, [](const Group&, Case& one, const Runs& runs) {
+    each(*there, is_found, [](const Group&, Case& one, const Runs& runs) {
       const auto [left, right] = sides_from_one_state(one.at(), runs);
       locate(one.at(), left, right, Looked::kFromOneState);
     });
+    replay_more(replay_found(), is_found);
   }
+
+  /// Whether a step from one state has shown a mistake.
+  static bool is_found(const Case& one) { return one.asks_one_state && one.differs() && one.at().is_no_rounding; }
 
   /// Element and operator of the differences that float64 has shown.
   void try_replay_there() {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "harness/base/error.h"
 #include "harness/compare/ladder.h"
 #include "harness/compare/laws/held.h"
 #include "harness/compare/rounding.h"
@@ -19,11 +18,12 @@ using scenario::Scenario;
 using scenario::Variant;
 using trace::RunTrace;
 
-std::string leader(const std::string& variant) { return variant + "_leads"; }
+// No variant of a scenario has a name with a plus.
+std::string leader(const std::string& variant) { return variant + "+leads"; }
 
-std::string follower(const std::string& variant, const std::string& of) { return variant + "_follows_" + of; }
+std::string follower(const std::string& variant, const std::string& of) { return variant + "+follows+" + of; }
 
-std::string in_float64(const std::string& variant) { return variant + "_in_float64"; }
+std::string in_float64(const std::string& variant) { return variant + "+float64"; }
 
 /// Adds a variant under another name, once.
 void add(Scenario& scenario, Variant variant, std::string name) {
@@ -47,8 +47,8 @@ void keep_needed(Scenario& scenario, const std::vector<std::string>& asked) {
 }
 
 /// Leaders and followers in float32 under a control. `led`: their names.
-Scenario led_by_first(const Control& control, const Scenario& scenario,
-                      const std::vector<std::vector<std::string>>& sides, std::vector<std::string>& led) {
+Scenario led_by_first(const Control& control, const Scenario& scenario, const Sides& sides,
+                      std::vector<std::string>& led) {
   std::vector<std::string> all;
   for (const auto& of_check : sides) all.insert(all.end(), of_check.begin(), of_check.end());
   Scenario forced = under(control, scenario, all);
@@ -86,6 +86,23 @@ struct Forced {
 
   bool finished() const { return left != nullptr && right != nullptr && !right->ranks[0].steps.empty(); }
   bool finished_in_both() const { return finished() && left_in_float64 != nullptr && right_in_float64 != nullptr; }
+
+  bool is_finite() const {
+    return compare::is_finite(*left) && compare::is_finite(*right) && compare::is_finite(*left_in_float64) &&
+           compare::is_finite(*right_in_float64);
+  }
+
+  /// One step rounds as far as a mistake is large then: nothing to add to what is known.
+  bool uses_16_bits() const { return compare::uses_16_bits(*left) || compare::uses_16_bits(*right); }
+
+  compare::PrecisionLadder ladder() const { return {*left, *right, *left_in_float64, *right_in_float64}; }
+
+  /// What it began with is its own.
+  compare::Scope scope() const {
+    compare::Scope scope = compare::held_by_both(*left, *right);
+    scope.first_step = right->ranks[0].steps.front().step + 1;
+    return scope;
+  }
 };
 
 /// Two runs of which the left one leads: where a step of theirs parts by more than the rounding of one step.
@@ -102,28 +119,23 @@ class OneStep {
 
   /// Of a place that the other runs have, too.
   bool beyond_at(const trace::Record& there, std::int64_t step, std::int64_t rank) const {
-    const trace::Record* left = record_at(left_, there, step, rank);
-    const trace::Record* right = record_at(right_, there, step, rank);
+    const compare::Place place{.step = step, .channel = there.channel, .tensor = there.name};
+    const trace::Record* left = compare::record_of(left_, place, static_cast<std::size_t>(rank));
+    const trace::Record* right = compare::record_of(right_, place, static_cast<std::size_t>(rank));
     return left != nullptr && right != nullptr && beyond(*left, *right, step, rank);
   }
 
  private:
-  static const trace::Record* record_at(const RunTrace& run, const trace::Record& there, std::int64_t step,
-                                        std::int64_t rank) {
-    const trace::Step* found = run.ranks[rank < run.world_size() ? static_cast<std::size_t>(rank) : 0].find(step);
-    return found == nullptr ? nullptr : found->find(there.channel, there.name);
-  }
-
   const RunTrace& left_;
   const RunTrace& right_;
   compare::RoundingBound bound_;
 };
 
-/// Walks over the steps of two sides to the first one that parts by more than it rounds, by theory and by what float64
-/// leaves of it. `again`: and parts there from other weights as well.
+/// Walks over the steps of two sides to the first one that parts in float32 by more than it rounds, by theory and by
+/// what float64 leaves of it. `again`: and parts there from other weights as well.
 Comparison walk(const Case& one, const Forced& forced, const Forced* again = nullptr) {
   const OneStep step_of(*forced.left, *forced.right);
-  const compare::PrecisionLadder ladder(*forced.left, *forced.right, *forced.left_in_float64, *forced.right_in_float64);
+  const compare::PrecisionLadder ladder = forced.ladder();
   const compare::Relation shrinks = ladder.shrinks(), within_rounding = ladder.within_rounding_of_step();
   std::optional<OneStep> another;
   if (again != nullptr) another.emplace(*again->left, *again->right);
@@ -135,10 +147,27 @@ Comparison walk(const Case& one, const Forced& forced, const Forced* again = nul
     if (!far || (another && !another->beyond_at(a, step, rank))) return std::nullopt;
     return "one step from one state: " + *far;
   };
-  compare::Scope scope = compare::held_by_both(*forced.left, *forced.right);
-  scope.first_step = forced.right->ranks[0].steps.front().step + 1;  // what it began with is its own
-  return compare::compare_runs(*forced.left, *forced.right, computed_channels(one, *forced.left, *forced.right),
-                               relation, scope);
+  return compare::compare_runs(*forced.left, *forced.right,
+                               compared_channels(one, *forced.left, *forced.right, /*all=*/true), relation,
+                               forced.scope());
+}
+
+/// What is apart in float64, too, and by more than rounding.
+Comparison walk_in_float64(const Case& one, const Forced& forced) {
+  return forced.ladder().judge(compared_channels(one, *forced.left, *forced.right, /*all=*/true), forced.scope());
+}
+
+/// A mistake is found, at a place of the runs from one state, on a side of the case.
+void find_mistake(Case& one, const Control& control, const Comparison& comparison, const std::string& side,
+                  const RunTrace& run, const std::string& shows) {
+  Divergence at = *comparison.first;
+  at.left = one.sides()[0] + "/0";
+  at.right = side + "/0";
+  at.again = compare::Again::kSame;
+  one.note(control, shows + at.place_and_rank() + ", " + at.relation);
+  one.report.result = {
+      .status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = std::move(at)};
+  rule_out_rounding(one, run.world_size());
 }
 
 bool begin_alike(const RunTrace& left, const RunTrace& right) {
@@ -154,7 +183,7 @@ Control another_state() { return {.id = "another_state", .patch = Json::object()
 
 Control one_state_there() { return {.id = "one_state_there", .patch = Json::object()}; }
 
-Scenario from_one_state(const Scenario& scenario, const std::vector<std::vector<std::string>>& sides) {
+Scenario from_one_state(const Scenario& scenario, const Sides& sides) {
   std::vector<std::string> asked;
   Scenario forced = led_by_first(one_state(), scenario, sides, asked);
   for (const auto& of_check : sides) {
@@ -168,7 +197,7 @@ Scenario from_one_state(const Scenario& scenario, const std::vector<std::vector<
   return forced;
 }
 
-Scenario from_another_state(const Scenario& scenario, const std::vector<std::vector<std::string>>& sides) {
+Scenario from_another_state(const Scenario& scenario, const Sides& sides) {
   Scenario other = scenario;
   for (Variant& variant : other.variants) {
     const Json seed = {{"train", {{"seed", {{"base", variant.train.seed.base ^ 1}}}}}};
@@ -180,8 +209,7 @@ Scenario from_another_state(const Scenario& scenario, const std::vector<std::vec
   return forced;
 }
 
-Scenario from_one_state_there(const Scenario& scenario, const std::vector<std::vector<std::string>>& sides,
-                              const std::vector<Divergence>& places) {
+Scenario from_one_state_there(const Scenario& scenario, const Sides& sides, const std::vector<Divergence>& places) {
   Control control = one_state_there();
   for (const Divergence& at : places) control = looking_at(std::move(control), at);
   std::vector<std::string> asked;
@@ -204,8 +232,10 @@ void judge_one_state(Case& one, const Runs& forced) {
     const Forced runs(forced, sides[0], sides[i]);
     if (!runs.finished_in_both())
       return leave_open(one, control, sides[i] + " does not finish where each step begins in the state of " + sides[0]);
-    if (!compare::is_finite(*runs.left) || !compare::is_finite(*runs.right))
-      return leave_open(one, control, "NaN or infinity hides every difference");
+    if (!runs.is_finite()) return leave_open(one, control, "NaN or infinity hides every difference");
+    if (runs.uses_16_bits()) continue;
+    if (const Comparison mistake = walk_in_float64(one, runs); mistake.first)
+      return find_mistake(one, control, mistake, sides[i], *runs.right, "one step is apart in float64, too, at ");
     const Comparison comparison = walk(one, runs);
     compared += comparison.compared;
     if (!comparison.first) continue;
@@ -216,31 +246,26 @@ void judge_one_state(Case& one, const Runs& forced) {
   if (one.parts_from_one_state) return;
   if (compared == 0) return leave_open(one, control, "no step that both did from one state could be compared");
   one.note(control, "every step from the state that " + sides[0] + " had before it: within the rounding of one step");
-  one.report.result = {.compared = compared};
+  if (one.is_up_to_rounding()) one.report.result = {.compared = compared};
 }
 
 void judge_another_state(Case& one, const Runs& forced, const Runs& again) {
   const Control control = another_state();
   const std::vector<std::string> sides = one.sides();
+  std::string why = "it is not there from other weights: an activation on the kink of a ReLU, or a rare mistake";
   for (std::size_t i = 1; i < sides.size(); ++i) {
     const Forced runs(forced, sides[0], sides[i]), others(again, sides[0], sides[i]);
-    const auto there = walk(one, runs).first;
-    if (!there) continue;
-    if (!others.finished()) return leave_open(one, control, sides[i] + " does not finish from other weights");
-    if (begin_alike(*runs.left, *others.left))
-      return leave_open(one, control, "there are no other weights to begin with: a kink of a ReLU would look the same");
-    const Comparison comparison = walk(one, runs, &others);
-    if (!comparison.first) continue;
-    Divergence at = *comparison.first;
-    at.left = sides[0] + "/0";
-    at.right = sides[i] + "/0";
-    one.note(control, "from other weights it is there, too, at " + at.place_and_rank());
-    one.report.result = {
-        .status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = std::move(at)};
-    return rule_out_rounding(one, forced.first_of(follower(sides[i], sides[0]))->world_size());
+    if (!others.finished()) {
+      why = sides[i] + " does not finish from other weights";
+    } else if (begin_alike(*runs.left, *others.left)) {
+      why = "there are no other weights to begin with: a kink of a ReLU would look the same";
+    } else if (runs.uses_16_bits()) {
+      continue;
+    } else if (const Comparison mistake = walk(one, runs, &others); mistake.first) {
+      return find_mistake(one, control, mistake, sides[i], *runs.right, "from other weights it is there, too, at ");
+    }
   }
-  leave_open(one, control,
-             "it is not there from other weights: an activation on the kink of a ReLU, or a rare mistake");
+  leave_open(one, control, why);
 }
 
 }  // namespace lockstep::experiment

@@ -11,18 +11,18 @@
 /// of that step, whatever rounding had made of the trainings until there.
 namespace lockstep::experiment {
 
-/// The sides of some checks, the first of each leading the others; and all of them in float64, led by the same.
-/// *Throws*: InputError where a first side cannot lead.
-scenario::Scenario from_one_state(const scenario::Scenario& scenario,
-                                  const std::vector<std::vector<std::string>>& sides);
+/// Sides of some checks, check by check.
+using Sides = std::vector<std::vector<std::string>>;
+
+/// The first side of each check leads the others; and all of them in float64, led by the same. *Throws*: InputError
+/// where no such training exists.
+scenario::Scenario from_one_state(const scenario::Scenario& scenario, const Sides& sides);
 
 /// The same in float32, from other weights: an activation that lay on the kink of a ReLU does so no more.
-scenario::Scenario from_another_state(const scenario::Scenario& scenario,
-                                      const std::vector<std::vector<std::string>>& sides);
+scenario::Scenario from_another_state(const scenario::Scenario& scenario, const Sides& sides);
 
 /// The first, in float32, with the places of what was found looked at closely.
-scenario::Scenario from_one_state_there(const scenario::Scenario& scenario,
-                                        const std::vector<std::vector<std::string>>& sides,
+scenario::Scenario from_one_state_there(const scenario::Scenario& scenario, const Sides& sides,
                                         const std::vector<compare::Divergence>& places);
 
 /// What they are called in a report.
@@ -33,11 +33,12 @@ Control one_state_there();
 /// Both sides of a finding in its runs from one state.
 std::pair<Side, Side> sides_from_one_state(const compare::Divergence& at, const Runs& forced);
 
-/// Decides a case where each step of all sides computes the same from one state, up to its own rounding. Where one does
-/// not, `one.parts_from_one_state`.
+/// Decides a case: what a step makes in both precisions of one state, and no rounding does, is a mistake; where all
+/// steps of all sides compute the same up to their own rounding, so do the trainings. Where a step is apart in float32
+/// alone, `one.parts_from_one_state`.
 void judge_one_state(Case& one, const Runs& forced);
 
-/// What is there from other weights, too, is a mistake that is made in float32 only; else it stays open.
+/// What is apart in float32 from other weights, too, is a mistake that is made there only; else it stays open.
 void judge_another_state(Case& one, const Runs& forced, const Runs& again);
 
 }  // namespace lockstep::experiment

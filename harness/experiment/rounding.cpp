@@ -16,17 +16,6 @@ namespace {
 using compare::CheckResult;
 using compare::Divergence;
 
-/// Relative difference of what went before from which on some activation of thousands is moved over its kink.
-constexpr double kMovesActivations = 0x1p-20;
-
-std::vector<trace::Channel> channels_of(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
-                                        const trace::RunTrace& left, const trace::RunTrace& right) {
-  const std::map<std::string, std::vector<const trace::RunTrace*>> none;
-  return compare::rounding_channels(
-      {.scenario = scenario, .spec = spec, .traces = none, .train_digests = {}, .golden_root = {}},
-      compare::same_shape(left, right));
-}
-
 /// Whether nothing but rounding is known yet to explain what is seen.
 bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
 
@@ -100,21 +89,19 @@ bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLa
 }  // namespace
 
 std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunTrace& left,
-                                              const trace::RunTrace& right) {
-  return channels_of(one.scenario, one.check.spec, left, right);
-}
-
-std::vector<trace::Channel> computed_channels(const Case& one, const trace::RunTrace& left,
-                                              const trace::RunTrace& right) {
-  scenario::CheckSpec of_all = one.check.spec;
-  of_all.channels.clear();
-  return channels_of(one.scenario, of_all, left, right);
+                                              const trace::RunTrace& right, bool all) {
+  scenario::CheckSpec spec = one.check.spec;
+  if (all) spec = {};
+  const std::map<std::string, std::vector<const trace::RunTrace*>> none;
+  return compare::rounding_channels(
+      {.scenario = one.scenario, .spec = spec, .traces = none, .train_digests = {}, .golden_root = {}},
+      compare::same_shape(left, right));
 }
 
 void leave_open(Case& one, const Control& control, const std::string& why) {
   one.note(control, why);
   CheckResult& result = one.report.result;
-  if (result.status == CheckResult::Status::kInconclusive) return;
+  if (one.is_equal() || result.status == CheckResult::Status::kInconclusive) return;
   result.status = CheckResult::Status::kInconclusive;
   result.why = why;
   result.next = "compare fewer steps: rounding grows with every update";
@@ -124,6 +111,15 @@ void leave_open(Case& one, const Control& control, const std::string& why) {
 void rule_out_rounding(Case& one, std::int64_t world_size) {
   compare::explain(one.at(), world_size);
   one.at().is_no_rounding = true;
+}
+
+bool only_the_bound_is_open(const Case& one, const Runs& before) {
+  if (!one.is_up_to_rounding() || one.differs() || one.unstable || one.lost) return false;
+  const std::vector<std::string> sides = one.sides();
+  return std::none_of(sides.begin(), sides.end(), [&](const std::string& side) {
+    const trace::RunTrace* run = before.first_of(side);
+    return run == nullptr || compare::uses_16_bits(*run);
+  });
 }
 
 bool may_be_rounding(const Case& one, const Runs& runs) {
@@ -146,7 +142,6 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
   const auto rungs = ladder.at(place_of(one.at(), left, right));
   if (!rungs) return one.note(control, "the place of the difference could not be measured in both precisions");
   const double samples = compare::Scales(*left.run).samples(one.at().step);
-  one.kinks = ladder.rounding_until(one.at().step - 1) >= kMovesActivations;
   one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
 
   const compare::Ladder::Says says = rungs->says();
@@ -165,6 +160,7 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
     if (const auto far = beyond(one, ladder, *left.run, *right.run))
       return deny_rounding(one, control, *far, *left.run, *right.run);
     if (rounds && is_open(one)) one.at().class_ = "rounding";
+    one.asks_one_state = rounds && one.is_equal() && one.at().class_ == "rounding" && !ladder.uses_16_bits();
     one.note(control, (rounds ? "it is rounding: " : "it shrinks, but not as rounding does: ") + rungs->text());
   }
 }
@@ -174,14 +170,10 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
   const bool open = result.status == CheckResult::Status::kInconclusive;
   const bool rounds = result.divergence && result.divergence->class_ == "rounding";
   if (one.unstable || one.lost || (!open && !rounds)) return;
-  const auto ask_one_state = [&](const std::string& why) {
-    leave_open(one, control, why);
-    one.asks_one_state = true;
-  };
-  if (!open && !one.small && one.kinks)
-    return ask_one_state("it shrinks as rounding does, and is more than one sample can do");
-  if (!open && !one.small) return;
+  std::string doubt;  // why it may be a mistake in float32 all the same
+  if (!open && !one.small) doubt = "it shrinks as rounding does, and is more than one sample can do";
   std::size_t compared = 0;
+  bool in_16_bits = false, in_32_bits = false;
   const std::vector<std::string> sides = one.sides();
   for (std::size_t i = 1; i < sides.size(); ++i) {
     const trace::RunTrace* runs[] = {before.first_of(sides[0]), before.first_of(sides[i]), after.first_of(sides[0]),
@@ -196,12 +188,8 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
     const compare::Scope scope = scope_of(one, *runs[1]);
     const compare::Comparison comparison = ladder.judge(channels, scope);
     const auto limit = ladder.horizon();
-    if (comparison.first && limit && comparison.first->step >= *limit)
-      return ask_one_state(
-          "by step " + std::to_string(*limit) +
-          " rounding has grown to what is computed in float32: from there on float64 proves nothing (" +
-          comparison.first->place_and_rank() + ": " + comparison.first->relation + ")");
-    if (comparison.first) {
+    const bool is_behind = comparison.first && limit && comparison.first->step >= *limit;
+    if (comparison.first && !is_behind) {
       one.note(control, "the trainings differ there by more than rounding, first at " +
                             comparison.first->place_and_rank() + ": " + comparison.first->relation);
       if (open) {
@@ -211,15 +199,23 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
       }
       return;
     }
-    if (const auto far = beyond(one, ladder, *runs[0], *runs[1])) {
+    if (const auto far = is_behind ? std::nullopt : beyond(one, ladder, *runs[0], *runs[1])) {
       result = {.status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = far};
       return deny_rounding(one, control, *far, *runs[0], *runs[1]);
     }
+    if (is_behind && doubt.empty())
+      doubt = "by step " + std::to_string(*limit) +
+              " rounding has grown to what is computed in float32: from there on float64 proves nothing (" +
+              comparison.first->place_and_rank() + ": " + comparison.first->relation + ")";
     compared += comparison.compared;
-    if (!ladder.uses_16_bits()) one.asks_one_state = true;
+    (ladder.uses_16_bits() ? in_16_bits : in_32_bits) = true;
   }
   if (compared == 0) return;
-  one.note(control, "every difference of the trainings shrinks as rounding does");
+  one.asks_one_state = doubt.empty() ? in_32_bits : !in_16_bits;
+  const std::string shrinks = "every difference of the trainings shrinks as rounding does";
+  if (!doubt.empty()) return leave_open(one, control, doubt);
+  if (one.asks_one_state) return leave_open(one, control, shrinks + "; whether each step's does is open");
+  one.note(control, shrinks);
   result = {.compared = compared};
 }
 

@@ -5,19 +5,19 @@
 
 namespace lockstep::experiment {
 
-/// Channels that a check up to rounding holds against each other.
+/// Channels that a check up to rounding holds against each other. `all`: of runs that record all that is computed.
 std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunTrace& left,
-                                              const trace::RunTrace& right);
+                                              const trace::RunTrace& right, bool all = false);
 
-/// Those of a check up to rounding that names none.
-std::vector<trace::Channel> computed_channels(const Case& one, const trace::RunTrace& left,
-                                              const trace::RunTrace& right);
-
-/// Neither precision tells: what looks like rounding, and is more than its bound, is no proof of a mistake.
+/// Nothing tells whether it is rounding. What must be equal is red all the same.
 void leave_open(Case& one, const Control& control, const std::string& why);
 
 /// What is found is none of rounding; in a run of so many ranks.
 void rule_out_rounding(Case& one, std::int64_t world_size);
+
+/// Whether the bound on rounding explains all that is seen, and would explain a mistake, too: then what each step makes
+/// of one state tells more than float64 alone. Not where 16 bits are computed or sent: one step rounds as far.
+bool only_the_bound_is_open(const Case& one, const Runs& before);
 
 /// Whether rounding could be what a finding shows, so that float64 is worth asking.
 bool may_be_rounding(const Case& one, const Runs& runs);
@@ -25,8 +25,8 @@ bool may_be_rounding(const Case& one, const Runs& runs);
 /// Decides by the same trainings in float64 whether a finding is rounding or a mistake, and where the mistake begins.
 void climb(Case& one, const Control& control, const Runs& before, const Runs& after);
 
-/// Trainings whose differences all shrink as rounding does compute the same. So a check up to rounding agrees that was
-/// left open, or that differs by no more than one sample can do.
+/// Trainings whose differences all shrink as rounding does compute the same, if each of their steps does: a check up to
+/// rounding that was left open, or that differs by no more than one sample can do, agrees or asks for that.
 void settle_rounding(Case& one, const Control& control, const Runs& before, const Runs& after);
 
 }  // namespace lockstep::experiment

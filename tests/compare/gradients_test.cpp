@@ -215,6 +215,15 @@ TEST(GradientCauses, ADetourThatTheElementsShow) {
   }
 }
 
+TEST(GradientCauses, AFactorOfShortNumbersIsNoRounding) {
+  Bench bench(pair(3, 3));
+  for (const char* run : {"a", "b"}) {
+    for (std::int64_t rank = 0; rank < 3; ++rank) shorten(bench.run(run), rank, 0xffff0000U, 0);
+  }
+  multiply(bench.run("b"), 1, Channel::kGradientLocal, 1 + 0x1p-10);
+  EXPECT_EQ(cause(bench, 1, Channel::kGradientLocal), "");
+}
+
 TEST(GradientCauses, OneRankInSixteenBits) {
   for (const auto& [mask, error] : {std::pair(0xffff0000U, 0x1p-9), {0xffffe000U, 0x1p-12}}) {
     for (const std::int64_t ranks : {1, 2, 3}) {

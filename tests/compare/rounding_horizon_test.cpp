@@ -174,6 +174,23 @@ TEST(RoundingHorizon, EndsWhereALostSampleWouldNotShow) {
   EXPECT_NE(result.why.find("one lost sample"), std::string::npos) << result.why;
 }
 
+/// Long before that a small factor would look the same.
+TEST(RoundingHorizon, EndsWhereASmallFactorWouldNotShow) {
+  const auto judged = [](std::int64_t steps, const char* channel) {
+    Bench bench(across(steps));
+    bench.rerun("b", {.gradient = [](auto step, auto&, auto& gradient) {
+                  for (float& value : gradient) value *= 1 + std::ldexp(0x1p-20F, static_cast<int>(step));
+                }});
+    erase_channel(bench.run("b"), Channel::kGradientLocal);  // whose mean it is not
+    bench.scenario.checks[0].channels = {channel};
+    return bench.check();
+  };
+  for (const char* channel : {"gradient", "weight"}) {
+    EXPECT_TRUE(agrees(judged(6, channel)));
+    EXPECT_TRUE(is_inconclusive(judged(10, channel), "a wrong factor of 1 + 2^-10")) << channel;
+  }
+}
+
 /// What autocast or a compression hook rounds away is rounding, and hides more than float32's does.
 TEST(RoundingHorizon, IsThatOfTheArithmeticInTheHeader) {
   const auto judged = [](const std::vector<const char*>& coarse, float size, bool other_ledger = false) {

@@ -130,6 +130,51 @@ TEST_F(ExperimentEndToEnd, AMistakeInFloat32OnlyShowsInAStepFromOneState) {
   }
 }
 
+// Rounding differs from the first step on, and so does what must be equal.
+TEST_F(ExperimentEndToEnd, AMistakeBehindRoundingIsFoundWhereAllMustBeEqual) {
+  const Result clean = run(pair("equal", with_rmsprop(1), with_rmsprop(3)));
+  EXPECT_EQ(clean.exit_code(), 1) << clean.said();
+  EXPECT_EQ(clean.check("equal").at("class"), "rounding") << clean.said();
+  expect_says(shown_by(clean.check("equal"), "one_state"), {"within the rounding of one step"});
+  const Result red = run(pair("equal", with_rmsprop(1), merged({with_rmsprop(3), decayed(true)})));
+  expect_divergence(red.check("equal"), {4, "weight", "fc1.bias", 0}, "semantic");
+}
+
+TEST_F(ExperimentEndToEnd, EverySideTakesAStepFromOneState) {
+  Json training = pair("rounding", with_rmsprop(1), with_rmsprop(3));
+  training["variants"]["third"] = merged({with_rmsprop(3), decayed(true)});
+  training["checks"] = {check("rounding", {{"variants", {"one", "other", "third"}}})};
+  const Result red = run(training);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("rounding"), {4, "weight", "fc1.bias", 0}, "semantic");
+  EXPECT_EQ(red.check("rounding").at("first_divergence").at("right"), "third/0") << red.said();
+}
+
+// What is not recorded is, where each step begins in one state: before the next would take the mistake back.
+TEST_F(ExperimentEndToEnd, AMistakeInWhatIsNotRecordedShowsInAStepFromOneState) {
+  const Result red = run(pair("rounding", with_rmsprop(1), merged({with_rmsprop(3), decayed(true)}),
+                              at("train.record.channels", {"loss"})));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("rounding"), {4, "weight", "fc1.bias", 0}, "semantic");
+}
+
+TEST_F(ExperimentEndToEnd, TrainingsThatBeginFromACheckpointTakeStepsFromOneState) {
+  const auto judged = [&](const Json& fault) {
+    const Json restore = {"weights", "optimizer", "schedule", "sampler"};
+    const Json loads = at("train.checkpoint.load", {{"from", "saved"}, {"restore", restore}});
+    const Json saves = merged({with_rmsprop(2), at("train.steps", 2), at("train.checkpoint.save_after", 2)});
+    return run(scenario({{"variants",
+                          {{"saved", saves},
+                           {"one", merged({with_rmsprop(1), loads})},
+                           {"other", merged({with_rmsprop(3), loads, fault})}}},
+                         {"checks", {check("rounding", {{"variants", {"one", "other"}}})}}}));
+  };
+  expect_green(judged(Json::object()));
+  const Result red = judged(decayed(true));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  expect_divergence(red.check("rounding"), {4, "weight", "fc1.bias", 0}, "semantic");
+}
+
 /// In float32 a step from one state is apart as `script` of the worker leaves it in the control run after that.
 class KinkEndToEnd : public ExperimentEndToEnd {
  protected:
@@ -271,6 +316,29 @@ TEST_F(ExperimentEndToEnd, ALongTrainingResumedFromAnotherWorldSizeIsNoAlarm) {
                               {"resumed", {{"train", {{"checkpoint", {{"load", loads}}}}}}}}},
                             {"checks", {check("resumes", {{"straight", "straight"}, {"interrupted", "resumed"}})}}},
                            long_training(0.1, 192, 160)}))));
+}
+
+// Rounding has grown until the bound alone would explain them, and a lost sample would still show.
+TEST_F(ExperimentEndToEnd, ASmallFactorThatTheBoundHidesShowsInAStepFromOneState) {
+  constexpr int kSteps = 60;
+  const auto judged = [&](const Json& faults) {
+    return run(pair("rounding", on_ranks(1), merged({on_ranks(3), at("train.faults", faults)}),
+                    merged({long_training(0.2, 192, kSteps), at("train.seed.base", 1)})));
+  };
+  const Result green = judged(Json::array());
+  expect_green(green);
+  expect_says(shown_by(green.check("rounding"), "one_state"), {"within the rounding of one step"});
+  const auto last = [&](const char* kind, const Json& more) { return fault(kind, kSteps - 1, -1, more); };
+  const std::pair<Json, const char*> mistakes[] = {{last("loss_factor", {{"factor", 1 + 0x1p-10}}), "loss"},
+                                                   {last("loss_factor", {{"factor", 1 + 0x1p-16}}), "loss"},
+                                                   {last("gradient_rounded", Json::object()), "gradient"}};
+  for (const auto& [mistake, channel] : mistakes) {
+    const Result red = judged(Json::array({mistake}));
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    const Json place = red.check("rounding").at("first_divergence");
+    EXPECT_EQ(place.at("step"), kSteps - 1) << red.said();
+    EXPECT_EQ(place.at("channel"), channel) << red.said();
+  }
 }
 
 TEST_F(ExperimentEndToEnd, WhatOverflowsOnBothSidesIsLeftOpen) {

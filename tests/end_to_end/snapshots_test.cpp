@@ -1,4 +1,6 @@
 // Which of several checkpoints is loaded, by which rank, and where in the data the training goes on.
+#include <algorithm>
+
 #include "harness/trace/reader.h"
 
 #include "tests/end_to_end/fixture.h"
@@ -78,6 +80,27 @@ TEST_F(SnapshotsEndToEnd, AStateThatIsLostCannotBeFollowed) {
   const Result lost = run(training, {"--worker", worker});
   EXPECT_EQ(lost.exit_code(), 4) << lost.said();
   expect_says(lost.said(), {"checkpoint/2/state.json", "is lost"});
+}
+
+TEST_F(SnapshotsEndToEnd, AStateIsLoadedInTheTrainingsOwnPrecision) {
+  const Json restore = {"weights", "optimizer", "ema", "schedule", "sampler"};
+  const Json loads = {
+      {"train", {{"precision", "float64"}, {"checkpoint", {{"load", {{"from", "saved"}, {"restore", restore}}}}}}}};
+  const Result green = run(scenario({{"train", {{"ema", {{"decay", 0.9}}}}},
+                                     {"variants",
+                                      {{"saved", {{"train", {{"steps", 2}, {"checkpoint", {{"save_after", 2}}}}}}},
+                                       {"a", merged({{{"world_size", 1}}, loads})},
+                                       {"b", merged({{{"world_size", 3}}, loads})}}},
+                                     {"checks", Json::array({check("rounding", {{"variants", {"a", "b"}}})})}}));
+  expect_green(green);
+  const trace::RunTrace run = trace::read_run(green.out / "tiny/a/0", "a");
+  for (const auto channel : {trace::Channel::kWeight, trace::Channel::kOptimizer, trace::Channel::kEma}) {
+    const auto& records = run.ranks[0].steps.front().records;
+    const auto of_channel = std::count_if(records.begin(), records.end(), [&](const trace::Record& record) {
+      return record.channel == channel && record.dtype == trace::DType::kFloat64;
+    });
+    EXPECT_GT(of_channel, 0) << trace::name_of(channel);
+  }
 }
 
 TEST_F(SnapshotsEndToEnd, ALostCheckpointIsNamedByWhoeverPicksIt) {

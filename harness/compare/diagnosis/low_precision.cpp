@@ -55,6 +55,13 @@ Ranks ranks_of(const OwnGradients& own) {
   return ranks;
 }
 
+/// Whether the one is a multiple of the other, which no rounding of many numbers makes.
+bool is_multiple(const Made& one, const Made& other) {
+  constexpr double kRest = 0.25;
+  const auto fitted = fit(one, {&other});
+  return fitted && fitted->residual < kRest * std::fabs(fitted->coefficients[0] - 1);
+}
+
 bool losses_differ(const Scene& scene) {
   const auto loss = [&](const Side& side) {
     return number_at(Held(*side.run, side.rank, scene.at.step), Channel::kLoss, "reduced");
@@ -95,7 +102,7 @@ std::vector<Suspect> suspects_in_precision(const Scene& scene) {
   const OwnGradients left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
   if (!left.complete() || !right.complete()) return {};
   const double distance = apart(right.mean(), left.mean());
-  if (!(distance > kLeast) || !(distance < kMost)) return {};
+  if (!(distance > kLeast) || !(distance < kMost) || is_multiple(right.mean(), left.mean())) return {};
   const Ranks theirs = ranks_of(left), its = ranks_of(right);
   if (theirs.in_short.empty() && !its.in_short.empty()) return named(scene, scene.right, its, distance);
   if (its.in_short.empty() && !theirs.in_short.empty()) return named(scene, scene.left, theirs, distance);

@@ -1,0 +1,107 @@
+#include "harness/experiment/replays.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "harness/experiment/locate.h"
+#include "harness/experiment/repeats.h"
+
+namespace lockstep::experiment {
+namespace {
+
+using compare::Divergence;
+
+/// The runs whose records the finding is about; of a check up to rounding all of them: what float64 settles for the
+/// trainings must hold for every run.
+std::vector<const trace::RunTrace*> runs_of(const Case& one, const Runs& before) {
+  std::vector<const trace::RunTrace*> runs;
+  if (one.is_up_to_rounding()) {
+    for (const std::string& variant : one.sides()) {
+      for (const trace::RunTrace* run : before.all_of(variant)) runs.push_back(run);
+    }
+  } else if (one.differs()) {
+    for (const std::string& name : {one.at().left, one.at().right}) {
+      const trace::RunTrace* run = before.side(name, one.at().rank).run;
+      if (run != nullptr && std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+void mark_random(Case& one) {
+  one.varies = true;
+  one.at().again = compare::Again::kEachTimeOtherwise;
+  one.at().class_ = "nondeterminism";
+}
+
+}  // namespace
+
+void call_random(Case& one, const Divergence& where, const std::string& variant) {
+  if (!one.unstable) {
+    one.unstable = where;
+    one.unstable_variant = variant;
+  }
+  mark_random(one);
+}
+
+void judge_replay(Case& one, const Control& control, const Runs& before, const Runs& again) {
+  const std::vector<const trace::RunTrace*> runs = runs_of(one, before);
+  for (const trace::RunTrace* run : runs) {
+    const trace::RunTrace* second = again.side(run->run, 0, /*any_repeat=*/true).run;
+    if (second == nullptr) {
+      one.lost = true;
+      one.note(control, run->run + " did not finish again");
+      continue;
+    }
+    const auto apart = part_bitwise(*run, *second);
+    if (apart && !one.unstable) {
+      one.unstable = apart;
+      one.unstable_variant = variant_of(run->run);
+    }
+    one.note(control, apart ? run->run + " does not come out again: first other at " + apart->place_and_rank()
+                            : run->run + " comes out again, bit for bit");
+  }
+  if (!one.differs() || runs.empty() || (one.lost && !one.unstable)) return;
+  one.at().again = one.unstable ? compare::Again::kOnceOtherwise : compare::Again::kSame;
+  if (one.unstable) one.at().class_ = "nondeterminism";
+}
+
+void judge_often(Case& one, const Control& control, const Runs& before, const Runs& often) {
+  for (const trace::RunTrace* run : runs_of(one, before)) {
+    const std::string variant = variant_of(run->run);
+    if (one.unstable && variant != one.unstable_variant) continue;
+    const std::vector<const trace::RunTrace*> again = often.all_of(variant);
+    if (again.empty()) {
+      one.note(control, variant + " did not finish again");
+      continue;
+    }
+    const auto apart = not_alike(one.unstable ? *again[0] : *run, again);
+    if (!apart) continue;
+    one.note(control, run->run + " does not come out again each time: first other at " + apart->place_and_rank());
+    call_random(one, *apart, variant);
+    one.at().element.reset();  // of two sides that are random
+    one.at().operator_.reset();
+    return;
+  }
+}
+
+void judge_pair(Case& one, const Control& control, const Runs& twice) {
+  const std::string variant = one.unstable ? one.unstable_variant : variant_of(one.at().left);
+  const Side first = twice.side(variant + "/0", one.at().rank), second = twice.side(variant + "/1", one.at().rank);
+  if (first.run == nullptr || second.run == nullptr) return one.note(control, variant + " did not finish again");
+  const auto apart = part_bitwise(*first.run, *second.run);
+  if (!apart && one.varies) return;
+  if (!apart)
+    return one.note(control, variant + " came out twice alike: what was seen before is rare, or was one disturbance");
+  mark_random(one);
+  one.note(control, variant + " comes out otherwise each time: first other at " + apart->place_and_rank());
+  Divergence here = *apart;
+  const auto at_rank = static_cast<std::size_t>(here.rank);
+  locate(here, {first.run, at_rank}, {second.run, at_rank}, Looked::kFromTheStart);
+  if (here.element) one.note(control, "element " + here.element->text());
+  if (!here.operator_) return;
+  one.at().operator_ = here.operator_;
+  one.at().suspects.clear();  // what is known of the operator may say more
+}
+
+}  // namespace lockstep::experiment
