@@ -185,6 +185,8 @@ int main(int argc, char** argv) {
     return report_failure(error.what(), 4);
   } catch (const DamagedFile& error) {
     return report_failure(error.what(), 4);
+  } catch (const Interrupted& error) {
+    return report_failure(error.what(), 130);
   } catch (const Unsupported& error) {
     return report_failure(error.what(), 77);
   } catch (const std::exception& error) {

@@ -115,7 +115,7 @@ int blame(const BlameOptions& options) {
   const experiment::Parties parties = parties_of(scenarios[0], options);
   RunsFolder runs(options.run.out);
   const experiment::Execute execute = [&](const plan::Plan& plan, const std::string& folder) {
-    return app::execute(plan, options.run, runs.path() / folder);
+    return execute_again(plan, options.run, runs.path() / folder);
   };
   experiment::Blame blame =
       experiment::blame(scenarios[0], parties, controls, options.run.golden_root, today(), execute,

@@ -55,6 +55,12 @@ void require_known_causes(const scenario::Scenario& scenario) {
   }
 }
 
+bool is_interrupted(const std::vector<report::Evidence>& evidence) {
+  return std::any_of(evidence.begin(), evidence.end(), [](const report::Evidence& run) {
+    return run.outcome.status == launch::RunOutcome::Status::kInterrupted;
+  });
+}
+
 }  // namespace
 
 std::vector<fs::path> select(const std::vector<fs::path>& paths) {
@@ -154,11 +160,20 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
   return report::read_evidence(plan, launch::run_locally(jobs, options.jobs > 0 ? options.jobs : 2 * cores), runs_root);
 }
 
+std::vector<report::Evidence> execute_again(const plan::Plan& plan, const RunOptions& options,
+                                            const fs::path& runs_root) {
+  std::vector<report::Evidence> evidence = execute(plan, options, runs_root);
+  if (is_interrupted(evidence))
+    throw Interrupted({.what = "interrupted: what the control runs would have shown is not known"});
+  return evidence;
+}
+
 void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
                  const RunOptions& options, const fs::path& runs_root) {
+  if (is_interrupted(evidence)) return;
   experiment::investigate(verdict, plan, evidence, today(), [&](const plan::Plan& again, const std::string& folder) {
     std::fprintf(stderr, "lockstep: %zu runs again: %s\n", again.runs.size(), folder.c_str());
-    return execute(again, options, runs_root / kExperiments / folder);
+    return execute_again(again, options, runs_root / kExperiments / folder);
   });
 }
 

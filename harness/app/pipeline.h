@@ -41,6 +41,10 @@ class RunsFolder {
 std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options,
                                       const std::filesystem::path& runs_root);
 
+/// The same of control runs. *Throws*: Interrupted, where they were: runs that nobody let finish show nothing.
+std::vector<report::Evidence> execute_again(const plan::Plan& plan, const RunOptions& options,
+                                            const std::filesystem::path& runs_root);
+
 /// Tries again what the verdict leaves open or calls different, and says on stderr that it does.
 void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
                  const RunOptions& options, const std::filesystem::path& runs_root);

@@ -42,6 +42,11 @@ class ResourceError : public Error {
   using Error::Error;
 };
 
+/// Somebody ended it, by the keyboard or from the system (exit 130).
+class Interrupted : public Error {
+  using Error::Error;
+};
+
 /// This build or machine cannot do what was asked (exit 77).
 class Unsupported : public Error {
   using Error::Error;

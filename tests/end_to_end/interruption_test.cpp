@@ -37,7 +37,13 @@ class Interrupted : public EndToEnd {
   void start(const fs::path& worker = worker_program(), std::size_t processes = 3) {
     Json hanging = scenario({{"world_size", 3}, {"variants", {{"a", Json::object()}, {"b", Json::object()}}}});
     hanging["train"]["faults"] = {fault("hang", 1, 1)};
-    const std::string file = write(hanging), out = scratch_.path() / "runs", json = scratch_.path() / "result.json",
+    start(hanging, worker);
+    ASSERT_TRUE(within(30, [&] { return workers().size() == processes; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+
+  void start(const Json& training, const fs::path& worker) {
+    const std::string file = write(training), out = scratch_.path() / "runs", json = scratch_.path() / "result.json",
                       program = lockstep_program();
     pid_ = ::fork();
     if (pid_ == 0) {
@@ -48,8 +54,6 @@ class Interrupted : public EndToEnd {
               "--jobs", "3", "--worker", worker.c_str(), nullptr);
       ::_exit(127);
     }
-    ASSERT_TRUE(within(30, [&] { return workers().size() == processes; }));
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
 
   /// Processes of our runs: they carry LOCKSTEP_RUN_ID and work below our folder.
@@ -102,6 +106,23 @@ TEST_F(Interrupted, TwiceInARow) {
   ::kill(pid_, SIGINT);
   EXPECT_EQ(exit_code_within(10), 130);
   EXPECT_TRUE(workers().empty());
+}
+
+/// What was found before stays found; nothing more is tried.
+TEST_F(Interrupted, WhileItTriesAgain) {
+  const auto worker = script_worker("case $spec in */.experiments/*) sleep 1000;; esac\nexec $worker \"$@\"");
+  Json red = scenario({{"variants", {{"a", Json::object()}, {"b", at("train.optimizer.lr", 0.3)}}},
+                       {"checks", {check("equal", {{"variants", {"a", "b"}}})}}});
+  start(red, worker);
+  const fs::path replayed = scratch_.path() / "runs/.experiments/replay/tiny/b/0/run.json";
+  ASSERT_TRUE(within(30, [&] { return fs::exists(replayed) && !workers().empty(); }));
+  ::kill(pid_, SIGTERM);
+  EXPECT_EQ(exit_code_within(10), 1);
+  EXPECT_TRUE(workers().empty());
+  const Json check = read_json(scratch_.path() / "result.json").at("checks")[0];
+  EXPECT_EQ(check.at("status"), "divergence");
+  ASSERT_EQ(check.at("experiments").size(), 1U) << check.dump(1);
+  expect_says(check.at("experiments")[0].at("shows").get<std::string>(), {"interrupted"});
 }
 
 TEST_F(Interrupted, ByForce) {
