@@ -296,12 +296,8 @@ class Investigation {
 
   void try_float64() {
     const Control control = in_float64();
-    for (Group& group : groups_) {
-      const Runs before(plan_, evidence_, group.scenario.name);
-      for (Case& one : group.cases) one.asks_one_state = only_the_bound_is_open(one, before);
-    }
     const auto wants = [this](const Case& one) {
-      if (!one.differs()) return one.is_up_to_rounding() && !one.asks_one_state;
+      if (!one.differs()) return one.is_up_to_rounding();
       return may_be_rounding(one, Runs(plan_, evidence_, one.scenario.name));
     };
     const auto in_both = trial(control, wants, /*looks=*/false);

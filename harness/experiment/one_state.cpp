@@ -255,6 +255,7 @@ void judge_another_state(Case& one, const Runs& forced, const Runs& again) {
   std::string why = "it is not there from other weights: an activation on the kink of a ReLU, or a rare mistake";
   for (std::size_t i = 1; i < sides.size(); ++i) {
     const Forced runs(forced, sides[0], sides[i]), others(again, sides[0], sides[i]);
+    if (!runs.finished_in_both()) continue;  // has been said
     if (!others.finished()) {
       why = sides[i] + " does not finish from other weights";
     } else if (begin_alike(*runs.left, *others.left)) {

@@ -113,15 +113,6 @@ void rule_out_rounding(Case& one, std::int64_t world_size) {
   one.at().is_no_rounding = true;
 }
 
-bool only_the_bound_is_open(const Case& one, const Runs& before) {
-  if (!one.is_up_to_rounding() || one.differs() || one.unstable || one.lost) return false;
-  const std::vector<std::string> sides = one.sides();
-  return std::none_of(sides.begin(), sides.end(), [&](const std::string& side) {
-    const trace::RunTrace* run = before.first_of(side);
-    return run == nullptr || compare::uses_16_bits(*run);
-  });
-}
-
 bool may_be_rounding(const Case& one, const Runs& runs) {
   const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
   if (random || !compare::can_round(one.at().channel)) return false;

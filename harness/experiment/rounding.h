@@ -15,10 +15,6 @@ void leave_open(Case& one, const Control& control, const std::string& why);
 /// What is found is none of rounding; in a run of so many ranks.
 void rule_out_rounding(Case& one, std::int64_t world_size);
 
-/// Whether the bound on rounding explains all that is seen, and would explain a mistake, too: then what each step makes
-/// of one state tells more than float64 alone. Not where 16 bits are computed or sent: one step rounds as far.
-bool only_the_bound_is_open(const Case& one, const Runs& before);
-
 /// Whether rounding could be what a finding shows, so that float64 is worth asking.
 bool may_be_rounding(const Case& one, const Runs& runs);
 
