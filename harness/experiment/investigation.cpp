@@ -95,12 +95,12 @@ class Investigation {
     for (std::size_t i = 0; i < verdict_.checks.size(); ++i) {
       CheckReport& report = verdict_.checks[i];
       const bool open = report.status == Status::kDivergence || report.status == Status::kInconclusive;
-      if (!open || (!report.result.divergence && report.that != "rounding")) continue;
+      if (!open) continue;
       if (report.result.divergence && !report.result.divergence->phase.empty()) continue;  // no record is other
       if (report.result.status == CheckResult::Status::kAgree) continue;  // expected to fail, and did not
       const scenario::Scenario& scenario = plan_.scenario(report.scenario);
       const Case one{.report = report, .scenario = scenario, .check = plan_.checks[i]};
-      if (!one.differs() && !have_all_finished(one)) continue;  // that is why it is open
+      if (!one.differs() && !(one.is_up_to_rounding() && have_all_finished(one))) continue;
       // Checks stand scenario by scenario.
       if (groups_.empty() || groups_.back().scenario.name != scenario.name) groups_.push_back({scenario, {}, {}});
       groups_.back().cases.push_back(one);
