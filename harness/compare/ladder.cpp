@@ -212,7 +212,7 @@ std::optional<Divergence> PrecisionLadder::first_mistake(const std::vector<trace
   return compare_runs(float32_.left, float32_.right, channels, shrinks(), scope).first;
 }
 
-Relation PrecisionLadder::within_rounding_of_step() const {
+Relation PrecisionLadder::within_rounding_of_step(bool from_one_state) const {
   std::map<std::int64_t, double> largest;
   const Relation measure = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                std::int64_t) -> std::optional<std::string> {
@@ -223,14 +223,16 @@ Relation PrecisionLadder::within_rounding_of_step() const {
   const std::vector<trace::Channel> computed = computed_channels(float64_.left, float64_.right);
   compare_runs(float64_.left, float64_.right, computed, measure, held_by_both(float64_.left, float64_.right));
   if (uses_16_bits()) largest.clear();  // it rounds as far
-  return [this, computed, largest = std::move(largest)](const trace::Record& a, const trace::Record&, std::int64_t step,
-                                                        std::int64_t rank) -> std::optional<std::string> {
+  return [this, from_one_state, computed, largest = std::move(largest)](
+             const trace::Record& a, const trace::Record&, std::int64_t step,
+             std::int64_t rank) -> std::optional<std::string> {
     const auto of_step = largest.find(step);
     const auto rungs = of_step == largest.end() ? std::nullopt : at(place_of(a, step, rank));
     if (!rungs) return std::nullopt;
-    const double left = std::max(rungs->in_float64, of_step->second);  // a small divisor amplifies in both precisions
     const bool is_computed = std::find(computed.begin(), computed.end(), a.channel) != computed.end();
-    const double inherited = until(is_computed ? of_computed_ : of_states_, step - 1);
+    const double of_others = is_computed || !from_one_state ? of_step->second : 0;
+    const double left = std::max(rungs->in_float64, of_others);  // a small divisor amplifies in both precisions
+    const double inherited = from_one_state ? 0 : until(is_computed ? of_computed_ : of_states_, step - 1);
     const double explained = std::max(kSteep * left, kJump * inherited);
     if (left > kGrown || rungs->in_float32 <= explained) return std::nullopt;
     return rounded(rungs->in_float32, 3) + " of its scale apart, where float64 leaves " + rounded(left, 3);

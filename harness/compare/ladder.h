@@ -89,8 +89,9 @@ class PrecisionLadder {
   /// among the step's losses and gradients. *Measured*: at most 2^30.8 times in 2,880 steps of 252 pairs, in none with
   /// a kink. Nothing is told where rounding has grown by more than 2^11 in float64, or to as much in float32 as the
   /// step may have inherited: one direction carries all of it then, and the precisions need have nothing in common
-  /// there. *Lifetime*: of the ladder.
-  Relation within_rounding_of_step() const;
+  /// there. Where each step began in one state nothing is inherited, and what an update makes of it is held against
+  /// what it makes there alone. *Lifetime*: of the ladder.
+  Relation within_rounding_of_step(bool from_one_state = false) const;
 
   /// Whether a side computes or sends 16 bits in its float32 run: then float64 tells nothing of its rounding.
   bool uses_16_bits() const;

@@ -174,15 +174,18 @@ Rounding RoundingBound::judge_position(const Record& left, const Record& right, 
   const double stored = kLambda * u * std::sqrt(static_cast<double>(updates_done(step))) *
                         std::max(left.norm.value_or(0), right.norm.value_or(0));
   const double rest = stored + underflow(left);
-  return {distance_between(left, right), relative(u, step) * path + rest, kFactor * path + rest};
+  return {distance_between(left, right), relative(u, step) * path + rest, kFactor * path};
 }
 
-/// What one update makes of a state that both sides had before it.
+/// What one update makes of a state that both sides had before it. What is stored comes out a last place apart only
+/// where the numbers before were on both sides of a tie: of so many elements as these are apart in last places.
 Rounding RoundingBound::judge_step(const Record& left, const Record& right, std::int64_t step) const {
-  const double u = unit_roundoff(left.dtype);
-  const double stored = kStores * u * std::max(left.norm.value_or(0), right.norm.value_or(0));
-  const double length = left_scales_.update(left, step), rest = stored + underflow(left);
-  return {distance_between(left, right), relative(u, step) * length + rest, kFactor * length + rest};
+  const double last_place = 2 * unit_roundoff(left.dtype);
+  const double length = left_scales_.update(left, step), moved = relative(unit_roundoff(left.dtype), step) * length;
+  const double norm = std::max(left.norm.value_or(0), right.norm.value_or(0));
+  const double largest = std::max(left.max_abs.value_or(0), right.max_abs.value_or(0));
+  const double stored = std::sqrt(last_place * norm * moved) + kStores * last_place * largest;
+  return {distance_between(left, right), moved + stored + underflow(left), kFactor * length};
 }
 
 /// The last change of a state: shows a fault that begins late, which the length of the whole path would hide.
@@ -206,7 +209,7 @@ std::optional<Rounding> RoundingBound::judge_update(const Record& left, const Re
   const double length = std::max(left_scales_.update(left, step), right_scales_.update(right, step));
   const double rest = stored + underflow(left);
   return Rounding{estimated_distance(moved_left, moved_right) / sketch_error(left), relative(u, step) * length + rest,
-                  kFactor * length + rest};
+                  kFactor * length};
 }
 
 std::optional<std::int64_t> RoundingBound::horizon() const {

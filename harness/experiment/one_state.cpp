@@ -136,7 +136,8 @@ class OneStep {
 Comparison walk(const Case& one, const Forced& forced, const Forced* again = nullptr) {
   const OneStep step_of(*forced.left, *forced.right);
   const compare::PrecisionLadder ladder = forced.ladder();
-  const compare::Relation shrinks = ladder.shrinks(), within_rounding = ladder.within_rounding_of_step();
+  const compare::Relation shrinks = ladder.shrinks(),
+                          within_rounding = ladder.within_rounding_of_step(/*from_one_state=*/true);
   std::optional<OneStep> another;
   if (again != nullptr) another.emplace(*again->left, *again->right);
   const compare::Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,

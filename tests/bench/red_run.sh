@@ -13,15 +13,15 @@ seconds() { # command… → its wall time; its exit code does not matter
   awk "BEGIN { print ($(date +%s%N) - $begin) / 1e9 }"
 }
 median() { sort -g "$1" | sed -n 3p; }
-compare() { # model, steps, planted fault with @ for its factor, factor
+compare() { # model, steps, planted fault, its factor; more of the fault, optimizer
   cat >"$scratch/bench.json" <<JSON
 {"name": "bench", "description": "A pair of trainings.", "world_size": 3,
  "train": {"model": $1, "data": {"kind": "digits", "path": "$PWD/scenarios/data/digits.csv.gz"}, "batch": {"global": 48},
-           "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9}, "steps": $2},
- "variants": {"clean": {}, "planted": {"train": {"faults": [{"kind": "$3", "factor": 1}]}}},
+           "optimizer": ${6:-{\"kind\": \"sgd\", \"lr\": 0.05, \"momentum\": 0.9\}}, "steps": $2},
+ "variants": {"clean": {}, "planted": {"train": {"faults": [{"kind": "$3", "factor": 1${5-}}]}}},
  "checks": [{"that": "equal", "variants": ["clean", "planted"]}]}
 JSON
-  sed "s/\"factor\": 1}/\"factor\": $4}/" "$scratch/bench.json" >"$scratch/red.json"
+  sed "s/\"factor\": 1/\"factor\": $4/" "$scratch/bench.json" >"$scratch/red.json"
   rm -f "$scratch"/*.s
   for _ in 1 2 3 4 5; do
     seconds build/bin/lockstep run "$scratch/bench.json" >>"$scratch/green.s"
@@ -33,3 +33,4 @@ JSON
 compare '{"kind": "mlp"}' 20 loss_factor 3          # a cause with a name
 compare '{"kind": "lenet"}' 50 gradient_factor 1.37 # a cause without one: every control run is tried
 compare '{"kind": "lenet"}' 50 loss_factor 1.0000001192092896 # may be rounding: float64, too
+compare '{"kind": "lenet"}' 50 weights_decayed 1.0009765625 ', "float32_only": true, "step": 25' '{"kind": "adam", "lr": 0.003}' # in float32 only: steps from one state
