@@ -341,6 +341,25 @@ TEST_F(ExperimentEndToEnd, ASmallFactorThatTheBoundHidesShowsInAStepFromOneState
   }
 }
 
+// What is stored rounds by more than a small factor makes of a small update, and is not apart on two sides by as much.
+TEST_F(ExperimentEndToEnd, ASmallFactorOfASmallUpdateShows) {
+  const Json on_weights = {{"variants", {"one", "other"}}, {"on", {"weight"}}};
+  const Json factor = fault("learning_rate_factor", 3, -1, {{"factor", 1 + 0x1p-10}});
+  for (const char* kind : {"sgd", "rmsprop"}) {
+    const auto judged = [&](const Json& faults) {
+      const Json slow = {{"train", {{"optimizer", {{"kind", kind}, {"lr", 1e-5}}}, {"steps", 5}}},
+                         {"checks", {check("rounding", on_weights)}}};
+      return run(pair("rounding", on_ranks(1), merged({on_ranks(3), at("train.faults", faults)}), slow));
+    };
+    const Result green = judged(Json::array());
+    expect_green(green);
+    EXPECT_TRUE(green.check("rounding").at("experiments").empty()) << green.said();
+    const Result red = judged(Json::array({factor}));
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    expect_divergence(red.check("rounding"), {3, "weight", "fc1.weight", 0});
+  }
+}
+
 TEST_F(ExperimentEndToEnd, WhatOverflowsOnBothSidesIsLeftOpen) {
   const Result open = run(pair("rounding", on_ranks(1), on_ranks(3),
                                merged({long_training(1e6, 96, 12), at("train.optimizer.momentum", 0)})));
