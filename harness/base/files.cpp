@@ -38,6 +38,27 @@ void sync_directory(const std::filesystem::path& directory) {
   ::close(descriptor);
 }
 
+void write_whole(const std::filesystem::path& path, std::string_view content, bool survives_power_loss) {
+  const std::filesystem::path beside = path.string() + ".new-" + std::to_string(::getpid());
+  const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) throw_write_failure(path, "create", errno);
+  try {
+    write_all(descriptor, content, path);
+    if (survives_power_loss && ::fsync(descriptor) != 0) throw_write_failure(path, "write", errno);
+  } catch (...) {
+    ::close(descriptor);
+    ::unlink(beside.c_str());
+    throw;
+  }
+  ::close(descriptor);
+  if (::rename(beside.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(beside.c_str());
+    throw_write_failure(path, "replace", error);
+  }
+  if (survives_power_loss) sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -83,26 +104,9 @@ std::vector<std::string> files_below(const std::filesystem::path& folder) {
   return names;
 }
 
-void replace_file(const std::filesystem::path& path, std::string_view content) {
-  const std::filesystem::path beside = path.string() + ".new-" + std::to_string(::getpid());
-  const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) throw_write_failure(path, "create", errno);
-  try {
-    write_all(descriptor, content, path);
-    if (::fsync(descriptor) != 0) throw_write_failure(path, "write", errno);
-  } catch (...) {
-    ::close(descriptor);
-    ::unlink(beside.c_str());
-    throw;
-  }
-  ::close(descriptor);
-  if (::rename(beside.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(beside.c_str());
-    throw_write_failure(path, "replace", error);
-  }
-  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
-}
+void replace_file(const std::filesystem::path& path, std::string_view content) { write_whole(path, content, true); }
+
+void write_file(const std::filesystem::path& path, std::string_view content) { write_whole(path, content, false); }
 
 void make_directories(const std::filesystem::path& path) {
   std::error_code error;

@@ -21,6 +21,9 @@ std::vector<std::string> files_below(const std::filesystem::path& folder);
 /// *Throws*: ResourceError (disk full, no permission); the old file is then untouched.
 void replace_file(const std::filesystem::path& path, std::string_view content);
 
+/// The same without the wait for the disk: for what belongs to one run, which a power loss ends anyway.
+void write_file(const std::filesystem::path& path, std::string_view content);
+
 /// Creates a directory and its parents.
 /// *Throws*: ResourceError.
 void make_directories(const std::filesystem::path& path);

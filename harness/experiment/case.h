@@ -18,17 +18,20 @@ struct Case {
   const plan::Check& check;
   std::optional<compare::Divergence> unstable;  ///< where a side did not come out again
   std::string unstable_variant;
-  bool varies = false;                ///< more runs of a side parted again
-  std::string follows_fill = {};      ///< the variant that seems to follow what fresh memory holds
+  bool varies = false;            ///< more runs of a side parted again
+  std::string follows_fill = {};  ///< the variant that seems to follow what fresh memory holds
+  bool replayed_often = false;
   bool lost = false;                  ///< a side did not finish again
   bool small = false;                 ///< the difference is no more than one sample can do
-  bool asks_one_state = false;        ///< whether it is rounding depends on what each step makes of one state
-  bool parts_from_one_state = false;  ///< a step makes something else of it, in float32
+  bool asks_one_state = false;        ///< whether it is rounding, or where it begins, depends on each step's own doing
+  bool parts_from_one_state = false;  ///< a step makes something else of one state, in float32
+  bool found_from_one_state = false;  ///< and that is a mistake: the finding
 
   bool differs() const { return report.result.divergence.has_value(); }
   compare::Divergence& at() { return *report.result.divergence; }
   const compare::Divergence& at() const { return *report.result.divergence; }
 
+  bool is_mistake() const { return differs() && at().is_no_rounding; }
   bool is_equal() const { return check.spec.that == "equal"; }
   bool is_up_to_rounding() const {
     return check.spec.that == "rounding" || compare::resumes_at_another_world_size(scenario, check.spec);

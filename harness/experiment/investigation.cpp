@@ -235,7 +235,7 @@ class Investigation {
   void try_fill() {
     const auto wants = [](const Case& one) {
       const bool unknown = one.differs() && one.at().suspects.empty() && one.at().class_ != "rounding" &&
-                           !one.asks_one_state;  // which came out alike too often
+                           !one.found_from_one_state;  // which came out alike too often
       return !one.lost && ((one.differs() && one.varies) || unknown);
     };
     const auto one_way = trial(filled(), wants, /*looks=*/false);
@@ -328,7 +328,7 @@ class Investigation {
     }
     if (!forced) return;
     each(*forced, wants, [](const Group&, Case& one, const Runs& runs) { judge_one_state(one, runs); });
-    const auto parts = [](const Case& one) { return one.parts_from_one_state && !is_found(one); };
+    const auto parts = [](const Case& one) { return one.parts_from_one_state && !one.found_from_one_state; };
     const auto again = trial_of(another_state(), parts, [&](const Group& group, const std::vector<Case*>& cases) {
       return from_another_state(group.scenario, sides_of(cases));
     });
@@ -337,21 +337,20 @@ class Investigation {
         judge_another_state(one, forced->runs(group.scenario.name), runs);
       });
     }
-    const auto there = trial_of(one_state_there(), is_found, [&](const Group& group, const std::vector<Case*>& cases) {
+    const auto unseen = [](const Case& one) { return one.found_from_one_state && !one.at().element; };
+    const auto there = trial_of(one_state_there(), unseen, [&](const Group& group, const std::vector<Case*>& cases) {
       std::vector<Divergence> places;
       for (const Case* one : cases) places.push_back(one->at());
       return from_one_state_there(from_one_start(group.scenario, group.starts), sides_of(cases), places);
     });
-    if (!there) return;
-    each(*there, is_found, [](const Group&, Case& one, const Runs& runs) {
-      const auto [left, right] = sides_from_one_state(one.at(), runs);
-      locate(one.at(), left, right, Looked::kFromOneState);
-    });
-    replay_more(replay_found(), is_found);
+    if (there) {
+      each(*there, unseen, [](const Group&, Case& one, const Runs& runs) {
+        const auto [left, right] = sides_from_one_state(one.at(), runs);
+        locate(one.at(), left, right, Looked::kFromOneState);
+      });
+    }
+    replay_more(replay_found(), [](const Case& one) { return one.found_from_one_state && !one.replayed_often; });
   }
-
-  /// Whether a step from one state has shown a mistake.
-  static bool is_found(const Case& one) { return one.asks_one_state && one.differs() && one.at().is_no_rounding; }
 
   /// Element and operator of the differences that float64 has shown.
   void try_replay_there() {

@@ -121,7 +121,7 @@ bool Recorder::captures() const {
 void Recorder::operators(const std::vector<trace::OperatorCall>& calls) {
   const std::filesystem::path path = trace::captured_operators_path(folder_, step_, rank_);
   make_directories(path.parent_path());
-  replace_file(path, trace::to_lines(calls));
+  write_file(path, trace::to_lines(calls));
 }
 
 void Recorder::keep(Channel channel, const std::string& name, const TensorView& tensor) {
@@ -144,7 +144,7 @@ void Recorder::write_captured() {
   for (auto& [name, tensor] : std::exchange(kept_, {})) tensors.push_back(std::move(tensor));
   const std::filesystem::path path = trace::captured_tensors_path(folder_, step_, rank_);
   make_directories(path.parent_path());
-  replace_file(path, trace::to_safetensors(tensors));
+  write_file(path, trace::to_safetensors(tensors));
 }
 
 trace::Record Recorder::observe(Channel channel, std::string name, const TensorView& tensor) {

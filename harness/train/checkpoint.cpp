@@ -254,14 +254,14 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
   if (checkpoint.position.epoch_rng.defined()) own.push_back({"rng.epoch", checkpoint.position.epoch_rng});
   for (const NamedTensor& buffer : checkpoint.buffers)
     own.push_back({std::string(kBuffer) + buffer.name, buffer.tensor});
-  replace_file(folder / rank_file(rank), packed(own));
+  write_file(folder / rank_file(rank), packed(own));
   if (rank == 0) {
     write_weights(folder / "weights.safetensors", checkpoint.weights);
-    replace_file(folder / "optimizer.safetensors", packed(checkpoint.optimizer));
-    replace_file(folder / "ema.safetensors", packed(checkpoint.ema));
+    write_file(folder / "optimizer.safetensors", packed(checkpoint.optimizer));
+    write_file(folder / "ema.safetensors", packed(checkpoint.ema));
   }
   collective.barrier();
-  if (rank == 0) replace_file(folder / "state.json", state_of(checkpoint, folder).dump(2) + "\n");
+  if (rank == 0) write_file(folder / "state.json", state_of(checkpoint, folder).dump(2) + "\n");
   collective.barrier();
 }
 
@@ -335,7 +335,7 @@ std::vector<NamedTensor> read_weights(const std::filesystem::path& file) {
 }
 
 void write_weights(const std::filesystem::path& file, const std::vector<NamedTensor>& weights) {
-  replace_file(file, packed(weights));
+  write_file(file, packed(weights));
 }
 
 void take_from(const Checkpoint& checkpoint, const std::function<void()>& take) {

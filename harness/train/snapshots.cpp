@@ -83,7 +83,7 @@ std::filesystem::path snapshot_folder(const std::filesystem::path& run, std::int
 }
 
 void point_to_snapshot(const std::filesystem::path& run, std::int64_t updates) {
-  replace_file(run / kPointer, std::to_string(updates) + "\n");
+  write_file(run / kPointer, std::to_string(updates) + "\n");
 }
 
 std::filesystem::path pick_snapshot(const std::filesystem::path& run, const scenario::LoadSpec& load,
@@ -102,7 +102,7 @@ std::filesystem::path shared_snapshot(const std::filesystem::path& own, const st
     const std::string file = name.get<std::string>();
     std::string content = place.rank == owner ? read_file(own / file) : "";
     broadcast(content, owner, collective);
-    if (place.rank != owner) replace_file(received / file, content);
+    if (place.rank != owner) write_file(received / file, content);
   }
   return place.rank == owner ? own : received;
 }
