@@ -18,9 +18,8 @@ struct Case {
   const plan::Check& check;
   std::optional<compare::Divergence> unstable;  ///< where a side did not come out again
   std::string unstable_variant;
-  bool varies = false;            ///< more runs of a side parted again
-  std::string follows_fill = {};  ///< the variant that seems to follow what fresh memory holds
-  bool replayed_often = false;
+  bool varies = false;                ///< more runs of a side parted again
+  std::string follows_fill = {};      ///< the variant that seems to follow what fresh memory holds
   bool lost = false;                  ///< a side did not finish again
   bool small = false;                 ///< the difference is no more than one sample can do
   bool asks_one_state = false;        ///< whether it is rounding, or where it begins, depends on each step's own doing

@@ -65,8 +65,6 @@ Control replay_often() { return {.id = "replay_often", .patch = Json::object(), 
 
 Control replay_twice() { return {.id = "replay_twice", .patch = Json::object(), .repeats = 2}; }
 
-Control replay_found() { return {.id = "replay_found", .patch = Json::object(), .repeats = 2}; }
-
 Control filled() { return {.id = "fill", .patch = filled_with("165")}; }
 
 Control filled_otherwise() { return {.id = "fill_otherwise", .patch = filled_with("90")}; }

@@ -30,9 +30,6 @@ Control replay_often();
 /// The same, twice.
 Control replay_twice();
 
-/// The same, of what was found only where each step began in one state.
-Control replay_found();
-
 /// With a pattern in all memory that nobody has set, and with another one. LibTorch's own fill, which comes with
 /// deterministic algorithms, would write over it.
 Control filled();

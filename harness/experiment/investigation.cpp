@@ -207,11 +207,8 @@ class Investigation {
 
   /// What came out again once may do so by chance.
   void try_replay_often() {
-    replay_more(replay_often(), [](const Case& one) { return one.differs() && one.check.spec.that != "repeatable"; });
-  }
-
-  template <typename Wants>
-  void replay_more(const Control& control, Wants wants) {
+    const Control control = replay_often();
+    const auto wants = [](const Case& one) { return one.differs() && one.check.spec.that != "repeatable"; };
     const auto often = trial(control, wants, /*looks=*/false);
     if (!often) return;
     each(*often, wants, [&](const Group& group, Case& one, const Runs& runs) {
@@ -343,13 +340,12 @@ class Investigation {
       for (const Case* one : cases) places.push_back(one->at());
       return from_one_state_there(from_one_start(group.scenario, group.starts), sides_of(cases), places);
     });
-    if (there) {
-      each(*there, unseen, [](const Group&, Case& one, const Runs& runs) {
-        const auto [left, right] = sides_from_one_state(one.at(), runs);
-        locate(one.at(), left, right, Looked::kFromOneState);
-      });
-    }
-    replay_more(replay_found(), [](const Case& one) { return one.found_from_one_state && !one.replayed_often; });
+    if (!there) return;
+    each(*there, unseen, [&](const Group&, Case& one, const Runs& runs) {
+      const auto [left, right] = sides_from_one_state(one.at(), runs);
+      locate(one.at(), left, right, Looked::kFromOneState);
+      judge_one_state_again(one, forced->runs(one.scenario.name), runs);
+    });
   }
 
   /// Element and operator of the differences that float64 has shown.

@@ -9,6 +9,8 @@
 #include "harness/compare/laws/held.h"
 #include "harness/compare/pattern.h"
 #include "harness/compare/rounding.h"
+#include "harness/experiment/repeats.h"
+#include "harness/experiment/replays.h"
 #include "harness/experiment/rounding.h"
 
 namespace lockstep::experiment {
@@ -271,6 +273,17 @@ void judge_one_state(Case& one, const Runs& forced) {
   if (compared == 0) return leave_open(one, control, "no step that both did from one state could be compared");
   one.note(control, "every step from the state that " + sides[0] + " had before it: within the rounding of one step");
   if (one.is_up_to_rounding() && !one.is_mistake()) one.report.result = {.compared = compared};
+}
+
+void judge_one_state_again(Case& one, const Runs& forced, const Runs& again) {
+  const std::string first = variant_of(one.at().left), other = variant_of(one.at().right);
+  for (const auto& [variant, run] : {std::pair(first, leader(first)), std::pair(other, follower(other, first))}) {
+    const RunTrace *before = forced.first_of(run), *after = again.first_of(run);
+    const auto apart = before == nullptr || after == nullptr ? std::nullopt : part_bitwise(*before, *after);
+    if (!apart) continue;
+    one.note(one_state_there(), variant + " does not come out again: first other at " + apart->place_and_rank());
+    return call_random(one, *apart, variant);
+  }
 }
 
 void judge_another_state(Case& one, const Runs& forced, const Runs& again) {

@@ -38,6 +38,9 @@ std::pair<Side, Side> sides_from_one_state(const compare::Divergence& at, const 
 /// alone, `one.parts_from_one_state`.
 void judge_one_state(Case& one, const Runs& forced);
 
+/// The runs in float32 that showed a mistake, once more: what does not come out again is random.
+void judge_one_state_again(Case& one, const Runs& forced, const Runs& again);
+
 /// What is apart in float32 from other weights, too, is a mistake that is made there only; else it stays open.
 void judge_another_state(Case& one, const Runs& forced, const Runs& again);
 

@@ -67,7 +67,6 @@ void judge_replay(Case& one, const Control& control, const Runs& before, const R
 }
 
 void judge_often(Case& one, const Control& control, const Runs& before, const Runs& often) {
-  one.replayed_often = true;
   for (const trace::RunTrace* run : runs_of(one, before)) {
     const std::string variant = variant_of(run->run);
     if (one.unstable && variant != one.unstable_variant) continue;
