@@ -108,6 +108,27 @@ TEST(RoundingHorizon, OneStepInheritsNothing) {
   EXPECT_FALSE(judged(of_one_step(), Channel::kWeight).explained());
 }
 
+/// What a small update makes of one state is stored a last place apart only where it lay on a tie: here and there.
+TEST(RoundingHorizon, OneStepOfASmallUpdateMovesFewLastPlaces) {
+  const auto weights = [](std::int64_t step, std::size_t apart) {
+    std::vector<float> values(4096);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = (0.1F + 1e-5F * static_cast<float>(i)) * (1 - 1e-5F * static_cast<float>(step));
+    for (std::size_t i = 0; i < apart; ++i) values[i * 8] = std::nextafter(values[i * 8], 1.0F);
+    return floats(Channel::kWeight, "large.weight", values);
+  };
+  Bench bench(across());
+  for (const char* name : {"a", "b"}) {
+    for (const std::int64_t step : {2, 3}) step_at(bench.run(name), 0, step).records.push_back(weights(step, 0));
+  }
+  const auto bound = compare::RoundingBound::of_one_step(bench.run("a"), bench.run("b"));
+  const auto explains = [&](std::size_t apart) {
+    return bound.judge(weights(3, 0), weights(3, apart), 3, 0)->explained();
+  };
+  EXPECT_TRUE(explains(4));
+  EXPECT_FALSE(explains(512));
+}
+
 TEST(RoundingHorizon, KnowsNoKinkThatMovesTheLossOfItsStep) {
   LayeredBench bench(kink_at(3, 1e-3F));
   for (std::int64_t rank = 0; rank < 4; ++rank) put(bench.run("b"), rank, 3, scalar(Channel::kLoss, "reduced", 0.7F));
