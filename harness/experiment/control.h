@@ -24,7 +24,8 @@ Control replay();
 /// The same, for another place to look at.
 Control replay_there();
 
-/// The same some times more, not looked at closely.
+/// The same once more, and some times more, not looked at closely.
+Control replay_again();
 Control replay_often();
 
 /// The same, twice.

@@ -71,10 +71,11 @@ class Investigation {
     if (groups_.empty()) return;
     try {
       try_replay();
-      try_replay_often();
-      try_replay_twice();
+      try_replay_again();
       try_float64();
       try_one_state();
+      try_replay_often();
+      try_replay_twice();
       try_replay_there();
       try_fill();
     } catch (const Error& error) {  // the verdict stands as it was
@@ -205,13 +206,25 @@ class Investigation {
     each(*twice, wants, [&](const Group&, Case& one, const Runs& runs) { judge_pair(one, control, runs); });
   }
 
-  /// What came out again once may do so by chance.
+  /// What came out again once may do so by chance. A difference that may be rounding still once more, before what else
+  /// is computed of it decides; every other one, and what that leaves of it, often.
+  void try_replay_again() {
+    replay_more(replay_often(), [](const Case& one) { return !one.is_up_to_rounding(); });
+    replay_more(replay_again(), [](const Case& one) { return one.is_up_to_rounding(); });
+  }
+
   void try_replay_often() {
-    const Control control = replay_often();
-    const auto wants = [](const Case& one) { return one.differs() && one.check.spec.that != "repeatable"; };
-    const auto often = trial(control, wants, /*looks=*/false);
-    if (!often) return;
-    each(*often, wants, [&](const Group& group, Case& one, const Runs& runs) {
+    replay_more(replay_often(), [](const Case& one) { return one.is_up_to_rounding() && !one.came_out_again; });
+  }
+
+  template <typename Concerns>
+  void replay_more(const Control& control, Concerns concerns) {
+    const auto wants = [&](const Case& one) {
+      return one.differs() && one.check.spec.that != "repeatable" && concerns(one);
+    };
+    const auto more = trial(control, wants, /*looks=*/false);
+    if (!more) return;
+    each(*more, wants, [&](const Group& group, Case& one, const Runs& runs) {
       judge_often(one, control, Runs(plan_, evidence_, group.scenario.name), runs);
     });
   }

@@ -279,11 +279,13 @@ void judge_one_state_again(Case& one, const Runs& forced, const Runs& again) {
   const std::string first = variant_of(one.at().left), other = variant_of(one.at().right);
   for (const auto& [variant, run] : {std::pair(first, leader(first)), std::pair(other, follower(other, first))}) {
     const RunTrace *before = forced.first_of(run), *after = again.first_of(run);
-    const auto apart = before == nullptr || after == nullptr ? std::nullopt : part_bitwise(*before, *after);
+    if (before == nullptr || after == nullptr) return;
+    const auto apart = part_bitwise(*before, *after);
     if (!apart) continue;
     one.note(one_state_there(), variant + " does not come out again: first other at " + apart->place_and_rank());
     return call_random(one, *apart, variant);
   }
+  one.came_out_again = true;
 }
 
 void judge_another_state(Case& one, const Runs& forced, const Runs& again) {

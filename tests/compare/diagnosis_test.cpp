@@ -337,6 +337,21 @@ TEST(RoundingCauses, FollowWhatTheSidesDoDifferently) {
   EXPECT_EQ(with({{"train", {{"batch", {{"accumulation", 2}}}}}}), Names{"fp.batch_variance"});
 }
 
+TEST(RoundingCauses, DenormalNumbersAreLostOnOneSide) {
+  Bench bench(checking("equal", {{"variants", {"a", "b"}}, {"on", {"weight"}}}));
+  for (std::int64_t rank = 0; rank < bench.run("b").world_size(); ++rank)
+    spoil(bench.run("b"), rank, 1, Channel::kWeight, "fc.weight");
+  const auto with = [&](double left, double right, double largest) {
+    return causes_of(bench, [&](compare::Divergence& at) {
+      at.class_ = "rounding";
+      at.element = compare::Element{.left = left, .right = right, .unequal = 1, .of = 4, .largest = largest};
+    });
+  };
+  EXPECT_EQ(with(-3e-41, 0, 3e-39), Names{"fp.denormal"});
+  EXPECT_EQ(with(-3e-41, -2e-41, 3e-39), Names{"fp.kernel_variant"}) << "a denormal number on both sides";
+  EXPECT_EQ(with(-3e-41, 0, 3e-9), Names{"fp.kernel_variant"}) << "others are apart, too";
+}
+
 TEST(RoundingCauses, AHookThatRoundsIsRefutedInFloat64AsAllRoundingIs) {
   Json changes = checking("equal", {{"variants", {"a", "b"}}});
   changes["variants"] = {{"a", Json::object()}, {"b", {{"train", {{"ddp", {{"compression", "fp16"}}}}}}}};

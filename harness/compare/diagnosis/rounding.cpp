@@ -1,5 +1,7 @@
 #include "harness/compare/diagnosis/rounding.h"
 
+#include <limits>
+
 #include "harness/base/text.h"
 #include "harness/compare/laws/held.h"
 #include "harness/compare/laws/reduction.h"
@@ -28,6 +30,14 @@ std::vector<Suspect> suspects_of_recipes(const scenario::TrainSpec& left, const 
   if (left.precision != right.precision)
     return {{"fp.precision_mode", differ("precision", left.precision, right.precision)}};
   return {};
+}
+
+/// Numbers below the least normal one, which are zero on one side.
+std::vector<Suspect> suspects_of_size(const Divergence& at) {
+  const auto& element = at.element;
+  const bool is_lost = element && (element->left == 0) != (element->right == 0);
+  if (!is_lost || element->largest >= static_cast<double>(std::numeric_limits<float>::min())) return {};
+  return {{"fp.denormal", {"where one side holds denormal numbers, the other one holds zero"}}};
 }
 
 /// What a side's collectives of a step bring beside the sums of buckets, and the layout of buckets, in integers.
@@ -97,6 +107,7 @@ std::vector<Suspect> suspects_in_rounding(const Scene& scene) {
   std::vector<Suspect> found;
   if (between_runs) {
     found = suspects_of_recipes(scene.left.variant->train, scene.right.variant->train);
+    if (found.empty()) found = suspects_of_size(scene.at);
     if (found.empty()) found = suspects_of_sums(scene);
   }
   if (found.empty()) found = {{"fp.rounding", {"no more than rounding; where it comes from is not known"}}};
