@@ -30,6 +30,13 @@ bool is_failure(const RunOutcome& outcome) {
   return outcome.status == RunOutcome::Status::kFailed || outcome.status == RunOutcome::Status::kHung;
 }
 
+/// Whether a rank was lost for want of memory or the like: whether the training or the machine is to blame is open.
+bool ran_out_in_training(const RunOutcome& outcome) {
+  const std::size_t culprit = static_cast<std::size_t>(outcome.culprit.value_or(-1));
+  return outcome.status == RunOutcome::Status::kResource && culprit < outcome.ranks.size() &&
+         outcome.ranks[culprit].progress.step >= 0;
+}
+
 /// A file of a checkpoint that a rank could not take.
 std::vector<Suspect> suspects_in_checkpoint(const RunOutcome& outcome) {
   for (std::size_t rank = 0; rank < outcome.ranks.size(); ++rank) {
@@ -161,7 +168,7 @@ std::vector<Suspect> suspects_in_ending(const RunOutcome& outcome) {
   std::vector<Suspect> suspects = suspects_in_checkpoint(outcome);
   if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_lengths(outcome);
   if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_collectives(outcome);
-  if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_ranks(outcome);
+  if (suspects.empty() && (is_failure(outcome) || ran_out_in_training(outcome))) suspects = suspects_in_ranks(outcome);
   return suspects;
 }
 
@@ -173,10 +180,10 @@ std::optional<std::int64_t> rank_to_blame(const RunOutcome& outcome, const std::
 compare::Ending ending_of(const RunOutcome& outcome, const std::string& problem) {
   compare::Ending ending{.run = outcome.run, .failure = std::nullopt, .undecided = problem};
   if (outcome.status == RunOutcome::Status::kFinished) return ending;
-  std::vector<Suspect> suspects = suspects_in_ending(outcome);
   // Who refuses a checkpoint that a training of the scenario saved, fails by the fault of that training.
-  if (!outcome.ranks.empty() && (is_failure(outcome) || !suspects.empty())) {
-    ending.failure = divergence_of(outcome, std::move(suspects));
+  const bool is_own_doing = is_failure(outcome) || !suspects_in_checkpoint(outcome).empty();
+  if (!outcome.ranks.empty() && is_own_doing) {
+    ending.failure = divergence_of(outcome, suspects_in_ending(outcome));
   } else {
     ending.undecided = std::string(launch::name_of(outcome.status)) + ": " + outcome.why;
   }

@@ -138,11 +138,23 @@ TEST(Endings, ACollectiveThatTheOthersWentOnWithout) {
   EXPECT_EQ(cause(hung), "proc.rank_stuck") << "it hangs after what all have called";
 }
 
+TEST(Endings, ARankThatRanOutOfMemory) {
+  RunOutcome lost = killed();
+  lost.status = Outcome::kResource;
+  EXPECT_EQ(cause(lost), "proc.rank_lost");
+  EXPECT_FALSE(report::ending_of(lost, "").failure) << "the machine may have given out";
+  lost.ranks[1].progress = {};
+  EXPECT_EQ(cause(lost), "") << "before the training";
+  lost.culprit.reset();
+  EXPECT_EQ(cause(lost), "");
+}
+
 TEST(Endings, AFileOfACheckpoint) {
   const Scratch scratch;
   const std::string file = (scratch.path() / "weights.safetensors").string();
   RunOutcome refused = killed();
   refused.status = Outcome::kResource;
+  for (RankExit& rank : refused.ranks) rank.progress = {};
   EXPECT_EQ(cause(refused), "") << "the machine gave out";
   refused.ranks[0].failure = {.what = "damaged", .where = file, .damaged = true};
   EXPECT_EQ(cause(refused), "ckpt.truncated");
