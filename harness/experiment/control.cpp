@@ -63,7 +63,7 @@ Control replay_there() { return {.id = "replay_there", .patch = Json::object()};
 
 Control replay_again() { return {.id = "replay_again", .patch = Json::object()}; }
 
-Control replay_often() { return {.id = "replay_often", .patch = Json::object(), .repeats = 3}; }
+Control replay_often(std::int64_t times) { return {.id = "replay_often", .patch = Json::object(), .repeats = times}; }
 
 Control replay_twice() { return {.id = "replay_twice", .patch = Json::object(), .repeats = 2}; }
 

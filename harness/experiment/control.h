@@ -26,7 +26,7 @@ Control replay_there();
 
 /// The same once more, and some times more, not looked at closely.
 Control replay_again();
-Control replay_often();
+Control replay_often(std::int64_t times);
 
 /// The same, twice.
 Control replay_twice();

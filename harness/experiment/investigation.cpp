@@ -24,6 +24,9 @@ using report::CheckReport;
 using report::Evidence;
 using report::Status;
 
+/// How often a run that is believed to come out again has done so.
+constexpr std::int64_t kReplays = 4;
+
 /// Variants of a check; of a resumption both sides.
 std::vector<std::string> variants_of(const scenario::CheckSpec& spec) {
   std::vector<std::string> names = spec.variants;
@@ -209,12 +212,13 @@ class Investigation {
   /// What came out again once may do so by chance. A difference that may be rounding still once more, before what else
   /// is computed of it decides; every other one, and what that leaves of it, often.
   void try_replay_again() {
-    replay_more(replay_often(), [](const Case& one) { return !one.is_up_to_rounding(); });
+    replay_more(replay_often(kReplays - 1), [](const Case& one) { return !one.is_up_to_rounding(); });
     replay_more(replay_again(), [](const Case& one) { return one.is_up_to_rounding(); });
   }
 
   void try_replay_often() {
-    replay_more(replay_often(), [](const Case& one) { return one.is_up_to_rounding() && !one.came_out_again; });
+    replay_more(replay_often(kReplays - 2),
+                [](const Case& one) { return one.is_up_to_rounding() && !one.came_out_again; });
   }
 
   template <typename Concerns>
