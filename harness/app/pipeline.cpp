@@ -153,7 +153,7 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
   for (const plan::Run& run : plan.runs) {
     const fs::path directory = runs_root / run.name;
     make_directories(directory);
-    replace_file(directory / "run.json", run.spec.dump(1) + "\n");
+    write_file(directory / "run.json", run.spec.dump(1) + "\n");
     jobs.push_back(job_of(run, worker, directory));
   }
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));

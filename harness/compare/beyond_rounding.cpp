@@ -17,8 +17,6 @@ using trace::Record;
 
 constexpr double kFar = 16;
 
-bool is_of_update(Channel channel) { return channel == Channel::kOptimizer || channel == Channel::kWeight; }
-
 /// Whether it is a gradient as the reduction left it, or before: what clipping makes of it follows the kinks of all.
 bool is_plain_gradient(const Record& record) {
   const bool is_gradient = record.channel == Channel::kGradient || record.channel == Channel::kGradientLocal;

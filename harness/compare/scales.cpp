@@ -106,6 +106,8 @@ bool differ_harmlessly(const Record& a, const Record& b) {
   return differ_in_last_places(a, b) || (a.channel == Channel::kLedger && a.name == "loss_denominator");
 }
 
+bool is_of_update(Channel channel) { return channel == Channel::kOptimizer || channel == Channel::kWeight; }
+
 bool is_state(Channel channel) {
   return channel == Channel::kWeight || channel == Channel::kBuffer || channel == Channel::kEma;
 }

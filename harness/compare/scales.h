@@ -21,6 +21,9 @@ bool differ_in_last_places(const trace::Record& a, const trace::Record& b);
 /// shows in the loss.
 bool differ_harmlessly(const trace::Record& a, const trace::Record& b);
 
+/// What the optimizer's update of a step makes: its state and the weights.
+bool is_of_update(trace::Channel channel);
+
 /// Channels whose tensors change from step to step by an update.
 bool is_state(trace::Channel channel);
 

@@ -1,7 +1,6 @@
 #include "harness/experiment/one_state.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "harness/compare/check.h"
@@ -9,6 +8,7 @@
 #include "harness/compare/laws/held.h"
 #include "harness/compare/pattern.h"
 #include "harness/compare/rounding.h"
+#include "harness/compare/scales.h"
 #include "harness/experiment/repeats.h"
 #include "harness/experiment/replays.h"
 #include "harness/experiment/rounding.h"
@@ -167,17 +167,17 @@ Comparison walk_in_float64(const Case& one, const Forced& forced) {
 void find_mistake(Case& one, const Control& control, const Comparison& comparison, const std::string& side,
                   const RunTrace& run, const std::string& shows) {
   Divergence at = *comparison.first;
-  const auto place = [](const Divergence& of) { return std::tuple(of.step, of.channel, of.tensor, of.rank); };
   if (one.is_mistake() && one.at().step < at.step) return;  // which is the first one
   at.left = one.sides()[0] + "/0";
   at.right = side + "/0";
   at.again = compare::Again::kSame;
-  if (one.is_equal() && place(one.at()) == place(at)) {  // until there the trainings were equal: it has been looked at
+  const std::string place = at.place_and_rank();
+  if (one.is_equal() && one.at().place_and_rank() == place) {  // equal until there: the replay has looked at it
     at.element = std::move(one.at().element);
     at.operator_ = std::move(one.at().operator_);
     at.detour = std::move(one.at().detour);
   }
-  one.note(control, shows + at.place_and_rank() + ", " + at.relation);
+  one.note(control, shows + place + ", " + at.relation);
   one.report.result = {
       .status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = std::move(at)};
   rule_out_rounding(one, run.world_size());
@@ -187,10 +187,6 @@ void find_mistake(Case& one, const Control& control, const Comparison& compariso
 /// Whether all that the step of a difference made before it is equal, bit for bit.
 bool begins_there(const Divergence& at, const RunTrace& left, const RunTrace& right) {
   return compare::same_shape(left, right) && !compare::part_before(left, right, at.step, at.channel, at.step);
-}
-
-bool is_of_update(const Divergence& at) {
-  return at.channel == trace::Channel::kOptimizer || at.channel == trace::Channel::kWeight;
 }
 
 bool begin_alike(const RunTrace& left, const RunTrace& right) {
@@ -262,7 +258,7 @@ void judge_one_state(Case& one, const Runs& forced) {
     const Comparison comparison = walk(one, runs);
     compared += comparison.compared;
     if (!comparison.first) continue;
-    if (is_of_update(*comparison.first) && begins_there(*comparison.first, *runs.left, *runs.right))
+    if (compare::is_of_update(comparison.first->channel) && begins_there(*comparison.first, *runs.left, *runs.right))
       return find_mistake(one, control, comparison, sides[i], *runs.right,
                           "one step's update of equal gradients is apart by more than it rounds: ");
     one.note(control, "one step is apart by more than it rounds: " + comparison.first->place_and_rank() + ", " +

@@ -15,7 +15,7 @@ void write_failure(const std::filesystem::path& path, const WorkerFailure& failu
   try {
     const Json object = {
         {"what", failure.what}, {"where", failure.where}, {"damaged", failure.damaged}, {"missing", failure.missing}};
-    replace_file(path, object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_file(path, object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const std::exception&) {  // the disk is full, for instance
   }
 }

@@ -30,11 +30,16 @@ bool is_failure(const RunOutcome& outcome) {
   return outcome.status == RunOutcome::Status::kFailed || outcome.status == RunOutcome::Status::kHung;
 }
 
+/// The rank that is to blame; nothing where it is not known.
+const RankExit* culprit_of(const RunOutcome& outcome) {
+  const bool known = outcome.culprit && static_cast<std::size_t>(*outcome.culprit) < outcome.ranks.size();
+  return known ? &outcome.ranks[static_cast<std::size_t>(*outcome.culprit)] : nullptr;
+}
+
 /// Whether a rank was lost for want of memory or the like: whether the training or the machine is to blame is open.
 bool ran_out_in_training(const RunOutcome& outcome) {
-  const std::size_t culprit = static_cast<std::size_t>(outcome.culprit.value_or(-1));
-  return outcome.status == RunOutcome::Status::kResource && culprit < outcome.ranks.size() &&
-         outcome.ranks[culprit].progress.step >= 0;
+  const RankExit* culprit = culprit_of(outcome);
+  return outcome.status == RunOutcome::Status::kResource && culprit != nullptr && culprit->progress.step >= 0;
 }
 
 /// A file of a checkpoint that a rank could not take.
@@ -112,15 +117,15 @@ std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
 }
 
 std::vector<Suspect> suspects_in_ranks(const RunOutcome& outcome) {
-  if (!outcome.culprit || static_cast<std::size_t>(*outcome.culprit) >= outcome.ranks.size()) return {};
+  const RankExit* culprit = culprit_of(outcome);
+  if (culprit == nullptr) return {};
   // Ranks that all fail by themselves have lost nobody.
   const bool all = std::all_of(outcome.ranks.begin(), outcome.ranks.end(), [](const RankExit& rank) {
     const bool alone = rank.how == RankExit::How::kExited && rank.code != 0;
     return alone && rank.code != static_cast<int>(launch::WorkerExit::kPeerLost);
   });
   if (all && outcome.ranks.size() > 1) return {};
-  const RankExit& culprit = outcome.ranks[static_cast<std::size_t>(*outcome.culprit)];
-  const bool stuck = outcome.status == RunOutcome::Status::kHung && culprit.how == RankExit::How::kEnded;
+  const bool stuck = outcome.status == RunOutcome::Status::kHung && culprit->how == RankExit::How::kEnded;
   return {{stuck ? "proc.rank_stuck" : "proc.rank_lost", {outcome.why}}};
 }
 

@@ -5,6 +5,7 @@
 #include "harness/base/text.h"
 #include "harness/compare/laws/held.h"
 #include "harness/compare/laws/reduction.h"
+#include "harness/compare/scales.h"
 
 namespace lockstep::compare {
 namespace {
@@ -93,7 +94,7 @@ std::vector<Suspect> suspects_of_sums(const Scene& scene) {
   if (!same_ranks)
     return {{"fp.reduction_order", {"sums over a batch are cut into those of " + ranks}},
             {"fp.batch_variance", {"the ranks' batches have other sizes: " + ranks}}};
-  if (at.channel == Channel::kOptimizer || at.channel == Channel::kWeight)
+  if (is_of_update(at.channel))
     return {{"fp.kernel_variant", {"gradients are equal, and the update differs by rounding"}}};
   return {};
 }
