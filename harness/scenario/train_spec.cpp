@@ -1,6 +1,5 @@
 #include "harness/scenario/train_spec.h"
 
-#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -59,17 +58,6 @@ std::optional<EvaluationSpec> evaluation_from(const Json& train) {
                         .reduce = object.at("reduce").get<std::string>()};
 }
 
-RecordSpec record_from(const Json& completed) {
-  RecordSpec record{.channels = completed.at("channels").get<std::vector<std::string>>(),
-                    .every = completed.at("every").get<std::int64_t>(),
-                    .captures = {}};
-  for (const Json& capture : completed.at("capture"))
-    record.captures.push_back({.step = capture.at("step").get<std::int64_t>(),
-                               .channel = capture.at("channel").get<std::string>(),
-                               .tensor = capture.at("tensor").get<std::string>()});
-  return record;
-}
-
 void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::string& origin) {
   std::vector<std::string> given;
   if (batch.global) given.push_back("global");
@@ -104,19 +92,6 @@ void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
   require(!fetches_ahead || spec.data.options.value("augment", "none") != "rank", origin, "train.data.augment",
           "accelerate fetches ahead of the training, which augmentation from the rank's generator does not follow",
           "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
-}
-
-/// Elements are kept of what is recorded, when it is.
-void validate(const CaptureSpec& capture, const TrainSpec& spec, const std::string& origin) {
-  const std::string where = "train.record.capture", step = std::to_string(capture.step);
-  require(capture.step < spec.steps, origin, where, "a step to look at is never reached",
-          "less than train.steps = " + std::to_string(spec.steps), step);
-  if (capture.channel.empty()) return;
-  require(spec.record.holds(capture.channel), origin, where, "elements of a channel that is not recorded",
-          "one of train.record.channels: " + join(spec.record.channels, ", "), "'" + capture.channel + "'");
-  require(capture.step < 0 || capture.step % spec.record.every == 0, origin, where,
-          "elements of a step that is not recorded",
-          "-1 or a multiple of train.record.every = " + std::to_string(spec.record.every), step);
 }
 
 /// What rounds in its nature cannot be exact.
@@ -166,10 +141,6 @@ std::int64_t BatchSpec::micro_batches(std::int64_t updates, std::int64_t per_epo
   return updates / updates_per_epoch * per_epoch + updates % updates_per_epoch * accumulation;
 }
 
-bool RecordSpec::holds(const std::string& channel) const {
-  return std::find(channels.begin(), channels.end(), channel) != channels.end();
-}
-
 std::optional<std::string> TrainSpec::coarsest_arithmetic() const {
   const bool casts = autocast == "bf16" && precision == "float32";  // autocast leaves float64 alone
   if (casts || ddp.compression == "bf16") return "bfloat16";
@@ -201,7 +172,7 @@ TrainSpec train_spec_from(const Json& completed) {
       .determinism = determinism_from(completed.at("determinism")),
       .ddp = ddp_from(completed.at("ddp")),
       .checkpoint = checkpoint_spec_from(completed.at("checkpoint")),
-      .record = record_from(completed.at("record")),
+      .record = record_spec_from(completed.at("record")),
       .faults = {}};
   for (const Json& fault : completed.at("faults")) spec.faults.push_back(choice_from(fault));
   return spec;
@@ -295,7 +266,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
   validate_exact(spec, origin);
-  for (const CaptureSpec& capture : spec.record.captures) validate(capture, spec, origin);
+  validate(spec.record, spec.steps, origin);
   validate(spec.checkpoint, spec.steps, world_size, origin);
   for (const Choice& fault : spec.faults) validate(fault, spec, world_size, origin);
 }

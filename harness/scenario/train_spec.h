@@ -7,6 +7,7 @@
 
 #include "harness/base/json.h"
 #include "harness/scenario/checkpoint_spec.h"
+#include "harness/scenario/record_spec.h"
 
 namespace lockstep::scenario {
 
@@ -89,21 +90,6 @@ struct EvaluationSpec {
   std::string shares;   ///< "padded", "trimmed", "leftovers" or "all"
   std::string average;  ///< over "samples" or "ranks"
   std::string reduce;   ///< to "all", "root" or "none"
-};
-
-/// A step that is looked at through a magnifying glass: its operators, and the elements of some records.
-struct CaptureSpec {
-  std::int64_t step = 0;
-  std::string channel;  ///< empty: no elements
-  std::string tensor;   ///< '*' stands for any characters
-};
-
-struct RecordSpec {
-  std::vector<std::string> channels;
-  std::int64_t every = 1;
-  std::vector<CaptureSpec> captures;
-
-  bool holds(const std::string& channel) const;
 };
 
 /// What one training computes.

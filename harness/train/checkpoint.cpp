@@ -319,6 +319,17 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
   }
 }
 
+Checkpoint in_precision(Checkpoint checkpoint, at::ScalarType precision) {
+  for (std::vector<NamedTensor>* tensors :
+       {&checkpoint.weights, &checkpoint.optimizer, &checkpoint.ema, &checkpoint.buffers}) {
+    for (NamedTensor& one : *tensors) {
+      const bool counts = one.name.ends_with(".step") && one.tensor.dim() == 0;
+      if (one.tensor.is_floating_point() && !counts) one.tensor = one.tensor.to(precision);
+    }
+  }
+  return checkpoint;
+}
+
 std::vector<NamedTensor> read_weights(const std::filesystem::path& file) {
   // What torch.save wrote before PyTorch 1.6, or with _use_new_zipfile_serialization=False, begins with this pickle.
   constexpr std::string_view kLegacy = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";

@@ -45,6 +45,10 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
 Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t rank, std::int64_t world_size,
                            bool per_rank);
 
+/// In the precision of the training that loads it, as torch's load_state_dict does; counters of updates have one of
+/// their own.
+Checkpoint in_precision(Checkpoint checkpoint, at::ScalarType precision);
+
 /// Weights from a safetensors file, or from one of Python's torch.save, whichever it is.
 /// *Throws*: as read_torch_file.
 std::vector<NamedTensor> read_weights(const std::filesystem::path& file);

@@ -59,19 +59,6 @@ Dataset data_of(const scenario::TrainSpec& spec, std::int64_t rank) {
   return data;
 }
 
-/// In the precision of the training that loads it, as torch's load_state_dict does; counters of updates have one of
-/// their own.
-Checkpoint in_precision(Checkpoint checkpoint, at::ScalarType precision) {
-  for (std::vector<NamedTensor>* tensors :
-       {&checkpoint.weights, &checkpoint.optimizer, &checkpoint.ema, &checkpoint.buffers}) {
-    for (NamedTensor& one : *tensors) {
-      const bool counts = one.name.ends_with(".step") && one.tensor.dim() == 0;
-      if (one.tensor.is_floating_point() && !counts) one.tensor = one.tensor.to(precision);
-    }
-  }
-  return checkpoint;
-}
-
 /// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
 /// `samples`: that the training takes.
 Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, const std::vector<std::string>& inert) {

@@ -1,0 +1,39 @@
+#include "harness/scenario/record_spec.h"
+
+#include <algorithm>
+
+#include "harness/base/text.h"
+#include "harness/scenario/reading.h"
+
+namespace lockstep::scenario {
+
+bool RecordSpec::holds(const std::string& channel) const {
+  return std::find(channels.begin(), channels.end(), channel) != channels.end();
+}
+
+RecordSpec record_spec_from(const Json& completed) {
+  RecordSpec record{.channels = completed.at("channels").get<std::vector<std::string>>(),
+                    .every = completed.at("every").get<std::int64_t>(),
+                    .captures = {}};
+  for (const Json& capture : completed.at("capture"))
+    record.captures.push_back({.step = capture.at("step").get<std::int64_t>(),
+                               .channel = capture.at("channel").get<std::string>(),
+                               .tensor = capture.at("tensor").get<std::string>()});
+  return record;
+}
+
+void validate(const RecordSpec& spec, std::int64_t steps, const std::string& origin) {
+  for (const CaptureSpec& capture : spec.captures) {
+    const std::string where = "train.record.capture", step = std::to_string(capture.step);
+    require(capture.step < steps, origin, where, "a step to look at is never reached",
+            "less than train.steps = " + std::to_string(steps), step);
+    if (capture.channel.empty()) continue;  // elements are kept of what is recorded, when it is
+    require(spec.holds(capture.channel), origin, where, "elements of a channel that is not recorded",
+            "one of train.record.channels: " + join(spec.channels, ", "), "'" + capture.channel + "'");
+    require(capture.step < 0 || capture.step % spec.every == 0, origin, where,
+            "elements of a step that is not recorded",
+            "-1 or a multiple of train.record.every = " + std::to_string(spec.every), step);
+  }
+}
+
+}  // namespace lockstep::scenario

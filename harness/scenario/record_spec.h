@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/base/json.h"
+
+namespace lockstep::scenario {
+
+/// A step that is looked at through a magnifying glass: its operators, and the elements of some records.
+struct CaptureSpec {
+  std::int64_t step = 0;
+  std::string channel;  ///< empty: no elements
+  std::string tensor;   ///< '*' stands for any characters
+};
+
+struct RecordSpec {
+  std::vector<std::string> channels;
+  std::int64_t every = 1;
+  std::vector<CaptureSpec> captures;
+
+  bool holds(const std::string& channel) const;
+};
+
+/// Reads a completed "record" object.
+RecordSpec record_spec_from(const Json& completed);
+
+/// What the schema cannot say; of a training of so many updates. *Throws*: InputError.
+void validate(const RecordSpec& spec, std::int64_t steps, const std::string& origin);
+
+}  // namespace lockstep::scenario
