@@ -22,7 +22,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr const char* kFormat = "lockstep.checkpoint/4";
+constexpr const char* kCheckpointFormat = "lockstep.checkpoint/4";
 
 /// More than any model has: what a bucket names is reserved memory for.
 constexpr std::size_t kMostParameters = 10'000'000;
@@ -121,7 +121,7 @@ Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder)
   for (const std::string& name : files_of(checkpoint.world_size)) hashes[name] = sha256(content_of(folder / name));
   Json optimizer = checkpoint.recipe.options;
   optimizer["kind"] = checkpoint.recipe.kind;
-  Json state = {{"format", kFormat},
+  Json state = {{"format", kCheckpointFormat},
                 {"world_size", checkpoint.world_size},
                 {"updates", checkpoint.updates},
                 {"samples_taken", checkpoint.samples_taken},
@@ -157,7 +157,7 @@ Json sealed_state(const std::filesystem::path& file) {
       throw InputError(
           {.what = "there is no seal", .where = file.string(), .expected = "an object with the key 'seal'"});
     verify(file, state["seal"].get<std::string>(), seal_of(state));
-    if (state.value("format", Json()) == kFormat) {
+    if (state.value("format", Json()) == kCheckpointFormat) {
       state.erase("seal");
       return scenario::complete(state, "saved_state", {.file = file.string(), .within = ""});
     }
@@ -168,7 +168,7 @@ Json sealed_state(const std::filesystem::path& file) {
   }
   throw InputError({.what = "not a checkpoint that this version reads",
                     .where = file.string(),
-                    .expected = kFormat,
+                    .expected = kCheckpointFormat,
                     .actual = state.value("format", Json()).dump()});
 }
 

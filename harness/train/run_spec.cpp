@@ -7,14 +7,14 @@
 namespace lockstep::train {
 namespace {
 
-constexpr const char* kFormat = "lockstep.run/1";
+constexpr const char* kRunFormat = "lockstep.run/1";
 
 void require_format(const Json& document, const std::filesystem::path& file) {
   const std::string format = document.is_object() ? document.value("format", "") : "";
-  if (format != kFormat) {
+  if (format != kRunFormat) {
     throw InputError({.what = "not a RunSpec that this worker reads",
                       .where = file.string(),
-                      .expected = kFormat,
+                      .expected = kRunFormat,
                       .actual = format.empty() ? "no format" : format});
   }
   const std::string build = document.value("build", "");

@@ -47,10 +47,10 @@ enum Opcode : std::uint8_t {
 constexpr std::size_t kMostValues = 1 << 16;
 
 /// Open containers. Those of a state dict are a handful.
-constexpr std::size_t kDeepest = 256;
+constexpr std::size_t kMostMarks = 256;
 
 /// Of a module, or of what it has.
-constexpr std::size_t kLongestName = 256;
+constexpr std::size_t kLongestGlobal = 256;
 
 /// A pickle of tensors has fewer values and objects for each byte: about one in three, and one in eight. So many more
 /// are allowed, for numbers beside them.
@@ -103,7 +103,7 @@ class Unpickler {
   }
 
   std::string_view line() {
-    const std::size_t length = bytes_.substr(at_, kLongestName).find('\n');
+    const std::size_t length = bytes_.substr(at_, kLongestGlobal).find('\n');
     if (length == std::string_view::npos) damaged("a name does not end");
     return take(length + 1).substr(0, length);
   }
@@ -165,7 +165,7 @@ class Unpickler {
   }
 
   void push_mark() {
-    if (marks_.size() >= kDeepest) damaged("containers lie too deep in each other");
+    if (marks_.size() >= kMostMarks) damaged("containers lie too deep in each other");
     marks_.push_back(stack_.size());
   }
 

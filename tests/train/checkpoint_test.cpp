@@ -46,7 +46,7 @@ T read_as(const std::string& bytes, std::size_t at) {
 constexpr char kRankFile[] = "rank0.safetensors";
 
 /// Begin and end of a tensor's bytes in a safetensors file.
-std::pair<std::size_t, std::size_t> bytes_of(const std::string& file, const std::string& tensor) {
+std::pair<std::size_t, std::size_t> extent_of(const std::string& file, const std::string& tensor) {
   const std::size_t header = 8 + read_as<std::uint64_t>(file, 0);
   const Json offsets = parse_json(file.substr(8, header - 8), kRankFile).at(tensor).at("data_offsets");
   return {header + offsets.at(0).get<std::size_t>(), header + offsets.at(1).get<std::size_t>()};
@@ -223,7 +223,7 @@ TEST_F(CheckpointTest, ImpossibleStatesAreDamageWhateverTheirSeal) {
 
 TEST_F(CheckpointTest, ImpossiblePlacesInTheDataAreDamageWhateverTheirHash) {
   const std::string whole = read_file(folder_ / kRankFile);
-  const std::size_t place = bytes_of(whole, "data.place").first;
+  const std::size_t place = extent_of(whole, "data.place").first;
   EXPECT_EQ(read_as<std::int64_t>(whole, place), 2);       // the epoch
   EXPECT_EQ(read_as<std::int64_t>(whole, place + 8), 10);  // and the position of sample()
   constexpr std::int64_t kFar = (std::int64_t{1} << 53) + 1;
@@ -241,7 +241,7 @@ TEST_F(CheckpointTest, ImpossiblePlacesInTheDataAreDamageWhateverTheirHash) {
 TEST_F(CheckpointTest, AStateThatNoGeneratorCanHaveIsDamageWhateverItsHash) {
   const std::string whole = read_file(folder_ / kRankFile);
   for (const char* name : {"rng.now", "rng.epoch"}) {
-    const auto [begin, end] = bytes_of(whole, name);
+    const auto [begin, end] = extent_of(whole, name);
     std::string changed = whole;
     std::fill(changed.begin() + static_cast<std::ptrdiff_t>(begin), changed.begin() + static_cast<std::ptrdiff_t>(end),
               '\xff');

@@ -21,7 +21,7 @@ Dataset digits(std::int64_t size, const std::filesystem::path& file = digits_fil
   return make_data({.kind = "digits", .options = {{"path", file.string()}, {"size", size}}});
 }
 
-std::string failure_of(const std::function<void()>& action) {
+std::string complaint_of(const std::function<void()>& action) {
   try {
     action();
   } catch (const InputError& error) {
@@ -41,11 +41,11 @@ TEST(Digits, DamageIsNamed) {
   const test::Scratch scratch;
   const std::string whole = read_file(digits_file());
   const auto torn = scratch.write("torn.gz", whole.substr(0, whole.size() / 2));
-  EXPECT_NE(failure_of([&] { digits(1797, torn); }).find("ends early"), std::string::npos);
+  EXPECT_NE(complaint_of([&] { digits(1797, torn); }).find("ends early"), std::string::npos);
   const auto text = scratch.write("text.gz", "1,2,3\n");
-  EXPECT_NE(failure_of([&] { digits(1, text); }).find("text.gz"), std::string::npos);
-  EXPECT_NE(failure_of([&] { digits(1798); }).find("1797"), std::string::npos);
-  EXPECT_NE(failure_of([&] { digits(1, scratch.path() / "none.gz"); }).find("none.gz"), std::string::npos);
+  EXPECT_NE(complaint_of([&] { digits(1, text); }).find("text.gz"), std::string::npos);
+  EXPECT_NE(complaint_of([&] { digits(1798); }).find("1797"), std::string::npos);
+  EXPECT_NE(complaint_of([&] { digits(1, scratch.path() / "none.gz"); }).find("none.gz"), std::string::npos);
 }
 
 /// A sampler with a fixed order.

@@ -18,7 +18,7 @@
 namespace lockstep::train {
 namespace {
 
-std::string failure_of(const std::string& pickle) {
+std::string complaint_of(const std::string& pickle) {
   try {
     unpickle(pickle, "x.pt");
   } catch (const Error& error) {
@@ -51,18 +51,18 @@ TEST(Unpickle, ReadsContainersAndNumbers) {
 }
 
 TEST(Unpickle, ExecutesNothing) {
-  EXPECT_NE(failure_of(kProto2 + "cos\nsystem\nX\x02").find("os.system"), std::string::npos);
-  EXPECT_NE(failure_of(kProto2 + "cbuiltins\neval\n.").find("builtins.eval"), std::string::npos);
-  EXPECT_NE(failure_of(kProto2 + "ctorch._utils\n_rebuild_parameter\n)R.").find("_rebuild_parameter with 0"),
+  EXPECT_NE(complaint_of(kProto2 + "cos\nsystem\nX\x02").find("os.system"), std::string::npos);
+  EXPECT_NE(complaint_of(kProto2 + "cbuiltins\neval\n.").find("builtins.eval"), std::string::npos);
+  EXPECT_NE(complaint_of(kProto2 + "ctorch._utils\n_rebuild_parameter\n)R.").find("_rebuild_parameter with 0"),
             std::string::npos);
-  EXPECT_NE(failure_of("\x80\x05.").find("protocol 5"), std::string::npos);
+  EXPECT_NE(complaint_of("\x80\x05.").find("protocol 5"), std::string::npos);
 }
 
 TEST(Unpickle, NamesTheOffsetOfDamage) {
   for (const std::string& damaged :
        {kProto2, kProto2 + "K", kProto2 + "a.", kProto2 + "h\x07.", kProto2 + "t.", kProto2 + "\xff.",
         kProto2 + "(K\x01u.", kProto2 + "K\x01R.", kProto2 + "cos", std::string(".")}) {
-    EXPECT_NE(failure_of(damaged).find("data.pkl at offset"), std::string::npos) << failure_of(damaged);
+    EXPECT_NE(complaint_of(damaged).find("data.pkl at offset"), std::string::npos) << complaint_of(damaged);
   }
 }
 
@@ -121,11 +121,11 @@ TEST(TorchFile, ViewsThatAreStillToBeComputedAreRefused) {
   const std::string with_attributes = [](std::string tensor) {
     return tensor.replace(tensor.rfind("Nt"), 2, "N}" + pickled_text("neg") + "\x88st");
   }(kOneNumber);
-  EXPECT_NE(failure_of(dict_of(pickled_text("x"), with_attributes)).find("negated"), std::string::npos);
+  EXPECT_NE(complaint_of(dict_of(pickled_text("x"), with_attributes)).find("negated"), std::string::npos);
   const std::string with_none = [](std::string tensor) {
     return tensor.replace(tensor.rfind("Nt"), 2, "NNt");
   }(kOneNumber);
-  EXPECT_EQ(failure_of(dict_of(pickled_text("x"), with_none)), "nothing was thrown");
+  EXPECT_EQ(complaint_of(dict_of(pickled_text("x"), with_none)), "nothing was thrown");
 }
 
 TEST(TorchFile, KeysThatAreNoNamesAreRefused) {

@@ -14,7 +14,7 @@ namespace lockstep::train {
 namespace {
 
 /// Memory of the padded tokens and their labels: so many bytes for each byte of the text, or 1 MiB.
-constexpr std::size_t kMostExpansion = 16, kAlwaysAllowed = std::size_t{1} << 20;
+constexpr std::size_t kMostExpansion = 16, kPaddingAllowed = std::size_t{1} << 20;
 
 /// Ids of a text's bytes: the distinct ones, in ascending order.
 struct Vocabulary {
@@ -68,7 +68,7 @@ Dataset make_text_data(const Json& options) {
   }
   length = static_cast<std::int64_t>(longest);
   const std::size_t padded = 2 * static_cast<std::size_t>(count) * longest * sizeof(std::int64_t);  // and labels
-  if (const std::size_t most = std::max(kMostExpansion * text.size(), kAlwaysAllowed); padded > most) {
+  if (const std::size_t most = std::max(kMostExpansion * text.size(), kPaddingAllowed); padded > most) {
     throw InputError({.what = "lines padded to the longest would be out of proportion to the text",
                       .where = file.string(),
                       .expected = "at most " + std::to_string(most) + " bytes",

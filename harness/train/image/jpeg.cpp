@@ -64,16 +64,16 @@ void to_rgb(const std::string& inks, char* pixels) {
   }
 }
 
-class Decoder {
+class JpegDecoder {
  public:
-  explicit Decoder(const std::string& content) : content_(content) {
+  explicit JpegDecoder(const std::string& content) : content_(content) {
     info_.err = jpeg_std_error(&failure_);
     failure_.error_exit = fail;
     failure_.emit_message = take_message;
   }
-  ~Decoder() { jpeg_destroy_decompress(&info_); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  ~JpegDecoder() { jpeg_destroy_decompress(&info_); }
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   /// False, here and below: message() says why.
   bool read_header() {
@@ -120,8 +120,8 @@ class Decoder {
 };
 
 /// The image's pixels; without `keep`, nothing but the assurance that it can be decoded.
-at::Tensor decoded(const std::string& content, const std::filesystem::path& path, bool keep) {
-  Decoder decoder(content);
+at::Tensor decoded_jpeg(const std::string& content, const std::filesystem::path& path, bool keep) {
+  JpegDecoder decoder(content);
   const auto damaged = [&](const std::string& what, std::size_t offset) {
     return InputError({.what = "a JPEG image is damaged: " + what,
                        .where = path.string() + ", about byte " + std::to_string(offset)});
@@ -140,7 +140,7 @@ at::Tensor decoded(const std::string& content, const std::filesystem::path& path
   } else {
     require_possible(extent, content, path);
   }
-  if (keep && is_large(extent, content)) decoded(content, path, /*keep=*/false);
+  if (keep && is_large(extent, content)) decoded_jpeg(content, path, /*keep=*/false);
   std::string pixels;
   if (!decoder.read_pixels(pixels, keep)) throw damaged(decoder.message(), decoder.offset());
   return keep ? image_of(pixels, extent) : at::Tensor();
@@ -149,7 +149,7 @@ at::Tensor decoded(const std::string& content, const std::filesystem::path& path
 }  // namespace
 
 at::Tensor decode_jpeg(const std::string& content, const std::filesystem::path& path) {
-  return decoded(content, path, /*keep=*/true);
+  return decoded_jpeg(content, path, /*keep=*/true);
 }
 
 }  // namespace lockstep::train

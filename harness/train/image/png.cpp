@@ -12,17 +12,17 @@ namespace lockstep::train {
 namespace {
 
 /// libpng leaves by longjmp, which runs no destructor: what it may leave are functions without any.
-class Decoder {
+class PngDecoder {
  public:
-  explicit Decoder(const std::string& content)
+  explicit PngDecoder(const std::string& content)
       : content_(content),
         png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, this, fail, ignore)),
         info_(png_create_info_struct(png_)) {
     LOCKSTEP_CHECK(png_ != nullptr && info_ != nullptr);
   }
-  ~Decoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  ~PngDecoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngDecoder(const PngDecoder&) = delete;
+  PngDecoder& operator=(const PngDecoder&) = delete;
 
   /// False, here and below: message() says why.
   bool read_header() {
@@ -67,7 +67,7 @@ class Decoder {
 
  private:
   [[noreturn]] static void fail(png_structp png, png_const_charp message) {
-    auto* self = static_cast<Decoder*>(png_get_error_ptr(png));
+    auto* self = static_cast<PngDecoder*>(png_get_error_ptr(png));
     std::strncpy(self->message_, message, sizeof self->message_ - 1);
     png_longjmp(png, 1);
   }
@@ -75,7 +75,7 @@ class Decoder {
   static void ignore(png_structp, png_const_charp) {}
 
   static void read(png_structp png, png_bytep to, std::size_t count) {
-    auto* self = static_cast<Decoder*>(png_get_io_ptr(png));
+    auto* self = static_cast<PngDecoder*>(png_get_io_ptr(png));
     if (count > self->content_.size() - self->at_) {
       self->at_ = self->content_.size();
       png_error(png, "it ends early");
@@ -92,8 +92,8 @@ class Decoder {
 };
 
 /// The image's pixels; without `keep`, nothing but the assurance that it can be decoded.
-at::Tensor decoded(const std::string& content, const std::filesystem::path& path, bool keep) {
-  Decoder decoder(content);
+at::Tensor decoded_png(const std::string& content, const std::filesystem::path& path, bool keep) {
+  PngDecoder decoder(content);
   const auto require = [&](bool succeeded) {
     if (succeeded) return;
     throw InputError({.what = std::string("a PNG image is damaged: ") + decoder.message(),
@@ -113,7 +113,7 @@ at::Tensor decoded(const std::string& content, const std::filesystem::path& path
   require_possible(
       extent, content, path,
       kDeflated * kBitsOfPixel / static_cast<std::uint64_t>(std::max(1, decoder.channels() * decoder.bits())));
-  if (keep && is_large(extent, content)) decoded(content, path, /*keep=*/false);
+  if (keep && is_large(extent, content)) decoded_png(content, path, /*keep=*/false);
   std::string pixels;
   require(decoder.read_pixels(pixels, keep));
   return keep ? image_of(pixels, extent) : at::Tensor();
@@ -122,7 +122,7 @@ at::Tensor decoded(const std::string& content, const std::filesystem::path& path
 }  // namespace
 
 at::Tensor decode_png(const std::string& content, const std::filesystem::path& path) {
-  return decoded(content, path, /*keep=*/true);
+  return decoded_png(content, path, /*keep=*/true);
 }
 
 }  // namespace lockstep::train
