@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <vector>
+#include <type_traits>
 
 #include "harness/base/error.h"
 
@@ -21,6 +21,7 @@ constexpr std::size_t kLanes = 8;
 
 using Doubles = double __attribute__((vector_size(64), aligned(8)));
 using Ints = std::int32_t __attribute__((vector_size(32), aligned(4), may_alias));
+using Longs = std::int64_t __attribute__((vector_size(64), aligned(8), may_alias));
 using Words = std::uint64_t __attribute__((vector_size(64), aligned(8)));
 
 /// SplitMix64 finaliser. *Source*: Steele, Lea, Flood 2014.
@@ -40,8 +41,11 @@ struct Sums {
 };
 
 /// Adds whole blocks of 64 elements, the first of which is number `first`; the order of additions in every sum is that
-/// of the elements.
-LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blocks, Sums& sums) {
+/// of the elements. `Bits`: eight integers of the width of an element.
+template <typename Bits, typename Element>
+inline __attribute__((always_inline)) void add_blocks_of(const Element* x, std::size_t first, std::size_t blocks,
+                                                         Sums& sums) {
+  using Integer = std::conditional_t<sizeof(Element) == 8, std::int64_t, std::int32_t>;
   const Words sign_bit = Words{} + (1ULL << 63);
   Words shift[kBlock / kLanes];
   for (std::size_t group = 0; group < kBlock / kLanes; ++group) {
@@ -49,7 +53,7 @@ LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blo
   }
   unsigned used = sums.used;
   Doubles squares;
-  Ints largest = {};  // bit patterns of magnitudes are ordered as the magnitudes are
+  Bits largest = {};  // bit patterns of magnitudes are ordered as the magnitudes are
   std::memcpy(&squares, sums.squares, sizeof squares);
   for (std::size_t block = 0; block < blocks; ++block) {
     const std::uint64_t hash = mix(first + block);
@@ -60,35 +64,29 @@ LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blo
 #pragma GCC unroll 8
     for (std::size_t group = 0; group < kBlock / kLanes; ++group) {
       double* target = row + kLanes * ((group ^ (permutation >> 3)) % (Sketch::kBuckets / kLanes));
-      const float* elements = x + block * kBlock + group * kLanes;
+      const Element* elements = x + block * kBlock + group * kLanes;
       Doubles value;  // by a loop: __builtin_convertvector converts in two halves and joins them
       for (std::size_t lane = 0; lane < kLanes; ++lane) value[lane] = elements[lane];
       const Doubles square = value * value;
       squares += square;
-      const Ints magnitude = *reinterpret_cast<const Ints*>(elements) & std::numeric_limits<std::int32_t>::max();
+      const Bits magnitude = *reinterpret_cast<const Bits*>(elements) & std::numeric_limits<Integer>::max();
       largest = magnitude > largest ? magnitude : largest;
       *reinterpret_cast<Doubles*>(target) += (Doubles)((Words)value ^ ((signs << shift[group]) & sign_bit));
     }
   }
   sums.used = used;
   std::memcpy(sums.squares, &squares, sizeof squares);
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    const auto magnitude = std::bit_cast<float>(static_cast<std::int32_t>(largest[lane]));
-    sums.largest[lane] = std::max<double>(sums.largest[lane], magnitude);
-  }
+  for (std::size_t lane = 0; lane < kLanes; ++lane)
+    sums.largest[lane] =
+        std::max<double>(sums.largest[lane], std::bit_cast<Element>(static_cast<Integer>(largest[lane])));
 }
 
-/// The same for one element; used for every dtype but float32.
-void add_element(double value, std::size_t index, Sums& sums) {
-  const std::size_t within = index % kBlock;
-  const std::uint64_t hash = mix(index / kBlock);
-  const std::uint64_t permutation = (hash * 0x9E3779B97F4A7C15ULL) >> 59;
-  const std::size_t group = (within / kLanes ^ (permutation >> 3)) % (Sketch::kBuckets / kLanes);
-  const std::size_t lane = within % kLanes;
-  sums.used |= 1U << (permutation & 7);
-  sums.squares[lane] += value * value;
-  if (std::fabs(value) > sums.largest[lane]) sums.largest[lane] = std::fabs(value);
-  sums.rows[permutation & 7][group * kLanes + lane] += (hash >> within & 1) != 0 ? -value : value;
+LOCKSTEP_WIDE void add_blocks(const float* x, std::size_t first, std::size_t blocks, Sums& sums) {
+  add_blocks_of<Ints>(x, first, blocks, sums);
+}
+
+LOCKSTEP_WIDE void add_blocks(const double* x, std::size_t first, std::size_t blocks, Sums& sums) {
+  add_blocks_of<Longs>(x, first, blocks, sums);
 }
 
 /// Adds the rows up, each to the buckets that its permutation says.
@@ -117,24 +115,30 @@ Sketch finish(const Sums& sums) {
   return sketch;
 }
 
-template <typename Bits, typename Convert>
-void add_each(std::span<const std::byte> elements, Sums& sums, Convert convert) {
-  for (std::size_t i = 0; i < elements.size() / sizeof(Bits); ++i) {
-    Bits bits;
-    std::memcpy(&bits, elements.data() + i * sizeof(Bits), sizeof(Bits));
-    add_element(convert(bits), i, sums);
-  }
-}
-
-void add_float32(std::span<const std::byte> elements, Sums& sums) {
-  const auto* x = reinterpret_cast<const float*>(elements.data());
-  const std::size_t count = elements.size() / sizeof(float);
+template <typename Element>
+void add_all(std::span<const std::byte> elements, Sums& sums) {
+  const auto* x = reinterpret_cast<const Element*>(elements.data());
+  const std::size_t count = elements.size() / sizeof(Element);
   const std::size_t whole = count / kBlock;
   add_blocks(x, 0, whole, sums);
   if (count % kBlock == 0) return;
-  float last[kBlock] = {};  // zeros change no sum
+  Element last[kBlock] = {};  // zeros change no sum
   std::copy(x + whole * kBlock, x + count, last);
   add_blocks(last, whole, 1, sums);
+}
+
+/// Of 16 bits, which are widened first.
+void add_narrow(std::span<const std::byte> elements, float (*widen)(std::uint16_t), Sums& sums) {
+  const std::size_t count = elements.size() / sizeof(std::uint16_t);
+  for (std::size_t first = 0; first < count; first += kBlock) {
+    float block[kBlock] = {};
+    for (std::size_t i = first; i < std::min(first + kBlock, count); ++i) {
+      std::uint16_t bits;
+      std::memcpy(&bits, elements.data() + i * sizeof bits, sizeof bits);
+      block[i - first] = widen(bits);
+    }
+    add_blocks(block, first / kBlock, 1, sums);
+  }
 }
 
 }  // namespace
@@ -142,10 +146,10 @@ void add_float32(std::span<const std::byte> elements, Sums& sums) {
 Sketch sketch_of(DType dtype, std::span<const std::byte> elements) {
   LOCKSTEP_CHECK(is_floating(dtype));
   Sums sums;
-  if (dtype == DType::kFloat32) add_float32(elements, sums);
-  if (dtype == DType::kFloat64) add_each<double>(elements, sums, [](double x) { return x; });
-  if (dtype == DType::kFloat16) add_each<std::uint16_t>(elements, sums, half_to_float);
-  if (dtype == DType::kBFloat16) add_each<std::uint16_t>(elements, sums, bfloat16_to_float);
+  if (dtype == DType::kFloat32) add_all<float>(elements, sums);
+  if (dtype == DType::kFloat64) add_all<double>(elements, sums);
+  if (dtype == DType::kFloat16) add_narrow(elements, half_to_float, sums);
+  if (dtype == DType::kBFloat16) add_narrow(elements, bfloat16_to_float, sums);
   return finish(sums);
 }
 
