@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness/base/error.h"
@@ -76,6 +77,8 @@ std::string read_file(const std::filesystem::path& path) {
   };
   if (descriptor < 0) fail(errno);
   std::string content;
+  struct stat found = {};
+  if (::fstat(descriptor, &found) == 0) content.reserve(static_cast<std::size_t>(found.st_size));
   char block[1 << 16];
   ssize_t count = 0;
   while ((count = ::read(descriptor, block, sizeof block)) != 0) {

@@ -259,8 +259,7 @@ bool RoundingBound::states_differ_before(std::int64_t step) const {
 
 bool RoundingBound::kink_fits(const Divergence& divergence) const {
   const Channel channel = divergence.channel;
-  const bool follows_gradient =
-      channel == Channel::kOptimizer || channel == Channel::kWeight || channel == Channel::kEma;
+  const bool follows_gradient = is_of_update(channel) || channel == Channel::kEma;
   if (channel != Channel::kGradient && !follows_gradient) return false;
   if (!states_differ_before(divergence.step)) return false;
   for (const RunTrace* run : {&left_, &right_}) {

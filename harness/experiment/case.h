@@ -25,7 +25,7 @@ struct Case {
   bool asks_one_state = false;        ///< whether it is rounding, or where it begins, depends on each step's own doing
   bool parts_from_one_state = false;  ///< a step makes something else of one state, in float32
   bool found_from_one_state = false;  ///< and that is a mistake: the finding
-  bool came_out_again = false;        ///< both sides did, from one state
+  bool came_out_again = false;        ///< often enough, all of it or from one state
 
   bool differs() const { return report.result.divergence.has_value(); }
   compare::Divergence& at() { return *report.result.divergence; }

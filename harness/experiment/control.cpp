@@ -55,13 +55,21 @@ Json possible(Json patch, const scenario::TrainSpec& train) {
   return patch;
 }
 
+Control capturing(Control control, const compare::Divergence& at, const std::string& tensors) {
+  const auto capture = [&](trace::Channel channel) {
+    control.patch["train"]["record"]["capture"].push_back(
+        {{"step", at.step}, {"channel", trace::name_of(channel)}, {"tensor", tensors}});
+  };
+  capture(at.channel);
+  if (at.channel == trace::Channel::kGradient) capture(trace::Channel::kGradientLocal);  // what it is made of
+  return control;
+}
+
 }  // namespace
 
 Control replay() { return {.id = "replay", .patch = Json::object()}; }
 
 Control replay_there() { return {.id = "replay_there", .patch = Json::object()}; }
-
-Control replay_again() { return {.id = "replay_again", .patch = Json::object()}; }
 
 Control replay_often(std::int64_t times) { return {.id = "replay_often", .patch = Json::object(), .repeats = times}; }
 
@@ -77,13 +85,11 @@ Control looking_at(Control control, const compare::Divergence& at) {
   for (char& c : pattern) {
     if (c == '*' || c == '[' || c == '\\') c = '?';
   }
-  const auto capture = [&](trace::Channel channel) {
-    control.patch["train"]["record"]["capture"].push_back(
-        {{"step", at.step}, {"channel", trace::name_of(channel)}, {"tensor", pattern}});
-  };
-  capture(at.channel);
-  if (at.channel == trace::Channel::kGradient) capture(trace::Channel::kGradientLocal);  // what it is made of
-  return control;
+  return capturing(std::move(control), at, pattern);
+}
+
+Control looking_around(Control control, const compare::Divergence& at) {
+  return capturing(std::move(control), at, "*");
 }
 
 Control in_float64() { return {.id = "float64", .patch = {{"train", {{"precision", "float64"}}}}, .one_start = true}; }

@@ -24,8 +24,7 @@ Control replay();
 /// The same, for another place to look at.
 Control replay_there();
 
-/// The same once more, and some times more, not looked at closely.
-Control replay_again();
+/// The same some times more, not looked at closely.
 Control replay_often(std::int64_t times);
 
 /// The same, twice.
@@ -38,6 +37,9 @@ Control filled_otherwise();
 
 /// The control, with the operators of a step and the elements of a record looked at in every variant.
 Control looking_at(Control control, const compare::Divergence& at);
+
+/// The same of all records of its step and channel.
+Control looking_around(Control control, const compare::Divergence& at);
 
 /// Everything computed in float64: rounding shrinks by about 2^29, a mistake stays.
 Control in_float64();

@@ -74,7 +74,6 @@ class Investigation {
     if (groups_.empty()) return;
     try {
       try_replay();
-      try_replay_again();
       try_float64();
       try_one_state();
       try_replay_often();
@@ -209,22 +208,11 @@ class Investigation {
     each(*twice, wants, [&](const Group&, Case& one, const Runs& runs) { judge_pair(one, control, runs); });
   }
 
-  /// What came out again once may do so by chance. A difference that may be rounding still once more, before what else
-  /// is computed of it decides; every other one, and what that leaves of it, often.
-  void try_replay_again() {
-    replay_more(replay_often(kReplays - 1), [](const Case& one) { return !one.is_up_to_rounding(); });
-    replay_more(replay_again(), [](const Case& one) { return one.is_up_to_rounding(); });
-  }
-
+  /// What came out again once may do so by chance, but for what steps from one state have shown again since.
   void try_replay_often() {
-    replay_more(replay_often(kReplays - 2),
-                [](const Case& one) { return one.is_up_to_rounding() && !one.came_out_again; });
-  }
-
-  template <typename Concerns>
-  void replay_more(const Control& control, Concerns concerns) {
+    const Control control = replay_often(kReplays - 1);
     const auto wants = [&](const Case& one) {
-      return one.differs() && one.check.spec.that != "repeatable" && concerns(one);
+      return one.differs() && one.check.spec.that != "repeatable" && !one.came_out_again;
     };
     const auto more = trial(control, wants, /*looks=*/false);
     if (!more) return;
@@ -323,16 +311,17 @@ class Investigation {
     });
   }
 
+  static void locate_from_one_state(Case& one, const Runs& forced) {
+    if (!one.found_from_one_state || one.at().element) return;
+    const auto [left, right] = sides_from_one_state(one.at(), forced);
+    locate(one.at(), left, right, Looked::kFromOneState);
+  }
+
   /// What is taken for rounding must be so in each step, too, from one state.
   void try_one_state() {
-    const auto sides_of = [](const std::vector<Case*>& cases) {
-      Sides sides;
-      for (const Case* one : cases) sides.push_back(one->sides());
-      return sides;
-    };
     const auto wants = [](const Case& one) { return one.asks_one_state; };
-    const auto forced = trial_of(one_state(), wants, [&](const Group& group, const std::vector<Case*>& cases) {
-      return from_one_state(from_one_start(group.scenario, group.starts), sides_of(cases));
+    const auto forced = trial_of(one_state(), wants, [](const Group& group, const std::vector<Case*>& cases) {
+      return from_one_state(from_one_start(group.scenario, group.starts), cases);
     });
     for (Group& group : groups_) {
       for (Case& one : group.cases) {
@@ -343,24 +332,25 @@ class Investigation {
     if (!forced) return;
     each(*forced, wants, [](const Group&, Case& one, const Runs& runs) { judge_one_state(one, runs); });
     const auto parts = [](const Case& one) { return one.parts_from_one_state && !one.found_from_one_state; };
-    const auto again = trial_of(another_state(), parts, [&](const Group& group, const std::vector<Case*>& cases) {
-      return from_another_state(group.scenario, sides_of(cases));
+    const auto again = trial_of(another_state(), parts, [](const Group& group, const std::vector<Case*>& cases) {
+      return from_another_state(group.scenario, cases);
     });
     if (again) {
       each(*again, parts, [&](const Group& group, Case& one, const Runs& runs) {
-        judge_another_state(one, forced->runs(group.scenario.name), runs);
+        const Runs before(plan_, evidence_, group.scenario.name);
+        judge_another_state(one, before, forced->runs(group.scenario.name), runs);
       });
     }
-    const auto unseen = [](const Case& one) { return one.found_from_one_state && !one.at().element; };
-    const auto there = trial_of(one_state_there(), unseen, [&](const Group& group, const std::vector<Case*>& cases) {
-      std::vector<Divergence> places;
-      for (const Case* one : cases) places.push_back(one->at());
-      return from_one_state_there(from_one_start(group.scenario, group.starts), sides_of(cases), places);
+    each(*forced, wants, [](const Group&, Case& one, const Runs& runs) { locate_from_one_state(one, runs); });
+    const auto unseen = [](const Case& one) {
+      return one.found_from_one_state && !(one.at().element && one.came_out_again);
+    };
+    const auto there = trial_of(one_state_there(), unseen, [](const Group& group, const std::vector<Case*>& cases) {
+      return from_one_state_there(from_one_start(group.scenario, group.starts), cases);
     });
     if (!there) return;
     each(*there, unseen, [&](const Group&, Case& one, const Runs& runs) {
-      const auto [left, right] = sides_from_one_state(one.at(), runs);
-      locate(one.at(), left, right, Looked::kFromOneState);
+      locate_from_one_state(one, runs);
       judge_one_state_again(one, forced->runs(one.scenario.name), runs);
     });
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/base/error.h"
 #include "harness/compare/check.h"
 #include "harness/compare/ladder.h"
 #include "harness/compare/laws/held.h"
@@ -52,13 +53,16 @@ void keep_needed(Scenario& scenario, const std::vector<std::string>& asked) {
 }
 
 /// Leaders and followers in float32 under a control. `led`: their names.
-Scenario led_by_first(const Control& control, const Scenario& scenario, const Sides& sides,
+Scenario led_by_first(const Control& control, const Scenario& scenario, const std::vector<Case*>& cases,
                       std::vector<std::string>& led) {
   std::vector<std::string> all;
-  for (const auto& of_check : sides) all.insert(all.end(), of_check.begin(), of_check.end());
+  for (const Case* one : cases) {
+    for (const std::string& side : one->sides()) all.push_back(side);
+  }
   Scenario forced = under(control, scenario, all);
   const std::string file = scenario.file.string();
-  for (const auto& of_check : sides) {
+  for (const Case* one : cases) {
+    const std::vector<std::string> of_check = one->sides();
     const std::string& first = of_check[0];
     // All that is computed, or a state would be taken back before it shows.
     const Json all_of_it = {{"channels", nullptr}, {"every", nullptr}};
@@ -74,6 +78,26 @@ Scenario led_by_first(const Control& control, const Scenario& scenario, const Si
     }
   }
   return forced;
+}
+
+/// The same, no further than the mistakes that are known: what is computed until then does not depend on what comes
+/// after.
+Scenario until_mistakes(const Scenario& forced, const std::vector<Case*>& cases, const std::vector<std::string>& led) {
+  std::int64_t last = 0;
+  for (const Case* one : cases) {
+    if (!one->is_mistake()) return forced;
+    last = std::max(last, one->at().step);
+  }
+  Scenario shorter = forced;
+  try {
+    for (Variant& variant : shorter.variants) {
+      if (std::find(led.begin(), led.end(), variant.name) != led.end())
+        variant = scenario::patched(variant, {{"train", {{"steps", last + 1}}}}, forced.file.string());
+    }
+  } catch (const InputError&) {  // something is asked for at a later step
+    return forced;
+  }
+  return shorter;
 }
 
 /// The runs of two sides of a check that are led by the first.
@@ -189,6 +213,15 @@ bool begins_there(const Divergence& at, const RunTrace& left, const RunTrace& ri
   return compare::same_shape(left, right) && !compare::part_before(left, right, at.step, at.channel, at.step);
 }
 
+/// Whether a leader, which saves all its states and begins with its own weights, is the run that was judged.
+bool comes_out_as(const RunTrace* before, const RunTrace& leads) {
+  if (before == nullptr) return false;
+  compare::Scope scope = compare::held_by_both(*before, leads);
+  scope.common_steps_only = true;
+  const Comparison comparison = compare::compare_runs(*before, leads, trace::all_channels(), compare::bitwise, scope);
+  return comparison.compared > 0 && !comparison.first;
+}
+
 bool begin_alike(const RunTrace& left, const RunTrace& right) {
   const compare::Held a(left, 0, trace::kInitialStep), b(right, 0, trace::kInitialStep);
   return compare::same(a, b, trace::Channel::kWeight);
@@ -202,39 +235,44 @@ Control another_state() { return {.id = "another_state", .patch = Json::object()
 
 Control one_state_there() { return {.id = "one_state_there", .patch = Json::object()}; }
 
-Scenario from_one_state(const Scenario& scenario, const Sides& sides) {
+Scenario from_one_state(const Scenario& scenario, const std::vector<Case*>& cases) {
+  Control control = one_state();
+  for (const Case* one : cases) {
+    if (one->is_mistake()) control = looking_around(std::move(control), one->at());  // where it is likely to be found
+  }
   std::vector<std::string> asked;
-  Scenario forced = led_by_first(one_state(), scenario, sides, asked);
-  for (const auto& of_check : sides) {
-    for (const std::string& side : of_check) {
-      const std::string following = follower(side, of_check[0]);
+  Scenario forced = led_by_first(control, scenario, cases, asked);
+  for (const Case* one : cases) {
+    const std::vector<std::string> sides = one->sides();
+    for (const std::string& side : sides) {
+      const std::string following = follower(side, sides[0]);
       add(forced, under(experiment::in_float64(), forced, {following}).variant(following), in_float64(following));
       asked.push_back(in_float64(following));
     }
   }
   keep_needed(forced, asked);
-  return forced;
+  return until_mistakes(forced, cases, asked);
 }
 
-Scenario from_another_state(const Scenario& scenario, const Sides& sides) {
+Scenario from_another_state(const Scenario& scenario, const std::vector<Case*>& cases) {
   Scenario other = scenario;
   for (Variant& variant : other.variants) {
     const Json seed = {{"train", {{"seed", {{"base", variant.train.seed.base ^ 1}}}}}};
     variant = scenario::patched(variant, seed, scenario.file.string());
   }
   std::vector<std::string> asked;
-  Scenario forced = led_by_first(another_state(), other, sides, asked);
+  Scenario forced = led_by_first(another_state(), other, cases, asked);
   keep_needed(forced, asked);
-  return forced;
+  return until_mistakes(forced, cases, asked);
 }
 
-Scenario from_one_state_there(const Scenario& scenario, const Sides& sides, const std::vector<Divergence>& places) {
+Scenario from_one_state_there(const Scenario& scenario, const std::vector<Case*>& cases) {
   Control control = one_state_there();
-  for (const Divergence& at : places) control = looking_at(std::move(control), at);
+  for (const Case* one : cases) control = looking_at(std::move(control), one->at());
   std::vector<std::string> asked;
-  Scenario forced = led_by_first(control, scenario, sides, asked);
+  Scenario forced = led_by_first(control, scenario, cases, asked);
   keep_needed(forced, asked);
-  return forced;
+  return until_mistakes(forced, cases, asked);
 }
 
 std::pair<Side, Side> sides_from_one_state(const Divergence& at, const Runs& forced) {
@@ -276,7 +314,7 @@ void judge_one_state_again(Case& one, const Runs& forced, const Runs& again) {
   for (const auto& [variant, run] : {std::pair(first, leader(first)), std::pair(other, follower(other, first))}) {
     const RunTrace *before = forced.first_of(run), *after = again.first_of(run);
     if (before == nullptr || after == nullptr) return;
-    const auto apart = part_bitwise(*before, *after);
+    const auto apart = part_bitwise(*before, *after, {.common_steps_only = true});  // it ends at the place
     if (!apart) continue;
     one.note(one_state_there(), variant + " does not come out again: first other at " + apart->place_and_rank());
     return call_random(one, *apart, variant);
@@ -284,7 +322,7 @@ void judge_one_state_again(Case& one, const Runs& forced, const Runs& again) {
   one.came_out_again = true;
 }
 
-void judge_another_state(Case& one, const Runs& forced, const Runs& again) {
+void judge_another_state(Case& one, const Runs& before, const Runs& forced, const Runs& again) {
   const Control control = another_state();
   const std::vector<std::string> sides = one.sides();
   std::string why = "it is not there from other weights: an activation on the kink of a ReLU, or a rare mistake";
@@ -298,7 +336,10 @@ void judge_another_state(Case& one, const Runs& forced, const Runs& again) {
     } else if (runs.uses_16_bits()) {
       continue;
     } else if (const Comparison mistake = walk(one, runs, &others); mistake.first) {
-      return find_mistake(one, control, mistake, sides[i], *runs.right, "from other weights it is there, too, at ");
+      find_mistake(one, control, mistake, sides[i], *runs.right, "from other weights it is there, too, at ");
+      // The other side has made it twice more then.
+      one.came_out_again = one.found_from_one_state && comes_out_as(before.first_of(sides[0]), *runs.left);
+      return;
     }
   }
   leave_open(one, control, why);

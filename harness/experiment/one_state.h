@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,19 +10,16 @@
 /// of that step, whatever rounding had made of the trainings until there.
 namespace lockstep::experiment {
 
-/// Sides of some checks, check by check.
-using Sides = std::vector<std::vector<std::string>>;
-
-/// The first side of each check leads the others; and all of them in float64, led by the same. *Throws*: InputError
-/// where no such training exists.
-scenario::Scenario from_one_state(const scenario::Scenario& scenario, const Sides& sides);
+/// The first side of each check leads the others; and all of them in float64, led by the same. Where all are mistakes
+/// already, they end there: what each step does is looked at for what comes before. *Throws*: InputError where no such
+/// training exists.
+scenario::Scenario from_one_state(const scenario::Scenario& scenario, const std::vector<Case*>& cases);
 
 /// The same in float32, from other weights: an activation that lay on the kink of a ReLU does so no more.
-scenario::Scenario from_another_state(const scenario::Scenario& scenario, const Sides& sides);
+scenario::Scenario from_another_state(const scenario::Scenario& scenario, const std::vector<Case*>& cases);
 
 /// The first, in float32, with the places of what was found looked at closely.
-scenario::Scenario from_one_state_there(const scenario::Scenario& scenario, const Sides& sides,
-                                        const std::vector<compare::Divergence>& places);
+scenario::Scenario from_one_state_there(const scenario::Scenario& scenario, const std::vector<Case*>& cases);
 
 /// What they are called in a report.
 Control one_state();
@@ -42,6 +38,7 @@ void judge_one_state(Case& one, const Runs& forced);
 void judge_one_state_again(Case& one, const Runs& forced, const Runs& again);
 
 /// What is apart in float32 from other weights, too, is a mistake that is made there only; else it stays open.
-void judge_another_state(Case& one, const Runs& forced, const Runs& again);
+/// `before`: the runs that were judged.
+void judge_another_state(Case& one, const Runs& before, const Runs& forced, const Runs& again);
 
 }  // namespace lockstep::experiment

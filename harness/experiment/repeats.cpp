@@ -1,14 +1,12 @@
 #include "harness/experiment/repeats.h"
 
-#include "harness/compare/check.h"
-
 namespace lockstep::experiment {
 
 using compare::Divergence;
 using trace::RunTrace;
 
-std::optional<Divergence> part_bitwise(const RunTrace& left, const RunTrace& right) {
-  return compare::compare_runs(left, right, trace::all_channels(), compare::bitwise).first;
+std::optional<Divergence> part_bitwise(const RunTrace& left, const RunTrace& right, const compare::Scope& scope) {
+  return compare::compare_runs(left, right, trace::all_channels(), compare::bitwise, scope).first;
 }
 
 std::optional<Divergence> not_alike(const RunTrace& first, const std::vector<const RunTrace*>& others) {

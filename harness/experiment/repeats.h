@@ -3,14 +3,15 @@
 #include <optional>
 #include <vector>
 
-#include "harness/compare/difference.h"
+#include "harness/compare/check.h"
 #include "harness/trace/trace.h"
 
 /// What several runs of one training say of each other.
 namespace lockstep::experiment {
 
 /// Where two runs first part, in any channel; nothing where they are bitwise equal.
-std::optional<compare::Divergence> part_bitwise(const trace::RunTrace& left, const trace::RunTrace& right);
+std::optional<compare::Divergence> part_bitwise(const trace::RunTrace& left, const trace::RunTrace& right,
+                                                const compare::Scope& scope = {});
 
 /// Where the first of some runs parts from another that does; nothing where all are alike, or there is none.
 std::optional<compare::Divergence> not_alike(const trace::RunTrace& first,

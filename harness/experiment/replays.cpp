@@ -67,12 +67,14 @@ void judge_replay(Case& one, const Control& control, const Runs& before, const R
 }
 
 void judge_often(Case& one, const Control& control, const Runs& before, const Runs& often) {
+  bool have_all_finished = true;
   for (const trace::RunTrace* run : runs_of(one, before)) {
     const std::string variant = variant_of(run->run);
     if (one.unstable && variant != one.unstable_variant) continue;
     const std::vector<const trace::RunTrace*> again = often.all_of(variant);
     if (again.empty()) {
       one.note(control, variant + " did not finish again");
+      have_all_finished = false;
       continue;
     }
     const auto apart = not_alike(one.unstable ? *again[0] : *run, again);
@@ -83,6 +85,7 @@ void judge_often(Case& one, const Control& control, const Runs& before, const Ru
     one.at().operator_.reset();
     return;
   }
+  one.came_out_again = have_all_finished && !one.unstable;
 }
 
 void judge_pair(Case& one, const Control& control, const Runs& twice) {

@@ -99,22 +99,28 @@ void require_dense(const std::vector<Entry>& entries, std::size_t data_size, con
 
 std::string to_safetensors(const std::vector<StoredTensor>& tensors) {
   Json header = Json::object();
-  std::string data;
+  std::size_t size = 0;
   for (const StoredTensor& tensor : tensors) {
     header[tensor.name] = {{"dtype", safetensors_code_of(tensor.dtype)},
                            {"shape", tensor.shape},
-                           {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
-    data += tensor.bytes;
+                           {"data_offsets", {size, size + tensor.bytes.size()}}};
+    size += tensor.bytes.size();
   }
   std::string text = header.dump();
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   std::string file;
+  file.reserve(kLengthBytes + text.size() + size);
   for (std::size_t i = 0; i < kLengthBytes; ++i) file += static_cast<char>(text.size() >> (8 * i) & 0xff);
-  return file + text + data;
+  file += text;
+  for (const StoredTensor& tensor : tensors) file += tensor.bytes;
+  return file;
 }
 
 std::vector<StoredTensor> read_safetensors(const std::filesystem::path& path) {
-  const std::string file = read_file(path);
+  return from_safetensors(read_file(path), path);
+}
+
+std::vector<StoredTensor> from_safetensors(std::string_view file, const std::filesystem::path& path) {
   if (file.size() < kLengthBytes)
     fail(path, file.size(), "it ends within the header's length", "8 bytes or more",
          std::to_string(file.size()) + " bytes");
@@ -124,10 +130,10 @@ std::vector<StoredTensor> read_safetensors(const std::filesystem::path& path) {
   if (length > file.size() - kLengthBytes)
     fail(path, 0, "the header is longer than the file",
          "at most " + std::to_string(file.size() - kLengthBytes) + " bytes", std::to_string(length) + " bytes");
-  const std::string_view data = std::string_view(file).substr(kLengthBytes + length);
+  const std::string_view data = file.substr(kLengthBytes + length);
   std::vector<Entry> entries;
   try {
-    const Json header = parse_modest_json(std::string_view(file).substr(kLengthBytes, length), path.string());
+    const Json header = parse_modest_json(file.substr(kLengthBytes, length), path.string());
     if (!header.is_object()) fail(path, kLengthBytes, "its header is no object");
     for (const auto& [name, object] : header.items()) {
       if (name != "__metadata__") entries.push_back(entry_from(name, object, data.size(), path));

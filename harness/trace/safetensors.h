@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/trace/dtype.h"
@@ -24,5 +25,8 @@ std::string to_safetensors(const std::vector<StoredTensor>& tensors);
 /// Reads a safetensors file; tensors in the order of their data.
 /// *Throws*: InputError when it is missing; DamagedFile that says what does not fit, never allocating beyond its size.
 std::vector<StoredTensor> read_safetensors(const std::filesystem::path& path);
+
+/// The same of a file's content; `path` is for messages.
+std::vector<StoredTensor> from_safetensors(std::string_view file, const std::filesystem::path& path);
 
 }  // namespace lockstep::trace

@@ -56,9 +56,9 @@ std::string packed(const std::vector<NamedTensor>& tensors) {
   return trace::to_safetensors(stored);
 }
 
-std::vector<NamedTensor> unpacked(const std::filesystem::path& file) {
+std::vector<NamedTensor> unpacked(const std::vector<trace::StoredTensor>& file) {
   std::vector<NamedTensor> tensors;
-  for (const trace::StoredTensor& stored : trace::read_safetensors(file)) {
+  for (const trace::StoredTensor& stored : file) {
     at::Tensor tensor = at::empty(stored.shape, scalar_type_of(stored.dtype));
     std::memcpy(tensor.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
     tensors.push_back({stored.name, tensor});
@@ -116,9 +116,8 @@ std::vector<std::string> files_of(std::int64_t world_size) {
   return names;
 }
 
-Json state_of(const Checkpoint& checkpoint, const std::filesystem::path& folder) {
-  Json hashes = Json::object();
-  for (const std::string& name : files_of(checkpoint.world_size)) hashes[name] = sha256(content_of(folder / name));
+/// `hashes`: of each file.
+Json state_of(const Checkpoint& checkpoint, const Json& hashes) {
   Json optimizer = checkpoint.recipe.options;
   optimizer["kind"] = checkpoint.recipe.kind;
   Json state = {{"format", kCheckpointFormat},
@@ -209,9 +208,12 @@ void require_possible(const Json& state, const std::filesystem::path& file) {
           join(keys_of(state.at("sha256")), ", "));
 }
 
-void verify_hashes(const Json& state, const std::filesystem::path& folder) {
-  for (const auto& [name, hash] : state.at("sha256").items())
-    verify(folder / name, hash.is_string() ? hash.get<std::string>() : hash.dump(), sha256(content_of(folder / name)));
+/// What a file of a checkpoint holds; it has the hash that the state says.
+std::string verified(const Json& state, const std::filesystem::path& file) {
+  const Json& hash = state.at("sha256").at(file.filename().string());
+  std::string content = content_of(file);
+  verify(file, hash.is_string() ? hash.get<std::string>() : hash.dump(), sha256(content));
+  return content;
 }
 
 /// The rank's own place instead of rank 0's.
@@ -254,14 +256,24 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
   if (checkpoint.position.epoch_rng.defined()) own.push_back({"rng.epoch", checkpoint.position.epoch_rng});
   for (const NamedTensor& buffer : checkpoint.buffers)
     own.push_back({std::string(kBuffer) + buffer.name, buffer.tensor});
-  write_file(folder / rank_file(rank), packed(own));
+  Json hashes = Json::object();
+  const auto write = [&](const std::string& name, const std::vector<NamedTensor>& tensors) {
+    const std::string content = packed(tensors);
+    write_file(folder / name, content);
+    hashes[name] = sha256(content);
+  };
+  write(rank_file(rank), own);
   if (rank == 0) {
-    write_weights(folder / "weights.safetensors", checkpoint.weights);
-    write_file(folder / "optimizer.safetensors", packed(checkpoint.optimizer));
-    write_file(folder / "ema.safetensors", packed(checkpoint.ema));
+    write("weights.safetensors", checkpoint.weights);
+    write("optimizer.safetensors", checkpoint.optimizer);
+    write("ema.safetensors", checkpoint.ema);
   }
   collective.barrier();
-  if (rank == 0) write_file(folder / "state.json", state_of(checkpoint, folder).dump(2) + "\n");
+  if (rank == 0) {
+    for (std::int64_t other = 1; other < checkpoint.world_size; ++other)
+      hashes[rank_file(other)] = sha256(content_of(folder / rank_file(other)));
+    write_file(folder / "state.json", state_of(checkpoint, hashes).dump(2) + "\n");
+  }
   collective.barrier();
 }
 
@@ -270,7 +282,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
   try {
     const Json state = sealed_state(folder / "state.json");
     require_possible(state, folder / "state.json");
-    verify_hashes(state, folder);
+    const auto tensors_of = [&](const std::string& name) {
+      return unpacked(trace::from_safetensors(verified(state, folder / name), folder / name));
+    };
     Checkpoint checkpoint{.origin = folder,
                           .world_size = state.at("world_size").get<std::int64_t>(),
                           .updates = state.at("updates").get<std::int64_t>(),
@@ -280,19 +294,24 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                                     .rates = rates_from(state.at("learning_rates")),
                                     .schedule = state.at("schedule").at("state")},
                           .buckets = state.at("buckets").get<BucketLayout>(),
-                          .weights = unpacked(folder / "weights.safetensors"),
-                          .optimizer = unpacked(folder / "optimizer.safetensors"),
-                          .ema = unpacked(folder / "ema.safetensors")};
+                          .weights = tensors_of("weights.safetensors"),
+                          .optimizer = tensors_of("optimizer.safetensors"),
+                          .ema = tensors_of("ema.safetensors")};
     checkpoint.position = {.epoch = state.at("epoch").get<std::int64_t>(),
                            .position = state.at("position").get<std::int64_t>(),
                            .batches = state.at("batches_before_epoch").get<std::int64_t>(),
                            .ended = state.at("epoch_ended").get<bool>()};
     checkpoint.recipe = {.kind = state.at("optimizer").at("kind").get<std::string>(), .options = state.at("optimizer")};
     checkpoint.recipe.options.erase("kind");
+    const std::int64_t mine = checkpoint.world_size == world_size ? rank : 0;  // rank 0's, which the others follow
+    const std::vector<NamedTensor> own = tensors_of(rank_file(mine));
+    for (std::int64_t other = 0; other < checkpoint.world_size; ++other) {
+      if (other != mine) verified(state, folder / rank_file(other));
+    }
+    for (const NamedTensor& tensor : own) {
+      if (tensor.name == kSamplerRng) checkpoint.position.sampler_rng = tensor.tensor;
+    }
     if (checkpoint.world_size != world_size) {
-      for (const NamedTensor& tensor : unpacked(folder / rank_file(0))) {  // of rank 0's, which the others follow
-        if (tensor.name == kSamplerRng) checkpoint.position.sampler_rng = tensor.tensor;
-      }
       if (!per_rank) return checkpoint;
       throw InputError({.what = "generators, buckets and buffers cannot be restored at another world size",
                         .where = folder.string(),
@@ -300,13 +319,11 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                         .actual = "world size " + std::to_string(world_size),
                         .next = "leave rng, buckets and buffers out of train.checkpoint.load.restore"});
     }
-    const std::vector<NamedTensor> own = unpacked(folder / rank_file(rank));
     take_place(named(own, kPlace, folder / rank_file(rank)), checkpoint, folder / rank_file(rank));
     for (const auto& [name, state] :
          {std::pair("rng.now", &checkpoint.rng), std::pair("rng.epoch", &checkpoint.position.epoch_rng)})
       *state = generator_state(named(own, name, folder / rank_file(rank)), name, folder / rank_file(rank));
     for (const NamedTensor& tensor : own) {
-      if (tensor.name == kSamplerRng) checkpoint.position.sampler_rng = tensor.tensor;
       if (tensor.name.starts_with(kBuffer))
         checkpoint.buffers.push_back({tensor.name.substr(kBuffer.size()), tensor.tensor});
     }
@@ -342,7 +359,7 @@ std::vector<NamedTensor> read_weights(const std::filesystem::path& file) {
                       .expected = "a ZIP archive, as torch.save has written since PyTorch 1.6, or safetensors",
                       .next = "load and save it with a current PyTorch"});
   }
-  return head.starts_with("PK") ? read_torch_file(file) : unpacked(file);
+  return head.starts_with("PK") ? read_torch_file(file) : unpacked(trace::read_safetensors(file));
 }
 
 void write_weights(const std::filesystem::path& file, const std::vector<NamedTensor>& weights) {
