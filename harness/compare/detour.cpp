@@ -53,13 +53,9 @@ struct Way {
   }
 };
 
-}  // namespace
-
-std::string Detour::text() const {
-  return "those of rank " + listed(ranks) + " rounded to " + std::string(trace::name_of(through));
-}
-
-std::optional<Detour> detour_of(const std::vector<StoredTensor>& own, const StoredTensor& reduced) {
+/// The ranks' own numbers; nothing where they are not float32 of the shape of the reduced ones.
+std::optional<std::vector<std::vector<float>>> addends_of(const std::vector<StoredTensor>& own,
+                                                          const StoredTensor& reduced) {
   std::vector<std::vector<float>> addends;
   for (const StoredTensor& tensor : own) {
     if (tensor.dtype != DType::kFloat32 || tensor.shape != reduced.shape || reduced.dtype != DType::kFloat32)
@@ -67,6 +63,26 @@ std::optional<Detour> detour_of(const std::vector<StoredTensor>& own, const Stor
     addends.push_back(floats_of(tensor));
   }
   if (own.empty()) return std::nullopt;
+  return addends;
+}
+
+}  // namespace
+
+std::string Detour::text() const {
+  return "those of rank " + listed(ranks) + " rounded to " + std::string(trace::name_of(through));
+}
+
+std::optional<bool> is_reduction_of(const std::vector<StoredTensor>& own, const StoredTensor& reduced) {
+  const auto addends = addends_of(own, reduced);
+  if (!addends) return std::nullopt;
+  const std::vector<float> held = floats_of(reduced);
+  const Way mean{.detour = {}, .weight = 1 / static_cast<float>(own.size())}, sum{.detour = {}};
+  return mean.makes(held, *addends) || sum.makes(held, *addends);
+}
+
+std::optional<Detour> detour_of(const std::vector<StoredTensor>& own, const StoredTensor& reduced) {
+  const auto addends = addends_of(own, reduced);
+  if (!addends) return std::nullopt;
   const std::vector<float> held = floats_of(reduced);
   std::vector<std::vector<std::size_t>> who{{}};  // nobody first: a plain sum needs no detour
   for (std::size_t rank = 0; rank < own.size(); ++rank) who.push_back({rank});
@@ -77,7 +93,7 @@ std::optional<Detour> detour_of(const std::vector<StoredTensor>& own, const Stor
       for (const float weight : {1 / static_cast<float>(own.size()), 1.0F}) {
         for (const bool before : {true, false}) {
           const Way way{.detour = {.through = through, .ranks = ranks}, .weight = weight, .before = before};
-          if (!way.makes(held, addends)) continue;
+          if (!way.makes(held, *addends)) continue;
           return ranks.empty() ? std::nullopt : std::optional(way.detour);
         }
       }

@@ -9,6 +9,11 @@
 
 namespace lockstep::compare {
 
+/// Whether a reduced gradient is the mean or the sum of the ranks' own ones: in every element, within the bound on the
+/// order of float32 sums. Nothing where the tensors are not float32 of one shape.
+/// *Source*: Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 4.2.
+std::optional<bool> is_reduction_of(const std::vector<trace::StoredTensor>& own, const trace::StoredTensor& reduced);
+
 /// Numbers that went through 16 bits on their way into a reduced gradient.
 struct Detour {
   trace::DType through = trace::DType::kBFloat16;

@@ -15,8 +15,13 @@ namespace fs = std::filesystem;
 
 using compare::Divergence;
 
-/// What the addends of a reduced gradient went through, if they were all captured.
-std::optional<compare::Detour> detour_in(const Side& side, const Divergence& at) {
+/// A reduced gradient and the ranks' own ones, if they were all captured.
+struct Captured {
+  std::vector<trace::StoredTensor> own;
+  trace::StoredTensor reduced;
+};
+
+std::optional<Captured> captured_reduction(const Side& side, const Divergence& at) {
   const auto captured = [&](const trace::Trace& rank, trace::Channel channel) {
     return trace::read_captured(fs::path(rank.origin).parent_path(), at.step, rank.rank, channel, at.tensor);
   };
@@ -26,17 +31,29 @@ std::optional<compare::Detour> detour_in(const Side& side, const Divergence& at)
     if (!tensor) return std::nullopt;
     own.push_back(std::move(*tensor));
   }
-  const auto reduced = captured(side.run->ranks[side.rank], trace::Channel::kGradient);
-  return reduced ? compare::detour_of(own, *reduced) : std::nullopt;
+  auto reduced = captured(side.run->ranks[side.rank], trace::Channel::kGradient);
+  if (!reduced) return std::nullopt;
+  return Captured{std::move(own), std::move(*reduced)};
+}
+
+/// What went into the reduced gradients of both sides, and whether their elements are made of it.
+void look_at_reductions(Divergence& at, const Side& left, const Side& right) {
+  std::vector<bool> are_made_of_it;
+  for (const Side& side : {right, left}) {
+    const auto captured = side.run == nullptr ? std::nullopt : captured_reduction(side, at);
+    if (!captured) continue;
+    if (!at.detour) at.detour = compare::detour_of(captured->own, captured->reduced);
+    if (const auto is_it = compare::is_reduction_of(captured->own, captured->reduced)) are_made_of_it.push_back(*is_it);
+  }
+  if (left.run != right.run || are_made_of_it.size() != 2 || are_made_of_it[0] == are_made_of_it[1]) return;
+  compare::explain(at, left.run->world_size());  // no order of additions makes what one of the ranks holds
+  at.is_no_rounding = true;
 }
 
 }  // namespace
 
 void locate(Divergence& at, const Side& left, const Side& right, Looked looked) {
-  for (const Side& side : {right, left}) {
-    const bool reduced = side.run != nullptr && at.channel == trace::Channel::kGradient;
-    if (reduced && !at.detour) at.detour = detour_in(side, at);
-  }
+  if (at.channel == trace::Channel::kGradient) look_at_reductions(at, left, right);
   if (left.run == nullptr || right.run == nullptr) return;
   const trace::Trace& a = left.run->ranks[left.rank];
   const trace::Trace& b = right.run->ranks[right.rank];

@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <random>
 
@@ -30,16 +31,25 @@ class Sums {
     for (Values& values : own_) std::generate(values.begin(), values.end(), [&] { return normal(random); });
   }
 
-  /// Added up backwards, as no bound may mind.
   std::optional<Detour> of(const std::function<float(std::size_t rank, float own)>& addend, float change = 0) const {
+    Values sums = added(addend);
+    sums[7] += change;
+    return detour_of(own(), stored(sums));
+  }
+
+  /// Added up backwards, as no bound may mind.
+  Values added(const std::function<float(std::size_t rank, float own)>& addend) const {
     Values sums(own_[0].size());
-    std::vector<StoredTensor> stored_own;
-    for (const Values& values : own_) stored_own.push_back(stored(values));
     for (std::size_t i = 0; i < sums.size(); ++i) {
       for (std::size_t rank = own_.size(); rank-- > 0;) sums[i] += addend(rank, own_[rank][i]);
     }
-    sums[7] += change;
-    return detour_of(stored_own, stored(sums));
+    return sums;
+  }
+
+  std::vector<StoredTensor> own() const {
+    std::vector<StoredTensor> tensors;
+    for (const Values& values : own_) tensors.push_back(stored(values));
+    return tensors;
   }
 
  private:
@@ -75,6 +85,22 @@ TEST(Detour, NoneOfPlainSumsAndOfOtherMistakes) {
   EXPECT_FALSE(sums.of([](std::size_t rank, float own) { return own * (rank == 1 ? 1 + 0x1p-9F : 1) / 3; }));
   EXPECT_FALSE(sums.of([](std::size_t rank, float own) { return rank == 1 ? 0 : bf16(own) / 3; }));
   EXPECT_FALSE(sums.of([](std::size_t, float own) { return bf16(own) / 3; }, 1e-4F)) << "and one element";
+}
+
+TEST(Reduction, IsTheMeanOrTheSumInEveryElement) {
+  for (const std::size_t ranks : {2, 3, 8}) {
+    const Sums sums(ranks);
+    for (const float weight : {1.0F, 1 / static_cast<float>(ranks), 1 / static_cast<float>(ranks + 1)}) {
+      Values reduced = sums.added([&](std::size_t, float own) { return own * weight; });
+      EXPECT_EQ(is_reduction_of(sums.own(), stored(reduced)), weight * static_cast<float>(ranks + 1) != 1) << weight;
+      const auto least = std::min_element(reduced.begin(), reduced.end(),
+                                          [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+      *least = 0;  // of no weight in any norm
+      EXPECT_EQ(is_reduction_of(sums.own(), stored(reduced)), false) << weight;
+    }
+  }
+  EXPECT_EQ(is_reduction_of({}, stored({1})), std::nullopt);
+  EXPECT_EQ(is_reduction_of({stored({1}, DType::kBFloat16)}, stored({1})), std::nullopt);
 }
 
 TEST(Detour, NothingOfOtherTensors) {

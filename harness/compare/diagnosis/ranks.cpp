@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "harness/compare/diagnosis/reduction.h"
 #include "harness/compare/laws/held.h"
+#include "harness/compare/laws/reduction.h"
 #include "harness/compare/rounding.h"
 
 namespace lockstep::compare {
@@ -35,11 +35,11 @@ std::optional<Ranks> ranks_apart(Side side, const Divergence& at) {
 bool differ_by_rounding(const Ranks& ranks, const Divergence& at) {
   const trace::RunTrace& run = *ranks.first.run;
   if (run.world_size() < 3) return false;  // two addends have one sum
-  if (!suspects_in_reduction(run, *ranks.first.variant, at.step).empty()) return false;
+  if (ReductionLaw(run, *ranks.first.variant).first_broken(at.step)) return false;
   const trace::Record* left = ranks.first.find(at.step, at.channel, at.tensor);
   const trace::Record* right = ranks.second.find(at.step, at.channel, at.tensor);
   if (left == nullptr || right == nullptr || !is_plain(*left)) return false;
-  const auto rounding = RoundingBound(run, run).judge(*left, *right, at.step, 0);
+  const auto rounding = RoundingBound::of_one_step(run, run).judge(*left, *right, at.step, 0);
   return rounding && rounding->explained();
 }
 
