@@ -193,6 +193,7 @@ class Investigation {
         if (one.differs() && !one.unstable)
           locate(one.at(), again.left(one.at(), true), again.right(one.at(), true),
                  one.is_up_to_rounding() ? Looked::kBehindRounding : Looked::kFromTheStart);
+        report::diagnose_again(one.report, plan_, evidence_, one.check);  // what the replay refutes may leave rounding
       }
     }
   }
