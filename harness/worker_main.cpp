@@ -1,5 +1,6 @@
 // lockstep-worker: one rank of one run. What to compute comes from a RunSpec, where it stands from the environment.
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -47,6 +48,13 @@ Arguments parse(int argc, char** argv) {
 void keep_memory() {
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
+}
+
+/// What cannot be written, to a rank that went away or to a file at its limit, is an error, as in Python, and no death:
+/// who is killed looks guilty.
+void fail_to_write_alive() {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 /// Trains. What it gives up for is written down beside its trace, too.
@@ -101,6 +109,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   keep_memory();
+  fail_to_write_alive();
   const WorkerExit code = run(argc, argv);
   std::fflush(nullptr);
   // LibTorch's static destructors take longer than many a training; everything of ours is closed.

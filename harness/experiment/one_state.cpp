@@ -39,19 +39,6 @@ void add(Scenario& scenario, Variant variant, std::string name) {
     scenario.variants.push_back(std::move(variant));
 }
 
-/// Without variants that nobody asked for, and nobody takes a checkpoint from.
-void keep_needed(Scenario& scenario, const std::vector<std::string>& asked) {
-  const std::vector<Variant> all = scenario.variants;
-  std::erase_if(scenario.variants, [&](const Variant& variant) {
-    const auto needs = [&](const Variant& other) {
-      const std::vector<std::string> sources = scenario::sources_of(other);
-      return std::find(sources.begin(), sources.end(), variant.name) != sources.end();
-    };
-    const bool is_asked = std::find(asked.begin(), asked.end(), variant.name) != asked.end();
-    return !is_asked && std::none_of(all.begin(), all.end(), needs);
-  });
-}
-
 /// Leaders and followers in float32 under a control. `led`: their names.
 Scenario led_by_first(const Control& control, const Scenario& scenario, const std::vector<Case*>& cases,
                       std::vector<std::string>& led) {
@@ -80,9 +67,23 @@ Scenario led_by_first(const Control& control, const Scenario& scenario, const st
   return forced;
 }
 
-/// The same, no further than the mistakes that are known: what is computed until then does not depend on what comes
-/// after.
-Scenario until_mistakes(const Scenario& forced, const std::vector<Case*>& cases, const std::vector<std::string>& led) {
+/// Without variants that nobody asked for, and nobody takes a checkpoint from.
+void drop_unneeded(Scenario& scenario, const std::vector<std::string>& asked) {
+  const std::vector<Variant> all = scenario.variants;
+  std::erase_if(scenario.variants, [&](const Variant& variant) {
+    const auto needs = [&](const Variant& other) {
+      const std::vector<std::string> sources = scenario::sources_of(other);
+      return std::find(sources.begin(), sources.end(), variant.name) != sources.end();
+    };
+    const bool is_asked = std::find(asked.begin(), asked.end(), variant.name) != asked.end();
+    return !is_asked && std::none_of(all.begin(), all.end(), needs);
+  });
+}
+
+/// What is asked for alone, and no further than the mistakes that are known: what is computed until then does not
+/// depend on what comes after.
+Scenario as_far_as_needed(Scenario forced, const std::vector<Case*>& cases, const std::vector<std::string>& asked) {
+  drop_unneeded(forced, asked);
   std::int64_t last = 0;
   for (const Case* one : cases) {
     if (!one->is_mistake()) return forced;
@@ -91,13 +92,19 @@ Scenario until_mistakes(const Scenario& forced, const std::vector<Case*>& cases,
   Scenario shorter = forced;
   try {
     for (Variant& variant : shorter.variants) {
-      if (std::find(led.begin(), led.end(), variant.name) != led.end())
+      if (std::find(asked.begin(), asked.end(), variant.name) != asked.end())
         variant = scenario::patched(variant, {{"train", {{"steps", last + 1}}}}, forced.file.string());
     }
   } catch (const InputError&) {  // something is asked for at a later step
     return forced;
   }
   return shorter;
+}
+
+Scenario led_in_float32(const Control& control, const Scenario& scenario, const std::vector<Case*>& cases) {
+  std::vector<std::string> led;
+  Scenario forced = led_by_first(control, scenario, cases, led);
+  return as_far_as_needed(std::move(forced), cases, led);
 }
 
 /// The runs of two sides of a check that are led by the first.
@@ -195,13 +202,7 @@ void find_mistake(Case& one, const Control& control, const Comparison& compariso
   at.left = one.sides()[0] + "/0";
   at.right = side + "/0";
   at.again = compare::Again::kSame;
-  const std::string place = at.place_and_rank();
-  if (one.is_equal() && one.at().place_and_rank() == place) {  // equal until there: the replay has looked at it
-    at.element = std::move(one.at().element);
-    at.operator_ = std::move(one.at().operator_);
-    at.detour = std::move(one.at().detour);
-  }
-  one.note(control, shows + place + ", " + at.relation);
+  one.note(control, shows + at.place_and_rank() + ", " + at.relation);
   one.report.result = {
       .status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = std::move(at)};
   rule_out_rounding(one, run.world_size());
@@ -250,8 +251,7 @@ Scenario from_one_state(const Scenario& scenario, const std::vector<Case*>& case
       asked.push_back(in_float64(following));
     }
   }
-  keep_needed(forced, asked);
-  return until_mistakes(forced, cases, asked);
+  return as_far_as_needed(std::move(forced), cases, asked);
 }
 
 Scenario from_another_state(const Scenario& scenario, const std::vector<Case*>& cases) {
@@ -260,19 +260,13 @@ Scenario from_another_state(const Scenario& scenario, const std::vector<Case*>& 
     const Json seed = {{"train", {{"seed", {{"base", variant.train.seed.base ^ 1}}}}}};
     variant = scenario::patched(variant, seed, scenario.file.string());
   }
-  std::vector<std::string> asked;
-  Scenario forced = led_by_first(another_state(), other, cases, asked);
-  keep_needed(forced, asked);
-  return until_mistakes(forced, cases, asked);
+  return led_in_float32(another_state(), other, cases);
 }
 
 Scenario from_one_state_there(const Scenario& scenario, const std::vector<Case*>& cases) {
   Control control = one_state_there();
   for (const Case* one : cases) control = looking_at(std::move(control), one->at());
-  std::vector<std::string> asked;
-  Scenario forced = led_by_first(control, scenario, cases, asked);
-  keep_needed(forced, asked);
-  return until_mistakes(forced, cases, asked);
+  return led_in_float32(control, scenario, cases);
 }
 
 std::pair<Side, Side> sides_from_one_state(const Divergence& at, const Runs& forced) {

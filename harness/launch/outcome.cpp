@@ -44,7 +44,8 @@ constexpr int kVictim = 3;
 
 /// Lower is more to blame.
 int blame_class(const Sighting& rank) {
-  if (rank.state == State::kSignalled && rank.value != SIGABRT) return 0;  // an abort is the program's own exit
+  if (rank.state == State::kSignalled && rank.value == SIGPIPE) return kVictim;  // wrote to one that was gone
+  if (rank.state == State::kSignalled && rank.value != SIGABRT) return 0;        // an abort is the program's own exit
   if (left_early(rank)) return 2;
   return rank.value == static_cast<int>(WorkerExit::kPeerLost) ? kVictim : 1;
 }

@@ -46,9 +46,9 @@ struct Judgement {
 
 /// Judges a run of which at least one rank failed.
 ///
-/// A death by signal goes before an exit code (an abort is one), and that before kPeerLost, which is what the victims
-/// of another rank say; the only rank that was done early goes before these. Among equals the first in time is to
-/// blame; within one poll round, the one that had come least far.
+/// A death by signal goes before an exit code (an abort is one), and that before kPeerLost and SIGPIPE, which are what
+/// the victims of another rank end by; the only rank that was done early goes before these. Among equals the first in
+/// time is to blame; within one poll round, the one that had come least far.
 Judgement judge_failure(const std::vector<Sighting>& ranks);
 
 /// The clock that ran out.

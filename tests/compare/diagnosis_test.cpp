@@ -291,6 +291,30 @@ TEST(RankCauses, AnotherOrderOfAddingOnOneRank) {
   EXPECT_EQ(causes_of(bench, [](compare::Divergence& at) { at.is_no_rounding = true; }), Names{});
 }
 
+/// What one rank holds may lie within rounding of the others', and be no mean of all, although no cause is known.
+TEST(RankCauses, NoiseThatNoOrderOfAddingMakesIsNone) {
+  Json three = checking("ranks_agree", {{"variants", {"a"}}});
+  three["world_size"] = 3;
+  const auto causes_at = [&](float noise) {
+    Bench bench(three);
+    std::vector<float> mean(32);
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      std::vector<float> own(32);
+      for (std::size_t i = 0; i < own.size(); ++i)
+        mean[i] += (own[i] = std::sin(static_cast<float>(i + 40 * rank))) / 3;
+      put(bench.run("a"), rank, 2, floats(Channel::kGradientLocal, "fc.weight", own, {4, 8}));
+    }
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      std::vector<float> held = mean;
+      for (std::size_t i = 0; i < held.size() && rank == 1; ++i) held[i] += noise * std::cos(static_cast<float>(i * i));
+      put(bench.run("a"), rank, 2, floats(Channel::kGradient, "fc.weight", held, {4, 8}));
+    }
+    return causes_of(bench);
+  };
+  EXPECT_EQ(causes_at(0x1p-24F), Names{"fp.rank_order"});
+  for (float noise = 0x1p-19F; noise < 0x1p-10F; noise *= 2) EXPECT_EQ(causes_at(noise), Names{}) << noise;
+}
+
 TEST(RankCauses, ClippingThatRoundsOtherwiseOnOneRankIsNoOrderOfAdding) {
   for (const std::int64_t ranks : {2, 3}) {
     Json changes = checking("ranks_agree", {{"variants", {"a"}}});

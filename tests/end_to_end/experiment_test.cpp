@@ -244,13 +244,13 @@ TEST_F(KinkEndToEnd, MayBeWhyWhereThereIsOneStateOnly) {
 // Ranks of one run have one reduction: what the ranks' own gradients make in each element decides, whatever its norm.
 TEST_F(ExperimentEndToEnd, NoOrderOfAddingMakesElementsThatAreNoMean) {
   const auto judged = [&](const Json& fault) {
-    return run(scenario({{"world_size", 3},
-                         {"train", {{"faults", {fault}}}},
-                         {"checks", {check("ranks_agree", {{"variants", {"main"}}})}}}));
+    return run(scenario(
+        {{"world_size", 3}, {"train", {{"faults", {fault}}}}, {"checks", {check("ranks_agree"), check("reduction")}}}));
   };
   const Result scaled = judged(fault("gradient_factor", 1, 1, {{"factor", 1 + 0x1p-19}, {"parameter", "fc1.weight"}}));
   expect_divergence(scaled.check("ranks_agree"), {1, "gradient", "fc1.weight", 1}, "semantic");
   EXPECT_EQ(scaled.check("ranks_agree").at("cause"), "unknown") << scaled.said();
+  expect_divergence(scaled.check("reduction"), {1, "gradient", "fc1.weight", 1}, "semantic");
   const Result ordered = judged(fault("rank_order", 1, -1));
   EXPECT_EQ(ordered.check("ranks_agree").at("class"), "rounding") << ordered.said();
   EXPECT_EQ(ordered.check("ranks_agree").at("cause"), "fp.rank_order") << ordered.said();

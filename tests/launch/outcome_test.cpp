@@ -50,6 +50,15 @@ TEST(Outcome, CodeGoesBeforeEarlierLossOfPeer) {
   EXPECT_EQ(judge_failure({left(kPeerLost, 1), left(kPeerLost, 1), left(1, 2)}).culprit, 2);
 }
 
+TEST(Outcome, WhoWroteToALostPeerIsItsVictim) {
+  const int refused = static_cast<int>(WorkerExit::kRefused);
+  EXPECT_EQ(judge_failure({killed(SIGPIPE, 1, {0, Phase::kBackward, 8}), left(refused, 2)}),
+            (Judgement{Status::kRefused, 1,
+                       "rank 1 left with exit code 2 (RunSpec or environment refused) before its first step"}));
+  EXPECT_EQ(judge_failure({killed(SIGPIPE, 1), left(kPeerLost, 2)}).why,
+            "rank 0 was killed by SIGPIPE before its first step");
+}
+
 TEST(Outcome, FirstOfEqualsIsToBlame) {
   EXPECT_EQ(judge_failure({left(3, 9), left(3, 2), left(3, 5)}).culprit, 1);
   EXPECT_EQ(judge_failure({left(kPeerLost, 9), left(kPeerLost, 2)}).culprit, 1);
