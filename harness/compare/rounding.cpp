@@ -114,7 +114,8 @@ RoundingBound RoundingBound::of_one_step(const RunTrace& left, const RunTrace& r
 double RoundingBound::relative(double unit_roundoff, std::int64_t step) const {
   const double updates = of_one_step_ ? 1 : static_cast<double>(updates_done(step));
   const double terms = std::max(left_scales_.terms(step), right_scales_.terms(step)) * updates;
-  return kLambda * std::max(unit_roundoff, arithmetic_) * std::sqrt(terms) + inherited_at(inherited_, step);
+  const double coarsest = std::max({unit_roundoff, arithmetic_, weights_});  // a metric is added up in float64
+  return kLambda * coarsest * std::sqrt(terms) + inherited_at(inherited_, step);
 }
 
 /// Judges the steps in order: what one explains, the next ones inherit. A training seen to amplify faster than a stable

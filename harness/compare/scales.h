@@ -16,9 +16,9 @@ bool can_round(trace::Channel channel);
 /// precision of the tensors: by another libm, or another rounding mode.
 bool differ_in_last_places(const trace::Record& a, const trace::Record& b);
 
-/// Whether two ledger entries that differ say nothing against equality in exact arithmetic: rates in their last places,
-/// and what a rank's loss is divided by, of which a mean over the world's samples knows another number. A wrong one
-/// shows in the loss.
+/// Whether two records that differ say nothing against equality in exact arithmetic: rates in their last places; what a
+/// rank's loss is divided by, of which a mean over the world's samples knows another number, while a wrong one shows in
+/// the loss; and an accuracy, as rounding turns a prediction that is nearly as good as another.
 bool differ_harmlessly(const trace::Record& a, const trace::Record& b);
 
 /// What the optimizer's update of a step makes: its state and the weights.

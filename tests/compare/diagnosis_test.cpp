@@ -292,6 +292,20 @@ TEST(RankCauses, AnotherOrderOfAddingOnOneRank) {
 }
 
 /// What one rank holds may lie within rounding of the others', and be no mean of all, although no cause is known.
+/// Where float64 has shown that it is no more, an operator that was told something else rounds otherwise.
+TEST(RoundingCauses, AnOperatorThatIsToldOtherwiseMayRoundOtherwise) {
+  Bench bench(checking("equal", {{"variants", {"a", "b"}}}));
+  for (const std::int64_t rank : {0, 1}) spoil(bench.run("b"), rank, 2, Channel::kGradientLocal, "fc.weight");
+  const auto told = [&](const char* class_) {
+    return causes_of(bench, [=](compare::Divergence& at) {
+      at.operator_ = compare::OperatorFinding{.call = {.name = "aten::mean"}, .by_value = true};
+      at.class_ = class_;
+    });
+  };
+  EXPECT_EQ(told("rounding"), Names{"fp.rounding"});
+  EXPECT_EQ(told("semantic"), Names{});
+}
+
 TEST(RankCauses, NoiseThatNoOrderOfAddingMakesIsNone) {
   Json three = checking("ranks_agree", {{"variants", {"a"}}});
   three["world_size"] = 3;

@@ -130,6 +130,27 @@ TEST(Rounding, TakesInputsBitForBitAndTheLedgerToTheLastPlaces) {
   EXPECT_TRUE(diverges_at(ledger.check(), 2, Channel::kLedger, "learning_rate", 1));
 }
 
+/// A metric is added up in float64, of what float32 computes; rounding turns a prediction, and no count of samples.
+TEST(Rounding, TakesTheLossOfAnEvaluationAndNotItsAccuracy) {
+  const auto judged = [](double loss, double accuracy, std::int64_t counted) {
+    Bench bench(across(4));
+    const auto add = [&](const char* side, trace::Record record) {
+      record.channel = Channel::kMetric;
+      for (trace::Trace& rank : bench.run(side).ranks) step_at(bench.run(side), rank.rank, 3).records.push_back(record);
+    };
+    for (const char* side : {"a", "b"}) {
+      const bool is_other = side == std::string("b");
+      add(side, number("loss", is_other ? loss : 2));
+      add(side, number("accuracy", is_other ? accuracy : 0.5));
+      add(side, integer("counted", is_other ? counted : 24));
+    }
+    return bench.check();
+  };
+  EXPECT_TRUE(agrees(judged(2 * (1 + 0x1p-24), 13.0 / 24, 24)));
+  EXPECT_TRUE(diverges_at(judged(2 * (1 + 0x1p-10), 0.5, 24), 3, Channel::kMetric, "loss", 0));
+  EXPECT_TRUE(diverges_at(judged(2, 0.5, 25), 3, Channel::kMetric, "counted", 0));
+}
+
 TEST(Rounding, AllowsAMeanOverTheWorldItsOwnDenominator) {
   Bench bench(across(1));
   put(bench.run("b"), 0, 2, integer("loss_denominator", 48));

@@ -24,6 +24,28 @@ TEST_F(EvaluationEndToEnd, WorldSizesAgreeWhereEverySampleCountsOnce) {
     expect_green(run(evaluating({{"shares", shares}}, checks)));
 }
 
+/// Of trainings whose weights round otherwise; an accuracy may be that of other predictions then.
+TEST_F(EvaluationEndToEnd, MetricsAreEqualUpToRounding) {
+  Json training = evaluating({{"every", 1}}, Json::array({check("rounding", {{"variants", {"w1", "w3"}}})}));
+  training["train"]["optimizer"]["lr"] = 0.1;
+  for (const char* shares : {"all", "leftovers", "trimmed"}) {
+    training["train"]["evaluation"]["shares"] = shares;
+    const Result green = run(training);
+    expect_green(green);
+    EXPECT_EQ(green.process.err.find("again"), std::string::npos) << green.process.err;
+  }
+  const auto expect_red = [&](const Json& evaluation, std::int64_t step, const std::string& tensor) {
+    Json wrong = training;
+    wrong["variants"]["w3"]["train"]["evaluation"] = evaluation;
+    const Result red = run(wrong);
+    expect_divergence(red.check("rounding"), {step, "metric", tensor, 0}, "semantic");
+    return red;
+  };
+  expect_says(expect_red({{"shares", "padded"}}, 0, "loss").check("rounding").at("cause"), {"data.pad_duplicates"});
+  expect_red({{"reduce", "none"}}, 0, "loss");
+  expect_red({{"average", "ranks"}}, 0, "loss");
+}
+
 /// Samples one by one: on two of three ranks the last batch is nothing but padding.
 TEST_F(EvaluationEndToEnd, ABatchOfPaddingAloneSaysNothing) {
   const Result result = run(evaluating({{"shares", "trimmed"}, {"batch", 1}}, Json::array({check("ledger")})));

@@ -69,7 +69,6 @@ std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same
   if (input.spec.channels.empty()) {
     std::erase(channels, trace::Channel::kCollective);
     std::erase(channels, trace::Channel::kRng);
-    std::erase(channels, trace::Channel::kMetric);
   }
   return channels;
 }

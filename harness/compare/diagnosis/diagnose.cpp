@@ -39,8 +39,8 @@ bool is_told_otherwise(const Divergence& at) {
 bool is_refuted(const Suspect& suspect, const Divergence& at) {
   const Class class_ = find_cause(suspect.cause)->class_;
   if (suspect.cause == "hw.sdc_rank") return at.again == Again::kSame || at.again == Again::kEachTimeOtherwise;
-  const bool of_arrival =
-      suspect.cause == "comm.race" || (suspect.cause.starts_with("fp.") && !is_coarse(suspect.cause));
+  const bool is_order = suspect.cause.starts_with("fp.") && suspect.cause != "fp.rounding";
+  const bool of_arrival = suspect.cause == "comm.race" || (is_order && !is_coarse(suspect.cause));
   if (of_arrival && is_told_otherwise(at)) return true;
   if (suspect.cause == "comm.noncontiguous" && at.element && !at.element->is_other_layout) return true;
   const bool of_draws = suspect.cause == "rng.loader_draw" || suspect.cause == "ckpt.rng_order";
