@@ -95,6 +95,10 @@ std::string relation_between(const Record& left, const Record& right) {
                std::to_string(right.integers[i]);
     }
   }
+  const auto is_lost = [](const Record& record) { return record.norm && !std::isfinite(*record.norm); };
+  if (is_lost(left) && is_lost(right)) return "NaN or infinity on both sides";
+  if (is_lost(left) || is_lost(right))
+    return std::string("NaN or infinity on the ") + (is_lost(left) ? "left" : "right");
   if (left.number && right.number && *left.number != 0)
     return "right = " + rounded(*right.number / *left.number, 9) + " x left";
   if (left.sketch && right.sketch) {

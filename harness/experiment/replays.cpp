@@ -28,10 +28,15 @@ std::vector<const trace::RunTrace*> runs_of(const Case& one, const Runs& before)
   return runs;
 }
 
+void call_nondeterministic(Divergence& at) {
+  if (at.class_ == "rounding") compare::explain(at, /*world_size=*/1);  // which explains it no more
+  at.class_ = "nondeterminism";
+}
+
 void mark_random(Case& one) {
   one.varies = true;
   one.at().again = compare::Again::kEachTimeOtherwise;
-  one.at().class_ = "nondeterminism";
+  call_nondeterministic(one.at());
 }
 
 }  // namespace
@@ -63,7 +68,7 @@ void judge_replay(Case& one, const Control& control, const Runs& before, const R
   }
   if (!one.differs() || runs.empty() || (one.lost && !one.unstable)) return;
   one.at().again = one.unstable ? compare::Again::kOnceOtherwise : compare::Again::kSame;
-  if (one.unstable) one.at().class_ = "nondeterminism";
+  if (one.unstable) call_nondeterministic(one.at());
 }
 
 void judge_often(Case& one, const Control& control, const Runs& before, const Runs& often) {

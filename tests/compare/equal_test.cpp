@@ -107,6 +107,19 @@ TEST(Equal, SeesAnotherDtypeOrShapeUnderOneDigest) {
   EXPECT_EQ(result.divergence->relation, "float32[4,8] against float32[8,4]");
 }
 
+TEST(Equal, SaysWhichSideHoldsNoNumber) {
+  std::vector<float> lost(32, 1);
+  lost[5] = std::nanf("");
+  const std::string said[] = {"NaN or infinity on the left", "NaN or infinity on the right"};
+  for (const std::size_t side : {0, 1}) {
+    Bench bench(equal_on());
+    put(bench.run(side == 0 ? "a" : "b"), 0, 1, floats(Channel::kWeight, "fc.weight", lost, {4, 8}));
+    const auto result = bench.check();
+    ASSERT_TRUE(diverges_at(result, 1, Channel::kWeight, "fc.weight", 0));
+    EXPECT_EQ(result.divergence->relation, said[side]);
+  }
+}
+
 TEST(Equal, LooksOnlyAtTheChannelsNamed) {
   Bench bench(equal_on({"gradient"}));
   spoil(bench.run("b"), 0, 0, Channel::kWeight, "fc.weight");

@@ -76,6 +76,17 @@ TEST_F(ExperimentEndToEnd, ASideThatDoesNotComeOutAgainIsNondeterministic) {
   expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 does not come out again"});
 }
 
+/// However little it is by.
+TEST_F(ExperimentEndToEnd, WhatDoesNotComeOutAgainIsNotSaidToBeRounding) {
+  const Json small = fault("loss_factor", 2, -1, {{"factor", 1.0000003}});
+  const auto worker = script_worker(
+      "case $spec in *.experiments*) sed -i 's/1[.]0000003/1.0000006/' $spec;; esac\nexec $worker \"$@\"");
+  const Result red = run(pair("equal", Json::object(), at("train.faults", {small})), {"--worker", worker});
+  const Json check = red.check("equal");
+  expect_divergence(check, {2, "loss", "local", 0}, "nondeterminism");
+  EXPECT_EQ(check.at("explanation").get<std::string>().find("rounding"), std::string::npos) << red.said();
+}
+
 TEST_F(ExperimentEndToEnd, AnotherWorldSizeOfACleanTrainingIsRounding) {
   for (const Json& changes : {Json::object(), at("train.gradient.clip_norm", 0.1)}) {
     const Result red = run(pair("equal", on_ranks(1), on_ranks(3), changes));

@@ -212,9 +212,10 @@ std::vector<Suspect> suspects_of_generators(const Restart& restart, const std::v
   }
   for (const Tensor& tensor : wrong) {
     if (tensor.loaded == nullptr || tensor.loaded->integers.empty() || tensor.saved->integers.empty()) continue;
-    if (tensor.loaded->integers.back() == 0 && tensor.saved->integers.back() != 0)
+    const bool same_seed = tensor.loaded->integers[0] == tensor.saved->integers[0];
+    if (same_seed && tensor.loaded->integers.back() == 0 && tensor.saved->integers.back() != 0)
       return {{"ckpt.rng_missing", {seen, names_of({tensor}) + " is as its seed makes it: nothing was drawn from it"}}};
-    if (tensor.loaded->integers[0] != tensor.saved->integers[0])
+    if (!same_seed)
       return {{"ckpt.rng_missing",
                {seen, names_of({tensor}) + " has the seed " + std::to_string(tensor.loaded->integers[0]) +
                           ", saved was " + std::to_string(tensor.saved->integers[0])}}};
