@@ -191,6 +191,30 @@ TEST_F(ExperimentEndToEnd, WhatIsFoundWhereItWasLookedForNeedsNoOtherRun) {
   expect_says(deviates.process.err, {"one_state_there"});
 }
 
+/// Adam's update has no closed form in sketches: two of them tell what is beside it.
+TEST_F(ExperimentEndToEnd, ADecayIsNamedWhateverTheOptimizer) {
+  const auto judged = [&](const Json& optimizer, const Json& other, const std::filesystem::path& worker) {
+    Json training = pair("equal", Json::object(), other);
+    training["train"]["optimizer"] = optimizer;
+    const Result red = run(training, {"--worker", worker});
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    return red.check("equal");
+  };
+  const auto decayed = script_worker(
+      "case $spec in */other/*) sed -i 's/\"weight_decay\": *0[.]125/\"weight_decay\": 12.5/' $spec;; esac\n"
+      "exec $worker \"$@\"");
+  for (const char* kind : {"adamw", "lamb"}) {
+    const Json check = judged({{"kind", kind}, {"lr", 0.01}, {"weight_decay", 0.125}}, Json::object(), decayed);
+    expect_divergence(check, {0, "weight", "fc1.weight", 0}, "semantic");
+    EXPECT_EQ(check.at("cause"), kind == std::string("adamw") ? "opt.decay_scale" : "unknown") << check;
+  }
+  for (const char* fault_ : {"learning_rate_factor", "weights_decayed"}) {
+    const Json other = at("train.faults", {fault(fault_, 2, -1, {{"factor", 1.01}})});
+    const Json check = judged({{"kind", "adam"}, {"lr", 0.01}}, other, worker_program());
+    EXPECT_NE(check.at("cause"), "opt.decay_scale") << check;
+  }
+}
+
 TEST_F(ExperimentEndToEnd, EverySideTakesAStepFromOneState) {
   Json training = pair("rounding", with_rmsprop(1), with_rmsprop(3));
   training["variants"]["third"] = merged({with_rmsprop(3), decayed(true)});

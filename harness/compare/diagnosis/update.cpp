@@ -1,5 +1,9 @@
 #include "harness/compare/diagnosis/update.h"
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
 #include "harness/base/text.h"
 #include "harness/compare/diagnosis/corruption.h"
 #include "harness/compare/diagnosis/ranks.h"
@@ -7,6 +11,7 @@
 #include "harness/compare/diagnosis/update_terms.h"
 #include "harness/compare/laws/held.h"
 #include "harness/compare/rounding.h"
+#include "harness/compare/scales.h"
 
 namespace lockstep::compare {
 namespace {
@@ -50,6 +55,41 @@ std::vector<Suspect> suspects_by_law(const Scene& scene) {
   return found;
 }
 
+/// What moves the weights beside what moves the other side's is one multiple of the weights before: a decay, whatever
+/// the optimizer makes of gradients.
+std::vector<Suspect> suspects_in_decay(const Scene& scene) {
+  constexpr double kRest = 1e-2, kFew = 8;  // of so few elements, anything may be a multiple
+  const std::int64_t step = scene.at.step;
+  if (scene.left.variant->train.optimizer.options != scene.right.variant->train.optimizer.options) return {};
+  const auto held = [](const Side& side, std::int64_t at) { return Held(*side.run, side.rank, at); };
+  const Held left = held(scene.left, step), left_before = held(scene.left, step - 1);
+  const Held right = held(scene.right, step), right_before = held(scene.right, step - 1);
+  std::optional<double> factor;
+  double most = 0;
+  for (const trace::Record* its : right.all(Channel::kWeight)) {
+    const trace::Record* own = left.find(Channel::kWeight, its->name);
+    const trace::Record* its_before = right_before.find(Channel::kWeight, its->name);
+    const trace::Record* before = left_before.find(Channel::kWeight, its->name);
+    for (const trace::Record* record : {its, own, its_before, before}) {
+      if (record == nullptr || !record->sketch) return {};
+    }
+    if (trace::same_bits(own, its)) continue;  // of a group without decay
+    const trace::Sketch apart =
+        sum_of({{1, &*its->sketch}, {-1, &*its_before->sketch}, {-1, &*own->sketch}, {1, &*before->sketch}});
+    const auto of_before = trace::scale_between(*before->sketch, apart);
+    const auto of_after = trace::scale_between(*own->sketch, apart);  // scaled behind the update
+    if (!of_before || of_before->residual > kRest || (of_after && of_after->residual < of_before->residual)) return {};
+    if (factor && std::fabs(of_before->factor - *factor) > kRest * std::fabs(*factor)) return {};
+    factor = of_before->factor;
+    most = std::max(most, count_of(*its));
+  }
+  if (most <= kFew) return {};
+  return {{"opt.decay_scale",
+           {scene.at.place() + ": what the update of " + scene.right.run->run + " brings beside that of " +
+            scene.left.run->run + " is " + rounded(*factor, 5) +
+            " times the weights before it, in all tensors that differ"}}};
+}
+
 /// Two trainings that begin with different weights, and load none.
 std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
   if (scene.at.channel != Channel::kWeight || !scene.left || !scene.right || scene.within_one_run()) return {};
@@ -77,7 +117,10 @@ std::vector<Suspect> suspects_in_update(const Scene& scene) {
   if (channel == Channel::kEma)
     return between(scene,
                    [&](const Side& side) { return suspects_in_averages(*side.run, *side.variant, scene.at.step); });
-  return suspects_by_law(scene);
+  auto found = suspects_by_law(scene);
+  const bool between_runs = scene.left && scene.right && !scene.within_one_run();
+  if (found.empty() && channel == Channel::kWeight && between_runs) found = suspects_in_decay(scene);
+  return found;
 }
 
 }  // namespace lockstep::compare
