@@ -5,7 +5,7 @@
 #include "harness/app/pipeline.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
-#include "harness/compare/check.h"
+#include "harness/checks/check.h"
 #include "harness/compare/rounding.h"
 #include "harness/report/text.h"
 #include "harness/trace/reader.h"

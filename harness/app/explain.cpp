@@ -3,7 +3,7 @@
 #include "harness/app/commands.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
-#include "harness/compare/causes.h"
+#include "harness/diagnosis/causes.h"
 #include "harness/report/causes.h"
 
 namespace lockstep::app {
@@ -17,11 +17,11 @@ int explain(const ExplainOptions& options) {
     std::fputs(report::list_of_causes().c_str(), stdout);
     return 0;
   }
-  const compare::Cause* cause = compare::find_cause(options.cause);
+  const diagnosis::Cause* cause = diagnosis::find_cause(options.cause);
   if (cause == nullptr) {
     throw InputError({.what = "unknown cause '" + options.cause + "'",
                       .expected = "one of the ids that `lockstep explain` lists",
-                      .next = suggest(options.cause, compare::cause_ids())});
+                      .next = suggest(options.cause, diagnosis::cause_ids())});
   }
   std::fputs(report::to_text(*cause).c_str(), stdout);
   return 0;

@@ -12,7 +12,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/text.h"
-#include "harness/compare/causes.h"
+#include "harness/diagnosis/causes.h"
 #include "harness/experiment/investigation.h"
 #include "harness/launch/launcher.h"
 
@@ -45,13 +45,13 @@ void require_known_causes(const scenario::Scenario& scenario) {
   for (std::size_t i = 0; i < scenario.checks.size(); ++i) {
     const auto& expect = scenario.checks[i].expect;
     if (!expect || !expect->cause || *expect->cause == "unknown") continue;
-    const compare::Cause* const cause = compare::find_cause(*expect->cause);
+    const diagnosis::Cause* const cause = diagnosis::find_cause(*expect->cause);
     if (cause != nullptr && cause->is_named) continue;
     throw InputError(
         {.what = (cause == nullptr ? "unknown cause '" : "no finding names this cause yet: '") + *expect->cause + "'",
          .where = scenario.file.string() + ": checks." + std::to_string(i) + ".expect.cause",
          .expected = "an id that `lockstep explain` lists, or 'unknown'",
-         .next = cause == nullptr ? suggest(*expect->cause, compare::cause_ids()) : ""});
+         .next = cause == nullptr ? suggest(*expect->cause, diagnosis::cause_ids()) : ""});
   }
 }
 

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "harness/base/text.h"
-#include "harness/compare/check.h"
-#include "harness/compare/laws/held.h"
-#include "harness/compare/laws/reduction.h"
 #include "harness/compare/rounding.h"
+#include "harness/compare/runs.h"
+#include "harness/laws/held.h"
+#include "harness/laws/reduction.h"
 
 namespace lockstep::compare {
 namespace {
@@ -20,13 +20,13 @@ constexpr double kFar = 16;
 /// Whether it is a gradient as the reduction left it, or before: what clipping makes of it follows the kinks of all.
 bool is_plain_gradient(const Record& record) {
   const bool is_gradient = record.channel == Channel::kGradient || record.channel == Channel::kGradientLocal;
-  return is_gradient && is_plain(record);
+  return is_gradient && laws::is_plain(record);
 }
 
 /// Whether an activation of the model has a kink, or may have one: a linear model has none, and a transformer's are
 /// smooth (GELU, softmax).
-bool has_kinks(const scenario::Variant& variant) {
-  return variant.train.model.kind != "linear" && variant.train.model.kind != "transformer";
+bool has_kinks(const scenario::Promises& promises) {
+  return promises.train.model.kind != "linear" && promises.train.model.kind != "transformer";
 }
 
 /// Layer of the last gradient of a step, behind which no activation has a kink.
@@ -34,7 +34,7 @@ std::string last_layer(const trace::RunTrace& run, std::int64_t step) {
   std::string layer;
   const trace::Step* found = run.ranks[0].find(step);
   for (const Record& record : found == nullptr ? std::vector<Record>{} : found->records) {
-    if (record.channel == Channel::kGradient && is_plain_gradient(record)) layer = layer_of(record.name);
+    if (record.channel == Channel::kGradient && is_plain_gradient(record)) layer = laws::layer_of(record.name);
   }
   return layer;
 }
@@ -56,21 +56,21 @@ Relation within_times(const RoundingBound& bound, double times, const Relation& 
 /// The first step that `open` finds anything in, at a place that nothing amplifies and that is `far`.
 std::optional<Divergence> in_values(const Training& left, const Training& right, std::vector<Channel> channels,
                                     const Relation& open, const Relation& far) {
-  std::erase_if(channels, [](Channel channel) { return !can_round(channel); });
+  std::erase_if(channels, [](Channel channel) { return !laws::can_round(channel); });
   Scope scope = held_by_both(left.run, right.run);
   const auto first = compare_runs(left.run, right.run, channels, open, scope).first;
   if (!first) return std::nullopt;
   const std::string layer = last_layer(right.run, first->step);
-  const bool smooth = !has_kinks(left.variant) && !has_kinks(right.variant);
-  const bool linear = left.variant.train.optimizer.kind == "sgd" && right.variant.train.optimizer.kind == "sgd";
-  const bool of_update = linear && is_of_update(first->channel);
+  const bool smooth = !has_kinks(left.promises) && !has_kinks(right.promises);
+  const bool linear = left.promises.train.optimizer.kind == "sgd" && right.promises.train.optimizer.kind == "sgd";
+  const bool of_update = linear && laws::is_of_update(first->channel);
   scope.first_step = first->step;
   return compare_runs(
              left.run, right.run, channels,
              [&](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
                const bool is_plain = a.channel == Channel::kLoss ||
-                                     (is_plain_gradient(a) && (smooth || layer_of(a.name) == layer)) ||
-                                     (is_of_update(a.channel) && of_update);
+                                     (is_plain_gradient(a) && (smooth || laws::layer_of(a.name) == layer)) ||
+                                     (laws::is_of_update(a.channel) && of_update);
                return step != first->step || !is_plain ? std::nullopt : far(a, b, step, rank);
              },
              scope)
@@ -79,13 +79,13 @@ std::optional<Divergence> in_values(const Training& left, const Training& right,
 
 /// The first step in which one side alone holds something else than the mean of the ranks' own gradients.
 std::optional<Divergence> in_reduction(const Training& left, const Training& right) {
-  const ReductionLaw of_left(left.run, left.variant), of_right(right.run, right.variant);
+  const laws::ReductionLaw of_left(left.run, left.promises), of_right(right.run, right.promises);
   for (const trace::Step& step : right.run.ranks[0].steps) {
     if (left.run.ranks[0].find(step.step) == nullptr) continue;
     const auto there = of_left.first_broken(step.step), here = of_right.first_broken(step.step);
     if (there.has_value() == here.has_value()) continue;
     const std::int64_t rank = here.value_or(*there);
-    const Reduction reduction = (here ? of_right : of_left).judge(step.step, rank);
+    const laws::Reduction reduction = (here ? of_right : of_left).judge(step.step, rank);
     return Divergence{.step = step.step,
                       .channel = Channel::kGradient,
                       .tensor = reduction.broken[0],

@@ -11,7 +11,7 @@ namespace lockstep::compare {
 /// A run and what it was asked to compute.
 struct Training {
   const trace::RunTrace& run;
-  const scenario::Variant& variant;
+  const scenario::Promises& promises;
 };
 
 /// Where two trainings first part by far more than rounding can make, however little of it is left in float64: what is

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/compare/causes.h"
+#include "harness/compare/class.h"
 #include "harness/compare/detour.h"
 #include "harness/compare/element.h"
 #include "harness/compare/operators.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/compare/causes.h"
+#include "harness/compare/class.h"
 #include "harness/trace/trace.h"
 
 namespace lockstep::compare {

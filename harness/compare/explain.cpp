@@ -5,7 +5,7 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/difference.h"
-#include "harness/compare/laws/held.h"
+#include "harness/laws/held.h"
 
 namespace lockstep::compare {
 namespace {
@@ -118,7 +118,7 @@ void explain(Divergence& divergence, std::int64_t world_size) {
   for (const ChannelCause& row : kCauses) {
     if (row.channel == divergence.channel) divergence.cause = row.cause;
   }
-  if (divergence.channel == Channel::kGradient && parameter_of(divergence.tensor) != divergence.tensor)
+  if (divergence.channel == Channel::kGradient && laws::parameter_of(divergence.tensor) != divergence.tensor)
     divergence.cause = "equal reduced gradients were unscaled or clipped otherwise";
   if (divergence.expected == "no such step" || divergence.actual == "no such step")
     divergence.cause = "one side has more steps than the other";

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "harness/base/text.h"
-#include "harness/compare/laws/held.h"
+#include "harness/laws/held.h"
 
 namespace lockstep::compare {
 namespace {
+
+using laws::Scales;
 
 /// Rounding shrinks by 2^-29 in the mean. Measured over 300 batches: 2^-30.7 to 2^-29.7, outliers 2^-20; a mistake of
 /// any size down to 2^-20 stays within 2^-1. Outliers of a single difference in float32 come from kinks.
@@ -76,13 +78,13 @@ std::optional<double> PrecisionLadder::Rung::distance(const trace::Record& a, co
     scale = std::max(
         {std::fabs(*a.number), std::fabs(*b.number), left_scales.largest(a, step), right_scales.largest(b, step)});
   } else if (a.sketch && b.sketch) {
-    distance = estimated_distance(*a.sketch, *b.sketch);
+    distance = laws::estimated_distance(*a.sketch, *b.sketch);
     scale = std::max(left_scales.largest(a, step), right_scales.largest(b, step));
   } else {
     return std::nullopt;
   }
   if (!std::isfinite(distance) || !std::isfinite(scale)) return std::nullopt;
-  if (distance <= kLeastNormal * std::sqrt(count_of(a))) return 0;
+  if (distance <= laws::kLeastNormal * std::sqrt(laws::count_of(a))) return 0;
   return scale > 0 ? distance / scale : distance;
 }
 
@@ -126,9 +128,9 @@ bool uses_16_bits(const trace::RunTrace& run) {
 }
 
 std::string PrecisionLadder::obstacle() const {
-  const auto weights = [](const trace::RunTrace& run) { return Held(run, 0, trace::kInitialStep); };
+  const auto weights = [](const trace::RunTrace& run) { return laws::Held(run, 0, trace::kInitialStep); };
   if (draw_otherwise(float32_.left, float32_.right) &&
-      !same(weights(float64_.left), weights(float64_.right), trace::Channel::kWeight))
+      !laws::same(weights(float64_.left), weights(float64_.right), trace::Channel::kWeight))
     return "the two begin with weights that other kernels drew, in float32 there, too";
   for (const trace::RunTrace* run : {&float64_.left, &float64_.right}) {
     if (compare::uses_16_bits(*run)) return "it computes or sends 16 bits there, too";
@@ -141,8 +143,8 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels, c
   const Relation relation = [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                    std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
-    if (!different || differ_harmlessly(a, b)) return std::nullopt;
-    const auto in_float64 = can_round(a.channel) ? float64_.distance(a, b, step) : std::nullopt;
+    if (!different || laws::differ_harmlessly(a, b)) return std::nullopt;
+    const auto in_float64 = laws::can_round(a.channel) ? float64_.distance(a, b, step) : std::nullopt;
     if (!in_float64) return different;
     const double in_float32 = float32_.distance(place_of(a, step, rank)).value_or(0);
     const Ladder ladder{.in_float32 = std::max({in_float32, rounding_until(step), kLeast}), .in_float64 = *in_float64};
@@ -195,8 +197,8 @@ Relation PrecisionLadder::shrinks() const {
   return [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
                 std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
-    if (differ_harmlessly(a, b)) return std::nullopt;
-    if (!different || !can_round(a.channel)) return different;
+    if (laws::differ_harmlessly(a, b)) return std::nullopt;
+    if (!different || !laws::can_round(a.channel)) return different;
     const Place place = place_of(a, step, rank);
     const auto rungs = at(place);
     if (!rungs || rungs->says() != Ladder::Says::kMistake) return std::nullopt;

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "harness/compare/check.h"
 #include "harness/compare/difference.h"
 #include "harness/compare/rounding.h"
-#include "harness/compare/scales.h"
+#include "harness/compare/runs.h"
+#include "harness/laws/scales.h"
 
 namespace lockstep::compare {
 
@@ -103,7 +103,7 @@ class PrecisionLadder {
   struct Rung {
     const trace::RunTrace& left;
     const trace::RunTrace& right;
-    Scales left_scales, right_scales;
+    laws::Scales left_scales, right_scales;
 
     std::optional<double> distance(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
     std::optional<double> distance(const Place& place) const;

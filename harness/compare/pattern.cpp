@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "harness/base/text.h"
-#include "harness/compare/check.h"
-#include "harness/compare/scales.h"
+#include "harness/compare/runs.h"
+#include "harness/laws/scales.h"
 
 namespace lockstep::compare {
 namespace {
@@ -63,8 +63,8 @@ class Comparer {
 /// Whether unequal records are no pattern: what may round differs before the place already, or may do so anywhere,
 /// and between different shapes rank 0 takes other samples in every step by right.
 bool differ_anyhow(const trace::RunTrace& left, const trace::RunTrace& right, const Divergence& at) {
-  if (!same_shape(left, right) && (can_round(at.channel) || at.channel == Channel::kSamples)) return true;
-  return can_round(at.channel) && part_before(left, right, at.step, at.channel);
+  if (!same_shape(left, right) && (laws::can_round(at.channel) || at.channel == Channel::kSamples)) return true;
+  return laws::can_round(at.channel) && part_before(left, right, at.step, at.channel);
 }
 
 void add_ranks(const Comparer& comparer, const Divergence& at, std::vector<Pattern>& patterns) {
@@ -99,7 +99,7 @@ void add_tensors(const Comparer& comparer, const trace::RunTrace& right, const D
   double elements = 0;
   for (const trace::Record* record : found.records) {
     names.push_back(record->name);
-    elements += count_of(*record);
+    elements += laws::count_of(*record);
   }
   const std::string of = std::to_string(found.total);
   if (names.size() == found.total) return patterns.push_back({"all_tensors", "in all " + of + " tensors"});
@@ -180,7 +180,8 @@ bool part_before(const trace::RunTrace& left, const trace::RunTrace& right, std:
       const trace::Step* other = now.step < begin || now.step > step ? nullptr : left.ranks[rank].find(now.step);
       if (other == nullptr) continue;
       for (const trace::Record& record : now.records) {
-        if (!can_round(record.channel) || std::pair(now.step, record.channel) >= std::pair(step, channel)) continue;
+        if (!laws::can_round(record.channel) || std::pair(now.step, record.channel) >= std::pair(step, channel))
+          continue;
         const trace::Record* found = other->find(record.channel, record.name);
         if (found != nullptr && !trace::same_bits(found, &record)) return true;
       }

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "harness/base/text.h"
-#include "harness/compare/check.h"
 #include "harness/compare/environment.h"
-#include "harness/compare/laws/held.h"
+#include "harness/compare/runs.h"
+#include "harness/laws/held.h"
 
 namespace lockstep::compare {
 namespace {
@@ -53,17 +53,17 @@ double weights_roundoff(const RunTrace& run) {
 
 /// What the estimate of a distance may be too large by.
 double sketch_error(const Record& record) {
-  return count_of(record) <= static_cast<double>(trace::Sketch::kBuckets) ? 1 : kSketchError;
+  return laws::count_of(record) <= static_cast<double>(trace::Sketch::kBuckets) ? 1 : kSketchError;
 }
 
 /// What two runs may have lost below the smallest normal number, in every element.
-double underflow(const Record& record) { return 2 * kLeastNormal * std::sqrt(count_of(record)); }
+double underflow(const Record& record) { return 2 * laws::kLeastNormal * std::sqrt(laws::count_of(record)); }
 
 /// Least distance of two records; NaN when one of them is not finite.
 double distance_between(const Record& a, const Record& b) {
   if (a.number && b.number) return std::fabs(*a.number - *b.number);
   const double norms = std::fabs(*a.norm - *b.norm), largest = std::fabs(*a.max_abs - *b.max_abs);
-  const double estimate = estimated_distance(*a.sketch, *b.sketch) / sketch_error(a);
+  const double estimate = laws::estimated_distance(*a.sketch, *b.sketch) / sketch_error(a);
   if (!std::isfinite(norms) || !std::isfinite(largest) || !std::isfinite(estimate))
     return std::numeric_limits<double>::quiet_NaN();
   return std::max({norms, largest, estimate});
@@ -153,11 +153,11 @@ double RoundingBound::largest_explained(const Step& step) const {
 std::optional<Rounding> RoundingBound::judge(const Record& left, const Record& right, std::int64_t step,
                                              std::int64_t rank) const {
   const bool comparable = left.channel == right.channel && left.dtype == right.dtype && left.shape == right.shape;
-  if (!comparable || !trace::is_floating(left.dtype) || !can_round(left.channel)) return std::nullopt;
+  if (!comparable || !trace::is_floating(left.dtype) || !laws::can_round(left.channel)) return std::nullopt;
   const bool measurable = (left.number && right.number) ||
                           (left.norm && right.norm && left.max_abs && right.max_abs && left.sketch && right.sketch);
   if (!measurable) return std::nullopt;
-  if (is_state(left.channel) && left.sketch && right.sketch) {
+  if (laws::is_state(left.channel) && left.sketch && right.sketch) {
     if (of_one_step_) return judge_step(left, right, step);
     const Rounding position = judge_position(left, right, step);
     const auto update = judge_update(left, right, step, rank);
@@ -209,8 +209,8 @@ std::optional<Rounding> RoundingBound::judge_update(const Record& left, const Re
   const double stored = kStores * u * interval * std::max(left.norm.value_or(0), right.norm.value_or(0));
   const double length = std::max(left_scales_.update(left, step), right_scales_.update(right, step));
   const double rest = stored + underflow(left);
-  return Rounding{estimated_distance(moved_left, moved_right) / sketch_error(left), relative(u, step) * length + rest,
-                  kFactor * length};
+  return Rounding{laws::estimated_distance(moved_left, moved_right) / sketch_error(left),
+                  relative(u, step) * length + rest, kFactor * length};
 }
 
 std::optional<std::int64_t> RoundingBound::horizon() const {
@@ -260,7 +260,7 @@ bool RoundingBound::states_differ_before(std::int64_t step) const {
 
 bool RoundingBound::kink_fits(const Divergence& divergence) const {
   const Channel channel = divergence.channel;
-  const bool follows_gradient = is_of_update(channel) || channel == Channel::kEma;
+  const bool follows_gradient = laws::is_of_update(channel) || channel == Channel::kEma;
   if (channel != Channel::kGradient && !follows_gradient) return false;
   if (!states_differ_before(divergence.step)) return false;
   for (const RunTrace* run : {&left_, &right_}) {
@@ -276,7 +276,7 @@ bool RoundingBound::kink_fits(const Divergence& divergence) const {
   const Step& right = *right_.ranks[0].find(divergence.step);
   // What clipping makes of them follows the kinks of all layers.
   const auto is_gradient = [](const Record& record) {
-    return record.channel == Channel::kGradient && is_plain(record);
+    return record.channel == Channel::kGradient && laws::is_plain(record);
   };
   const auto output = std::find_if(left.records.rbegin(), left.records.rend(), is_gradient);
   if (output == left.records.rend()) return false;
@@ -287,7 +287,7 @@ bool RoundingBound::kink_fits(const Divergence& divergence) const {
     if (record.channel == Channel::kLoss && record.name == "reduced") return false;
     if (!is_gradient(record)) continue;
     unexplained = true;
-    const bool is_of_last_layer = layer_of(record.name) == layer_of(output->name);
+    const bool is_of_last_layer = laws::layer_of(record.name) == laws::layer_of(output->name);
     if (is_of_last_layer || !kink_reaches(record, *found, divergence.step)) return false;
   }
   return unexplained;
@@ -308,10 +308,10 @@ Relation within(const RoundingBound& bound) {
   return
       [&bound](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
         const auto different = bitwise(a, b, step, rank);
-        if (!different || differ_harmlessly(a, b)) return std::nullopt;
+        if (!different || laws::differ_harmlessly(a, b)) return std::nullopt;
         const auto rounding = bound.judge(a, b, step, rank);
         if (!rounding)
-          return *different + (trace::is_floating(a.dtype) && can_round(a.channel) && !(a.sketch && b.sketch)
+          return *different + (trace::is_floating(a.dtype) && laws::can_round(a.channel) && !(a.sketch && b.sketch)
                                    ? "; without sketches, nothing tells it from rounding"
                                    : "");
         if (rounding->explained()) return std::nullopt;
@@ -332,15 +332,15 @@ void name_rounding(Divergence& divergence, const RunTrace& left, const RunTrace&
   const Record* b = record_at(right, divergence);
   if (a == nullptr || b == nullptr) return;
   const auto rounding = RoundingBound(left, right).judge(*a, *b, divergence.step, divergence.rank);
-  if (!differ_in_last_places(*a, *b) && (!rounding || !rounding->explained())) return;
+  if (!laws::differ_in_last_places(*a, *b) && (!rounding || !rounding->explained())) return;
   divergence.class_ = "rounding";
   divergence.cause = "no more than rounding: another order of additions, or another kernel";
 }
 
 bool draw_otherwise(const RunTrace& left, const RunTrace& right) {
   if (same_kernels({&left, 0}, {&right, 0})) return false;
-  const Held begin(left, 0, trace::kInitialStep), other(right, 0, trace::kInitialStep);
-  if (begin.all(Channel::kWeight).empty() || same(begin, other, Channel::kWeight)) return false;
+  const laws::Held begin(left, 0, trace::kInitialStep), other(right, 0, trace::kInitialStep);
+  if (begin.all(Channel::kWeight).empty() || laws::same(begin, other, Channel::kWeight)) return false;
   const RoundingBound bound(left, right);
   const auto weights = begin.all(Channel::kWeight);
   return std::all_of(weights.begin(), weights.end(), [&](const Record* weight) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "harness/compare/difference.h"
-#include "harness/compare/scales.h"
+#include "harness/laws/scales.h"
 
 namespace lockstep::compare {
 
@@ -90,7 +90,7 @@ class RoundingBound {
   double arithmetic_;  ///< least unit roundoff
   double weights_;     ///< unit roundoff of the weights
   bool of_one_step_;
-  Scales left_scales_, right_scales_;
+  laws::Scales left_scales_, right_scales_;
   std::map<std::int64_t, double> inherited_;  ///< g·e of the steps before, by step
 };
 

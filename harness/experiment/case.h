@@ -34,7 +34,7 @@ struct Case {
   bool is_mistake() const { return differs() && at().is_no_rounding; }
   bool is_equal() const { return check.spec.that == "equal"; }
   bool is_up_to_rounding() const {
-    return check.spec.that == "rounding" || compare::resumes_at_another_world_size(scenario, check.spec);
+    return check.spec.that == "rounding" || checks::resumes_at_another_world_size(scenario, check.spec);
   }
 
   /// Variants that the check holds against each other, the resumed one last.

@@ -18,7 +18,7 @@
 namespace lockstep::experiment {
 namespace {
 
-using compare::CheckResult;
+using checks::CheckResult;
 using compare::Divergence;
 using report::CheckReport;
 using report::Evidence;

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/compare/check.h"
+#include "harness/checks/check.h"
 #include "harness/compare/pattern.h"
 
 namespace lockstep::experiment {

@@ -4,20 +4,20 @@
 #include <utility>
 
 #include "harness/base/error.h"
-#include "harness/compare/check.h"
+#include "harness/checks/check.h"
 #include "harness/compare/ladder.h"
-#include "harness/compare/laws/held.h"
 #include "harness/compare/pattern.h"
 #include "harness/compare/rounding.h"
-#include "harness/compare/scales.h"
 #include "harness/experiment/repeats.h"
 #include "harness/experiment/replays.h"
 #include "harness/experiment/rounding.h"
+#include "harness/laws/held.h"
+#include "harness/laws/scales.h"
 
 namespace lockstep::experiment {
 namespace {
 
-using compare::CheckResult;
+using checks::CheckResult;
 using compare::Comparison;
 using compare::Divergence;
 using scenario::Scenario;
@@ -148,7 +148,7 @@ class OneStep {
       : left_(left), right_(right), bound_(compare::RoundingBound::of_one_step(left, right)) {}
 
   bool beyond(const trace::Record& left, const trace::Record& right, std::int64_t step, std::int64_t rank) const {
-    if (!compare::bitwise(left, right, step, rank) || !compare::can_round(left.channel)) return false;
+    if (!compare::bitwise(left, right, step, rank) || !laws::can_round(left.channel)) return false;
     const auto rounding = bound_.judge(left, right, step, rank);
     return rounding && !rounding->explained();
   }
@@ -224,8 +224,8 @@ bool comes_out_as(const RunTrace* before, const RunTrace& leads) {
 }
 
 bool begin_alike(const RunTrace& left, const RunTrace& right) {
-  const compare::Held a(left, 0, trace::kInitialStep), b(right, 0, trace::kInitialStep);
-  return compare::same(a, b, trace::Channel::kWeight);
+  const laws::Held a(left, 0, trace::kInitialStep), b(right, 0, trace::kInitialStep);
+  return laws::same(a, b, trace::Channel::kWeight);
 }
 
 }  // namespace
@@ -290,7 +290,7 @@ void judge_one_state(Case& one, const Runs& forced) {
     const Comparison comparison = walk(one, runs);
     compared += comparison.compared;
     if (!comparison.first) continue;
-    if (compare::is_of_update(comparison.first->channel) && begins_there(*comparison.first, *runs.left, *runs.right))
+    if (laws::is_of_update(comparison.first->channel) && begins_there(*comparison.first, *runs.left, *runs.right))
       return find_mistake(one, control, comparison, sides[i], *runs.right,
                           "one step's update of equal gradients is apart by more than it rounds: ");
     one.note(control, "one step is apart by more than it rounds: " + comparison.first->place_and_rank() + ", " +

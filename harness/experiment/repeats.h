@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "harness/compare/check.h"
+#include "harness/checks/check.h"
 #include "harness/trace/trace.h"
 
 /// What several runs of one training say of each other.

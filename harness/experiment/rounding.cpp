@@ -8,12 +8,12 @@
 #include "harness/compare/beyond_rounding.h"
 #include "harness/compare/ladder.h"
 #include "harness/compare/rounding.h"
-#include "harness/compare/scales.h"
+#include "harness/laws/scales.h"
 
 namespace lockstep::experiment {
 namespace {
 
-using compare::CheckResult;
+using checks::CheckResult;
 using compare::Divergence;
 
 /// Whether nothing but rounding is known yet to explain what is seen.
@@ -22,7 +22,7 @@ bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().cla
 /// What of two runs is to be equal.
 compare::Scope scope_of(const Case& one, const trace::RunTrace& right) {
   if (one.check.spec.that != "resumes" || right.ranks[0].steps.empty()) return {};
-  return compare::after_loading(one.scenario, one.check.spec, right);
+  return checks::after_loading(one.scenario, one.check.spec, right);
 }
 
 /// Where two runs of a case part by more than any rounding.
@@ -95,7 +95,7 @@ std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunT
   scenario::CheckSpec spec = one.check.spec;
   if (all) spec = {};
   const std::map<std::string, std::vector<const trace::RunTrace*>> none;
-  return compare::rounding_channels(
+  return checks::rounding_channels(
       {.scenario = one.scenario, .spec = spec, .traces = none, .train_digests = {}, .golden_root = {}},
       compare::same_shape(left, right));
 }
@@ -118,7 +118,7 @@ void rule_out_rounding(Case& one, std::int64_t world_size) {
 
 bool may_be_rounding(const Case& one, const Runs& runs) {
   const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
-  if (random || !compare::can_round(one.at().channel)) return false;
+  if (random || !laws::can_round(one.at().channel)) return false;
   const Side left = runs.left(one.at()), right = runs.right(one.at());
   if (is_open(one) || left.run == nullptr || right.run == nullptr) return is_open(one);
   return one.is_equal() && compare::differ_slightly(*left.run, *right.run, place_of(one.at(), left, right));
@@ -135,7 +135,7 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
   if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
   const auto rungs = ladder.at(place_of(one.at(), left, right));
   if (!rungs) return one.note(control, "the place of the difference could not be measured in both precisions");
-  const double samples = compare::Scales(*left.run).samples(one.at().step);
+  const double samples = laws::Scales(*left.run).samples(one.at().step);
   one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
 
   const compare::Ladder::Says says = rungs->says();
@@ -187,7 +187,7 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
       one.note(control, "the trainings differ there by more than rounding, first at " +
                             comparison.first->place_and_rank() + ": " + comparison.first->relation);
       if (open) {
-        result = compare::result_of(comparison);
+        result = checks::result_of(comparison);
       } else {
         pass_rounding(one, control, ladder, channels, scope);
       }

@@ -1,4 +1,4 @@
-#include "harness/compare/check.h"
+#include "harness/checks/check.h"
 
 #include <algorithm>
 
@@ -12,9 +12,9 @@
 namespace lockstep::golden {
 namespace {
 
-using compare::CheckInput;
-using compare::CheckResult;
-using Status = compare::CheckResult::Status;
+using checks::CheckInput;
+using checks::CheckResult;
+using Status = checks::CheckResult::Status;
 
 std::string accept_command(const CheckInput& input) {
   return "lockstep golden accept " + arguments_of(input.scenario, input.golden_root) + " --reason '…'";
@@ -116,8 +116,8 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
   if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty() && damage.empty())
     return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
   compare::Comparison comparison =
-      compare::compare_runs(golden, run, compare::channels_of(input, true), compare::bitwise);
-  CheckResult result = compare::result_of(comparison, input);
+      compare::compare_runs(golden, run, checks::channels_of(input, true), compare::bitwise);
+  CheckResult result = checks::result_of(comparison, input);
   result.next = accept_command(input);
   const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant);
   if (result.divergence && !is_lost(*result.divergence, damage)) {
@@ -141,7 +141,7 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
 }  // namespace
 }  // namespace lockstep::golden
 
-namespace lockstep::compare {
+namespace lockstep::checks {
 
 /// Every repeat of every variant against its golden. It stands here, not in compare/, because it needs the store.
 CheckResult check_golden(const CheckInput& input) {
@@ -168,4 +168,4 @@ CheckResult check_golden(const CheckInput& input) {
   return concluded(std::move(total));
 }
 
-}  // namespace lockstep::compare
+}  // namespace lockstep::checks

@@ -14,7 +14,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
-#include "harness/compare/check.h"
+#include "harness/checks/check.h"
 #include "harness/trace/line.h"
 #include "harness/trace/reader.h"
 

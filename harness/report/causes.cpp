@@ -9,7 +9,7 @@ namespace {
 
 /// Calls `action` with every address of a row.
 template <typename Action>
-void for_each_source(const compare::Cause& cause, Action action) {
+void for_each_source(const diagnosis::Cause& cause, Action action) {
   for (std::string_view rest = cause.sources; !rest.empty();) {
     const std::string_view one = rest.substr(0, rest.find(' '));
     action(one);
@@ -19,7 +19,7 @@ void for_each_source(const compare::Cause& cause, Action action) {
 
 }  // namespace
 
-std::string to_text(const compare::Cause& cause) {
+std::string to_text(const diagnosis::Cause& cause) {
   std::string out = std::string(cause.id) + " (" + std::string(name_of(cause.class_)) + ")\n";
   out += "  what    " + std::string(cause.sentence) + "\n";
   out += "  remedy  " + std::string(cause.remedy) + "\n";
@@ -30,12 +30,12 @@ std::string to_text(const compare::Cause& cause) {
 
 std::string list_of_causes() {
   std::size_t ids = 0, classes = 0;
-  for (const compare::Cause& cause : compare::causes()) {
+  for (const diagnosis::Cause& cause : diagnosis::causes()) {
     ids = std::max(ids, cause.id.size());
     classes = std::max(classes, name_of(cause.class_).size());
   }
   std::string out;
-  for (const compare::Cause& cause : compare::causes())
+  for (const diagnosis::Cause& cause : diagnosis::causes())
     out += padded(cause.id, ids + 2) + padded(name_of(cause.class_), classes + 2) + std::string(cause.sentence) + "\n";
   return out;
 }
@@ -43,10 +43,10 @@ std::string list_of_causes() {
 std::string markdown_of_causes() {
   std::string out =
       "# Causes\n\n"
-      "Written by `lockstep explain --markdown` from `harness/compare/causes.cpp`; change it there. A finding names "
+      "Written by `lockstep explain --markdown` from `harness/diagnosis/causes.cpp`; change it there. A finding names "
       "one of these, or says that its cause is unknown. Those marked ° are known, and not recognised yet.\n\n"
       "| cause | class | what is wrong | what usually helps | seen in |\n|---|---|---|---|---|\n";
-  for (const compare::Cause& cause : compare::causes()) {
+  for (const diagnosis::Cause& cause : diagnosis::causes()) {
     out += "| `" + std::string(cause.id) + (cause.is_named ? "` | " : "`° | ") + std::string(name_of(cause.class_)) +
            " | " + std::string(cause.sentence) + " | " + std::string(cause.remedy) + " | ";
     std::string_view separator;

@@ -2,12 +2,12 @@
 
 #include <string>
 
-#include "harness/compare/causes.h"
+#include "harness/diagnosis/causes.h"
 
 namespace lockstep::report {
 
 /// One cause: what is wrong, what helps, where it was seen.
-std::string to_text(const compare::Cause& cause);
+std::string to_text(const diagnosis::Cause& cause);
 
 /// Ids, classes and sentences of all causes.
 std::string list_of_causes();

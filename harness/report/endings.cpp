@@ -182,8 +182,8 @@ std::optional<std::int64_t> rank_to_blame(const RunOutcome& outcome, const std::
   return odd ? odd : outcome.culprit;
 }
 
-compare::Ending ending_of(const RunOutcome& outcome, const std::string& problem) {
-  compare::Ending ending{.run = outcome.run, .failure = std::nullopt, .undecided = problem};
+checks::Ending ending_of(const RunOutcome& outcome, const std::string& problem) {
+  checks::Ending ending{.run = outcome.run, .failure = std::nullopt, .undecided = problem};
   if (outcome.status == RunOutcome::Status::kFinished) return ending;
   // Who refuses a checkpoint that a training of the scenario saved, fails by the fault of that training.
   const bool is_own_doing = is_failure(outcome) || !suspects_in_checkpoint(outcome).empty();

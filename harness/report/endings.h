@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "harness/compare/check.h"
+#include "harness/checks/check.h"
 #include "harness/launch/launcher.h"
 
 namespace lockstep::report {
@@ -17,6 +17,6 @@ std::optional<std::int64_t> rank_to_blame(const launch::RunOutcome& outcome,
                                           const std::vector<compare::Suspect>& suspects);
 
 /// How a run ended, for a check. `problem`: why a finished run's trace does not count; empty when it does.
-compare::Ending ending_of(const launch::RunOutcome& outcome, const std::string& problem);
+checks::Ending ending_of(const launch::RunOutcome& outcome, const std::string& problem);
 
 }  // namespace lockstep::report

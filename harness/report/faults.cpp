@@ -7,7 +7,7 @@
 namespace lockstep::report {
 namespace {
 
-using compare::CheckResult;
+using checks::CheckResult;
 
 bool is_located(const scenario::Expectation& expect, const CheckResult& result) {
   return result.divergence && is_at(expect, *result.divergence);

@@ -9,7 +9,7 @@ Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json
 Json causes_of(const std::vector<compare::Suspect>& suspects) {
   Json causes = Json::array();
   for (const compare::Suspect& suspect : suspects) {
-    const compare::Cause& row = *compare::find_cause(suspect.cause);
+    const diagnosis::Cause& row = *diagnosis::find_cause(suspect.cause);
     causes.push_back(
         {{"id", row.id}, {"sentence", row.sentence}, {"remedy", row.remedy}, {"evidence", suspect.evidence}});
   }
@@ -37,7 +37,7 @@ Json json_of(const std::vector<Experiment>& experiments) {
 }
 
 Json json_of(const CheckReport& check) {
-  const compare::CheckResult& result = check.result;
+  const checks::CheckResult& result = check.result;
   return {{"name", check.scenario + ": checks." + std::to_string(check.index) + " " + check.that},
           {"scenario", check.scenario},
           {"check", check.index},

@@ -5,28 +5,28 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
-#include "harness/compare/diagnosis/diagnose.h"
+#include "harness/diagnosis/diagnose.h"
 #include "harness/report/endings.h"
 #include "harness/trace/reader.h"
 
-namespace lockstep::compare {
+namespace lockstep::checks {
 
-// One function for each kind of check that the schema names: in compare/checks/, and golden/check.cpp for the one that
+// One function for each kind of check that the schema names: in checks/, and golden/check.cpp for the one that
 // needs the store.
 #define LOCKSTEP_KIND(name) CheckResult check_##name(const CheckInput& input);
 #include "kinds/check.inc"
 #undef LOCKSTEP_KIND
 
-}  // namespace lockstep::compare
+}  // namespace lockstep::checks
 
 namespace lockstep::report {
 namespace {
 
-using compare::CheckResult;
+using checks::CheckResult;
 
-CheckResult run_check(const compare::CheckInput& input) {
+CheckResult run_check(const checks::CheckInput& input) {
 #define LOCKSTEP_KIND(name) \
-  if (input.spec.that == #name) return compare::check_##name(input);
+  if (input.spec.that == #name) return checks::check_##name(input);
 #include "kinds/check.inc"
 #undef LOCKSTEP_KIND
   throw InternalError({.what = "no check of kind " + input.spec.that});
@@ -99,12 +99,12 @@ void apply_expectation(CheckReport& report, const scenario::Expectation& expect,
 /// What the runs of one check left behind.
 struct Holdings {
   std::map<std::string, std::vector<const trace::RunTrace*>> traces;  ///< by variant
-  std::map<std::string, std::vector<compare::Ending>> endings;
+  std::map<std::string, std::vector<checks::Ending>> endings;
   std::map<std::string, std::string> digests;
   std::vector<std::size_t> missing;  ///< runs of the plan without a trace
 
-  compare::CheckInput input(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
-                            const std::filesystem::path& golden_root) const {
+  checks::CheckInput input(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
+                           const std::filesystem::path& golden_root) const {
     return {.scenario = scenario,
             .spec = spec,
             .traces = traces,
@@ -136,7 +136,7 @@ Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& eviden
   for (const std::string& variant : check.spec.variants) {
     for (const std::size_t index : plan.runs_of(check.scenario, variant)) {
       holdings.digests[variant] = plan.runs[index].train_digest;
-      compare::Ending& ending =
+      checks::Ending& ending =
           holdings.endings[variant].emplace_back(ending_of(evidence[index].outcome, evidence[index].problem));
       if (evidence[index].trace) {
         ending.failure = early_end(plan, plan.runs[index], *evidence[index].trace);
@@ -161,9 +161,9 @@ bool asks_for_traces(const scenario::CheckSpec& spec) { return spec.that != "fin
 
 /// An expectation of how runs end is met by all of them, and not by the first alone.
 void require_all_as_expected(CheckReport& report, const scenario::Expectation& expect,
-                             const compare::CheckInput& input) {
+                             const checks::CheckInput& input) {
   for (const auto& [variant, endings] : input.endings) {
-    for (const compare::Ending& ending : endings) {
+    for (const checks::Ending& ending : endings) {
       CheckResult of_run{.divergence = ending.failure};
       if (report.status != Status::kAgree || (ending.failure && fits(expect, of_run))) continue;
       report.status = Status::kDivergence;
@@ -200,9 +200,9 @@ class Judge {
       report.result.status = CheckResult::Status::kInconclusive;
     }
     if (!whole) return report;
-    const compare::CheckInput input = holdings.input(scenario, check.spec, golden_root_);
+    const checks::CheckInput input = holdings.input(scenario, check.spec, golden_root_);
     report.result = run_check(input);
-    compare::diagnose(input, report.result);
+    if (report.result.divergence) diagnosis::diagnose(question_of(input), *report.result.divergence);
     settle(report, check.spec, today_);
     if (!asks_for_traces(check.spec) && check.spec.expect) require_all_as_expected(report, *check.spec.expect, input);
     return report;
@@ -305,7 +305,9 @@ bool is_at(const scenario::Expectation& expect, const compare::Divergence& at) {
 void diagnose_again(CheckReport& report, const plan::Plan& plan, const std::vector<Evidence>& evidence,
                     const plan::Check& check) {
   const Holdings holdings = holdings_of(plan, evidence, check);
-  compare::diagnose(holdings.input(plan.scenario(check.scenario), check.spec, ""), report.result);
+  if (!report.result.divergence) return;
+  const checks::CheckInput input = holdings.input(plan.scenario(check.scenario), check.spec, "");
+  diagnosis::diagnose(question_of(input), *report.result.divergence);
 }
 
 void settle(CheckReport& report, const scenario::CheckSpec& spec, const std::string& today) {

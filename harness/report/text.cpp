@@ -34,7 +34,7 @@ void add_line(std::string& out, const char* label, const std::string& value) {
 
 void add_causes(std::string& out, const std::vector<compare::Suspect>& suspects) {
   for (const compare::Suspect& suspect : suspects) {
-    const std::string sentence(compare::find_cause(suspect.cause)->sentence);
+    const std::string sentence(diagnosis::find_cause(suspect.cause)->sentence);
     add_line(out, &suspect == &suspects[0] ? "cause" : "or", suspect.cause + ": " + sentence);
     for (const std::string& line : suspect.evidence) add_line(out, "because", line);
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/compare/check.h"
+#include "harness/checks/check.h"
 #include "harness/launch/launcher.h"
 
 namespace lockstep::report {
@@ -53,7 +53,7 @@ struct CheckReport {
   std::string that;
   std::vector<std::string> variants;
   Status status = Status::kAgree;
-  compare::CheckResult result;
+  checks::CheckResult result;
   std::vector<Experiment> experiments;
   std::string expected_failure;  ///< reason, when the author expected the check to fail
   std::string reproduce;

@@ -137,7 +137,7 @@ void require_substance(const CheckSpec& check, const Scenario& scenario, const s
 }
 
 /// Channels whose content belongs to one rank or to one world size; the comparison of different world sizes
-/// (compare/check.h) has no meaning for them and leaves them out, so that a check must not name them.
+/// (checks/check.h) has no meaning for them and leaves them out, so that a check must not name them.
 const std::vector<std::string> kOfOneWorldSize = {"input", "rng", "gradient.local", "collective"};
 
 /// Refuses channels that cannot be compared between the world sizes of a check's variants.

@@ -175,12 +175,12 @@ void take_one_batch(Json& batch, const Json& change) {
 
 Variant variant_of(const std::string& name, const Json& run, const std::string& file) {
   const Json completed = complete(run, "run", {.file = file, .within = "variant '" + name + "'"});
-  Variant variant{.name = name,
-                  .world_size = completed.at("world_size").get<std::int64_t>(),
-                  .train_json = completed.at("train"),
-                  .train = train_spec_from(completed.at("train")),
-                  .launch_json = completed.at("launch"),
-                  .launch = launch_from(completed.at("launch"))};
+  Variant variant{{.name = name,
+                   .world_size = completed.at("world_size").get<std::int64_t>(),
+                   .train = train_spec_from(completed.at("train"))},
+                  completed.at("train"),
+                  completed.at("launch"),
+                  launch_from(completed.at("launch"))};
   require_environments(variant, file);
   validate(variant.train, variant.world_size, file + " (variant '" + name + "')");
   return variant;
@@ -338,7 +338,7 @@ std::int64_t updates_before(const Variant& variant, const Scenario& scenario) {
   return newest_saved(*load, scenario.variant(load->from));
 }
 
-std::int64_t newest_saved(const LoadSpec& load, const Variant& source) {
+std::int64_t newest_saved(const LoadSpec& load, const Promises& source) {
   if (load.number) return *load.number;
   std::int64_t newest = 0;
   for (const auto& number : load.of_rank) newest = std::max(newest, number.value_or(0));

@@ -24,12 +24,17 @@ struct LaunchSpec {
   double stall_s = 0;
 };
 
-/// One training of a scenario, complete.
-struct Variant {
-  std::string name;
+/// What is known of a run besides its trace: what its owner says that it computes. Laws and diagnosis hold the trace to
+/// it.
+struct Promises {
+  std::string name;  ///< of the variant
   std::int64_t world_size = 1;
-  Json train_json;  ///< completed "train"; what the worker gets
   TrainSpec train;
+};
+
+/// One training of a scenario, complete.
+struct Variant : Promises {
+  Json train_json;   ///< completed "train"; what the worker gets
   Json launch_json;  ///< completed "launch"
   LaunchSpec launch;
 };
@@ -83,7 +88,7 @@ std::vector<std::string> sources_of(const Variant& variant);
 std::int64_t updates_before(const Variant& variant, const Scenario& scenario);
 
 /// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest.
-std::int64_t newest_saved(const LoadSpec& load, const Variant& source);
+std::int64_t newest_saved(const LoadSpec& load, const Promises& source);
 
 /// The words after "lockstep run" that name this scenario again, quoted for a shell.
 std::string arguments_of(const Scenario& scenario, const std::filesystem::path& golden_root);

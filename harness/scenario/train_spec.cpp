@@ -141,6 +141,10 @@ std::int64_t BatchSpec::micro_batches(std::int64_t updates, std::int64_t per_epo
   return updates / updates_per_epoch * per_epoch + updates % updates_per_epoch * accumulation;
 }
 
+bool TrainSpec::has_own_buffers() const {
+  return ddp.wrap && ddp.broadcast_buffers && model.options.value("norm", "") == "batch";
+}
+
 std::optional<std::string> TrainSpec::coarsest_arithmetic() const {
   const bool casts = autocast == "bf16" && precision == "float32";  // autocast leaves float64 alone
   if (casts || ddp.compression == "bf16") return "bfloat16";

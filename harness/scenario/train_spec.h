@@ -64,6 +64,8 @@ struct DeterminismSpec {
   bool flush_denormal = false;
   int threads = 1;
   std::string cpu;
+
+  bool operator==(const DeterminismSpec&) const = default;
 };
 
 struct DdpSpec {
@@ -122,6 +124,10 @@ struct TrainSpec {
 
   /// Name of the coarsest dtype in which something is computed or sent, where that is not the tensors' own.
   std::optional<std::string> coarsest_arithmetic() const;
+
+  /// Whether the ranks' buffers part in every step by design: layers that normalise each rank's own part of the batch
+  /// note its statistics, which DDP overwrites only before the next forward pass.
+  bool has_own_buffers() const;
 };
 
 /// Reads a completed "train" object.

@@ -5,7 +5,7 @@
 
 #include "harness/compare/rounding.h"
 
-#include "tests/compare/bench.h"
+#include "tests/support/tiny/bench.h"
 
 namespace lockstep::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/compare/bench.h"
+#include "tests/support/tiny/bench.h"
 
 namespace lockstep::compare {
 namespace {

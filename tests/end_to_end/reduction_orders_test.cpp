@@ -7,8 +7,8 @@
 #include <random>
 #include <span>
 
-#include "harness/compare/laws/reduction.h"
 #include "harness/compare/rounding.h"
+#include "harness/laws/reduction.h"
 #include "harness/trace/capture.h"
 #include "harness/trace/digest.h"
 #include "harness/trace/reader.h"
@@ -109,7 +109,7 @@ class Step {
   scenario::Variant variant_;
   std::vector<Parameter> parameters_;
   compare::RoundingBound rounding_;
-  compare::ReductionLaw law_;
+  laws::ReductionLaw law_;
 };
 
 float through_bf16(float value) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0xffff0000U); }
@@ -138,7 +138,9 @@ class ReductionOrders : public EndToEnd, public ::testing::WithParamInterface<co
                             {"record", {{"capture", {{{"step", kStep}, {"channel", "gradient.local"}}}}}}}}};
     const Result result = run(scenario(changes));
     expect_green(result);
-    scenario::Variant variant{.name = "main", .world_size = kRanks};
+    scenario::Variant variant;
+    variant.name = "main";
+    variant.world_size = kRanks;
     variant.train.ddp.average = true;
     step_.emplace(result.out / "tiny" / "main" / "0", variant);
     ASSERT_GT(step_->parameters(), 0U);

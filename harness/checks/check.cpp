@@ -1,0 +1,102 @@
+#include "harness/checks/check.h"
+
+#include <algorithm>
+#include <set>
+
+#include "harness/base/text.h"
+
+namespace lockstep::checks {
+namespace {
+
+using compare::Comparison;
+using trace::Channel;
+using trace::Sharing;
+
+int severity(CheckResult::Status status) {
+  switch (status) {
+    case CheckResult::Status::kDivergence:
+      return 3;
+    case CheckResult::Status::kInconclusive:
+      return 2;
+    case CheckResult::Status::kBaseline:
+      return 1;
+    case CheckResult::Status::kAgree:
+      return 0;
+  }
+  return 3;
+}
+
+}  // namespace
+
+diagnosis::Question question_of(const CheckInput& input) {
+  diagnosis::Question question{
+      .that = input.spec.that, .straight = input.spec.straight, .traces = input.traces, .promises = {}};
+  for (const scenario::Variant& variant : input.scenario.variants) question.promises[variant.name] = &variant;
+  return question;
+}
+
+CheckResult for_each_repeat(const CheckInput& input, const std::string& left, const std::string& right,
+                            const std::function<CheckResult(const trace::RunTrace&, const trace::RunTrace&)>& judge) {
+  CheckResult total;
+  const auto& lefts = input.of(left);
+  const auto& rights = input.of(right);
+  for (std::size_t i = 0; i < std::max(lefts.size(), rights.size()); ++i)
+    combine(total, judge(*lefts.at(i), *rights.at(i)));
+  return total;
+}
+
+std::vector<Channel> channels_of(const CheckInput& input, bool same_shape) {
+  std::vector<Channel> channels;
+  for (const trace::ChannelInfo& row : trace::kChannels) {
+    const auto& named = input.spec.channels;
+    const bool wanted = named.empty() || std::find(named.begin(), named.end(), row.name) != named.end();
+    const bool recorded =
+        std::all_of(input.spec.variants.begin(), input.spec.variants.end(), [&](const std::string& name) {
+          const auto& channels_recorded = input.scenario.variant(name).train.record.channels;
+          return std::find(channels_recorded.begin(), channels_recorded.end(), row.name) != channels_recorded.end();
+        });
+    if (wanted && recorded && (same_shape || compare::comparable_across_shapes(row.channel)))
+      channels.push_back(row.channel);
+  }
+  return channels;
+}
+
+CheckResult result_of(const Comparison& comparison) {
+  CheckResult result{.compared = comparison.compared, .divergence = comparison.first};
+  if (comparison.first) {
+    result.status = CheckResult::Status::kDivergence;
+  } else if (comparison.compared == 0) {
+    result.status = CheckResult::Status::kInconclusive;
+    result.why = "there was nothing to compare";
+  }
+  return result;
+}
+
+CheckResult result_of(const Comparison& comparison, const CheckInput& input) {
+  CheckResult result = result_of(comparison);
+  for (const std::string& name : input.spec.channels) {
+    const auto channel = trace::channel_named(name);
+    if (result.status != CheckResult::Status::kAgree || !channel || comparison.channels.contains(*channel)) continue;
+    result.status = CheckResult::Status::kInconclusive;
+    result.why = "nothing of the channel '" + name +
+                 "' could be compared: nobody recorded it, or it has no meaning between these world sizes";
+    result.next = "take it out of \"on\", or record it";
+  }
+  return result;
+}
+
+CheckResult concluded(CheckResult total) {
+  if (total.status == CheckResult::Status::kAgree && total.compared == 0) {
+    total.status = CheckResult::Status::kInconclusive;
+    total.why = "there was nothing to compare";
+  }
+  return total;
+}
+
+void combine(CheckResult& total, CheckResult next) {
+  const std::size_t compared = total.compared + next.compared;
+  if (severity(next.status) > severity(total.status)) total = std::move(next);
+  total.compared = compared;
+}
+
+}  // namespace lockstep::checks

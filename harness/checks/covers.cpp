@@ -1,0 +1,232 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "harness/checks/check.h"
+#include "harness/laws/promise.h"
+
+namespace lockstep::checks {
+namespace {
+
+using laws::Promise;
+using trace::Channel;
+
+/// One sample as a rank took it.
+struct Taken {
+  std::int64_t id = 0;
+  std::int64_t step = 0;
+};
+
+/// The samples of all ranks, cut into epochs.
+class Coverage {
+ public:
+  /// `batch`: samples that a rank takes in a step.
+  Coverage(const trace::RunTrace& run, const Promise& promise, std::int64_t batch)
+      : run_(run), promise_(promise), batch_(batch) {
+    for (const trace::Trace& rank : run.ranks) taken_.push_back(taken_by(rank));
+    for (std::size_t rank = 0; rank < taken_.size(); ++rank)
+      epochs_ = std::min(epochs_, static_cast<std::int64_t>(taken_[rank].size()) / promise_.each[rank]);
+  }
+
+  CheckResult judge() const {
+    const auto sooner = [](const CheckResult& a, const CheckResult& b) {
+      return a.divergence && (!b.divergence || a.divergence->step <= b.divergence->step);
+    };
+    const CheckResult batches = judge_batches(), shares = judge_shares();
+    CheckResult result;
+    for (std::int64_t epoch = 0; epoch <= epochs_ && !result.divergence; ++epoch) {
+      combine(result, judge_epoch(epoch, /*finished=*/epoch < epochs_));
+      if (epoch > 0) combine(result, judge_order(epoch));
+    }
+    if (sooner(batches, result) && sooner(batches, shares)) return batches;
+    if (sooner(shares, result)) return shares;
+    if (epochs_ == 0 && !result.divergence)
+      return {.status = CheckResult::Status::kInconclusive,
+              .why = run_.run + " did not finish an epoch",
+              .next = "raise train.steps, or use less data"};
+    return result;
+  }
+
+ private:
+  static std::vector<Taken> taken_by(const trace::Trace& rank) {
+    std::vector<Taken> taken;
+    for (const trace::Step& step : rank.steps) {
+      const trace::Record* ids = step.find(Channel::kSamples, "ids");
+      if (ids == nullptr) continue;
+      for (const std::int64_t id : ids->integers) taken.push_back({id, step.step});
+    }
+    return taken;
+  }
+
+  CheckResult violation(std::int64_t step, std::size_t rank, std::string expected, std::string actual,
+                        std::string cause) const {
+    return {.status = CheckResult::Status::kDivergence,
+            .divergence = compare::Divergence{.step = step,
+                                              .channel = Channel::kSamples,
+                                              .tensor = "ids",
+                                              .rank = static_cast<std::int64_t>(rank),
+                                              .left = "sampler's promise",
+                                              .right = run_.run,
+                                              .expected = std::move(expected),
+                                              .actual = std::move(actual),
+                                              .class_ = "semantic",
+                                              .cause = std::move(cause)}};
+  }
+
+  const Taken& at(std::int64_t epoch, std::size_t rank, std::int64_t i) const {
+    return taken_[rank][static_cast<std::size_t>(epoch * promise_.each[rank] + i)];
+  }
+
+  /// Samples of one rank in an epoch, which may be the last, unfinished one.
+  std::int64_t length(std::int64_t epoch, std::size_t rank) const {
+    return std::min(promise_.each[rank], static_cast<std::int64_t>(taken_[rank].size()) - epoch * promise_.each[rank]);
+  }
+
+  /// A batch is short only where the rank's epoch ends.
+  CheckResult judge_batches() const {
+    CheckResult result;
+    for (std::size_t rank = 0; rank < run_.ranks.size(); ++rank) {
+      std::int64_t taken = 0;
+      for (const trace::Step& step : run_.ranks[rank].steps) {
+        const trace::Record* ids = step.find(Channel::kSamples, "ids");
+        if (ids == nullptr) continue;
+        const auto count = static_cast<std::int64_t>(ids->integers.size());
+        const bool ends_epoch = (taken + count) / promise_.each[rank] > taken / promise_.each[rank];
+        taken += count;
+        if (count == batch_ || (ends_epoch && count < batch_)) continue;
+        if (!result.divergence || step.step < result.divergence->step)
+          result = violation(step.step, rank, std::to_string(batch_) + " samples before the epoch's end",
+                             std::to_string(count) + " samples", "a batch is not full, and no epoch ends in it");
+        break;
+      }
+    }
+    return result;
+  }
+
+  /// Where a sampler gives all ranks equally many samples, it does so in every step.
+  CheckResult judge_shares() const {
+    if (std::set<std::int64_t>(promise_.each.begin(), promise_.each.end()).size() > 1) return {};
+    for (std::size_t i = 0; i < run_.ranks[0].steps.size(); ++i) {
+      const trace::Step& step = run_.ranks[0].steps[i];
+      const trace::Record* first = step.find(Channel::kSamples, "ids");
+      for (std::size_t rank = 1; rank < run_.ranks.size(); ++rank) {
+        const trace::Step* other = run_.ranks[rank].find(step.step);
+        const trace::Record* ids = other == nullptr ? nullptr : other->find(Channel::kSamples, "ids");
+        const std::size_t expected = first == nullptr ? 0 : first->integers.size(),
+                          actual = ids == nullptr ? 0 : ids->integers.size();
+        if (expected != actual)
+          return violation(step.step, rank, std::to_string(expected) + " samples, as rank 0",
+                           std::to_string(actual) + " samples", "the ranks take unequal shares");
+      }
+    }
+    return {};
+  }
+
+  CheckResult judge_epoch(std::int64_t epoch, bool finished) const {
+    std::map<std::pair<std::size_t, std::int64_t>, std::int64_t> times;  // by rank where the promise is, and id
+    const auto place = [&](std::size_t rank, std::int64_t id) { return std::pair(promise_.by_rank ? rank : 0, id); };
+    std::optional<std::pair<std::int64_t, std::size_t>> repeat;  // step and rank of the first sample that came before
+    const std::int64_t longest = *std::max_element(promise_.each.begin(), promise_.each.end());
+    for (std::int64_t i = 0; i < longest; ++i) {
+      for (std::size_t rank = 0; rank < taken_.size(); ++rank) {
+        if (i >= length(epoch, rank)) continue;
+        const Taken& taken = at(epoch, rank, i);
+        const std::string actual = "sample " + std::to_string(taken.id);
+        if (taken.id < promise_.first || taken.id >= promise_.samples)
+          return violation(taken.step, rank,
+                           "samples " + std::to_string(promise_.first) + " to " + std::to_string(promise_.samples - 1),
+                           actual, "there is no such sample");
+        const std::int64_t now = ++times[place(rank, taken.id)],
+                           most = i < promise_.new_until[rank] ? 1 : promise_.most;
+        if (now > most)
+          return violation(
+              taken.step, rank,
+              "every sample at most " + std::to_string(most) + " times by here in epoch " + std::to_string(epoch),
+              actual + " once more",
+              "a sample is taken too often: padding, a rank's shard given twice, or a sampler without ranks");
+        if (now > 1 && !repeat) repeat = {taken.step, rank};
+      }
+    }
+    if (!finished) return {};
+    for (std::size_t rank = 0; rank < (promise_.by_rank ? taken_.size() : 1); ++rank) {
+      std::vector<std::int64_t> missing;
+      for (std::int64_t id = promise_.first; id < promise_.samples; ++id) {
+        const auto found = times.find(place(rank, id));
+        if ((found == times.end() ? 0 : found->second) < promise_.least) missing.push_back(id);
+      }
+      if (!missing.empty())
+        return violation(
+            repeat ? repeat->first : at(epoch, rank, promise_.each[rank] - 1).step, repeat ? repeat->second : rank,
+            "every sample at least " + std::to_string(promise_.least) + " times in epoch " + std::to_string(epoch),
+            std::to_string(missing.size()) + " samples less often, the first is " + std::to_string(missing[0]),
+            "samples are left out");
+    }
+    return {.compared = static_cast<std::size_t>(promise_.samples)};
+  }
+
+  /// An author who forgets set_epoch gets the first epoch's order for ever; no count can show that. An epoch that is
+  /// not finished shows it by how it begins.
+  CheckResult judge_order(std::int64_t epoch) const {
+    if (!promise_.reshuffles) return {};
+    std::size_t same = 0, first = 0;
+    std::int64_t together = 0, fewest = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t rank = taken_.size(); rank-- > 0;) {
+      const std::int64_t both = std::max(length(epoch, rank), std::int64_t{0});
+      bool equal = both > 0;
+      for (std::int64_t i = 0; i < both && equal; ++i) equal = at(epoch, rank, i).id == at(epoch - 1, rank, i).id;
+      same += equal ? 1 : 0;
+      if (equal) first = rank;
+      together += both;
+      fewest = std::min(fewest, both);
+    }
+    const bool tells = fewest >= promise_.never_again
+                           ? same > 0
+                           : promise_.one_order && same == taken_.size() && together >= promise_.never_again;
+    if (tells)
+      return violation(at(epoch, first, 0).step, first, "another order than in epoch " + std::to_string(epoch - 1),
+                       "the same order", "set_epoch is not called: every epoch has the order of the first");
+    return {.compared = 1};
+  }
+
+  const trace::RunTrace& run_;
+  const Promise& promise_;
+  std::int64_t batch_;
+  std::vector<std::vector<Taken>> taken_;
+  std::int64_t epochs_ = std::numeric_limits<std::int64_t>::max();  ///< finished by every rank
+};
+
+CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
+  const bool all_samples =
+      variant.train.record.every == 1 && variant.train.record.holds("samples") && !variant.train.checkpoint.load;
+  if (!all_samples)
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = "'" + variant.name + "' does not record the samples of every step from the first",
+            .next = "record the channel 'samples' at every step, in a variant that does not resume"};
+  const std::int64_t samples = run.ranks[0].header.value("samples", std::int64_t{0});
+  if (samples < 1)
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = run.run + " does not say how many samples its data have"};
+  const std::optional<Promise> promise = laws::promise_of(variant, samples);
+  if (!promise || !promise->usable())
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = run.run + (promise ? ": the sampler promises nothing for so little data"
+                                      : ": what this kind of sampler promises is not known"),
+            .next = promise ? "use more data, or fewer ranks" : ""};
+  const scenario::BatchSpec& batch = variant.train.batch;
+  return Coverage(run, *promise, batch.micro_size(variant.world_size) * batch.accumulation).judge();
+}
+
+}  // namespace
+
+CheckResult check_covers(const CheckInput& input) {
+  CheckResult total;
+  for (const std::string& name : input.spec.variants) {
+    for (const trace::RunTrace* const repeat : input.of(name))
+      combine(total, judge_run(*repeat, input.scenario.variant(name)));
+  }
+  return concluded(std::move(total));
+}
+
+}  // namespace lockstep::checks

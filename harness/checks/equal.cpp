@@ -1,0 +1,19 @@
+#include "harness/checks/check.h"
+#include "harness/compare/rounding.h"
+
+namespace lockstep::checks {
+/// Every later variant against the first.
+CheckResult check_equal(const CheckInput& input) {
+  CheckResult total;
+  const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
+    const std::vector<trace::Channel> channels = channels_of(input, compare::same_shape(reference, other));
+    CheckResult result = result_of(compare::compare_runs(reference, other, channels, compare::bitwise), input);
+    if (result.divergence) compare::name_rounding(*result.divergence, reference, other);
+    return result;
+  };
+  for (std::size_t i = 1; i < input.spec.variants.size(); ++i)
+    combine(total, for_each_repeat(input, input.spec.variants[0], input.spec.variants[i], judge));
+  return concluded(std::move(total));
+}
+
+}  // namespace lockstep::checks

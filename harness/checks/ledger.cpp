@@ -1,0 +1,366 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "harness/base/text.h"
+#include "harness/checks/check.h"
+#include "harness/laws/promise.h"
+#include "harness/laws/schedule_form.h"
+
+namespace lockstep::checks {
+namespace {
+
+using trace::Channel;
+using trace::Record;
+
+/// Where a rank is in its data.
+struct Place {
+  std::int64_t epoch = 0;
+  std::int64_t position = 0;  ///< samples taken of this epoch
+  std::int64_t taken = 0;     ///< samples in all
+};
+
+/// Closed forms of one variant's ledger.
+class Ledger {
+ public:
+  /// `header`: of a trace; it says how large the data are.
+  Ledger(const scenario::Scenario& scenario, const scenario::Variant& variant, const Json& header)
+      : train_(variant.train),
+        world_(variant.world_size),
+        targets_per_sample_(header.value("targets_per_sample", std::int64_t{0})) {
+    const std::int64_t samples = header.value("samples", std::int64_t{0});
+    const auto promise = samples > 0 ? laws::promise_of(variant, samples) : std::nullopt;
+    if (!promise || !promise->usable()) return;
+    each_ = promise->each;
+    micro_ = train_.batch.micro_size(world_);
+    per_epoch_ = (each_[0] + micro_ - 1) / micro_;
+    for (const double base : scenario::base_learning_rates(train_, world_)) forms_.emplace_back(train_.schedule, base);
+    begin(scenario, header);
+  }
+
+  std::size_t groups() const { return forms_.size(); }
+
+  /// Learning rate of a group in this step, none before the last one asked for. `losses`: the reduced loss at each step
+  /// of the schedule before.
+  std::optional<laws::ExpectedRate> learning_rate(std::size_t group, std::int64_t step,
+                                                  const std::vector<double>& losses) {
+    const std::int64_t steps = schedule_steps(step);
+    auto expected = forms_[group].after(steps, losses);
+    const double warmup = scenario::rule_warmup(train_, scenario::rule_factor(train_, world_), steps);
+    if (expected && warmup != 1) expected = {expected->rate * warmup, expected->rounding * (warmup + 1)};
+    return expected;
+  }
+
+  /// Steps that the schedule took in the first so many updates.
+  std::int64_t schedule_steps(std::int64_t updates) const {
+    if (train_.schedule_every == "epoch") return schedule_steps_ + epochs_ended(updates - 1) - epochs_ended(first_ - 1);
+    return schedule_steps_ + (updates - first_) * (train_.schedule_every == "rank" ? world_ : 1);
+  }
+
+  std::int64_t epoch(std::int64_t step) const { return place(step, 0).epoch; }
+
+  /// Targets of one rank in this step, or of all; the last micro-batch of an epoch may be short.
+  std::optional<std::int64_t> denominator(std::int64_t step, std::int64_t rank) const {
+    if (targets_per_sample_ == 0) return std::nullopt;
+    if (!averages_over_world()) return (taken(step, rank) - taken(step - 1, rank)) * targets_per_sample_;
+    std::int64_t sum = 0;
+    for (std::int64_t one = 0; one < world_; ++one) sum += taken(step, one) - taken(step - 1, one);
+    return sum * targets_per_sample_;
+  }
+
+  /// Targets that an evaluation after this step counts; nothing where there is none, it counts none, or it is not
+  /// recorded.
+  std::optional<std::int64_t> counted(std::int64_t step, std::int64_t rank) const {
+    const auto& evaluation = train_.evaluation;
+    if (!evaluation || (step + 1) % evaluation->every != 0 || evaluation->average != "samples") return std::nullopt;
+    if (!train_.record.holds("metric")) return std::nullopt;
+    if (targets_per_sample_ == 0 || (evaluation->reduce == "root" && rank != 0)) return std::nullopt;
+    return evaluation->samples * targets_per_sample_;
+  }
+
+  bool averages_over_world() const { return train_.loss_average == "world"; }
+
+  /// Samples of one rank up to and including this step.
+  std::int64_t taken(std::int64_t step, std::int64_t rank) const { return place(step, rank).taken; }
+
+  /// Last step that the trace must hold.
+  std::int64_t last_step() const { return train_.last_recorded_step(); }
+
+  bool usable() const { return !each_.empty() && micro_ > 0; }
+
+ private:
+  /// A resumed training begins where the one that saved was, if it is to restore that.
+  void begin(const scenario::Scenario& scenario, const Json& header) {
+    begin_.resize(each_.size());
+    const auto& load = train_.checkpoint.load;
+    if (!load || load->from.empty() || !load->restores("schedule") || !load->restores("sampler")) return;
+    const scenario::Variant& source = scenario.variant(load->from);
+    const Ledger saved(scenario, source, header);
+    if (!saved.usable()) return;
+    first_ = scenario::newest_saved(*load, source);
+    schedule_steps_ = saved.schedule_steps(first_);
+    for (std::size_t rank = 0; rank < begin_.size(); ++rank) {
+      const std::size_t of = saved.world_ == world_ ? rank : 0;
+      begin_[rank] = moved(saved.place(first_ - 1, static_cast<std::int64_t>(of)), saved, of, each_[rank]);
+      if (load->epoch == "next") ++begin_[rank].epoch;
+      if (load->epoch != "saved") begin_[rank].position = 0;
+    }
+  }
+
+  /// The place at this world size of a rank that was at `at` in the training that saved.
+  Place moved(Place at, const Ledger& saved, std::size_t rank, std::int64_t each) const {
+    if (saved.world_ == world_) return at;
+    const bool ended = at.position == saved.each_[rank];
+    at.position = ended ? each : std::min(at.position * saved.world_ / world_, each);
+    at.taken = at.epoch * each + at.position;
+    return at;
+  }
+
+  /// Where a rank is after this step.
+  Place place(std::int64_t step, std::int64_t rank) const {
+    const std::int64_t each = each_[static_cast<std::size_t>(rank)];
+    Place at = begin_[static_cast<std::size_t>(rank)];
+    const std::int64_t rest = (each - at.position + micro_ - 1) / micro_;  // micro-batches of the epoch begun
+    std::int64_t batches = micro_batches(step + 1 - first_, rest);
+    if (batches <= rest) {
+      const std::int64_t position = std::min(at.position + batches * micro_, each);
+      return {at.epoch, position, at.taken + position - at.position};
+    }
+    batches -= rest;
+    const std::int64_t whole = (batches - 1) / per_epoch_;
+    const std::int64_t position = std::min((batches - whole * per_epoch_) * micro_, each);
+    return {at.epoch + 1 + whole, position, at.taken + each - at.position + whole * each + position};
+  }
+
+  /// Micro-batches in so many updates, where the first epoch has `rest`.
+  std::int64_t micro_batches(std::int64_t updates, std::int64_t rest) const {
+    const std::int64_t accumulation = train_.batch.accumulation, in_rest = (rest + accumulation - 1) / accumulation;
+    if (!train_.batch.updates_at_epoch_end) return updates * accumulation;
+    if (updates <= in_rest) return std::min(updates * accumulation, rest);
+    return rest + train_.batch.micro_batches(updates - in_rest, per_epoch_);
+  }
+
+  /// Epochs that have no samples left after this step.
+  std::int64_t epochs_ended(std::int64_t step) const {
+    const Place at = place(step, 0);
+    return at.epoch + (at.position == each_[0] ? 1 : 0);
+  }
+
+  const scenario::TrainSpec& train_;
+  std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
+  std::int64_t first_ = 0;                 ///< step that comes first
+  std::int64_t schedule_steps_ = 0;        ///< before it
+  std::vector<Place> begin_;               ///< of each rank, before it
+  std::vector<std::int64_t> each_;         ///< samples of each rank in an epoch
+  std::vector<laws::ScheduleForm> forms_;  ///< by parameter group
+};
+
+/// One integer of a ledger, and its closed form; nothing where that depends on the samples.
+struct Entry {
+  const char* name;
+  std::optional<std::int64_t> (*expected)(const Ledger&, std::int64_t step, std::int64_t rank);
+};
+
+constexpr Entry kEntries[] = {
+    {"loss_denominator",
+     [](const Ledger& ledger, std::int64_t step, std::int64_t rank) { return ledger.denominator(step, rank); }},
+    {"samples_taken", [](const Ledger& ledger, std::int64_t step,
+                         std::int64_t rank) { return std::optional(ledger.taken(step, rank)); }},
+    {"updates", [](const Ledger&, std::int64_t step, std::int64_t) { return std::optional(step + 1); }},
+    {"epoch", [](const Ledger& ledger, std::int64_t step, std::int64_t) { return std::optional(ledger.epoch(step)); }},
+};
+
+/// Holds one run's ledgers against their closed form; the first violation in (step, entry, rank) order counts.
+class Audit {
+ public:
+  Audit(const trace::RunTrace& run, Ledger& ledger) : run_(run), ledger_(ledger) {}
+
+  CheckResult judge() {
+    if (!recorded_any()) return {.status = CheckResult::Status::kInconclusive, .why = run_.run + " recorded no ledger"};
+    for (const trace::Step& step : run_.ranks[0].steps) {
+      if (step.step < 0 || is_loaded_state(step)) continue;
+      for (std::size_t group = 0; group < ledger_.groups() && !stop(); ++group) judge_rate(group, step.step);
+      for (const Entry& entry : kEntries) {
+        for (const trace::Trace& rank : run_.ranks) {
+          if (!stop()) judge_entry(entry, rank, step.step);
+        }
+      }
+      if (!stop()) judge_reduced_loss(step.step);
+      for (const trace::Trace& rank : run_.ranks) {
+        if (!stop()) judge_counted(rank, step.step);
+      }
+      if (stop()) return result_;
+      if (const Record* loss = step.find(Channel::kLoss, "reduced");
+          loss != nullptr && loss->number && step.step == losses_known_) {
+        const std::int64_t steps = ledger_.schedule_steps(step.step + 1) - ledger_.schedule_steps(step.step);
+        losses_.insert(losses_.end(), static_cast<std::size_t>(steps), *loss->number);
+        ++losses_known_;
+      }
+    }
+    const std::int64_t last = run_.ranks[0].steps.back().step;
+    if (last != ledger_.last_step())
+      fail(last, "updates", 0, "steps to " + std::to_string(ledger_.last_step()), "steps to " + std::to_string(last));
+    return result_;
+  }
+
+ private:
+  static bool has_ledger(const trace::Step& step) {
+    return std::any_of(step.records.begin(), step.records.end(),
+                       [](const Record& record) { return record.channel == Channel::kLedger; });
+  }
+
+  bool recorded_any() const {
+    return std::any_of(run_.ranks.begin(), run_.ranks.end(), [](const trace::Trace& rank) {
+      return std::any_of(rank.steps.begin(), rank.steps.end(), has_ledger);
+    });
+  }
+
+  /// A resumed run begins with its state after loading; what led there is not its own.
+  bool is_loaded_state(const trace::Step& step) const {
+    return &step == &run_.ranks[0].steps.front() && !has_ledger(step);
+  }
+
+  bool stop() const { return result_.status != CheckResult::Status::kAgree; }
+
+  static const Record* record_of(const trace::Trace& rank, std::int64_t step, const std::string& name,
+                                 Channel channel = Channel::kLedger) {
+    const trace::Step* of_rank = rank.find(step);
+    return of_rank == nullptr ? nullptr : of_rank->find(channel, name);
+  }
+
+  void judge_rate(std::size_t group, std::int64_t step) {
+    const std::string name = "learning_rate" + (group > 0 ? "." + std::to_string(group) : "");
+    const auto expected = ledger_.learning_rate(group, step, losses_);
+    if (!expected) {
+      result_ = {.status = CheckResult::Status::kInconclusive,
+                 .why = run_.run +
+                        ": no closed form for this schedule, or the reduced losses that it followed are not "
+                        "recorded from the first step on"};
+      return;
+    }
+    for (const trace::Trace& rank : run_.ranks) {
+      const Record* record = record_of(rank, step, name);
+      ++result_.compared;
+      if (record == nullptr || !record->number)
+        return fail(step, name, rank.rank, to_decimal(expected->rate), "not recorded");
+      if (!(std::fabs(*record->number - expected->rate) <= expected->rounding))
+        return fail(step, name, rank.rank, to_decimal(expected->rate), to_decimal(*record->number));
+    }
+  }
+
+  static std::optional<std::int64_t> integer_of(const trace::Trace& rank, std::int64_t step, const std::string& name,
+                                                Channel channel = Channel::kLedger) {
+    const Record* record = record_of(rank, step, name, channel);
+    if (record == nullptr || record->integers.size() != 1) return std::nullopt;
+    return record->integers[0];
+  }
+
+  /// Where samples have unequally many targets: those that the loss is divided by, as the ranks counted them.
+  std::optional<std::int64_t> targets_counted(const trace::Trace& rank, std::int64_t step) const {
+    if (!ledger_.averages_over_world()) return integer_of(rank, step, "targets");
+    std::int64_t sum = 0;
+    for (const trace::Trace& one : run_.ranks) sum += integer_of(one, step, "targets").value_or(0);
+    return sum;
+  }
+
+  void judge_entry(const Entry& entry, const trace::Trace& rank, std::int64_t step) {
+    std::optional<std::int64_t> expected = entry.expected(ledger_, step, rank.rank);
+    if (!expected) expected = targets_counted(rank, step);
+    const std::string text = expected ? std::to_string(*expected) : "a count of targets";
+    const std::optional<std::int64_t> actual = integer_of(rank, step, entry.name);
+    if (!actual || !expected) return fail(step, entry.name, rank.rank, text, "not recorded");
+    ++result_.compared;
+    if (actual != expected) fail(step, entry.name, rank.rank, text, std::to_string(*actual));
+  }
+
+  /// On every rank the reduced loss is the mean of what the ranks lost in all micro-batches.
+  void judge_reduced_loss(std::int64_t step) {
+    double sum = 0, magnitude = 0, terms = 0;
+    for (const trace::Trace& rank : run_.ranks) {
+      const trace::Step* of_rank = rank.find(step);
+      if (of_rank == nullptr) return;
+      for (const Record& record : of_rank->records) {
+        if (record.channel != Channel::kLoss || !record.name.starts_with("local") || !record.number) continue;
+        sum += *record.number;
+        magnitude += std::fabs(*record.number);
+        ++terms;
+      }
+    }
+    const auto ranks = static_cast<double>(run_.ranks.size());
+    const double mean = sum / ranks, rounding = (terms + 2) * 0x1p-23 * magnitude / ranks;
+    if (terms == 0 || !std::isfinite(mean)) return;
+    for (const trace::Trace& rank : run_.ranks) {
+      const Record* reduced = record_of(rank, step, "reduced", Channel::kLoss);
+      if (reduced == nullptr || !reduced->number) continue;
+      ++result_.compared;
+      if (!(std::fabs(*reduced->number - mean) <= rounding))
+        return fail(step, "reduced", rank.rank, to_decimal(mean) + ", the mean of the ranks' losses",
+                    to_decimal(*reduced->number), Channel::kLoss);
+    }
+  }
+
+  void judge_counted(const trace::Trace& rank, std::int64_t step) {
+    const auto expected = ledger_.counted(step, rank.rank);
+    if (!expected) return;
+    const auto actual = integer_of(rank, step, "counted", Channel::kMetric);
+    ++result_.compared;
+    if (actual != expected)
+      fail(step, "counted", rank.rank, "every held-out target once: " + std::to_string(*expected),
+           actual ? std::to_string(*actual) : "not recorded", Channel::kMetric);
+  }
+
+  /// Why an entry does not follow the scenario.
+  static std::string cause_of(const std::string& name) {
+    if (name == "reduced") return "the sum over the ranks is divided by something else than their number";
+    if (name == "counted") return "an evaluation counts padding, or leaves samples out";
+    return name + " does not follow the scenario: " +
+           (name.starts_with("learning_rate") ? "rule, schedule, or its restore"
+                                              : "sampler position, batch size, or their restore");
+  }
+
+  void fail(std::int64_t step, const std::string& name, std::int64_t rank, std::string expected, std::string actual,
+            Channel channel = Channel::kLedger) {
+    result_.status = CheckResult::Status::kDivergence;
+    result_.divergence = compare::Divergence{.step = step,
+                                             .channel = channel,
+                                             .tensor = name,
+                                             .rank = rank,
+                                             .left = "closed form",
+                                             .right = run_.run,
+                                             .expected = std::move(expected),
+                                             .actual = std::move(actual),
+                                             .class_ = "semantic",
+                                             .cause = cause_of(name)};
+  }
+
+  const trace::RunTrace& run_;
+  Ledger& ledger_;
+  std::vector<double> losses_;     ///< reduced, one for each step of the schedule so far
+  std::int64_t losses_known_ = 0;  ///< updates from the first on whose loss is among them
+  CheckResult result_;
+};
+
+CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant, const CheckInput& input) {
+  if (!variant.train.record.holds("ledger"))
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = "'" + variant.name + "' does not record the ledger",
+            .next = "record the channel 'ledger'"};
+  Ledger ledger(input.scenario, variant, run.ranks[0].header);
+  if (!ledger.usable())
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = run.run + " does not say how many samples its data have, or its sampler's epochs are not known"};
+  return Audit(run, ledger).judge();
+}
+
+}  // namespace
+
+CheckResult check_ledger(const CheckInput& input) {
+  CheckResult total;
+  for (const std::string& name : input.spec.variants) {
+    for (const trace::RunTrace* const repeat : input.of(name))
+      combine(total, judge_run(*repeat, input.scenario.variant(name), input));
+  }
+  return concluded(std::move(total));
+}
+
+}  // namespace lockstep::checks

@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <set>
+
+#include "harness/base/text.h"
+#include "harness/checks/check.h"
+
+namespace lockstep::checks {
+namespace {
+
+using compare::Divergence;
+using trace::Channel;
+
+/// Rank 0 against each other rank.
+compare::PairsOf against_rank_0(const trace::RunTrace& run) {
+  return [&run](Channel) {
+    std::vector<compare::Pair> pairs;
+    for (std::size_t rank = 1; rank < run.ranks.size(); ++rank)
+      pairs.push_back({&run.ranks[0], &run.ranks[rank], static_cast<std::int64_t>(rank)});
+    return pairs;
+  };
+}
+
+/// The channels of the check that every rank holds the same by design, unless it names others itself.
+std::vector<Channel> agreeing_channels(const CheckInput& input, const scenario::TrainSpec& train) {
+  std::vector<Channel> channels = channels_of(input, true);
+  if (input.spec.channels.empty()) {
+    std::erase_if(channels, [&](Channel channel) {
+      return trace::info(channel).sharing != trace::Sharing::kReplicated ||
+             (channel == Channel::kBuffer && train.has_own_buffers());
+    });
+  }
+  return channels;
+}
+
+/// What a rank counts of its own share of the data, and others of theirs: compared where the check names the ledger.
+bool is_own_count(const CheckInput& input, Channel channel, const std::string& name) {
+  const bool counts = name == "samples_taken" || name == "targets" || name == "loss_denominator";
+  return input.spec.channels.empty() && channel == Channel::kLedger && counts;
+}
+
+/// The record of one rank at the place of a divergence, or in another channel there; null where it has none.
+const trace::Record* held_by(const trace::RunTrace& run, std::size_t rank, const Divergence& at, Channel channel) {
+  const trace::Step* step = run.ranks[rank].find(at.step);
+  return step == nullptr ? nullptr : step->find(channel, at.tensor);
+}
+
+bool same_content(const trace::Record* a, const trace::Record* b) {
+  return a == nullptr || b == nullptr ? a == b : !compare::bitwise(*a, *b, 0, 0);
+}
+
+/// Whether a rank updates with its own gradient, which the reduction never touched.
+bool is_unreduced(const trace::RunTrace& run, std::size_t rank, const Divergence& at) {
+  const trace::Record* own = held_by(run, rank, at, Channel::kGradientLocal);
+  return at.channel == Channel::kGradient && own != nullptr &&
+         same_content(own, held_by(run, rank, at, Channel::kGradient));
+}
+
+/// Whether rank 0, which the others were held against, is itself the one that went astray: it alone kept its local
+/// gradient, or all others agree against it. At the start rank 0 is right by definition: DDP broadcasts its state.
+bool is_rank_0_astray(const trace::RunTrace& run, const Divergence& at) {
+  if (at.step == run.ranks[0].steps.front().step) return false;
+  const bool kept = is_unreduced(run, 0, at);
+  if (kept != is_unreduced(run, static_cast<std::size_t>(at.rank), at)) return kept;
+  if (run.world_size() < 3 || at.rank != 1 || at.tensor.empty()) return false;
+  for (std::size_t rank = 2; rank < run.ranks.size(); ++rank) {
+    if (!same_content(held_by(run, 1, at, at.channel), held_by(run, rank, at, at.channel))) return false;
+  }
+  return true;
+}
+
+/// Names the rank that went astray and what it should have held.
+void name_ranks(const trace::RunTrace& run, Divergence& divergence) {
+  std::size_t right = 0;
+  if (is_rank_0_astray(run, divergence)) {
+    right = static_cast<std::size_t>(divergence.rank);
+    divergence.rank = 0;
+    std::swap(divergence.expected, divergence.actual);
+    const trace::Record* theirs = held_by(run, right, divergence, divergence.channel);
+    const trace::Record* its = held_by(run, 0, divergence, divergence.channel);
+    divergence.relation = theirs != nullptr && its != nullptr ? compare::relation_between(*theirs, *its) : "";
+  }
+  divergence.left = run.run + " rank " + std::to_string(right);
+  divergence.right = run.run + " rank " + std::to_string(divergence.rank);
+}
+
+/// Digests of one channel of one rank in one step.
+std::vector<trace::Digest> digests_of(const trace::Step& step, Channel channel) {
+  std::vector<trace::Digest> digests;
+  for (const trace::Record& record : step.records) {
+    if (record.channel == channel) digests.push_back(record.digest);
+  }
+  return digests;
+}
+
+/// First pair of ranks that hold the same in `channel` at one step, or a rank that holds nothing where others do.
+std::optional<Divergence> first_agreement(const trace::RunTrace& run, std::int64_t step, Channel channel,
+                                          std::size_t& compared) {
+  std::vector<std::vector<trace::Digest>> held;
+  for (const trace::Trace& rank : run.ranks) {
+    const trace::Step* of_rank = rank.find(step);
+    held.push_back(of_rank == nullptr ? std::vector<trace::Digest>() : digests_of(*of_rank, channel));
+  }
+  const bool nobody = std::all_of(held.begin(), held.end(), [](const auto& digests) { return digests.empty(); });
+  for (std::size_t rank = 0; rank < held.size() && !nobody; ++rank) {
+    Divergence divergence{.step = step,
+                          .channel = channel,
+                          .rank = static_cast<std::int64_t>(rank),
+                          .left = "other ranks",
+                          .right = run.run + " rank " + std::to_string(rank),
+                          .class_ = "semantic"};
+    if (held[rank].empty()) {
+      divergence.expected = "a record, as other ranks have it";
+      divergence.actual = "not recorded";
+      divergence.cause = "a rank recorded less than the others";
+      return divergence;
+    }
+    for (std::size_t other = 0; other < rank; ++other) {
+      ++compared;
+      if (held[other] != held[rank]) continue;
+      divergence.left = "rank " + std::to_string(other);
+      divergence.expected = "other content than rank " + std::to_string(other);
+      divergence.actual = "the same content";
+      divergence.cause =
+          "two ranks work on the same: sampler without ranks, seeds without ranks, or one shard given twice";
+      return divergence;
+    }
+  }
+  return std::nullopt;
+}
+
+std::set<std::int64_t> steps_of(const trace::RunTrace& run) {
+  std::set<std::int64_t> steps;
+  for (const trace::Trace& rank : run.ranks) {
+    for (const trace::Step& step : rank.steps) steps.insert(step.step);
+  }
+  return steps;
+}
+
+/// No two ranks of one run hold the same, in any channel of the check.
+CheckResult judge_difference(const trace::RunTrace& run, const CheckInput& input) {
+  compare::Comparison comparison;
+  for (const std::int64_t step : steps_of(run)) {
+    for (const Channel channel : channels_of(input, true)) {
+      const std::size_t before = comparison.compared;
+      if (!comparison.first) comparison.first = first_agreement(run, step, channel, comparison.compared);
+      if (comparison.compared > before) comparison.channels.insert(channel);
+    }
+  }
+  return result_of(comparison, input);
+}
+
+}  // namespace
+
+CheckResult check_ranks_agree(const CheckInput& input) {
+  CheckResult total;
+  for (const std::string& variant : input.spec.variants) {
+    for (const trace::RunTrace* const repeat : input.of(variant)) {
+      const trace::RunTrace& run = *repeat;
+      if (run.world_size() < 2) continue;
+      CheckResult result =
+          result_of(compare::compare({.pairs = against_rank_0(run),
+                                      .channels = agreeing_channels(input, input.scenario.variant(variant).train),
+                                      .relation = compare::bitwise,
+                                      .skip = [&input](Channel channel, const std::string& name,
+                                                       std::int64_t) { return is_own_count(input, channel, name); },
+                                      .left_name = run.run,
+                                      .right_name = run.run}),
+                    input);
+      if (result.divergence) name_ranks(run, *result.divergence);
+      combine(total, std::move(result));
+    }
+  }
+  return concluded(std::move(total));
+}
+
+CheckResult check_ranks_differ(const CheckInput& input) {
+  CheckResult total;
+  for (const std::string& variant : input.spec.variants) {
+    for (const trace::RunTrace* const repeat : input.of(variant)) {
+      if (repeat->world_size() > 1) combine(total, judge_difference(*repeat, input));
+    }
+  }
+  return concluded(std::move(total));
+}
+
+}  // namespace lockstep::checks

@@ -1,0 +1,113 @@
+#include <algorithm>
+
+#include "harness/base/text.h"
+#include "harness/checks/check.h"
+#include "harness/compare/rounding.h"
+
+namespace lockstep::checks {
+namespace {
+
+using compare::Scope;
+using trace::Channel;
+
+/// Step after which the checkpoint was saved, by the scenario.
+std::optional<std::int64_t> saved_step(const scenario::Scenario& scenario, const scenario::CheckSpec& spec) {
+  const auto& load = scenario.variant(spec.interrupted).train.checkpoint.load;
+  if (!load || load->from.empty()) return std::nullopt;
+  return scenario::newest_saved(*load, scenario.variant(load->from)) - 1;
+}
+
+/// A run that ignores its checkpoint is a straight run: equal in every record, and no proof of anything.
+CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expected, std::int64_t actual) {
+  const auto after = [](std::int64_t step) { return "the state after " + std::to_string(step + 1) + " updates"; };
+  return {.status = CheckResult::Status::kDivergence,
+          .divergence =
+              compare::Divergence{.step = actual,
+                                  .channel = Channel::kLedger,
+                                  .tensor = "updates",
+                                  .rank = 0,
+                                  .left = "checkpoint",
+                                  .right = resumed.run,
+                                  .expected = after(expected),
+                                  .actual = after(actual),
+                                  .class_ = "semantic",
+                                  .cause = "the training does not go on where the checkpoint was saved: its counter "
+                                           "is not restored, or nothing is"}};
+}
+
+/// "; train.checkpoint.load.restore leaves out: buckets", where the scenario leaves parts of the checkpoint out.
+std::string parts_left_out(const CheckInput& input) {
+  const auto& load = input.scenario.variant(input.spec.interrupted).train.checkpoint.load;
+  const bool averages = input.scenario.variant(input.spec.straight).train.ema_decay.has_value();
+  std::vector<std::string> parts;
+  for (const char* part : {"weights", "optimizer", "ema", "schedule", "sampler", "rng", "buckets", "buffers"}) {
+    if (load && !load->restores(part) && (averages || std::string(part) != "ema")) parts.emplace_back(part);
+  }
+  return parts.empty() ? "" : "; train.checkpoint.load.restore leaves out: " + join(parts, ", ");
+}
+
+/// The resumed run's first line is its state after loading: it must be the straight run's state after the same update.
+/// From there on every record must be equal, to the straight run's last step; equal up to rounding, where the
+/// checkpoint was saved, or is gone on with, at another world size.
+CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTrace& resumed, const CheckInput& input) {
+  if (resumed.ranks[0].steps.empty())
+    return {.status = CheckResult::Status::kInconclusive, .why = "the resumed run recorded no step"};
+  const std::int64_t begin = resumed.ranks[0].steps.front().step;
+  const trace::Step* last = straight.ranks[0].steps.empty() ? nullptr : &straight.ranks[0].steps.back();
+  const std::int64_t saved = saved_step(input.scenario, input.spec).value_or(begin);
+  const std::int64_t every = input.scenario.variant(input.spec.interrupted).train.record.every;
+  const std::int64_t first_recorded = saved < 0 ? saved : (saved + every - 1) / every * every;
+  if (begin != first_recorded) return begins_elsewhere(resumed, first_recorded, begin);
+  if (last == nullptr || begin >= last->step) {
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = "the two runs have no step in common after the checkpoint",
+            .next = "save earlier, or train longer"};
+  }
+  std::vector<Channel> channels = channels_of(input, compare::same_shape(straight, resumed));
+  // A resumed run rebuilds its buckets once more and broadcasts the layout: an extra collective, not another result.
+  if (input.spec.channels.empty()) std::erase(channels, Channel::kCollective);
+  const Scope scope = after_loading(input.scenario, input.spec, resumed);
+  if (resumes_at_another_world_size(input.scenario, input.spec)) {
+    CheckResult result = judge_rounding(straight, resumed,
+                                        rounding_channels(input, compare::same_shape(straight, resumed)), input, scope);
+    if (result.divergence) result.divergence->cause += parts_left_out(input);
+    return result;
+  }
+  CheckResult result = result_of(compare::compare_runs(straight, resumed, channels, compare::bitwise, scope), input);
+  if (result.divergence) {
+    compare::name_rounding(*result.divergence, straight, resumed);
+    result.divergence->cause = "the resumed training is not the interrupted one; " + result.divergence->cause;
+    if (result.divergence->step == saved) result.divergence->cause += " (already in the state after loading)";
+    result.divergence->cause += parts_left_out(input);
+  }
+  return result;
+}
+
+}  // namespace
+
+bool resumes_at_another_world_size(const scenario::Scenario& scenario, const scenario::CheckSpec& spec) {
+  if (spec.that != "resumes") return false;
+  const scenario::Variant& interrupted = scenario.variant(spec.interrupted);
+  const std::int64_t straight = scenario.variant(spec.straight).world_size;
+  const auto& load = interrupted.train.checkpoint.load;
+  const bool saved_elsewhere = load && !load->from.empty() && scenario.variant(load->from).world_size != straight;
+  return saved_elsewhere || interrupted.world_size != straight;
+}
+
+Scope after_loading(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
+                    const trace::RunTrace& resumed) {
+  const std::int64_t begin = resumed.ranks[0].steps.front().step;
+  const std::int64_t saved = saved_step(scenario, spec).value_or(begin);
+  return {.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
+            return step == saved && !trace::is_carried(channel);
+          }};
+}
+
+CheckResult check_resumes(const CheckInput& input) {
+  const auto judge = [&input](const trace::RunTrace& straight, const trace::RunTrace& resumed) {
+    return judge_resumption(straight, resumed, input);
+  };
+  return for_each_repeat(input, input.spec.straight, input.spec.interrupted, judge);
+}
+
+}  // namespace lockstep::checks

@@ -1,0 +1,138 @@
+#include "harness/compare/rounding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "harness/base/text.h"
+#include "harness/checks/check.h"
+#include "harness/laws/reduction.h"
+
+namespace lockstep::checks {
+namespace {
+
+using laws::Reduction;
+using laws::ReductionLaw;
+
+std::string place(std::int64_t step, trace::Channel channel, const std::string& tensor) {
+  return "step " + std::to_string(step) + ", " + std::string(trace::name_of(channel)) + " " + tensor;
+}
+
+/// Whether a record is not finite, or near where float32 ends: rounding decides which.
+bool overflows(const trace::Record* record) {
+  constexpr double kNearTheEnd = 0x1p120;
+  return record != nullptr && record->norm && !(*record->norm <= kNearTheEnd);
+}
+
+/// Reduced gradients of two runs, each held against what the ranks' own make: sharper than any bound on what two
+/// trainings may have come to, and blind to everything else.
+class Reductions {
+ public:
+  Reductions(const trace::RunTrace& left, const trace::RunTrace& right, const scenario::Scenario& scenario)
+      : left_(law_of(left, scenario)), right_(law_of(right, scenario)) {}
+
+  /// What one side's gradient is, where the other's is the mean that was promised; nothing where both are, or neither.
+  std::optional<std::string> odd_one(const trace::Record& gradient, std::int64_t step, std::int64_t rank) {
+    const auto left = left_.broken(gradient.name, step, rank), right = right_.broken(gradient.name, step, rank);
+    if (left.has_value() == right.has_value()) return std::nullopt;
+    return std::string(left ? "the left" : "the right") +
+           " one is not what the ranks' own gradients make: " + (left ? *left : *right);
+  }
+
+ private:
+  struct Side {
+    const trace::RunTrace& run;
+    ReductionLaw law;
+    std::map<std::pair<std::int64_t, std::int64_t>, Reduction> judged = {};
+
+    std::optional<std::string> broken(const std::string& name, std::int64_t step, std::int64_t rank) {
+      const std::pair at(step, rank < run.world_size() ? rank : 0);
+      const auto [found, is_new] = judged.try_emplace(at);
+      if (is_new) found->second = law.judge(at.first, at.second);
+      const Reduction& reduction = found->second;
+      if (std::find(reduction.broken.begin(), reduction.broken.end(), name) == reduction.broken.end())
+        return std::nullopt;
+      return reduction.broken[0] + " is " + rounded(reduction.distance, 3) + " away, where rounding explains " +
+             rounded(reduction.bound, 3);
+    }
+  };
+
+  static Side law_of(const trace::RunTrace& run, const scenario::Scenario& scenario) {
+    return {run, ReductionLaw(run, scenario.variant(run.run.substr(0, run.run.rfind('/'))))};
+  }
+
+  Side left_, right_;
+};
+
+}  // namespace
+
+std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same_shape) {
+  std::vector<trace::Channel> channels = channels_of(input, same_shape);
+  if (input.spec.channels.empty()) {
+    std::erase(channels, trace::Channel::kCollective);
+    std::erase(channels, trace::Channel::kRng);
+  }
+  return channels;
+}
+
+CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
+                           const std::vector<trace::Channel>& channels, const CheckInput& input,
+                           const compare::Scope& scope) {
+  const compare::RoundingBound bound(reference, other);
+  Reductions reductions(reference, other, input.scenario);
+  std::string not_finite, may_be_factor;
+  const compare::Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,
+                                         std::int64_t rank) {
+    if (not_finite.empty() && a.norm && !std::isfinite(*a.norm)) not_finite = place(step, a.channel, a.name);
+    const auto beyond = compare::within(bound)(a, b, step, rank);
+    if (beyond || trace::same_bits(&a, &b)) return beyond;
+    if (may_be_factor.empty()) {
+      const auto rounding = bound.judge(a, b, step, rank);
+      if (rounding && rounding->may_be_factor()) may_be_factor = place(step, a.channel, a.name);
+    }
+    return a.channel == trace::Channel::kGradient ? reductions.odd_one(a, step, rank) : beyond;
+  };
+  CheckResult result = result_of(compare::compare_runs(reference, other, channels, relation, scope), input);
+  const auto leave_open = [&](const std::string& why, const std::string& next) {
+    result.status = CheckResult::Status::kInconclusive;
+    result.why = reference.run + " and " + other.run + ": " + why;
+    result.next = next;
+    if (result.divergence) result.divergence->class_ = "undecided";
+    if (result.divergence) result.divergence->cause = why;
+  };
+  const std::string hidden = "NaN or infinity on both sides hides every difference, first at ";
+  const std::string mend = "mend the training: lower the learning rate, or look for NaN in the data";
+  const std::string shorter = "compare fewer steps: rounding grows with every update";
+  if (result.divergence) {
+    const compare::Divergence at = *result.divergence;
+    if (overflows(compare::record_at(reference, at)) && overflows(compare::record_at(other, at)))
+      leave_open(hidden + place(at.step, at.channel, at.tensor), mend);
+    else if (const auto why = bound.undecided(at))
+      leave_open(*why + " (" + place(at.step, at.channel, at.tensor) + ")", shorter);
+  } else if (result.status == CheckResult::Status::kAgree && !not_finite.empty()) {
+    leave_open(hidden + not_finite, mend);
+  } else if (const auto limit = bound.horizon(); limit && result.status == CheckResult::Status::kAgree) {
+    leave_open("no difference exceeds rounding, but from step " + std::to_string(*limit) +
+                   " on one lost sample would not show any more",
+               shorter);
+  } else if (result.status == CheckResult::Status::kAgree && !may_be_factor.empty()) {
+    leave_open("no difference exceeds rounding, but from " + may_be_factor +
+                   " on a wrong factor of 1 + 2^-10 would not show any more",
+               shorter);
+  }
+  return result;
+}
+
+/// Every later variant against the first: equal up to rounding.
+CheckResult check_rounding(const CheckInput& input) {
+  CheckResult total;
+  const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
+    return judge_rounding(reference, other, rounding_channels(input, compare::same_shape(reference, other)), input);
+  };
+  for (std::size_t i = 1; i < input.spec.variants.size(); ++i)
+    combine(total, for_each_repeat(input, input.spec.variants[0], input.spec.variants[i], judge));
+  return concluded(std::move(total));
+}
+
+}  // namespace lockstep::checks

@@ -1,0 +1,101 @@
+#include "harness/diagnosis/clipping.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/text.h"
+#include "harness/laws/held.h"
+
+namespace lockstep::diagnosis {
+namespace {
+
+using compare::Suspect;
+using laws::Held;
+using trace::Channel;
+
+/// Norms are those of single tensors, put together; clipping divides by 1e-6 more than the norm.
+constexpr double kNear = 1e-3;
+
+/// One rank's gradients of a step, reduced and as it updates with them.
+struct Clipped {
+  double reduced = 0;  ///< norm, without the loss scale
+  double last = 0;     ///< norm of what it updates with
+};
+
+double norm_of_reduced(const Held& held) {
+  std::map<std::string, const trace::Record*> reduced;
+  for (const trace::Record* record : held.all(Channel::kGradient)) {
+    if (laws::is_plain(*record)) reduced.emplace(record->name, record);
+  }
+  return laws::total_norm(reduced);
+}
+
+bool near(double a, double b) { return std::fabs(a - b) <= kNear * std::fabs(b); }
+
+std::string text_of(std::size_t rank, const Clipped& clipped) {
+  return "rank " + std::to_string(rank) + " updates with gradients of norm " + rounded(clipped.last, 5) +
+         ", before clipping " + rounded(clipped.reduced, 5);
+}
+
+/// The ranks' gradients against the norm that is asked for.
+struct Clipping {
+  const trace::RunTrace& run;
+  std::int64_t step;
+  double most, loss_scale;
+  std::vector<Clipped> of;
+
+  std::vector<std::string> evidence(std::size_t rank) const {
+    return {"step " + std::to_string(step) + ", " + run.run + ": " + text_of(rank, of[rank]) +
+            "; the recipe clips to " + to_decimal(most)};
+  }
+  bool escaped(std::size_t rank) const {
+    return of[rank].last > most * (1 + kNear) && near(of[rank].last, of[rank].reduced);
+  }
+  bool kept(std::size_t rank) const { return near(of[rank].last, std::min(most, of[rank].reduced)); }
+};
+
+std::vector<Suspect> not_clipped(const Clipping& at) {
+  std::vector<std::size_t> escaped, kept;
+  for (std::size_t rank = 0; rank < at.of.size(); ++rank) {
+    if (at.escaped(rank)) escaped.push_back(rank);
+    if (at.kept(rank)) kept.push_back(rank);
+  }
+  if (escaped.empty() || escaped.size() + kept.size() != at.of.size()) return {};
+  std::vector<std::string> evidence = at.evidence(escaped[0]);
+  if (kept.empty()) return {{"clip.no_effect", evidence}};
+  evidence.push_back(text_of(kept[0], at.of[kept[0]]));
+  evidence.push_back(std::to_string(escaped.size()) + " of " + std::to_string(at.of.size()) + " ranks do not clip");
+  return {{"clip.rank_subset", evidence}};
+}
+
+/// The threshold was held against gradients that are still scaled: too small by the scale afterwards.
+std::vector<Suspect> before_unscale(const Clipping& at) {
+  if (at.loss_scale == 1) return {};
+  for (std::size_t rank = 0; rank < at.of.size(); ++rank) {
+    const double wrong = std::min(at.of[rank].reduced, at.most / at.loss_scale);
+    if (!near(at.of[rank].last, wrong) || at.kept(rank)) return {};
+  }
+  std::vector<std::string> evidence = at.evidence(0);
+  evidence.push_back("that is the threshold divided by the loss scale, " + to_decimal(at.loss_scale));
+  return {{"clip.before_unscale", evidence}};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_clipping(const trace::RunTrace& run, const scenario::Promises& promises,
+                                          std::int64_t step) {
+  const scenario::GradientSpec& recipe = promises.train.gradient;
+  if (!recipe.clip_norm || recipe.clip_value || run.ranks.empty()) return {};
+  Clipping at{
+      .run = run, .step = step, .most = *recipe.clip_norm, .loss_scale = recipe.loss_scale.value_or(1), .of = {}};
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const Held held(run, rank, step);
+    at.of.push_back({norm_of_reduced(held) / at.loss_scale, laws::total_norm(laws::final_gradients(held))});
+    if (!std::isfinite(at.of.back().reduced) || !std::isfinite(at.of.back().last)) return {};
+    if (at.of.back().reduced == 0) return {};
+  }
+  if (auto found = not_clipped(at); !found.empty()) return found;
+  return before_unscale(at);
+}
+
+}  // namespace lockstep::diagnosis

@@ -1,0 +1,54 @@
+#include "harness/diagnosis/gradients.h"
+
+#include "harness/diagnosis/clipping.h"
+#include "harness/diagnosis/corruption.h"
+#include "harness/diagnosis/gradient_terms.h"
+#include "harness/diagnosis/loss_scaling.h"
+#include "harness/diagnosis/loss_weighting.h"
+#include "harness/diagnosis/low_precision.h"
+#include "harness/diagnosis/metrics.h"
+#include "harness/diagnosis/reduction.h"
+
+namespace lockstep::diagnosis {
+namespace {
+
+using compare::Suspect;
+using trace::Channel;
+
+/// What one run's own laws tell, once its gradients are reduced.
+std::vector<Suspect> suspects_by_law(const Scene& scene) {
+  const std::int64_t step = scene.at.step;
+  const auto of = [&](auto suspects_of) { return between(scene, suspects_of); };
+  auto found = of([&](const Side& side) { return suspects_in_reduction(*side.run, *side.promises, step); });
+  if (found.empty()) found = of([&](const Side& side) { return suspects_in_collective_order(*side.run, step); });
+  if (found.empty())
+    found = of([&](const Side& side) { return suspects_in_clipping(*side.run, *side.promises, step); });
+  return found;
+}
+
+constexpr std::vector<Suspect> (*kComparisons[])(const Scene&) = {
+    suspects_in_loss_scaling,
+    suspects_in_loss_weighting,
+    suspects_in_gradient_terms,
+    suspects_in_precision,
+};
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_gradients(const Scene& scene) {
+  const Channel channel = scene.at.channel;
+  if (channel == Channel::kLoss || channel == Channel::kMetric) {
+    if (auto found = suspects_in_metrics(scene); !found.empty()) return found;
+  }
+  if (channel == Channel::kGradient) {
+    if (auto found = suspects_by_law(scene); !found.empty()) return found;
+    if (auto found = suspects_in_corruption(scene); !found.empty()) return found;
+  }
+  if (channel != Channel::kLoss && channel != Channel::kGradientLocal && channel != Channel::kGradient) return {};
+  for (const auto suspects_of : kComparisons) {
+    if (auto found = suspects_of(scene); !found.empty()) return found;
+  }
+  return {};
+}
+
+}  // namespace lockstep::diagnosis

@@ -1,0 +1,136 @@
+#include "harness/diagnosis/loss_scaling.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/text.h"
+#include "harness/laws/own_gradients.h"
+
+namespace lockstep::diagnosis {
+namespace {
+
+using compare::Suspect;
+using laws::OwnGradients;
+using trace::Channel;
+
+/// A factor is exact but for rounding; what it leaves is rounding, too.
+constexpr double kNear = 1e-3;
+constexpr double kRest = 1e-2;
+
+/// How one side cuts its batch.
+struct Cut {
+  const Side& side;
+  double ranks = 1, micro_batches = 1;
+  double samples = 0;  ///< of one micro-batch; 0: unknown, or not the same on all ranks
+  double loss = 0;     ///< reduced
+};
+
+Cut cut_of(const Side& side, const OwnGradients& own) {
+  Cut cut{.side = side, .ranks = static_cast<double>(own.ranks())};
+  cut.micro_batches = static_cast<double>(side.promises->train.batch.accumulation);
+  cut.loss = laws::number_at(own.held()[0], Channel::kLoss, "reduced");
+  for (const laws::Held& held : own.held()) {
+    const trace::Record* ids = held.find(Channel::kSamples, "ids");
+    const double samples = ids == nullptr || ids->shape.size() != 1 ? 0 : static_cast<double>(ids->shape[0]);
+    cut.samples =
+        &held == &own.held()[0] || samples / cut.micro_batches == cut.samples ? samples / cut.micro_batches : 0;
+    if (cut.samples == 0) break;
+  }
+  return cut;
+}
+
+/// A mistake, and the factor that it puts on one side's own gradients.
+struct Mistake {
+  const char* cause;
+  double factor;
+  std::string why;
+};
+
+std::string ranks_of(const Cut& cut) { return to_decimal(cut.ranks) + " ranks"; }
+
+/// What may have happened to `of` alone, beside `other`. Where ranks and micro-batches are as many, what the sides do
+/// not have in common comes first.
+std::vector<Mistake> mistakes_of(const Cut& of, const Cut& other) {
+  const std::string a = to_decimal(of.micro_batches);
+  std::vector<Mistake> all{
+      {"loss.world_scale", of.ranks,
+       "the number of ranks: the reduction divides by it, the loss is multiplied with it"},
+      {"grad.accum_scale", of.micro_batches, "the number of micro-batches, " + a + ": their gradients are added"}};
+  if (of.ranks == other.ranks && of.micro_batches != other.micro_batches) std::swap(all[0], all[1]);
+  const double each = of.ranks * of.micro_batches;
+  if (of.ranks > 1 && of.micro_batches > 1)
+    all.push_back({"loss.world_scale", each, "ranks times micro-batches, " + ranks_of(of) + " x " + a});
+  all.push_back({"loss.denominator_global", 1 / of.ranks,
+                 "one over the number of ranks: each divides its part by the count of all, and the reduction divides "
+                 "again"});
+  const double data = of.side.run->ranks[0].header.value("samples", 0.0);
+  if (data <= 0 || of.samples <= 0) return all;
+  for (const double samples : {of.samples, of.samples * of.micro_batches})
+    all.push_back({"loss.denominator_global", samples / data,
+                   to_decimal(samples) + " samples of " + to_decimal(data) + " in the whole data set"});
+  return all;
+}
+
+/// What both sides do wrong, each by its own shape.
+std::vector<Mistake> mistakes_of_both(const Cut& of, const Cut& other) {
+  std::vector<Mistake> all;
+  if (other.ranks > 1 && of.ranks > 1)
+    all.push_back({"loss.world_scale", of.ranks / other.ranks, "the ratio of the numbers of ranks"});
+  if (other.micro_batches > 1 && of.micro_batches > 1)
+    all.push_back({"grad.accum_scale", of.micro_batches / other.micro_batches, "the ratio of the micro-batches"});
+  return all;
+}
+
+/// One over the ranks, of the gradients alone: the loss is right, something divides behind it.
+void look_at_loss(const Cut& of, const Cut& other, double factor, std::vector<Suspect>& found) {
+  const double ratio = of.loss / other.loss;
+  const bool same = std::fabs(ratio - 1) < kNear, scaled = std::fabs(ratio / factor - 1) < kNear;
+  for (Suspect& suspect : found)
+    suspect.evidence.push_back("the reduced losses " + std::string(scaled ? "have the same ratio"
+                                                                   : same ? "agree"
+                                                                          : "have a ratio of " + rounded(ratio, 6)));
+  if (std::fabs(factor * of.ranks - 1) > kNear) return;
+  Suspect averaged{"grad.double_average", found[0].evidence};
+  found.insert(same ? found.begin() : found.end(), averaged);
+}
+
+std::vector<Suspect> suspects_of(const Scene& scene, const Cut& of, const Cut& other, double factor) {
+  std::vector<Mistake> all = mistakes_of(of, other);
+  const std::vector<Mistake> both = mistakes_of_both(of, other);
+  all.insert(all.end(), both.begin(), both.end());
+  std::vector<Suspect> found;
+  for (const Mistake& mistake : all) {
+    if (std::fabs(mistake.factor - 1) < kNear || std::fabs(factor / mistake.factor - 1) > kNear) continue;
+    if (accuses(found, mistake.cause)) continue;
+    found.push_back(
+        {mistake.cause,
+         {"step " + std::to_string(scene.at.step) + ": before the reduction the gradients of " + of.side.run->run +
+              " are " + rounded(factor, 6) + " times those of " + other.side.run->run + ", all parameters alike",
+          "that is " + mistake.why}});
+  }
+  if (!found.empty()) look_at_loss(of, other, factor, found);
+  return found;
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_loss_scaling(const Scene& scene) {
+  if (!scene.left || !scene.right || scene.within_one_run()) return {};
+  const OwnGradients left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
+  if (!left.complete() || !right.complete()) return {};
+  const laws::Made of_left = left.mean(), of_right = right.mean();
+  const auto ratio = laws::fit(of_right, {&of_left});
+  if (!ratio || ratio->residual > kRest || std::fabs(ratio->coefficients[0] - 1) < kNear) return {};
+  const double factor = ratio->coefficients[0];
+  const Cut theirs = cut_of(scene.left, left), its = cut_of(scene.right, right);
+  std::vector<Suspect> found = suspects_of(scene, its, theirs, factor);
+  if (!found.empty()) return found;
+  // Nothing tells that the left side is at fault where both are cut alike.
+  found = suspects_of(scene, theirs, its, 1 / factor);
+  std::erase_if(found, [&](const Suspect& suspect) {
+    return suspect.cause == "grad.accum_scale" ? its.micro_batches == theirs.micro_batches : its.ranks == theirs.ranks;
+  });
+  return found;
+}
+
+}  // namespace lockstep::diagnosis

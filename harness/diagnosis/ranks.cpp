@@ -1,0 +1,91 @@
+#include "harness/diagnosis/ranks.h"
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "harness/compare/rounding.h"
+#include "harness/laws/held.h"
+#include "harness/laws/reduction.h"
+
+namespace lockstep::diagnosis {
+namespace {
+
+using compare::Divergence;
+using compare::Suspect;
+using trace::Channel;
+
+/// Two ranks of one run.
+struct Ranks {
+  Side first, second;
+
+  std::string text() const { return "rank " + std::to_string(first.rank) + " and rank " + std::to_string(second.rank); }
+};
+
+/// Rank 0, and the first rank that holds something else at the place; nothing where all hold the same.
+std::optional<Ranks> ranks_apart(Side side, const Divergence& at) {
+  side.rank = 0;
+  const trace::Record* first = side.find(at.step, at.channel, at.tensor);
+  for (Side other = side; first != nullptr && ++other.rank < side.run->ranks.size();) {
+    const trace::Record* found = other.find(at.step, at.channel, at.tensor);
+    if (found != nullptr && !trace::same_bits(first, found)) return Ranks{side, other};
+  }
+  return std::nullopt;
+}
+
+/// Ranks that hold their mean, and yet other bits of it.
+bool differ_by_rounding(const Ranks& ranks, const Divergence& at) {
+  const trace::RunTrace& run = *ranks.first.run;
+  if (run.world_size() < 3) return false;  // two addends have one sum
+  if (laws::ReductionLaw(run, *ranks.first.promises).first_broken(at.step)) return false;
+  const trace::Record* left = ranks.first.find(at.step, at.channel, at.tensor);
+  const trace::Record* right = ranks.second.find(at.step, at.channel, at.tensor);
+  if (left == nullptr || right == nullptr || !laws::is_plain(*left)) return false;
+  const auto rounding = compare::RoundingBound::of_one_step(run, run).judge(*left, *right, at.step, 0);
+  return rounding && rounding->explained();
+}
+
+/// Ranks that begin with weights which have nothing to do with each other: of what was only touched or scaled, the one
+/// is nearly a multiple of the other.
+std::vector<Suspect> suspects_in_beginning(const Ranks& ranks, const Divergence& at) {
+  const laws::Held left(*ranks.first.run, ranks.first.rank, at.step),
+      right(*ranks.second.run, ranks.second.rank, at.step);
+  std::size_t apart = 0;
+  double size = 0, unrelated = 0;  // squared
+  for (const trace::Record* own : right.all(Channel::kWeight)) {
+    const trace::Record* other = left.find(Channel::kWeight, own->name);
+    if (other == nullptr || other->digest == own->digest) continue;
+    if (!own->sketch || !other->sketch) return {};
+    ++apart;
+    size += std::pow(own->sketch->norm, 2);
+    const auto scale = trace::scale_between(*other->sketch, *own->sketch);
+    unrelated += scale ? std::pow(scale->residual * own->sketch->norm, 2) : 0;
+  }
+  if (apart == 0 || !(unrelated > size / 4)) return {};
+  return {{"init.rank_divergent",
+           {at.place() + ": " + ranks.text() + " begin with different weights, in " + std::to_string(apart) +
+            " tensors, which have nothing in common"}}};
+}
+
+std::vector<Suspect> suspects_of(const Ranks& ranks, const Divergence& at) {
+  const bool loads = ranks.first.promises->train.checkpoint.load.has_value();
+  if (at.channel == Channel::kWeight && ranks.first.begins_at(at.step) && !loads)
+    return suspects_in_beginning(ranks, at);
+  if (at.channel == Channel::kGradient && differ_by_rounding(ranks, at))
+    return {{"fp.rank_order",
+             {at.place() + ": " + ranks.text() +
+              " hold other bits of one mean, within what another order of adding explains"}}};
+  return {};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_ranks(const Scene& scene) {
+  if (scene.within_one_run()) return suspects_of({scene.left, scene.right}, scene.at);
+  return between(scene, [&](const Side& side) {
+    const auto apart = ranks_apart(side, scene.at);
+    return apart ? suspects_of(*apart, scene.at) : std::vector<Suspect>{};
+  });
+}
+
+}  // namespace lockstep::diagnosis

@@ -1,0 +1,271 @@
+#include "harness/diagnosis/rates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "harness/base/text.h"
+#include "harness/laws/rate_curve.h"
+
+namespace lockstep::diagnosis {
+namespace {
+
+using compare::Suspect;
+using laws::Curve;
+using laws::Rates;
+using trace::Channel;
+
+constexpr double kEqual = 1e-9;
+const std::string kRate = "learning_rate";
+
+bool equal(double a, double b) { return std::fabs(a - b) <= kEqual * std::max(std::fabs(a), std::fabs(b)); }
+
+/// One side's rates, and what they may have been counted by.
+struct Accused {
+  const Side& side;
+  const Side& other;
+  std::string name;
+  std::int64_t step = 0;  ///< where the sides part
+
+  Rates rates() const { return laws::rates_of(side.run->ranks[side.rank], name); }
+  Rates others() const { return other ? laws::rates_of(other.run->ranks[other.rank], name) : Rates{}; }
+  double ranks() const { return static_cast<double>(side.run->world_size()); }
+  double micro_batches() const { return static_cast<double>(side.promises->train.batch.accumulation); }
+  bool same_batch() const {
+    return other && side.promises->train.batch.global_size(side.run->world_size()) ==
+                        other.promises->train.batch.global_size(other.run->world_size());
+  }
+};
+
+/// Losses that a schedule may have followed, from the first update on; `local`: the rank's own.
+std::vector<double> losses_of(const trace::Trace& rank, bool local) {
+  std::vector<double> losses;
+  for (const trace::Step& step : rank.steps) {
+    if (step.step < 0) continue;
+    if (step.step != static_cast<std::int64_t>(losses.size())) break;
+    double loss = 0;
+    bool any = false;
+    for (const trace::Record& record : step.records) {
+      if (record.channel != Channel::kLoss || !record.number) continue;
+      if (record.name.starts_with("local") != local) continue;
+      loss += *record.number;
+      any = true;
+    }
+    if (!any) break;
+    losses.push_back(loss);
+  }
+  return losses;
+}
+
+std::string shown(const Accused& of, const Rates& rates) {
+  const auto found = rates.find(of.step);
+  return found == rates.end() ? "none" : to_decimal(found->second);
+}
+
+std::vector<std::string> observations(const Accused& of) {
+  return {"step " + std::to_string(of.step) + ", " + of.side.run->run + ": " + of.name + " is " +
+          shown(of, of.rates()) + (of.other ? ", of " + of.other.run->run + " " + shown(of, of.others()) : "")};
+}
+
+Suspect suspect(const Accused& of, const char* cause, const std::string& more) {
+  std::vector<std::string> evidence = observations(of);
+  evidence.push_back(more);
+  return {cause, evidence};
+}
+
+/// The rates of `recipe` with its warm-up in another unit.
+std::optional<Suspect> warmup_unit(const Accused& of, const scenario::Promises& recipe, const Rates& rates) {
+  if (laws::warmup_of(recipe) == 0) return std::nullopt;
+  const double w = of.ranks(), a = of.micro_batches(),
+               batch = static_cast<double>(recipe.train.batch.global_size(of.side.run->world_size()));
+  for (const double unit : {w, a, w * a, batch, batch / w}) {
+    for (const double factor : {unit, 1 / unit}) {
+      if (unit == 1 || !laws::traces(rates, laws::curve_of(recipe, of.name, {.warmup = factor}, {}))) continue;
+      return suspect(of, "lr.warmup_unit",
+                     "every rate is that of a warm-up of " +
+                         to_decimal(factor * static_cast<double>(laws::warmup_of(recipe))) + " updates instead of " +
+                         std::to_string(laws::warmup_of(recipe)) + "; " + to_decimal(w) + " ranks, " + to_decimal(a) +
+                         " micro-batches");
+    }
+  }
+  return std::nullopt;
+}
+
+/// The rates of `recipe` with other steps of the schedule for each update.
+std::optional<Suspect> schedule_rate(const Accused& of, const scenario::Promises& recipe, const Rates& rates,
+                                     const std::vector<double>& losses) {
+  if (of.ranks() < 2) return std::nullopt;
+  for (const double steps : {of.ranks(), 1 / of.ranks()}) {
+    if (!laws::traces(rates, laws::curve_of(recipe, of.name, {.steps = steps}, losses))) continue;
+    return suspect(of, "lr.schedule_rate",
+                   "every rate is that of a schedule that takes " + rounded(steps, 3) +
+                       " steps for each update, with " + to_decimal(of.ranks()) + " ranks");
+  }
+  return std::nullopt;
+}
+
+/// Against closed forms: of the side's own recipe, or of the other's.
+std::vector<Suspect> suspects_of_forms(const Accused& of) {
+  const Rates rates = of.rates();
+  const std::vector<double> losses = losses_of(of.side.run->ranks[of.side.rank], false);
+  for (const scenario::Promises* recipe : {of.side.promises, of.other.promises}) {
+    if (recipe == nullptr || laws::follows(rates, laws::curve_of(*recipe, of.name, {}, losses))) continue;
+    std::vector<Suspect> found;
+    if (auto suspect = warmup_unit(of, *recipe, rates)) found.push_back(std::move(*suspect));
+    if (auto suspect = schedule_rate(of, *recipe, rates, losses)) found.push_back(std::move(*suspect));
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+/// Against the other side's record, where no form is known: rates at another pace.
+std::vector<Suspect> suspects_of_pace(const Accused& of) {
+  const Rates rates = of.rates(), others = of.others();
+  if (of.ranks() < 2 || others.empty()) return {};
+  for (const double steps : {of.ranks(), 1 / of.ranks()}) {
+    const Curve curve = laws::stretched(others, steps);
+    if (!laws::traces(rates, curve)) continue;
+    // Where both paces give the same, nothing is told.
+    const bool tells = std::any_of(others.begin(), others.end(), [&](const auto& at) {
+      const auto expected = rates.count(at.first) > 0 ? curve(at.first) : std::nullopt;
+      return expected && !equal(*expected, at.second);
+    });
+    if (tells)
+      return {suspect(
+          of, "lr.schedule_rate",
+          "its rates are those of " + of.other.run->run + " after " + rounded(steps, 3) + " times as many updates")};
+  }
+  return {};
+}
+
+/// The one factor between rates and what they are held against, from the first difference on.
+std::optional<double> factor_from(const Rates& rates, const Curve& expected, std::int64_t first) {
+  std::optional<double> factor;
+  for (auto at = rates.lower_bound(first); at != rates.end(); ++at) {
+    const std::optional<double> other = expected(at->first);
+    if (!other || (*other == 0 && at->second == 0)) continue;
+    const double ratio = at->second / *other;
+    if (!std::isfinite(ratio) || ratio == 0) return std::nullopt;
+    if (factor && std::fabs(ratio / *factor - 1) > 1e-6) return std::nullopt;
+    factor = ratio;
+  }
+  return factor;
+}
+
+std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected) {
+  if (!expected) return {};
+  const auto factor = factor_from(of.rates(), expected, of.step);
+  if (!factor) return {};
+  const auto is = [&](double value) { return std::fabs(value - 1) > 1e-6 && std::fabs(*factor / value - 1) < 1e-6; };
+  const double w = of.ranks(), rule = scenario::rule_factor(of.side.promises->train, of.side.run->world_size());
+  // A rule is applied from the first update on; what begins later is something else, a schedule for instance.
+  const bool from_the_first = laws::are_zero_before(of.rates(), of.step);
+  const std::string all = "every rate from there on is " + rounded(*factor, 6) + " times as large";
+  if (from_the_first && is(1 / rule))
+    return {suspect(of, "lr.not_scaled",
+                    all + ": the rule's factor for this batch, " + rounded(rule, 6) + ", was not applied")};
+  for (const double wrong : {w, 1 / w, std::sqrt(w)}) {
+    if (from_the_first && is(wrong))
+      return {suspect(of, "lr.scaled_wrongly", all + ", with " + to_decimal(w) + " ranks")};
+  }
+  return {};
+}
+
+/// The step from which on a schedule follows a rank's own losses, after those of all; the number of steps where it
+/// follows those of all to the end; nothing where it follows neither.
+std::optional<std::size_t> follows_own_from(const Rates& rates, const scenario::Promises& promises,
+                                            const std::string& name, const std::vector<double>& own,
+                                            const std::vector<double>& of_all) {
+  if (laws::follows(rates, laws::curve_of(promises, name, {}, of_all))) return own.size();
+  std::vector<double> losses = own;
+  for (std::size_t from = 0; from < own.size(); ++from) {
+    if (laws::follows(rates, laws::curve_of(promises, name, {}, losses))) return from;
+    if (from == of_all.size()) return std::nullopt;
+    losses[from] = of_all[from];
+  }
+  return std::nullopt;
+}
+
+/// Ranks of one run at different rates, where a schedule follows a metric.
+std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name, std::int64_t step) {
+  const auto rate_of = [&](std::size_t rank) {
+    const trace::Step* at = side.run->ranks[rank].find(step);
+    const trace::Record* record = at == nullptr ? nullptr : at->find(Channel::kLedger, name);
+    return record == nullptr ? std::nullopt : record->number;
+  };
+  if (side.promises->train.schedule.kind != "plateau") return {};
+  std::vector<std::string> evidence;
+  for (std::size_t rank = 1; rank < side.run->ranks.size() && evidence.empty(); ++rank) {
+    const auto first = rate_of(0), its = rate_of(rank);
+    if (first && its && !equal(*first, *its))
+      evidence.push_back("step " + std::to_string(step) + ", " + side.run->run + ": " + name + " is " +
+                         to_decimal(*first) + " on rank 0 and " + to_decimal(*its) + " on rank " +
+                         std::to_string(rank));
+  }
+  if (evidence.empty()) return {};
+  for (std::size_t rank = 0; rank < side.run->ranks.size(); ++rank) {
+    const trace::Trace& its = side.run->ranks[rank];
+    const std::vector<double> own = losses_of(its, true);
+    if (own.empty() || !laws::curve_of(*side.promises, name, {}, own)) return {{"control.local_metric", evidence}};
+    const auto from = follows_own_from(laws::rates_of(its, name), *side.promises, name, own, losses_of(its, false));
+    if (!from) return {};  // they part for another reason
+    if (*from < own.size())
+      evidence.push_back("rank " + std::to_string(rank) + "'s rates are those of a schedule that follows the rank's " +
+                         "own loss" + (*from == 0 ? "" : " from step " + std::to_string(*from) + " on"));
+  }
+  return {{"control.local_metric", evidence}};
+}
+
+/// The group whose rates part first, of those that both hold.
+std::optional<std::string> parting(const Scene& scene) {
+  if (scene.at.channel == Channel::kLedger) {
+    if (scene.at.tensor.starts_with(kRate)) return scene.at.tensor;
+    return std::nullopt;
+  }
+  if (scene.at.channel < Channel::kOptimizer || !scene.left || !scene.right) return std::nullopt;
+  const trace::Step* step = scene.right.run->ranks[scene.right.rank].find(scene.at.step);
+  if (step == nullptr) return std::nullopt;
+  for (const trace::Record& its : step->records) {
+    if (its.channel != Channel::kLedger || !its.name.starts_with(kRate) || !its.number) continue;
+    const trace::Record* theirs = scene.left.find(scene.at.step, Channel::kLedger, its.name);
+    if (theirs != nullptr && theirs->number && !equal(*its.number, *theirs->number)) return its.name;
+  }
+  return std::nullopt;
+}
+
+bool resumes(const Side& side) { return side && side.promises->train.checkpoint.load.has_value(); }
+
+/// First what each side's own promise tells, then the comparison.
+std::vector<Suspect> suspects_of_sides(const Scene& scene, const std::string& name) {
+  std::vector<Accused> sides;
+  if (scene.right) sides.push_back({scene.right, scene.left, name, scene.at.step});
+  if (scene.left) sides.push_back({scene.left, scene.right, name, scene.at.step});
+  for (const Accused& of : sides) {
+    if (auto found = suspects_of_forms(of); !found.empty()) return found;
+  }
+  for (const Accused& of : sides) {
+    const auto losses = losses_of(of.side.run->ranks[of.side.rank], false);
+    if (auto found = suspects_of_factor(of, laws::curve_of(*of.side.promises, name, {}, losses)); !found.empty())
+      return found;
+  }
+  for (const Accused& of : sides) {
+    if (auto found = suspects_of_pace(of); !found.empty()) return found;
+    if (!of.same_batch()) continue;
+    if (auto found = suspects_of_factor(of, laws::stretched(of.others(), 1)); !found.empty()) return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_rates(const Scene& scene) {
+  const std::optional<std::string> name = parting(scene);
+  if (!name || resumes(scene.left) || resumes(scene.right)) return {};
+  const auto of_ranks = between(scene, [&](const Side& side) { return suspects_of_ranks(side, *name, scene.at.step); });
+  const bool plateau = scene.right && scene.right.promises->train.schedule.kind == "plateau";
+  if (plateau && !of_ranks.empty()) return of_ranks;
+  if (auto found = suspects_of_sides(scene, *name); !found.empty()) return found;
+  return of_ranks;
+}
+
+}  // namespace lockstep::diagnosis

@@ -1,0 +1,151 @@
+#include "harness/diagnosis/replicas.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/text.h"
+#include "harness/laws/own_gradients.h"
+
+namespace lockstep::diagnosis {
+namespace {
+
+using compare::Suspect;
+using laws::Held;
+using trace::Channel;
+using trace::Record;
+
+std::string place(const trace::RunTrace& run, std::int64_t step) {
+  return "step " + std::to_string(step) + ", " + run.run;
+}
+
+std::string ranks_of(const std::vector<std::size_t>& ranks) { return "rank " + listed(ranks); }
+
+double size_of(const Held& held, Channel channel) {
+  double squares = 0;
+  for (const Record* record : held.all(channel)) squares += record->norm ? *record->norm * *record->norm : 0;
+  return std::sqrt(squares);
+}
+
+/// Whether rate and gradients are large enough to move float32 weights.
+bool must_move(const Held& now) {
+  const double rate = laws::number_at(now, Channel::kLedger, "learning_rate");
+  return rate > 0 && rate * laws::total_norm(laws::final_gradients(now)) > 0x1p-18 * size_of(now, Channel::kWeight);
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t step) {
+  std::vector<std::size_t> resting, moving;
+  bool moves_state = false;  // of a rank that rests
+  std::string seen;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const Held before(run, rank, step - 1), now(run, rank, step);
+    if (before.all(Channel::kWeight).empty() || now.all(Channel::kWeight).empty()) return {};
+    if (!laws::same(before, now, Channel::kWeight)) {
+      moving.push_back(rank);
+    } else if (must_move(now)) {
+      if (!now.all(Channel::kOptimizer).empty() && !laws::same(now, before, Channel::kOptimizer)) moves_state = true;
+      resting.push_back(rank);
+      seen = "gradients of norm " + rounded(laws::total_norm(laws::final_gradients(now)), 4) + " and a rate of " +
+             to_decimal(laws::number_at(now, Channel::kLedger, "learning_rate"));
+    }
+  }
+  if (resting.empty() || resting.size() + moving.size() != run.ranks.size()) return {};
+  const std::string evidence =
+      place(run, step) + ": all weights of " + ranks_of(resting) + " stay as they were, with " + seen;
+  if (moving.empty()) {
+    // An optimizer that holds other tensors never moves these.
+    const std::vector<trace::Step>& steps = run.ranks[0].steps;
+    const bool never = laws::same(Held(run, 0, steps.front().step), Held(run, 0, steps.back().step), Channel::kWeight);
+    return never ? std::vector<Suspect>{{"opt.no_effect", {evidence}}} : std::vector<Suspect>{};
+  }
+  if (moves_state) return {};
+  return {{"step.skip_disagree", {evidence, "the weights of " + ranks_of(moving) + " move"}}};
+}
+
+std::vector<Suspect> suspects_in_averages(const trace::RunTrace& run, const scenario::Promises& promises,
+                                          std::int64_t step) {
+  if (!promises.train.ema_decay || run.ranks.empty()) return {};
+  const Held first(run, 0, step);
+  std::vector<std::size_t> apart, resting;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const Held before(run, rank, step - 1), now(run, rank, step);
+    const bool rests = laws::same(now, before, Channel::kEma) && !now.all(Channel::kWeight).empty() &&
+                       !laws::same(now, before, Channel::kWeight);
+    if (rests) resting.push_back(rank);
+    const bool held = !now.all(Channel::kEma).empty() && !first.all(Channel::kEma).empty();
+    if (rank > 0 && held && laws::same(now, first, Channel::kWeight) && !laws::same(now, first, Channel::kEma))
+      apart.push_back(rank);
+  }
+  std::vector<std::string> evidence;
+  if (!resting.empty())
+    evidence.push_back(place(run, step) + ": the averages of " + ranks_of(resting) +
+                       " stay as they were while the weights move");
+  if (!apart.empty())
+    evidence.push_back(place(run, step) + ": the averages of " + ranks_of(apart) +
+                       " are not those of rank 0, whose weights are the same");
+  if (evidence.empty()) return {};
+  return {{"ema.not_synced", evidence}};
+}
+
+namespace {
+
+/// Ranks that hold other buffers than rank 0 and the same weights.
+std::vector<Suspect> buffers_apart(const trace::RunTrace& run, const scenario::Promises& promises, std::int64_t step) {
+  if (promises.train.has_own_buffers()) return {};
+  std::vector<std::size_t> apart;
+  const Held first(run, 0, step), before(run, 0, step - 1);
+  bool were_same = true;
+  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+    const Held now(run, rank, step);
+    if (now.all(Channel::kBuffer).empty() || !laws::same(now, first, Channel::kWeight)) continue;
+    if (!laws::same(now, first, Channel::kBuffer)) apart.push_back(rank);
+    were_same = were_same && laws::same(Held(run, rank, step - 1), before, Channel::kBuffer);
+  }
+  // What ranks that held the same make of one batch is no matter of a broadcast.
+  if (apart.empty() || (were_same && promises.train.ddp.broadcast_buffers)) return {};
+  return {{"buffer.not_synced",
+           {place(run, step) + ": the buffers of " + ranks_of(apart) +
+            " are not those of rank 0, whose weights are the same"}}};
+}
+
+/// What a rank's buffers have more than the other side's is a part of what they were apart from rank 0's before: a
+/// broadcast would have wiped it out.
+std::vector<Suspect> leftovers(const Side& side, const Side& other, std::int64_t step) {
+  if (side.run->world_size() != other.run->world_size()) return {};
+  // What rank 0 would broadcast is its own, whoever gets it.
+  if (!laws::same(Held(*side.run, 0, step), Held(*other.run, 0, step), Channel::kBuffer)) return {};
+  for (std::size_t rank = 1; rank < side.run->ranks.size(); ++rank) {
+    const auto buffers = [&](const trace::RunTrace& run, std::size_t of, std::int64_t at) {
+      return laws::made_of(Held(run, of, at).all(Channel::kBuffer));
+    };
+    laws::Made more = buffers(*side.run, rank, step), had = buffers(*side.run, rank, step - 1);
+    for (auto& [name, sketch] : buffers(*other.run, rank, step))
+      more[name] = laws::sum_of({{1, &more[name]}, {-1, &sketch}});
+    for (auto& [name, sketch] : buffers(*side.run, 0, step - 1))
+      had[name] = laws::sum_of({{1, &had[name]}, {-1, &sketch}});
+    const auto part = laws::fit(more, {&had});
+    if (!part || part->residual > 0.05 || part->coefficients[0] <= 0 || part->coefficients[0] > 1) continue;
+    return {{"buffer.not_synced",
+             {place(*side.run, step) + ": the buffers of rank " + std::to_string(rank) + " keep " +
+                  rounded(part->coefficients[0], 4) + " of what they were apart from rank 0's after the step before",
+              "the other side's do not"}}};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_buffers(const Scene& scene) {
+  const std::int64_t step = scene.at.step;
+  if (scene.within_one_run() && scene.right.promises->train.has_own_buffers())
+    return {{"model.batchnorm_local",
+             {place(*scene.right.run, step) +
+              ": each rank has normalised its own part of the batch since DDP broadcast the buffers"}}};
+  auto found = between(scene, [&](const Side& side) { return buffers_apart(*side.run, *side.promises, step); });
+  if (!found.empty() || !scene.left || !scene.right) return found;
+  found = leftovers(scene.right, scene.left, step);
+  return found.empty() ? leftovers(scene.left, scene.right, step) : found;
+}
+
+}  // namespace lockstep::diagnosis

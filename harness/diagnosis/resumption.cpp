@@ -1,0 +1,107 @@
+#include "harness/diagnosis/resumption.h"
+
+#include <cstdlib>
+
+#include "harness/diagnosis/first_updates.h"
+#include "harness/diagnosis/loaded_state.h"
+#include "harness/diagnosis/restart.h"
+#include "harness/diagnosis/samples.h"
+
+namespace lockstep::diagnosis {
+namespace {
+
+using compare::Suspect;
+using trace::Channel;
+
+/// Whether some weight after loading is another one than before the first update; true where none can be told.
+bool loaded_weights(const Restart& restart) {
+  bool any = false;
+  const trace::Step* step = restart.resumed.run->ranks[0].find(restart.begin);
+  for (const trace::Record& record : step->records) {
+    const trace::Record* initial = restart.held(0, trace::kInitialStep, Channel::kWeight, record.name);
+    if (record.channel != Channel::kWeight || initial == nullptr) continue;
+    if (!same_bits(initial, &record)) return true;
+    any = true;
+  }
+  return !any;
+}
+
+/// The counter of updates is not the checkpoint's.
+std::vector<Suspect> suspects_in_beginning(const Restart& restart) {
+  const std::string seen = restart.resumed.run->run + " goes on after step " + std::to_string(restart.begin) +
+                           ", the checkpoint is of step " + std::to_string(restart.saved);
+  if (std::abs(restart.begin - restart.saved) == 1 && restart.begin >= 0)
+    return {{"ckpt.off_by_one", {seen, restart.begin < restart.saved ? "an update is repeated" : "one is left out"}}};
+  // A run that loaded nothing at all has lost more than its counters.
+  if (restart.begin != trace::kInitialStep || !loaded_weights(restart)) return {};
+  return {{"ckpt.schedule_missing", {seen, "weights were loaded, the counter of updates begins at 0"}}};
+}
+
+/// One run by itself: the first epoch after loading is a whole one, although it was begun before.
+std::vector<Suspect> suspects_in_own_epoch(const Restart& restart) {
+  const scenario::Promises& promises = *restart.resumed.promises;
+  const auto promise = promise_for(*restart.resumed.run, promises);
+  if (!promise || restart.changes_world() || restart.begin < 0) return {};
+  const std::vector<Epoch> epochs = epochs_of(*restart.resumed.run, promises);
+  const scenario::BatchSpec& batch = promises.train.batch;
+  const std::int64_t micro = batch.micro_size(promises.world_size), whole = (promise->each[0] + micro - 1) / micro;
+  const std::int64_t before = (restart.saved + 1) * batch.accumulation % whole;
+  if (epochs.size() < 2 || promises.train.record.every != 1 || batch.updates_at_epoch_end || before == 0) return {};
+  const auto taken = static_cast<std::int64_t>(epochs[0].ids[0].size());
+  if (taken != promise->each[0]) return {};
+  return {{"data.resume_restart",
+           {restart.resumed.run->run + ", from step " + std::to_string(epochs[0].first_step) + " to " +
+                std::to_string(epochs[0].last_step) + ": rank 0 takes " + std::to_string(taken) + " samples of epoch " +
+                std::to_string(epochs[0].number) + ", all that it has",
+            "the checkpoint was saved after " + std::to_string(before) + " of the " + std::to_string(whole) +
+                " batches of an epoch"}}};
+}
+
+std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& restart) {
+  switch (scene.at.channel) {
+    case Channel::kSamples:
+      return suspects_in_position(restart);
+    case Channel::kRng:
+      if (restart.changes_world() || !restart.straight) return {};
+      return {{"ckpt.rng_order",
+               {restart.resumed.run->run + ", rank " + std::to_string(scene.at.rank) +
+                    ": the generator after loading is the one that was saved",
+                "after step " + std::to_string(scene.at.step) +
+                    ", the first one, it is another: something drew once more, or less"}}};
+    case Channel::kGradient:
+      return suspects_in_first_reduction(restart);
+    case Channel::kLedger: {
+      auto suspects = suspects_in_counters(restart, scene.at.step);
+      return suspects.empty() ? suspects_in_position(restart) : suspects;
+    }
+    case Channel::kOptimizer:
+    case Channel::kWeight:
+    case Channel::kEma:
+      return suspects_in_counters(restart, scene.at.step);
+    case Channel::kInput:
+    case Channel::kLoss:
+    case Channel::kGradientLocal:
+    case Channel::kBuffer:
+    case Channel::kMetric:
+    case Channel::kCollective:
+      return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_resumption(const Scene& scene) {
+  const auto restart = restart_in(scene);
+  if (!restart) return {};
+  if (scene.at.left == "checkpoint") return suspects_in_beginning(*restart);
+  if (scene.at.tensor.empty() && scene.at.actual == "no such step") return suspects_in_length(*restart);
+  if (scene.at.step == restart->begin && trace::is_carried(scene.at.channel))
+    return suspects_in_loaded_state(*restart, scene.at.channel);
+  if (!restart->straight && scene.at.channel == Channel::kLedger) return suspects_in_own_epoch(*restart);
+  if (scene.at.step == restart->first) return suspects_in_first_step(scene, *restart);
+  const bool of_rates = scene.at.channel == Channel::kLedger || scene.at.channel == Channel::kWeight;
+  return of_rates ? suspects_in_counters(*restart, scene.at.step) : std::vector<Suspect>{};
+}
+
+}  // namespace lockstep::diagnosis

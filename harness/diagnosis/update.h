@@ -1,0 +1,12 @@
+#pragma once
+
+#include <vector>
+
+#include "harness/diagnosis/scene.h"
+
+namespace lockstep::diagnosis {
+
+/// Why sides part in optimizer state, weights and averages: the likeliest cause first. Empty where no cause fits.
+std::vector<compare::Suspect> suspects_in_update(const Scene& scene);
+
+}  // namespace lockstep::diagnosis

@@ -1,0 +1,117 @@
+#include "harness/laws/rate_curve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "harness/laws/schedule_form.h"
+
+namespace lockstep::laws {
+namespace {
+
+/// Step-by-step rules round a few times a step; another count of steps is farther off than this.
+constexpr double kEqual = 1e-9;
+
+std::size_t group_named(const std::string& name) {
+  const std::size_t dot = name.find('.');
+  return dot == std::string::npos ? 0 : std::stoul(name.substr(dot + 1));
+}
+
+/// The recipe with its warm-ups stretched.
+scenario::TrainSpec with_warmup(scenario::TrainSpec train, double factor) {
+  for (Json* options : {&train.schedule.options, &train.learning_rate_rule.options}) {
+    const double updates = options->value("warmup", 0.0);
+    if (updates > 0) (*options)["warmup"] = std::max(std::llround(factor * updates), 1LL);
+  }
+  return train;
+}
+
+/// Losses as a schedule sees them that takes so many steps for each update.
+std::vector<double> repeated(const std::vector<double>& losses, double steps) {
+  if (steps < 1) return {};
+  std::vector<double> seen;
+  for (const double loss : losses) seen.insert(seen.end(), static_cast<std::size_t>(steps), loss);
+  return seen;
+}
+
+/// Steps whose rates are a curve's.
+struct OnCurve {
+  std::size_t known = 0;  ///< 0 where one is not
+  bool changes = false;   ///< whether the curve is no flat line there
+};
+
+OnCurve steps_on(const Rates& rates, const Curve& curve) {
+  if (!curve) return {};
+  double largest = 0;
+  for (const auto& [step, rate] : rates) largest = std::max(largest, std::fabs(rate));
+  OnCurve on;
+  std::optional<double> first;
+  for (const auto& [step, rate] : rates) {
+    const std::optional<double> expected = step < 0 ? std::nullopt : curve(step);
+    if (!expected) continue;
+    const double tolerance = kEqual * std::max(largest, std::fabs(*expected));
+    if (!(std::fabs(rate - *expected) <= tolerance)) return {};
+    if (!first) first = expected;
+    on.changes = on.changes || std::fabs(*expected - *first) > tolerance;
+    ++on.known;
+  }
+  return on;
+}
+
+}  // namespace
+
+Rates rates_of(const trace::Trace& rank, const std::string& name) {
+  Rates rates;
+  for (const trace::Step& step : rank.steps) {
+    const trace::Record* record = step.find(trace::Channel::kLedger, name);
+    if (record != nullptr && record->number) rates[step.step] = *record->number;
+  }
+  return rates;
+}
+
+bool are_zero_before(const Rates& rates, std::int64_t step) {
+  return std::all_of(rates.begin(), rates.lower_bound(step), [](const auto& rate) { return rate.second == 0; });
+}
+
+Curve curve_of(const scenario::Promises& promises, const std::string& name, const Counting& counting,
+               const std::vector<double>& losses) {
+  if (promises.train.schedule_every == "epoch" || promises.train.checkpoint.load) return nullptr;
+  const std::vector<double> bases = scenario::base_learning_rates(promises.train, promises.world_size);
+  const std::size_t group = group_named(name);
+  if (group >= bases.size()) return nullptr;
+  const auto train = std::make_shared<const scenario::TrainSpec>(with_warmup(promises.train, counting.warmup));
+  const double factor = scenario::rule_factor(promises.train, promises.world_size);
+  const std::vector<double> seen = repeated(losses, counting.steps);
+  const auto form = std::make_shared<ScheduleForm>(train->schedule, bases[group]);
+  return [=](std::int64_t update) -> std::optional<double> {
+    const auto steps = static_cast<std::int64_t>(std::floor(static_cast<double>(update) * counting.steps + kEqual));
+    const auto expected = form->after(steps, seen);
+    if (!expected) return std::nullopt;
+    return expected->rate * scenario::rule_warmup(*train, factor, steps);
+  };
+}
+
+Curve stretched(const Rates& rates, double steps) {
+  return [=](std::int64_t update) -> std::optional<double> {
+    const double at = static_cast<double>(update) * steps;
+    const auto found = rates.find(static_cast<std::int64_t>(std::floor(at + kEqual)));
+    if (found == rates.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+bool follows(const Rates& rates, const Curve& curve) { return steps_on(rates, curve).known >= 2; }
+
+bool traces(const Rates& rates, const Curve& curve) {
+  const OnCurve steps = steps_on(rates, curve);
+  return steps.known >= 2 && steps.changes;
+}
+
+std::int64_t warmup_of(const scenario::Promises& promises) {
+  const auto of = [](const scenario::Choice& choice) {
+    return choice.options.is_object() ? choice.options.value("warmup", std::int64_t{0}) : 0;
+  };
+  return std::max(of(promises.train.schedule), of(promises.train.learning_rate_rule));
+}
+
+}  // namespace lockstep::laws

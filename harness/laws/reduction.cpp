@@ -1,0 +1,102 @@
+#include "harness/laws/reduction.h"
+
+#include <cmath>
+
+#include "harness/base/text.h"
+#include "harness/laws/scales.h"
+
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+using trace::Record;
+
+constexpr double kSketchError = 2;
+
+/// What a number below float16's range may lose when it is sent in float16: half of the smallest one.
+constexpr double kHalfUnderflow = 0x1p-25;
+
+double weight_of(const scenario::Promises& promises) {
+  return promises.train.ddp.average ? 1.0 / static_cast<double>(promises.world_size) : 1.0;
+}
+
+bool finite(const Record& record) { return record.norm && std::isfinite(*record.norm); }
+
+}  // namespace
+
+double sent_roundoff(const scenario::Promises& promises) {
+  const std::string& compression = promises.train.ddp.compression;
+  if (compression == "fp16") return 0x1p-11;
+  return compression == "bf16" ? 0x1p-8 : 0x1p-24;
+}
+
+ReductionLaw::ReductionLaw(const trace::RunTrace& run, double weight, double unit_roundoff)
+    : run_(run), weight_(weight), unit_roundoff_(unit_roundoff) {}
+
+ReductionLaw::ReductionLaw(const trace::RunTrace& run, const scenario::Promises& promises)
+    : ReductionLaw(run, weight_of(promises), sent_roundoff(promises)) {}
+
+/// `reduced` of the gradients of the same name before the reduction; a rank that had none adds nothing.
+Equation ReductionLaw::equation(std::int64_t step, const Record& reduced) const {
+  Equation equation{.target = &*reduced.sketch, .terms = {}};
+  for (const trace::Trace& rank : run_.ranks) {
+    const trace::Step* found = rank.find(step);
+    const Record* own = found == nullptr ? nullptr : found->find(Channel::kGradientLocal, reduced.name);
+    equation.terms.push_back(own == nullptr || !own->sketch ? nullptr : &*own->sketch);
+  }
+  return equation;
+}
+
+Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
+  Reduction result;
+  const trace::Step* own_step = run_.ranks.at(static_cast<std::size_t>(rank)).find(step);
+  if (own_step == nullptr) return result;
+  const auto ranks = static_cast<double>(run_.world_size());
+  const std::vector<double> promised(run_.ranks.size(), weight_);
+  std::vector<Equation> broken;
+  for (const Record& record : own_step->records) {
+    if (record.channel != Channel::kGradient || !record.sketch) continue;
+    const Equation equation = this->equation(step, record);
+    double addends = 0;
+    bool any = false, all_finite = true;
+    for (const trace::Sketch* term : equation.terms) {
+      if (term == nullptr) continue;
+      any = true;
+      all_finite = all_finite && std::isfinite(term->norm);
+      addends += term->norm;
+    }
+    // Gradients that are not finite, of a scaled loss that overflows, make a reduced one that is not.
+    if (!any || (!all_finite && !finite(record))) continue;
+    result.judged.push_back(record.name);
+    const double error = count_of(record) > static_cast<double>(trace::Sketch::kBuckets) ? kSketchError : 1;
+    const double underflow = unit_roundoff_ == 0x1p-11 ? kHalfUnderflow : kLeastNormal;
+    const double bound =
+        error * (ranks + 2) * (2 * unit_roundoff_ * weight_ * addends + underflow * std::sqrt(count_of(record)));
+    const double distance = distance_to(equation, promised);
+    if (distance <= bound) continue;
+    if (result.broken.empty()) {
+      result.distance = distance;
+      result.bound = bound;
+    }
+    result.broken.push_back(record.name);
+    broken.push_back(equation);
+  }
+  result.weights = recover(broken);
+  return result;
+}
+
+std::optional<std::int64_t> ReductionLaw::first_broken(std::int64_t step) const {
+  for (std::int64_t rank = 0; rank < run_.world_size(); ++rank) {
+    if (!judge(step, rank).broken.empty()) return rank;
+  }
+  return std::nullopt;
+}
+
+std::string to_text(const Combination& combination) {
+  std::string text;
+  for (const double coefficient : combination.coefficients)
+    text += (text.empty() ? "" : ", ") + rounded(std::fabs(coefficient) < 1e-9 ? 0 : coefficient, 5);
+  return text;
+}
+
+}  // namespace lockstep::laws

@@ -1,0 +1,110 @@
+#include "harness/laws/schedule_form.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace lockstep::laws {
+namespace {
+
+constexpr double kUlp = 0x1p-52;
+
+/// Rounding of rule and closed form: a product each, and pow below one unit in the last place (glibc manual 19.7).
+constexpr double kFew = 8;
+
+struct Steps {
+  const Json& options;
+  double base = 0;
+  std::int64_t count = 0;
+
+  double real(const char* key) const { return options.at(key).get<double>(); }
+  std::int64_t integer(const char* key) const { return options.at(key).get<std::int64_t>(); }
+};
+
+ExpectedRate within(double rate, double roundings) {
+  return {.rate = rate, .rounding = (kFew + roundings) * kUlp * std::fabs(rate)};
+}
+
+ExpectedRate decayed(const Steps& at, double rate, std::int64_t times) {
+  return within(rate * std::pow(at.real("gamma"), static_cast<double>(times)), static_cast<double>(times));
+}
+
+std::int64_t milestones_passed(const Steps& at) {
+  const auto milestones = at.options.at("milestones").get<std::vector<std::int64_t>>();
+  return std::count_if(milestones.begin(), milestones.end(), [&](std::int64_t m) { return m <= at.count; });
+}
+
+/// From `factor` to 1 over the warm-up.
+double warmup_at(const Steps& at) {
+  const double done = std::min(1.0, static_cast<double>(at.count) / at.real("warmup"));
+  return at.real("factor") + (1 - at.real("factor")) * done;
+}
+
+ExpectedRate linear_warmup(const Steps& at) {
+  return within(at.base * warmup_at(at), 4 * static_cast<double>(std::min(at.count, at.integer("warmup"))));
+}
+
+ExpectedRate cosine(const Steps& at) {
+  const double phase = std::numbers::pi * static_cast<double>(at.count) / at.real("period");
+  const double above = at.base - at.real("least");
+  // Where 1 + cos cancels, what remains of the rounding is absolute.
+  return {.rate = at.real("least") + above * (1 + std::cos(phase)) / 2,
+          .rounding = (kFew + 8 * static_cast<double>(at.count)) * kUlp * std::max(at.base, at.real("least"))};
+}
+
+ExpectedRate warmup_cosine(const Steps& at) {
+  if (at.count < at.integer("warmup")) return within(at.base * warmup_at(at), 0);
+  const double phase = std::numbers::pi * static_cast<double>(at.count) / at.real("period");
+  return {.rate = at.base * (1 + std::cos(phase)) / 2, .rounding = kFew * (1 + phase) * kUlp * at.base};
+}
+
+ExpectedRate inverse_sqrt(const Steps& at) {
+  const double warmups = static_cast<double>(at.count) / at.real("warmup");
+  return within(at.base * (warmups < 1 ? warmups : 1 / std::sqrt(warmups)), 0);
+}
+
+}  // namespace
+
+ScheduleForm::ScheduleForm(const scenario::Choice& schedule, double base)
+    : schedule_(schedule), base_(base), plateau_{.rate = base, .best = std::numeric_limits<double>::infinity()} {}
+
+/// The rule of ReduceLROnPlateau, told on from the losses that it has not seen yet.
+std::optional<ExpectedRate> ScheduleForm::plateau(std::int64_t steps, const std::vector<double>& losses) {
+  if (static_cast<std::int64_t>(losses.size()) < steps) return std::nullopt;
+  const Steps of{schedule_.options, base_, steps};
+  const double threshold = of.real("threshold"), factor = of.real("factor"), least = of.real("least");
+  const std::int64_t patience = of.integer("patience"), cooldown = of.integer("cooldown");
+  Plateau& at = plateau_;
+  for (; at.seen < steps; ++at.seen) {
+    const double loss = losses[static_cast<std::size_t>(at.seen)];
+    const bool better = loss < at.best * (1 - threshold);
+    if (better) at.best = loss;
+    at.bad = better || at.cooling > 0 ? 0 : at.bad + 1;
+    at.cooling = std::max<std::int64_t>(at.cooling - 1, 0);
+    if (at.bad <= patience) continue;
+    const double reduced = std::max(at.rate * factor, least);
+    if (at.rate - reduced > 1e-8) at.rate = reduced;
+    ++at.reductions;
+    at.bad = 0;
+    at.cooling = cooldown;
+  }
+  return within(at.rate, static_cast<double>(at.reductions));
+}
+
+std::optional<ExpectedRate> ScheduleForm::after(std::int64_t steps, const std::vector<double>& losses) {
+  const std::string& kind = schedule_.kind;
+  const Steps at{schedule_.options, base_, steps};
+  if (kind == "constant") return within(base_, 0);
+  if (kind == "step") return decayed(at, base_, steps / at.integer("every"));
+  if (kind == "multistep") return decayed(at, base_, milestones_passed(at));
+  if (kind == "warmup_multistep") return decayed(at, base_ * warmup_at(at), milestones_passed(at));
+  if (kind == "linear_warmup") return linear_warmup(at);
+  if (kind == "cosine") return cosine(at);
+  if (kind == "warmup_cosine") return warmup_cosine(at);
+  if (kind == "inverse_sqrt") return inverse_sqrt(at);
+  if (kind == "plateau") return plateau(steps, losses);
+  return std::nullopt;
+}
+
+}  // namespace lockstep::laws

@@ -1,0 +1,258 @@
+#include <filesystem>
+#include <fstream>
+
+#include "harness/base/files.h"
+#include "harness/golden/store.h"
+
+#include "tests/support/tiny/bench.h"
+
+// Check "golden": a run against its accepted trace, in every state that a golden can be in.
+
+namespace lockstep::test {
+namespace {
+
+using trace::Channel;
+
+Json with_golden(const Json& train = Json::object(), const Json& on = Json()) {
+  Json all = {{"determinism", {{"cpu", "portable"}}}};
+  all.merge_patch(train);
+  Json check = {{"that", "golden"}};
+  if (!on.is_null()) check["on"] = on;
+  return {{"train", all}, {"variants", {{"a", Json::object()}}}, {"checks", {check}}};
+}
+
+class GoldenCheck : public testing::Test {
+ protected:
+  explicit GoldenCheck(const Json& changes = with_golden()) : bench_(changes) {}
+
+  std::filesystem::path directory() const {
+    return golden::golden_directory(bench_.scratch.path() / "golden", "tiny", "portable", "a");
+  }
+
+  /// Accepts what the scenario's variant computes now, with `edit` made to the runs before.
+  void accept(const std::function<void(trace::RunTrace&)>& edit = nullptr) {
+    trace::RunTrace run = tiny_run(bench_.scenario.variant("a"), "a/0");
+    if (edit) edit(run);
+    golden::accept(directory(), {run, run},
+                   {.reason = "test", .date = "2027-01-31", .train = bench_.scenario.variant("a").train_json});
+  }
+
+  /// Replaces text in the file of one rank, as an accident would: no check is mended.
+  void damage(std::int64_t rank, const std::string& before, const std::string& after) {
+    const auto file = directory() / trace_file(rank);
+    std::string content = read_file(file);
+    const auto place = content.find(before);
+    ASSERT_NE(place, std::string::npos) << before;
+    replace_file(file, content.replace(place, before.size(), after));
+  }
+
+  void tear(std::int64_t rank, std::size_t bytes) {
+    const auto file = directory() / trace_file(rank);
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - bytes);
+  }
+
+  static std::string trace_file(std::int64_t rank) { return "rank" + std::to_string(rank) + ".jsonl"; }
+
+  checks::CheckResult check() const { return bench_.check(); }
+
+  Bench bench_;
+};
+
+class RepeatedGoldenCheck : public GoldenCheck {
+ protected:
+  RepeatedGoldenCheck() : GoldenCheck(repeated()) {}
+
+  static Json repeated() {
+    Json changes = with_golden();
+    changes["repeats"] = 2;
+    return changes;
+  }
+};
+
+TEST_F(RepeatedGoldenCheck, HoldsEveryRepeatAgainstTheGolden) {
+  accept();
+  EXPECT_TRUE(agrees(check()));
+  spoil(bench_.run("a", 1), 1, 2, Channel::kWeight, "fc.weight");
+  EXPECT_TRUE(diverges_at(check(), 2, Channel::kWeight, "fc.weight", 1));
+}
+
+TEST_F(GoldenCheck, AgreesWithWhatWasAccepted) {
+  accept();
+  EXPECT_TRUE(agrees(check()));
+}
+
+TEST_F(GoldenCheck, NamesTheFirstDivergence) {
+  accept();
+  spoil(bench_.run("a"), 1, 2, Channel::kGradient, "fc.weight");
+  const auto result = check();
+  ASSERT_TRUE(diverges_at(result, 2, Channel::kGradient, "fc.weight", 1));
+  EXPECT_EQ(result.divergence->left, "golden");
+  EXPECT_NE(result.next.find("lockstep golden accept"), std::string::npos);
+}
+
+TEST_F(GoldenCheck, IsBaselineWhenMissing) {
+  const auto result = check();
+  EXPECT_EQ(result.status, Status::kBaseline);
+  EXPECT_NE(result.why.find(directory().string()), std::string::npos) << result.why;
+  EXPECT_NE(result.next.find("lockstep golden accept"), std::string::npos);
+}
+
+TEST_F(GoldenCheck, IsBaselineForAnotherTraining) {
+  const std::pair<const char*, const char*> others[] = {{"scenario", "'other', variant 'a'"},
+                                                        {"variant", "variant 'other'"}};
+  for (const auto& [key, found] : others) {
+    accept([key = key](trace::RunTrace& run) {
+      for (trace::Trace& rank : run.ranks) rank.header[key] = "other";
+    });
+    const auto result = check();
+    EXPECT_EQ(result.status, Status::kBaseline) << key;
+    EXPECT_NE(result.why.find(found), std::string::npos) << result.why;
+  }
+}
+
+TEST_F(GoldenCheck, IsBaselineForAnotherWorldSize) {
+  scenario::Variant wide = bench_.scenario.variant("a");
+  wide.world_size = 4;
+  const trace::RunTrace run = tiny_run(wide, "a/0");
+  golden::accept(directory(), {run, run}, {.reason = "test", .date = "2027-01-31", .train = {}});
+  const auto result = check();
+  EXPECT_EQ(result.status, Status::kBaseline);
+  EXPECT_NE(result.why.find("found 'tiny', variant 'a', 4 ranks"), std::string::npos) << result.why;
+}
+
+TEST_F(GoldenCheck, IsBaselineWhenStaleWithEqualTraces) {
+  accept();
+  bench_.train_digests["a"] = "another";
+  bench_.scenario.variants[0].train_json["determinism"]["threads"] = 2;
+  const auto result = check();
+  EXPECT_EQ(result.status, Status::kBaseline);
+  EXPECT_NE(result.why.find("train.determinism.threads 1 -> 2"), std::string::npos) << result.why;
+  EXPECT_NE(result.why.find("equal all the same"), std::string::npos) << result.why;
+}
+
+TEST_F(GoldenCheck, NamesTheChangedKeyWhenStaleWithOtherTraces) {
+  accept();
+  bench_.train_digests["a"] = "another";
+  bench_.scenario.variants[0].train_json["optimizer"]["lr"] = 0.2;
+  spoil(bench_.run("a"), 0, 0, Channel::kWeight, "fc.bias");
+  const auto result = check();
+  ASSERT_TRUE(diverges_at(result, 0, Channel::kWeight, "fc.bias", 0));
+  EXPECT_NE(result.divergence->cause.find("train.optimizer.lr 0.1 -> 0.2"), std::string::npos)
+      << result.divergence->cause;
+}
+
+TEST_F(GoldenCheck, BlamesTheEnvironmentWhereOnlyThatChanged) {
+  const auto placed = [](const Json& build, const Json& torch) {
+    return [=](trace::RunTrace& run) {
+      for (trace::Trace& rank : run.ranks) rank.header["environment"] = {{"build", build}, {"torch", torch}};
+    };
+  };
+  const auto cause = [&] { return check().divergence->cause_id(); };
+  accept(placed("1", "2.10"));
+  placed("1", "2.11")(bench_.run("a"));
+  EXPECT_TRUE(agrees(check())) << "another environment that computes the same bits is none of a golden's matters";
+  spoil(bench_.run("a"), 1, 2, Channel::kWeight, "fc.weight");
+  EXPECT_EQ(cause(), "env.version_mismatch");
+  placed("2", "2.11")(bench_.run("a"));
+  EXPECT_EQ(cause(), "unknown") << "other sources may have any reason";
+  placed("1", "2.10")(bench_.run("a"));
+  EXPECT_EQ(cause(), "unknown") << "nothing is other";
+}
+
+TEST_F(GoldenCheck, NamesTheTensorOfADigestChangedInPlace) {
+  accept();
+  const std::string digest = to_text(at(bench_.run("a"), 1, 2, Channel::kOptimizer, "fc.bias.momentum_buffer").digest);
+  damage(1, digest, (digest[0] == '0' ? "1" : "0") + digest.substr(1));
+  const auto result = check();
+  ASSERT_TRUE(diverges_at(result, 2, Channel::kOptimizer, "fc.bias.momentum_buffer", 1));
+  EXPECT_NE(result.divergence->cause.find("the golden file is damaged"), std::string::npos) << result.divergence->cause;
+  EXPECT_NE(result.divergence->cause.find("rank1.jsonl line 5"), std::string::npos) << result.divergence->cause;
+  EXPECT_NE(result.next.find("restore"), std::string::npos);
+}
+
+TEST_F(GoldenCheck, IsInconclusiveWhenDamagedElsewhere) {
+  accept();
+  damage(0, "\"reason\":\"test\"", "\"reason\":\"toast\"");
+  EXPECT_TRUE(is_inconclusive(check(), "damaged"));
+  accept();
+  damage(1, "\"scenario\":\"tiny\"", "\"scenario\":\"tine\"");
+  EXPECT_TRUE(is_inconclusive(check(), "damaged"));
+  accept();
+  damage(0, "\"scenario\":\"tiny\"", "\"scenario\":\"tine\"");
+  EXPECT_TRUE(is_inconclusive(check(), "damaged")) << "a damaged name is no other training";
+  accept();
+  damage(0, "\"step\":2", "\"step\":x");
+  EXPECT_TRUE(is_inconclusive(check(), "damaged"));
+}
+
+TEST_F(GoldenCheck, IsInconclusiveWhenALineIsMissing) {
+  accept();
+  const auto file = directory() / trace_file(1);
+  std::string content = read_file(file);
+  const auto line = content.find("{\"step\":2"), next = content.find('\n', line) + 1;
+  ASSERT_NE(line, std::string::npos) << content.substr(0, 300);
+  replace_file(file, content.erase(line, next - line));
+  EXPECT_TRUE(is_inconclusive(check(), "damaged"));
+}
+
+TEST_F(GoldenCheck, IsInconclusiveWhenTorn) {
+  for (const std::size_t bytes : {1UL, 200UL, 3000UL}) {
+    accept();
+    tear(1, bytes);
+    EXPECT_TRUE(is_inconclusive(check(), "rank1.jsonl")) << bytes << " bytes lost";
+  }
+  accept();
+  tear(0, std::filesystem::file_size(directory() / trace_file(0)));
+  EXPECT_TRUE(is_inconclusive(check(), "empty"));
+}
+
+TEST_F(GoldenCheck, StillSeesADivergenceBeforeATear) {
+  accept();
+  tear(1, 200);
+  spoil(bench_.run("a"), 0, 0, Channel::kLoss, "local");
+  EXPECT_TRUE(diverges_at(check(), 0, Channel::kLoss, "local", 0));
+}
+
+TEST_F(GoldenCheck, IsInconclusiveWhenARankIsGone) {
+  for (const std::int64_t rank : {0, 1}) {
+    accept();
+    std::filesystem::remove(directory() / trace_file(rank));
+    EXPECT_TRUE(is_inconclusive(check(), trace_file(rank)));
+  }
+}
+
+TEST_F(GoldenCheck, LooksOnlyAtTheChannelsNamed) {
+  accept();
+  bench_.scenario.checks[0].channels = {"weight"};
+  spoil(bench_.run("a"), 0, 0, Channel::kLoss, "local");
+  EXPECT_TRUE(agrees(check()));
+  bench_.scenario.checks[0].channels = {"weight", "ema"};
+  EXPECT_TRUE(is_inconclusive(check(), "'ema'"));
+}
+
+TEST_F(GoldenCheck, SeesAStepThatTheGoldenHasNot) {
+  accept([](trace::RunTrace& run) {
+    for (const std::int64_t rank : {0, 1}) erase_step(run, rank, 3);
+  });
+  EXPECT_TRUE(diverges_at(check(), 3, Channel::kSamples, "", 0));
+}
+
+TEST_F(GoldenCheck, IsInconclusiveOnAnEmptyRun) {
+  accept();
+  for (trace::Trace& rank : bench_.run("a").ranks) rank.steps.clear();
+  EXPECT_EQ(check().status, Status::kDivergence) << "the golden has steps";
+  bench_.scenario.checks[0].channels = {"ema"};
+  bench_.run("a") = tiny_run(bench_.scenario.variant("a"), "a/0");
+  EXPECT_TRUE(is_inconclusive(check()));
+}
+
+TEST(GoldenKey, SpeaksForAProcessor) {
+  Bench bench(with_golden());
+  EXPECT_EQ(golden::key_of(bench.run("a")), "portable");
+  bench.run("a").ranks[0].header["cpu"] = "native";
+  bench.run("a").ranks[0].header["environment"] = {{"cpu_capability", "AVX512"}};
+  EXPECT_EQ(golden::key_of(bench.run("a")), "native-avx512");
+}
+
+}  // namespace
+}  // namespace lockstep::test

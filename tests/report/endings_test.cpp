@@ -1,0 +1,303 @@
+// Runs that end badly: who is to blame and why, and the check that may expect it.
+#include "harness/report/endings.h"
+
+#include "harness/base/files.h"
+#include "harness/launch/worker_exit.h"
+
+#include "tests/support/tiny/judged.h"
+
+namespace lockstep::test {
+namespace {
+
+using launch::Phase;
+using launch::RankExit;
+using launch::RunOutcome;
+using Outcome = RunOutcome::Status;
+using VerdictStatus = report::Status;
+
+RankExit rank_at(std::int64_t step, Phase phase, std::uint64_t collectives, const std::string& collective,
+                 RankExit::How how = RankExit::How::kEnded) {
+  return {.how = how, .progress = {.step = step, .phase = phase, .collectives = collectives, .collective = collective}};
+}
+
+std::string cause(const RunOutcome& outcome) {
+  const auto suspects = report::suspects_in_ending(outcome);
+  for (const compare::Suspect& suspect : suspects) EXPECT_NE(diagnosis::find_cause(suspect.cause), nullptr);
+  return suspects.empty() ? "" : suspects[0].cause;
+}
+
+RunOutcome killed() {
+  return {.run = "s/a/0",
+          .status = Outcome::kFailed,
+          .ranks = {rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM"),
+                    rank_at(2, Phase::kForward, 8, "allreduce Float[4] SUM", RankExit::How::kSignalled)},
+          .culprit = 1,
+          .why = "rank 1 was killed"};
+}
+
+RunOutcome hung_at(std::vector<RankExit> ranks) {
+  RunOutcome hung = killed();
+  hung.status = Outcome::kHung;
+  hung.ranks = std::move(ranks);
+  return hung;
+}
+
+TEST(Endings, ALostRank) { EXPECT_EQ(cause(killed()), "proc.rank_lost"); }
+
+TEST(Endings, RanksThatAllFailByThemselvesLostNobody) {
+  RunOutcome failed = killed();
+  for (RankExit& rank : failed.ranks) {
+    rank.how = RankExit::How::kExited;
+    rank.code = 1;
+  }
+  EXPECT_EQ(cause(failed), "");
+  failed.ranks[0].code = static_cast<int>(launch::WorkerExit::kPeerLost);
+  EXPECT_EQ(cause(failed), "proc.rank_lost");
+}
+
+TEST(Endings, AStuckRank) {
+  RunOutcome hung = killed();
+  hung.status = Outcome::kHung;
+  hung.ranks[1].how = RankExit::How::kEnded;
+  EXPECT_EQ(cause(hung), "proc.rank_stuck");
+}
+
+TEST(Endings, ACollectiveOfOneRank) {
+  RunOutcome hung = hung_at({rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM"),
+                             rank_at(2, Phase::kForward, 9, "allreduce Float[1] SUM")});
+  hung.culprit.reset();
+  EXPECT_EQ(cause(hung), "control.rank_branch");
+  hung.ranks[1] = rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM");
+  EXPECT_EQ(cause(hung), "") << "they wait in one collective";
+}
+
+/// Rank 1 aborts over it, rank 2 is in the next step: its collective is the other one.
+TEST(Endings, TheRankWhoseCollectiveIsTheOddOneIsToBlame) {
+  RunOutcome failed = killed();
+  failed.ranks = {rank_at(3, Phase::kRecord, 13, "sum of a metric"),
+                  rank_at(3, Phase::kRecord, 13, "sum of a metric", RankExit::How::kSignalled),
+                  rank_at(4, Phase::kBackward, 13, "allreduce Float[8] SUM")};
+  const auto place = [&] {
+    const auto failure = report::ending_of(failed, "").failure;
+    return failure ? std::tuple(failure->step, failure->rank, failure->phase) : std::tuple(-1L, -1L, std::string());
+  };
+  EXPECT_EQ(place(), std::tuple(3, 2, "record"));
+  failed.ranks[2].progress = {
+      .step = 4, .phase = Phase::kBackward, .collectives = 14, .collective = "b", .previous = "a"};
+  EXPECT_EQ(place(), std::tuple(3, 2, "record")) << "it is one further";
+  failed.ranks[0].progress.collective = "c";
+  EXPECT_EQ(place(), std::tuple(3, 1, "record")) << "nobody is with another";
+}
+
+TEST(Endings, ACollectiveThatTheOthersWhoAreDoneNeverCalled) {
+  RunOutcome hung =
+      hung_at({rank_at(3, Phase::kDone, 9, "barrier"), rank_at(3, Phase::kOptimizer, 10, "allreduce Float[1] SUM")});
+  EXPECT_EQ(cause(hung), "control.rank_branch");
+  hung.ranks[1] = rank_at(3, Phase::kOptimizer, 8, "allreduce Float[8] SUM");
+  EXPECT_EQ(cause(hung), "proc.rank_stuck");
+}
+
+TEST(Endings, ARankWithFewerSteps) {
+  RunOutcome hung =
+      hung_at({rank_at(3, Phase::kBackward, 10, "allreduce Float[8] SUM"), rank_at(2, Phase::kDone, 10, "barrier")});
+  EXPECT_EQ(cause(hung), "data.uneven_inputs");
+  const checks::Ending ending = report::ending_of(hung, "");
+  ASSERT_TRUE(ending.failure);
+  EXPECT_EQ(ending.failure->step, 3) << "the one that it did not take";
+  EXPECT_EQ(ending.failure->rank, 1);
+}
+
+TEST(Endings, TheRankThatIsInAnotherCollectiveIsToBlame) {
+  RunOutcome failed = hung_at({rank_at(5, Phase::kData, 21, "allreduce Long[1] SUM"),
+                               rank_at(5, Phase::kBackward, 21, "allreduce Float[8] SUM"),
+                               rank_at(5, Phase::kData, 21, "allreduce Long[1] SUM")});
+  failed.status = Outcome::kFailed;
+  failed.culprit = 0;
+  const auto blamed = [&] { return report::rank_to_blame(failed, report::suspects_in_ending(failed)); };
+  EXPECT_EQ(blamed(), 1) << "rank 0 was the first to fail";
+  failed.ranks[1] = failed.ranks[0];
+  EXPECT_EQ(blamed(), 0);
+}
+
+TEST(Endings, ACollectiveThatMetAnotherOne) {
+  RunOutcome hung = hung_at({rank_at(4, Phase::kBackward, 14, "allreduce Float[8] SUM"),
+                             rank_at(3, Phase::kOptimizer, 13, "allreduce Float[3] SUM")});
+  hung.ranks[0].progress.before_step = 13;
+  hung.ranks[0].progress.previous = "sum of a metric";
+  EXPECT_EQ(cause(hung), "control.rank_branch");
+  hung.ranks[0].progress.previous = "allreduce Float[3] SUM";
+  EXPECT_EQ(cause(hung), "proc.rank_stuck");
+}
+
+TEST(Endings, ACollectiveThatTheOthersWentOnWithout) {
+  RunOutcome hung = hung_at({rank_at(4, Phase::kBackward, 12, "allreduce Float[8] SUM"),
+                             rank_at(3, Phase::kOptimizer, 10, "allreduce Float[1] SUM")});
+  hung.ranks[0].progress.before_step = 9;
+  EXPECT_EQ(cause(hung), "control.rank_branch");
+  hung.ranks[0].progress.before_step = 10;
+  EXPECT_EQ(cause(hung), "proc.rank_stuck") << "it hangs after what all have called";
+}
+
+TEST(Endings, ARankThatRanOutOfMemory) {
+  RunOutcome lost = killed();
+  lost.status = Outcome::kResource;
+  EXPECT_EQ(cause(lost), "proc.rank_lost");
+  EXPECT_FALSE(report::ending_of(lost, "").failure) << "the machine may have given out";
+  lost.ranks[1].progress = {};
+  EXPECT_EQ(cause(lost), "") << "before the training";
+  lost.culprit.reset();
+  EXPECT_EQ(cause(lost), "");
+}
+
+TEST(Endings, AFileOfACheckpoint) {
+  const Scratch scratch;
+  const std::string file = (scratch.path() / "weights.safetensors").string();
+  RunOutcome refused = killed();
+  refused.status = Outcome::kResource;
+  for (RankExit& rank : refused.ranks) rank.progress = {};
+  EXPECT_EQ(cause(refused), "") << "the machine gave out";
+  refused.ranks[0].failure = {.what = "damaged", .where = file, .damaged = true};
+  EXPECT_EQ(cause(refused), "ckpt.truncated");
+  refused.ranks[0].failure = {.what = "not there", .where = file, .missing = true};
+  EXPECT_EQ(cause(refused), "") << "and is not there now";
+  replace_file(file, "late");
+  EXPECT_EQ(cause(refused), "ckpt.race");
+  refused.ranks[0].failure->missing = false;
+  EXPECT_EQ(cause(refused), "");
+}
+
+Json finishing(const Json& expect = Json()) {
+  Json check = {{"that", "finishes"}, {"variants", {"a", "b"}}};
+  if (!expect.is_null()) check["expect"] = expect;
+  return {{"checks", {check}}};
+}
+
+/// The verdict over a pair whose second run ended like this.
+report::Verdict verdict_on(RunOutcome outcome, const Json& expect = Json()) {
+  Judged judged(finishing(expect));
+  outcome.run = judged.outcomes[1].run;
+  judged.outcomes[1] = outcome;
+  return judged.verdict();
+}
+
+/// The verdict over the second run alone.
+report::Verdict alone(RunOutcome outcome, const Json& expect) {
+  Json scenario = finishing(expect);
+  scenario["checks"][0]["variants"] = {"b"};
+  Judged judged(scenario);
+  outcome.run = judged.outcomes[1].run;
+  judged.outcomes[1] = outcome;
+  return judged.verdict();
+}
+
+TEST(Finishes, AgreesOnRunsThatEndWell) {
+  const report::Verdict verdict = Judged(finishing()).verdict();
+  EXPECT_EQ(verdict.status(), VerdictStatus::kAgree);
+  EXPECT_EQ(verdict.checks.at(0).result.compared, 2U);
+}
+
+TEST(Finishes, IsRedWithThePlaceAndTheCause) {
+  const report::Verdict verdict = verdict_on(killed());
+  EXPECT_EQ(verdict.status(), VerdictStatus::kDivergence);
+  const compare::Divergence& at = *verdict.checks.at(0).result.divergence;
+  EXPECT_EQ(at.place_and_rank(), "step 2, in forward, rank 1");
+  EXPECT_EQ(at.class_, "liveness");
+  EXPECT_EQ(at.cause_id(), "proc.rank_lost");
+  EXPECT_EQ(at.channel_name(), "");
+  EXPECT_EQ(verdict.runs.at(0).suspects.at(0).cause, "proc.rank_lost");
+}
+
+TEST(Finishes, IsRedWhereEveryRankLeftEarly) {
+  Judged judged(finishing());
+  const std::int64_t last = judged.traces[1].ranks[0].steps.back().step;
+  for (trace::Trace& rank : judged.traces[1].ranks) rank.steps.pop_back();
+  const report::Verdict verdict = judged.verdict();
+  const compare::Divergence& at = *verdict.checks.at(0).result.divergence;
+  EXPECT_EQ(at.step, last);
+  EXPECT_EQ(at.class_, "semantic");
+  ASSERT_EQ(verdict.runs.size(), 1U);
+  EXPECT_EQ(verdict.runs[0].run, judged.plan.runs[1].name);
+  EXPECT_EQ(verdict.runs[0].class_, "semantic");
+}
+
+TEST(Finishes, NoCheckAgreesOnTrainingsThatAllLeftEarly) {
+  Judged judged(equal_pair());
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kAgree);
+  Judged early(equal_pair());
+  for (trace::RunTrace& run : early.traces) {
+    for (trace::Trace& rank : run.ranks) rank.steps.pop_back();
+  }
+  EXPECT_EQ(early.verdict().checks.at(0).status, VerdictStatus::kAgree) << "they are equal as far as they go";
+  EXPECT_EQ(early.verdict().status(), VerdictStatus::kDivergence);
+}
+
+TEST(Finishes, ExcusesWhatIsExpectedAndNothingElse) {
+  const Json expect = {{"status", "divergence"}, {"reason", "killed"}, {"class", "liveness"}};
+  const auto status = [&](const Json& more, const RunOutcome& outcome) {
+    Json expectation = expect;
+    expectation.update(more);
+    return alone(outcome, expectation).status();
+  };
+  EXPECT_EQ(status(Json::object(), killed()), VerdictStatus::kAgree);
+  EXPECT_EQ(status({{"cause", "proc.rank_lost"}, {"at", {{"step", 2}, {"rank", 1}}}}, killed()), VerdictStatus::kAgree);
+  EXPECT_EQ(status({{"cause", "proc.rank_stuck"}}, killed()), VerdictStatus::kDivergence);
+  EXPECT_EQ(status({{"at", {{"step", 1}}}}, killed()), VerdictStatus::kDivergence);
+  EXPECT_EQ(status({{"at", {{"channel", "weight"}}}}, killed()), VerdictStatus::kDivergence);
+  EXPECT_EQ(status({{"until", "2027-01-01"}}, killed()), VerdictStatus::kDivergence) << "no longer";
+  EXPECT_EQ(Judged(finishing(expect)).verdict().status(), VerdictStatus::kDivergence) << "it ended well";
+}
+
+TEST(Finishes, ExcusesNoRunThatEndsOtherwise) {
+  const Json expect = {{"status", "divergence"}, {"reason", "killed"}, {"cause", "proc.rank_lost"}};
+  const auto status = [&](const RunOutcome& first, const RunOutcome& second) {
+    Judged judged(finishing(expect));
+    const RunOutcome outcomes[] = {first, second};
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::string name = judged.outcomes[i].run;
+      judged.outcomes[i] = outcomes[i];
+      judged.outcomes[i].run = name;
+    }
+    return judged.verdict().status();
+  };
+  RunOutcome stuck = killed();
+  stuck.status = Outcome::kHung;
+  stuck.ranks[1].how = RankExit::How::kEnded;
+  EXPECT_EQ(status(killed(), killed()), VerdictStatus::kAgree);
+  EXPECT_EQ(status(killed(), stuck), VerdictStatus::kDivergence);
+  EXPECT_EQ(status(stuck, killed()), VerdictStatus::kDivergence);
+  EXPECT_EQ(status(killed(), {.status = Outcome::kFinished}), VerdictStatus::kDivergence);
+}
+
+TEST(Finishes, CannotTellOfARunThatTheMachineEnded) {
+  const Json expect = {{"status", "divergence"}, {"reason", "anything"}};
+  for (const Outcome outcome : {Outcome::kResource, Outcome::kSkipped, Outcome::kUnsupported}) {
+    RunOutcome ended = killed();
+    ended.status = outcome;
+    EXPECT_EQ(verdict_on(ended, expect).status(), VerdictStatus::kInconclusive);
+  }
+  RunOutcome interrupted = killed();
+  interrupted.status = Outcome::kInterrupted;
+  EXPECT_EQ(verdict_on(interrupted, expect).status(), VerdictStatus::kInterrupted);
+  EXPECT_EQ(verdict_on({.status = Outcome::kFailed}).status(), VerdictStatus::kDivergence) << "of ranks nobody knows";
+}
+
+TEST(Finishes, ExcusesNoOtherCheck) {
+  Json both = finishing({{"status", "divergence"}, {"reason", "killed"}});
+  both["checks"][0]["variants"] = {"b"};
+  both["checks"].push_back({{"that", "equal"}, {"variants", {"a", "b"}}});
+  Judged judged(both);
+  RunOutcome outcome = killed();
+  outcome.run = judged.outcomes[1].run;
+  judged.outcomes[1] = outcome;
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kInconclusive) << "there is nothing to hold against \"a\"";
+}
+
+TEST(Finishes, ATraceThatIsLostIsNoEnd) {
+  Judged judged(finishing());
+  judged.evidence();
+  std::filesystem::remove(judged.folder(1) / "rank1.jsonl");
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kInconclusive);
+}
+
+}  // namespace
+}  // namespace lockstep::test

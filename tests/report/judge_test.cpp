@@ -1,0 +1,250 @@
+#include <filesystem>
+
+#include "harness/base/files.h"
+
+#include "tests/support/tiny/judged.h"
+
+// From what runs left behind to a verdict: outcomes, lost evidence, expectations.
+
+namespace lockstep::test {
+namespace {
+
+using Outcome = launch::RunOutcome::Status;
+using VerdictStatus = report::Status;
+using trace::Channel;
+
+TEST(Judge, AgreesOnWholeEvidence) {
+  const Judged judged(equal_pair());
+  const report::Verdict verdict = judged.verdict();
+  EXPECT_EQ(verdict.status(), VerdictStatus::kAgree);
+  EXPECT_EQ(verdict.runs_finished, 2U);
+  EXPECT_TRUE(verdict.runs.empty());
+  EXPECT_GT(verdict.checks.at(0).result.compared, 0U);
+}
+
+TEST(Judge, PassesADivergenceOn) {
+  Judged judged(equal_pair());
+  spoil(judged.traces[1], 1, 2, Channel::kLoss, "local");
+  const report::Verdict verdict = judged.verdict();
+  EXPECT_EQ(verdict.status(), VerdictStatus::kDivergence);
+  EXPECT_TRUE(diverges_at(verdict.checks.at(0).result, 2, Channel::kLoss, "local", 1));
+}
+
+TEST(Judge, MapsEveryOutcomeOfARun) {
+  const std::tuple<Outcome, VerdictStatus, VerdictStatus> rows[] = {
+      {Outcome::kFailed, VerdictStatus::kDivergence, VerdictStatus::kInconclusive},
+      {Outcome::kHung, VerdictStatus::kDivergence, VerdictStatus::kInconclusive},
+      {Outcome::kRefused, VerdictStatus::kInvalid, VerdictStatus::kInconclusive},
+      {Outcome::kResource, VerdictStatus::kInconclusive, VerdictStatus::kInconclusive},
+      {Outcome::kSkipped, VerdictStatus::kInconclusive, VerdictStatus::kInconclusive},
+      {Outcome::kUnsupported, VerdictStatus::kInconclusive, VerdictStatus::kInconclusive},
+      {Outcome::kInterrupted, VerdictStatus::kInterrupted, VerdictStatus::kInconclusive},
+  };
+  for (const auto& [outcome, of_run, of_check] : rows) {
+    Judged judged(equal_pair());
+    judged.outcomes[1].status = outcome;
+    judged.outcomes[1].culprit = 1;
+    judged.outcomes[1].why = "because";
+    const report::Verdict verdict = judged.verdict();
+    const std::string name(launch::name_of(outcome));
+    ASSERT_EQ(verdict.runs.size(), 1U) << name;
+    EXPECT_EQ(verdict.runs[0].status, of_run) << name;
+    EXPECT_EQ(verdict.runs[0].outcome, name);
+    EXPECT_EQ(verdict.runs[0].culprit, 1);
+    EXPECT_EQ(verdict.checks.at(0).status, of_check) << name;
+    EXPECT_EQ(verdict.status(), std::max(of_run, of_check)) << name;
+    EXPECT_EQ(verdict.runs_finished, 1U) << name;
+  }
+}
+
+TEST(Judge, CallsARunUnsupportedOnlyWhenTheScenarioAllowsIt) {
+  Json allowing = equal_pair();
+  allowing["may_be_unsupported"] = true;
+  Judged judged(allowing);
+  judged.outcomes[1].status = Outcome::kUnsupported;
+  EXPECT_EQ(judged.verdict().runs.at(0).status, VerdictStatus::kUnsupported);
+  EXPECT_EQ(judged.verdict().checks.at(0).status, VerdictStatus::kUnsupported);
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kUnsupported);
+}
+
+TEST(Judge, TakesTheWorseOfTwoRunsThatFailed) {
+  Json allowing = equal_pair();
+  allowing["may_be_unsupported"] = true;
+  Judged judged(allowing);
+  judged.outcomes[0].status = Outcome::kUnsupported;
+  judged.outcomes[1].status = Outcome::kResource;
+  EXPECT_EQ(judged.verdict().checks.at(0).status, VerdictStatus::kInconclusive);
+}
+
+TEST(Judge, NeverJudgesOnFewerRepeatsThanPlanned) {
+  Json changes = {{"repeats", 3}, {"checks", {{{"that", "repeatable"}}}}};
+  Judged judged(changes);
+  judged.outcomes[2].status = Outcome::kHung;
+  EXPECT_EQ(judged.verdict().checks.at(0).status, VerdictStatus::kInconclusive) << "two repeats of three are equal";
+}
+
+TEST(Judge, NeedsTheEvidenceOfItsOwnVariantsOnly) {
+  Json changes = equal_pair();
+  changes["variants"] = {{"a", Json::object()}, {"b", Json::object()}, {"c", Json::object()}};
+  Judged judged(changes);
+  judged.outcomes[2].status = Outcome::kFailed;
+  const report::Verdict verdict = judged.verdict();
+  EXPECT_EQ(verdict.checks.at(0).status, VerdictStatus::kAgree);
+  EXPECT_EQ(verdict.status(), VerdictStatus::kDivergence) << "the crash of the third stays a divergence of liveness";
+}
+
+TEST(Judge, ToldNothingOfAMissingTraceStillKnowsItIsMissing) {
+  Judged judged(equal_pair());
+  std::vector<report::Evidence> evidence = judged.evidence();
+  evidence[1].trace.reset();
+  evidence[1].problem.clear();
+  const report::Verdict verdict = report::judge(judged.plan, evidence, "", "2027-06-15");
+  EXPECT_EQ(verdict.checks.at(0).status, VerdictStatus::kInconclusive);
+  EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive);
+}
+
+/// Loses evidence of a run that finished; the verdict must be inconclusive and say why.
+void expect_lost(const std::function<void(const std::filesystem::path&)>& lose, const std::string& why) {
+  Judged judged(equal_pair());
+  judged.evidence();
+  lose(judged.folder(1));
+  const report::Verdict verdict = judged.verdict();
+  EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive) << why;
+  ASSERT_EQ(verdict.runs.size(), 1U) << why;
+  EXPECT_EQ(verdict.runs[0].outcome, "evidence lost");
+  EXPECT_NE(verdict.runs[0].why.find(why), std::string::npos) << verdict.runs[0].why;
+  EXPECT_EQ(verdict.checks.at(0).result.why, verdict.runs[0].why);
+}
+
+TEST(JudgeOfLostEvidence, MissesAStepThatOneRankAloneRecorded) {
+  for (const std::int64_t rank : {0, 1}) {
+    Judged judged(equal_pair());
+    erase_step(judged.traces[1], rank, 2);
+    const report::Verdict verdict = judged.verdict();
+    EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive);
+    ASSERT_EQ(verdict.runs.size(), 1U);
+    EXPECT_EQ(verdict.runs[0].outcome, "evidence lost");
+    EXPECT_NE(verdict.runs[0].why.find("step 2 is missing in "), std::string::npos) << verdict.runs[0].why;
+  }
+}
+
+TEST(JudgeOfLostEvidence, IsInconclusive) {
+  expect_lost(
+      [](const auto& folder) {
+        std::filesystem::remove_all(folder);
+        std::filesystem::create_directories(folder);
+      },
+      "cannot read a file");
+  expect_lost([](const auto& folder) { std::filesystem::remove(folder / "rank1.jsonl"); }, "rank1.jsonl");
+  expect_lost([](const auto& folder) { std::filesystem::resize_file(folder / "rank0.jsonl", 0); }, "torn");
+  expect_lost([](const auto& folder) { std::filesystem::resize_file(folder / "rank1.jsonl", 0); }, "torn");
+  expect_lost(
+      [](const auto& folder) {
+        std::filesystem::resize_file(folder / "rank1.jsonl", std::filesystem::file_size(folder / "rank1.jsonl") - 1);
+      },
+      "torn");
+  expect_lost(
+      [](const auto& folder) {
+        std::string content = read_file(folder / "rank1.jsonl");
+        content[content.find("\"step\":2") + 7] = '3';
+        replace_file(folder / "rank1.jsonl", content);
+      },
+      "damaged");
+  expect_lost(
+      [](const auto& folder) {
+        std::filesystem::copy_file(folder / "rank0.jsonl", folder / "rank1.jsonl",
+                                   std::filesystem::copy_options::overwrite_existing);
+      },
+      "do not belong to one run");
+}
+
+TEST(JudgeOfLostEvidence, IsInconclusiveOnTheTracesOfAnotherRun) {
+  const std::pair<const char*, const char*> keys[] = {{"train_digest", "x"}, {"variant", "a"}, {"scenario", "other"}};
+  for (const auto& [key, value] : keys) {
+    for (const std::size_t rank : {0, 1}) {
+      Judged judged(equal_pair());
+      judged.traces[1].ranks[rank].header[key] = value;
+      const report::Verdict verdict = judged.verdict();
+      EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive) << key << " of rank " << rank;
+      ASSERT_EQ(verdict.runs.size(), 1U) << key << " of rank " << rank;
+      EXPECT_NE(verdict.runs[0].why.find("of another run"), std::string::npos) << verdict.runs[0].why;
+    }
+  }
+}
+
+TEST(JudgeOfLostEvidence, IsInconclusiveOnAnotherWorldSize) {
+  Judged judged(equal_pair());
+  judged.traces[1].ranks.pop_back();
+  judged.traces[1].ranks[0].header["world_size"] = 1;
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kInconclusive);
+}
+
+Json expect_at(const Json& at = Json(), const Json& until = Json()) {
+  Json expect = {{"status", "divergence"}, {"reason", "known"}};
+  if (!at.is_null()) expect["at"] = at;
+  if (!until.is_null()) expect["until"] = until;
+  return expect;
+}
+
+report::CheckReport judged_with(const Json& expect, bool diverges, const std::string& today = "2027-06-15") {
+  Judged judged(equal_pair(expect));
+  if (diverges) spoil(judged.traces[1], 1, 2, Channel::kWeight, "fc.bias");
+  return judged.verdict(today).checks.at(0);
+}
+
+TEST(Expectation, MakesAKnownDivergenceAgree) {
+  for (const Json& at :
+       {Json(), Json{{"step", 2}}, Json{{"channel", "weight"}}, Json{{"tensor", "fc.bias"}}, Json{{"rank", 1}},
+        Json{{"step", 2}, {"channel", "weight"}, {"tensor", "fc.bias"}, {"rank", 1}}}) {
+    const auto report = judged_with(expect_at(at), true);
+    EXPECT_EQ(report.status, VerdictStatus::kAgree) << at;
+    EXPECT_EQ(report.expected_failure, "known");
+    EXPECT_TRUE(report.result.divergence) << "the evidence stays";
+  }
+}
+
+TEST(Expectation, FailsWhenTheCheckHolds) {
+  const auto report = judged_with(expect_at(), false);
+  EXPECT_EQ(report.status, VerdictStatus::kDivergence);
+  EXPECT_NE(report.result.why.find("was expected to fail"), std::string::npos) << report.result.why;
+}
+
+TEST(Expectation, FailsInAnotherPlace) {
+  for (const Json& at : {Json{{"step", 1}}, Json{{"channel", "gradient"}}, Json{{"tensor", "fc.weight"}},
+                         Json{{"rank", 0}}, Json{{"step", 2}, {"rank", 0}}}) {
+    const auto report = judged_with(expect_at(at), true);
+    EXPECT_EQ(report.status, VerdictStatus::kDivergence) << at;
+    EXPECT_NE(report.result.why.find("not as it was expected"), std::string::npos) << report.result.why;
+  }
+}
+
+TEST(Expectation, ExpiresOnItsDay) {
+  EXPECT_EQ(judged_with(expect_at(Json(), "2027-06-16"), true).status, VerdictStatus::kAgree);
+  const auto report = judged_with(expect_at(Json(), "2027-06-15"), true);
+  EXPECT_EQ(report.status, VerdictStatus::kDivergence);
+  EXPECT_NE(report.result.why.find("until 2027-06-15"), std::string::npos) << report.result.why;
+  EXPECT_EQ(judged_with(expect_at(Json(), "2027-06-15"), false).status, VerdictStatus::kDivergence)
+      << "and holding is still not as expected";
+}
+
+TEST(Expectation, DoesNotExcuseWhatCouldNotBeDecided) {
+  Judged lost(equal_pair(expect_at()));
+  lost.outcomes[1].status = Outcome::kResource;
+  EXPECT_EQ(lost.verdict().checks.at(0).status, VerdictStatus::kInconclusive);
+  Judged nothing(equal_pair(expect_at()));
+  for (trace::RunTrace& run : nothing.traces) {
+    for (trace::Trace& rank : run.ranks) rank.steps.clear();
+  }
+  EXPECT_EQ(nothing.verdict().checks.at(0).status, VerdictStatus::kInconclusive);
+}
+
+// A negative control that found nothing names the first place where something was to differ.
+TEST(Expectation, WithAPlaceIsNotMetByAFailureElsewhere) {
+  Json check = {{"that", "differs"}, {"variants", {"a", "b"}}, {"expect", expect_at({{"step", 1}})}};
+  EXPECT_EQ(Judged(Json{{"checks", {check}}}).verdict().checks.at(0).status, VerdictStatus::kDivergence);
+  check["expect"] = expect_at();
+  EXPECT_EQ(Judged(Json{{"checks", {check}}}).verdict().checks.at(0).status, VerdictStatus::kAgree);
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,121 @@
+#include "harness/report/text.h"
+
+#include "tests/support/tiny/judged.h"
+
+// What people and programs get to see of a verdict.
+
+namespace lockstep::test {
+namespace {
+
+using trace::Channel;
+
+/// One check that agrees, one that does not, one run that failed.
+struct Mixed {
+  Mixed()
+      : judged({{"variants", {{"a", Json::object()}, {"b", Json::object()}, {"c", Json::object()}}},
+                {"checks",
+                 {{{"that", "equal"}, {"variants", {"a", "b"}}},
+                  {{"that", "ranks_agree"}, {"variants", {"a"}}},
+                  {{"that", "ledger"}, {"variants", {"c"}}}}}}) {
+    spoil(judged.traces[1], 1, 2, Channel::kGradient, "fc.weight");
+    judged.outcomes[2] = {.run = judged.plan.runs[2].name,
+                          .status = launch::RunOutcome::Status::kFailed,
+                          .culprit = 1,
+                          .why = "rank 1 died by signal 9",
+                          .log_tail = "last\nwords"};
+    verdict = judged.verdict();
+  }
+
+  Judged judged;
+  report::Verdict verdict;
+};
+
+TEST(ReportJson, HasTheDocumentedKeys) {
+  const Mixed mixed;
+  const Json json = report::to_json(mixed.verdict, mixed.judged.plan);
+  EXPECT_EQ(json.at("format"), "lockstep.result/1");
+  EXPECT_EQ(json.at("status"), "divergence");
+  EXPECT_EQ(json.at("exit_code"), 1);
+  EXPECT_EQ(json.at("runs_total"), 3);
+  EXPECT_EQ(json.at("runs_finished"), 2);
+  EXPECT_EQ(json.at("scenarios").at(0).at("name"), "tiny");
+  EXPECT_EQ(json.at("scenarios").at(0).at("status"), "divergence");
+  ASSERT_EQ(json.at("checks").size(), 3U);
+  for (const Json& check : json.at("checks")) {
+    for (const char* key :
+         {"name", "relation", "status", "class", "cause", "first_divergence", "evidence", "reproduce"})
+      EXPECT_TRUE(check.contains(key)) << key;
+  }
+  for (const char* key : {"step", "channel", "tensor", "rank", "element", "values"})
+    EXPECT_TRUE(json["checks"][0]["first_divergence"].contains(key)) << key;
+}
+
+TEST(ReportJson, LocatesADivergence) {
+  const Mixed mixed;
+  const Json check = report::to_json(mixed.verdict, mixed.judged.plan).at("checks").at(0);
+  EXPECT_EQ(check.at("name"), "tiny: checks.0 equal");
+  EXPECT_EQ(check.at("relation"), "equal");
+  EXPECT_EQ(check.at("variants"), (Json{"a", "b"}));
+  EXPECT_EQ(check.at("class"), "rounding") << "only the digest was spoilt: the distance is zero";
+  const Json at = check.at("first_divergence");
+  EXPECT_EQ(at.at("step"), 2);
+  EXPECT_EQ(at.at("channel"), "gradient");
+  EXPECT_EQ(at.at("tensor"), "fc.weight");
+  EXPECT_EQ(at.at("rank"), 1);
+  EXPECT_EQ(at.at("left"), "a/0");
+  EXPECT_EQ(at.at("right"), "b/0");
+  EXPECT_NE(at.at("values").at("left"), at.at("values").at("right"));
+  EXPECT_NE(check.at("reproduce").get<std::string>().find("lockstep run "), std::string::npos);
+}
+
+TEST(ReportJson, HasNullsWhereThereIsNothingToSay) {
+  const Mixed mixed;
+  const Json check = report::to_json(mixed.verdict, mixed.judged.plan).at("checks").at(1);
+  EXPECT_EQ(check.at("status"), "agree");
+  for (const char* key : {"class", "cause", "first_divergence", "expected_failure", "why", "next", "evidence"})
+    EXPECT_TRUE(check.at(key).is_null()) << key;
+  EXPECT_GT(check.at("records_compared"), 0);
+}
+
+TEST(ReportJson, TellsOfFailedRuns) {
+  const Mixed mixed;
+  const Json run = report::to_json(mixed.verdict, mixed.judged.plan).at("failed_runs").at(0);
+  EXPECT_EQ(run.at("run"), "tiny/c/0");
+  EXPECT_EQ(run.at("status"), "divergence");
+  EXPECT_EQ(run.at("class"), "liveness");
+  EXPECT_EQ(run.at("outcome"), "failed");
+  EXPECT_EQ(run.at("culprit_rank"), 1);
+  EXPECT_EQ(run.at("why"), "rank 1 died by signal 9");
+  EXPECT_EQ(run.at("log_tail"), "last\nwords");
+}
+
+TEST(ReportJson, NamesOverridesInTheCommandThatReproduces) {
+  Judged judged(equal_pair());
+  judged.plan.scenarios[0].overrides = {"train.optimizer.lr=0.2"};
+  const Json json = report::to_json(judged.verdict(), judged.plan);
+  EXPECT_NE(json.at("checks").at(0).at("reproduce").get<std::string>().find("--set train.optimizer.lr=0.2"),
+            std::string::npos);
+}
+
+TEST(ReportJson, OfNothingIsInconclusive) {
+  const Json json = report::to_json(report::Verdict{}, plan::Plan{});
+  EXPECT_EQ(json.at("status"), "inconclusive");
+  EXPECT_EQ(json.at("exit_code"), 4);
+}
+
+TEST(ReportText, SaysWhereWhatAndWhy) {
+  const Mixed mixed;
+  const std::string text = report::to_text(mixed.verdict, mixed.judged.plan, false);
+  for (const char* part :
+       {"DIVERGENCE  tiny: checks.0 equal (a, b)", "step 2, channel gradient, tensor fc.weight, rank 1", "a/0 and b/0",
+        "DIVERGENCE  run tiny/c/0: failed", "rank 1 died by signal 9", "liveness",
+        "INCONCLUSIVE  tiny: checks.2 ledger", "2 of 3 runs finished"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  EXPECT_EQ(text.find("checks.1"), std::string::npos) << "what agrees is not told at length";
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_NE(report::to_text(mixed.verdict, mixed.judged.plan, true).find("\033[31m"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::test
