@@ -7,27 +7,11 @@
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/compare/rounding.h"
+#include "harness/report/recorded.h"
 #include "harness/report/text.h"
-#include "harness/trace/reader.h"
 
 namespace lockstep::app {
 namespace {
-
-/// A run's folder, or the trace of one rank.
-trace::RunTrace read_side(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) {
-    if (!std::filesystem::exists(path / trace::file_name_of_rank(0))) {
-      throw InputError({.what = "no run",
-                        .where = path.string(),
-                        .expected = "a folder that holds " + trace::file_name_of_rank(0),
-                        .next = "name the folder of one repeat, such as " + (path / "0").string()});
-    }
-    return trace::read_run(path, path.string());
-  }
-  trace::RunTrace run{.run = path.string(), .ranks = {}};
-  run.ranks.push_back(trace::read_trace(path));
-  return run;
-}
 
 std::vector<trace::Channel> channels_of(const std::vector<std::string>& names, bool same_world_size) {
   std::vector<trace::Channel> channels;
@@ -57,38 +41,63 @@ std::string torn_part(const trace::RunTrace& run) {
   return "";
 }
 
+/// The first bits that differ, of traces of which nothing more is known.
+checks::CheckResult judge_traces(const trace::RunTrace& left, const trace::RunTrace& right,
+                                 const std::vector<trace::Channel>& channels) {
+  checks::CheckResult result = checks::result_of(compare::compare_runs(left, right, channels, compare::bitwise));
+  if (result.divergence) compare::name_rounding(*result.divergence, left, right);
+  return result;
+}
+
+checks::CheckResult judge_with_promises(const report::Recording& left, const report::Recording& right,
+                                        const std::vector<std::string>& channels) {
+  std::optional<report::Recording> source;
+  for (const report::Recording* side : {&left, &right}) {
+    if (!side->loaded_from.empty()) source = report::read_recording(side->loaded_from);
+  }
+  const auto of = [](const report::Recording& run) { return report::Recorded{&run.trace, &*run.promises}; };
+  return report::judge_pair(of(left), of(right), channels,
+                            source && source->promises ? std::optional(of(*source)) : std::nullopt);
+}
+
 }  // namespace
 
 int diff(const DiffOptions& options) {
-  const trace::RunTrace left = read_side(options.left), right = read_side(options.right);
-  const bool same_world = left.world_size() == right.world_size();
-  compare::Comparison comparison =
-      compare::compare_runs(left, right, channels_of(options.channels, same_world), compare::bitwise);
-  if (comparison.first) compare::name_rounding(*comparison.first, left, right);
-  const std::string torn = torn_part(left) + torn_part(right);
+  const report::Recording left = report::read_recording(options.left), right = report::read_recording(options.right);
+  const bool same_world = left.trace.world_size() == right.trace.world_size();
+  const std::vector<trace::Channel> channels = channels_of(options.channels, same_world);
+  const checks::CheckResult result = left.promises && right.promises
+                                         ? judge_with_promises(left, right, options.channels)
+                                         : judge_traces(left.trace, right.trace, channels);
+  const std::string torn = torn_part(left.trace) + torn_part(right.trace);
+  const auto& first = result.divergence;
 
-  report::Status status = comparison.first ? report::Status::kDivergence : report::Status::kAgree;
-  std::string why;
+  report::Status status = first ? report::Status::kDivergence : report::Status::kAgree;
+  std::string why = result.why;
   if (!torn.empty()) why = "a trace is torn (" + torn + "); what is there was compared";
-  if (status == report::Status::kAgree && comparison.compared == 0) why = "there was nothing to compare";
+  if (!first && result.status != checks::CheckResult::Status::kAgree) status = report::Status::kInconclusive;
   // A torn tail shows as missing steps: that proves nothing about the training.
-  const bool only_missing =
-      comparison.first && (comparison.first->expected == "no such step" || comparison.first->actual == "no such step");
-  if (!why.empty() && (status == report::Status::kAgree || only_missing)) status = report::Status::kInconclusive;
+  const bool only_missing = first && (first->expected == "no such step" || first->actual == "no such step");
+  if (!torn.empty() && (!first || only_missing)) status = report::Status::kInconclusive;
 
   if (!options.json.empty()) {
     write_json(options.json, {{"format", "lockstep.diff/1"},
                               {"status", name_of(status)},
                               {"exit_code", exit_code(status)},
-                              {"records_compared", comparison.compared},
-                              {"class", comparison.first ? Json(comparison.first->class_) : Json()},
-                              {"first_divergence", comparison.first ? report::to_json(*comparison.first) : Json()},
+                              {"records_compared", result.compared},
+                              {"class", first ? Json(first->class_) : Json()},
+                              {"cause", first ? Json(first->cause_id()) : Json()},
+                              {"first_divergence", first ? report::to_json(*first) : Json()},
                               {"why", why.empty() ? Json() : Json(why)}});
   }
   if (options.json != "-") {
-    std::printf("%s: %zu records of %s and %s compared%s%s\n", std::string(name_of(status)).c_str(),
-                comparison.compared, left.run.c_str(), right.run.c_str(), why.empty() ? "" : "; ", why.c_str());
-    if (comparison.first) std::fputs(report::to_text(*comparison.first).c_str(), stdout);
+    std::printf("%s: %zu records of %s and %s compared%s%s\n", std::string(name_of(status)).c_str(), result.compared,
+                left.trace.run.c_str(), right.trace.run.c_str(), why.empty() ? "" : "; ", why.c_str());
+    if (first) std::fputs(report::to_text(*first).c_str(), stdout);
+    for (const report::Recording* side : {&left, &right}) {
+      if (first && !side->promises)
+        std::printf("  note        no cause is looked for: %s\n", side->no_promises.c_str());
+    }
   }
   return exit_code(status);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "harness/base/error.h"
 #include "harness/base/text.h"
 
 namespace lockstep::checks {
@@ -27,6 +28,13 @@ int severity(CheckResult::Status status) {
 }
 
 }  // namespace
+
+const scenario::Promises& CheckInput::promises_of(const trace::RunTrace& run) const {
+  for (const auto& [variant, runs] : traces) {
+    if (std::find(runs.begin(), runs.end(), &run) != runs.end()) return scenario.variant(variant);
+  }
+  throw InternalError({.what = "a check was asked about a run that it does not hold", .where = run.run});
+}
 
 diagnosis::Question question_of(const CheckInput& input) {
   diagnosis::Question question{

@@ -34,6 +34,9 @@ struct CheckInput {
   std::map<std::string, std::vector<Ending>> endings = {};
 
   const std::vector<const trace::RunTrace*>& of(const std::string& variant) const { return traces.at(variant); }
+
+  /// Of one of the traces.
+  const scenario::Promises& promises_of(const trace::RunTrace& run) const;
 };
 
 /// What diagnosis is asked about a divergence that a check finds. *Lifetime*: of the input's traces and scenario.

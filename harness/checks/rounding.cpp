@@ -29,8 +29,8 @@ bool overflows(const trace::Record* record) {
 /// trainings may have come to, and blind to everything else.
 class Reductions {
  public:
-  Reductions(const trace::RunTrace& left, const trace::RunTrace& right, const scenario::Scenario& scenario)
-      : left_(law_of(left, scenario)), right_(law_of(right, scenario)) {}
+  Reductions(const trace::RunTrace& left, const trace::RunTrace& right, const CheckInput& input)
+      : left_(law_of(left, input)), right_(law_of(right, input)) {}
 
   /// What one side's gradient is, where the other's is the mean that was promised; nothing where both are, or neither.
   std::optional<std::string> odd_one(const trace::Record& gradient, std::int64_t step, std::int64_t rank) {
@@ -58,8 +58,8 @@ class Reductions {
     }
   };
 
-  static Side law_of(const trace::RunTrace& run, const scenario::Scenario& scenario) {
-    return {run, ReductionLaw(run, scenario.variant(run.run.substr(0, run.run.rfind('/'))))};
+  static Side law_of(const trace::RunTrace& run, const CheckInput& input) {
+    return {run, ReductionLaw(run, input.promises_of(run))};
   }
 
   Side left_, right_;
@@ -80,7 +80,7 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
                            const std::vector<trace::Channel>& channels, const CheckInput& input,
                            const compare::Scope& scope) {
   const compare::RoundingBound bound(reference, other);
-  Reductions reductions(reference, other, input.scenario);
+  Reductions reductions(reference, other, input);
   std::string not_finite, may_be_factor;
   const compare::Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                          std::int64_t rank) {

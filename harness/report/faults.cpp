@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/base/text.h"
+#include "harness/report/recorded.h"
 
 namespace lockstep::report {
 namespace {
@@ -40,6 +41,37 @@ bool is_inert(const std::vector<const trace::RunTrace*>& traces) {
   });
 }
 
+/// A run of a scenario as its folder would hold it; nothing where the name is of no run, or it left no trace.
+std::optional<Recorded> recorded(const plan::Plan& plan, const std::vector<Evidence>& evidence,
+                                 const std::string& scenario, const std::string& name) {
+  for (std::size_t i = 0; i < plan.runs.size(); ++i) {
+    const plan::Run& run = plan.runs[i];
+    if (run.name == scenario + "/" + name && evidence[i].trace)
+      return Recorded{&*evidence[i].trace, &plan.scenario(scenario).variant(run.variant)};
+  }
+  return std::nullopt;
+}
+
+/// The cause that the two runs of a divergence tell by themselves, without scenario and control runs.
+std::string cause_by_diff(const plan::Plan& plan, const std::vector<Evidence>& evidence, const CheckReport& report,
+                          const scenario::CheckSpec& spec) {
+  const auto& at = report.result.divergence;
+  const bool between_runs = spec.that == "equal" || spec.that == "rounding" || spec.that == "resumes";
+  if (!between_runs || !at || at->left == at->right) return "";
+  const auto left = recorded(plan, evidence, report.scenario, at->left);
+  const auto right = recorded(plan, evidence, report.scenario, at->right);
+  if (!left || !right) return "";
+  std::optional<Recorded> source;
+  for (const Recorded* side : {&*left, &*right}) {
+    const auto& load = side->promises->train.checkpoint.load;
+    if (!load || load->from.empty()) continue;
+    const std::string repeat = side->trace->run.substr(side->trace->run.rfind('/'));
+    source = recorded(plan, evidence, report.scenario, load->from + repeat);
+  }
+  const CheckResult result = judge_pair(*left, *right, spec.channels, source);
+  return result.divergence ? result.divergence->cause_id() : "";
+}
+
 FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expect,
                    const std::vector<const trace::RunTrace*>& traces) {
   const CheckResult& result = report.result;
@@ -63,6 +95,7 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
   return row;
 }
 
+bool is_between_runs(const FaultRow& row) { return !row.found_by_diff.empty(); }
 bool names_a_cause(const FaultRow& row) { return !row.planted.empty(); }
 bool is_any(const FaultRow&) { return true; }
 
@@ -99,6 +132,9 @@ std::vector<std::pair<std::string, std::string>> figures(const FaultTable& table
                names_a_cause)},
           {"class right", share(table.faults, [](const FaultRow& row) { return row.detected && row.class_right; })},
           {"located right", share(table.faults, [](const FaultRow& row) { return row.located; })},
+          {"same cause by diff alone",
+           share(
+               table.faults, [](const FaultRow& row) { return row.found_by_diff == row.found; }, is_between_runs)},
           {"inert, and left out of these", std::to_string(inert) + " of " + std::to_string(table.faults.size())},
           {"false alarms", std::to_string(alarms) + " in " + std::to_string(pairs) + " clean pairs"},
           {"clean checks left open", std::to_string(open) + " of " + std::to_string(table.clean.size())}};
@@ -120,6 +156,7 @@ FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std
     const std::vector<const trace::RunTrace*> traces = traces_of(plan, evidence, report);
     if (const auto& expect = plan.checks[i].spec.expect) {
       table.faults.push_back(fault_row(report, *expect, traces));
+      table.faults.back().found_by_diff = cause_by_diff(plan, evidence, report, plan.checks[i].spec);
     } else {
       const bool compares = report.that != "finishes" && report.that != "environment";
       const std::size_t pairs =

@@ -22,6 +22,7 @@ struct FaultRow {
   std::size_t rank_of_cause = 0;  ///< place of the right cause among those named, from 1; 0: not named
   bool located = false;           ///< step, channel, tensor and rank, as far as the scenario says them
   std::string found;              ///< cause that was named first
+  std::string found_by_diff;      ///< the same by `lockstep diff` of the two runs; empty where no two runs part
   std::string at;                 ///< where
 };
 

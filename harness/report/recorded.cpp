@@ -1,0 +1,147 @@
+#include "harness/report/recorded.h"
+
+#include <algorithm>
+
+#include "harness/base/error.h"
+#include "harness/base/json.h"
+#include "harness/compare/rounding.h"
+#include "harness/diagnosis/diagnose.h"
+#include "harness/scenario/schema.h"
+#include "harness/trace/reader.h"
+
+namespace lockstep::checks {
+
+CheckResult check_resumes(const CheckInput& input);
+
+}  // namespace lockstep::checks
+
+namespace lockstep::report {
+namespace {
+
+using checks::CheckInput;
+using checks::CheckResult;
+using compare::Divergence;
+
+namespace fs = std::filesystem;
+
+void read_promises(const fs::path& file, Recording& recording) {
+  if (!fs::exists(file)) {
+    recording.no_promises = "there is no " + file.string();
+    return;
+  }
+  try {
+    const Json spec = read_json(file);
+    recording.promises = scenario::Promises{.name = spec.at("variant").get<std::string>(),
+                                            .world_size = spec.at("world_size").get<std::int64_t>(),
+                                            .train = scenario::train_spec_from(scenario::complete(
+                                                spec.at("train"), "train", {.file = file.string(), .within = ""}))};
+    const std::string checkpoint = spec.at("files").value("checkpoint", "");
+    const fs::path source = (fs::absolute(file).parent_path() / checkpoint).lexically_normal().parent_path();
+    if (!checkpoint.empty() && fs::exists(source / trace::file_name_of_rank(0))) recording.loaded_from = source;
+  } catch (const Error& error) {
+    recording.no_promises = file.string() + ": " + error.problem().what;
+  } catch (const Json::exception& error) {
+    recording.no_promises = file.string() + " is no RunSpec";
+  }
+}
+
+bool is_resumed(const Recorded& run) {
+  const auto& load = run.promises->train.checkpoint.load;
+  return load && !load->from.empty();
+}
+
+/// Two recorded runs as a scenario of two variants, with one check.
+class PairOfRuns {
+ public:
+  PairOfRuns(const Recorded& left, const Recorded& right, const std::vector<std::string>& channels,
+             const std::optional<Recorded>& source) {
+    const std::string left_name = add(left), right_name = add(right);
+    if (source) add(*source);
+    for (scenario::Variant& variant : scenario_.variants) {
+      auto& load = variant.train.checkpoint.load;
+      if (load && !traces_.contains(load->from)) load->from.clear();  // that run is not here, and tells nothing
+    }
+    spec_.that = "equal";
+    spec_.variants = {left_name, right_name};
+    spec_.channels = channels;
+    if (is_resumed(left) == is_resumed(right)) return;
+    spec_.that = "resumes";
+    spec_.straight = is_resumed(left) ? right_name : left_name;
+    spec_.interrupted = is_resumed(left) ? left_name : right_name;
+  }
+
+  CheckInput input() const {
+    return {.scenario = scenario_, .spec = spec_, .traces = traces_, .train_digests = {}, .golden_root = {}};
+  }
+
+ private:
+  /// Runs of one variant get names of their own; a run that is there already keeps its name.
+  std::string add(const Recorded& run) {
+    std::string name = run.promises->name;
+    for (; traces_.contains(name); name += "'") {
+      if (traces_[name].front() == run.trace) return name;
+    }
+    scenario::Variant variant;
+    static_cast<scenario::Promises&>(variant) = *run.promises;
+    variant.name = name;
+    scenario_.variants.push_back(std::move(variant));
+    traces_[name] = {run.trace};
+    return name;
+  }
+
+  scenario::Scenario scenario_;
+  scenario::CheckSpec spec_;
+  std::map<std::string, std::vector<const trace::RunTrace*>> traces_;
+};
+
+/// The first difference that rounding does not explain; nothing where it explains all, or may.
+std::optional<Divergence> beyond_rounding(const Recorded& left, const Recorded& right, const CheckInput& input) {
+  const bool same_shape = compare::same_shape(*left.trace, *right.trace);
+  CheckResult result = judge_rounding(*left.trace, *right.trace, rounding_channels(input, same_shape), input,
+                                      compare::held_by_both(*left.trace, *right.trace));
+  return result.status == CheckResult::Status::kDivergence ? std::move(result.divergence) : std::nullopt;
+}
+
+}  // namespace
+
+Recording read_recording(const fs::path& path) {
+  Recording recording;
+  if (!fs::is_directory(path)) {
+    recording.trace.run = path.string();
+    recording.trace.ranks.push_back(trace::read_trace(path));
+    recording.no_promises = path.string() + " is the trace of one rank, and no run's folder";
+    return recording;
+  }
+  if (!fs::exists(path / trace::file_name_of_rank(0)))
+    throw InputError({.what = "no run",
+                      .where = path.string(),
+                      .expected = "a folder that holds " + trace::file_name_of_rank(0),
+                      .next = "name the folder of one repeat, such as " + (path / "0").string()});
+  recording.trace = trace::read_run(path, path.string());
+  read_promises(path / "run.json", recording);
+  return recording;
+}
+
+CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::vector<std::string>& channels,
+                       const std::optional<Recorded>& source) {
+  const PairOfRuns pair(left, right, channels, source);
+  const CheckInput input = pair.input();
+  CheckResult result;
+  if (input.spec.that == "resumes") {
+    result = checks::check_resumes(input);
+  } else {
+    const auto compared = channels_of(input, compare::same_shape(*left.trace, *right.trace));
+    result = checks::result_of(compare::compare_runs(*left.trace, *right.trace, compared, compare::bitwise), input);
+    if (result.divergence) compare::name_rounding(*result.divergence, *left.trace, *right.trace);
+    const bool rounds = result.divergence && result.divergence->class_ == name_of(compare::Class::kRounding);
+    if (auto beyond = rounds ? beyond_rounding(left, right, input) : std::nullopt) {
+      beyond->behind_rounding = true;
+      result.why = "the first bits differ at " + result.divergence->place() + ", by rounding";
+      result.divergence = std::move(beyond);
+    }
+  }
+  if (result.divergence) diagnosis::diagnose(question_of(input), *result.divergence);
+  return result;
+}
+
+}  // namespace lockstep::report

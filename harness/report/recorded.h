@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/checks/check.h"
+#include "harness/scenario/scenario.h"
+#include "harness/trace/trace.h"
+
+namespace lockstep::report {
+
+/// A run as its folder holds it: the traces of its ranks, and what its run.json promises of it.
+struct Recording {
+  trace::RunTrace trace;
+  std::optional<scenario::Promises> promises;
+  std::string no_promises;            ///< why there are none: a foreign program, a trace file alone, another version
+  std::filesystem::path loaded_from;  ///< folder of the run whose checkpoint it took; empty: none, or it is gone
+};
+
+/// Reads a run's folder, or the trace of one rank. *Throws*: InputError, DamagedFile: as trace::read_run.
+Recording read_recording(const std::filesystem::path& path);
+
+/// A recorded run, and what is known of it. *Lifetime*: of both.
+struct Recorded {
+  const trace::RunTrace* trace = nullptr;
+  const scenario::Promises* promises = nullptr;
+};
+
+/// Holds two recorded runs against each other as a check of a scenario would, and names causes: the first difference
+/// that rounding does not explain, else the first difference. A resumed run is held against one that never stopped.
+///
+/// `channels`: by name; empty: all that both record. `source`: the run whose checkpoint one of the two took, where it
+/// is there. Only bits that agree everywhere are agreement.
+checks::CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::vector<std::string>& channels,
+                               const std::optional<Recorded>& source = std::nullopt);
+
+}  // namespace lockstep::report
