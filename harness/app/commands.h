@@ -10,7 +10,7 @@ namespace lockstep::app {
 
 /// What chooses runs and where output goes; what a training computes is in the scenario only.
 struct RunOptions {
-  std::vector<std::filesystem::path> scenarios;  ///< files, or folders whose *.json are taken
+  std::vector<std::filesystem::path> scenarios;  ///< files, or folders whose *.json and *.jsonc are taken
   std::vector<std::string> overrides;
   std::filesystem::path out;  ///< folder for traces; empty: a temporary one, kept unless all agree
   std::filesystem::path golden_root = "golden";

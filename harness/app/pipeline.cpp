@@ -76,14 +76,15 @@ std::vector<fs::path> select(const std::vector<fs::path>& paths) {
     }
     std::vector<fs::path> found;
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".json") found.push_back(entry.path());
+      const fs::path extension = entry.path().extension();
+      if (extension == ".json" || extension == ".jsonc") found.push_back(entry.path());
     }
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }
   if (files.empty())
     throw InputError({.what = "nothing is selected: there is no scenario to run",
-                      .expected = "at least one *.json",
+                      .expected = "at least one *.json or *.jsonc",
                       .next = "name a scenario file, or a folder that holds some"});
   return files;
 }

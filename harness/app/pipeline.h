@@ -10,7 +10,7 @@
 
 namespace lockstep::app {
 
-/// Scenario files of a selection: files as they are, of a folder every *.json, sorted.
+/// Scenario files of a selection: files as they are, of a folder every *.json and *.jsonc, sorted.
 /// *Throws*: InputError when a path is missing or nothing is selected.
 std::vector<std::filesystem::path> select(const std::vector<std::filesystem::path>& paths);
 

@@ -16,7 +16,7 @@ class SystemsEndToEnd : public EndToEnd {
     std::filesystem::create_directory(scratch_.path() / "systems");
     for (const auto& [name, change] : changes) {
       SCOPED_TRACE(change);
-      Json scenario = read_json(source_root() / "scenarios/systems" / (std::string(name) + ".json"));
+      Json scenario = read_json(source_root() / "scenarios/systems" / (std::string(name) + ".jsonc"));
       const std::string_view changed = change;
       if (changed.starts_with("variants.")) {
         const std::string_view variant = changed.substr(std::string_view("variants.").size());
