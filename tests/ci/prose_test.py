@@ -1,0 +1,71 @@
+"""ci/prose is red where a sentence is too long, and green where all are short."""
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # no cache beside ci/prose
+ROOT = pathlib.Path(__file__).parent.parent.parent
+LOADER = importlib.machinery.SourceFileLoader("prose", str(ROOT / "ci/prose"))
+prose = importlib.util.module_from_spec(importlib.util.spec_from_loader("prose", LOADER))
+LOADER.exec_module(prose)
+
+LONG = " ".join(["word"] * 41)
+
+
+def problems(text, name="docs/page.md"):
+    return list(prose.problems_of(name, text))
+
+
+class Prose(unittest.TestCase):
+    def test_short_sentences_pass(self):
+        self.assertEqual(problems("# What it is\n\nA run has a trace. Each rank writes one.\n\n- One item.\n- Two.\n"), [])
+
+    def test_a_long_sentence_is_found_with_its_line(self):
+        self.assertEqual(len(problems(f"Short.\n\nA {LONG}.\n\nShort. Short. Short.\n")), 1)
+        self.assertIn("docs/page.md:3: a sentence of 42 words", problems(f"Short.\n\nA {LONG}.\n\nOne. Two. Three.\n")[0])
+
+    def test_a_sentence_may_run_over_lines(self):
+        self.assertEqual(len(problems(f"{LONG}\nand on. One. Two. Three.\n")), 1)
+
+    def test_a_list_item_and_a_cell_are_read(self):
+        self.assertEqual(len(problems(f"- {LONG}\n- One.\n- Two.\n- Three.\n")), 1)
+        self.assertEqual(len(problems(f"| name | text |\n|---|---|\n| `a|b` | {LONG} |\n")), 1)
+
+    def test_the_average_is_held(self):
+        text = (" ".join(["word"] * 19) + ". ").capitalize()
+        self.assertIn("19.0 words in a sentence on average", problems(text * 3)[0])
+
+    def test_what_is_no_subject(self):
+        self.assertIn("as its subject", problems("It ran. What ran twice is equal.\n")[0])
+        self.assertEqual(problems("What ran twice?\n"), [])
+
+    def test_code_is_not_prose(self):
+        self.assertEqual(problems(f"Run this:\n\n```\n{LONG}\n```\n\nIt prints `{LONG}`.\n"), [])
+
+    def test_the_readme_is_short(self):
+        self.assertEqual(problems("Line.\n\n" * 100, "README.md"), [])
+        self.assertEqual(problems("Line.\n\n" * 101, "docs/page.md"), [])
+        self.assertIn("202 lines", problems("Line.\n\n" * 101, "README.md")[0])
+
+    def test_exit_codes(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), \
+                contextlib.redirect_stderr(io.StringIO()):
+            root = pathlib.Path(folder)
+            self.assertEqual(prose.main(root), 2)
+            (root / "README.md").write_text("Short.\n")
+            self.assertEqual(prose.main(root), 0)
+            (root / "docs").mkdir()
+            (root / "docs/made.md").write_text(f"Written by `this`.\n\n{LONG}.\n")
+            self.assertEqual(prose.main(root), 0)
+            (root / "docs/page.md").write_text(f"{LONG}.\n")
+            self.assertEqual(prose.main(root), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
