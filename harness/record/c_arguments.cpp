@@ -1,0 +1,236 @@
+#include "harness/record/c_arguments.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/trace/reader.h"
+
+namespace lockstep::record {
+namespace {
+
+using trace::DType;
+
+[[noreturn]] void refuse(std::string what, std::string expected, std::string actual = "", std::string next = "") {
+  throw InputError(
+      {.what = std::move(what), .expected = std::move(expected), .actual = std::move(actual), .next = std::move(next)});
+}
+
+bool is_utf8(const std::string& text) {
+  try {
+    Json(text).dump();
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
+// ---- the header
+
+/// Keys of a first line that readers know, with the type that they expect. Others may hold anything.
+struct HeaderKey {
+  std::string_view name;
+  bool (*fits)(const Json& value);
+  std::string_view expected;
+};
+
+bool is_string(const Json& value) { return value.is_string(); }
+bool is_object(const Json& value) { return value.is_object(); }
+bool is_count(const Json& value) { return value.is_number_integer() && value >= 0; }
+bool is_dtype(const Json& value) { return is_string(value) && trace::dtype_named(value.get<std::string>()); }
+bool are_strings(const Json& value) {
+  if (!value.is_array()) return false;
+  for (const Json& item : value) {
+    if (!is_string(item)) return false;
+  }
+  return true;
+}
+
+constexpr std::array<HeaderKey, 9> kHeaderKeys = {{{"scenario", is_string, "a string"},
+                                                   {"variant", is_string, "a string"},
+                                                   {"train_digest", is_string, "a string"},
+                                                   {"cpu", is_string, "a string"},
+                                                   {"arithmetic", is_dtype, "a floating dtype's name"},
+                                                   {"environment", is_object, "an object"},
+                                                   {"samples", is_count, "a natural number"},
+                                                   {"targets_per_sample", is_count, "a natural number"},
+                                                   {"warnings", are_strings, "an array of strings"}}};
+
+/// What the recorder or a golden says in a first line.
+constexpr std::array<std::string_view, 5> kReservedKeys = {"format", "rank", "world_size", "check", "golden"};
+
+Json header_from(const char* text) {
+  if (text == nullptr) return Json::object();
+  Json header = parse_modest_json(text, "header");
+  if (!header.is_object()) refuse("the header is no JSON object", "an object", header.type_name());
+  for (const std::string_view key : kReservedKeys) {
+    if (header.contains(key))
+      refuse("the header may not say '" + std::string(key) + "'", "keys other than this one, which lockstep writes");
+  }
+  for (const HeaderKey& row : kHeaderKeys) {
+    const auto found = header.find(row.name);
+    if (found != header.end() && !row.fits(*found))
+      refuse("the header's '" + std::string(row.name) + "' has another type", std::string(row.expected), found->dump());
+  }
+  return header;
+}
+
+// ---- the configuration
+
+/// The caller's struct as this library knows it. A later header's is longer; what lies behind must say nothing.
+lockstep_recorder_config known_part(const lockstep_recorder_config* config) {
+  require_there(config, "config");
+  if (config->size < sizeof *config)
+    refuse("config->size is too small", "sizeof(lockstep_recorder_config)", std::to_string(config->size));
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(config);
+  if (std::any_of(bytes + sizeof *config, bytes + config->size, [](unsigned char byte) { return byte != 0; }))
+    refuse("config asks for what this version of the library does not know",
+           "zeros behind byte " + std::to_string(sizeof *config), "",
+           "use the library that belongs to the header, or set config->size");
+  return *config;
+}
+
+Selection selection_from(const lockstep_recorder_config& config) {
+  Selection selection;
+  if (config.every < 0) refuse("config->every is negative", "0 or more", std::to_string(config.every));
+  if (config.every > 0) selection.every = config.every;
+  const std::vector<trace::Channel> all = trace::all_channels();
+  if (config.channels == nullptr) selection.channels.insert(all.begin(), all.end());
+  for (std::size_t i = 0; config.channels != nullptr && i < config.channel_count; ++i)
+    selection.channels.insert(channel_from(config.channels[i]));
+  return selection;
+}
+
+// ---- tensors
+
+DType dtype_from(lockstep_dtype code) {
+  switch (code) {
+    case LOCKSTEP_BOOL:
+      return DType::kBool;
+    case LOCKSTEP_UINT8:
+      return DType::kUInt8;
+    case LOCKSTEP_INT8:
+      return DType::kInt8;
+    case LOCKSTEP_INT16:
+      return DType::kInt16;
+    case LOCKSTEP_INT32:
+      return DType::kInt32;
+    case LOCKSTEP_INT64:
+      return DType::kInt64;
+    case LOCKSTEP_FLOAT16:
+      return DType::kFloat16;
+    case LOCKSTEP_BFLOAT16:
+      return DType::kBFloat16;
+    case LOCKSTEP_FLOAT32:
+      return DType::kFloat32;
+    case LOCKSTEP_FLOAT64:
+      return DType::kFloat64;
+  }
+  refuse("the tensor has an unknown dtype", "a value of lockstep_dtype", std::to_string(static_cast<int>(code)));
+}
+
+/// More than any framework has; an argument that was never set is caught before its shape is read.
+constexpr std::size_t kMostDimensions = 64;
+
+std::string shown(std::span<const std::int64_t> numbers) {
+  return "[" + listed(std::vector(numbers.begin(), numbers.end())) + "]";
+}
+
+/// Zeros count as ones: products of a part of the extents must not overflow either.
+void require_possible(std::span<const std::int64_t> shape, std::size_t element) {
+  auto bytes = static_cast<std::int64_t>(element);
+  for (const std::int64_t extent : shape) {
+    if (extent < 0) refuse("the tensor has a negative extent", "extents of 0 or more", shown(shape));
+    if (extent > 0 && __builtin_mul_overflow(bytes, extent, &bytes))
+      refuse("the tensor is larger than any memory", "fewer than 2^63 bytes", "shape " + shown(shape));
+  }
+}
+
+/// No offset of an element may overflow.
+void require_reachable(std::span<const std::int64_t> shape, std::span<const std::int64_t> strides,
+                       std::size_t element) {
+  std::int64_t below = 0, above = 0;  // bytes, from element 0, …, 0
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    std::int64_t reach = 0;
+    const bool overflows =
+        shape[i] > 1 && (__builtin_mul_overflow(strides[i], static_cast<std::int64_t>(element), &reach) ||
+                         __builtin_mul_overflow(reach, shape[i] - 1, &reach) ||
+                         __builtin_add_overflow(reach < 0 ? below : above, reach, reach < 0 ? &below : &above));
+    if (overflows)
+      refuse("the tensor's strides lead out of memory", "offsets of less than 2^63 bytes", "strides " + shown(strides));
+  }
+}
+
+}  // namespace
+
+Opening opening_from(const lockstep_recorder_config* given) {
+  const lockstep_recorder_config config = known_part(given);
+  require_there(config.folder, "config->folder");
+  if (*config.folder == '\0') refuse("config->folder is empty", "the folder of the run");
+  if (config.world_size < 1 || config.rank < 0 || config.rank >= config.world_size)
+    refuse("the rank is not one of its world", "0 <= rank < world_size",
+           "rank " + std::to_string(config.rank) + " of " + std::to_string(config.world_size));
+  const std::filesystem::path file = std::filesystem::path(config.folder) / trace::file_name_of_rank(config.rank);
+  std::error_code unknown;  // a path that cannot be looked up cannot be made either, which says why
+  if (std::filesystem::exists(std::filesystem::symlink_status(file, unknown)))
+    throw InputError({.what = "there is a trace already",
+                      .where = file.string(),
+                      .next = "choose a new folder: traces are never overwritten"});
+  return {.file = file,
+          .rank = config.rank,
+          .world_size = config.world_size,
+          .header = header_from(config.header),
+          .selection = selection_from(config)};
+}
+
+void require_there(const void* pointer, const std::string& argument) {
+  if (pointer == nullptr) refuse(argument + " is NULL", "a pointer");
+}
+
+void require_array(const std::int64_t* values, std::size_t count) {
+  if (count > 0) require_there(values, "values");
+  if (count > std::numeric_limits<std::ptrdiff_t>::max() / sizeof *values)
+    refuse("there are more integers than any memory holds", "fewer than 2^63 bytes", std::to_string(count));
+}
+
+trace::Channel channel_from(const char* name) {
+  require_there(name, "channel");
+  if (const auto channel = trace::channel_named(name)) return *channel;
+  refuse("unknown channel '" + std::string(name) + "'", "one of: " + join(trace::channel_names(), ", "), "",
+         suggest(name, trace::channel_names()));
+}
+
+std::string name_from(const char* name) {
+  require_there(name, "name");
+  if (*name == '\0') refuse("the record has an empty name", "a name to find the record by");
+  if (!is_utf8(name)) refuse("the record's name is no UTF-8", "UTF-8", name);
+  return name;
+}
+
+TensorView view_from(const lockstep_tensor* tensor) {
+  require_there(tensor, "tensor");
+  TensorView view{.data = tensor->data, .dtype = dtype_from(tensor->dtype), .shape = {}, .strides = {}};
+  if (tensor->dimensions > 0) require_there(tensor->shape, "tensor->shape");
+  if (tensor->dimensions > kMostDimensions)
+    refuse("the tensor has too many dimensions", "at most " + std::to_string(kMostDimensions),
+           std::to_string(tensor->dimensions));
+  view.shape = {tensor->shape, tensor->dimensions};
+  if (tensor->strides != nullptr) view.strides = {tensor->strides, tensor->dimensions};
+  const std::size_t element = trace::bytes_of(view.dtype);
+  require_possible(view.shape, element);
+  require_reachable(view.shape, view.strides, element);
+  if (std::find(view.shape.begin(), view.shape.end(), 0) == view.shape.end()) require_there(view.data, "tensor->data");
+  if (reinterpret_cast<std::uintptr_t>(view.data) % element != 0)
+    refuse("the tensor's data are not aligned", "an address that " + std::to_string(element) + " divides");
+  return view;
+}
+
+}  // namespace lockstep::record

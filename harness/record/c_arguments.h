@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "harness/base/json.h"
+#include "harness/record/include/lockstep/recorder.h"
+#include "harness/record/recorder.h"
+
+/// What callers from C pass, checked before anything looks at it. All of it *throws* InputError.
+namespace lockstep::record {
+
+/// What `lockstep_recorder_open` is asked for.
+struct Opening {
+  std::filesystem::path file;  ///< of the trace; its folder may not be there yet
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
+  Json header;
+  Selection selection;
+};
+
+Opening opening_from(const lockstep_recorder_config* config);
+
+/// Throws unless a pointer that must be there is.
+void require_there(const void* pointer, const std::string& argument);
+
+/// The same for an array of int64; without elements it may be missing.
+void require_array(const std::int64_t* values, std::size_t count);
+
+trace::Channel channel_from(const char* name);
+
+/// The name of a record: it must be there to be found again.
+std::string name_from(const char* name);
+
+/// *Lifetime*: of the caller's arrays.
+TensorView view_from(const lockstep_tensor* tensor);
+
+}  // namespace lockstep::record

@@ -1,0 +1,297 @@
+// The C interface (include/lockstep/recorder.h) over Recorder. Nothing is thrown out of here.
+
+#include <csignal>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/record/c_arguments.h"
+#include "harness/record/c_errors.h"
+
+namespace {
+
+using lockstep::InputError;
+using lockstep::record::kNoMemory;
+using lockstep::record::status_of_exception;
+using lockstep::trace::Channel;
+using lockstep::trace::Record;
+
+constexpr const char* kForked =
+    "the recorder belongs to another process\n  expected: calls of the process that opened it\n"
+    "  next:     after a fork, open a recorder of the child's own";
+
+/// The last failure of a call without a recorder, and the text that a caller holds.
+thread_local std::string failure_without_recorder, text_of_error;
+
+[[noreturn]] void refuse(std::string what, std::string expected) {
+  throw InputError({.what = std::move(what), .expected = std::move(expected)});
+}
+
+template <typename Body>
+lockstep_status without_recorder(Body body) noexcept {
+  try {
+    body();
+    return LOCKSTEP_OK;
+  } catch (...) {
+    return status_of_exception("", failure_without_recorder);
+  }
+}
+
+/// Threads made meanwhile take no signals but those of mistakes of their own: handlers are the program's.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t others;
+    ::sigfillset(&others);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) ::sigdelset(&others, own);
+    ::pthread_sigmask(SIG_BLOCK, &others, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_ = {};
+};
+
+}  // namespace
+
+/// One rank's trace, and what went wrong with it. Calls are made by one thread at a time.
+struct lockstep_recorder {
+ public:
+  explicit lockstep_recorder(lockstep::record::Opening opening) : file_(opening.file.string()) {
+    lockstep::make_directories(opening.file.parent_path());
+    const SignalsBlocked blocked;
+    recorder_.emplace(opening.file, opening.rank, opening.world_size, std::move(opening.header),
+                      std::move(opening.selection));
+  }
+
+  /// In the child of a fork the thread that writes is missing, and a lock may be held for ever.
+  bool is_of_another_process() const { return ::getpid() != process_; }
+
+  template <typename Body>
+  lockstep_status call(Body body) noexcept {
+    if (is_of_another_process()) return LOCKSTEP_MISUSE;
+    const std::lock_guard lock(mutex_);
+    if (recorder_ && (failed_ == LOCKSTEP_SYSTEM || failed_ == LOCKSTEP_INTERNAL)) {
+      error_ = first_error_;
+      return failed_;
+    }
+    try {
+      if (!recorder_) refuse("the recorder is closed", "no call after close but error and free");
+      body();
+      return LOCKSTEP_OK;
+    } catch (...) {
+      return fail();
+    }
+  }
+
+  /// A call that records. `add` gets the channel and the name, where the step keeps them.
+  template <typename Add>
+  lockstep_status record(const char* channel, const char* name, Add add) noexcept {
+    return call([&] {
+      require_step();
+      const Channel to = lockstep::record::channel_from(channel);
+      const std::string as = lockstep::record::name_from(name);
+      try {
+        add(to, as);
+      } catch (const InputError& error) {
+        lockstep::Problem problem = error.problem();
+        problem.where = place() + ", " + channel + " '" + as + "'";
+        throw InputError(problem);
+      }
+    });
+  }
+
+  void begin_step(std::int64_t step) {
+    if (in_step_) refuse("step " + std::to_string(step_) + " has not ended", "end_step before the next begin_step");
+    if (step <= step_)
+      refuse("step " + std::to_string(step) + " does not come after the step before",
+             step_ < lockstep::trace::kInitialStep ? "-1 or more" : "more than " + std::to_string(step_));
+    recorder_->begin_step(step);
+    step_ = step;
+    in_step_ = true;
+  }
+
+  void end_step() {
+    require_step();
+    recorder_->end_step();
+    in_step_ = false;
+  }
+
+  bool wants(Channel channel) const {
+    require_step();
+    return recorder_->wants(channel);
+  }
+
+  void require_step() const {
+    if (!in_step_) refuse("no step has begun", "begin_step before what belongs to the step");
+  }
+
+  /// Ends the trace with its last line, if it holds all that it was told.
+  lockstep_status close() noexcept {
+    const lockstep_status status = call([&] {
+      if (in_step_) refuse("step " + std::to_string(step_) + " has not ended", "end_step before close");
+      if (failed_ != LOCKSTEP_OK)
+        throw InputError({.what = "the trace stays torn: a call before failed",
+                          .expected = "no failed call",
+                          .actual = first_error_.substr(0, first_error_.find('\n'))});
+      recorder_->finish();
+    });
+    if (is_of_another_process()) return status;
+    const std::lock_guard lock(mutex_);
+    recorder_.reset();
+    return status;
+  }
+
+  lockstep::record::Recorder& recorder() { return *recorder_; }
+
+  std::string error() const {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+
+ private:
+  std::string place() const { return file_ + (in_step_ ? ", step " + std::to_string(step_) : ""); }
+
+  /// Remembers the exception that is being handled: the trace is no whole one any more.
+  lockstep_status fail() noexcept {
+    std::string where;
+    try {
+      where = place();
+      const lockstep_status status = status_of_exception(where, error_);
+      if (failed_ == LOCKSTEP_OK || status != LOCKSTEP_MISUSE) {
+        first_error_ = error_;
+        failed_ = status;
+      }
+      return status;
+    } catch (...) {
+      error_ = first_error_ = kNoMemory;
+      return failed_ = LOCKSTEP_SYSTEM;
+    }
+  }
+
+  const pid_t process_ = ::getpid();
+  const std::string file_;
+  mutable std::mutex mutex_;
+  std::optional<lockstep::record::Recorder> recorder_;     ///< nothing: closed
+  std::int64_t step_ = lockstep::trace::kInitialStep - 1;  ///< the last one begun
+  bool in_step_ = false;
+  lockstep_status failed_ = LOCKSTEP_OK;  ///< the worst of all calls
+  std::string first_error_, error_;
+};
+
+namespace {
+
+/// Any call with a recorder.
+template <typename Body>
+lockstep_status with(lockstep_recorder* recorder, Body body) noexcept {
+  if (recorder == nullptr) return without_recorder([] { lockstep::record::require_there(nullptr, "recorder"); });
+  return body(*recorder);
+}
+
+template <typename Add>
+lockstep_status record(lockstep_recorder* to, const char* channel, const char* name, Add add) noexcept {
+  return with(to, [&](lockstep_recorder& recorder) {
+    return recorder.record(channel, name, [&](Channel at, const std::string& as) { add(recorder.recorder(), at, as); });
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+int lockstep_recorder_abi(void) { return LOCKSTEP_RECORDER_ABI; }
+
+lockstep_status lockstep_recorder_open(const lockstep_recorder_config* config, lockstep_recorder** recorder) {
+  return without_recorder([&] {
+    lockstep::record::require_there(recorder, "recorder");
+    *recorder = nullptr;
+    *recorder = new lockstep_recorder(lockstep::record::opening_from(config));
+  });
+}
+
+lockstep_status lockstep_recorder_begin_step(lockstep_recorder* recorder, int64_t step) {
+  return with(recorder, [&](lockstep_recorder& r) { return r.call([&] { r.begin_step(step); }); });
+}
+
+lockstep_status lockstep_recorder_wants(lockstep_recorder* recorder, const char* channel, int* wanted) {
+  return with(recorder, [&](lockstep_recorder& r) {
+    return r.call([&] {
+      lockstep::record::require_there(wanted, "wanted");
+      *wanted = r.wants(lockstep::record::channel_from(channel)) ? 1 : 0;
+    });
+  });
+}
+
+lockstep_status lockstep_recorder_tensor(lockstep_recorder* recorder, const char* channel, const char* name,
+                                         const lockstep_tensor* tensor) {
+  return record(recorder, channel, name, [&](auto& to, Channel at, const std::string& as) {
+    const lockstep::record::TensorView view = lockstep::record::view_from(tensor);
+    if (!to.wants(at)) return;
+    Record record = to.observe(at, as, view);
+    if (view.shape.empty() && is_floating(view.dtype))
+      record.number = lockstep::trace::value_of(view.dtype, static_cast<const std::byte*>(view.data));
+    to.add(record);
+  });
+}
+
+lockstep_status lockstep_recorder_number(lockstep_recorder* recorder, const char* channel, const char* name,
+                                         double value) {
+  return record(recorder, channel, name,
+                [&](auto& to, Channel at, const std::string& as) { to.number(at, as, value); });
+}
+
+lockstep_status lockstep_recorder_integer(lockstep_recorder* recorder, const char* channel, const char* name,
+                                          int64_t value) {
+  return record(recorder, channel, name,
+                [&](auto& to, Channel at, const std::string& as) { to.integer(at, as, value); });
+}
+
+lockstep_status lockstep_recorder_integers(lockstep_recorder* recorder, const char* channel, const char* name,
+                                           const int64_t* values, size_t count) {
+  return record(recorder, channel, name, [&](auto& to, Channel at, const std::string& as) {
+    lockstep::record::require_array(values, count);
+    to.integers(at, as, std::span(values, count));
+  });
+}
+
+lockstep_status lockstep_recorder_text(lockstep_recorder* recorder, const char* channel, const char* name,
+                                       const char* text) {
+  return record(recorder, channel, name, [&](auto& to, Channel at, const std::string& as) {
+    lockstep::record::require_there(text, "text");
+    to.text(at, as, text);
+  });
+}
+
+lockstep_status lockstep_recorder_end_step(lockstep_recorder* recorder) {
+  return with(recorder, [](lockstep_recorder& r) { return r.call([&] { r.end_step(); }); });
+}
+
+lockstep_status lockstep_recorder_close(lockstep_recorder* recorder) {
+  return with(recorder, [](lockstep_recorder& r) { return r.close(); });
+}
+
+void lockstep_recorder_free(lockstep_recorder* recorder) {
+  // The child of a fork could only wait for a thread that it does not have.
+  if (recorder != nullptr && !recorder->is_of_another_process()) delete recorder;
+}
+
+const char* lockstep_recorder_error(const lockstep_recorder* recorder) {
+  if (recorder != nullptr && recorder->is_of_another_process()) return kForked;
+  try {
+    text_of_error = recorder == nullptr ? failure_without_recorder : recorder->error();
+    return text_of_error.c_str();
+  } catch (...) {
+    return kNoMemory;
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,137 @@
+#ifndef LOCKSTEP_RECORDER_H
+#define LOCKSTEP_RECORDER_H
+
+/// Records the trace of one rank of a training, from C99 or C++: `lockstep show` and `lockstep diff` read it.
+///
+/// Open a recorder on each rank; in each step begin it, record, end it; then close and free. docs/recording.md has a
+/// whole program. No call reads the clock, the locale or an environment variable, ends the process, or throws.
+///
+/// *Errors*: every call returns a status; `lockstep_recorder_error` says more. A call that fails records nothing, and
+/// its trace stays *torn*: `lockstep_recorder_close` fails too, and no comparison takes the trace for a whole one. A
+/// program may thus look at the statuses of open and close alone. *Threads*: threads may share a recorder; each call is
+/// atomic. Records of one channel are stored in the order in which their calls end. Each recorder has one thread of its
+/// own, which writes the file and takes no signals. *Processes*: a recorder belongs to the process that opened it.
+/// After a fork, calls fail in the child. *Lifetime*: arguments are borrowed for the duration of a call. *ABI*: within
+/// one SONAME, no function, value or struct changes, and none goes. `lockstep_recorder_config` may grow at its end; its
+/// `size` says which one the caller knows.
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define LOCKSTEP_RECORDER_API __attribute__((visibility("default")))
+#else
+#define LOCKSTEP_RECORDER_API
+#endif
+
+/// The SONAME's number. It changes only when programs have to be compiled again.
+#define LOCKSTEP_RECORDER_ABI 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// How a call ended.
+typedef enum lockstep_status {
+  LOCKSTEP_OK = 0,
+  LOCKSTEP_MISUSE = 1,   ///< an argument, or the order of calls, is wrong
+  LOCKSTEP_SYSTEM = 2,   ///< disk full, no permission, no memory; the recorder takes nothing more
+  LOCKSTEP_INTERNAL = 3  ///< a bug of this library
+} lockstep_status;
+
+/// Element type of a tensor, named as in PyTorch.
+typedef enum lockstep_dtype {
+  LOCKSTEP_BOOL = 0,  ///< one byte
+  LOCKSTEP_UINT8 = 1,
+  LOCKSTEP_INT8 = 2,
+  LOCKSTEP_INT16 = 3,
+  LOCKSTEP_INT32 = 4,
+  LOCKSTEP_INT64 = 5,
+  LOCKSTEP_FLOAT16 = 6,   ///< IEEE 754 binary16
+  LOCKSTEP_BFLOAT16 = 7,  ///< the upper half of a binary32
+  LOCKSTEP_FLOAT32 = 8,
+  LOCKSTEP_FLOAT64 = 9
+} lockstep_dtype;
+
+/// A tensor in the memory of the processor. This struct never grows.
+typedef struct lockstep_tensor {
+  lockstep_dtype dtype;
+  size_t dimensions;       ///< 0: a scalar
+  const int64_t* shape;    ///< `dimensions` extents, each 0 or more; may be NULL for a scalar
+  const int64_t* strides;  ///< `dimensions` strides in elements, also 0 or negative; NULL: dense, row-major
+  const void* data;        ///< the element of index 0, …, 0, aligned to its size; may be NULL without elements
+} lockstep_tensor;
+
+/// How to record. Set what you do not use to zero:
+/// `lockstep_recorder_config config = {.size = sizeof config, .folder = "runs/a", .world_size = 1};`
+typedef struct lockstep_recorder_config {
+  size_t size;         ///< sizeof(lockstep_recorder_config)
+  const char* folder;  ///< of the run, for all its ranks; made where it is not there. The trace is `rank<rank>.jsonl`
+  int64_t rank;        ///< 0 … world_size − 1
+  int64_t world_size;
+  const char* header;           ///< JSON object for the trace's first line (docs/recording.md); NULL: nothing to say
+  const char* const* channels;  ///< names of the channels to keep; NULL: all
+  size_t channel_count;
+  int64_t every;  ///< keep the steps −1, 0, every, 2·every, …; 0: all
+} lockstep_recorder_config;
+
+/// The recorder of one rank.
+typedef struct lockstep_recorder lockstep_recorder;
+
+/// LOCKSTEP_RECORDER_ABI of the library that is loaded.
+LOCKSTEP_RECORDER_API int lockstep_recorder_abi(void);
+
+/// Starts a trace. A trace that is there already is never overwritten.
+/// On failure `*recorder` is NULL, and `lockstep_recorder_error(NULL)` says why.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_open(const lockstep_recorder_config* config,
+                                                             lockstep_recorder** recorder);
+
+/// Begins a step. Step −1 is the state before the first update; step s ends with s + 1 updates done. Steps grow.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_begin_step(lockstep_recorder* recorder, int64_t step);
+
+/// Sets `*wanted` to 1 where the current step would keep records of this channel, else to 0: ask before costly work.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_wants(lockstep_recorder* recorder, const char* channel,
+                                                              int* wanted);
+
+/// Records the digest of a tensor; of a floating one also its norm, its largest magnitude and a sketch.
+/// `channel`: "samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer", "ema",
+/// "metric", "ledger" or "collective". `name`: UTF-8, not empty; comparisons find the other side's record by it.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_tensor(lockstep_recorder* recorder, const char* channel,
+                                                               const char* name, const lockstep_tensor* tensor);
+
+/// Records a float64 with its value: a learning rate, a metric.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_number(lockstep_recorder* recorder, const char* channel,
+                                                               const char* name, double value);
+
+/// Records an integer with its value: a counter, a denominator.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_integer(lockstep_recorder* recorder, const char* channel,
+                                                                const char* name, int64_t value);
+
+/// Records integers with their values: the ids of samples. `values` may be NULL where `count` is 0.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_integers(lockstep_recorder* recorder, const char* channel,
+                                                                 const char* name, const int64_t* values, size_t count);
+
+/// Records a text: a collective operation. Bytes that are no UTF-8 count, but cannot be shown.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_text(lockstep_recorder* recorder, const char* channel,
+                                                             const char* name, const char* text);
+
+/// Ends the step. Its line reaches the operating system within milliseconds; a later call reports that it could not.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_end_step(lockstep_recorder* recorder);
+
+/// Finishes the trace. Whatever the status, the recorder takes nothing more; it still has to be freed.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_close(lockstep_recorder* recorder);
+
+/// Frees a recorder; NULL is allowed. Without a successful close before, the trace stays torn: so a training that fails
+/// abandons its trace.
+LOCKSTEP_RECORDER_API void lockstep_recorder_free(lockstep_recorder* recorder);
+
+/// The recorder's last failure; of NULL, the last one that this thread had without a recorder. Empty: none. It says
+/// what failed, where, what was expected and found, and what to do, each on a line of its own.
+/// *Lifetime*: until this thread's next call of this function.
+LOCKSTEP_RECORDER_API const char* lockstep_recorder_error(const lockstep_recorder* recorder);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // LOCKSTEP_RECORDER_H
