@@ -2,6 +2,7 @@
 
     torchrun --nproc-per-node W twin.py --cases CASES.json --out DIR
     python twin.py --spawn W            --cases CASES.json --out DIR
+    python twin.py --serve
 """
 
 import argparse
@@ -10,9 +11,9 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -42,41 +43,78 @@ def run_cases(cases_file, out_dir):
     dist.destroy_process_group()
 
 
-def spawn(world_size, arguments, deadline):
-    """Starts the ranks on this machine; returns 0 when all of them succeed in time."""
-    environment = {
-        "GLOO_SOCKET_IFNAME": "lo",
-        "TORCH_CPP_LOG_LEVEL": "ERROR",
-        **os.environ,
-        "WORLD_SIZE": str(world_size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-    }
-    ranks = []
+def fork_rank(cases_file, out_dir, environment, log):
+    """Starts one rank, which finds torch loaded; returns its process id."""
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.environ.update(environment)
+        if log is not None:
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+        run_cases(cases_file, out_dir)
+        sys.stdout.flush()
+        # A library's thread that asks for the interpreter's lock during its shutdown aborts the process (seen once in
+        # a hundred ranks); all files are closed, so nothing is left to do.
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def spawn(world_size, cases_file, out_dir, deadline, log=None):
+    """Runs the cases on as many ranks of this machine; returns 0 when all of them succeed in time."""
+    import training  # once, for all ranks
+
+    place = {"WORLD_SIZE": str(world_size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    parent = os.getppid()
+    running, failed = {}, []
     try:
         for rank in range(world_size):
-            ranks.append(
-                subprocess.Popen(
-                    [sys.executable, __file__, *arguments],
-                    env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                )
-            )
+            ranks_place = {**place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            running[fork_rank(cases_file, out_dir, ranks_place, log)] = rank
         end = time.monotonic() + deadline
-        while any(rank.poll() is None for rank in ranks):
-            if any(rank.returncode for rank in ranks):
-                break
+        while running and not failed:
+            for pid in list(running):
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    rank = running.pop(pid)
+                    failed += [rank] if status else []
             if time.monotonic() > end:
                 print(f"twin: not done after {deadline} s", file=sys.stderr)
                 return 1
-            time.sleep(0.02)
-        failed = [i for i, rank in enumerate(ranks) if rank.returncode]
+            if os.getppid() != parent:
+                return 1  # whoever asked is gone
+            time.sleep(0.005)
         if failed:
             print(f"twin: failed: rank {', '.join(map(str, failed))}", file=sys.stderr)
         return 1 if failed else 0
     finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
+        for pid in running:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def serve(deadline):
+    """Answers each line {"world_size": …, "cases": FILE, "out": DIR} with a line that holds the exit code of --spawn.
+
+    What the ranks say goes to DIR.log.
+    """
+    import accelerate, formats, training  # once, for every rank of every request: this takes seconds
+
+    for line in sys.stdin:
+        request = json.loads(line)
+        out = Path(request["out"])
+        log = os.open(f"{out}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        try:
+            status = spawn(request["world_size"], Path(request["cases"]), out, deadline, log)
+        finally:
+            os.close(log)
+        print(status, flush=True)
+    return 0
 
 
 def free_port():
@@ -93,18 +131,23 @@ def free_port():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=Path, required=True, help='JSON: [{"name": ..., "spec": ...}, ...]')
-    parser.add_argument("--out", type=Path, required=True, help="folder for NAME/rankR.jsonl")
+    parser.add_argument("--cases", type=Path, help='JSON: [{"name": ..., "spec": ...}, ...]')
+    parser.add_argument("--out", type=Path, help="folder for NAME/rankR.jsonl")
     parser.add_argument("--spawn", type=int, metavar="W", help="start W ranks here instead of being one")
-    parser.add_argument("--deadline", type=float, default=600, metavar="SECONDS", help="of --spawn")
+    parser.add_argument("--serve", action="store_true", help="take such requests from stdin, one JSON object a line")
+    parser.add_argument("--deadline", type=float, default=600, metavar="SECONDS", help="of --spawn and each request")
     options = parser.parse_args()
-    if options.spawn is None:
+    if not options.serve and not (options.cases and options.out):
+        parser.error("--cases and --out are needed")
+    if not options.serve and options.spawn is None:
         run_cases(options.cases, options.out)
-        # A library's thread that asks for the interpreter's lock during its shutdown aborts the process (seen once in
-        # a hundred ranks); all files are closed, so nothing is left to do.
-        os._exit(0)
+        os._exit(0)  # see fork_rank
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    return spawn(options.spawn, ["--cases", str(options.cases), "--out", str(options.out)], options.deadline)
+    if options.serve:
+        return serve(options.deadline)
+    return spawn(options.spawn, options.cases, options.out, options.deadline)
 
 
 if __name__ == "__main__":
