@@ -12,8 +12,8 @@
 
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
-#include "harness/launch/environment.h"
 #include "harness/launch/lifeline.h"
+#include "harness/launch/place.h"
 #include "harness/launch/worker_exit.h"
 #include "harness/launch/worker_failure.h"
 #include "harness/train/failure.h"

@@ -9,12 +9,13 @@
 
 #include <unistd.h>
 
+#include "harness/app/job.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/text.h"
 #include "harness/diagnosis/causes.h"
 #include "harness/experiment/investigation.h"
-#include "harness/launch/launcher.h"
+#include "harness/launch/local.h"
 
 namespace lockstep::app {
 namespace {
@@ -23,22 +24,6 @@ namespace fs = std::filesystem;
 
 /// Folder of control runs among those of the scenarios, whose names begin otherwise.
 constexpr const char* kExperiments = ".experiments";
-
-launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path& directory) {
-  return {.run = run.name,
-          .directory = directory,
-          .command = {worker.string(), "--spec", (directory / "run.json").string(), "--out", directory.string()},
-          .world_size = run.world_size,
-          .arrival_delay_ms = run.launch.arrival_delay_ms,
-          .step_delay_ms = run.launch.step_delay_ms,
-          .environment = run.launch.environment,
-          .rank_environment = run.launch.rank_environment,
-          .reverse_environment = run.launch.reverse_environment,
-          .work_directory = run.launch.directory,
-          .deadline_s = run.launch.deadline_s,
-          .stall_s = run.launch.stall_s,
-          .after = run.after};
-}
 
 /// A cause that no finding can name would never be met.
 void require_known_causes(const scenario::Scenario& scenario) {
@@ -154,11 +139,12 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
   for (const plan::Run& run : plan.runs) {
     const fs::path directory = runs_root / run.name;
     make_directories(directory);
-    write_file(directory / "run.json", run.spec.dump(1) + "\n");
     jobs.push_back(job_of(run, worker, directory));
   }
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  return report::read_evidence(plan, launch::run_locally(jobs, options.jobs > 0 ? options.jobs : 2 * cores), runs_root);
+  launch::LocalLauncher launcher(options.jobs > 0 ? options.jobs : 2 * cores);
+  launch::Observer nobody;
+  return report::read_evidence(plan, launch::launch_all(jobs, launcher, nobody), runs_root);
 }
 
 std::vector<report::Evidence> execute_again(const plan::Plan& plan, const RunOptions& options,

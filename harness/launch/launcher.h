@@ -1,86 +1,64 @@
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
+#include <cstddef>
 #include <vector>
 
-#include "harness/launch/progress.h"
-#include "harness/launch/worker_failure.h"
+#include "harness/launch/job.h"
 
 namespace lockstep::launch {
 
-/// One run to start: `world_size` processes of one command.
-struct Job {
-  std::string run;                   ///< name, for messages
-  std::filesystem::path directory;   ///< the run's own; exists; gets rank<r>.log and rank<r>.progress
-  std::vector<std::string> command;  ///< program and arguments, the same for every rank
-  std::int64_t world_size = 1;
-  std::vector<std::int64_t> arrival_delay_ms;                                   ///< by rank; missing entries are 0
-  std::vector<std::int64_t> step_delay_ms = {};                                 ///< the same, for each backward pass
-  std::map<std::string, std::string> environment;                               ///< added to ours
-  std::map<std::int64_t, std::map<std::string, std::string>> rank_environment;  ///< over the former, by rank
-  bool reverse_environment = false;     ///< hand the block over in descending order of names
-  std::string work_directory = "work";  ///< created inside `directory`; the ranks' current directory
-  double deadline_s = 300;
-  double stall_s = 60;
-  std::vector<std::size_t> after;  ///< indices of jobs that must have finished well before this one starts
+/// A job that has ended. `job` is the number that it was started under.
+struct Ended {
+  std::size_t job = 0;
+  RunOutcome outcome;
 };
 
-/// How one rank ended.
-struct RankExit {
-  enum class How { kExited, kSignalled, kEnded };  ///< kEnded: by us, because another rank or the clock had failed
-  How how = How::kExited;
-  int code = 0;        ///< exit code, for kExited
-  int signal = 0;      ///< for kSignalled
-  double after_s = 0;  ///< seconds since the run's start
+/// A job that runs, and the progress of its rank that has come least far.
+struct Standing {
+  std::size_t job = 0;
   Progress progress;
-  std::optional<WorkerFailure> failure;  ///< in its own words
-  std::filesystem::path log;
 };
 
-/// What became of one run. A value: nothing here is an exception.
-struct RunOutcome {
-  enum class Status {
-    kFinished,     ///< every rank left with 0, and those that reported steps did so after the last
-    kFailed,       ///< a rank died, left with another code, or left in the middle of its training
-    kHung,         ///< ended by us: deadline or stall
-    kRefused,      ///< a rank said before its first step that RunSpec or environment are wrong (WorkerExit::kRefused)
-    kResource,     ///< a file is damaged, or the machine gave out (WorkerExit::kResource, no process could be started)
-    kUnsupported,  ///< WorkerExit::kUnsupported, before the first step
-    kSkipped,      ///< a job that it comes after did not finish
-    kInterrupted,  ///< the user stopped us
-  };
-  std::string run;
-  Status status = Status::kFinished;
-  std::vector<RankExit> ranks;
-  std::optional<std::int64_t> culprit;  ///< the rank that failed first; nothing when that cannot be told
-  std::string why;                      ///< one sentence: rank, signal or code, step, phase
-  std::string log_tail;                 ///< last lines of the culprit's (else of rank 0's) log
-  double wall_s = 0;
+/// Starts jobs somewhere, looks after their ranks, and says what became of them: the seam between what is to run
+/// (launch_all) and where and how (one class for each way).
+///
+/// One thread uses it. Its destructor ends what still runs.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+
+  /// Called for every job before the first starts. *Throws*: InputError for one that can never run here.
+  virtual void require(const Job& job) const = 0;
+
+  /// Whether a job may start beside those that run. Always, where none does.
+  virtual bool has_room_for(const Job& job) const = 0;
+
+  /// Starts a job; a start that fails is an outcome as well. *Lifetime*: `job` lives until it has ended.
+  /// *Throws*: InputError when its command cannot be executed.
+  virtual void start(std::size_t number, const Job& job) = 0;
+
+  /// Waits for a change, but no more than some hundredths of a second, and takes out the jobs that have ended.
+  virtual std::vector<Ended> wait() = 0;
+
+  /// The jobs that run, in the order of their start.
+  virtual std::vector<Standing> standing() const = 0;
+
+  /// Ends every job that runs, because `signal` told us to. Their outcomes come out of `wait`.
+  virtual void interrupt(int signal) = 0;
 };
 
-/// Runs all jobs as processes of this machine, as many at once as there is room for, and waits for them.
-///
-/// Jobs start in order, each as soon as the jobs in `after` have finished well and `world_size` of `max_processes`
-/// places are free; a job larger than `max_processes` runs alone.
-///
-/// Ranks find each other through RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0
-/// also inherits a listening socket on that port, number in LOCKSTEP_LISTEN_FD, so that no rank can come too early.
-/// Every rank inherits the read end of a pipe, number in LOCKSTEP_SUPERVISOR_FD, whose write end closes when this
-/// process dies: a rank that is not started directly, but by a script, can watch it.
-///
-/// After the first failure the others get two seconds to fail by themselves, for their evidence, then they are ended.
-/// Every rank dies with the thread that calls this, whatever kills it. Nothing that a rank has started outlives its
-/// run, not even in another session, as long as it keeps LOCKSTEP_RUN_ID in its environment. On SIGINT or SIGTERM all
-/// ranks are ended and the outcomes so far come back, the rest as kInterrupted. *Throws*: InputError when a `command`
-/// cannot be executed; as a rule before anything has started.
-std::vector<RunOutcome> run_locally(const std::vector<Job>& jobs, int max_processes);
+/// Watches jobs run. Called between two looks at the ranks: it must be quick.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void running(const std::vector<Standing>&) {}
+  virtual void ended(std::size_t /*job*/, const RunOutcome&) {}
+};
 
-/// "finished", "failed", "hung", …
-std::string_view name_of(RunOutcome::Status status);
+/// Runs all jobs and waits for them. Jobs start in order, each as soon as those in `after` have finished well and the
+/// launcher has room. On SIGINT or SIGTERM everything is ended, and the outcomes so far come back, the rest as
+/// kInterrupted.
+/// *Throws*: InputError when a job can never run; as a rule before anything has started.
+std::vector<RunOutcome> launch_all(const std::vector<Job>& jobs, Launcher& launcher, Observer& observer);
 
 }  // namespace lockstep::launch

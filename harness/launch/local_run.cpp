@@ -10,7 +10,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
-#include "harness/launch/environment.h"
+#include "harness/launch/place/torchrun.h"
 
 namespace lockstep::launch {
 namespace {
@@ -77,6 +77,14 @@ void LocalRun::interrupt(int signal, Time now) {
   end({.status = Status::kInterrupted, .why = std::string("interrupted by SIG") + ::sigabbrev_np(signal)}, now);
 }
 
+Progress LocalRun::progress() const {
+  const auto behind = [](const Rank& a, const Rank& b) {
+    const Progress &left = a.sighting.progress, &right = b.sighting.progress;
+    return std::pair(left.step, left.phase) < std::pair(right.step, right.phase);
+  };
+  return std::min_element(ranks_.begin(), ranks_.end(), behind)->sighting.progress;
+}
+
 void LocalRun::watch(std::vector<pollfd>& descriptors) const {
   for (const Rank& rank : ranks_) {
     if (!rank.process || rank.sighting.state != State::kRunning) continue;
@@ -125,7 +133,7 @@ void LocalRun::start(std::size_t rank) {
   if (const auto own = job_.rank_environment.find(place.rank); own != job_.rank_environment.end()) {
     for (const auto& [name, value] : own->second) environment[name] = value;
   }
-  for (const auto& [name, value] : variables_of(place)) environment[name] = value;
+  for (const auto& [name, value] : torchrun_variables_of(place)) environment[name] = value;
   environment["LOCKSTEP_RUN_ID"] = id_;
   ranks_[rank].process.emplace(Process::Command{.program = std::filesystem::absolute(job_.command.front()),
                                                 .arguments = job_.command,

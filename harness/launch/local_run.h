@@ -7,7 +7,7 @@
 
 #include <poll.h>
 
-#include "harness/launch/launcher.h"
+#include "harness/launch/job.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/listener.h"
 #include "harness/launch/outcome.h"
@@ -44,6 +44,9 @@ class LocalRun {
   /// Whether the outcome stands and no process is left.
   bool over() const { return outcome_.has_value(); }
   const RunOutcome& outcome() const { return *outcome_; }
+
+  /// Of the rank that has come least far.
+  Progress progress() const;
 
   /// Adds the descriptors that become readable when a rank ends.
   void watch(std::vector<pollfd>& descriptors) const;

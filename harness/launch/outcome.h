@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/launch/launcher.h"
+#include "harness/launch/job.h"
 #include "harness/launch/progress.h"
 
 /// Who is to blame: pure functions from what was seen of the ranks to a judgement.

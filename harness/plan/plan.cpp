@@ -79,14 +79,14 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
   if (const auto& load = variant.train.checkpoint.load; load && !load->file.empty())
     depend_on("weights", load->file, computed["train"]["checkpoint"]["load"], "file");
   run.train_digest = sha256(with_plain_numbers(computed).dump());
-  run.spec = {{"format", kRunFormat},
-              {"build", build_id()},
-              {"scenario", scenario.name},
-              {"variant", variant.name},
-              {"world_size", variant.world_size},
-              {"train", variant.train_json},
-              {"train_digest", run.train_digest},
-              {"files", files}};
+  run.program = WorkerProgram{{{"format", kRunFormat},
+                               {"build", build_id()},
+                               {"scenario", scenario.name},
+                               {"variant", variant.name},
+                               {"world_size", variant.world_size},
+                               {"train", variant.train_json},
+                               {"train_digest", run.train_digest},
+                               {"files", files}}};
   return run;
 }
 
@@ -105,19 +105,20 @@ void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
   };
   for (Run& run : plan.runs) {
     if (run.scenario != scenario.name) continue;
+    Json& spec = std::get<WorkerProgram>(run.program).spec;
     const scenario::CheckpointSpec& checkpoint = scenario.variant(run.variant).train.checkpoint;
     const auto connect = [&](const std::string& file, const std::string& source) {
       run.after.push_back(plan.runs_of(run.scenario, source).at(static_cast<std::size_t>(run.repeat)));
-      run.spec["files"][file] = "../../" + source + "/" + std::to_string(run.repeat) + "/checkpoint";
+      spec["files"][file] = "../../" + source + "/" + std::to_string(run.repeat) + "/checkpoint";
     };
     if (checkpoint.load && !checkpoint.load->from.empty()) connect("checkpoint", checkpoint.load->from);
     if (!checkpoint.follow.empty()) {
       connect("followed", checkpoint.follow);
-      run.spec["followed_after"] = scenario::updates_before(scenario.variant(checkpoint.follow), scenario);
+      spec["followed_after"] = scenario::updates_before(scenario.variant(checkpoint.follow), scenario);
     }
     if (run.after.empty()) continue;
     run.train_digest = computed(run.variant);
-    run.spec["train_digest"] = run.train_digest;
+    spec["train_digest"] = run.train_digest;
   }
 }
 

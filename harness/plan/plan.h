@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "harness/base/json.h"
@@ -12,7 +13,15 @@ namespace lockstep::plan {
 
 inline constexpr const char* kRunFormat = "lockstep.run/1";
 
-/// One training to launch: one repeat of one variant.
+/// Our worker, and everything that it computes; nothing of where it runs.
+struct WorkerProgram {
+  Json spec;  ///< its RunSpec, the content of run.json
+};
+
+/// What every rank of a run executes. Another kind of program is another alternative, and a branch in app/job.cpp.
+using Program = std::variant<WorkerProgram>;
+
+/// One program to launch, and what is known of it: one repeat of one variant.
 struct Run {
   std::string name;  ///< "world-size/w2/0": scenario, variant, repeat; also its folder
   std::string scenario;
@@ -20,7 +29,7 @@ struct Run {
   std::int64_t repeat = 0;
   std::int64_t world_size = 1;
   scenario::LaunchSpec launch;
-  Json spec;                       ///< what the worker gets: everything that it computes, nothing of where it runs
+  Program program;
   std::string train_digest;        ///< SHA-256 over what is computed: world size, training, data
   std::vector<std::size_t> after;  ///< runs whose checkpoints this one takes
 };

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness/checks/check.h"
-#include "harness/launch/launcher.h"
+#include "harness/launch/job.h"
 
 namespace lockstep::report {
 

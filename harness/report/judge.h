@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/launch/launcher.h"
+#include "harness/launch/job.h"
 #include "harness/plan/plan.h"
 #include "harness/report/verdict.h"
 #include "harness/trace/trace.h"

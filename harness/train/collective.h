@@ -5,7 +5,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "harness/launch/environment.h"
+#include "harness/launch/place.h"
 #include "harness/launch/progress.h"
 
 namespace lockstep::train {

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "harness/launch/environment.h"
+#include "harness/launch/place.h"
 #include "harness/train/run_spec.h"
 
 namespace lockstep::train {

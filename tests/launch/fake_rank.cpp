@@ -33,8 +33,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "harness/launch/environment.h"
 #include "harness/launch/lifeline.h"
+#include "harness/launch/place.h"
 #include "harness/launch/progress.h"
 
 namespace {

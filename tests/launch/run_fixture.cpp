@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "harness/base/files.h"
+#include "harness/launch/local.h"
 #include "harness/launch/processes.h"
 
 namespace lockstep::launch {
@@ -50,6 +51,12 @@ pid_t Scratch::pid(const std::string& run, const std::string& file) const {
     std::this_thread::sleep_for(milliseconds(2));
   }
   return std::stoi(text(run, file));
+}
+
+std::vector<RunOutcome> run_locally(const std::vector<Job>& jobs, int max_processes) {
+  LocalLauncher launcher(max_processes);
+  Observer nobody;
+  return launch_all(jobs, launcher, nobody);
 }
 
 RunOutcome run_one(const Job& job) {

@@ -35,6 +35,9 @@ class Scratch {
   std::filesystem::path path_;
 };
 
+/// Runs all jobs on this machine.
+std::vector<RunOutcome> run_locally(const std::vector<Job>& jobs, int max_processes);
+
 /// Runs one job with plenty of room.
 RunOutcome run_one(const Job& job);
 

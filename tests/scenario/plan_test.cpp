@@ -19,6 +19,8 @@ Plan plan_of(const Json& document, const std::vector<std::string>& overrides = {
   return make_plan({scenario::test::load(document, overrides)});
 }
 
+const Json& spec_of(const Run& run) { return std::get<WorkerProgram>(run.program).spec; }
+
 /// Digest of the only variant's first run.
 std::string digest_of(const Json& document) { return plan_of(document).runs.at(0).train_digest; }
 
@@ -49,19 +51,19 @@ TEST(Plan, RunsEveryVariantAsOftenAsItRepeats) {
 TEST(Plan, RepeatsComputeTheSame) {
   const Plan plan = plan_of(minimal());
   EXPECT_EQ(plan.runs[0].train_digest, plan.runs[1].train_digest);
-  EXPECT_EQ(plan.runs[0].spec, plan.runs[1].spec);
+  EXPECT_EQ(spec_of(plan.runs[0]), spec_of(plan.runs[1]));
 }
 
 TEST(Plan, SpecHoldsWhatTheWorkerNeeds) {
   const auto run = plan_of(with("world_size", 4)).runs[0];
-  EXPECT_EQ(run.spec["format"], "lockstep.run/1");
-  EXPECT_EQ(run.spec["scenario"], "minimal");
-  EXPECT_EQ(run.spec["variant"], "main");
-  EXPECT_EQ(run.spec["world_size"], 4);
-  EXPECT_EQ(run.spec["train_digest"], run.train_digest);
-  EXPECT_EQ(run.spec["train"]["optimizer"]["momentum"], 0);
-  EXPECT_TRUE(run.spec["files"].empty());
-  EXPECT_FALSE(run.spec.contains("launch"));
+  EXPECT_EQ(spec_of(run)["format"], "lockstep.run/1");
+  EXPECT_EQ(spec_of(run)["scenario"], "minimal");
+  EXPECT_EQ(spec_of(run)["variant"], "main");
+  EXPECT_EQ(spec_of(run)["world_size"], 4);
+  EXPECT_EQ(spec_of(run)["train_digest"], run.train_digest);
+  EXPECT_EQ(spec_of(run)["train"]["optimizer"]["momentum"], 0);
+  EXPECT_TRUE(spec_of(run)["files"].empty());
+  EXPECT_FALSE(spec_of(run).contains("launch"));
   EXPECT_EQ(run.train_digest.size(), 64U);
 }
 
@@ -84,7 +86,7 @@ TEST(Plan, LoadingRunComesAfterTheSameRepeatOfItsSource) {
   ASSERT_EQ(loaders.size(), 2U);
   for (std::size_t repeat = 0; repeat < 2; ++repeat) {
     EXPECT_EQ(plan.runs[loaders[repeat]].after, std::vector{savers[repeat]});
-    EXPECT_EQ(plan.runs[loaders[repeat]].spec["files"]["checkpoint"],
+    EXPECT_EQ(spec_of(plan.runs[loaders[repeat]])["files"]["checkpoint"],
               "../../saver/" + std::to_string(repeat) + "/checkpoint");
     EXPECT_TRUE(plan.runs[savers[repeat]].after.empty());
   }
@@ -166,7 +168,7 @@ TEST(Plan, DataIsFoundBesideTheScenario) {
   scratch.write("data/d.gz", "x");
   const auto file = scratch.write("gate/s.json", digits("../data/d.gz").dump());
   const Plan plan = make_plan({scenario::load_scenario(file)});
-  EXPECT_EQ(plan.runs[0].spec["files"]["data"], (scratch.path() / "data/d.gz").string());
+  EXPECT_EQ(spec_of(plan.runs[0])["files"]["data"], (scratch.path() / "data/d.gz").string());
 }
 
 TEST(Plan, MissingDataIsAnInputError) {
@@ -230,7 +232,7 @@ TEST(Plan, EveryFileOfTheDataIsHashedAndTold) {
     return make_plan({scenario::load_scenario(scratch.write("idx.json", document.dump()))}).runs.at(0);
   };
   const auto before = run();
-  EXPECT_EQ(before.spec["files"], Json({{"data.images", images}, {"data.labels", labels}}));
+  EXPECT_EQ(spec_of(before)["files"], Json({{"data.images", images}, {"data.labels", labels}}));
   scratch.write("labels", "others");
   const auto after = run();
   EXPECT_NE(after.train_digest, before.train_digest);

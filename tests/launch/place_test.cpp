@@ -1,11 +1,10 @@
-#include "harness/launch/environment.h"
-
 #include <cstdlib>
 #include <utility>
 
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
+#include "harness/launch/place/torchrun.h"
 
 namespace lockstep::launch {
 namespace {
@@ -59,7 +58,7 @@ TEST(Environment, FillsInWhatIsClear) {
 
 TEST(Environment, ReadsBackWhatItSays) {
   const Place place{.rank = 2, .local_rank = 2, .world_size = 3, .master_port = 7, .step_delay_ms = 15};
-  const Variables variables(variables_of(place));
+  const Variables variables(torchrun_variables_of(place));
   EXPECT_EQ(place_from_environment(), place);
   EXPECT_FALSE(inherited_environment().contains("LOCKSTEP_STEP_DELAY_MS"));
 }
@@ -71,8 +70,6 @@ TEST(Environment, SingleRankNeedsNoPort) {
 
 TEST(Environment, RefusalNamesTheVariable) {
   const std::pair<Environment, const char*> cases[] = {
-      {{}, "WORLD_SIZE"},
-      {{{"RANK", "0"}}, "WORLD_SIZE"},
       {{{"WORLD_SIZE", "1"}}, "RANK"},
       {{{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}}, "RANK"},
       {{{"RANK", "-1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}}, "RANK"},
@@ -96,10 +93,18 @@ TEST(Environment, RefusalNamesTheVariable) {
   }
 }
 
+TEST(Environment, RankWithoutALauncherLearnsWhatIsMissing) {
+  for (const Environment& environment : {Environment{}, Environment{{"RANK", "0"}}}) {
+    const std::string message = refusal(environment);
+    EXPECT_NE(message.find("no launcher told this rank its place"), std::string::npos) << message;
+    EXPECT_NE(message.find("WORLD_SIZE"), std::string::npos) << message;
+  }
+}
+
 TEST(Environment, WhatIsWrittenIsRead) {
   const Place place{
       .rank = 0, .world_size = 8, .master_port = 4711, .listen_descriptor = 9, .supervisor_descriptor = 8};
-  const Variables variables(variables_of(place));
+  const Variables variables(torchrun_variables_of(place));
   EXPECT_EQ(place_from_environment(), place);
 }
 
