@@ -131,10 +131,10 @@ std::string PrecisionLadder::obstacle() const {
   const auto weights = [](const trace::RunTrace& run) { return laws::Held(run, 0, trace::kInitialStep); };
   if (draw_otherwise(float32_.left, float32_.right) &&
       !laws::same(weights(float64_.left), weights(float64_.right), trace::Channel::kWeight))
-    return "the two begin with weights that other kernels drew, in float32 there, too";
+    return "both start from float32 weights that different kernels drew";
   for (const trace::RunTrace* run : {&float64_.left, &float64_.right}) {
-    if (compare::uses_16_bits(*run)) return "it computes or sends 16 bits there, too";
-    if (!is_finite(*run)) return "NaN or infinity hides every difference there, too";
+    if (compare::uses_16_bits(*run)) return "it still computes or sends 16 bits";
+    if (!is_finite(*run)) return "NaN or infinity hides every difference in float64 too";
   }
   return "";
 }

@@ -46,7 +46,7 @@ class Blaming {
 
   Blame run(const std::vector<NamedControl>& controls) {
     Blame blame;
-    progress_("the trainings as they are");
+    progress_("the trainings unchanged");
     const scenario::Scenario asked = with_check(under(replay(), scenario_, variants()), parties_.left, parties_.right);
     blame.plan = plan::make_plan({asked});
     digest_ = blame.plan.runs.at(blame.plan.runs_of(scenario_.name, parties_.left).at(0)).train_digest;
@@ -99,10 +99,10 @@ class Blaming {
   scenario::Scenario from_same_state(std::int64_t step) const {
     if (step < 1)
       throw InputError(
-          {.what = "the difference is in the first step: both sides begin it in the state that they draw"});
+          {.what = "the difference is in the first step: both sides start it from the state that they draw"});
     for (const std::string& name : variants()) {
       if (scenario_.variant(name).train.checkpoint.load)
-        throw InputError({.what = "a side begins from a checkpoint of its own"});
+        throw InputError({.what = "a side starts from its own checkpoint"});
     }
     scenario::Scenario scenario = under(replay(), scenario_, variants());
     const std::string file = scenario_.file.string(), saved = "saved";
@@ -123,7 +123,7 @@ class Blaming {
     ControlResult result{.control = control};
     if (against_golden() && control.kind != NamedControl::Kind::kSameTraining) {
       result.outcome = Outcome::kDoesNotApply;
-      result.shows = "the golden is of the training without it";
+      result.shows = "the golden was accepted without this control";
       return result;
     }
     std::optional<scenario::Scenario> changed;
@@ -144,7 +144,7 @@ class Blaming {
     if (check.status == Status::kAgree) {
       result.outcome = Outcome::kVanishes;
       result.shows = std::to_string(check.result.compared) + " records compared";
-      if (times > 1) result.shows += ", equal " + std::to_string(times) + " times";
+      if (times > 1) result.shows += ", equal in " + std::to_string(times) + " runs";
     } else if (check.result.divergence) {
       const compare::Divergence& at = *check.result.divergence;
       const bool same = at.step == before.step && at.channel == before.channel && at.tensor == before.tensor;

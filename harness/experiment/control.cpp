@@ -100,24 +100,24 @@ const std::vector<NamedControl>& controls() {
   const auto ranks = [](const char* name, int count) { return Control{name, {{"world_size", count}}}; };
   constexpr auto kAnother = NamedControl::Kind::kAnotherTraining;
   static const std::vector<NamedControl> kControls = {
-      {train("threads", {{"determinism", {{"threads", 1}}}}), "one thread for each rank"},
+      {train("threads", {{"determinism", {{"threads", 1}}}}), "one thread per rank"},
       {train("isa", {{"determinism", {{"cpu", "portable"}}}}), "kernels for AVX2 at most"},
       {train("deterministic", {{"determinism", {{"algorithms", "deterministic"}}}}),
-       "deterministic algorithms, uninitialised memory filled"},
+       "deterministic algorithms; fresh memory is filled"},
       {train("buckets", {{"ddp", {{"bucket_mb", 4096}}}}), "all gradients in one bucket"},
       {train("order", {{"ddp", {{"reduction", "rank_order"}}}}), "gradients added in the order of the ranks"},
-      {ranks("two_ranks", 2), "two ranks, whose sums have one order only", kAnother},
+      {ranks("two_ranks", 2), "two ranks: sums have only one order", kAnother},
       {ranks("one_rank", 1), "one rank: nothing is reduced", kAnother},
       {launch("delays", {{"arrival_delay_ms", {300}}, {"step_delay_ms", {20}}}),
        "rank 0 comes late, at the start and to every reduction"},
-      {filled(), "memory that nobody has set holds another pattern"},
+      {filled(), "another pattern in fresh memory"},
       {launch("place", {{"directory", "elsewhere"}, {"environment_order", "reversed"}}),
        "another folder, another order of the environment"},
       {{"same_state", Json::object()},
-       "the step of the difference alone, from the state that the left side has before it",
+       "only the step of the difference, from the left side's state",
        NamedControl::Kind::kSameState},
       {in_float64(), "everything in float64", kAnother},
-      {train("exact", {{"exact", true}}), "inputs, weights and gradients on grids on which no sum rounds", kAnother}};
+      {train("exact", {{"exact", true}}), "inputs, weights and gradients on grids where no sum rounds", kAnother}};
   return kControls;
 }
 
@@ -141,7 +141,7 @@ std::vector<NamedControl> chosen_controls(const std::string& list) {
     if ((wanted.empty() || wanted.contains(one.name())) && !unwanted.contains(one.name())) chosen.push_back(one);
   }
   if (chosen.empty())
-    throw InputError({.what = "no control is left to try", .where = "--vary " + list, .expected = "one or more"});
+    throw InputError({.what = "no control is left", .where = "--vary " + list, .expected = "one or more"});
   return chosen;
 }
 

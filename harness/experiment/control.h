@@ -52,7 +52,7 @@ struct NamedControl {
     kSameState,        ///< both sides do the step of the difference from one state, whatever went before
   };
   Control control;
-  std::string meaning;  ///< "one thread for each rank"
+  std::string meaning;  ///< "one thread per rank"
   Kind kind = Kind::kSameTraining;
 
   /// As --vary has it: "threads".

@@ -282,15 +282,14 @@ class Investigation {
     for (const std::string& variant : variants_worth_trying(one)) {
       for (const Trial* trial : {trials[0], trials[1]}) {
         if (trial->runs(group.scenario.name).all_of(variant).empty())
-          return one.note(filled(), variant + " did not finish again");
+          return one.note(filled(), variant + " did not finish when replayed");
       }
     }
     const bool follows = confirmed && !one.follows_fill.empty();
     const auto moved = follows ? moved_by_fill(group, one.follows_fill, trials) : std::nullopt;
-    if (!moved) return one.note(filled(), "what fresh memory holds makes no difference that repeats");
+    if (!moved) return one.note(filled(), "the content of fresh memory has no reproducible effect");
     const std::string seen = one.follows_fill +
-                             " comes out otherwise where fresh memory holds another pattern, and each time the same "
-                             "with one: first other at " +
+                             " follows the pattern in fresh memory, each time: first difference at " +
                              moved->place_and_rank();
     one.note(filled(), seen);
     call_random(one, *moved, one.follows_fill);
@@ -327,7 +326,7 @@ class Investigation {
     for (Group& group : groups_) {
       for (Case& one : group.cases) {
         if (wants(one) && (!forced || !forced->has(group)))
-          leave_open(one, one_state(), "nothing tells it from a mistake that is made in float32 only");
+          leave_open(one, one_state(), "it may be a mistake in float32 only");
       }
     }
     if (!forced) return;

@@ -282,24 +282,25 @@ void judge_one_state(Case& one, const Runs& forced) {
   for (std::size_t i = 1; i < sides.size(); ++i) {
     const Forced runs(forced, sides[0], sides[i]);
     if (!runs.finished_in_both())
-      return leave_open(one, control, sides[i] + " does not finish where each step begins in the state of " + sides[0]);
+      return leave_open(one, control,
+                        sides[i] + " does not finish when each step starts from the state of " + sides[0]);
     if (!runs.is_finite()) return leave_open(one, control, "NaN or infinity hides every difference");
     if (runs.uses_16_bits()) continue;
     if (const Comparison mistake = walk_in_float64(one, runs); mistake.first)
-      return find_mistake(one, control, mistake, sides[i], *runs.right, "one step is apart in float64, too, at ");
+      return find_mistake(one, control, mistake, sides[i], *runs.right, "one step differs in float64 too, at ");
     const Comparison comparison = walk(one, runs);
     compared += comparison.compared;
     if (!comparison.first) continue;
     if (laws::is_of_update(comparison.first->channel) && begins_there(*comparison.first, *runs.left, *runs.right))
       return find_mistake(one, control, comparison, sides[i], *runs.right,
-                          "one step's update of equal gradients is apart by more than it rounds: ");
-    one.note(control, "one step is apart by more than it rounds: " + comparison.first->place_and_rank() + ", " +
+                          "one update from equal gradients differs more than rounding allows: ");
+    one.note(control, "one step differs more than rounding allows: " + comparison.first->place_and_rank() + ", " +
                           comparison.first->relation);
     one.parts_from_one_state = true;
   }
   if (one.parts_from_one_state) return;
-  if (compared == 0) return leave_open(one, control, "no step that both did from one state could be compared");
-  one.note(control, "every step from the state that " + sides[0] + " had before it: within the rounding of one step");
+  if (compared == 0) return leave_open(one, control, "no step from one state could be compared");
+  one.note(control, "each step from the state of " + sides[0] + " is within the rounding of one step");
   if (one.is_up_to_rounding() && !one.is_mistake()) one.report.result = {.compared = compared};
 }
 
@@ -310,7 +311,7 @@ void judge_one_state_again(Case& one, const Runs& forced, const Runs& again) {
     if (before == nullptr || after == nullptr) return;
     const auto apart = part_bitwise(*before, *after, {.common_steps_only = true});  // it ends at the place
     if (!apart) continue;
-    one.note(one_state_there(), variant + " does not come out again: first other at " + apart->place_and_rank());
+    one.note(one_state_there(), variant + " does not reproduce: first difference at " + apart->place_and_rank());
     return call_random(one, *apart, variant);
   }
   one.came_out_again = true;
@@ -319,18 +320,18 @@ void judge_one_state_again(Case& one, const Runs& forced, const Runs& again) {
 void judge_another_state(Case& one, const Runs& before, const Runs& forced, const Runs& again) {
   const Control control = another_state();
   const std::vector<std::string> sides = one.sides();
-  std::string why = "it is not there from other weights: an activation on the kink of a ReLU, or a rare mistake";
+  std::string why = "it disappears with other weights: a kink of a ReLU, or a rare mistake";
   for (std::size_t i = 1; i < sides.size(); ++i) {
     const Forced runs(forced, sides[0], sides[i]), others(again, sides[0], sides[i]);
     if (!runs.finished_in_both()) continue;  // has been said
     if (!others.finished()) {
-      why = sides[i] + " does not finish from other weights";
+      why = sides[i] + " does not finish with other weights";
     } else if (begin_alike(*runs.left, *others.left)) {
-      why = "there are no other weights to begin with: a kink of a ReLU would look the same";
+      why = "there are no other weights to try: a kink of a ReLU would look the same";
     } else if (runs.uses_16_bits()) {
       continue;
     } else if (const Comparison mistake = walk(one, runs, &others); mistake.first) {
-      find_mistake(one, control, mistake, sides[i], *runs.right, "from other weights it is there, too, at ");
+      find_mistake(one, control, mistake, sides[i], *runs.right, "with other weights it is there too, at ");
       // The other side has made it twice more then.
       one.came_out_again = one.found_from_one_state && comes_out_as(before.first_of(sides[0]), *runs.left);
       return;

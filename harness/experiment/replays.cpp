@@ -55,7 +55,7 @@ void judge_replay(Case& one, const Control& control, const Runs& before, const R
     const trace::RunTrace* second = again.side(run->run, 0, /*any_repeat=*/true).run;
     if (second == nullptr) {
       one.lost = true;
-      one.note(control, run->run + " did not finish again");
+      one.note(control, run->run + " did not finish when replayed");
       continue;
     }
     const auto apart = part_bitwise(*run, *second);
@@ -63,8 +63,8 @@ void judge_replay(Case& one, const Control& control, const Runs& before, const R
       one.unstable = apart;
       one.unstable_variant = variant_of(run->run);
     }
-    one.note(control, apart ? run->run + " does not come out again: first other at " + apart->place_and_rank()
-                            : run->run + " comes out again, bit for bit");
+    one.note(control, apart ? run->run + " does not reproduce: first difference at " + apart->place_and_rank()
+                            : run->run + " reproduces bit for bit");
   }
   if (!one.differs() || runs.empty() || (one.lost && !one.unstable)) return;
   one.at().again = one.unstable ? compare::Again::kOnceOtherwise : compare::Again::kSame;
@@ -78,13 +78,13 @@ void judge_often(Case& one, const Control& control, const Runs& before, const Ru
     if (one.unstable && variant != one.unstable_variant) continue;
     const std::vector<const trace::RunTrace*> again = often.all_of(variant);
     if (again.empty()) {
-      one.note(control, variant + " did not finish again");
+      one.note(control, variant + " did not finish when replayed");
       have_all_finished = false;
       continue;
     }
     const auto apart = not_alike(one.unstable ? *again[0] : *run, again);
     if (!apart) continue;
-    one.note(control, run->run + " does not come out again each time: first other at " + apart->place_and_rank());
+    one.note(control, run->run + " does not always reproduce: first difference at " + apart->place_and_rank());
     call_random(one, *apart, variant);
     one.at().element.reset();  // of two sides that are random
     one.at().operator_.reset();
@@ -96,13 +96,13 @@ void judge_often(Case& one, const Control& control, const Runs& before, const Ru
 void judge_pair(Case& one, const Control& control, const Runs& twice) {
   const std::string variant = one.unstable ? one.unstable_variant : variant_of(one.at().left);
   const Side first = twice.side(variant + "/0", one.at().rank), second = twice.side(variant + "/1", one.at().rank);
-  if (first.run == nullptr || second.run == nullptr) return one.note(control, variant + " did not finish again");
+  if (first.run == nullptr || second.run == nullptr)
+    return one.note(control, variant + " did not finish when replayed");
   const auto apart = part_bitwise(*first.run, *second.run);
   if (!apart && one.varies) return;
-  if (!apart)
-    return one.note(control, variant + " came out twice alike: what was seen before is rare, or was one disturbance");
+  if (!apart) return one.note(control, variant + ": two more runs matched: rare, or a one-off");
   mark_random(one);
-  one.note(control, variant + " comes out otherwise each time: first other at " + apart->place_and_rank());
+  one.note(control, variant + " changes from run to run: first difference at " + apart->place_and_rank());
   Divergence here = *apart;
   const auto at_rank = static_cast<std::size_t>(here.rank);
   locate(here, {first.run, at_rank}, {second.run, at_rank}, Looked::kFromTheStart);

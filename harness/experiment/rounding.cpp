@@ -47,8 +47,8 @@ void move_to(Case& one, const Divergence& there) {
 /// unless the two cut their batches otherwise.
 void deny_rounding(Case& one, const Control& control, const Divergence& beyond, const trace::RunTrace& left,
                    const trace::RunTrace& right) {
-  one.note(control, "it shrinks as rounding does, and is far more than rounding makes, at " + beyond.place_and_rank() +
-                        ": something is done in float32 only");
+  one.note(control, "it shrinks like rounding, but is far larger than rounding can be, at " + beyond.place_and_rank() +
+                        ": a mistake in float32 only");
   const Divergence& at = one.at();
   const bool earlier_in_step = at.step == beyond.step && at.channel < beyond.channel;
   const bool may_begin_before = one.is_up_to_rounding() || at.step < beyond.step;  // where it was too small to see
@@ -70,8 +70,8 @@ void go_back(Case& one, const Control& control, const compare::PrecisionLadder& 
              const std::vector<trace::Channel>& channels, const compare::Scope& scope) {
   const auto mistake = first_mistake(ladder, channels, scope);
   if (!mistake || std::pair(mistake->step, mistake->channel) >= std::pair(one.at().step, one.at().channel)) return;
-  one.note(control,
-           "a difference that stays begins at " + mistake->place_and_rank() + ", within the bound on rounding");
+  one.note(control, "a difference that stays in float64 begins at " + mistake->place_and_rank() +
+                        ", within the bound on rounding");
   move_to(one, *mistake);
 }
 
@@ -81,8 +81,8 @@ bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLa
                    const std::vector<trace::Channel>& channels, const compare::Scope& scope) {
   const auto mistake = first_mistake(ladder, channels, scope);
   if (!mistake) return false;
-  one.note(control, "what differs first, at " + one.at().place_and_rank() +
-                        ", is rounding; the first difference that stays is at " + mistake->place_and_rank());
+  one.note(control, "the first difference, at " + one.at().place_and_rank() +
+                        ", is rounding; the first that stays in float64 is at " + mistake->place_and_rank());
   move_to(one, *mistake);
   one.at().is_no_rounding = true;
   return true;
@@ -128,19 +128,19 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
   const Side left = before.left(one.at()), right = before.right(one.at());
   const Side left64 = after.left(one.at(), true), right64 = after.right(one.at(), true);
   if (left.run == nullptr || right.run == nullptr) return;  // a golden or a closed form has no precision
-  if (left64.run == nullptr || right64.run == nullptr) return one.note(control, "a side did not finish");
+  if (left64.run == nullptr || right64.run == nullptr) return one.note(control, "one side did not finish");
   if (one.at().step == trace::kInitialStep && compare::draw_otherwise(*left.run, *right.run))
-    return one.note(control, "says nothing: first weights are drawn in float32; other kernels drew these");
+    return one.note(control, "no result: first weights are drawn in float32, and different kernels drew these");
   const compare::PrecisionLadder ladder(*left.run, *right.run, *left64.run, *right64.run);
   if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
   const auto rungs = ladder.at(place_of(one.at(), left, right));
-  if (!rungs) return one.note(control, "the place of the difference could not be measured in both precisions");
+  if (!rungs) return one.note(control, "the difference could not be measured in both precisions");
   const double samples = laws::Scales(*left.run).samples(one.at().step);
   one.small = samples > 0 && rungs->in_float32 * std::sqrt(samples) <= 1;
 
   const compare::Ladder::Says says = rungs->says();
   if (says == compare::Ladder::Says::kMistake) {
-    one.note(control, "it is no rounding: " + rungs->text());
+    one.note(control, "it is not rounding: " + rungs->text());
     if (one.is_up_to_rounding())
       go_back(one, control, ladder, compared_channels(one, *left.run, *right.run), scope_of(one, *right.run));
     return rule_out_rounding(one, right.run->world_size());
@@ -155,7 +155,7 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
       return deny_rounding(one, control, *far, *left.run, *right.run);
     if (rounds && is_open(one)) one.at().class_ = "rounding";
     one.asks_one_state = rounds && one.is_equal() && one.at().class_ == "rounding" && !ladder.uses_16_bits();
-    one.note(control, (rounds ? "it is rounding: " : "it shrinks, but not as rounding does: ") + rungs->text());
+    one.note(control, (rounds ? "it is rounding: " : "it shrinks, but not like rounding: ") + rungs->text());
   }
 }
 
@@ -165,7 +165,7 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
   const bool rounds = result.divergence && result.divergence->class_ == "rounding";
   if (one.unstable || one.lost || (!open && !rounds)) return;
   std::string doubt;  // why it may be a mistake in float32 all the same
-  if (!open && !one.small) doubt = "it shrinks as rounding does, and is more than one sample can do";
+  if (!open && !one.small) doubt = "it shrinks like rounding, but is larger than one sample can make it";
   std::size_t compared = 0;
   bool in_16_bits = false, in_32_bits = false;
   const std::vector<std::string> sides = one.sides();
@@ -177,15 +177,15 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
     const compare::PrecisionLadder ladder(*runs[0], *runs[1], *runs[2], *runs[3]);
     if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
     if (!compare::is_finite(*runs[0]) || !compare::is_finite(*runs[1]))
-      return leave_open(one, control, "NaN or infinity in float32 hides every difference, whatever float64 shows");
+      return leave_open(one, control, "NaN or infinity in float32 hides every difference: float64 cannot decide");
     const std::vector<trace::Channel> channels = compared_channels(one, *runs[0], *runs[1]);
     const compare::Scope scope = scope_of(one, *runs[1]);
     const compare::Comparison comparison = ladder.judge(channels, scope);
     const auto limit = ladder.horizon();
     const bool is_behind = comparison.first && limit && comparison.first->step >= *limit;
     if (comparison.first && !is_behind) {
-      one.note(control, "the trainings differ there by more than rounding, first at " +
-                            comparison.first->place_and_rank() + ": " + comparison.first->relation);
+      one.note(control, "the trainings differ by more than rounding, first at " + comparison.first->place_and_rank() +
+                            ": " + comparison.first->relation);
       if (open) {
         result = checks::result_of(comparison);
       } else {
@@ -199,16 +199,16 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
     }
     if (is_behind && doubt.empty())
       doubt = "by step " + std::to_string(*limit) +
-              " rounding has grown to what is computed in float32: from there on float64 proves nothing (" +
+              " rounding in float32 is as large as the values: from there on float64 proves nothing (" +
               comparison.first->place_and_rank() + ": " + comparison.first->relation + ")";
     compared += comparison.compared;
     (ladder.uses_16_bits() ? in_16_bits : in_32_bits) = true;
   }
   if (compared == 0) return;
   one.asks_one_state = doubt.empty() ? in_32_bits : !in_16_bits;
-  const std::string shrinks = "every difference of the trainings shrinks as rounding does";
+  const std::string shrinks = "every difference shrinks like rounding";
   if (!doubt.empty()) return leave_open(one, control, doubt);
-  if (one.asks_one_state) return leave_open(one, control, shrinks + "; whether each step's does is open");
+  if (one.asks_one_state) return leave_open(one, control, shrinks + "; single steps are undecided");
   one.note(control, shrinks);
   result = {.compared = compared};
 }

@@ -23,7 +23,7 @@ std::string to_text(const diagnosis::Cause& cause) {
   std::string out = std::string(cause.id) + " (" + std::string(name_of(cause.class_)) + ")\n";
   out += "  what    " + std::string(cause.sentence) + "\n";
   out += "  remedy  " + std::string(cause.remedy) + "\n";
-  if (!cause.is_named) out += "  note    no finding names it yet\n";
+  if (!cause.is_named) out += "  note    not recognised yet\n";
   for_each_source(cause, [&](std::string_view source) { out += "  source  " + std::string(source) + "\n"; });
   return out;
 }
@@ -44,7 +44,7 @@ std::string markdown_of_causes() {
   std::string out =
       "# Causes\n\n"
       "Written by `lockstep explain --markdown` from `harness/diagnosis/causes.cpp`; change it there. A finding names "
-      "one of these, or says that its cause is unknown. Those marked ° are known, and not recognised yet.\n\n"
+      "one of these causes, or `unknown`. lockstep does not recognise those marked ° yet.\n\n"
       "| cause | class | what is wrong | what usually helps | seen in |\n|---|---|---|---|---|\n";
   for (const diagnosis::Cause& cause : diagnosis::causes()) {
     out += "| `" + std::string(cause.id) + (cause.is_named ? "` | " : "`° | ") + std::string(name_of(cause.class_)) +

@@ -52,9 +52,9 @@ std::vector<Suspect> suspects_in_checkpoint(const RunOutcome& outcome) {
     const bool came_later = failure->missing && std::filesystem::exists(failure->where, unknown);
     if (!came_later && !failure->damaged) continue;
     if (!came_later) return {{"ckpt.truncated", {seen}}};
-    return {{"ckpt.race",
-             {seen, "the file was not there when " + name_of_rank(rank) +
-                        " looked, and is there now: it was written later"}}};
+    return {
+        {"ckpt.race",
+         {seen, "the file was missing when " + name_of_rank(rank) + " looked, and exists now: it was written later"}}};
   }
   return {};
 }
@@ -73,7 +73,7 @@ std::vector<Suspect> suspects_in_lengths(const RunOutcome& outcome) {
       if (!launch::done_before(done, waiting)) continue;
       const std::string seen = name_of_rank(early) + " was done " + launch::place_of(done) + ", " + name_of_rank(late) +
                                " waits " + launch::place_of(waiting);
-      return {{"data.uneven_inputs", {seen}}, {"control.local_metric", {seen, "a rank that stops early by itself"}}};
+      return {{"data.uneven_inputs", {seen}}, {"control.local_metric", {seen, "one rank stops early"}}};
     }
   }
   return {};
@@ -105,7 +105,7 @@ std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
       if (outcome.status == RunOutcome::Status::kHung && other.phase != Phase::kDone && other.step > own.step &&
           other.before_step < own.collectives)
         return {{"control.rank_branch",
-                 {said(waiting) + ", of step " + std::to_string(own.step), name_of_rank(done) + " went on to step " +
+                 {said(waiting) + ", of step " + std::to_string(own.step), name_of_rank(done) + " continued to step " +
                                                                                std::to_string(other.step) + " after " +
                                                                                nth(other.before_step)}}};
       if (other.phase != Phase::kDone || other.collectives >= own.collectives) continue;

@@ -196,7 +196,7 @@ std::string to_text(const FaultTable& table) {
 
 std::string to_markdown(const FaultTable& table) {
   std::string out =
-      "# Planted faults, and what lockstep says of them\n\n"
+      "# Planted faults and how lockstep judges them\n\n"
       "Written by `lockstep faults --markdown` from the scenarios in `scenarios/faults` and `scenarios/traps`; change "
       "it "
       "there.\n\n| figure | value |\n|---|---|\n";

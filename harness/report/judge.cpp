@@ -85,14 +85,14 @@ void apply_expectation(CheckReport& report, const scenario::Expectation& expect,
   report.expected_failure = expect.reason;
   if (report.status == Status::kAgree) {
     report.status = Status::kDivergence;
-    report.result.why = "the check holds, and was expected to fail: " + expect.reason;
-    report.result.next = "remove \"expect\" from the check if that is as it should be";
+    report.result.why = "the check holds but was expected to fail: " + expect.reason;
+    report.result.next = "if this is intended, remove \"expect\" from the check";
   } else if (report.status == Status::kDivergence && expect.until && today >= *expect.until) {
     report.result.why = "this failure was tolerated until " + *expect.until + ": " + expect.reason;
   } else if (report.status == Status::kDivergence && fits(expect, report.result)) {
     report.status = Status::kAgree;
   } else if (report.status == Status::kDivergence) {
-    report.result.why = "the check fails, but not as it was expected to: " + expect.reason;
+    report.result.why = "the check fails, but not as expected: " + expect.reason;
   }
 }
 
@@ -128,7 +128,7 @@ std::optional<compare::Divergence> early_end(const plan::Plan& plan, const plan:
                              .expected = "steps to " + std::to_string(last),
                              .actual = "steps to " + seen,
                              .class_ = std::string(compare::name_of(compare::Class::kSemantic)),
-                             .cause = "every rank left the training after step " + seen + " as if it were done"};
+                             .cause = "every rank exited with code 0 after step " + seen};
 }
 
 Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& evidence, const plan::Check& check) {
@@ -167,7 +167,7 @@ void require_all_as_expected(CheckReport& report, const scenario::Expectation& e
       CheckResult of_run{.divergence = ending.failure};
       if (report.status != Status::kAgree || (ending.failure && fits(expect, of_run))) continue;
       report.status = Status::kDivergence;
-      report.result.why = ending.run + " does not end as it was expected to: " + expect.reason;
+      report.result.why = ending.run + " does not end as expected: " + expect.reason;
     }
   }
 }
@@ -285,7 +285,7 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
     } else if (trace.world_size() != run.world_size ||
                !std::all_of(trace.ranks.begin(), trace.ranks.end(),
                             [&](const trace::Trace& rank) { return is_of(run, rank.header); })) {
-      evidence.problem = "the traces in " + directory.string() + " are of another run";
+      evidence.problem = "the traces in " + directory.string() + " belong to another run";
     } else {
       evidence.problem = step_not_recorded(trace);
       if (evidence.problem.empty()) evidence.trace = std::move(trace);

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 void read_promises(const fs::path& file, Recording& recording) {
   if (!fs::exists(file)) {
-    recording.no_promises = "there is no " + file.string();
+    recording.no_promises = file.string() + " is missing";
     return;
   }
   try {
@@ -41,7 +41,7 @@ void read_promises(const fs::path& file, Recording& recording) {
   } catch (const Error& error) {
     recording.no_promises = file.string() + ": " + error.problem().what;
   } catch (const Json::exception& error) {
-    recording.no_promises = file.string() + " is no RunSpec";
+    recording.no_promises = file.string() + " is not a RunSpec";
   }
 }
 
@@ -109,11 +109,11 @@ Recording read_recording(const fs::path& path) {
   if (!fs::is_directory(path)) {
     recording.trace.run = path.string();
     recording.trace.ranks.push_back(trace::read_trace(path));
-    recording.no_promises = path.string() + " is the trace of one rank, and no run's folder";
+    recording.no_promises = path.string() + " is the trace of one rank, not a run folder";
     return recording;
   }
   if (!fs::exists(path / trace::file_name_of_rank(0)))
-    throw InputError({.what = "no run",
+    throw InputError({.what = "this folder holds no run",
                       .where = path.string(),
                       .expected = "a folder that holds " + trace::file_name_of_rank(0),
                       .next = "name the folder of one repeat, such as " + (path / "0").string()});
@@ -136,7 +136,7 @@ CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::v
     const bool rounds = result.divergence && result.divergence->class_ == name_of(compare::Class::kRounding);
     if (auto beyond = rounds ? beyond_rounding(left, right, input) : std::nullopt) {
       beyond->behind_rounding = true;
-      result.why = "the first bits differ at " + result.divergence->place() + ", by rounding";
+      result.why = "the first difference is at " + result.divergence->place() + ", by rounding";
       result.divergence = std::move(beyond);
     }
   }

@@ -91,7 +91,7 @@ std::string details(const std::vector<RunReport>& runs, bool color) {
     out += details(runs[i], color);
     std::vector<std::string> others;
     for (++i; i < runs.size() && same_end(runs[i - 1], runs[i]); ++i) others.push_back(runs[i].run);
-    if (!others.empty()) add_line(out, "so, too", join(others, ", "));
+    if (!others.empty()) add_line(out, "also", join(others, ", "));
   }
   return out;
 }

@@ -83,7 +83,7 @@ TEST_F(BlameEndToEnd, OnlyTheChangeThatMattersIsBlamed) {
   EXPECT_EQ(outcome(red, "threads"), "stays");
   EXPECT_EQ(outcome(red, "place"), "stays");
   EXPECT_EQ(outcome(red, "isa"), "not tried");
-  expect_says(red.process.err, {"as they are", "control 1 of 2: threads", "changes of the variant"});
+  expect_says(red.process.err, {"the trainings unchanged", "control 1 of 2: threads", "changes of the variant"});
 }
 
 TEST_F(BlameEndToEnd, ChangesThatDoNothingAreNotBlamed) {

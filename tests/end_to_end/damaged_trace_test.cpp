@@ -141,7 +141,7 @@ TEST_F(DamagedTrace, EvidenceOfAnotherRun) {
   other["train"]["seed"]["base"] = 4;
   const Result result = run(other, {"--worker", worker});
   EXPECT_EQ(result.exit_code(), 4) << result.said();
-  expect_says(result.failed_run().at("why"), {"of another run"});
+  expect_says(result.failed_run().at("why"), {"belong to another run"});
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST_F(DiffEndToEnd, FindsTheMistakeBehindRounding) {
   EXPECT_EQ(found["class"], "semantic") << found.dump(1);
   EXPECT_EQ(found["first_divergence"]["step"], 2);
   EXPECT_EQ(found["first_divergence"]["channel"], "gradient");
-  expect_says(found["why"].get<std::string>(), {"the first bits differ at step", "by rounding"});
+  expect_says(found["why"].get<std::string>(), {"the first difference is at step", "by rounding"});
 }
 
 TEST_F(DiffEndToEnd, KnowsAResumptionByItsRunSpec) {

@@ -33,8 +33,8 @@ TEST_F(ExperimentEndToEnd, AMistakeOfTheSizeOfRoundingIsNone) {
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   const Json check = red.check("equal");
   expect_divergence(check, {1, "gradient", "fc1.weight", 0});
-  expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 comes out again"});
-  expect_says(shown_by(check, "float64"), {"it is no rounding", "x 2^"});
+  expect_says(shown_by(check, "replay"), {"one/0 reproduces", "other/0 reproduces"});
+  expect_says(shown_by(check, "float64"), {"it is not rounding", "x 2^"});
 }
 
 TEST_F(ExperimentEndToEnd, RoundingThatOneSampleAmplifiesIsRounding) {
@@ -60,8 +60,7 @@ TEST_F(ExperimentEndToEnd, WhatAutocastRoundsAwayIsDecidedInFloat64) {
   const Json autocast = at("train.autocast", "bf16");
   const Result green = run(pair("rounding", on_ranks(1), on_ranks(3), autocast));
   expect_green(green);
-  expect_says(shown_by(green.check("rounding"), "float64"),
-              {"every difference of the trainings shrinks as rounding does"});
+  expect_says(shown_by(green.check("rounding"), "float64"), {"every difference shrinks like rounding"});
   const Json summed = merged({on_ranks(3), at("train.ddp.average", false)});
   const Result red = run(pair("rounding", on_ranks(1), summed, autocast));
   EXPECT_EQ(red.exit_code(), 1) << red.said();
@@ -73,7 +72,7 @@ TEST_F(ExperimentEndToEnd, ASideThatDoesNotComeOutAgainIsNondeterministic) {
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   const Json check = red.check("equal");
   EXPECT_EQ(check.at("class"), "nondeterminism");
-  expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 does not come out again"});
+  expect_says(shown_by(check, "replay"), {"one/0 reproduces", "other/0 does not reproduce"});
 }
 
 /// However little it is by.
@@ -136,7 +135,7 @@ TEST_F(ExperimentEndToEnd, AMistakeInFloat32OnlyShowsInAStepFromOneState) {
       if (!float32_only) continue;
       expect_says(shown_by(check, "one_state"), {"step 4, weight fc1.bias"});
       if (ranks == 1) {
-        expect_says(shown_by(check, "another_state"), {"it is there, too"});
+        expect_says(shown_by(check, "another_state"), {"it is there too"});
       } else {  // of gradients that are equal nothing but the update can make it
         EXPECT_EQ(shown_by(check, "another_state"), "") << red.said();
       }
@@ -160,7 +159,7 @@ TEST_F(ExperimentEndToEnd, AnUpdateOfEqualGradientsNeedsNeitherOtherWeightsNorMa
   const Result red = run(pair("equal", with_rmsprop(3), merged({with_rmsprop(3), decayed(true)})));
   const Json check = red.check("equal");
   expect_divergence(check, {4, "weight", "fc1.bias", 0}, "semantic");
-  expect_says(shown_by(check, "one_state"), {"update of equal gradients", "step 4, weight fc1.bias"});
+  expect_says(shown_by(check, "one_state"), {"update from equal gradients", "step 4, weight fc1.bias"});
   EXPECT_FALSE(check.at("first_divergence").at("element").is_null()) << red.said();
   EXPECT_FALSE(check.at("first_divergence").at("operator").is_null()) << red.said();
   for (const char* control : {"another_state", "replay_often"})
@@ -176,7 +175,7 @@ TEST_F(ExperimentEndToEnd, WhatIsFoundWhereItWasLookedForNeedsNoOtherRun) {
     const Json other = merged({with_rmsprop(3), at("train.faults", {scaled})});
     Result red = run(pair("rounding", with_rmsprop(1), other), {"--worker", worker});
     const Json check = red.check("rounding");
-    expect_says(shown_by(check, "another_state"), {"it is there, too", "step 4, gradient"});
+    expect_says(shown_by(check, "another_state"), {"it is there too", "step 4, gradient"});
     expect_divergence(check, {4, "gradient", "fc1.weight", 0}, "semantic");
     EXPECT_FALSE(check.at("first_divergence").at("element").is_null()) << red.said();
     EXPECT_EQ(red.process.err.find("replay_often"), std::string::npos) << red.process.err;
@@ -265,7 +264,7 @@ class KinkEndToEnd : public ExperimentEndToEnd {
 
 TEST_F(KinkEndToEnd, MayBeWhyAStepIsApartFromOneStateOnly) {
   expect_open(Json::object(), "case $spec in */another_state/*) sed -i s/1.0009765625/1.0/ $spec;; esac",
-              "not there from other weights");
+              "disappears with other weights");
   expect_open(Json::object(), "case $spec in */another_state/*follows*) exit 9;; esac", "does not finish");
 }
 
@@ -339,7 +338,7 @@ TEST_F(ExperimentEndToEnd, AResumedTrainingIsLookedAtClosely) {
        {"checks", {check("resumes", {{"straight", "straight"}, {"interrupted", "resumed"}})}}}));
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   const Json check = red.check("resumes");
-  expect_says(shown_by(check, "replay"), {"straight/0 comes out again", "resumed/0 comes out again"});
+  expect_says(shown_by(check, "replay"), {"straight/0 reproduces", "resumed/0 reproduces"});
   EXPECT_FALSE(check.at("first_divergence").at("element").is_null()) << check;
   const Json operator_ = check.at("first_divergence").at("operator");  // the buckets are cut anew in that step
   EXPECT_EQ(operator_.at("says"), "is_called");
@@ -353,8 +352,7 @@ TEST_F(ExperimentEndToEnd, ARepeatThatDiffersIsRunTwiceMore) {
                                    {"variants", {{"seeded", Json::object()}, {"unseeded", unseeded}}},
                                    {"checks", {check("repeatable", {{"variants", {"seeded", "unseeded"}}})}}}));
   EXPECT_EQ(red.exit_code(), 1) << red.said();
-  expect_says(shown_by(red.check("repeatable"), "replay_twice"),
-              {"unseeded comes out otherwise each time", "element ["});
+  expect_says(shown_by(red.check("repeatable"), "replay_twice"), {"unseeded changes from run to run", "element ["});
 }
 
 TEST_F(ExperimentEndToEnd, AveragedWeightsAreLookedAtClosely) {
@@ -362,7 +360,7 @@ TEST_F(ExperimentEndToEnd, AveragedWeightsAreLookedAtClosely) {
   const Result red = run(pair("equal", Json::object(), larger, at("train.ema.decay", 0.9)));
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   const Json check = red.check("equal");
-  expect_says(shown_by(check, "replay"), {"one/0 comes out again", "other/0 comes out again"});
+  expect_says(shown_by(check, "replay"), {"one/0 reproduces", "other/0 reproduces"});
   EXPECT_FALSE(check.at("first_divergence").at("operator").is_null());
 }
 

@@ -181,7 +181,7 @@ TEST_F(FaultEndToEnd, AnExpectedFailureThatDoesNotHappenOrHappensElsewhere) {
   training["checks"] = {expecting(1)};
   const Result elsewhere = run(training);
   EXPECT_EQ(elsewhere.exit_code(), 1) << elsewhere.said();
-  expect_says(elsewhere.check("ranks_agree").at("why"), {"not as it was expected"});
+  expect_says(elsewhere.check("ranks_agree").at("why"), {"not as expected"});
 }
 
 TEST_F(FaultEndToEnd, ASwapOutsideAShortBatchIsRefused) {
