@@ -86,9 +86,9 @@ CheckResult result_of(const Comparison& comparison, const CheckInput& input) {
     const auto channel = trace::channel_named(name);
     if (result.status != CheckResult::Status::kAgree || !channel || comparison.channels.contains(*channel)) continue;
     result.status = CheckResult::Status::kInconclusive;
-    result.why = "nothing of the channel '" + name +
-                 "' could be compared: nobody recorded it, or it has no meaning between these world sizes";
-    result.next = "take it out of \"on\", or record it";
+    result.why =
+        "the channel '" + name + "' could not be compared: it was not recorded, or these world sizes do not share it";
+    result.next = "remove it from \"on\", or record it";
   }
   return result;
 }

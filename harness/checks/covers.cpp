@@ -98,7 +98,7 @@ class Coverage {
         if (count == batch_ || (ends_epoch && count < batch_)) continue;
         if (!result.divergence || step.step < result.divergence->step)
           result = violation(step.step, rank, std::to_string(batch_) + " samples before the epoch's end",
-                             std::to_string(count) + " samples", "a batch is not full, and no epoch ends in it");
+                             std::to_string(count) + " samples", "a batch is short in the middle of an epoch");
         break;
       }
     }
@@ -143,8 +143,8 @@ class Coverage {
         if (now > most)
           return violation(
               taken.step, rank,
-              "every sample at most " + std::to_string(most) + " times by here in epoch " + std::to_string(epoch),
-              actual + " once more",
+              "every sample at most " + std::to_string(most) + " times so far in epoch " + std::to_string(epoch),
+              actual + " again",
               "a sample is taken too often: padding, a rank's shard given twice, or a sampler without ranks");
         if (now > 1 && !repeat) repeat = {taken.step, rank};
       }
@@ -206,13 +206,12 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
             .next = "record the channel 'samples' at every step, in a variant that does not resume"};
   const std::int64_t samples = run.ranks[0].header.value("samples", std::int64_t{0});
   if (samples < 1)
-    return {.status = CheckResult::Status::kInconclusive,
-            .why = run.run + " does not say how many samples its data have"};
+    return {.status = CheckResult::Status::kInconclusive, .why = run.run + " does not record the number of samples"};
   const std::optional<Promise> promise = laws::promise_of(variant, samples);
   if (!promise || !promise->usable())
     return {.status = CheckResult::Status::kInconclusive,
-            .why = run.run + (promise ? ": the sampler promises nothing for so little data"
-                                      : ": what this kind of sampler promises is not known"),
+            .why = run.run +
+                   (promise ? ": too little data for this sampler" : ": the promise of this sampler is not known"),
             .next = promise ? "use more data, or fewer ranks" : ""};
   const scenario::BatchSpec& batch = variant.train.batch;
   return Coverage(run, *promise, batch.micro_size(variant.world_size) * batch.accumulation).judge();

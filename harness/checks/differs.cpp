@@ -18,8 +18,7 @@ CheckResult not_different(const trace::RunTrace& left, const trace::RunTrace& ri
                           const std::vector<Channel>& channels) {
   CheckResult result{.status = CheckResult::Status::kDivergence, .compared = compared};
   result.why = "'" + left.run + "' and '" + right.run +
-               "' are equal up to rounding, and must not be: either the change between them has no effect, or the "
-               "check cannot see it";
+               "' are equal up to rounding, but must differ: the change has no effect, or the check cannot see it";
   for (const trace::Step& step : right.ranks[0].steps) {
     for (const Record& record : step.records) {
       if (step.step < 0 || record.channel != channels.at(0)) continue;
@@ -29,7 +28,7 @@ CheckResult not_different(const trace::RunTrace& left, const trace::RunTrace& ri
                                      .rank = 0,
                                      .left = left.run,
                                      .right = right.run,
-                                     .expected = "something else than in " + left.run,
+                                     .expected = "a difference from " + left.run,
                                      .actual = compare::shown(record),
                                      .class_ = "semantic"};
       return result;
@@ -111,7 +110,7 @@ CheckResult check_factor(const trace::RunTrace& reference, const trace::RunTrace
     return {.status = CheckResult::Status::kInconclusive,
             .why = weights.empty() ? "the initial weights were not recorded"
                                    : "no first update is large enough to show its factor",
-            .next = "record the channel 'weight', and train with a rate that moves the weights"};
+            .next = "record the channel 'weight', and use a learning rate that moves the weights"};
   }
   return result;
 }

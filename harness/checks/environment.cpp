@@ -22,7 +22,7 @@ CheckResult check_environment(const CheckInput& input) {
                                                 .expected = "the environment of " + found->other.name(),
                                                 .actual = suspects.empty() ? "none recorded" : suspects[0].evidence[0],
                                                 .class_ = std::string(name_of(compare::Class::kEnvironment)),
-                                                .cause = "the ranks of one training do not run in one environment",
+                                                .cause = "the ranks of one run have different environments",
                                                 .suspects = suspects};
       }
       combine(total, std::move(result));

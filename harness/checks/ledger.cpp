@@ -234,8 +234,8 @@ class Audit {
     if (!expected) {
       result_ = {.status = CheckResult::Status::kInconclusive,
                  .why = run_.run +
-                        ": no closed form for this schedule, or the reduced losses that it followed are not "
-                        "recorded from the first step on"};
+                        ": this schedule has no closed form, or its reduced losses are not recorded from the first "
+                        "step"};
       return;
     }
     for (const trace::Trace& rank : run_.ranks) {
@@ -311,8 +311,8 @@ class Audit {
 
   /// Why an entry does not follow the scenario.
   static std::string cause_of(const std::string& name) {
-    if (name == "reduced") return "the sum over the ranks is divided by something else than their number";
-    if (name == "counted") return "an evaluation counts padding, or leaves samples out";
+    if (name == "reduced") return "the sum over the ranks is not divided by their number";
+    if (name == "counted") return "an evaluation counts padding, or omits samples";
     return name + " does not follow the scenario: " +
            (name.starts_with("learning_rate") ? "rule, schedule, or its restore"
                                               : "sampler position, batch size, or their restore");
@@ -348,7 +348,7 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
   Ledger ledger(input.scenario, variant, run.ranks[0].header);
   if (!ledger.usable())
     return {.status = CheckResult::Status::kInconclusive,
-            .why = run.run + " does not say how many samples its data have, or its sampler's epochs are not known"};
+            .why = run.run + " does not record the number of samples, or the epochs of its sampler are not known"};
   return Audit(run, ledger).judge();
 }
 

@@ -109,7 +109,7 @@ std::optional<Divergence> first_agreement(const trace::RunTrace& run, std::int64
                           .right = run.run + " rank " + std::to_string(rank),
                           .class_ = "semantic"};
     if (held[rank].empty()) {
-      divergence.expected = "a record, as other ranks have it";
+      divergence.expected = "a record, as on other ranks";
       divergence.actual = "not recorded";
       divergence.cause = "a rank recorded less than the others";
       return divergence;
@@ -118,10 +118,10 @@ std::optional<Divergence> first_agreement(const trace::RunTrace& run, std::int64
       ++compared;
       if (held[other] != held[rank]) continue;
       divergence.left = "rank " + std::to_string(other);
-      divergence.expected = "other content than rank " + std::to_string(other);
+      divergence.expected = "content that differs from rank " + std::to_string(other);
       divergence.actual = "the same content";
       divergence.cause =
-          "two ranks work on the same: sampler without ranks, seeds without ranks, or one shard given twice";
+          "two ranks work on the same data: sampler or seeds ignore the rank, or two ranks have one shard";
       return divergence;
     }
   }

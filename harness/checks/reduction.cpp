@@ -29,10 +29,10 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
           .left = "the ranks' own gradients",
           .right = run.run,
           .expected = std::string(variant.train.ddp.average ? "their mean" : "their sum"),
-          .actual = rounded(reduction.distance, 3) + " away, where rounding explains " + rounded(reduction.bound, 3),
+          .actual = rounded(reduction.distance, 3) + " away; rounding explains " + rounded(reduction.bound, 3),
           .relation = reduction.weights ? "weights " + laws::to_text(*reduction.weights) : "",
           .class_ = "semantic",
-          .cause = "what the rank updates with is not what the ranks' own gradients make",
+          .cause = "the reduced gradient does not follow from the ranks' own gradients",
           .suspects = diagnosis::suspects_in_reduction(run, variant, step.step)};
       return result;
     }

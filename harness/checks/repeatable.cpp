@@ -16,8 +16,7 @@ CheckResult check_repeatable(const CheckInput& input) {
           compare::compare_runs(*repeats.front(), *repeats[i], channels_of(input, true), compare::bitwise), input);
       if (result.divergence) {
         result.divergence->class_ = "nondeterminism";
-        result.divergence->cause =
-            "the same training gave other bits when run again; first in: " + result.divergence->cause;
+        result.divergence->cause = "repeats of one training differ; first in: " + result.divergence->cause;
       }
       combine(total, std::move(result));
     }

@@ -31,7 +31,7 @@ CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expect
                                   .expected = after(expected),
                                   .actual = after(actual),
                                   .class_ = "semantic",
-                                  .cause = "the training does not go on where the checkpoint was saved: its counter "
+                                  .cause = "the training does not continue where the checkpoint was saved: its counter "
                                            "is not restored, or nothing is"}};
 }
 
@@ -60,7 +60,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   if (begin != first_recorded) return begins_elsewhere(resumed, first_recorded, begin);
   if (last == nullptr || begin >= last->step) {
     return {.status = CheckResult::Status::kInconclusive,
-            .why = "the two runs have no step in common after the checkpoint",
+            .why = "the runs share no step after the checkpoint",
             .next = "save earlier, or train longer"};
   }
   std::vector<Channel> channels = channels_of(input, compare::same_shape(straight, resumed));
@@ -76,7 +76,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   CheckResult result = result_of(compare::compare_runs(straight, resumed, channels, compare::bitwise, scope), input);
   if (result.divergence) {
     compare::name_rounding(*result.divergence, straight, resumed);
-    result.divergence->cause = "the resumed training is not the interrupted one; " + result.divergence->cause;
+    result.divergence->cause = "the resumed training differs from the uninterrupted one; " + result.divergence->cause;
     if (result.divergence->step == saved) result.divergence->cause += " (already in the state after loading)";
     result.divergence->cause += parts_left_out(input);
   }

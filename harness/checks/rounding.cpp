@@ -37,7 +37,7 @@ class Reductions {
     const auto left = left_.broken(gradient.name, step, rank), right = right_.broken(gradient.name, step, rank);
     if (left.has_value() == right.has_value()) return std::nullopt;
     return std::string(left ? "the left" : "the right") +
-           " one is not what the ranks' own gradients make: " + (left ? *left : *right);
+           " side's does not follow from the ranks' own gradients: " + (left ? *left : *right);
   }
 
  private:
@@ -53,7 +53,7 @@ class Reductions {
       const Reduction& reduction = found->second;
       if (std::find(reduction.broken.begin(), reduction.broken.end(), name) == reduction.broken.end())
         return std::nullopt;
-      return reduction.broken[0] + " is " + rounded(reduction.distance, 3) + " away, where rounding explains " +
+      return reduction.broken[0] + " is " + rounded(reduction.distance, 3) + " away; rounding explains " +
              rounded(reduction.bound, 3);
     }
   };
@@ -102,7 +102,7 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
     if (result.divergence) result.divergence->cause = why;
   };
   const std::string hidden = "NaN or infinity on both sides hides every difference, first at ";
-  const std::string mend = "mend the training: lower the learning rate, or look for NaN in the data";
+  const std::string mend = "lower the learning rate, or look for NaN in the data";
   const std::string shorter = "compare fewer steps: rounding grows with every update";
   if (result.divergence) {
     const compare::Divergence at = *result.divergence;
@@ -114,11 +114,11 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
     leave_open(hidden + not_finite, mend);
   } else if (const auto limit = bound.horizon(); limit && result.status == CheckResult::Status::kAgree) {
     leave_open("no difference exceeds rounding, but from step " + std::to_string(*limit) +
-                   " on one lost sample would not show any more",
+                   " on one lost sample would no longer show",
                shorter);
   } else if (result.status == CheckResult::Status::kAgree && !may_be_factor.empty()) {
     leave_open("no difference exceeds rounding, but from " + may_be_factor +
-                   " on a wrong factor of 1 + 2^-10 would not show any more",
+                   " on a wrong factor of 1 + 2^-10 would no longer show",
                shorter);
   }
   return result;

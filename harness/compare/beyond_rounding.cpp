@@ -92,9 +92,9 @@ std::optional<Divergence> in_reduction(const Training& left, const Training& rig
                       .rank = rank < right.run.world_size() ? rank : 0,
                       .left = left.run.run,
                       .right = right.run.run,
-                      .expected = "what the ranks' own gradients make",
+                      .expected = "the mean or sum of the ranks' own gradients",
                       .actual = "in " + (here ? right : left).run.run + " " + rounded(reduction.distance, 3) +
-                                " away, where rounding explains " + rounded(reduction.bound, 3)};
+                                " away; rounding explains " + rounded(reduction.bound, 3)};
   }
   return std::nullopt;
 }

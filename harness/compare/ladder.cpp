@@ -237,7 +237,7 @@ Relation PrecisionLadder::within_rounding_of_step(bool from_one_state) const {
     const double inherited = from_one_state ? 0 : until(is_computed ? of_computed_ : of_states_, step - 1);
     const double explained = std::max(kSteep * left, kJump * inherited);
     if (left > kGrown || rungs->in_float32 <= explained) return std::nullopt;
-    return rounded(rungs->in_float32, 3) + " of its scale apart, where float64 leaves " + rounded(left, 3);
+    return rounded(rungs->in_float32, 3) + " of its scale apart; float64 leaves " + rounded(left, 3);
   };
 }
 

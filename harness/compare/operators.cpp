@@ -35,11 +35,11 @@ bool is_tensor(const std::string& text) {
 }
 
 std::string fed(const OperatorCall& left, const OperatorCall& right, std::size_t operand) {
-  const std::string which = described(right) + " gets another input " + std::to_string(operand);
+  const std::string which = described(right) + " gets a different input " + std::to_string(operand);
   if (is_tensor(left.inputs[operand]) || is_tensor(right.inputs[operand]))
     return which +
-           "; every operator before agrees: that tensor was changed outside of them, or by a collective, or was "
-           "another before the step";
+           "; all earlier operators agree: the tensor was changed outside of them, by a collective, or before the "
+           "step";
   return which + ": " + left.inputs[operand] + " on the left, " + right.inputs[operand] + " on the right";
 }
 
@@ -95,7 +95,7 @@ std::optional<OperatorFinding> first_operator(const std::vector<OperatorCall>& l
     }
     if (left[i].outputs != right[i].outputs)
       return OperatorFinding{Says::kComputes, i, right[i],
-                             described(right[i]) + " computes another output from the same inputs"};
+                             described(right[i]) + " computes a different output from the same inputs"};
   }
   return std::nullopt;
 }

@@ -232,8 +232,7 @@ std::optional<std::string> RoundingBound::undecided(const Divergence& divergence
   if (limit && divergence.step >= *limit)
     return "by step " + std::to_string(*limit) + " rounding can move so much that one lost sample would not show";
   if (kink_fits(divergence))
-    return "the difference is more than rounding by itself, but an activation that rounding moved over the kink of a "
-           "ReLU or a maximum would look the same";
+    return "the difference is larger than rounding alone, but a kink of a ReLU or a maximum would look the same";
   return std::nullopt;
 }
 
@@ -312,10 +311,10 @@ Relation within(const RoundingBound& bound) {
         const auto rounding = bound.judge(a, b, step, rank);
         if (!rounding)
           return *different + (trace::is_floating(a.dtype) && laws::can_round(a.channel) && !(a.sketch && b.sketch)
-                                   ? "; without sketches, nothing tells it from rounding"
+                                   ? "; without sketches it may be rounding"
                                    : "");
         if (rounding->explained()) return std::nullopt;
-        return *different + "; rounding explains " + to_decimal(rounding->bound) + " at most, the distance is " +
+        return *different + "; rounding explains at most " + to_decimal(rounding->bound) + ", the distance is " +
                to_decimal(rounding->distance);
       };
 }
@@ -334,7 +333,7 @@ void name_rounding(Divergence& divergence, const RunTrace& left, const RunTrace&
   const auto rounding = RoundingBound(left, right).judge(*a, *b, divergence.step, divergence.rank);
   if (!laws::differ_in_last_places(*a, *b) && (!rounding || !rounding->explained())) return;
   divergence.class_ = "rounding";
-  divergence.cause = "no more than rounding: another order of additions, or another kernel";
+  divergence.cause = "rounding only: another order of additions, or another kernel";
 }
 
 bool draw_otherwise(const RunTrace& left, const RunTrace& right) {

@@ -50,7 +50,7 @@ std::optional<CheckResult> stranger(const trace::RunTrace& golden, const CheckIn
   const std::string actual = describe(header.value("scenario", "?"), header.value("variant", "?"), golden.world_size());
   if (expected == actual) return std::nullopt;
   return CheckResult{.status = Status::kBaseline,
-                     .why = "the golden in " + golden.ranks[0].origin + " is of another training: expected " +
+                     .why = "the golden in " + golden.ranks[0].origin + " belongs to another training: expected " +
                             expected + ", found " + actual,
                      .next = accept_command(input)};
 }
@@ -99,7 +99,7 @@ void blame_environment(const trace::RunTrace& golden, const trace::RunTrace& run
   if (build(golden) == build(run)) {
     divergence.suspects = std::move(suspects);
   } else if (!suspects.empty()) {
-    divergence.cause += "; lockstep was built from other sources then: " + join(suspects[0].evidence, ", ");
+    divergence.cause += "; lockstep was built from different sources then: " + join(suspects[0].evidence, ", ");
   }
 }
 
@@ -132,8 +132,8 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
     return damaged();
   } else if (stale && result.status == Status::kAgree) {
     result.status = Status::kBaseline;
-    result.why = "the golden is of an older version of this training (" + changes_since(golden, input, variant) +
-                 "); the traces are equal all the same";
+    result.why = "the golden belongs to an older version of this training (" + changes_since(golden, input, variant) +
+                 "), but the traces are equal";
   }
   return result;
 }

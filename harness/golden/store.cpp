@@ -28,7 +28,7 @@ std::vector<trace::Channel> every_channel() {
 }
 
 std::optional<std::string> difference_between(const trace::RunTrace& left, const trace::RunTrace& right) {
-  if (left.world_size() != right.world_size()) return "another number of ranks";
+  if (left.world_size() != right.world_size()) return "a different number of ranks";
   const compare::Comparison comparison = compare::compare_runs(left, right, every_channel(), compare::bitwise);
   if (!comparison.first) return std::nullopt;
   const compare::Divergence& at = *comparison.first;
@@ -146,7 +146,7 @@ Accepted what_becomes_of(const std::filesystem::path& directory, const trace::Ru
 [[noreturn]] void fail_to_replace(const std::filesystem::path& directory, const std::string& reason) {
   throw ResourceError({.what = "cannot replace a golden: " + reason,
                        .where = directory.string(),
-                       .next = "the old golden is as it was; mend the place, and accept again"});
+                       .next = "the old golden is unchanged; repair the folder, then accept again"});
 }
 
 void remove_folder(const std::filesystem::path& folder, const std::filesystem::path& directory) {

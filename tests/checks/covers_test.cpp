@@ -103,7 +103,7 @@ TEST(Covers, SeesALostSample) {
               }});
   const auto result = bench.check();
   ASSERT_TRUE(diverges_at(result, 1, Channel::kSamples, "ids", 1));
-  EXPECT_EQ(result.divergence->cause, "a batch is not full, and no epoch ends in it");
+  EXPECT_EQ(result.divergence->cause, "a batch is short in the middle of an epoch");
 }
 
 TEST(Covers, SeesARankThatSkipsAStep) {
@@ -188,7 +188,7 @@ TEST(Covers, SeesOneRankThatForgetsSetEpoch) {
 TEST(Covers, IsInconclusiveWhenItCannotKnow) {
   Bench no_size(covered(24));
   no_size.run("a").ranks[0].header.erase("samples");
-  EXPECT_TRUE(is_inconclusive(no_size.check(), "how many samples"));
+  EXPECT_TRUE(is_inconclusive(no_size.check(), "the number of samples"));
 
   Json changes = covered(24);
   changes["train"]["record"]["every"] = 2;
@@ -206,7 +206,7 @@ TEST(Covers, IsInconclusiveWhenItCannotKnow) {
   Bench few(too_few);
   few.scenario.variants[0].train.sampler.options["drop_last"] = true;
   few.run("a").ranks[0].header["samples"] = 2;
-  EXPECT_TRUE(is_inconclusive(few.check(), "promises nothing"));
+  EXPECT_TRUE(is_inconclusive(few.check(), "too little data"));
 }
 
 TEST(Covers, CoversOneRankToo) {

@@ -196,7 +196,7 @@ TEST(Ledger, IsInconclusiveWithoutALedger) {
   EXPECT_TRUE(is_inconclusive(no_steps.check()));
   Bench no_size(ledger_of());
   no_size.run("a").ranks[0].header.erase("samples");
-  EXPECT_TRUE(is_inconclusive(no_size.check(), "how many samples"));
+  EXPECT_TRUE(is_inconclusive(no_size.check(), "the number of samples"));
 }
 
 TEST(Ledger, WorksOnOneRank) {

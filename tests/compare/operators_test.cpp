@@ -37,7 +37,7 @@ TEST(Operators, AnotherOutputOfTheSameInputsIsTheOperatorsOwn) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->says, Says::kComputes);
   EXPECT_EQ(found->index, 1U);
-  EXPECT_EQ(found->text, "aten::relu in forward on fc1.weight computes another output from the same inputs");
+  EXPECT_EQ(found->text, "aten::relu in forward on fc1.weight computes a different output from the same inputs");
 }
 
 TEST(Operators, AnInputThatNobodyComputedIsNamed) {
@@ -48,7 +48,7 @@ TEST(Operators, AnInputThatNobodyComputedIsNamed) {
   EXPECT_EQ(found->says, Says::kIsFed);
   EXPECT_EQ(found->index, 2U);
   EXPECT_FALSE(found->by_value);
-  EXPECT_NE(found->text.find("another input 1; every operator before agrees"), std::string::npos) << found->text;
+  EXPECT_NE(found->text.find("a different input 1; all earlier operators agree"), std::string::npos) << found->text;
   other = kLog;
   other[2].inputs[2] = "-0.2";
   EXPECT_TRUE(first_operator(kLog, other)->by_value);
@@ -57,7 +57,7 @@ TEST(Operators, AnInputThatNobodyComputedIsNamed) {
   };
   EXPECT_FALSE(first_operator(of_list('b', '2'), of_list('c', '2'))->by_value) << "a list of tensors";
   EXPECT_TRUE(first_operator(of_list('b', '2'), of_list('b', '1'))->by_value);
-  EXPECT_NE(first_operator(kLog, other)->text.find("another input 2: -0.1 on the left, -0.2 on the right"),
+  EXPECT_NE(first_operator(kLog, other)->text.find("a different input 2: -0.1 on the left, -0.2 on the right"),
             std::string::npos);
 }
 

@@ -168,7 +168,8 @@ TEST(RandomCauses, TheOperatorTellsAtomicAdditionsFromThreads) {
   compare::Divergence at = parted_at_random();
   const auto named = [&] { return causes_named(bench, at, diagnosis::suspects_in_random); };
   EXPECT_EQ(named(), (Names{"fp.unordered_threads", "fp.atomic_op"}));
-  at.operator_ = compare::OperatorFinding{.call = {.name = "aten::index_put_"}, .text = "index_put_ computes another"};
+  at.operator_ =
+      compare::OperatorFinding{.call = {.name = "aten::index_put_"}, .text = "index_put_ computes a different"};
   EXPECT_EQ(named(), (Names{"fp.atomic_op", "fp.unordered_threads"}));
   at.operator_->call.name = "aten::addmm";
   EXPECT_EQ(named(), (Names{"fp.unordered_threads", "fp.atomic_op"}));

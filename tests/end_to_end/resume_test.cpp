@@ -28,7 +28,7 @@ class ResumeEndToEnd : public EndToEnd {
     const Result red = run(resuming(forgotten));
     EXPECT_EQ(red.exit_code(), 1) << red.said();
     expect_divergence(red.check("resumes"), place);
-    expect_says(red.check("resumes").at("explanation"), {"the resumed training is not the interrupted one"});
+    expect_says(red.check("resumes").at("explanation"), {"the resumed training differs from the uninterrupted one"});
   }
 };
 
