@@ -26,7 +26,7 @@ struct Job {
   std::map<std::int64_t, std::map<std::string, std::string>> rank_environment;  ///< over the former, by rank
   bool reverse_environment = false;     ///< hand the block over in descending order of names
   std::string work_directory = "work";  ///< created inside `directory`; the ranks' current directory
-  double deadline_s = 300;
+  std::optional<double> deadline_s;     ///< nothing: as long as it makes progress
   double stall_s = 60;
   std::vector<std::size_t> after;  ///< indices of jobs that must have finished well before this one starts
 };

@@ -62,10 +62,12 @@ LocalRun::LocalRun(const Job& job, const OrphanKeeper& orphans, const Lifeline& 
 
 void LocalRun::look(Time now) {
   ++round_;
-  silence_ += std::min<std::chrono::duration<double>>(now - last_look_, kMostSilencePerLook);
+  const auto elapsed = std::min<std::chrono::duration<double>>(now - last_look_, kMostSilencePerLook);
+  silence_ += elapsed;
   last_look_ = now;
   note_ends(now);
   note_progress();
+  note_halts(elapsed);
   note_failure(now);
   if (!ended_at_) judge(now);
   if (!failed_at_ && !ended_at_) start_ranks(now);  // last, since `now` is past when they run
@@ -172,9 +174,20 @@ void LocalRun::note_progress() {
     const bool may_have_changed = rank.sighting.state == State::kRunning || rank.sighting.round == round_;
     if (!rank.process || !may_have_changed) continue;
     const Progress progress = read_progress(progress_path(job_.directory, static_cast<std::int64_t>(i)));
-    if (progress.beats != rank.sighting.progress.beats) silence_ = {};
+    rank.moved = progress.beats != rank.sighting.progress.beats;
+    if (rank.moved) silence_ = {};
     rank.sighting.progress = progress;
     rank.exit.progress = progress;
+  }
+}
+
+/// After the progress: only a rank that gave no sign of life is asked. Who debugs a rank has stopped our clock, too.
+void LocalRun::note_halts(std::chrono::duration<double> elapsed) {
+  for (Rank& rank : ranks_) {
+    const bool silent = rank.sighting.state == State::kRunning && !rank.moved;
+    const Process::Halt halt = silent ? rank.process->halt() : Process::Halt::kNone;
+    rank.stopped = halt == Process::Halt::kStopped ? rank.stopped + elapsed : std::chrono::duration<double>(0);
+    if (halt == Process::Halt::kDebugged) silence_ = {};
   }
 }
 
@@ -185,26 +198,43 @@ void LocalRun::note_failure(Time now) {
     failed_at_ = now;
 }
 
+/// A program that never began has said so in its log alone.
+void LocalRun::note_linker_errors() {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    Sighting& seen = ranks_[i].sighting;
+    if (seen.state == State::kExited && seen.value != 0 && seen.progress.beats == 0)
+      seen.not_loaded = linker_error_in(tail_of(log_path(job_, i)));
+  }
+}
+
 void LocalRun::judge(Time now) {
-  std::vector<Sighting> sightings;
-  for (const Rank& rank : ranks_) sightings.push_back(rank.sighting);
+  const auto all_sightings = [this] {
+    std::vector<Sighting> sightings;
+    for (const Rank& rank : ranks_) sightings.push_back(rank.sighting);
+    return sightings;
+  };
   if (failed_at_) {
-    if (all_gone() || now - *failed_at_ >= kGrace) end(judge_failure(sightings), now);
+    if (!all_gone() && now - *failed_at_ < kGrace) return;
+    note_linker_errors();
+    end(judge_failure(all_sightings()), now);
   } else if (all_gone()) {
     end({.status = Status::kFinished}, now);
   } else if (const std::optional<Expiry> expired = expiry(now)) {
+    std::vector<Sighting> sightings = all_sightings();
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       const bool running = sightings[i].state == State::kRunning;
-      if (running && ranks_[i].process->stopped()) sightings[i].state = State::kStopped;
+      if (running && ranks_[i].stopped.count() > 0) sightings[i].state = State::kStopped;
     }
     end(judge_hang(sightings, *expired), now);
   }
 }
 
 std::optional<Expiry> LocalRun::expiry(Time now) const {
-  if (seconds_since_start(now) >= job_.deadline_s) {
-    return Expiry{.clock = Expiry::Clock::kDeadline, .seconds = job_.deadline_s};
+  for (const Rank& rank : ranks_) {
+    if (rank.stopped >= kStopGrace) return Expiry{.clock = Expiry::Clock::kStop, .seconds = kStopGrace.count()};
   }
+  if (job_.deadline_s && seconds_since_start(now) >= *job_.deadline_s)
+    return Expiry{.clock = Expiry::Clock::kDeadline, .seconds = *job_.deadline_s};
   // Ranks that wait for one whose arrival we delay ourselves are not stalled.
   const bool all_started = std::none_of(ranks_.begin(), ranks_.end(),
                                         [](const Rank& rank) { return rank.sighting.state == State::kWaiting; });

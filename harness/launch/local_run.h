@@ -26,6 +26,9 @@ constexpr std::chrono::milliseconds kEndingLimit{10000};
 /// no time for us, had none for them either.
 constexpr std::chrono::milliseconds kMostSilencePerLook{100};
 
+/// A rank that a signal has stopped ends the run after this long: time enough to continue it by hand.
+constexpr std::chrono::duration<double> kStopGrace{2};
+
 /// One run of one job under supervision. Its owner looks at it again and again until it is over.
 class LocalRun {
  public:
@@ -57,6 +60,8 @@ class LocalRun {
     std::optional<Process> process;
     RankExit exit;
     Time due;
+    bool moved = false;                        ///< gave a sign of life since the last look
+    std::chrono::duration<double> stopped{0};  ///< by a signal, without a break
   };
 
   void start_ranks(Time now);
@@ -65,6 +70,8 @@ class LocalRun {
   void note_ends(Time now);
   void note_end(Rank& rank, Process::Exit end, Time now);
   void note_progress();
+  void note_halts(std::chrono::duration<double> elapsed);
+  void note_linker_errors();
   void note_failure(Time now);
   void judge(Time now);
   std::optional<Expiry> expiry(Time now) const;

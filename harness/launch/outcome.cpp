@@ -84,6 +84,7 @@ std::string_view meaning_of(const Sighting& rank) {
 }
 
 Status status_of(const Sighting& culprit) {
+  if (!culprit.not_loaded.empty()) return Status::kResource;
   if (culprit.state == State::kSignalled) return Status::kFailed;
   switch (word_of(culprit)) {
     case WorkerExit::kRefused:
@@ -101,6 +102,8 @@ Status status_of(const Sighting& culprit) {
 }
 
 std::string describe_end(std::size_t rank, const Sighting& seen) {
+  if (!seen.not_loaded.empty())
+    return name_of_rank(rank) + " did not start, because its program could not be loaded: " + seen.not_loaded;
   const std::string deed = seen.state == State::kSignalled
                                ? " was killed by " + name_of_signal(seen.value)
                                : " left with exit code " + std::to_string(seen.value) + std::string(meaning_of(seen));
@@ -196,6 +199,19 @@ std::string describe_inaction(const Sighting& suspect, std::size_t count, Expiry
   return " did not finish within " + seconds + " and stood " + place;
 }
 
+/// The option whose limit ended a run, as the scenario has it.
+std::string option_of(Expiry expiry) {
+  switch (expiry.clock) {
+    case Expiry::Clock::kStall:
+      return " (launch.stall_s = " + to_decimal(expiry.seconds) + ")";
+    case Expiry::Clock::kDeadline:
+      return " (launch.deadline_s = " + to_decimal(expiry.seconds) + ")";
+    case Expiry::Clock::kStop:
+      break;
+  }
+  return "";
+}
+
 }  // namespace
 
 bool failed(const Sighting& rank) {
@@ -229,15 +245,31 @@ Judgement judge_failure(const std::vector<Sighting>& ranks) {
 }
 
 Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry) {
-  if (const auto early = only_early_one(ranks)) return blame_early_one(Status::kHung, *early, ranks[*early]);
+  const auto early = only_early_one(ranks);
+  if (early && expiry.clock != Expiry::Clock::kStop) {
+    Judgement judgement = blame_early_one(Status::kHung, *early, ranks[*early]);
+    judgement.why += option_of(expiry);
+    return judgement;
+  }
   const std::vector<std::size_t> blamed = suspects(ranks);
   LOCKSTEP_CHECK(!blamed.empty());
   const Sighting& first = ranks[blamed[0]];
   Judgement judgement{.status = Status::kHung};
   if (blamed.size() == 1) judgement.culprit = static_cast<std::int64_t>(blamed[0]);
   judgement.why = describe_suspects(ranks, blamed) + describe_inaction(first, blamed.size(), expiry) +
-                  describe_others(ranks, blamed);
+                  describe_others(ranks, blamed) + option_of(expiry);
   return judgement;
+}
+
+std::string linker_error_in(const std::string& log) {
+  for (const char* said : {": error while loading shared libraries: ", ": symbol lookup error: ",
+                           ": relocation error: ", " not found (required by "}) {
+    const std::size_t at = log.find(said);
+    if (at == std::string::npos) continue;
+    const std::size_t line = log.rfind('\n', at) + 1;  // npos + 1 is 0
+    return log.substr(line, log.find('\n', at) - line);
+  }
+  return "";
 }
 
 std::string place_of(const Progress& progress, std::size_t ranks) {

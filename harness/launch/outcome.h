@@ -24,6 +24,7 @@ struct Sighting {
   int value = 0;
   std::int64_t round = 0;  ///< poll round in which its end was seen: ends of one round have no order
   Progress progress;
+  std::string not_loaded = {};  ///< why its program never began: the dynamic linker's words, for kExited
 
   bool operator==(const Sighting&) const = default;
 };
@@ -51,16 +52,24 @@ struct Judgement {
 /// time is to blame; within one poll round, the one that had come least far.
 Judgement judge_failure(const std::vector<Sighting>& ranks);
 
-/// The clock that ran out.
+/// The clock that ran out. The options are `stall_s` and `deadline_s` of a scenario's "launch".
 struct Expiry {
-  enum class Clock { kStall, kDeadline };
+  enum class Clock {
+    kStall,
+    kDeadline,
+    kStop,  ///< a rank was stopped by a signal for `seconds`: no option, since nothing is to be waited for
+  };
   Clock clock = Clock::kStall;
   double seconds = 0;
 };
 
 /// Judges a run that did not end. To blame is the only rank that was done early or stopped, else the only one that had
-/// come least far of those that still ran: in a collective, all others wait for it.
+/// come least far of those that still ran: in a collective, all others wait for it. Names the option whose limit ended
+/// the run.
 Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry);
+
+/// The line of a log in which the dynamic linker says why a program could not be loaded; "" where it says nothing.
+std::string linker_error_in(const std::string& log);
 
 /// "at step 3 in forward", "after step 3", "before its first step" (or "their" for several `ranks`).
 std::string place_of(const Progress& progress, std::size_t ranks = 1);

@@ -163,9 +163,10 @@ std::optional<Process::Exit> Process::poll() const {
   return Exit{.signalled = info.si_code != CLD_EXITED, .value = info.si_status};
 }
 
-bool Process::stopped() const {
+Process::Halt Process::halt() const {
   const std::optional<ProcessState> state = state_of(pid_);
-  return state && state->letter == 'T';
+  if (state && state->letter == 'T') return Halt::kStopped;
+  return state && state->letter == 't' ? Halt::kDebugged : Halt::kNone;
 }
 
 void Process::kill_group() const {

@@ -50,8 +50,13 @@ class Process {
   /// Its end, if that has come. Does not reap.
   std::optional<Exit> poll() const;
 
-  /// Whether a signal has stopped it (SIGSTOP, SIGTSTP, …).
-  bool stopped() const;
+  /// Whether it stands still because somebody wanted that.
+  enum class Halt {
+    kNone,
+    kStopped,   ///< by a signal (SIGSTOP, SIGTSTP, …)
+    kDebugged,  ///< by a debugger that is attached to it
+  };
+  Halt halt() const;
 
   /// SIGKILL to it and to everything in its group.
   void kill_group() const;

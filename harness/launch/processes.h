@@ -13,7 +13,7 @@ namespace lockstep::launch {
 
 /// One line of /proc/<pid>/stat.
 struct ProcessState {
-  char letter = '?';  ///< 'R' runs, 'S' sleeps, 'T' stopped, 'Z' dead but not reaped, …
+  char letter = '?';  ///< 'R' runs, 'S' sleeps, 'T' stopped, 't' held by a debugger, 'Z' dead but not reaped, …
   pid_t parent = 0;
   pid_t session = 0;
 };

@@ -115,14 +115,15 @@ LaunchSpec launch_from(const Json& object) {
   std::map<std::int64_t, std::map<std::string, std::string>> of_ranks;
   for (const Json& one : object.at("rank_environment"))
     of_ranks[one.at("rank").get<std::int64_t>()].merge(one.at("variables").get<std::map<std::string, std::string>>());
-  return {.arrival_delay_ms = object.at("arrival_delay_ms").get<std::vector<std::int64_t>>(),
-          .step_delay_ms = object.at("step_delay_ms").get<std::vector<std::int64_t>>(),
-          .environment = object.at("environment").get<std::map<std::string, std::string>>(),
-          .rank_environment = std::move(of_ranks),
-          .reverse_environment = object.at("environment_order") == "reversed",
-          .directory = object.at("directory").get<std::string>(),
-          .deadline_s = object.at("deadline_s").get<double>(),
-          .stall_s = object.at("stall_s").get<double>()};
+  return {
+      .arrival_delay_ms = object.at("arrival_delay_ms").get<std::vector<std::int64_t>>(),
+      .step_delay_ms = object.at("step_delay_ms").get<std::vector<std::int64_t>>(),
+      .environment = object.at("environment").get<std::map<std::string, std::string>>(),
+      .rank_environment = std::move(of_ranks),
+      .reverse_environment = object.at("environment_order") == "reversed",
+      .directory = object.at("directory").get<std::string>(),
+      .deadline_s = object.contains("deadline_s") ? std::optional(object["deadline_s"].get<double>()) : std::nullopt,
+      .stall_s = object.at("stall_s").get<double>()};
 }
 
 void require_safe_name(const std::string& name, const std::string& file) {

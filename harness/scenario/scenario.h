@@ -20,7 +20,7 @@ struct LaunchSpec {
   std::map<std::int64_t, std::map<std::string, std::string>> rank_environment;  ///< by rank, over the former
   bool reverse_environment = false;
   std::string directory;
-  double deadline_s = 0;
+  std::optional<double> deadline_s;
   double stall_s = 0;
 };
 

@@ -1,15 +1,20 @@
 // Each fault that the launcher must tell apart, planted once.
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness/base/error.h"
+#include "harness/base/files.h"
 #include "harness/launch/launcher.h"
 #include "harness/launch/worker_exit.h"
 
@@ -100,7 +105,9 @@ TEST(LauncherFault, StallNamesTheRankThatTheOthersWaitFor) {
   const RunOutcome outcome = run_one(job);
   EXPECT_EQ(outcome.status, Status::kHung);
   EXPECT_EQ(outcome.culprit, 1);
-  EXPECT_EQ(outcome.why, "rank 1 made no progress for 0.5 s at step 2 in data while the others waited in backward");
+  EXPECT_EQ(
+      outcome.why,
+      "rank 1 made no progress for 0.5 s at step 2 in data while the others waited in backward (launch.stall_s = 0.5)");
   EXPECT_GE(outcome.wall_s, 0.5);
   EXPECT_LT(outcome.wall_s, 1.5);
   for (const RankExit& rank : outcome.ranks) EXPECT_EQ(rank.how, How::kEnded);
@@ -113,7 +120,7 @@ TEST(LauncherFault, StallOfAllBlamesNobody) {
   const RunOutcome outcome = run_one(job);
   EXPECT_EQ(outcome.status, Status::kHung);
   EXPECT_EQ(outcome.culprit, std::nullopt);
-  EXPECT_EQ(outcome.why, "all ranks made no progress for 0.3 s at step 2 in forward");
+  EXPECT_EQ(outcome.why, "all ranks made no progress for 0.3 s at step 2 in forward (launch.stall_s = 0.3)");
 }
 
 TEST(LauncherFault, DeadlineEndsARunThatStillBeats) {
@@ -125,6 +132,7 @@ TEST(LauncherFault, DeadlineEndsARunThatStillBeats) {
   EXPECT_EQ(outcome.culprit, 1);
   EXPECT_NE(outcome.why.find("rank 1 did not finish within 0.5 s and stood at step "), std::string::npos)
       << outcome.why;
+  EXPECT_NE(outcome.why.find("(launch.deadline_s = 0.5)"), std::string::npos) << outcome.why;
   EXPECT_LT(outcome.wall_s, 1.5);
 }
 
@@ -138,16 +146,75 @@ TEST(LauncherFault, DeadlineCountsRanksThatNeverArrived) {
   EXPECT_EQ(outcome.culprit, 1);
 }
 
-TEST(LauncherFault, StoppedRankIsHung) {
+TEST(LauncherFault, StoppedRankIsToldAtOnce) {
   const Scratch scratch;
-  Job job = scratch.job("stop", 2, {"report", "2", "forward", "mark", "in", "hang"});
-  job.stall_s = 0.5;
+  Job job = scratch.job("stop", 2, {"report", "2", "forward", "mark", "in", "@0", "beat", "1000000", "@1", "hang"});
+  job.stall_s = 1000;
   std::thread stopper([&] { ::kill(scratch.pid("stop", "in.1"), SIGSTOP); });
   const RunOutcome outcome = run_one(job);
   stopper.join();
   EXPECT_EQ(outcome.status, Status::kHung);
   EXPECT_EQ(outcome.culprit, 1);
-  EXPECT_EQ(outcome.why, "rank 1 was stopped by a signal at step 2 in forward while the others waited in forward");
+  EXPECT_TRUE(outcome.why.starts_with("rank 1 was stopped by a signal at step 2 in forward")) << outcome.why;
+  EXPECT_EQ(outcome.why.find("launch."), std::string::npos) << outcome.why;
+  EXPECT_LT(outcome.wall_s, 6);
+}
+
+TEST(LauncherFault, RankThatIsContinuedSoonGoesOn) {
+  const Scratch scratch;
+  const Job job = scratch.job("stop", 1, {"mark", "in", "await", "on", "report", "0", "done"});
+  std::thread stopper([&] {
+    const pid_t rank = scratch.pid("stop", "in.0");
+    for (int i = 0; i < 3; ++i) {  // longer than the grace in all, but never without a break
+      ::kill(rank, SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(900));
+      ::kill(rank, SIGCONT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    std::ofstream(job.directory / "on") << "";
+  });
+  EXPECT_EQ(run_one(job).status, Status::kFinished);
+  stopper.join();
+}
+
+/// Whoever looks at a rank with a debugger must not lose it, however long that takes.
+TEST(LauncherFault, RankUnderADebuggerIsNotHung) {
+  const Scratch scratch;
+  Job job = scratch.job("debugged", 1, {"mark", "in", "await", "on", "report", "0", "done"});
+  job.stall_s = 1;
+  bool attached = false;
+  std::thread debugger([&] {
+    const pid_t rank = scratch.pid("debugged", "in.0");
+    attached = ::ptrace(PTRACE_SEIZE, rank, nullptr, nullptr) == 0 &&
+               ::ptrace(PTRACE_INTERRUPT, rank, nullptr, nullptr) == 0 && ::waitpid(rank, nullptr, __WALL) == rank;
+    std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+    std::ofstream(job.directory / "on") << "";
+    ::ptrace(PTRACE_DETACH, rank, nullptr, nullptr);
+  });
+  const RunOutcome outcome = run_one(job);
+  debugger.join();
+  if (!attached) GTEST_SKIP() << "this machine lets nobody debug";
+  EXPECT_EQ(outcome.status, Status::kFinished) << outcome.why;
+}
+
+TEST(LauncherFault, ProgramThatCannotBeLoadedIsAResourceFailure) {
+  const Scratch scratch;
+  Job job = scratch.job("load", 2, {});
+  job.environment = {{"LD_PRELOAD", "/nowhere/libnone.so"}};  // no error, a warning of ld.so: the run is a good one
+  EXPECT_EQ(run_one(job).status, Status::kFinished);
+  const std::filesystem::path broken = scratch.path() / "broken";
+  std::filesystem::copy_file(FAKE_RANK, broken);
+  std::string program = read_file(broken);
+  const std::size_t name = program.find("libstdc++.so.6");
+  ASSERT_NE(name, std::string::npos);
+  write_file(broken, program.replace(name, 3, "xyz"));
+  std::filesystem::permissions(broken, std::filesystem::perms::owner_all);
+  job.command = {broken.string()};
+  job.environment = {};
+  const RunOutcome outcome = run_one(job);
+  EXPECT_EQ(outcome.status, Status::kResource);
+  EXPECT_NE(outcome.why.find("could not be loaded: "), std::string::npos) << outcome.why;
+  EXPECT_NE(outcome.why.find("xyzstdc++.so.6"), std::string::npos) << outcome.why;
 }
 
 TEST(LauncherFault, DelayedRankDoesNotStartIntoAFailedRun) {

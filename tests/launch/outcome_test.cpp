@@ -29,6 +29,7 @@ Sighting stopped(std::int64_t step, Phase phase) {
 }
 
 const Expiry kStall{.clock = Expiry::Clock::kStall, .seconds = 10};
+const Expiry kStop{.clock = Expiry::Clock::kStop, .seconds = 2};
 const Expiry kDeadline{.clock = Expiry::Clock::kDeadline, .seconds = 2.5};
 
 TEST(Outcome, NamesRankSignalStepAndPhase) {
@@ -107,15 +108,15 @@ TEST(Outcome, RefusalInTheMiddleOfTheTrainingIsAFailure) {
 TEST(Outcome, SlowestRankIsToBlameForAStall) {
   const Judgement judgement =
       judge_hang({running(2, Phase::kBackward), running(2, Phase::kData), running(2, Phase::kBackward)}, kStall);
-  EXPECT_EQ(judgement,
-            (Judgement{Status::kHung, 1,
-                       "rank 1 made no progress for 10 s at step 2 in data while the others waited in backward"}));
+  EXPECT_EQ(judgement, (Judgement{Status::kHung, 1,
+                                  "rank 1 made no progress for 10 s at step 2 in data while the others waited in "
+                                  "backward (launch.stall_s = 10)"}));
 }
 
 TEST(Outcome, StallInOnePlaceBlamesNobody) {
   const Judgement judgement = judge_hang({running(2, Phase::kForward), running(2, Phase::kForward)}, kStall);
-  EXPECT_EQ(judgement,
-            (Judgement{Status::kHung, std::nullopt, "all ranks made no progress for 10 s at step 2 in forward"}));
+  EXPECT_EQ(judgement, (Judgement{Status::kHung, std::nullopt,
+                                  "all ranks made no progress for 10 s at step 2 in forward (launch.stall_s = 10)"}));
 }
 
 TEST(Outcome, TwoSlowestRanksAreBothNamed) {
@@ -123,20 +124,23 @@ TEST(Outcome, TwoSlowestRanksAreBothNamed) {
       judge_hang({running(1, Phase::kRecord), running(1, Phase::kRecord), running(2, Phase::kData)}, kStall);
   EXPECT_EQ(judgement.culprit, std::nullopt);
   EXPECT_EQ(judgement.why,
-            "ranks 0 and 1 made no progress for 10 s at step 1 in record while the others waited at step 2 in data");
+            "ranks 0 and 1 made no progress for 10 s at step 1 in record while the others waited at step 2 in data "
+            "(launch.stall_s = 10)");
 }
 
 TEST(Outcome, OnlyRanksThatStillRunCanHang) {
   const Judgement judgement = judge_hang({left(0, 1), running(2, Phase::kDone), left(0, 1)}, kDeadline);
   EXPECT_EQ(judgement,
             (Judgement{Status::kHung, 1,
-                       "rank 1 did not finish within 2.5 s and stood after step 2 while the others had finished"}));
+                       "rank 1 did not finish within 2.5 s and stood after step 2 while the others had finished "
+                       "(launch.deadline_s = 2.5)"}));
 }
 
 TEST(Outcome, TheOnlyRankThatIsDoneEarlyIsToBlame) {
   const Sighting waiting = running(3, Phase::kBackward);
-  EXPECT_EQ(judge_hang({waiting, running(2, Phase::kDone), waiting}, kStall),
-            (Judgement{Status::kHung, 1, "rank 1 was done after step 2, and the others went on"}));
+  EXPECT_EQ(
+      judge_hang({waiting, running(2, Phase::kDone), waiting}, kStall),
+      (Judgement{Status::kHung, 1, "rank 1 was done after step 2, and the others went on (launch.stall_s = 10)"}));
   EXPECT_EQ(judge_hang({running(3, Phase::kDone), waiting}, kStall).culprit, 1) << "it has done the step";
   EXPECT_EQ(
       judge_hang({running(1, Phase::kDone), running(2, Phase::kDone), running(1, Phase::kBackward)}, kStall).culprit, 2)
@@ -162,15 +166,37 @@ TEST(Outcome, WhoLeavesInPeaceWhileAllOthersLoseAPeerIsToBlame) {
 }
 
 TEST(Outcome, StoppedRankIsToBlameWhereverItStands) {
-  const Judgement judgement = judge_hang({running(2, Phase::kForward), stopped(2, Phase::kForward)}, kStall);
+  const Judgement judgement = judge_hang({running(2, Phase::kForward), stopped(2, Phase::kForward)}, kStop);
   EXPECT_EQ(judgement.culprit, 1);
   EXPECT_EQ(judgement.why, "rank 1 was stopped by a signal at step 2 in forward while the others waited in forward");
+}
+
+TEST(Outcome, WhoIsStoppedIsToBlameAheadOfWhoIsDoneEarly) {
+  EXPECT_EQ(judge_hang({stopped(3, Phase::kBackward), running(2, Phase::kDone)}, kStop).culprit, 0);
+}
+
+TEST(Outcome, ProgramThatCannotBeLoadedIsNoFailureOfTheTraining) {
+  const std::string log =
+      "hello\n/x/worker: error while loading shared libraries: libtorch.so: cannot open shared object file\nmore\n";
+  Sighting seen = left(127, 1);
+  EXPECT_EQ(judge_failure({seen}).status, Status::kFailed);
+  seen.not_loaded = linker_error_in(log);
+  EXPECT_EQ(judge_failure({seen, left(kPeerLost, 1)}),
+            (Judgement{Status::kResource, 0,
+                       "rank 0 did not start, because its program could not be loaded: /x/worker: error while loading "
+                       "shared libraries: libtorch.so: cannot open shared object file"}));
+  EXPECT_EQ(linker_error_in("x: /lib/libc.so.6: version `GLIBC_2.99' not found (required by x)\n"),
+            "x: /lib/libc.so.6: version `GLIBC_2.99' not found (required by x)");
+  EXPECT_EQ(linker_error_in("sh: 1: worker: not found\n"), "");
+  EXPECT_EQ(linker_error_in(""), "");
 }
 
 TEST(Outcome, RankThatNeverArrivedIsToBlame) {
   const Judgement judgement = judge_hang({running(-1, Phase::kStart), Sighting{.state = State::kWaiting}}, kDeadline);
   EXPECT_EQ(judgement.culprit, 1);
-  EXPECT_EQ(judgement.why, "rank 1 had not started within 2.5 s while the others waited before its first step");
+  EXPECT_EQ(judgement.why,
+            "rank 1 had not started within 2.5 s while the others waited before its first step "
+            "(launch.deadline_s = 2.5)");
 }
 
 }  // namespace

@@ -101,10 +101,10 @@ TEST(Process, StartsWithNoSignalBlockedOrIgnored) {
 TEST(Process, KnowsThatItIsStopped) {
   const Scratch scratch;
   const Process process(shell(scratch, "sleep 60"));
-  EXPECT_FALSE(process.stopped());
+  EXPECT_EQ(process.halt(), Process::Halt::kNone);
   ::kill(process.pid(), SIGSTOP);
-  for (int i = 0; i < 1000 && !process.stopped(); ++i) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(process.stopped());
+  for (int i = 0; i < 1000 && process.halt() == Process::Halt::kNone; ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(process.halt(), Process::Halt::kStopped);
 }
 
 TEST(Process, DestructionEndsItAndItsGroup) {
