@@ -122,7 +122,7 @@ std::vector<Suspect> suspects_of_tails(const Tail& left, const Tail& right, std:
   if (drops && dropping.is_even())
     suspects.push_back({"data.drop_last_mismatch", with(dropping.name + " drops the tail of the epoch")});
   if (fills && filling.is_even())
-    suspects.push_back({"data.pad_duplicates", with(filling.name + " fills the tail up with samples once more")});
+    suspects.push_back({"data.pad_duplicates", with(filling.name + " fills the tail with repeated samples")});
   return suspects;
 }
 
@@ -198,9 +198,8 @@ std::vector<Suspect> suspects_in_batch_size(const Scene& scene) {
            {"step " + std::to_string(its.step) + ": " + std::to_string(its.samples) + " samples of all ranks in " +
                 right.run + ", " + std::to_string(expected) +
                 (scene.left ? " in " + scene.left.run->run : std::string(" by the recipe")),
-            "a factor of " + std::to_string(factor) + ", as of the ranks (" + std::to_string(theirs) + " and " +
-                std::to_string(right.world_size()) +
-                "): the batch is that of a rank on one side, of all ranks on the other"}}};
+            "a factor of " + std::to_string(factor) + ", like the ranks (" + std::to_string(theirs) + " and " +
+                std::to_string(right.world_size()) + "): one side takes the batch per rank, the other for all ranks"}}};
 }
 
 std::vector<Suspect> suspects_in_tail(const Scene& scene) {
@@ -234,11 +233,11 @@ std::vector<Suspect> suspects_in_dealing(const Scene& scene) {
   for (const Dealing& ours : dealings_of(scene.left, *left)) {
     for (const Dealing& theirs : dealings_of(scene.right, *right)) {
       if (ours.way == theirs.way || !begins_alike(ours.order, theirs.order)) continue;
-      return {{"data.batch_composition",
-               {"epoch " + std::to_string(left->number) + " has one order on both sides: " + some_of(ours.order),
-                scene.left.run->run + " deals it out as " + ours.way + " to each rank, " + scene.right.run->run +
-                    " as " + theirs.way + ": their global batches are other samples from step " +
-                    std::to_string(scene.at.step) + " on"}}};
+      return {
+          {"data.batch_composition",
+           {"epoch " + std::to_string(left->number) + " has one order on both sides: " + some_of(ours.order),
+            scene.left.run->run + " deals it out as " + ours.way + " to each rank, " + scene.right.run->run + " as " +
+                theirs.way + ": their global batches differ from step " + std::to_string(scene.at.step) + " on"}}};
     }
   }
   return same_samples_of_other_samplers(scene, *left, *right);

@@ -50,8 +50,8 @@ std::vector<Suspect> suspects_in_seeds(const Scene& scene) {
   };
   if (seeds(scene.left) == seeds(scene.right)) return {};
   return {{"data.seed_ignored",
-           {scene.left.run->run + " and " + scene.right.run->run + " have other seeds and the same samples, first at " +
-            scene.at.place()}}};
+           {scene.left.run->run + " and " + scene.right.run->run +
+            " have different seeds and the same samples, first at " + scene.at.place()}}};
 }
 
 std::string step_and_rank(const Scene& scene) {
@@ -107,7 +107,7 @@ std::vector<Suspect> suspects_in_augmentation(const Scene& scene, std::int64_t s
            {"before step " + std::to_string(step) + " all ranks of " + (left ? scene.left : scene.right).run->run +
                 " hold the same generator, those of " + (left ? scene.right : scene.left).run->run + " do not",
             "step " + std::to_string(step) + ", rank " + std::to_string(rank) +
-                ": the same samples gave other inputs, so that they are drawn from it"}}};
+                ": the same samples gave different inputs, which are drawn from it"}}};
 }
 
 /// Whether a run gave this very tensor for other samples: then it is whole, and in the wrong place.
@@ -170,16 +170,15 @@ std::vector<Suspect> suspects_in_count(const Scene& scene, const Side& side) {
     return {
         {"data.pad_duplicates",
          {where + to_decimal(*counted) + " targets are counted, " + std::to_string(held * targets) + " are held out",
-          std::to_string(ranks) + " ranks evaluate " + std::to_string(filled) +
-              " samples: those that only fill up the last round are counted"}}};
+          std::to_string(ranks) + " ranks evaluate " + std::to_string(filled) + " samples: padding is counted"}}};
   }
   const auto accuracy = number_of(side, scene, "accuracy");
   if (!accuracy || targets != 1 || filled == held || is_count_over(*accuracy, held)) return {};
   if (!is_count_over(*accuracy, filled)) return {};
   return {{"data.pad_duplicates",
-           {where + "accuracy " + rounded(*accuracy, 7) + " is no count over the " + std::to_string(held) +
-                " held-out samples, but one over " + std::to_string(filled),
-            std::to_string(ranks) + " ranks fill up to that many"}}};
+           {where + "accuracy " + rounded(*accuracy, 7) + " is not a count over the " + std::to_string(held) +
+                " held-out samples, but over " + std::to_string(filled),
+            std::to_string(ranks) + " ranks pad to that many"}}};
 }
 
 }  // namespace

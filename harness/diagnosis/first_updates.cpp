@@ -116,7 +116,7 @@ class Position {
                   std::to_string(own->number) + ", " + std::to_string(again) +
                   " had been taken before the checkpoint, and " + std::to_string(in_place) +
                   " come in the step in which " + straight_.run + " takes them",
-              "batches and epoch end where they should: position right, order another"}}};
+              "batches and epoch end at the right place: the position is right, the order is not"}}};
   }
 
   /// Place of every sample in the epoch's order over all ranks, which take turns.
@@ -226,7 +226,7 @@ class Series {
 std::vector<Suspect> suspects_in_series(const Restart& restart, const Series& series, std::int64_t step) {
   std::vector<Suspect> suspects;
   if (series.follows(-*restart.first))
-    suspects.push_back({"ckpt.schedule_missing", {series.shown(step), "from there on it runs as from step 0"}});
+    suspects.push_back({"ckpt.schedule_missing", {series.shown(step), "from there on it runs like from step 0"}});
   else if (series.stays_at_the_first())
     suspects.push_back({"ckpt.schedule_missing", {series.shown(step), "it stays at the value of step 0"}});
   for (const std::int64_t shift : {-1, 1}) {
@@ -292,7 +292,7 @@ std::vector<Suspect> suspects_in_first_reduction(const Restart& restart) {
                 ", the first after loading: the ranks' own gradients are "
                 "equal bit by bit, " +
                 std::to_string(differ) + " of " + std::to_string(of) + " reduced ones are not",
-            "both are the mean of them, but for rounding: they were added in another order"}}};
+            "both are their mean, up to rounding: another order of additions"}}};
 }
 
 std::vector<Suspect> suspects_in_length(const Restart& restart) {

@@ -30,10 +30,9 @@ std::vector<Suspect> suspects_among_ranks(const Side& side, const compare::Diver
   for (std::size_t rank = 1; rank < side.run->ranks.size() && first != nullptr; ++rank) {
     const Record* its = Held(*side.run, rank, at.step).find(at.channel, at.tensor);
     if (its == nullptr || !made_of_the_same(*first, *its)) continue;
-    return {
-        {"comm.noncontiguous",
-         {at.place() + ", " + side.run->run + ": rank " + std::to_string(rank) +
-          " holds the norm and the largest element of rank 0's, and other bits: the same numbers in other places"}}};
+    return {{"comm.noncontiguous",
+             {at.place() + ", " + side.run->run + ": rank " + std::to_string(rank) +
+              " has the norm and the largest element of rank 0, and other bits: the same numbers in other places"}}};
   }
   return {};
 }

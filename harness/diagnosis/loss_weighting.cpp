@@ -81,7 +81,7 @@ std::optional<Suspect> of_ranks(const Weighing& at, bool targets, const char* ca
     return Suspect{cause,
                    {at.place() + ": the ranks of " + side.run->run + " have " + listed(counts) + " " + what,
                     "the means of the ranks' own gradients are " + rounded(before, 3) + " apart; where each rank of " +
-                        side.run->run + " is weighed by its " + what + ", " + rounded(after, 3)}};
+                        side.run->run + " is weighted by its " + what + ", " + rounded(after, 3)}};
   };
   if (const double after = laws::apart(weighed_right, plain_left); right && after < kAgree)
     return accused(at.scene.right, its, after);
@@ -136,7 +136,7 @@ std::optional<Suspect> of_micro_batches(const Weighing& at, const Side& side, co
   if (!near(weighed(its), theirs.reduced) && !near(weighed(its), weighed(theirs))) return std::nullopt;
   return Suspect{"loss.unweighted_partial",
                  {at.place() + ": the micro-batches of " + side.run->run + " have " + listed(its.samples) + " samples",
-                  "their mean losses average to " + rounded(its.reduced, 6) + ", weighed by samples to " +
+                  "their mean losses average to " + rounded(its.reduced, 6) + ", weighted by samples to " +
                       rounded(weighed(its), 6) + "; the other side has " + rounded(theirs.reduced, 6)}};
 }
 
@@ -170,7 +170,7 @@ std::optional<Suspect> of_tokens(const Weighing& at, const Side& side, const Pie
                    to_decimal(its.targets) + " targets"}};
   if (const auto first = targets_of_first(its, theirs.reduced)) {
     if (*first * 2 == its.targets) return std::nullopt;
-    suspect.evidence.push_back("that is their mean where the first counts " + to_decimal(*first) + " targets");
+    suspect.evidence.push_back("that is their mean if the first counts " + to_decimal(*first) + " targets");
   } else if (its.losses.size() == 2 || depends_on_cut(side, at.scene.at.step) ||
              (its.losses.size() == theirs.losses.size() && !at.weigh_differently())) {
     return std::nullopt;  // of more, nothing but another cut or another mean says so

@@ -76,9 +76,9 @@ bool losses_differ(const Scene& scene) {
 
 std::vector<Suspect> named(const Scene& scene, const Side& side, const Ranks& ranks, double distance) {
   std::vector<std::string> evidence{"step " + std::to_string(scene.at.step) + ", " + side.run->run + ": on rank " +
-                                    join(ranks.in_short, ", ") + " the largest numbers of " +
+                                    join(ranks.in_short, ", ") + " the largest elements of " +
                                     std::to_string(ranks.example.numbers) + " of " + std::to_string(ranks.example.of) +
-                                    " own gradients have no more bits than 16-bit numbers; the other side's have"};
+                                    " own gradients fit in 16 bits; the other side's do not"};
   evidence.push_back("the sides' gradients are " + rounded(distance, 3) + " of their size apart");
   const bool forward = losses_differ(scene);
   evidence.push_back(forward ? "the losses differ, too: the forward pass was rounded"
@@ -101,7 +101,7 @@ std::vector<Suspect> suspects_in_precision(const Scene& scene) {
   const auto as_asked = [](const Side& side) { return side && laws::sent_roundoff(*side.promises) > 0x1p-24; };
   if (scene.at.detour && !as_asked(scene.left) && !as_asked(scene.right))
     return {{"fp.lowprec_accumulate",
-             {scene.at.place() + ": every element is what the ranks' own gradients make, " + scene.at.detour->text()}}};
+             {scene.at.place() + ": every element follows from the ranks' own gradients, " + scene.at.detour->text()}}};
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
   const OwnGradients left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
   if (!left.complete() || !right.complete()) return {};

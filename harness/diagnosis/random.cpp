@@ -108,12 +108,12 @@ std::vector<Suspect> suspects_of_threads(const Scene& scene, const std::vector<s
 std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   const Divergence& at = scene.at;
   if (scene.right.begins_at(at.step) && (at.channel == Channel::kRng || at.channel == Channel::kWeight))
-    return {{"rng.unseeded", {"the runs begin in different states: " + at.place()}}};
+    return {{"rng.unseeded", {"the runs start in different states: " + at.place()}}};
   if (at.operator_ && at.operator_->says == compare::OperatorFinding::Says::kComputes &&
       compare::draws(at.operator_->call))
-    return {{"rng.unseeded", {"what is drawn differs from run to run: " + at.operator_->text}}};
+    return {{"rng.unseeded", {"random draws differ from run to run: " + at.operator_->text}}};
   if (at.channel == Channel::kSamples || at.channel == Channel::kRng)
-    return {{"rng.unseeded", {"what is drawn differs from run to run, first at " + at.place()}}};
+    return {{"rng.unseeded", {"random draws differ from run to run, first at " + at.place()}}};
   if (at.channel != Channel::kGradient && at.channel != Channel::kGradientLocal && at.channel != Channel::kLoss)
     return {};
   const bool reduces = at.channel == Channel::kGradient;
@@ -130,7 +130,7 @@ std::vector<Suspect> suspects_of_parted_ranks(const Scene& scene) {
   if (scene.at.channel != Channel::kGradient || is_corruption(scene)) return {};
   return suspects_of_arrival(
       {scene.right}, scene.at.step,
-      scene.at.place() + ": the ranks of " + scene.right.run->run + " part, in each run otherwise");
+      scene.at.place() + ": the ranks of " + scene.right.run->run + " differ, and in each run differently");
 }
 
 /// No two ranks were to hold the same.

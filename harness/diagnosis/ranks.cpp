@@ -63,8 +63,8 @@ std::vector<Suspect> suspects_in_beginning(const Ranks& ranks, const Divergence&
   }
   if (apart == 0 || !(unrelated > size / 4)) return {};
   return {{"init.rank_divergent",
-           {at.place() + ": " + ranks.text() + " begin with different weights, in " + std::to_string(apart) +
-            " tensors, which have nothing in common"}}};
+           {at.place() + ": " + ranks.text() + " start with different weights, in " + std::to_string(apart) +
+            " unrelated tensors"}}};
 }
 
 std::vector<Suspect> suspects_of(const Ranks& ranks, const Divergence& at) {
@@ -74,7 +74,7 @@ std::vector<Suspect> suspects_of(const Ranks& ranks, const Divergence& at) {
   if (at.channel == Channel::kGradient && differ_by_rounding(ranks, at))
     return {{"fp.rank_order",
              {at.place() + ": " + ranks.text() +
-              " hold other bits of one mean, within what another order of adding explains"}}};
+              " hold different bits of one mean, within the rounding of another order"}}};
   return {};
 }
 

@@ -185,13 +185,13 @@ bool are_short(const BrokenStep& of_step, std::int64_t rank) {
 /// Sums that went through 16-bit numbers, and so are some.
 std::vector<Suspect> suspects_of_residual(const BrokenStep& of_step, std::int64_t rank,
                                           const laws::Combination& weights, const std::vector<std::string>& seen) {
-  auto evidence = with(seen, "what the weights leave is " + rounded(weights.residual, 3) + " of the gradient");
+  auto evidence = with(seen, "the rest is " + rounded(weights.residual, 3) + " of the gradient");
   if (weights.residual > kMostLossy) return {};
   if (!std::all_of(weights.coefficients.begin(), weights.coefficients.end(),
                    [&](double weight) { return std::fabs(weight * of_step.ranks() - 1) < kMostLossy; }))
     return {};
   if (!are_short(of_step, rank)) return {};
-  evidence.push_back("the largest numbers of most of them have no more bits than 16-bit numbers");
+  evidence.push_back("the largest elements of most of them fit in 16 bits");
   return {{"fp.lowprec_accumulate", evidence}};
 }
 

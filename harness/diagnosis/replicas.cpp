@@ -52,7 +52,7 @@ std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t
   }
   if (resting.empty() || resting.size() + moving.size() != run.ranks.size()) return {};
   const std::string evidence =
-      place(run, step) + ": all weights of " + ranks_of(resting) + " stay as they were, with " + seen;
+      place(run, step) + ": all weights of " + ranks_of(resting) + " stay unchanged, with " + seen;
   if (moving.empty()) {
     // An optimizer that holds other tensors never moves these.
     const std::vector<trace::Step>& steps = run.ranks[0].steps;
@@ -80,10 +80,10 @@ std::vector<Suspect> suspects_in_averages(const trace::RunTrace& run, const scen
   std::vector<std::string> evidence;
   if (!resting.empty())
     evidence.push_back(place(run, step) + ": the averages of " + ranks_of(resting) +
-                       " stay as they were while the weights move");
+                       " stay unchanged while the weights move");
   if (!apart.empty())
     evidence.push_back(place(run, step) + ": the averages of " + ranks_of(apart) +
-                       " are not those of rank 0, whose weights are the same");
+                       " differ from those of rank 0, although the weights agree");
   if (evidence.empty()) return {};
   return {{"ema.not_synced", evidence}};
 }
@@ -106,7 +106,7 @@ std::vector<Suspect> buffers_apart(const trace::RunTrace& run, const scenario::P
   if (apart.empty() || (were_same && promises.train.ddp.broadcast_buffers)) return {};
   return {{"buffer.not_synced",
            {place(run, step) + ": the buffers of " + ranks_of(apart) +
-            " are not those of rank 0, whose weights are the same"}}};
+            " differ from those of rank 0, although the weights agree"}}};
 }
 
 /// What a rank's buffers have more than the other side's is a part of what they were apart from rank 0's before: a
@@ -128,7 +128,7 @@ std::vector<Suspect> leftovers(const Side& side, const Side& other, std::int64_t
     if (!part || part->residual > 0.05 || part->coefficients[0] <= 0 || part->coefficients[0] > 1) continue;
     return {{"buffer.not_synced",
              {place(*side.run, step) + ": the buffers of rank " + std::to_string(rank) + " keep " +
-                  rounded(part->coefficients[0], 4) + " of what they were apart from rank 0's after the step before",
+                  rounded(part->coefficients[0], 4) + " of their earlier distance to rank 0's",
               "the other side's do not"}}};
   }
   return {};

@@ -28,13 +28,13 @@ bool loaded_weights(const Restart& restart) {
 
 /// The counter of updates is not the checkpoint's.
 std::vector<Suspect> suspects_in_beginning(const Restart& restart) {
-  const std::string seen = restart.resumed.run->run + " goes on after step " + std::to_string(restart.begin) +
+  const std::string seen = restart.resumed.run->run + " continues after step " + std::to_string(restart.begin) +
                            ", the checkpoint is of step " + std::to_string(restart.saved);
   if (std::abs(restart.begin - restart.saved) == 1 && restart.begin >= 0)
     return {{"ckpt.off_by_one", {seen, restart.begin < restart.saved ? "an update is repeated" : "one is left out"}}};
   // A run that loaded nothing at all has lost more than its counters.
   if (restart.begin != trace::kInitialStep || !loaded_weights(restart)) return {};
-  return {{"ckpt.schedule_missing", {seen, "weights were loaded, the counter of updates begins at 0"}}};
+  return {{"ckpt.schedule_missing", {seen, "weights were loaded, the counter of updates starts at 0"}}};
 }
 
 /// One run by itself: the first epoch after loading is a whole one, although it was begun before.
@@ -67,7 +67,7 @@ std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& r
                {restart.resumed.run->run + ", rank " + std::to_string(scene.at.rank) +
                     ": the generator after loading is the one that was saved",
                 "after step " + std::to_string(scene.at.step) +
-                    ", the first one, it is another: something drew once more, or less"}}};
+                    ", the first one, it differs: there was one draw more, or less"}}};
     case Channel::kGradient:
       return suspects_in_first_reduction(restart);
     case Channel::kLedger: {

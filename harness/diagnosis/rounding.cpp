@@ -40,7 +40,7 @@ std::vector<Suspect> suspects_of_size(const Divergence& at) {
   const auto& element = at.element;
   const bool is_lost = element && (element->left == 0) != (element->right == 0);
   if (!is_lost || element->largest >= static_cast<double>(std::numeric_limits<float>::min())) return {};
-  return {{"fp.denormal", {"where one side holds denormal numbers, the other one holds zero"}}};
+  return {{"fp.denormal", {"one side holds zero in place of denormal numbers"}}};
 }
 
 /// What a side's collectives of a step bring beside the sums of buckets, and the layout of buckets, in integers.
@@ -95,7 +95,7 @@ std::vector<Suspect> suspects_of_sums(const Scene& scene) {
   }
   if (!same_ranks)
     return {{"fp.reduction_order", {"sums over a batch are cut into those of " + ranks}},
-            {"fp.batch_variance", {"the ranks' batches have other sizes: " + ranks}}};
+            {"fp.batch_variance", {"the ranks' batches have different sizes: " + ranks}}};
   if (laws::is_of_update(at.channel))
     return {{"fp.kernel_variant", {"gradients are equal, and the update differs by rounding"}}};
   return {};
@@ -113,7 +113,7 @@ std::vector<Suspect> suspects_in_rounding(const Scene& scene) {
     if (found.empty()) found = suspects_of_size(scene.at);
     if (found.empty()) found = suspects_of_sums(scene);
   }
-  if (found.empty()) found = {{"fp.rounding", {"no more than rounding; where it comes from is not known"}}};
+  if (found.empty()) found = {{"fp.rounding", {"rounding only, of unknown origin"}}};
   return found;
 }
 

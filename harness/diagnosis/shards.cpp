@@ -95,7 +95,7 @@ class Shares {
       if (own <= share() || (epoch_.whole && own < samples - share()) || repeats_ < kFewRepeats) continue;
       return {place() + ": rank " + std::to_string(rank) + " alone takes " + std::to_string(own) + " of the " +
                   std::to_string(samples) + " samples; its share is " + std::to_string(samples / run_.world_size()),
-              std::to_string(repeats_) + " times a sample is taken that another rank has taken in this epoch"};
+              std::to_string(repeats_) + " times in this epoch a rank takes a sample of another rank"};
     }
     return {};
   }
@@ -135,15 +135,15 @@ class Shares {
   std::vector<std::string> overlap() const {
     std::vector<std::string> evidence{
         place() + ": " + std::to_string(repeats_) + " of " + std::to_string(epoch_.taken()) +
-        " times a sample is taken that another rank has taken, in " + std::to_string(steps_of_repeats_.size()) +
-        " steps; filling up explains " + std::to_string(padding())};
+        " times a rank takes a sample of another rank, in " + std::to_string(steps_of_repeats_.size()) +
+        " steps; padding explains " + std::to_string(padding())};
     if (epoch_.whole)
       evidence.push_back(std::to_string(holes()) + " of " + std::to_string(samples_in_data(run_)) +
-                         " samples are taken by nobody");
+                         " samples are taken by no rank");
     for (std::size_t rank = 0; rank < epoch_.ids.size(); ++rank) {
       if (distinct(epoch_.ids[rank]) != static_cast<std::int64_t>(epoch_.ids[rank].size())) return evidence;
     }
-    evidence.emplace_back("no rank takes a sample twice itself: each follows an order of its own");
+    evidence.emplace_back("no rank takes a sample twice: each follows its own order");
     return evidence;
   }
 

@@ -87,9 +87,8 @@ std::vector<Suspect> suspects_in_decay(const Scene& scene) {
   }
   if (most <= kFew) return {};
   return {{"opt.decay_scale",
-           {scene.at.place() + ": what the update of " + scene.right.run->run + " brings beside that of " +
-            scene.left.run->run + " is " + rounded(*factor, 5) +
-            " times the weights before it, in all tensors that differ"}}};
+           {scene.at.place() + ": the update of " + scene.right.run->run + " exceeds that of " + scene.left.run->run +
+            " by " + rounded(*factor, 5) + " times the weights before it, in all tensors that differ"}}};
 }
 
 /// Two trainings that begin with different weights, and load none.

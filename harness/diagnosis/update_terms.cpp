@@ -43,8 +43,7 @@ std::vector<Suspect> of_momentum(const Updated& at) {
   if (rate_inside && at.update.change->step.is(1))
     return suspect("opt.momentum_correction", told("the gradient", take),
                    "that is " + rounded(rate, 5) +
-                       " times as much, the rate, which the step leaves out: the rate is "
-                       "kept inside the momentum");
+                       " times as much: the rate is kept inside the momentum, and the step leaves it out");
   const bool changed = std::isfinite(ratio) && ratio > 0 && std::fabs(ratio - 1) > kRest;
   if (changed && take.holds() && (keep.is(keep.promised * ratio) || keep.is(keep.promised / ratio)))
     return suspect("opt.momentum_correction", told("the momentum before", keep),
