@@ -1,0 +1,150 @@
+// `cmake --install` to a prefix gives a lockstep that works from any directory, and a recorder that others build with.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "harness/base/files.h"
+#include "harness/base/json.h"
+
+#include "tests/support/support.h"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One installation for all tests of this program, moved once: nothing may remember where it was put first.
+class Installed : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    scratch_ = new Scratch;
+    const Outcome outcome = run_program(
+        {"cmake", "--install", LOCKSTEP_BUILD_ROOT, "--prefix", (scratch_->path() / "before").string()}, 120);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    fs::rename(scratch_->path() / "before", prefix());
+  }
+  static void TearDownTestSuite() { delete scratch_; }
+
+  static fs::path prefix() { return scratch_->path() / "a prefix"; }
+  static fs::path folder(const std::string& name) {
+    fs::create_directories(scratch_->path() / name);
+    return scratch_->path() / name;
+  }
+
+  /// A program without anything of this build on its paths.
+  static Outcome run(const std::vector<std::string>& command, const fs::path& directory) {
+    std::vector<std::string> clean = {"env", "-u", "LD_LIBRARY_PATH", "-u", "CPATH"};
+    clean.insert(clean.end(), command.begin(), command.end());
+    return run_program(clean, 300, directory);
+  }
+
+  /// A project elsewhere: a scenario of its own beside a copy of the data.
+  static fs::path project() {
+    const fs::path root = folder("project");
+    fs::copy_file(source_root() / "scenarios/data/digits.csv.gz", root / "digits.csv.gz",
+                  fs::copy_options::overwrite_existing);
+    const Json check = {{"that", "equal"}, {"variants", {"one", "other"}}};
+    const Json scenario = {{"name", "elsewhere"},
+                           {"description", "Two trainings of one recipe."},
+                           {"train",
+                            {{"model", {{"kind", "mlp"}, {"hidden", {8}}}},
+                             {"data", {{"kind", "digits"}, {"path", "digits.csv.gz"}, {"size", 24}}},
+                             {"batch", {{"global", 12}}},
+                             {"optimizer", {{"kind", "sgd"}, {"lr", 0.1}}},
+                             {"steps", 2},
+                             {"seed", {{"base", 1}}}}},
+                           {"variants", {{"one", {{"world_size", 2}}}, {"other", {{"world_size", 2}}}}},
+                           {"checks", {check}}};
+    write_file(root / "elsewhere.json", scenario.dump());
+    return root / "elsewhere.json";
+  }
+
+  static void expect_agreement(const std::vector<std::string>& command, const fs::path& from) {
+    std::vector<std::string> words = command;
+    words.insert(words.end(), {"--json", "-"});
+    const Outcome outcome = run(words, from);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    const Json result = Json::parse(outcome.out, nullptr, false);
+    ASSERT_TRUE(result.is_object()) << outcome.out;
+    EXPECT_EQ(result["status"], "agree") << result.dump(1);
+  }
+
+  static Scratch* scratch_;
+};
+Scratch* Installed::scratch_ = nullptr;
+
+TEST_F(Installed, GatesAScenarioFromAnyDirectory) {
+  const std::string lockstep = (prefix() / "bin/lockstep").string();
+  expect_agreement({lockstep, "gate", project()}, folder("somewhere"));
+  expect_agreement({lockstep, "run", "elsewhere.json"}, project().parent_path());
+}
+
+TEST_F(Installed, FindsItsWorkerThroughASymbolicLink) {
+  const fs::path link = folder("links") / "lockstep";
+  fs::create_symlink(prefix() / "bin/lockstep", link);
+  fs::create_symlink("lockstep", folder("links") / "another");
+  expect_agreement({folder("links") / "another", "gate", project()}, folder("somewhere"));
+}
+
+TEST_F(Installed, SaysWhichWorkerIsMissing) {
+  const fs::path alone = folder("alone") / "lockstep";
+  fs::copy_file(prefix() / "bin/lockstep", alone);
+  const Outcome outcome = run({alone, "gate", project()}, folder("somewhere"));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find((folder("alone") / "lockstep-worker").string()), std::string::npos) << outcome.err;
+}
+
+TEST_F(Installed, TheSchemaIsThatOfThisVersion) {
+  EXPECT_EQ(read_file(prefix() / "share/lockstep/scenario.schema.json"),
+            read_file(source_root() / "harness/scenario/scenario.schema.json"));
+  EXPECT_TRUE(fs::exists(prefix() / "share/lockstep/trace-format.md"));
+}
+
+/// Records with the example that was built against the installation, and has the installed lockstep read it.
+void expect_records(const fs::path& program, const fs::path& prefix, const fs::path& runs) {
+  for (const char* rate : {"0.5", "0.25"}) {
+    const Outcome outcome =
+        run_program({"env", "LD_LIBRARY_PATH=" + (prefix / "lib").string(), program, runs / rate, rate});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  }
+  const std::string lockstep = (prefix / "bin/lockstep").string();
+  EXPECT_EQ(run_program({lockstep, "show", runs / "0.5"}).exit_code, 0);
+  EXPECT_EQ(run_program({lockstep, "diff", runs / "0.5", runs / "0.5"}).exit_code, 0);
+  EXPECT_EQ(run_program({lockstep, "diff", runs / "0.5", runs / "0.25"}).exit_code, 1);
+}
+
+TEST_F(Installed, ACProgramIsBuiltWithPkgConfig) {
+  const fs::path here = folder("pkg-config");
+  const std::string build = "PKG_CONFIG_PATH='" + (prefix() / "lib/pkgconfig").string() +
+                            "'; export PKG_CONFIG_PATH; eval cc -std=c99 -pedantic -Wall -Wextra -Werror -o record '" +
+                            (source_root() / "docs/examples/record.c").string() +
+                            "' $(pkg-config --cflags --libs lockstep-recorder)";
+  const Outcome outcome = run({"sh", "-c", build}, here);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  expect_records(here / "record", prefix(), here);
+}
+
+TEST_F(Installed, ACxxProgramIsBuiltWithFindPackage) {
+  const fs::path here = folder("find-package");
+  write_file(here / "CMakeLists.txt",
+             "cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES C CXX)\nset(CMAKE_CXX_STANDARD 20)\n"
+             "find_package(lockstep 0.1 REQUIRED)\nadd_executable(record record.c)\n"
+             "add_executable(cxx main.cpp)\n"
+             "target_link_libraries(record PRIVATE lockstep::recorder)\n"
+             "target_link_libraries(cxx PRIVATE lockstep::recorder)\n");
+  write_file(here / "main.cpp",
+             "#include <lockstep/recorder.h>\nint main() { return lockstep_recorder_abi() == LOCKSTEP_RECORDER_ABI ? 0 "
+             ": 1; }\n");
+  fs::copy_file(source_root() / "docs/examples/record.c", here / "record.c");
+  const Outcome configured = run({"cmake", "-S", ".", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix().string()}, here);
+  ASSERT_EQ(configured.exit_code, 0) << configured.out << configured.err;
+  const Outcome built = run({"cmake", "--build", "build"}, here);
+  ASSERT_EQ(built.exit_code, 0) << built.out << built.err;
+  EXPECT_EQ(run({here / "build/cxx"}, here).exit_code, 0);
+  expect_records(here / "build/record", prefix(), here);
+}
+
+}  // namespace
+}  // namespace lockstep::test
