@@ -95,12 +95,14 @@ static void fill_the_disk(const char* folder) {
 }
 
 static lockstep_recorder* shared;
+static pthread_barrier_t start;
 
 static void* record_in_thread(void* argument) {
   const float values[] = {1, 2, 3, 4};
   const int64_t size = 4;
   const lockstep_tensor tensor = vector_of(values, &size);
-  for (int i = 0; i < 250; ++i) {
+  pthread_barrier_wait(&start);
+  for (int i = 0; i < 2500; ++i) {
     char name[32];
     snprintf(name, sizeof name, "%c%d", *(const char*)argument, i);
     demand(lockstep_recorder_tensor(shared, "gradient.local", name, &tensor), shared);
@@ -111,6 +113,7 @@ static void* record_in_thread(void* argument) {
 static void record_with_threads(const char* folder) {
   char names[] = "abcd";
   pthread_t threads[4];
+  pthread_barrier_init(&start, NULL, 4);
   shared = open_rank(folder, 0, 1);
   demand(lockstep_recorder_begin_step(shared, 0), shared);
   for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, record_in_thread, &names[i]);
