@@ -19,7 +19,7 @@ namespace {
 [[noreturn]] void throw_write_failure(const std::filesystem::path& path, const char* action, int error) {
   throw ResourceError({.what = std::string("cannot ") + action + " a file: " + std::strerror(error),
                        .where = path.string(),
-                       .next = error == ENOSPC ? "free disk space, or choose another place with --out" : ""});
+                       .next = error == ENOSPC ? "free disk space, or write to another place" : ""});
 }
 
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
