@@ -119,16 +119,17 @@ std::optional<compare::Divergence> early_end(const plan::Plan& plan, const plan:
                                              const trace::RunTrace& trace) {
   const std::int64_t last = plan.scenario(run.scenario).variant(run.variant).train.last_recorded_step();
   const std::vector<trace::Step>& steps = trace.ranks[0].steps;
-  if (steps.empty() || steps.back().step >= last) return std::nullopt;
-  const std::string seen = std::to_string(steps.back().step);
-  return compare::Divergence{.step = steps.back().step + 1,
+  const std::int64_t recorded = steps.empty() ? trace::kInitialStep - 1 : steps.back().step;
+  if (recorded >= last) return std::nullopt;
+  const std::string when = steps.empty() ? "before its first step" : "after step " + std::to_string(recorded);
+  return compare::Divergence{.step = recorded + 1,
                              .phase = std::string(launch::name_of(launch::Phase::kDone)),
                              .left = run.name,
                              .right = run.name,
                              .expected = "steps to " + std::to_string(last),
-                             .actual = "steps to " + seen,
+                             .actual = steps.empty() ? "no steps" : "steps to " + std::to_string(recorded),
                              .class_ = std::string(compare::name_of(compare::Class::kSemantic)),
-                             .cause = "every rank exited with code 0 after step " + seen};
+                             .cause = "every rank exited with code 0 " + when};
 }
 
 Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& evidence, const plan::Check& check) {

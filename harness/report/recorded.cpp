@@ -31,6 +31,11 @@ void read_promises(const fs::path& file, Recording& recording) {
   }
   try {
     const Json spec = read_json(file);
+    const Json& header = recording.trace.ranks[0].header;
+    if (header.is_object() && spec.value("train_digest", "") != header.value("train_digest", "")) {
+      recording.no_promises = file.string() + " is of another run than the traces beside it";
+      return;
+    }
     recording.promises = scenario::Promises{.name = spec.at("variant").get<std::string>(),
                                             .world_size = spec.at("world_size").get<std::int64_t>(),
                                             .train = scenario::train_spec_from(scenario::complete(

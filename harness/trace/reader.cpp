@@ -1,6 +1,8 @@
 #include "harness/trace/reader.h"
 
+#include <algorithm>
 #include <string_view>
+#include <system_error>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -100,6 +102,44 @@ class TraceParser {
   Trace trace_;
 };
 
+bool is_file_of_rank(const std::string& name) {
+  constexpr std::string_view kBefore = "rank", kAfter = ".jsonl";
+  if (!name.starts_with(kBefore) || !name.ends_with(kAfter) || name.size() <= kBefore.size() + kAfter.size())
+    return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return std::all_of(name.begin() + kBefore.size(), name.end() - kAfter.size(), is_digit);
+}
+
+/// A rank that the run has not, but wrote a trace, may have taken part in it.
+void require_no_more_ranks(const std::filesystem::path& directory, const RunTrace& run) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_ours = std::any_of(run.ranks.begin(), run.ranks.end(), [&](const Trace& rank) {
+      return std::filesystem::path(rank.origin).filename() == name;
+    });
+    if (is_file_of_rank(name) && !is_ours)
+      throw DamagedFile({.what = "there is the trace of a rank too many",
+                         .where = entry.path().string(),
+                         .expected = std::to_string(run.ranks.size()) + " ranks, as " + run.ranks[0].origin + " says",
+                         .next = "run it again, in an empty folder"});
+  }
+}
+
+/// All ranks of a run say of it what rank 0 says. What a damaged file says is told as damage.
+void require_one_run(const Trace& first, const Trace& rank) {
+  if (!first.damage.empty() || !rank.damage.empty()) return;
+  for (const char* key : {"scenario", "variant", "train_digest"}) {
+    const Json expected = first.header.value(key, Json()), actual = rank.header.value(key, Json());
+    if (expected == actual) continue;
+    throw DamagedFile({.what = std::string("the ranks in one directory are not of one run: ") + key + " differs",
+                       .where = rank.origin,
+                       .expected = expected.dump() + ", as in " + first.origin,
+                       .actual = actual.dump(),
+                       .next = "run it again, in an empty folder"});
+  }
+}
+
 }  // namespace
 
 Trace read_trace(const std::filesystem::path& path, Damage damage) { return TraceParser(path, damage).parse(); }
@@ -126,7 +166,9 @@ RunTrace read_run(const std::filesystem::path& directory, const std::string& run
                          .expected = "rank " + std::to_string(rank) + " of " + std::to_string(world_size),
                          .actual = "rank " + std::to_string(trace.rank) + " of " + std::to_string(trace.world_size)});
     }
+    if (!result.ranks[0].header.is_null()) require_one_run(result.ranks[0], trace);
   }
+  if (!result.ranks[0].header.is_null()) require_no_more_ranks(directory, result);
   return result;
 }
 

@@ -23,7 +23,7 @@ Trace read_trace(const std::filesystem::path& path, Damage damage = Damage::kRef
 
 /// Reads rank0.jsonl, rank1.jsonl, … of one run.
 /// *Throws*: as read_trace, also when there is no rank 0: it is no run then; DamagedFile when another rank is missing
-/// or the files do not belong together.
+/// there is one too many, or the files do not belong together.
 RunTrace read_run(const std::filesystem::path& directory, const std::string& run, Damage damage = Damage::kRefuse);
 
 /// File of one rank in the directory of its run: "rank3.jsonl".

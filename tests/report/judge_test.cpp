@@ -1,6 +1,8 @@
 #include <filesystem>
 
+#include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/report/recorded.h"
 
 #include "tests/support/tiny/judged.h"
 
@@ -167,9 +169,53 @@ TEST(JudgeOfLostEvidence, IsInconclusiveOnTheTracesOfAnotherRun) {
       const report::Verdict verdict = judged.verdict();
       EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive) << key << " of rank " << rank;
       ASSERT_EQ(verdict.runs.size(), 1U) << key << " of rank " << rank;
-      EXPECT_NE(verdict.runs[0].why.find("belong to another run"), std::string::npos) << verdict.runs[0].why;
+      EXPECT_NE(verdict.runs[0].why.find("not of one run: " + std::string(key)), std::string::npos)
+          << verdict.runs[0].why;
     }
   }
+}
+
+TEST(JudgeOfLostEvidence, IsInconclusiveWhereAllRanksAreOfAnotherRun) {
+  Judged judged(equal_pair());
+  for (trace::Trace& rank : judged.traces[1].ranks) rank.header["train_digest"] = "x";
+  const report::Verdict verdict = judged.verdict();
+  EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive);
+  EXPECT_NE(verdict.runs.at(0).why.find("belong to another run"), std::string::npos) << verdict.runs[0].why;
+}
+
+TEST(JudgeOfLostEvidence, IsInconclusiveBesideARankTooMany) {
+  Judged judged(equal_pair());
+  judged.evidence();
+  std::filesystem::copy_file(judged.folder(1) / "rank1.jsonl", judged.folder(1) / "rank2.jsonl");
+  const report::Verdict verdict = judged.verdict();
+  EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive);
+  EXPECT_NE(verdict.runs.at(0).why.find("a rank too many"), std::string::npos) << verdict.runs[0].why;
+  EXPECT_THROW(report::read_recording(judged.folder(1)), DamagedFile) << "diff reads it, too";
+}
+
+TEST(Judge, ARunWithoutAStepDidNotFinish) {
+  Json changes = {{"variants", {{"a", Json::object()}}}, {"checks", {{{"that", "finishes"}}}}};
+  Judged judged(changes);
+  EXPECT_EQ(judged.verdict().status(), VerdictStatus::kAgree);
+  Judged empty(changes);
+  for (trace::Trace& rank : empty.traces[0].ranks) rank.steps.clear();
+  const report::Verdict verdict = empty.verdict();
+  EXPECT_EQ(verdict.checks.at(0).status, VerdictStatus::kDivergence);
+  EXPECT_EQ(verdict.runs.at(0).outcome, "ended early");
+}
+
+TEST(Recorded, PromisesAreThoseOfTheRunBesideThem) {
+  Judged judged(equal_pair());
+  judged.evidence();
+  Json spec = std::get<plan::WorkerProgram>(judged.plan.runs[0].program).spec;
+  judged.scratch.write(std::filesystem::relative(judged.folder(0), judged.scratch.path()) / "run.json", spec.dump());
+  const report::Recording own = report::read_recording(judged.folder(0));
+  EXPECT_TRUE(own.promises) << own.no_promises;
+  spec["train_digest"] = "x";
+  judged.scratch.write(std::filesystem::relative(judged.folder(0), judged.scratch.path()) / "run.json", spec.dump());
+  const report::Recording other = report::read_recording(judged.folder(0));
+  EXPECT_FALSE(other.promises);
+  EXPECT_NE(other.no_promises.find("of another run"), std::string::npos) << other.no_promises;
 }
 
 TEST(JudgeOfLostEvidence, IsInconclusiveOnAnotherWorldSize) {

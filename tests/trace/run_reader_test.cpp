@@ -60,6 +60,34 @@ TEST(RunReader, MissingRankIsLostEvidence) {
   }
 }
 
+TEST(RunReader, ARankTooManyIsRefused) {
+  const Scratch scratch;
+  write_ranks(scratch, 2);
+  write_sample(scratch.path() / "rank2.jsonl", sample_header(2, 3));
+  const Problem problem = damage_of(scratch.path());
+  EXPECT_EQ(problem.what, "there is the trace of a rank too many");
+  EXPECT_EQ(problem.where, (scratch.path() / "rank2.jsonl").string());
+  std::filesystem::rename(scratch.path() / "rank2.jsonl", scratch.path() / "rank10.jsonl");
+  EXPECT_EQ(damage_of(scratch.path()).where, (scratch.path() / "rank10.jsonl").string());
+  std::filesystem::rename(scratch.path() / "rank10.jsonl", scratch.path() / "rank2.failure.json");
+  EXPECT_EQ(read_run(scratch.path(), "w2/0").world_size(), 2) << "other files are none of its matters";
+}
+
+TEST(RunReader, RanksOfAnotherRunAreRefused) {
+  for (const char* key : {"scenario", "variant", "train_digest"}) {
+    const Scratch scratch;
+    write_ranks(scratch, 2);
+    Json header = sample_header(1, 2);
+    header[key] = "other";
+    std::filesystem::remove(scratch.path() / "rank1.jsonl");
+    write_sample(scratch.path() / "rank1.jsonl", header);
+    const Problem problem = damage_of(scratch.path());
+    EXPECT_EQ(problem.where, (scratch.path() / "rank1.jsonl").string());
+    EXPECT_EQ(problem.what, std::string("the ranks in one directory are not of one run: ") + key + " differs");
+    EXPECT_EQ(problem.actual, "\"other\"");
+  }
+}
+
 TEST(RunReader, FolderWithoutAFirstRankIsNoRun) {
   const Scratch scratch;
   EXPECT_THROW(read_run(scratch.path(), "w2/0"), InputError);
