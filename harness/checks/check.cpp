@@ -69,6 +69,13 @@ std::vector<Channel> channels_of(const CheckInput& input, bool same_shape) {
   return channels;
 }
 
+void hide_from(CheckResult& result, const laws::RecordPlace& first, const std::string& whose) {
+  if (result.status != CheckResult::Status::kAgree) return;
+  result.status = CheckResult::Status::kInconclusive;
+  result.why = whose + ": NaN or infinity hides every difference from there on, first at " + first.text();
+  result.next = kMendTheTraining;
+}
+
 CheckResult result_of(const Comparison& comparison) {
   CheckResult result{.compared = comparison.compared, .divergence = comparison.first};
   if (comparison.first) {
@@ -76,6 +83,8 @@ CheckResult result_of(const Comparison& comparison) {
   } else if (comparison.compared == 0) {
     result.status = CheckResult::Status::kInconclusive;
     result.why = "there was nothing to compare";
+  } else if (comparison.hidden) {
+    hide_from(result, *comparison.hidden, comparison.sides);
   }
   return result;
 }

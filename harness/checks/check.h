@@ -85,7 +85,15 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
                            const std::vector<trace::Channel>& channels, const CheckInput& input,
                            const compare::Scope& scope = {});
 
-/// The result of one comparison: nothing compared is inconclusive, never agreement.
+/// What to do about a training whose numbers are not finite.
+inline constexpr const char* kMendTheTraining = "lower the learning rate, or look for NaN in the data";
+
+/// Takes back an agreement on numbers that are NaN or infinite from a place on: what follows from them is hidden.
+/// `whose`: "a/0 and b/0", or one run.
+void hide_from(CheckResult& result, const laws::RecordPlace& first, const std::string& whose);
+
+/// The result of one comparison: nothing compared, or only NaN and infinity from some place on, is inconclusive, never
+/// agreement. A difference is a difference, wherever it stands.
 CheckResult result_of(const compare::Comparison& comparison);
 
 /// The same for a check that may name channels: one of them compared nowhere is inconclusive, too.

@@ -186,7 +186,7 @@ class Coverage {
                            : promise_.one_order && same == taken_.size() && together >= promise_.never_again;
     if (tells)
       return violation(at(epoch, first, 0).step, first, "another order than in epoch " + std::to_string(epoch - 1),
-                       "the same order", "set_epoch is not called: every epoch has the order of the first");
+                       "the same order", "two epochs have one order; look at set_epoch");
     return {.compared = 1};
   }
 

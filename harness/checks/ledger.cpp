@@ -4,6 +4,7 @@
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/laws/finite.h"
 #include "harness/laws/promise.h"
 #include "harness/laws/schedule_form.h"
 
@@ -200,6 +201,7 @@ class Audit {
     const std::int64_t last = run_.ranks[0].steps.back().step;
     if (last != ledger_.last_step())
       fail(last, "updates", 0, "steps to " + std::to_string(ledger_.last_step()), "steps to " + std::to_string(last));
+    if (hidden_) hide_from(result_, *hidden_, run_.run);
     return result_;
   }
 
@@ -281,6 +283,8 @@ class Audit {
       if (of_rank == nullptr) return;
       for (const Record& record : of_rank->records) {
         if (record.channel != Channel::kLoss || !record.name.starts_with("local") || !record.number) continue;
+        if (!hidden_ && laws::hides(record, *of_rank, rank))
+          hidden_ = {.step = step, .channel = record.channel, .tensor = record.name, .rank = rank.rank};
         sum += *record.number;
         magnitude += std::fabs(*record.number);
         ++terms;
@@ -288,10 +292,11 @@ class Audit {
     }
     const auto ranks = static_cast<double>(run_.ranks.size());
     const double mean = sum / ranks, rounding = (terms + 2) * 0x1p-23 * magnitude / ranks;
-    if (terms == 0 || !std::isfinite(mean)) return;
+    if (terms == 0) return;
     for (const trace::Trace& rank : run_.ranks) {
       const Record* reduced = record_of(rank, step, "reduced", Channel::kLoss);
       if (reduced == nullptr || !reduced->number) continue;
+      if (!std::isfinite(mean) && !std::isfinite(*reduced->number)) continue;
       ++result_.compared;
       if (!(std::fabs(*reduced->number - mean) <= rounding))
         return fail(step, "reduced", rank.rank, to_decimal(mean) + ", the mean of the ranks' losses",
@@ -311,8 +316,9 @@ class Audit {
 
   /// Why an entry does not follow the scenario.
   static std::string cause_of(const std::string& name) {
-    if (name == "reduced") return "the sum over the ranks is not divided by their number";
-    if (name == "counted") return "an evaluation counts padding, or omits samples";
+    if (name == "reduced")
+      return "the reduced loss is not the mean of the ranks' losses; look at what their sum is divided by";
+    if (name == "counted") return "an evaluation counts more or fewer targets than are held out; look at padding";
     return name + " does not follow the scenario: " +
            (name.starts_with("learning_rate") ? "rule, schedule, or its restore"
                                               : "sampler position, batch size, or their restore");
@@ -335,8 +341,9 @@ class Audit {
 
   const trace::RunTrace& run_;
   Ledger& ledger_;
-  std::vector<double> losses_;     ///< reduced, one for each step of the schedule so far
-  std::int64_t losses_known_ = 0;  ///< updates from the first on whose loss is among them
+  std::vector<double> losses_;               ///< reduced, one for each step of the schedule so far
+  std::int64_t losses_known_ = 0;            ///< updates from the first on whose loss is among them
+  std::optional<laws::RecordPlace> hidden_;  ///< from where on the losses are NaN or infinite
   CheckResult result_;
 };
 

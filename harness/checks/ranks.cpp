@@ -3,6 +3,7 @@
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/laws/finite.h"
 
 namespace lockstep::checks {
 namespace {
@@ -92,9 +93,18 @@ std::vector<trace::Digest> digests_of(const trace::Step& step, Channel channel) 
   return digests;
 }
 
-/// First pair of ranks that hold the same in `channel` at one step, or a rank that holds nothing where others do.
+/// A record that is NaN or infinite; null where all of the channel are finite.
+const trace::Record* lost_in(const trace::Step& step, Channel channel) {
+  const auto found = std::find_if(step.records.begin(), step.records.end(), [&](const trace::Record& record) {
+    return record.channel == channel && !laws::is_finite(record);
+  });
+  return found == step.records.end() ? nullptr : &*found;
+}
+
+/// First pair of ranks that hold the same in `channel` at one step, or a rank that holds nothing where others do. NaN
+/// that equals NaN comes of any numbers, and is no pair.
 std::optional<Divergence> first_agreement(const trace::RunTrace& run, std::int64_t step, Channel channel,
-                                          std::size_t& compared) {
+                                          compare::Comparison& comparison) {
   std::vector<std::vector<trace::Digest>> held;
   for (const trace::Trace& rank : run.ranks) {
     const trace::Step* of_rank = rank.find(step);
@@ -115,13 +125,19 @@ std::optional<Divergence> first_agreement(const trace::RunTrace& run, std::int64
       return divergence;
     }
     for (std::size_t other = 0; other < rank; ++other) {
-      ++compared;
+      ++comparison.compared;
+      comparison.channels.insert(channel);
       if (held[other] != held[rank]) continue;
+      const trace::Trace& of_rank = run.ranks[rank];
+      if (const trace::Record* lost = lost_in(*of_rank.find(step), channel)) {
+        if (!comparison.hidden && laws::hides(*lost, *of_rank.find(step), of_rank))
+          comparison.hidden = {step, channel, lost->name, static_cast<std::int64_t>(rank)};
+        continue;
+      }
       divergence.left = "rank " + std::to_string(other);
       divergence.expected = "content that differs from rank " + std::to_string(other);
       divergence.actual = "the same content";
-      divergence.cause =
-          "two ranks work on the same data: sampler or seeds ignore the rank, or two ranks have one shard";
+      divergence.cause = "two ranks hold the same; look at the ranks of sampler and seeds, or one shard given twice";
       return divergence;
     }
   }
@@ -138,12 +154,10 @@ std::set<std::int64_t> steps_of(const trace::RunTrace& run) {
 
 /// No two ranks of one run hold the same, in any channel of the check.
 CheckResult judge_difference(const trace::RunTrace& run, const CheckInput& input) {
-  compare::Comparison comparison;
+  compare::Comparison comparison{.sides = run.run};
   for (const std::int64_t step : steps_of(run)) {
     for (const Channel channel : channels_of(input, true)) {
-      const std::size_t before = comparison.compared;
-      if (!comparison.first) comparison.first = first_agreement(run, step, channel, comparison.compared);
-      if (comparison.compared > before) comparison.channels.insert(channel);
+      if (!comparison.first) comparison.first = first_agreement(run, step, channel, comparison);
     }
   }
   return result_of(comparison, input);

@@ -1,8 +1,11 @@
 #include "harness/laws/reduction.h"
 
+#include <optional>
+
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/diagnosis/reduction.h"
+#include "harness/laws/finite.h"
 
 namespace lockstep::checks {
 namespace {
@@ -15,10 +18,17 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
             .next = "record the channels 'gradient.local' and 'gradient'"};
   }
   const laws::ReductionLaw law(run, variant);
+  std::optional<laws::RecordPlace> hidden;
   for (const trace::Step& step : run.ranks[0].steps) {
     for (std::int64_t rank = 0; rank < run.world_size(); ++rank) {
       const laws::Reduction reduction = law.judge(step.step, rank);
       result.compared += reduction.judged.size();
+      const trace::Trace& of_rank = run.ranks[static_cast<std::size_t>(rank)];
+      for (const std::string& name : reduction.lost) {
+        const trace::Step& now = *of_rank.find(step.step);
+        if (!hidden && laws::hides(*now.find(trace::Channel::kGradient, name), now, of_rank))
+          hidden = {.step = step.step, .channel = trace::Channel::kGradient, .tensor = name, .rank = rank};
+      }
       if (reduction.broken.empty()) continue;
       result.status = CheckResult::Status::kDivergence;
       result.divergence = compare::Divergence{
@@ -37,6 +47,7 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
       return result;
     }
   }
+  if (hidden) hide_from(result, *hidden, run.run);
   return result;
 }
 

@@ -1,7 +1,6 @@
 #include "harness/compare/rounding.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
@@ -81,10 +80,9 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
                            const compare::Scope& scope) {
   const compare::RoundingBound bound(reference, other);
   Reductions reductions(reference, other, input);
-  std::string not_finite, may_be_factor;
+  std::string may_be_factor;
   const compare::Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                          std::int64_t rank) {
-    if (not_finite.empty() && a.norm && !std::isfinite(*a.norm)) not_finite = place(step, a.channel, a.name);
     const auto beyond = compare::within(bound)(a, b, step, rank);
     if (beyond || trace::same_bits(&a, &b)) return beyond;
     if (may_be_factor.empty()) {
@@ -98,20 +96,15 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
     result.status = CheckResult::Status::kInconclusive;
     result.why = reference.run + " and " + other.run + ": " + why;
     result.next = next;
-    if (result.divergence) result.divergence->class_ = "undecided";
-    if (result.divergence) result.divergence->cause = why;
+    if (result.divergence) result.divergence->call_rounding("undecided", why);
   };
-  const std::string hidden = "NaN or infinity on both sides hides every difference, first at ";
-  const std::string mend = "lower the learning rate, or look for NaN in the data";
   const std::string shorter = "compare fewer steps: rounding grows with every update";
   if (result.divergence) {
     const compare::Divergence at = *result.divergence;
     if (overflows(compare::record_at(reference, at)) && overflows(compare::record_at(other, at)))
-      leave_open(hidden + place(at.step, at.channel, at.tensor), mend);
+      leave_open("NaN or infinity on both sides hides every difference, first at " + at.place(), kMendTheTraining);
     else if (const auto why = bound.undecided(at))
-      leave_open(*why + " (" + place(at.step, at.channel, at.tensor) + ")", shorter);
-  } else if (result.status == CheckResult::Status::kAgree && !not_finite.empty()) {
-    leave_open(hidden + not_finite, mend);
+      leave_open(*why + " (" + at.place() + ")", shorter);
   } else if (const auto limit = bound.horizon(); limit && result.status == CheckResult::Status::kAgree) {
     leave_open("no difference exceeds rounding, but from step " + std::to_string(*limit) +
                    " on one lost sample would no longer show",

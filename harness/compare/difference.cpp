@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "harness/base/text.h"
 
@@ -71,10 +72,13 @@ std::set<std::int64_t> steps_of(const Walk& walk) {
 
 class Walker {
  public:
-  explicit Walker(const Walk& walk) : walk_(walk) {}
+  explicit Walker(const Walk& walk) : walk_(walk) {
+    result_.sides = walk.left_name + (walk.left_name == walk.right_name ? "" : " and " + walk.right_name);
+  }
 
   Comparison run() {
     for (const std::int64_t step : steps_of(walk_)) {
+      seen_ = {};
       for (const Channel channel : walk_.channels) {
         compare_channel(step, channel);
         if (result_.first) return result_;
@@ -94,7 +98,7 @@ class Walker {
       if (left != nullptr && right != nullptr) {
         all.push_back({&pair, left, right, index_of(*left, channel), index_of(*right, channel)});
       } else if (!walk_.common_steps_only) {
-        note(step, channel, "", pair, left == nullptr ? "no such step" : "step is there",
+        note({.step = step, .channel = channel}, pair, left == nullptr ? "no such step" : "step is there",
              right == nullptr ? "no such step" : "step is there");
         return;
       }
@@ -102,51 +106,57 @@ class Walker {
     for (const std::string& name : names_in(channel, all)) {
       if (walk_.skip && walk_.skip(channel, name, step)) continue;
       for (const Sides& sides : all) {
-        compare_name(step, channel, name, sides);
+        compare_name({.step = step, .channel = channel, .tensor = name, .rank = sides.pair->rank}, sides);
         if (result_.first) return;
       }
     }
   }
 
-  void compare_name(std::int64_t step, Channel channel, const std::string& name, const Sides& sides) {
-    const auto& left = records_named(sides.left, name);
-    const auto& right = records_named(sides.right, name);
-    for (std::size_t i = 0; i < std::max(left.size(), right.size()) && !result_.first; ++i) {
-      compare_record(step, channel, name, *sides.pair, i < left.size() ? left[i] : nullptr,
-                     i < right.size() ? right[i] : nullptr);
-    }
+  void compare_name(const laws::RecordPlace& at, const Sides& sides) {
+    const auto& left = records_named(sides.left, at.tensor);
+    const auto& right = records_named(sides.right, at.tensor);
+    for (std::size_t i = 0; i < std::max(left.size(), right.size()) && !result_.first; ++i)
+      compare_record(at, sides, i < left.size() ? left[i] : nullptr, i < right.size() ? right[i] : nullptr);
   }
 
-  void compare_record(std::int64_t step, Channel channel, const std::string& name, const Pair& pair, const Record* left,
-                      const Record* right) {
+  void compare_record(const laws::RecordPlace& at, const Sides& sides, const Record* left, const Record* right) {
     if (left == nullptr || right == nullptr) {
-      note(step, channel, name, pair, left == nullptr ? "not recorded" : shown(*left),
+      note(at, *sides.pair, left == nullptr ? "not recorded" : shown(*left),
            right == nullptr ? "not recorded" : shown(*right));
       return;
     }
     ++result_.compared;
-    result_.channels.insert(channel);
-    const std::optional<std::string> difference = walk_.relation(*left, *right, step, pair.rank);
-    if (!difference) return;
-    note(step, channel, name, pair, shown(*left), shown(*right), *difference);
+    result_.channels.insert(at.channel);
+    if (!result_.hidden && laws::hides(*left, *sides.left_step, *sides.pair->left) &&
+        laws::hides(*right, *sides.right_step, *sides.pair->right))
+      result_.hidden = at;
+    const std::optional<std::string> difference = walk_.relation(*left, *right, at.step, at.rank);
+    if (!difference) {
+      (trace::same_bits(left, right) ? seen_.equal : seen_.unequal).insert(at.channel);
+      return;
+    }
+    seen_.factor = factor_between(*left, *right);
+    note(at, *sides.pair, shown(*left), shown(*right), *difference);
   }
 
-  void note(std::int64_t step, Channel channel, const std::string& name, const Pair& pair, std::string expected,
-            std::string actual, std::string relation = "") {
-    result_.first = Divergence{.step = step,
-                               .channel = channel,
-                               .tensor = name,
+  void note(const laws::RecordPlace& at, const Pair& pair, std::string expected, std::string actual,
+            std::string relation = "") {
+    result_.first = Divergence{.step = at.step,
+                               .channel = at.channel,
+                               .tensor = at.tensor,
                                .rank = pair.rank,
                                .left = walk_.left_name,
                                .right = walk_.right_name,
                                .expected = std::move(expected),
                                .actual = std::move(actual),
                                .relation = std::move(relation)};
-    explain(*result_.first, pair.right->world_size);
+    seen_.world_size = pair.right->world_size;
+    explain(*result_.first, seen_);
   }
 
   const Walk& walk_;
   Comparison result_;
+  Seen seen_;  ///< of the step
 };
 
 }  // namespace
@@ -159,10 +169,18 @@ std::string Divergence::place() const {
 
 std::string Divergence::place_and_rank() const { return place() + ", rank " + std::to_string(rank); }
 
-Comparison compare(const Walk& walk) {
-  Comparison result = Walker(walk).run();
-  return result;
+void Divergence::call_rounding(std::string class_name, std::string why) {
+  if (unless_rounding.empty()) unless_rounding = cause;
+  class_ = std::move(class_name);
+  cause = std::move(why);
 }
+
+void Divergence::deny_rounding() {
+  class_ = name_of(Class::kSemantic);
+  if (!unless_rounding.empty()) cause = std::exchange(unless_rounding, "");
+}
+
+Comparison compare(const Walk& walk) { return Walker(walk).run(); }
 
 std::optional<std::string> bitwise(const Record& left, const Record& right, std::int64_t, std::int64_t) {
   if (trace::same_bits(&left, &right)) return std::nullopt;

@@ -12,6 +12,7 @@
 #include "harness/compare/detour.h"
 #include "harness/compare/element.h"
 #include "harness/compare/operators.h"
+#include "harness/laws/finite.h"
 #include "harness/trace/trace.h"
 
 namespace lockstep::compare {
@@ -38,7 +39,8 @@ struct Divergence {
   std::string actual;             ///< of the right side
   std::string relation;           ///< how the two relate: "right = 4 x left", "differs by 3e-3 of its norm"
   std::string class_;             ///< "rounding", "semantic", …
-  std::string cause;              ///< the likeliest reason, in words
+  std::string cause;              ///< what was seen, and where to look, in words
+  std::string unless_rounding;    ///< the same, where `cause` says that rounding explains it, or may
   std::vector<Suspect> suspects;  ///< causes by name, the likeliest first; empty: unknown
   std::vector<Pattern> patterns;
   Again again = Again::kNotTried;
@@ -57,6 +59,11 @@ struct Divergence {
   /// "step 3, gradient conv1.weight", or "step 3, in forward", without the rank.
   std::string place() const;
   std::string place_and_rank() const;
+
+  /// Says that rounding explains it, or may.
+  void call_rounding(std::string class_name, std::string why);
+  /// Takes that back: a mistake explains it.
+  void deny_rounding();
 };
 
 /// Two traces whose records are held against each other, rank by rank.
@@ -91,6 +98,9 @@ struct Comparison {
   std::size_t compared = 0;
   std::set<trace::Channel> channels;  ///< those with at least one record compared
   std::optional<Divergence> first;
+  /// The first place where both sides hold NaN or infinity: what agrees there and after it is no agreement.
+  std::optional<laws::RecordPlace> hidden;
+  std::string sides = {};  ///< "a/0 and b/0"
 };
 
 /// Holds both sides against each other, step by step, and stops at the first divergence. A record, channel or step
@@ -107,7 +117,18 @@ std::string shown(const trace::Record& record);
 /// How two records of one shape relate, from their sketches or norms; empty when nothing can be said.
 std::string relation_between(const trace::Record& left, const trace::Record& right);
 
-/// Fills class and cause of a divergence from its place and relation; `world_size` is that of the right side.
-void explain(Divergence& divergence, std::int64_t world_size);
+/// The constant c for which right = c x left, by their numbers or sketches; nothing where there is none but 1.
+std::optional<double> factor_between(const trace::Record& left, const trace::Record& right);
+
+/// What else was compared when a divergence was found.
+struct Seen {
+  std::set<trace::Channel> equal;    ///< channels of its step with records that are equal bit for bit
+  std::set<trace::Channel> unequal;  ///< channels of its step with records that are not, and need not be
+  std::int64_t world_size = 1;       ///< of the right side
+  std::optional<double> factor = {};
+};
+
+/// Fills class and cause of a divergence: what was seen, and nothing that was not.
+void explain(Divergence& divergence, const Seen& seen);
 
 }  // namespace lockstep::compare

@@ -62,13 +62,12 @@ std::optional<double> common_factor(const trace::StoredTensor& left, const trace
   }
   if (present < 2) return std::nullopt;
   const double factor = value_at(right, largest) / value_at(left, largest);
-  if (!std::isfinite(factor)) return std::nullopt;
   constexpr double kRoundings = 8;
+  const double slack = kRoundings * 2 * trace::unit_roundoff(left.dtype);
+  if (!std::isfinite(factor) || std::fabs(factor - 1) <= slack) return std::nullopt;
   for (std::size_t i = 0; i < count; ++i) {
     const double expected = factor * value_at(left, i);
-    if (!(std::fabs(value_at(right, i) - expected) <=
-          kRoundings * 2 * trace::unit_roundoff(left.dtype) * std::fabs(expected)))
-      return std::nullopt;
+    if (!(std::fabs(value_at(right, i) - expected) <= slack * std::fabs(expected))) return std::nullopt;
   }
   return factor;
 }

@@ -20,7 +20,7 @@ struct Element {
   std::size_t unequal = 0;            ///< elements that differ, of all
   std::size_t of = 0;
   double largest = 0;            ///< |difference|, of all elements
-  std::optional<double> factor;  ///< right = factor x left, up to rounding, in every element
+  std::optional<double> factor;  ///< right = factor x left, up to rounding, in every element; never 1
   bool is_other_layout = false;  ///< one is the other, read in the order of other strides: transposed, channels last
 
   /// right / left; nothing where left is zero.

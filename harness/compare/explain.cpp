@@ -1,10 +1,11 @@
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <optional>
+#include <vector>
 
 #include "harness/base/text.h"
 #include "harness/compare/difference.h"
+#include "harness/laws/finite.h"
 #include "harness/laws/held.h"
 
 namespace lockstep::compare {
@@ -24,43 +25,85 @@ std::string shape_text(const Record& record) {
   return text + "]";
 }
 
-/// Which part of a step went another way when this channel is the first to differ.
-struct ChannelCause {
+/// What a step computes, and what from.
+struct Stage {
   Channel channel;
-  const char* cause;
+  const char* name;  ///< "weights"
+  std::vector<Channel> made_of;
+  const char* result;   ///< "other weights"
+  const char* look_at;  ///< what may make it other
 };
 
-constexpr ChannelCause kCauses[] = {
-    {Channel::kSamples, "other samples, or another order: sampler, seed, epoch or position"},
-    {Channel::kInput, "the same samples gave other tensors: data or augmentation"},
-    {Channel::kRng, "a random generator is in another state: seed, policy, or one draw more or less"},
-    {Channel::kLoss, "inputs that agree gave another loss: model, weights or kernel of the forward pass"},
-    {Channel::kGradientLocal, "losses that agree gave other local gradients: backward pass"},
-    {Channel::kGradient,
-     "another reduced gradient, and nothing that was compared before it differs: reduction, its order, or its scale; "
-     "between world sizes, whose ranks have no gradients in common, also what was reduced"},
-    {Channel::kOptimizer,
-     "gradients that agree gave another optimizer state: momentum, its restore, or a hyperparameter"},
-    {Channel::kWeight,
-     "gradients and optimizer state that agree gave other weights: learning rate, or weights loaded on some ranks "
-     "only"},
-    {Channel::kBuffer, "buffers differ: broadcast or restore of buffers"},
-    {Channel::kEma, "averaged weights differ"},
-    {Channel::kMetric,
-     "weights that agree gave another metric: shares of the ranks, padding, or what the sum is divided by"},
-    {Channel::kLedger, "a counter, a denominator or the learning rate differs"},
-    {Channel::kCollective, "the ranks issued other collectives"},
-};
+const Stage& stage_of(Channel channel) {
+  static const std::vector<Stage> kStages = {
+      {Channel::kSamples, "samples", {}, "other samples, or another order", "sampler, seed, epoch or position"},
+      {Channel::kInput, "inputs", {Channel::kSamples}, "other inputs", "data or augmentation"},
+      {Channel::kRng, "generators", {}, "another state of a generator", "seed, policy, or one draw more or less"},
+      {Channel::kLoss, "losses", {Channel::kInput}, "another loss", "model, weights, or kernel of the forward pass"},
+      {Channel::kGradientLocal, "local gradients", {Channel::kLoss}, "other local gradients", "backward pass"},
+      {Channel::kGradient,
+       "gradients",
+       {Channel::kGradientLocal},
+       "other reduced gradients",
+       "reduction, its order, its scale, or what was reduced"},
+      {Channel::kOptimizer,
+       "optimizer states",
+       {Channel::kGradient},
+       "another optimizer state",
+       "momentum, its restore, or a hyperparameter"},
+      {Channel::kWeight,
+       "weights",
+       {Channel::kGradient, Channel::kOptimizer},
+       "other weights",
+       "learning rate, weight decay, or a write to the weights beside the update"},
+      {Channel::kBuffer, "buffers", {}, "other buffers", "broadcast or restore of buffers"},
+      {Channel::kEma,
+       "averaged weights",
+       {Channel::kWeight},
+       "other averaged weights",
+       "decay of the average, or an update left out"},
+      {Channel::kMetric,
+       "metrics",
+       {Channel::kWeight, Channel::kBuffer},
+       "another metric",
+       "shares of the ranks, padding, or what the sum is divided by"},
+      {Channel::kLedger, "ledgers", {}, "another counter, denominator or learning rate", "schedule, batch, or restore"},
+      {Channel::kCollective, "collectives", {}, "other collectives", "buckets, or a branch that one rank takes"},
+  };
+  return kStages[static_cast<std::size_t>(channel)];
+}
+
+/// "gradients and optimizer states".
+std::string names_of(const std::vector<Channel>& channels) {
+  std::vector<std::string> names;
+  for (const Channel channel : channels) names.emplace_back(stage_of(channel).name);
+  return join(names, " and ");
+}
+
+/// "equal gradients gave other weights", as far as what they are made of was compared.
+std::string what_differs(const Stage& stage, const Seen& seen) {
+  std::vector<Channel> equal, unequal;
+  for (const Channel channel : stage.made_of) {
+    if (seen.unequal.contains(channel)) {
+      unequal.push_back(channel);
+    } else if (seen.equal.contains(channel)) {
+      equal.push_back(channel);
+    }
+  }
+  const std::string result = stage.result;
+  if (!unequal.empty()) return result + "; " + names_of(unequal) + " differ, too";
+  if (!equal.empty()) return "equal " + names_of(equal) + " gave " + result;
+  return result + (stage.made_of.empty() ? "" : "; " + names_of(stage.made_of) + " were not compared");
+}
 
 /// A factor this near to W or 1/W is meant to be that.
 constexpr double kNearEnough = 1e-3;
 
-/// The factor that a relation names: 3 for "right = 3 x left".
-std::optional<double> factor_in(const std::string& relation) {
-  double factor = 0;
-  if (std::sscanf(relation.c_str(), "right = %lf x left", &factor) != 1) return std::nullopt;
-  return factor;
-}
+/// Digits that a ratio is shown with.
+constexpr int kDigits = 9;
+
+/// Whether a ratio would be shown as 1: it says nothing then.
+bool is_one(double ratio) { return rounded(ratio, kDigits) == "1"; }
 
 }  // namespace
 
@@ -86,6 +129,17 @@ std::string shown(const Record& record) {
   return text;
 }
 
+std::optional<double> factor_between(const Record& left, const Record& right) {
+  if (left.dtype != right.dtype || left.shape != right.shape) return std::nullopt;
+  if (!laws::is_finite(left) || !laws::is_finite(right)) return std::nullopt;
+  if (left.number && right.number)
+    return *left.number == 0 || is_one(*right.number / *left.number) ? std::nullopt
+                                                                     : std::optional(*right.number / *left.number);
+  const auto scale = left.sketch && right.sketch ? scale_between(*left.sketch, *right.sketch) : std::nullopt;
+  const bool fits = scale && scale->residual < kScaledResidual && std::fabs(scale->factor - 1) > kScaledFactor;
+  return fits ? std::optional(scale->factor) : std::nullopt;
+}
+
 std::string relation_between(const Record& left, const Record& right) {
   if (left.dtype != right.dtype || left.shape != right.shape) return shape_text(left) + " against " + shape_text(right);
   if (left.integers.size() == right.integers.size() && left.integers.size() > 1 && left.channel != Channel::kRng) {
@@ -95,40 +149,50 @@ std::string relation_between(const Record& left, const Record& right) {
                std::to_string(right.integers[i]);
     }
   }
-  const auto is_lost = [](const Record& record) { return record.norm && !std::isfinite(*record.norm); };
-  if (is_lost(left) && is_lost(right)) return "NaN or infinity on both sides";
-  if (is_lost(left) || is_lost(right))
-    return std::string("NaN or infinity on the ") + (is_lost(left) ? "left" : "right");
+  const bool left_is_lost = !laws::is_finite(left), right_is_lost = !laws::is_finite(right);
+  if (left_is_lost && right_is_lost) return "NaN or infinity on both sides";
+  if (left_is_lost || right_is_lost) return std::string("NaN or infinity on the ") + (left_is_lost ? "left" : "right");
+  if (const auto factor = factor_between(left, right))
+    return "right = " + rounded(*factor, left.number ? kDigits : 7) + " x left";
+  const auto apart = [](double distance, double norm) {
+    return "differs by about " + (norm > 0 ? rounded(distance / norm, 2) + " of its norm" : rounded(distance, 2));
+  };
   if (left.number && right.number && *left.number != 0)
-    return "right = " + rounded(*right.number / *left.number, 9) + " x left";
-  if (left.sketch && right.sketch) {
-    const auto scale = scale_between(*left.sketch, *right.sketch);
-    if (scale && scale->residual < kScaledResidual && std::fabs(scale->factor - 1) > kScaledFactor)
-      return "right = " + rounded(scale->factor, 7) + " x left";
-    const double distance = trace::estimated_norm(trace::difference(*left.sketch, *right.sketch));
-    if (left.sketch->norm > 0) return "differs by about " + rounded(distance / left.sketch->norm, 2) + " of its norm";
-    return "differs by about " + rounded(distance, 2);
-  }
-  if (left.norm && right.norm && *left.norm > 0) return "norm x " + rounded(*right.norm / *left.norm, 9);
-  return "";
+    return apart(std::fabs(*right.number - *left.number), std::fabs(*left.number));
+  if (left.sketch && right.sketch)
+    return apart(trace::estimated_norm(trace::difference(*left.sketch, *right.sketch)), left.sketch->norm);
+  if (!left.norm || !right.norm || !(*left.norm > 0)) return "";
+  const double ratio = *right.norm / *left.norm;
+  return is_one(ratio) ? "other bits, of equal norm" : "norm x " + rounded(ratio, kDigits);
 }
 
-void explain(Divergence& divergence, std::int64_t world_size) {
-  divergence.class_ = "semantic";
-  for (const ChannelCause& row : kCauses) {
-    if (row.channel == divergence.channel) divergence.cause = row.cause;
-  }
-  if (divergence.channel == Channel::kGradient && laws::parameter_of(divergence.tensor) != divergence.tensor)
-    divergence.cause = "equal reduced gradients were unscaled or clipped otherwise";
-  if (divergence.expected == "no such step" || divergence.actual == "no such step")
+void explain(Divergence& divergence, const Seen& seen) {
+  divergence.class_ = name_of(Class::kSemantic);
+  const Stage& stage = stage_of(divergence.channel);
+  const std::string gone[] = {divergence.expected, divergence.actual};
+  if (gone[0] == "no such step" || gone[1] == "no such step") {
     divergence.cause = "one side has more steps than the other";
-  const auto factor = factor_in(divergence.relation);
-  if (divergence.channel != Channel::kGradient || world_size < 2 || !factor) return;
-  const auto w = static_cast<double>(world_size);
-  const std::string text = std::to_string(world_size);
-  if (std::fabs(*factor / w - 1) < kNearEnough)
+    return;
+  }
+  if (gone[0] == "not recorded" || gone[1] == "not recorded") {
+    divergence.cause = "one side recorded what the other did not";
+    return;
+  }
+  const bool is_first = divergence.step == trace::kInitialStep && trace::is_carried(divergence.channel);
+  divergence.cause = is_first ? std::string(stage.result) +
+                                    " before the first update; look at seeds, or at what is loaded, and by which rank"
+                              : what_differs(stage, seen) + "; look at " + stage.look_at;
+  if (divergence.channel != Channel::kGradient) return;
+  if (laws::parameter_of(divergence.tensor) != divergence.tensor)
+    divergence.cause = seen.equal.contains(Channel::kGradient) && !seen.unequal.contains(Channel::kGradient)
+                           ? "equal reduced gradients were unscaled or clipped otherwise"
+                           : "other gradients after unscaling or clipping";
+  if (seen.world_size < 2 || !seen.factor) return;
+  const auto w = static_cast<double>(seen.world_size);
+  const std::string text = std::to_string(seen.world_size);
+  if (std::fabs(*seen.factor / w - 1) < kNearEnough)
     divergence.cause += "; a factor of " + text + " means a sum where a mean was meant";
-  if (std::fabs(*factor * w - 1) < kNearEnough) divergence.cause += "; 1/" + text + " means a second division";
+  if (std::fabs(*seen.factor * w - 1) < kNearEnough) divergence.cause += "; 1/" + text + " means a second division";
 }
 
 }  // namespace lockstep::compare

@@ -76,7 +76,7 @@ Comparison compare_global_batches(const trace::RunTrace& left, const trace::RunT
         .right = right.run,
         .expected = std::to_string(a.ids.size()) + " samples in the global batch",
         .actual = std::to_string(b.ids.size()) + " samples" + more(missing, "missing") + more(extra, "extra")};
-    explain(*result.first, right.world_size());
+    explain(*result.first, {.world_size = right.world_size()});
     return result;
   }
   return result;

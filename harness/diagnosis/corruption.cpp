@@ -124,7 +124,8 @@ std::vector<Suspect> suspects_of(const Astray& at, const Divergence& where) {
                 at.of_reference + " in " + std::to_string(buckets) + " of " + std::to_string(trace::Sketch::kBuckets) +
                 " buckets of its sketch: one or few of " + to_decimal(laws::count_of(*its)) + " elements",
             "largest element " + rounded(its->max_abs.value_or(0), 5) + " against " +
-                rounded(right->max_abs.value_or(0), 5) + "; no other tensor is as far apart"}}};
+                rounded(right->max_abs.value_or(0), 5) + "; no other " + std::string(name_of(where.channel)) +
+                " tensor is as far apart"}}};
 }
 
 }  // namespace

@@ -61,11 +61,12 @@ std::vector<Suspect> of_metrics(const Scene& scene) {
   const Held right(*scene.right.run, scene.right.rank, scene.at.step);
   const auto factor = metric_factor(left, right);
   if (!factor || *factor == 0 || std::fabs(*factor - 1) < kNear) return {};
+  const std::string weights = laws::same(left, right, Channel::kWeight) ? "; the weights are equal" : "";
   const auto named = [&](const Side& side, double divisor) {
     return std::vector<Suspect>{
         {"loss.metric_divisor",
          {"step " + std::to_string(scene.at.step) + ": the metrics of " + scene.right.run->run + " are " +
-              rounded(*factor, 6) + " times those of " + scene.left.run->run + ", all alike; the weights agree",
+              rounded(*factor, 6) + " times those of " + scene.left.run->run + ", all alike" + weights,
           side.run->run + " divided its sums by " + to_decimal(divisor) + ", not by its " +
               std::to_string(side.run->world_size()) + " ranks"}}};
   };

@@ -90,14 +90,21 @@ std::vector<Suspect> suspects_of_sums(const Scene& scene) {
   if (at.channel == Channel::kGradient && same_ranks) {
     if (!same_own_gradients(scene) || !reduces_rightly(scene.left, at.step) || !reduces_rightly(scene.right, at.step))
       return {};
-    return {
-        {"fp.reduction_order", {"the ranks' own gradients are equal, and both sides hold their mean up to rounding"}}};
+    return {{"fp.reduction_order",
+             {"rank " + std::to_string(at.rank) +
+              " has equal gradients of its own on both sides, and every rank holds the mean of all up to rounding"}}};
   }
   if (!same_ranks)
     return {{"fp.reduction_order", {"sums over a batch are cut into those of " + ranks}},
             {"fp.batch_variance", {"the ranks' batches have different sizes: " + ranks}}};
-  if (laws::is_of_update(at.channel))
-    return {{"fp.kernel_variant", {"gradients are equal, and the update differs by rounding"}}};
+  if (laws::is_of_update(at.channel)) {
+    const laws::Held left(*scene.left.run, scene.left.rank, at.step),
+        right(*scene.right.run, scene.right.rank, at.step);
+    const bool same_gradients = laws::same(left, right, Channel::kGradient);
+    return {{"fp.kernel_variant",
+             {same_gradients ? "gradients are equal, and the update differs by rounding"
+                             : "the update differs by rounding"}}};
+  }
   return {};
 }
 

@@ -46,7 +46,7 @@ void look_at_reductions(Divergence& at, const Side& left, const Side& right) {
     if (const auto is_it = compare::is_reduction_of(captured->own, captured->reduced)) are_made_of_it.push_back(*is_it);
   }
   if (left.run != right.run || are_made_of_it.size() != 2 || are_made_of_it[0] == are_made_of_it[1]) return;
-  compare::explain(at, left.run->world_size());  // no order of additions makes what one of the ranks holds
+  at.deny_rounding();  // no order of additions makes what one of the ranks holds
   at.is_no_rounding = true;
 }
 

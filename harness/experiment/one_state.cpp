@@ -196,7 +196,7 @@ Comparison walk_in_float64(const Case& one, const Forced& forced) {
 
 /// A mistake is found, at a place of the runs from one state, on a side of the case.
 void find_mistake(Case& one, const Control& control, const Comparison& comparison, const std::string& side,
-                  const RunTrace& run, const std::string& shows) {
+                  const std::string& shows) {
   Divergence at = *comparison.first;
   if (one.is_mistake() && one.at().step < at.step) return;  // which is the first one
   at.left = one.sides()[0] + "/0";
@@ -205,7 +205,7 @@ void find_mistake(Case& one, const Control& control, const Comparison& compariso
   one.note(control, shows + at.place_and_rank() + ", " + at.relation);
   one.report.result = {
       .status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = std::move(at)};
-  rule_out_rounding(one, run.world_size());
+  rule_out_rounding(one);
   one.found_from_one_state = true;
 }
 
@@ -287,12 +287,12 @@ void judge_one_state(Case& one, const Runs& forced) {
     if (!runs.is_finite()) return leave_open(one, control, "NaN or infinity hides every difference");
     if (runs.uses_16_bits()) continue;
     if (const Comparison mistake = walk_in_float64(one, runs); mistake.first)
-      return find_mistake(one, control, mistake, sides[i], *runs.right, "one step differs in float64 too, at ");
+      return find_mistake(one, control, mistake, sides[i], "one step differs in float64 too, at ");
     const Comparison comparison = walk(one, runs);
     compared += comparison.compared;
     if (!comparison.first) continue;
     if (laws::is_of_update(comparison.first->channel) && begins_there(*comparison.first, *runs.left, *runs.right))
-      return find_mistake(one, control, comparison, sides[i], *runs.right,
+      return find_mistake(one, control, comparison, sides[i],
                           "one update from equal gradients differs more than rounding allows: ");
     one.note(control, "one step differs more than rounding allows: " + comparison.first->place_and_rank() + ", " +
                           comparison.first->relation);
@@ -331,7 +331,7 @@ void judge_another_state(Case& one, const Runs& before, const Runs& forced, cons
     } else if (runs.uses_16_bits()) {
       continue;
     } else if (const Comparison mistake = walk(one, runs, &others); mistake.first) {
-      find_mistake(one, control, mistake, sides[i], *runs.right, "with other weights it is there too, at ");
+      find_mistake(one, control, mistake, sides[i], "with other weights it is there too, at ");
       // The other side has made it twice more then.
       one.came_out_again = one.found_from_one_state && comes_out_as(before.first_of(sides[0]), *runs.left);
       return;

@@ -53,7 +53,7 @@ void deny_rounding(Case& one, const Control& control, const Divergence& beyond, 
   const bool earlier_in_step = at.step == beyond.step && at.channel < beyond.channel;
   const bool may_begin_before = one.is_up_to_rounding() || at.step < beyond.step;  // where it was too small to see
   if (at.step < beyond.step || (earlier_in_step && !compare::same_shape(left, right))) move_to(one, beyond);
-  rule_out_rounding(one, right.world_size());
+  rule_out_rounding(one);
   one.asks_one_state = may_begin_before;
 }
 
@@ -111,8 +111,8 @@ void leave_open(Case& one, const Control& control, const std::string& why) {
   if (result.divergence) result.divergence->class_ = "undecided";
 }
 
-void rule_out_rounding(Case& one, std::int64_t world_size) {
-  compare::explain(one.at(), world_size);
+void rule_out_rounding(Case& one) {
+  one.at().deny_rounding();
   one.at().is_no_rounding = true;
 }
 
@@ -143,7 +143,7 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
     one.note(control, "it is not rounding: " + rungs->text());
     if (one.is_up_to_rounding())
       go_back(one, control, ladder, compared_channels(one, *left.run, *right.run), scope_of(one, *right.run));
-    return rule_out_rounding(one, right.run->world_size());
+    return rule_out_rounding(one);
   }
   const bool rounds = says == compare::Ladder::Says::kRounding;
   const bool passes =

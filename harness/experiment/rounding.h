@@ -13,7 +13,7 @@ std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunT
 void leave_open(Case& one, const Control& control, const std::string& why);
 
 /// What is found is none of rounding; in a run of so many ranks.
-void rule_out_rounding(Case& one, std::int64_t world_size);
+void rule_out_rounding(Case& one);
 
 /// Whether rounding could be what a finding shows, so that float64 is worth asking.
 bool may_be_rounding(const Case& one, const Runs& runs);

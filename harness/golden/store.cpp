@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <system_error>
@@ -27,46 +26,56 @@ std::vector<trace::Channel> every_channel() {
   return channels;
 }
 
-std::optional<std::string> difference_between(const trace::RunTrace& left, const trace::RunTrace& right) {
-  if (left.world_size() != right.world_size()) return "a different number of ranks";
-  const compare::Comparison comparison = compare::compare_runs(left, right, every_channel(), compare::bitwise);
-  if (!comparison.first) return std::nullopt;
-  const compare::Divergence& at = *comparison.first;
-  return "step " + std::to_string(at.step) + ", " + std::string(trace::name_of(at.channel)) + " " + at.tensor +
-         ", rank " + std::to_string(at.rank);
+compare::Comparison compared(const trace::RunTrace& left, const trace::RunTrace& right) {
+  return compare::compare_runs(left, right, every_channel(), compare::bitwise);
 }
 
-void require_identical(const std::vector<trace::RunTrace>& repeats) {
-  const auto fail = [](const std::string& what, const std::string& where, const std::string& actual) {
-    throw InputError({.what = what,
-                      .where = where,
-                      .expected = "two repeats or more, complete and bitwise equal",
-                      .actual = actual,
-                      .next = "a training that does not repeat itself cannot have a golden: see 'lockstep run' with "
-                              "the check 'repeatable'"});
-  };
+std::optional<std::string> difference_between(const trace::RunTrace& left, const trace::RunTrace& right) {
+  if (left.world_size() != right.world_size()) return "a different number of ranks";
+  const auto first = compared(left, right).first;
+  return first ? std::optional(first->place_and_rank()) : std::nullopt;
+}
+
+void require_proof(const std::vector<trace::RunTrace>& repeats) {
   if (repeats.size() < 2)
-    fail("a golden needs repeats", repeats.empty() ? "" : repeats[0].run, std::to_string(repeats.size()) + " run");
+    throw InputError({.what = "a golden needs repeats",
+                      .where = repeats.empty() ? "" : repeats[0].run,
+                      .expected = "two repeats or more",
+                      .actual = std::to_string(repeats.size()) + " run",
+                      .next = "set repeats to 2 or more"});
   for (const trace::RunTrace& repeat : repeats) {
     for (const trace::Trace& rank : repeat.ranks) {
-      if (!rank.complete) fail("a trace is not complete", rank.origin, rank.torn);
+      if (!rank.complete)
+        throw InputError({.what = "a trace is not complete",
+                          .where = rank.origin,
+                          .expected = "a trace to its closing line",
+                          .actual = rank.torn,
+                          .next = "run it again: a torn trace proves nothing"});
     }
     if (const auto difference = difference_between(repeats[0], repeat))
-      fail("the repeats differ", repeats[0].run + " and " + repeat.run, *difference);
+      throw InputError({.what = "the repeats differ",
+                        .where = repeats[0].run + " and " + repeat.run,
+                        .expected = "repeats that are bitwise equal",
+                        .actual = *difference,
+                        .next = "a training that does not repeat itself cannot have a golden: see 'lockstep run' with "
+                                "the check 'repeatable'"});
   }
-  for (const trace::Trace& rank : repeats[0].ranks) {
-    for (const trace::Step& step : rank.steps) {
-      for (const trace::Record& record : step.records) {
-        if (record.channel == trace::Channel::kLoss && record.number && !std::isfinite(*record.number))
-          fail("a training whose loss is not finite proves nothing: NaN hides every difference", rank.origin,
-               "loss " + record.name + " at step " + std::to_string(step.step));
-      }
-    }
-  }
+  if (const auto hidden = compared(repeats[0], repeats[1]).hidden)
+    throw InputError(
+        {.what = "a training whose numbers are not finite proves nothing: NaN and infinity hide every difference",
+         .where = repeats[0].ranks[0].origin,
+         .expected = "finite losses, weights and states of the optimizer in every step",
+         .actual = "NaN or infinity, first at " + hidden->text(),
+         .next = checks::kMendTheTraining});
   const auto holds_records = [](const trace::Step& step) { return !step.records.empty(); };
   for (const trace::Trace& rank : repeats[0].ranks) {
     const bool any = std::any_of(rank.steps.begin(), rank.steps.end(), holds_records);
-    if (!any) fail("a trace without records proves nothing", rank.origin, "no records");
+    if (!any)
+      throw InputError({.what = "a trace without records proves nothing",
+                        .where = rank.origin,
+                        .expected = "records of every rank",
+                        .actual = "no records",
+                        .next = "let train.record.channels name some"});
   }
 }
 
@@ -190,7 +199,7 @@ void write_golden(const std::filesystem::path& directory, const trace::RunTrace&
 
 Accepted accept(const std::filesystem::path& directory, const std::vector<trace::RunTrace>& repeats,
                 const Provenance& provenance) {
-  require_identical(repeats);
+  require_proof(repeats);
   const Accepted what = what_becomes_of(directory, repeats[0]);
   if (what == Accepted::kUnchanged) return what;
   const std::filesystem::path fresh = beside(directory, "new");

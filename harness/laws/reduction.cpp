@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "harness/base/text.h"
+#include "harness/laws/finite.h"
 #include "harness/laws/scales.h"
 
 namespace lockstep::laws {
@@ -19,8 +20,6 @@ constexpr double kHalfUnderflow = 0x1p-25;
 double weight_of(const scenario::Promises& promises) {
   return promises.train.ddp.average ? 1.0 / static_cast<double>(promises.world_size) : 1.0;
 }
-
-bool finite(const Record& record) { return record.norm && std::isfinite(*record.norm); }
 
 }  // namespace
 
@@ -66,7 +65,11 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
       addends += term->norm;
     }
     // Gradients that are not finite, of a scaled loss that overflows, make a reduced one that is not.
-    if (!any || (!all_finite && !finite(record))) continue;
+    if (!any) continue;
+    if (!all_finite && !is_finite(record)) {
+      result.lost.push_back(record.name);
+      continue;
+    }
     result.judged.push_back(record.name);
     const double error = count_of(record) > static_cast<double>(trace::Sketch::kBuckets) ? kSketchError : 1;
     const double underflow = unit_roundoff_ == 0x1p-11 ? kHalfUnderflow : kLeastNormal;

@@ -15,6 +15,7 @@ namespace lockstep::laws {
 struct Reduction {
   std::vector<std::string> judged;  ///< parameters, in the order of the trace
   std::vector<std::string> broken;  ///< those whose gradient is something else
+  std::vector<std::string> lost;    ///< those of which neither it nor what makes it is finite
   double distance = 0;              ///< of the first broken one from what was promised
   double bound = 0;                 ///< that rounding can explain
   /// Weights of the ranks' own gradients that fit the broken ones best; nothing where they do not determine them.

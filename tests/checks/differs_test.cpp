@@ -91,6 +91,16 @@ TEST(DiffersByFactor, NamesTheTensorWhoseUpdateDoesNotFollow) {
   EXPECT_TRUE(diverges_at(one.check(), 0, Channel::kWeight, "fc.weight", 0));
 }
 
+/// It compares first updates, and no gradients.
+TEST(DiffersByFactor, SaysOnlyWhatWasCompared) {
+  const auto result = Bench(control(with_rate(0.4), {{"factor", 3.99}})).check();
+  ASSERT_TRUE(result.divergence);
+  EXPECT_EQ(result.divergence->cause.find("the first updates have another ratio"), 0U) << result.divergence->cause;
+  compare::Divergence divergence = *result.divergence;
+  divergence.deny_rounding();  // as control runs do
+  EXPECT_EQ(divergence.cause, result.divergence->cause);
+}
+
 TEST(DiffersByFactor, SeesAParameterThatOneSideLacks) {
   for (const char* side : {"a", "b"}) {
     Bench bench(control(with_rate(0.4), {{"factor", 4}}));

@@ -159,6 +159,17 @@ TEST(Rounding, AllowsAMeanOverTheWorldItsOwnDenominator) {
   EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kLedger, "samples_taken", 0));
 }
 
+/// Gradients that rounding has moved are not equal: no sentence may say so.
+TEST(Rounding, SaysOfWhatItPassedThatItDiffers) {
+  Bench bench(across(4, {"gradient", "weight"}));
+  bench.rerun("b", {.weight = [](auto step, auto& name, auto& weight) {
+                if (step == 2 && name == "fc.weight") weight[0] *= 1.5F;
+              }});
+  const auto result = bench.check();
+  ASSERT_TRUE(diverges_at(result, 2, Channel::kWeight, "fc.weight", 0));
+  EXPECT_EQ(result.divergence->cause.find("other weights; gradients differ, too"), 0U) << result.divergence->cause;
+}
+
 TEST(Rounding, NeverExplainsWhatIsNotFinite) {
   const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
   Bench bench(across(4, {"weight"}));

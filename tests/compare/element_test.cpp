@@ -40,6 +40,17 @@ TEST(Element, IsTheFirstInRowMajorOrder) {
   EXPECT_FALSE(found->factor);
 }
 
+TEST(Element, OneFlippedBitIsNoFactor) {
+  std::vector<float> values(64, 1);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 7;
+  std::vector<float> other = values;
+  other[63] = std::nextafter(other[63], 100.0F);  // the largest, by which a factor would be taken
+  const auto found = first_unequal_element(floats(values, {64}), floats(other, {64}));
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(found->factor) << found->text();
+  EXPECT_EQ(found->text().find("x left"), std::string::npos) << found->text();
+}
+
 TEST(Element, BeyondRoundingIsNoLastBit) {
   const auto clean = floats({1, 2, 3, 4}, {4}), other = floats({1 + 0x1p-23F, 2, 3.5F, 5}, {4});
   EXPECT_EQ(first_unequal_element(clean, other)->index[0], 0);

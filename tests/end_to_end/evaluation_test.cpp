@@ -86,7 +86,7 @@ TEST_F(EvaluationEndToEnd, ASumOverTheRanksDividedByTheDevicesOfANode) {
   const Result red = run(training);
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   expect_divergence(red.check("ledger"), {0, "loss", "reduced", 0});
-  expect_says(red.check("ledger").at("explanation"), {"not divided by their number"});
+  expect_says(red.check("ledger").at("explanation"), {"not the mean of the ranks' losses"});
 }
 
 TEST_F(EvaluationEndToEnd, HeldOutSamplesAreNotTrainedOn) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -98,6 +99,26 @@ TEST_F(GoldenStore, RefusesRepeatsOfOtherWorldSizes) {
 TEST_F(GoldenStore, RefusesIncompleteTraces) {
   repeats()[1].ranks[1].complete = false;
   EXPECT_EQ(refusal(), "a trace is not complete");
+}
+
+TEST_F(GoldenStore, RefusesNumbersThatAreNotFinite) {
+  for (const char* channel : {"loss", "weight"}) {
+    for (trace::RunTrace& run : repeats()) {
+      if (std::string(channel) == "loss") put(run, 0, 2, scalar(Channel::kLoss, "local", std::nanf("")));
+      put(run, 0, 2, floats(Channel::kWeight, "fc.bias", {std::nanf(""), 0, 0, 0}));
+    }
+    try {
+      accept();
+      ADD_FAILURE() << "accepted";
+    } catch (const InputError& error) {
+      const Problem& problem = error.problem();
+      EXPECT_NE(problem.what.find("NaN and infinity hide every difference"), std::string::npos) << problem.what;
+      EXPECT_NE(problem.expected.find("finite"), std::string::npos) << problem.expected;
+      EXPECT_NE(problem.actual.find("step 2, "), std::string::npos) << problem.actual;
+      EXPECT_NE(problem.next.find("lower the learning rate"), std::string::npos) << problem.next;
+    }
+  }
+  EXPECT_FALSE(fs::exists(directory()));
 }
 
 TEST_F(GoldenStore, RefusesTracesWithoutRecords) {
