@@ -52,7 +52,8 @@ constexpr Cause kCauses[] = {
      "Compare trainings with the same sampler: this is another order of the data, not a gradient bug.",
      "https://github.com/pytorch/pytorch/pull/12474"},
     {"data.content", Class::kSemantic,
-     "The same sample ids gave different tensors: the files, the decoding or the augmentation differ.",
+     "The data differ: the same sample ids gave different tensors (files, decoding or augmentation), or the number of "
+     "samples differs.",
      "Compare the hashes of the data files, and the transforms.", ""},
     {"loss.unweighted_partial", Class::kSemantic,
      "Means of unequal batches are averaged with equal weight: samples of the smaller batch count more.",

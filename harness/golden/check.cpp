@@ -1,13 +1,16 @@
 #include "harness/checks/check.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/compare/environment.h"
+#include "harness/diagnosis/data.h"
 #include "harness/golden/store.h"
 #include "harness/scenario/changes.h"
 #include "harness/scenario/schema.h"
+#include "harness/trace/reader.h"
 
 namespace lockstep::golden {
 namespace {
@@ -103,6 +106,25 @@ void blame_environment(const trace::RunTrace& golden, const trace::RunTrace& run
   }
 }
 
+/// Data other than those that the golden was made of: no later than the divergence, the same samples are other inputs,
+/// or there are more or fewer of them.
+std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, const trace::RunTrace& run,
+                                               const scenario::Promises& promises, const compare::Divergence& at) {
+  const auto samples = [](const trace::RunTrace& of) { return of.ranks[0].header.value("samples", std::int64_t{0}); };
+  if (samples(golden) != samples(run) && at.channel == trace::Channel::kSamples)
+    return {{"data.content",
+             {"the golden's data have " + std::to_string(samples(golden)) + " samples, those of " + run.run + " have " +
+              std::to_string(samples(run))}}};
+  const auto first =
+      compare::compare_runs(golden, run, {trace::Channel::kSamples, trace::Channel::kInput}, compare::bitwise).first;
+  const bool comes_later = first && std::pair(first->step, first->channel) > std::pair(at.step, at.channel);
+  if (!first || first->channel != trace::Channel::kInput || comes_later) return {};
+  const diagnosis::Question question{.that = "golden",
+                                     .traces = {{golden.run, {&golden}}, {run.run, {&run}}},
+                                     .promises = {{golden.run, &promises}, {run.run, &promises}}};
+  return diagnosis::suspects_in_data(diagnosis::Scene(question, *first));
+}
+
 CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
                   const trace::RunTrace& run) {
   const std::vector<std::string> damage = damage_of(golden);
@@ -118,7 +140,7 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
   compare::Comparison comparison =
       compare::compare_runs(golden, run, checks::channels_of(input, true), compare::bitwise);
   CheckResult result = checks::result_of(comparison, input);
-  result.next = accept_command(input);
+  if (result.next.empty()) result.next = accept_command(input);
   const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant);
   if (result.divergence && !is_lost(*result.divergence, damage)) {
     result.divergence->left = "golden";
@@ -127,6 +149,8 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
           "; the training changed since the golden was accepted: " + changes_since(golden, input, variant);
     if (!damage.empty()) result.divergence->cause = "the golden file is damaged (" + damage[0] + ")";
     if (!stale && damage.empty()) blame_environment(golden, run, *result.divergence);
+    if (result.divergence->suspects.empty() && damage.empty())
+      result.divergence->suspects = suspects_in_data(golden, run, input.scenario.variant(variant), *result.divergence);
     result.next = (damage.empty() ? "if the change is intended: " : restore) + accept_command(input);
   } else if (!damage.empty()) {
     return damaged();
@@ -136,6 +160,21 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
                  "), but the traces are equal";
   }
   return result;
+}
+
+/// Why a variant has no golden: there may be some of other processors.
+std::string nothing_in(const std::filesystem::path& directory, const CheckInput& input, const std::string& variant) {
+  std::vector<std::string> others;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(input.golden_root / input.scenario.name, error)) {
+    if (std::filesystem::exists(entry.path() / variant / trace::file_name_of_rank(0), error))
+      others.push_back(entry.path().filename().string());
+  }
+  std::sort(others.begin(), others.end());
+  const std::string own = directory.parent_path().filename().string();
+  return "there is no golden in " + directory.string() +
+         (others.empty() ? ""
+                         : "; this run is of the processors '" + own + "', and there is one of: " + join(others, ", "));
 }
 
 }  // namespace
@@ -155,9 +194,9 @@ CheckResult check_golden(const CheckInput& input) {
       if (golden) {
         for (const trace::RunTrace* run : input.of(variant)) combine(total, judge(*golden, input, variant, *run));
       } else {
-        combine(total, {.status = Status::kBaseline,
-                        .why = "there is no golden in " + directory.string(),
-                        .next = accept_command(input)});
+        combine(
+            total,
+            {.status = Status::kBaseline, .why = nothing_in(directory, input, variant), .next = accept_command(input)});
       }
     } catch (const Error& error) {
       combine(total, {.status = Status::kInconclusive,

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/golden/store.h"
 
@@ -95,6 +96,73 @@ TEST_F(GoldenCheck, IsBaselineWhenMissing) {
   EXPECT_EQ(result.status, Status::kBaseline);
   EXPECT_NE(result.why.find(directory().string()), std::string::npos) << result.why;
   EXPECT_NE(result.next.find("lockstep golden accept"), std::string::npos);
+}
+
+TEST_F(GoldenCheck, SaysForWhichProcessorsThereIsOne) {
+  accept();
+  std::filesystem::rename(directory().parent_path(), directory().parent_path().parent_path() / "native-avx2");
+  const auto result = check();
+  EXPECT_EQ(result.status, Status::kBaseline);
+  EXPECT_NE(result.why.find("of the processors 'portable', and there is one of: native-avx2"), std::string::npos)
+      << result.why;
+}
+
+TEST_F(GoldenCheck, NamesDataThatChanged) {
+  const auto change = [this] {
+    auto x = std::vector<float>(static_cast<std::size_t>(at(bench_.run("a"), 1, 1, Channel::kInput, "x").shape[0]) * 8);
+    put(bench_.run("a"), 1, 1, floats(Channel::kInput, "x", x, {static_cast<std::int64_t>(x.size()) / 8, 8}));
+    spoil(bench_.run("a"), 1, 1, Channel::kWeight, "fc.weight");
+  };
+  accept();
+  bench_.train_digests["a"] = "another";  // of which the data file is a part
+  change();
+  EXPECT_EQ(check().divergence->cause_id(), "data.content");
+  bench_.scenario.checks[0].channels = {"weight"};
+  ASSERT_TRUE(diverges_at(check(), 1, Channel::kWeight, "fc.weight", 1)) << "inputs are recorded, and not compared";
+  EXPECT_EQ(check().divergence->cause_id(), "data.content");
+  spoil(bench_.run("a"), 0, 0, Channel::kWeight, "fc.weight");
+  EXPECT_EQ(check().divergence->cause_id(), "unknown") << "it begins before the data differ";
+}
+
+TEST_F(GoldenCheck, NamesDataOfAnotherSize) {
+  accept();
+  bench_.train_digests["a"] = "another";
+  put(bench_.run("a"), 0, 0, integers(Channel::kSamples, "ids", {1, 2, 3, 4, 5, 30}));
+  EXPECT_EQ(check().divergence->cause_id(), "unknown");
+  for (trace::Trace& rank : bench_.run("a").ranks) rank.header["samples"] = 36;
+  EXPECT_EQ(check().divergence->cause_id(), "data.content");
+}
+
+TEST_F(GoldenCheck, IsInconclusiveWhereBothHoldNan) {
+  const auto lose = [](trace::RunTrace& run) {
+    put(run, 0, 2, floats(Channel::kWeight, "fc.bias", {std::nanf(""), 0, 0, 0}));
+  };
+  accept();
+  const std::string before = read_file(directory() / trace_file(0));
+  EXPECT_THROW(accept(lose), InputError) << "it can become no golden";
+  EXPECT_EQ(read_file(directory() / trace_file(0)), before);
+  lose(bench_.run("a"));
+  EXPECT_EQ(check().status, Status::kDivergence);
+  // A golden of before that was refused.
+  trace::RunTrace old = bench_.run("a");
+  for (trace::Trace& rank : old.ranks) rank.header["golden"] = {{"reason", "old"}, {"date", "2026-01-31"}};
+  std::filesystem::remove_all(directory());
+  write_run(directory(), old);
+  EXPECT_TRUE(is_inconclusive(check(), "first at step 2, weight fc.bias, rank 0"));
+  EXPECT_NE(check().next.find("lower the learning rate"), std::string::npos) << check().next;
+}
+
+TEST_F(GoldenCheck, IsInconclusiveBesideARankTooMany) {
+  accept();
+  std::filesystem::copy_file(directory() / trace_file(1), directory() / trace_file(2));
+  EXPECT_TRUE(is_inconclusive(check(), "a rank too many"));
+}
+
+TEST_F(GoldenCheck, IsInconclusiveWhereRank1IsOfAnotherTraining) {
+  for (const char* key : {"scenario", "variant", "train_digest"}) {
+    accept([key](trace::RunTrace& run) { run.ranks[1].header[key] = "other"; });
+    EXPECT_TRUE(is_inconclusive(check(), "not of one run")) << key;
+  }
 }
 
 TEST_F(GoldenCheck, IsBaselineForAnotherTraining) {
