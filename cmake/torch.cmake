@@ -1,4 +1,5 @@
-# Imported target lockstep::torch: LibTorch (CPU) from an unpacked PyPI wheel.
+# Imported target lockstep::torch: LibTorch from an unpacked PyPI wheel. With LOCKSTEP_CUDA also lockstep::cuda, for the
+# files that see CUDA and NCCL, and lockstep::cuda_libraries, which the worker links.
 #
 # find_package(Torch) of a CUDA wheel insists on a CUDA toolkit; a CPU program needs only torch_cpu and c10.
 
@@ -28,6 +29,14 @@ target_include_directories(lockstep::torch SYSTEM INTERFACE
   ${LOCKSTEP_TORCH_ROOT}/torch/include ${LOCKSTEP_TORCH_ROOT}/torch/include/torch/csrc/api/include)
 # As the wheel was built: without NDEBUG some of its classes have members more.
 target_compile_definitions(lockstep::torch INTERFACE USE_C10D_GLOO NDEBUG)
-target_link_libraries(lockstep::torch INTERFACE ${LOCKSTEP_TORCH_ROOT}/torch/lib/libtorch_cpu.so ${LOCKSTEP_TORCH_ROOT}/torch/lib/libc10.so)
+set(libraries ${LOCKSTEP_TORCH_ROOT})
+if(LOCKSTEP_CUDA)
+  set(libraries ${LOCKSTEP_CUDA_ROOT})  # libtorch_cuda.so needs the libtorch_cpu.so beside it: one wheel's, as checked below
+endif()
+target_link_libraries(lockstep::torch INTERFACE ${libraries}/torch/lib/libtorch_cpu.so ${libraries}/torch/lib/libc10.so)
 target_link_options(lockstep::torch INTERFACE
-  -Wl,-rpath,${LOCKSTEP_TORCH_ROOT}/torch/lib -Wl,-rpath-link,${LOCKSTEP_TORCH_ROOT}/nvidia/cu13/lib)
+  -Wl,-rpath,${libraries}/torch/lib -Wl,-rpath-link,${libraries}/nvidia/cu13/lib)
+
+if(LOCKSTEP_CUDA)
+  include(${CMAKE_CURRENT_LIST_DIR}/cuda.cmake)
+endif()

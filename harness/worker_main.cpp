@@ -16,6 +16,7 @@
 #include "harness/launch/place.h"
 #include "harness/launch/worker_exit.h"
 #include "harness/launch/worker_failure.h"
+#include "harness/train/device.h"
 #include "harness/train/failure.h"
 #include "harness/train/run_spec.h"
 #include "harness/train/trainer.h"
@@ -37,7 +38,7 @@ Arguments parse(int argc, char** argv) {
     if (flag == "--out") arguments.out = argv[i + 1];
   }
   if (argc != 5 || arguments.spec.empty() || arguments.out.empty()) {
-    throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER | --build-id",
+    throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER | --build-id | --devices",
                                 .next = "lockstep run starts workers; to start one by hand, see README.md"});
   }
   return arguments;
@@ -106,6 +107,10 @@ WorkerExit run(int argc, char** argv) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--build-id") {
     std::printf("%s\n", lockstep::build_id());
+    return 0;
+  }
+  if (argc == 2 && std::string(argv[1]) == "--devices") {
+    std::printf("%s\n", lockstep::train::devices_here().dump().c_str());
     return 0;
   }
   keep_memory();

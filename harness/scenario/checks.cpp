@@ -115,6 +115,12 @@ void require_substance(const CheckSpec& check, const Scenario& scenario, const s
   const auto fail = [&](const std::string& what, const std::string& expected, const std::string& actual) {
     throw InputError({.what = what, .where = where, .expected = expected, .actual = actual});
   };
+  for (const std::string& variant : check.variants) {
+    const std::string& device = scenario.variant(variant).train.device;
+    if (check.that == "golden" && device != "cpu")
+      fail("a golden speaks for a processor, and none for a GPU is kept", "train.device = cpu in '" + variant + "'",
+           device);
+  }
   const bool compares_variants = check.that == "equal" || check.that == "rounding" || check.that == "differs";
   if (compares_variants && check.variants.size() < 2)
     fail("'" + check.that + "' would compare a variant with itself", "two variants or more",

@@ -37,7 +37,7 @@ DeterminismSpec determinism_from(const Json& object) {
 }
 
 DdpSpec ddp_from(const Json& object) {
-  return {.in_rank_order = object.at("reduction") == "rank_order",
+  return {.reduction = object.at("reduction").get<std::string>(),
           .wrap = object.at("wrap").get<bool>(),
           .average = object.at("average").get<bool>(),
           .compression = object.at("compression").get<std::string>(),
@@ -94,6 +94,15 @@ void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
           "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
 }
 
+/// Parts that exist for the CPU only.
+void validate_device(const TrainSpec& spec, const std::string& origin) {
+  if (spec.device == "cpu") return;
+  require(spec.faults.empty(), origin, "train.device", "faults are planted into trainings on the CPU only",
+          "cpu beside train.faults", spec.device);
+  require(!spec.optimizer.options.value("fused", false), origin, "train.optimizer.fused",
+          "the fused kernels are built for the CPU only", "false beside train.device = " + spec.device, "true");
+}
+
 /// What rounds in its nature cannot be exact.
 void validate_exact(const TrainSpec& spec, const std::string& origin) {
   if (!spec.exact) return;
@@ -148,12 +157,15 @@ bool TrainSpec::has_own_buffers() const {
 std::optional<std::string> TrainSpec::coarsest_arithmetic() const {
   const bool casts = autocast == "bf16" && precision == "float32";  // autocast leaves float64 alone
   if (casts || ddp.compression == "bf16") return "bfloat16";
-  if (ddp.compression == "fp16") return "float16";
+  // TF32 keeps as many bits of a factor as float16.
+  const bool drops_bits = device == "cuda" && determinism.tf32 && precision == "float32";
+  if (ddp.compression == "fp16" || drops_bits) return "float16";
   return std::nullopt;
 }
 
 TrainSpec train_spec_from(const Json& completed) {
   TrainSpec spec{
+      .device = completed.at("device").get<std::string>(),
       .model = choice_from(completed.at("model")),
       .data = choice_from(completed.at("data")),
       .sampler = choice_from(completed.at("sampler")),
@@ -269,6 +281,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   if (spec.evaluation)
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
+  validate_device(spec, origin);
   validate_exact(spec, origin);
   validate(spec.record, spec.steps, origin);
   validate(spec.checkpoint, spec.steps, world_size, origin);

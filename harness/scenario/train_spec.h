@@ -69,8 +69,8 @@ struct DeterminismSpec {
 };
 
 struct DdpSpec {
-  bool in_rank_order = false;  ///< what is reduced is added in the order of the ranks
-  bool wrap = true;            ///< false: no DDP at all
+  std::string reduction = "ring";  ///< how the ranks' tensors become their sum
+  bool wrap = true;                ///< false: no DDP at all
   bool average = true;
   std::string compression;          ///< "none", "fp16", "bf16" or "fp64"
   std::optional<double> bucket_mb;  ///< nothing: DDP's default, with its smaller first bucket
@@ -96,6 +96,7 @@ struct EvaluationSpec {
 
 /// What one training computes.
 struct TrainSpec {
+  std::string device = "cpu";  ///< that it computes on
   Choice model;
   Choice data;
   Choice sampler;

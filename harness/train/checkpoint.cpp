@@ -35,6 +35,9 @@ constexpr std::string_view kBuffer = "buffer.";
 /// The state of a generator that the sampler has for itself.
 constexpr const char* kSamplerRng = "rng.sampler";
 
+/// The state of the device's own default generator.
+constexpr const char* kDeviceRng = "rng.device";
+
 /// A rank's place in the data, as numbers: shares may be unequal.
 constexpr const char* kPlace = "data.place";
 
@@ -47,7 +50,7 @@ at::Tensor place_of(const Checkpoint& checkpoint) {
 std::string packed(const std::vector<NamedTensor>& tensors) {
   std::vector<trace::StoredTensor> stored;
   for (const NamedTensor& entry : tensors) {
-    const at::Tensor dense = entry.tensor.detach().contiguous();
+    const at::Tensor dense = entry.tensor.detach().cpu().contiguous();
     stored.push_back({.name = entry.name,
                       .dtype = dtype_of(dense.scalar_type()),
                       .shape = dense.sizes().vec(),
@@ -254,6 +257,7 @@ void save_checkpoint(const std::filesystem::path& folder, const Checkpoint& chec
   std::vector<NamedTensor> own{{"rng.now", checkpoint.rng}, {kPlace, place_of(checkpoint)}};
   if (checkpoint.position.sampler_rng.defined()) own.push_back({kSamplerRng, checkpoint.position.sampler_rng});
   if (checkpoint.position.epoch_rng.defined()) own.push_back({"rng.epoch", checkpoint.position.epoch_rng});
+  if (checkpoint.device_rng.defined()) own.push_back({kDeviceRng, checkpoint.device_rng});
   for (const NamedTensor& buffer : checkpoint.buffers)
     own.push_back({std::string(kBuffer) + buffer.name, buffer.tensor});
   Json hashes = Json::object();
@@ -324,6 +328,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
          {std::pair("rng.now", &checkpoint.rng), std::pair("rng.epoch", &checkpoint.position.epoch_rng)})
       *state = generator_state(named(own, name, folder / rank_file(rank)), name, folder / rank_file(rank));
     for (const NamedTensor& tensor : own) {
+      if (tensor.name == kDeviceRng) checkpoint.device_rng = tensor.tensor;
       if (tensor.name.starts_with(kBuffer))
         checkpoint.buffers.push_back({tensor.name.substr(kBuffer.size()), tensor.tensor});
     }

@@ -31,6 +31,7 @@ struct Checkpoint {
   std::vector<NamedTensor> ema;      ///< averaged weights, where there are any
   std::vector<NamedTensor> buffers;  ///< of this rank; those among the weights are rank 0's
   at::Tensor rng;                    ///< state of this rank's default generator
+  at::Tensor device_rng;             ///< state of the device's own; undefined where it has none
 };
 
 /// Saves: rank 0 writes the weights, the optimizer's state and state.json; every rank its own generators and buffers.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -7,17 +8,22 @@
 
 #include "harness/launch/place.h"
 #include "harness/launch/progress.h"
+#include "harness/train/device.h"
+#include "harness/train/reduction.h"
 
 namespace lockstep::train {
 
-/// The ranks of a run, joined: a Gloo process group whose collectives are written down as they are issued.
+/// The ranks of a run, joined: a process group whose collectives are written down as they are issued.
 class Collective {
  public:
-  /// Meets the other ranks at the place's address. *Lifetime*: of `progress`, which counts every collective.
+  /// Meets the other ranks at the place's address, and joins them as the device does.
+  /// *Lifetime*: of `progress`, which counts every collective.
   /// *Throws*: what c10d throws when they do not come in time.
-  Collective(const launch::Place& place, launch::ProgressWriter& progress, bool in_rank_order = false);
+  Collective(const launch::Place& place, launch::ProgressWriter& progress, const Device& device,
+             std::unique_ptr<Reduction> reduction);
+  ~Collective();
 
-  /// What the Reducer and everything else of DDP communicates through.
+  /// What the Reducer and everything else of DDP communicates through. *Lifetime*: of this object.
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
 
   /// Collectives issued since the last call, in order: "allreduce float32[18634] SUM".
@@ -34,11 +40,16 @@ class Collective {
   void barrier();
 
  private:
+  class Log;
   class Logged;
 
+  /// The one that takes tensors of this type of device.
+  c10d::Backend& backend_for(c10::DeviceType device) const;
+
   launch::ProgressWriter& progress_;
-  c10::intrusive_ptr<c10d::Backend> gloo_;
-  Logged* logged_ = nullptr;  ///< owned by group_
+  std::unique_ptr<Reduction> reduction_;
+  std::unique_ptr<Log> log_;
+  std::vector<Backend> backends_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
 };
 

@@ -23,6 +23,8 @@ struct Augmented {
 /// What a forward pass takes.
 struct Samples {
   at::Tensor x, y;
+
+  Samples on(at::Device device) const { return {.x = x.to(device), .y = y.to(device)}; }
 };
 
 /// All samples, in memory.

@@ -37,6 +37,9 @@ class Ddp {
   /// Assigns the buckets now, if the next forward would: what a resumed run must start with. On all ranks together.
   void settle_buckets();
 
+  /// Where the model computes.
+  at::Device device() const { return parameters_.front().tensor.device(); }
+
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
 

@@ -67,7 +67,7 @@ Evaluation::Sums Evaluation::evaluate(Ddp& ddp, const std::vector<std::int64_t>&
   const auto batch = static_cast<std::size_t>(spec_.batch);
   for (std::size_t from = 0; from < ids.size(); from += batch) {
     const std::size_t to = std::min(from + batch, ids.size());
-    const Samples samples = data_.take({ids.data() + from, ids.data() + to}, /*epoch=*/0);
+    const Samples samples = data_.take({ids.data() + from, ids.data() + to}, /*epoch=*/0).on(ddp.device());
     const at::Tensor logits = ddp.forward(samples.x, /*sync=*/false);
     const auto kept = static_cast<std::int64_t>(std::min(to, counted)) - static_cast<std::int64_t>(from);
     const at::Tensor of_kept = logits.narrow(0, 0, kept);

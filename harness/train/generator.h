@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-/// The default generator, which dropout and samplers without a seed of their own draw from.
+/// The CPU's default generator, which dropout and samplers without a seed of their own draw from.
 namespace lockstep::train {
 
 /// Its whole state, as torch.get_rng_state gives it: uint8[5056].

@@ -5,9 +5,11 @@
 namespace lockstep::train {
 
 bool unscale(std::vector<at::Tensor> gradients, double scale) {
-  at::Tensor found = at::zeros({1}, at::kFloat);
-  const at::Tensor inverse = at::full({}, scale, at::kFloat).to(at::kDouble).reciprocal().to(at::kFloat);
-  if (!gradients.empty()) at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
+  if (gradients.empty()) return true;
+  const at::TensorOptions there = gradients[0].options().dtype(at::kFloat);
+  at::Tensor found = at::zeros({1}, there);
+  const at::Tensor inverse = at::full({}, scale, there).to(at::kDouble).reciprocal().to(at::kFloat);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
   return found.item<float>() == 0;
 }
 

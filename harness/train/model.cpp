@@ -33,12 +33,13 @@ namespace {
 
 }  // namespace
 
-void convert(Model& model, at::ScalarType to) {
+void convert(Model& model, at::ScalarType to, at::Device device) {
   std::vector<at::Tensor> tensors = model.parameters();
   const std::vector<at::Tensor> buffers = model.buffers();
   tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   for (const at::Tensor& tensor : tensors) {
-    if (tensor.is_floating_point() && tensor.scalar_type() != to) tensor.set_data(tensor.detach().to(to));
+    const at::ScalarType type = tensor.is_floating_point() ? to : tensor.scalar_type();
+    if (tensor.scalar_type() != type || tensor.device() != device) tensor.set_data(tensor.detach().to(device, type));
   }
 }
 

@@ -47,8 +47,9 @@ class Model : public torch::nn::Module {
 /// Dispatches on the kinds of the schema: each is `make_<kind>_model` in model/<kind>.cpp.
 std::shared_ptr<Model> make_model(const scenario::Choice& choice, const ModelContext& context);
 
-/// Makes floating parameters and buffers this dtype, in place. *Source*: torch.nn.Module.to(dtype).
-void convert(Model& model, at::ScalarType to);
+/// Moves parameters and buffers to this device and makes floating ones this dtype, in place.
+/// *Source*: torch.nn.Module.to(device, dtype).
+void convert(Model& model, at::ScalarType to, at::Device device);
 
 /// The forward pass of torch.nn.Linear: one operation, where torch::nn::Linear's own has several, which autocast would
 /// round between. *Shape*: [..., inputs] → [..., outputs].

@@ -82,7 +82,9 @@ void Optimizer::restore(const std::vector<NamedTensor>& saved) {
     }
     if (!fits)
       throw InputError({.what = "the checkpoint's optimizer state does not fit the model", .actual = one.name});
-    entry->state[name] = one.tensor.clone();
+    // The count of updates stays on the host, as in Python.
+    const at::Device place = name == "step" ? at::kCPU : entry->parameter.tensor.device();
+    entry->state[name] = one.tensor.to(place, one.tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   }
 }
 

@@ -41,12 +41,14 @@ at::ScalarType scalar_type_of(trace::DType dtype) {
   return at::kFloat;
 }
 
-record::TensorView view_of(const at::Tensor& tensor) {
-  LOCKSTEP_CHECK(tensor.is_cpu());
-  return {.data = tensor.const_data_ptr(),
-          .dtype = dtype_of(tensor.scalar_type()),
-          .shape = {tensor.sizes().data(), tensor.sizes().size()},
-          .strides = {tensor.strides().data(), tensor.strides().size()}};
+HostView view_of(const at::Tensor& tensor) {
+  HostView view;
+  view.tensor = tensor.is_cpu() ? tensor : tensor.detach().cpu();
+  view.data = view.tensor.const_data_ptr();
+  view.dtype = dtype_of(view.tensor.scalar_type());
+  view.shape = {view.tensor.sizes().data(), view.tensor.sizes().size()};
+  view.strides = {view.tensor.strides().data(), view.tensor.strides().size()};
+  return view;
 }
 
 }  // namespace lockstep::train

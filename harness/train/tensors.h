@@ -11,7 +11,11 @@ namespace lockstep::train {
 trace::DType dtype_of(at::ScalarType type);
 at::ScalarType scalar_type_of(trace::DType dtype);
 
-/// A CPU tensor as plain memory. *Lifetime*: of the tensor.
-record::TensorView view_of(const at::Tensor& tensor);
+/// A tensor as plain memory. The memory lives as long as the view.
+struct HostView : record::TensorView {
+  at::Tensor tensor;  ///< the one that is viewed; of one on another device, its copy on the host
+};
+
+HostView view_of(const at::Tensor& tensor);
 
 }  // namespace lockstep::train

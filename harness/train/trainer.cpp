@@ -1,6 +1,7 @@
 #include "harness/train/trainer.h"
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "harness/train/data.h"
 #include "harness/train/ddp.h"
 #include "harness/train/determinism.h"
+#include "harness/train/device.h"
 #include "harness/train/ema.h"
 #include "harness/train/evaluation.h"
 #include "harness/train/fault.h"
@@ -30,6 +32,7 @@
 #include "harness/train/model.h"
 #include "harness/train/operator_log.h"
 #include "harness/train/optimizer.h"
+#include "harness/train/reduction.h"
 #include "harness/train/seeds.h"
 #include "harness/train/snapshots.h"
 #include "harness/train/state_dict.h"
@@ -61,9 +64,10 @@ Dataset data_of(const scenario::TrainSpec& spec, std::int64_t rank) {
 
 /// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
 /// `samples`: that the training takes.
-Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, const std::vector<std::string>& inert) {
+Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, const Json& environment,
+               const std::vector<std::string>& inert) {
   Json header = {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
-                 {"cpu", run.train.determinism.cpu}, {"samples", samples},     {"environment", environment_manifest()}};
+                 {"cpu", run.train.determinism.cpu}, {"samples", samples},     {"environment", environment}};
   if (const auto targets = data.targets_per_sample()) header["targets_per_sample"] = *targets;
   if (const auto coarsest = run.train.coarsest_arithmetic()) header["arithmetic"] = *coarsest;
   for (const std::string& prefix : inert)
@@ -74,14 +78,16 @@ Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, co
 /// One rank's training. Members in the order in which Python's script would make them.
 class Trainer {
  public:
-  Trainer(const RunSpec& run, const launch::Place& place, const std::filesystem::path& out)
+  /// *Lifetime*: of all of them.
+  Trainer(const RunSpec& run, const launch::Place& place, const std::filesystem::path& out, const Device& device)
       : run_(run),
         spec_(run.train),
         place_(place),
         out_(out),
+        device_(device),
         progress_(launch::progress_path(out, place.rank)),
         data_(data_of(spec_, place.rank)),
-        collective_(place, progress_, spec_.ddp.in_rank_order),
+        collective_(place, progress_, device_, make_reduction(spec_.ddp.reduction)),
         loaded_(load()),
         recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header(),
                   selection_of(spec_.record)),
@@ -116,7 +122,7 @@ class Trainer {
     model_ = make_model(
         spec_.model,
         {.sample = data_.shape(), .tokens = data_.tokens(), .classes = data_.classes, .group = collective_.group()});
-    convert(*model_, precision_of(spec_));
+    convert(*model_, precision_of(spec_), device_.place());
     if (spec_.exact) {
       exact_.emplace(place_.world_size, spec_.batch.global_size(place_.world_size));
       model_->make_exact(*exact_);
@@ -155,8 +161,10 @@ class Trainer {
 
   Json header() const {
     const bool loads = loaded_ && spec_.checkpoint.load->restores("weights");
+    Json environment = environment_manifest();
+    environment.update(device_.manifest());
     return header_of(
-        run_, data_, training_samples(spec_.evaluation, data_),
+        run_, data_, training_samples(spec_.evaluation, data_), environment,
         loads ? inert_prefixes(loaded_->weights, spec_.checkpoint.load->keys) : std::vector<std::string>{});
   }
 
@@ -223,8 +231,19 @@ class Trainer {
     if (load.restores("sampler")) restore_position(checkpoint, load.epoch);
     if (load.restores("schedule") && checkpoint.world_size != place_.world_size)
       samples_taken_ = loader_.samples_taken(checkpoint.position, checkpoint.world_size);
-    if (load.restores("rng")) set_rng(checkpoint.rng);
+    if (load.restores("rng")) restore_generators(checkpoint);
     faults_.restored({.updates = updates_, .optimizer = *optimizer_});
+  }
+
+  void restore_generators(const Checkpoint& checkpoint) {
+    set_rng(checkpoint.rng);
+    std::optional<at::Generator> own = device_.generator();
+    if (own.has_value() != checkpoint.device_rng.defined())
+      throw InputError({.what = "the checkpoint's generators are those of another device",
+                        .where = "train.checkpoint.load",
+                        .expected = own ? "a checkpoint of a training on " + spec_.device : "one of a training on cpu",
+                        .next = "leave 'rng' out of restore"});
+    if (own) own->set_state(checkpoint.device_rng);
   }
 
   void restore_position(const Checkpoint& checkpoint, const std::string& epoch) {
@@ -255,6 +274,7 @@ class Trainer {
                           .ema = ema_ ? ema_->state() : std::vector<NamedTensor>{},
                           .buffers = ddp_->buffers(),
                           .rng = rng_state()};
+    if (const auto own = device_.generator()) checkpoint.device_rng = own->get_state();
     const std::filesystem::path run = out_ / "checkpoint";
     save_checkpoint(snapshot_folder(run, updates_), checkpoint, place_.rank, collective_);
     faults_.saved(snapshot_folder(run, updates_));
@@ -314,6 +334,7 @@ class Trainer {
     evaluate();
     record_state();
     ++updates_;
+    device_.wait();
     rates_.advance(schedule_steps(loader_.epochs_finished() - epochs_before), batch_.reduced_loss);
     recorder_.end_step();
   }
@@ -372,9 +393,10 @@ class Trainer {
     gradients_->expect(batch.last);
     at::Tensor loss;
     {
-      const Autocast autocast(spec_.autocast);
+      const Samples there = batch.on(device_.place());
+      const Autocast autocast(spec_.autocast, device_.place().type());
       const bool sync = (batch.last || !spec_.batch.no_sync) && !faults_.reduces_by_hand();
-      loss = faults_.loss(loss_of(ddp_->forward(batch.x, sync), batch.y));
+      loss = faults_.loss(loss_of(ddp_->forward(there.x, sync), there.y));
     }
 
     enter(Phase::kBackward);
@@ -429,6 +451,8 @@ class Trainer {
       trace::Record record = recorder_.observe(Channel::kRng, "cpu", view_of(rng_state()));
       record.integers = rng_place();
       recorder_.add(std::move(record));
+      if (const auto own = device_.generator())
+        recorder_.tensor(Channel::kRng, spec_.device, view_of(own->get_state()));
     }
     for (const NamedTensor& state : optimizer_->state())
       recorder_.tensor(Channel::kOptimizer, state.name, view_of(state.tensor));
@@ -461,6 +485,7 @@ class Trainer {
   const scenario::TrainSpec& spec_;
   launch::Place place_;
   std::filesystem::path out_;
+  const Device& device_;
   launch::ProgressWriter progress_;
   Dataset data_;
   Collective collective_;
@@ -493,8 +518,11 @@ void train(const RunSpec& run, const launch::Place& place, const std::filesystem
                       .expected = std::to_string(run.world_size),
                       .actual = std::to_string(place.world_size)});
   }
-  apply_determinism(Faults(run.train, place.rank).determinism(run.train.determinism));
-  Trainer(run, place, out).run();
+  const std::unique_ptr<Device> device = make_device(run.train.device, place.local_rank);
+  const scenario::DeterminismSpec determinism = Faults(run.train, place.rank).determinism(run.train.determinism);
+  apply_determinism(determinism);
+  device->apply(determinism);
+  Trainer(run, place, out, *device).run();
 }
 
 }  // namespace lockstep::train

@@ -1,0 +1,34 @@
+#include "harness/train/device.h"
+
+#include "harness/base/error.h"
+
+namespace lockstep::train {
+
+#define LOCKSTEP_KIND(name) std::unique_ptr<Device> make_##name##_device(std::int64_t local_rank);
+#include "kinds/device.inc"
+#undef LOCKSTEP_KIND
+
+std::unique_ptr<Device> make_device(const std::string& name, std::int64_t local_rank) {
+#define LOCKSTEP_KIND(kind) \
+  if (name == #kind) return make_##kind##_device(local_rank);
+#include "kinds/device.inc"
+#undef LOCKSTEP_KIND
+  throw InternalError({.what = "no device " + name});
+}
+
+Json devices_here() {
+  Json devices = Json::array();
+  const auto add = [&](const std::string& name) {
+    try {
+      devices.push_back({{"name", name}, {"usable", true}, {"says", make_device(name, 0)->description()}});
+    } catch (const Unsupported& error) {
+      devices.push_back({{"name", name}, {"usable", false}, {"says", error.problem().what}});
+    }
+  };
+#define LOCKSTEP_KIND(kind) add(#kind);
+#include "kinds/device.inc"
+#undef LOCKSTEP_KIND
+  return devices;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,14 @@
+#include "harness/base/error.h"
+#include "harness/train/device.h"
+
+namespace lockstep::train {
+
+std::unique_ptr<Device> make_cuda_device(std::int64_t) {
+  throw Unsupported({.what = "this worker was built without CUDA",
+                     .where = "train.device",
+                     .expected = "a worker of the preset 'cuda'",
+                     .actual = "a worker for the CPU alone",
+                     .next = "build one with ci/cuda and name it with --worker, or set train.device to cpu"});
+}
+
+}  // namespace lockstep::train
