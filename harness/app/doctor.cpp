@@ -8,6 +8,7 @@
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/base/json.h"
 #include "harness/base/text.h"
 #include "harness/golden/store.h"
 
@@ -32,20 +33,21 @@ class Examination {
   bool healthy_ = true;
 };
 
-std::string build_of(const std::filesystem::path& worker) {
-  const std::string command = "'" + worker.string() + "' --build-id 2>/dev/null";
+/// The first line that the worker prints when it is asked by a flag; empty where it does not start.
+std::string answer_of(const std::filesystem::path& worker, const std::string& flag) {
+  const std::string command = shell_quoted(worker.string()) + " " + flag + " 2>/dev/null";
   FILE* pipe = ::popen(command.c_str(), "r");
-  char text[64] = {};
+  char text[4096] = {};
   if (pipe != nullptr && std::fgets(text, sizeof text, pipe) == nullptr) text[0] = '\0';
   if (pipe != nullptr) ::pclose(pipe);
-  std::string build(text);
-  if (!build.empty() && build.back() == '\n') build.pop_back();
-  return build;
+  std::string answer(text);
+  if (!answer.empty() && answer.back() == '\n') answer.pop_back();
+  return answer;
 }
 
 std::string examine_worker(const RunOptions& options) {
   const std::filesystem::path worker = find_worker(options.worker);
-  const std::string build = build_of(worker);
+  const std::string build = answer_of(worker, "--build-id");
   if (build != build_id()) {
     throw InputError({.what = "the worker is of another build, or does not start",
                       .where = worker.string(),
@@ -54,6 +56,16 @@ std::string examine_worker(const RunOptions& options) {
                       .next = "build both again: ci/build"});
   }
   return worker.string() + ", build " + build;
+}
+
+/// "cpu: …; no cuda: …". A device that is lacking is no problem: scenarios that want it are refused by name.
+std::string examine_devices(const RunOptions& options) {
+  const std::filesystem::path worker = find_worker(options.worker);
+  std::vector<std::string> devices;
+  for (const Json& device : parse_json(answer_of(worker, "--devices"), worker.string() + " --devices"))
+    devices.push_back((device.at("usable").get<bool>() ? "" : "no ") + device.at("name").get<std::string>() + ": " +
+                      device.at("says").get<std::string>());
+  return join(devices, "; ");
 }
 
 std::string examine_processor() {
@@ -131,6 +143,7 @@ int doctor(const DoctorOptions& options) {
   Examination examination;
   examination.ask("lockstep", [] { return std::string("build ") + build_id(); });
   examination.ask("worker", [&] { return examine_worker(run); });
+  examination.ask("devices", [&] { return examine_devices(run); });
   examination.ask("processor", examine_processor);
   examination.ask("space for traces", [] { return examine_space(temporary_base()); });
   examination.ask("scenarios", [&] { return examine_scenarios(run); });

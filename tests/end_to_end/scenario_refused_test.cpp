@@ -209,5 +209,18 @@ TEST_F(ScenarioRefused, CheckpointFromNowhere) {
   expect_refused(scenario(at("train.checkpoint.save_after", 5)), {"never be saved", "5"});
 }
 
+/// The scenario is sound, but this worker cannot run it: no verdict, or exit code 77 where the scenario allows it.
+TEST_F(ScenarioRefused, ADeviceThatTheWorkerLacks) {
+  const Json on_gpu = scenario(at("train.device", "cuda"));
+  for (const auto& [allowed, exit_code] : {std::pair(false, 4), std::pair(true, 77)}) {
+    const Result result = run(merged({on_gpu, {{"may_be_unsupported", allowed}}}));
+    EXPECT_EQ(result.exit_code(), exit_code) << result.said();
+    expect_says(result.said(), {"built without CUDA", "train.device", "expected", "actual", "ci/cuda"});
+    EXPECT_FALSE(std::filesystem::exists(result.out / "tiny/main/0/rank0.jsonl")) << "nothing was trained";
+  }
+  const Outcome doctor = run_lockstep({"doctor", write(scenario()).string()});
+  expect_says(doctor.out, {"cpu: ", "no cuda: this worker was built without CUDA"});
+}
+
 }  // namespace
 }  // namespace lockstep::test

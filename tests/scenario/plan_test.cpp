@@ -54,6 +54,11 @@ TEST(Plan, RepeatsComputeTheSame) {
   EXPECT_EQ(spec_of(plan.runs[0]), spec_of(plan.runs[1]));
 }
 
+TEST(Plan, AnotherDeviceIsAnotherTraining) {
+  EXPECT_EQ(digest_of(with("train.device", "cpu")), digest_of(minimal())) << "goldens do not name the default";
+  EXPECT_NE(digest_of(with("train.device", "cuda")), digest_of(minimal()));
+}
+
 TEST(Plan, SpecHoldsWhatTheWorkerNeeds) {
   const auto run = plan_of(with("world_size", 4)).runs[0];
   EXPECT_EQ(spec_of(run)["format"], "lockstep.run/1");

@@ -374,5 +374,32 @@ TEST(TrainSpec, SeedKeepsEveryBitOfAnInteger) {
   problem_of(with("train.seed.base", -1));
 }
 
+TEST(TrainSpec, CudaTakesNoPartThatIsForTheCpuOnly) {
+  const Json on_gpu = with("train.device", "cuda");
+  EXPECT_EQ(load(minimal()).variants[0].train.device, "cpu");
+  EXPECT_EQ(load(on_gpu).variants[0].train.device, "cuda");
+  EXPECT_PROBLEM(problem_of(with("train.device", "gpu")), "unknown value", "train.device", "cpu, cuda", "gpu");
+  EXPECT_PROBLEM(problem_of(with(on_gpu, "train.faults", fault("learning_rate_factor", 0, 0))), "faults are planted",
+                 "train.device", "cpu", "cuda");
+  const Json fused = with("train.optimizer", {{"kind", "adam"}, {"lr", 0.1}, {"fused", true}});
+  EXPECT_EQ(load(fused).variants[0].train.optimizer.kind, "adam");
+  EXPECT_PROBLEM(problem_of(with(fused, "train.device", "cuda")), "for the CPU only", "train.optimizer.fused", "false",
+                 "true");
+  EXPECT_PROBLEM(problem_of(with(on_gpu, "checks", {{{"that", "golden"}}})), "none for a GPU", "checks.0", "cpu",
+                 "cuda");
+}
+
+TEST(TrainSpec, Tf32RoundsAsFloat16DoesWhereAGpuUsesIt) {
+  const auto arithmetic = [](const char* device, bool tf32) {
+    return load(with(with("train.device", device), "train.determinism", {{"tf32", tf32}}))
+        .variants[0]
+        .train.coarsest_arithmetic()
+        .value_or("its own");
+  };
+  EXPECT_EQ(arithmetic("cuda", true), "float16");
+  EXPECT_EQ(arithmetic("cuda", false), "its own");
+  EXPECT_EQ(arithmetic("cpu", true), "its own");
+}
+
 }  // namespace
 }  // namespace lockstep::scenario

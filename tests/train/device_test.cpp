@@ -1,0 +1,65 @@
+#include "harness/train/device.h"
+
+#include <cstring>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+#include "harness/scenario/schema.h"
+#include "harness/train/autocast.h"
+#include "harness/train/tensors.h"
+
+namespace lockstep::train {
+namespace {
+
+TEST(Device, TheCpuIsAlwaysThere) {
+  const std::unique_ptr<Device> cpu = make_device("cpu", 3);
+  EXPECT_EQ(cpu->place(), at::Device(at::kCPU));
+  EXPECT_FALSE(cpu->generator()) << "its generator would be recorded twice";
+  EXPECT_EQ(cpu->manifest(), Json::object()) << "headers of goldens hold no more";
+}
+
+TEST(Device, ABuildWithoutCudaRefusesItByName) {
+  try {
+    make_device("cuda", 0);
+    FAIL() << "this build has no CUDA";
+  } catch (const Unsupported& error) {
+    const Problem& problem = error.problem();
+    EXPECT_NE(problem.what.find("built without CUDA"), std::string::npos) << problem.what;
+    EXPECT_EQ(problem.where, "train.device");
+    EXPECT_FALSE(problem.expected.empty() || problem.actual.empty()) << error.what();
+    EXPECT_NE(problem.next.find("ci/cuda"), std::string::npos) << problem.next;
+  }
+  EXPECT_THROW(make_nccl_backend({}), Unsupported);
+}
+
+TEST(Device, EveryNameOfTheSchemaIsListed) {
+  Json names = Json::array();
+  for (const Json& device : devices_here()) {
+    names.push_back(device.at("name"));
+    EXPECT_EQ(device.at("usable"), device.at("name") == "cpu") << device;
+    EXPECT_NE(device.at("says"), "") << device;
+  }
+  EXPECT_EQ(names, scenario::schema().at("/definitions/train/properties/device/enum"_json_pointer));
+}
+
+TEST(Device, AutocastIsOfOneDevice) {
+  {
+    const Autocast autocast("bf16", at::kCPU);
+    EXPECT_TRUE(at::autocast::is_autocast_enabled(at::kCPU));
+    EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCUDA));
+  }
+  EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+}
+
+TEST(Tensors, AViewKeepsWhatItShows) {
+  const HostView view = view_of(at::arange(4, at::kLong).view({2, 2}));  // nobody else holds it
+  std::int64_t shown[4];
+  std::memcpy(shown, view.data, sizeof(shown));
+  EXPECT_EQ(std::vector<std::int64_t>(shown, shown + 4), (std::vector<std::int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(std::vector<std::int64_t>(view.shape.begin(), view.shape.end()), (std::vector<std::int64_t>{2, 2}));
+}
+
+}  // namespace
+}  // namespace lockstep::train
