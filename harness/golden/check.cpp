@@ -32,13 +32,20 @@ Json with_todays_defaults(const Json& train) {
   }
 }
 
-std::string changes_since(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant) {
+/// What the recipe says otherwise than when the golden was accepted.
+std::vector<std::string> changed_keys(const trace::RunTrace& golden, const CheckInput& input,
+                                      const std::string& variant) {
   std::vector<std::string> changes;
   Json before = with_todays_defaults(golden.ranks[0].header.value("/golden/train"_json_pointer, Json::object()));
   Json now = input.scenario.variant(variant).train_json;
   for (Json* train : {&before, &now}) train->erase("record");  // it changes nothing of what is computed
   for (const scenario::Change& change : scenario::changes_between(before, now, "train"))
     changes.push_back(change.text());
+  return changes;
+}
+
+std::string changes_since(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant) {
+  const std::vector<std::string> changes = changed_keys(golden, input, variant);
   return changes.empty() ? "data, world size, or the training that it resumes" : join(changes, ", ");
 }
 
@@ -125,6 +132,16 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
   return diagnosis::suspects_in_data(diagnosis::Scene(question, *first));
 }
 
+/// The digest of a training covers its recipe, its data, and what it loads. If the recipe is the same and nothing is
+/// loaded, another digest means other data.
+std::vector<compare::Suspect> suspects_by_digest(const trace::RunTrace& golden, const CheckInput& input,
+                                                 const std::string& variant) {
+  const scenario::Variant& of = input.scenario.variant(variant);
+  if (of.train.checkpoint.load || !scenario::sources_of(of).empty() || !changed_keys(golden, input, variant).empty())
+    return {};
+  return {{"data.content", {"the recipe is that of the golden; the digest over recipe and data is another"}}};
+}
+
 CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
                   const trace::RunTrace& run) {
   const std::vector<std::string> damage = damage_of(golden);
@@ -151,6 +168,8 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
     if (!stale && damage.empty()) blame_environment(golden, run, *result.divergence);
     if (result.divergence->suspects.empty() && damage.empty())
       result.divergence->suspects = suspects_in_data(golden, run, input.scenario.variant(variant), *result.divergence);
+    if (result.divergence->suspects.empty() && damage.empty() && stale)
+      result.divergence->suspects = suspects_by_digest(golden, input, variant);
     result.next = (damage.empty() ? "if the change is intended: " : restore) + accept_command(input);
   } else if (!damage.empty()) {
     return damaged();

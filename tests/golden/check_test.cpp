@@ -114,7 +114,6 @@ TEST_F(GoldenCheck, NamesDataThatChanged) {
     spoil(bench_.run("a"), 1, 1, Channel::kWeight, "fc.weight");
   };
   accept();
-  bench_.train_digests["a"] = "another";  // of which the data file is a part
   change();
   EXPECT_EQ(check().divergence->cause_id(), "data.content");
   bench_.scenario.checks[0].channels = {"weight"};
@@ -124,9 +123,21 @@ TEST_F(GoldenCheck, NamesDataThatChanged) {
   EXPECT_EQ(check().divergence->cause_id(), "unknown") << "it begins before the data differ";
 }
 
+TEST_F(GoldenCheck, KnowsByItsDigestThatDataChanged) {
+  accept();
+  spoil(bench_.run("a"), 0, 2, Channel::kLoss, "local");
+  EXPECT_EQ(check().divergence->cause_id(), "unknown");
+  bench_.train_digests["a"] = "another";  // of which the data file is a part
+  EXPECT_EQ(check().divergence->cause_id(), "data.content");
+  bench_.scenario.variants[0].train.checkpoint.load.emplace();
+  EXPECT_EQ(check().divergence->cause_id(), "unknown") << "or what it loads";
+  bench_.scenario.variants[0].train.checkpoint.load.reset();
+  bench_.scenario.variants[0].train_json["optimizer"]["lr"] = 0.2;
+  EXPECT_EQ(check().divergence->cause_id(), "unknown") << "or what the recipe says";
+}
+
 TEST_F(GoldenCheck, NamesDataOfAnotherSize) {
   accept();
-  bench_.train_digests["a"] = "another";
   put(bench_.run("a"), 0, 0, integers(Channel::kSamples, "ids", {1, 2, 3, 4, 5, 30}));
   EXPECT_EQ(check().divergence->cause_id(), "unknown");
   for (trace::Trace& rank : bench_.run("a").ranks) rank.header["samples"] = 36;
