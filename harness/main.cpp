@@ -17,7 +17,7 @@ namespace {
 using namespace lockstep;
 
 constexpr const char* kExitCodes =
-    "Exit codes: 0 every check holds; 1 divergence; 2 usage, scenario or internal error; 3 no golden to hold against; "
+    "Exit codes: 0 every check holds; 1 divergence; 2 usage, scenario or internal error; 3 no valid golden; "
     "4 inconclusive; 77 unsupported here, where the scenario allows it; 130 interrupted.";
 
 /// For options that name a file: an empty name, as an unset variable leaves it, is a slip and no default.
@@ -97,21 +97,21 @@ class CommandLine {
     }
     run->callback([this] { command_ = [this] { return app::run(run_); }; });
     gate->callback([this] { command_ = [this] { return app::gate(run_); }; });
-    CLI::App* faults = app_.add_subcommand(
-        "faults", "Run the scenarios of planted faults and of traps, and say how many are met rightly");
+    CLI::App* faults =
+        app_.add_subcommand("faults", "Run planted faults and clean traps, and count the right verdicts");
     faults->add_option("scenarios", faults_.run.scenarios,
                        "Scenario files, or folders of them (default: scenarios/faults and scenarios/traps)");
     add_run_options(*faults, faults_.run);
-    faults->add_flag("--markdown", faults_.markdown, "The table as docs/faults.md has it");
+    faults->add_flag("--markdown", faults_.markdown, "Print the table in the form of docs/faults.md");
     faults->callback([this] { command_ = [this] { return app::faults(faults_); }; });
-    CLI::App* blame = app_.add_subcommand(
-        "blame", "Run two variants, or one and its golden, and find what makes them differ by control runs");
+    CLI::App* blame =
+        app_.add_subcommand("blame", "Find by control runs what makes two variants, or one and its golden, differ");
     blame->add_option("scenario", blame_.scenario, "Scenario file")->required()->check(not_empty);
     blame->add_option("left", blame_.left, "Variant (default: the first of the scenario's two)")->check(not_empty);
     blame->add_option("right", blame_.right, "Variant, or 'golden' (default: the second)")->check(not_empty);
-    blame->add_option("--that", blame_.that, "What is to hold between them (default: equal; of another shape rounding)")
+    blame->add_option("--that", blame_.that, "Relation between them (default: equal; rounding if their shapes differ)")
         ->check(CLI::IsMember({"equal", "rounding"}));
-    blame->add_option("--vary", blame_.vary, "Controls to try: threads,isa or +threads only these; -threads all but it")
+    blame->add_option("--vary", blame_.vary, "Controls to try: threads,isa only these; -threads all but this one")
         ->check(not_empty);
     add_run_options(*blame, blame_.run);
     add_json_option(*blame, blame_.run.json);
@@ -131,7 +131,7 @@ class CommandLine {
                                               "Run scenarios and accept the traces of their golden checks, if every "
                                               "other check holds and repeats are identical");
     accept->add_option("scenarios", accept_.run.scenarios, "Scenario files, or folders of them")->required();
-    accept->add_option("--reason", accept_.reason, "Why the golden changes; goes into it")
+    accept->add_option("--reason", accept_.reason, "Why the golden changes; stored in it")
         ->required()
         ->check(not_empty);
     accept->add_option("--variant", accept_.variants, "Accept these variants only")->allow_extra_args(false);
@@ -153,7 +153,7 @@ class CommandLine {
     show->callback([this] { command_ = [this] { return app::show(show_); }; });
     CLI::App* explain = app_.add_subcommand("explain", "Explain a cause that a finding names, or list them all");
     explain->add_option("cause", explain_.cause, "Id of the cause: grad.reduce_sum")->check(not_empty);
-    explain->add_flag("--markdown", explain_.markdown, "All of them as docs/causes.md has them");
+    explain->add_flag("--markdown", explain_.markdown, "Print all causes in the form of docs/causes.md");
     explain->callback([this] { command_ = [this] { return app::explain(explain_); }; });
   }
 
@@ -180,7 +180,7 @@ int main(int argc, char** argv) {
   try {
     const int code = CommandLine().run(argc, argv);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-    return report_failure("the output could not be written: nobody has seen the result", code == 0 ? 4 : code);
+    return report_failure("the output could not be written", code == 0 ? 4 : code);
   } catch (const ResourceError& error) {
     return report_failure(error.what(), 4);
   } catch (const DamagedFile& error) {

@@ -39,7 +39,7 @@ Arguments parse(int argc, char** argv) {
   }
   if (argc != 5 || arguments.spec.empty() || arguments.out.empty()) {
     throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER | --build-id | --devices",
-                                .next = "lockstep run starts workers; to start one by hand, see README.md"});
+                                .next = "lockstep run starts workers; to start one by hand, see docs/scenarios.md"});
   }
   return arguments;
 }

@@ -38,7 +38,7 @@ experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOp
     parties.right = scenario.variants[1].name;
   }
   if (parties.left.empty() || parties.right.empty())
-    throw InputError({.what = "it is not said which two trainings to hold against each other",
+    throw InputError({.what = "two trainings must be named",
                       .where = scenario.file.string(),
                       .expected = "two variants, or one and 'golden'",
                       .next = "lockstep blame SCENARIO LEFT RIGHT"});
@@ -51,7 +51,7 @@ experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOp
   if (&left == &right)
     throw InputError({.what = "both sides are the variant '" + left.name + "'",
                       .where = scenario.file.string(),
-                      .next = "a check 'repeatable' holds a training against itself"});
+                      .next = "to compare a training with itself, use the check 'repeatable'"});
   if (parties.that.empty()) parties.that = same_shape(left, right) ? "equal" : "rounding";
   return parties;
 }
@@ -60,7 +60,7 @@ std::string to_text(const experiment::Blame& blame) {
   std::string out;
   std::size_t width = 0;
   for (const experiment::ControlResult& one : blame.controls) width = std::max(width, one.control.name().size());
-  if (!blame.controls.empty()) out += "\nThe difference, under control of both sides:\n";
+  if (!blame.controls.empty()) out += "\nThe difference under each control of both sides:\n";
   for (const experiment::ControlResult& one : blame.controls)
     out += "  " + padded(one.control.name(), width) + "  " + padded(name_of(one.outcome), 14) + "  " +
            one.control.meaning + (one.shows.empty() ? "" : " (" + printable(one.shows) + ")") + "\n";

@@ -49,7 +49,7 @@ std::string examine_worker(const RunOptions& options) {
   const std::filesystem::path worker = find_worker(options.worker);
   const std::string build = answer_of(worker, "--build-id");
   if (build != build_id()) {
-    throw InputError({.what = "the worker is of another build, or does not start",
+    throw InputError({.what = "the worker belongs to another build, or does not start",
                       .where = worker.string(),
                       .expected = std::string("build ") + build_id(),
                       .actual = build.empty() ? "no answer" : "build " + build,

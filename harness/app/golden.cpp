@@ -57,7 +57,7 @@ void require_no_faults(const scenario::Scenario& scenario, const std::string& ac
     if (!variant.train.faults.empty())
       throw InputError({.what = "a training with planted faults cannot become a golden",
                         .where = scenario.file.string() + " (variant '" + variant.name + "'): train.faults",
-                        .expected = "no faults in '" + accepted + "', nor in what it loads",
+                        .expected = "no faults in '" + accepted + "', nor in variants that it loads from",
                         .actual = variant.train.faults[0].kind,
                         .next = "plant faults in variants without a golden check"});
     for (const std::string& source : scenario::sources_of(variant)) open.push_back(source);
@@ -110,7 +110,7 @@ int accept(const AcceptOptions& options) {
   const bool nothing_else = plan.checks.empty() && verdict.runs.empty();
   if (verdict.status() != report::Status::kAgree && !nothing_else) {
     std::fputs(to_text(verdict, plan, may_color(STDOUT_FILENO)).c_str(), stdout);
-    std::fprintf(stderr, "lockstep: no golden was changed, because other checks do not hold\n");
+    std::fprintf(stderr, "lockstep: no golden was changed: other checks fail\n");
     runs.keep();
     return exit_code(verdict.status());
   }

@@ -32,11 +32,11 @@ void require_known_causes(const scenario::Scenario& scenario) {
     if (!expect || !expect->cause || *expect->cause == "unknown") continue;
     const diagnosis::Cause* const cause = diagnosis::find_cause(*expect->cause);
     if (cause != nullptr && cause->is_named) continue;
-    throw InputError(
-        {.what = (cause == nullptr ? "unknown cause '" : "no finding names this cause yet: '") + *expect->cause + "'",
-         .where = scenario.file.string() + ": checks." + std::to_string(i) + ".expect.cause",
-         .expected = "an id that `lockstep explain` lists, or 'unknown'",
-         .next = cause == nullptr ? suggest(*expect->cause, diagnosis::cause_ids()) : ""});
+    throw InputError({.what = (cause == nullptr ? "unknown cause '" : "lockstep does not recognise this cause yet: '") +
+                              *expect->cause + "'",
+                      .where = scenario.file.string() + ": checks." + std::to_string(i) + ".expect.cause",
+                      .expected = "an id that `lockstep explain` lists, or 'unknown'",
+                      .next = cause == nullptr ? suggest(*expect->cause, diagnosis::cause_ids()) : ""});
   }
 }
 
@@ -87,7 +87,7 @@ fs::path find_worker(const fs::path& given) {
   fs::path worker = given;
   if (worker.empty()) worker = fs::read_symlink("/proc/self/exe").parent_path() / "lockstep-worker";
   if (::access(worker.c_str(), X_OK) == 0 && !fs::is_directory(worker)) return fs::absolute(worker);
-  throw InputError({.what = "there is no worker to start",
+  throw InputError({.what = "the worker is missing",
                     .where = worker.string(),
                     .expected = "an executable lockstep-worker",
                     .next = given.empty() ? "build it (ci/build lockstep-worker), or name one with --worker"
@@ -150,8 +150,7 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
 std::vector<report::Evidence> execute_again(const plan::Plan& plan, const RunOptions& options,
                                             const fs::path& runs_root) {
   std::vector<report::Evidence> evidence = execute(plan, options, runs_root);
-  if (is_interrupted(evidence))
-    throw Interrupted({.what = "interrupted: what the control runs would have shown is not known"});
+  if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
   return evidence;
 }
 
@@ -177,7 +176,7 @@ void require_writable(const fs::path& target) {
   if (target.empty() || target == "-") return;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   if (::access(folder.c_str(), W_OK) == 0 && !fs::is_directory(target)) return;
-  throw InputError({.what = "the result could not be written here",
+  throw InputError({.what = "the result cannot be written here",
                     .where = "--json " + target.string(),
                     .expected = "a file in a folder that exists and may be written to"});
 }

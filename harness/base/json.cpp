@@ -39,7 +39,7 @@ class Strictness : public nlohmann::json_sax<Json> {
 
   bool key(string_t& name) override {
     if (keys_.back().insert(name).second) return true;
-    throw InputError({.what = "the key '" + name + "' stands twice in one object",
+    throw InputError({.what = "the key '" + name + "' appears twice in one object",
                       .where = origin_,
                       .next = "rename or remove one of them"});
   }

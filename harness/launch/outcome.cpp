@@ -106,7 +106,7 @@ std::string describe_end(std::size_t rank, const Sighting& seen) {
     return name_of_rank(rank) + " did not start, because its program could not be loaded: " + seen.not_loaded;
   const std::string deed = seen.state == State::kSignalled
                                ? " was killed by " + name_of_signal(seen.value)
-                               : " left with exit code " + std::to_string(seen.value) + std::string(meaning_of(seen));
+                               : " exited with code " + std::to_string(seen.value) + std::string(meaning_of(seen));
   return name_of_rank(rank) + deed + " " + place_of(seen.progress);
 }
 
@@ -145,7 +145,7 @@ std::optional<std::size_t> only_one_in_peace(const std::vector<Sighting>& ranks)
 Judgement blame_early_one(Status status, std::size_t rank, const Sighting& seen) {
   return {.status = status,
           .culprit = static_cast<std::int64_t>(rank),
-          .why = name_of_rank(rank) + " was done " + place_of(seen.progress) + ", and the others went on"};
+          .why = name_of_rank(rank) + " finished " + place_of(seen.progress) + ", while the others continued"};
 }
 
 /// Unfinished ranks that stand where the slowest stands; only stopped ones if there are any.
@@ -169,7 +169,7 @@ std::string describe_others(const std::vector<Sighting>& ranks, const std::vecto
   }
   if (others.empty()) return suspects.size() == ranks.size() ? "" : " while the others had finished";
   for (const Sighting* other : others) {
-    if (place(*other) != place(*others[0])) return " while the others were further on";
+    if (place(*other) != place(*others[0])) return " while the others were ahead";
   }
   const Progress& there = others[0]->progress;
   const bool same_step =
@@ -196,7 +196,7 @@ std::string describe_inaction(const Sighting& suspect, std::size_t count, Expiry
   if (suspect.state == State::kStopped) return verb + " stopped by a signal " + place;
   if (suspect.state == State::kWaiting) return " had not started within " + seconds;
   if (expiry.clock == Expiry::Clock::kStall) return " made no progress for " + seconds + " " + place;
-  return " did not finish within " + seconds + " and stood " + place;
+  return " did not finish within " + seconds + (count > 1 ? ": they were " : ": it was ") + place;
 }
 
 /// The option whose limit ended a run, as the scenario has it.
@@ -238,7 +238,7 @@ Judgement judge_failure(const std::vector<Sighting>& ranks) {
     return {
         .status = Status::kFailed,
         .culprit = static_cast<std::int64_t>(*left),
-        .why = name_of_rank(*left) + " left " + place_of(ranks[*left].progress) + " and did not wait for the others"};
+        .why = name_of_rank(*left) + " left " + place_of(ranks[*left].progress) + " without waiting for the others"};
   return {.status = status_of(ranks[*culprit]),
           .culprit = static_cast<std::int64_t>(*culprit),
           .why = describe_end(*culprit, ranks[*culprit])};

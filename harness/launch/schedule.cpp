@@ -83,8 +83,7 @@ class Schedule {
     for (const std::size_t earlier : job.after) {
       const std::optional<RunOutcome>& outcome = outcomes_[earlier];
       if (!outcome || outcome->status == Status::kFinished) continue;
-      return "not started, because run '" + outcome->run + "', which it comes after, ended as " +
-             std::string(name_of(outcome->status));
+      return "not started: the earlier run '" + outcome->run + "' ended as " + std::string(name_of(outcome->status));
     }
     return "";
   }

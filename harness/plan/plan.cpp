@@ -145,7 +145,7 @@ Plan make_plan(std::vector<scenario::Scenario> scenarios) {
   for (const scenario::Scenario& scenario : plan.scenarios) {
     const auto [other, fresh] = file_of.emplace(scenario.name, scenario.file.string());
     if (!fresh) {
-      throw InputError({.what = "two scenarios have one name, '" + scenario.name + "'",
+      throw InputError({.what = "two scenarios have the same name, '" + scenario.name + "'",
                         .where = scenario.file.string() + " and " + other->second,
                         .next = "rename one of them: goldens and results go by that name"});
     }

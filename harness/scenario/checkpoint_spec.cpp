@@ -14,7 +14,7 @@ void require_ranks_together(const LoadSpec& load, const std::string& origin) {
   if (load.who == "newest" || load.who == "rank0_sends" || (load.who == "all" && load.of_rank.empty())) return;
   for (const char* part : {"schedule", "sampler", "rng", "buckets"})
     require(!load.restores(part), origin, "train.checkpoint.load.restore",
-            "what only some ranks restore would set the ranks apart, and they would wait for each other for ever",
+            "ranks that restore different parts would differ, and wait for each other forever",
             "with who = rank0, or of_rank without who = newest: weights, optimizer, ema, buffers", part);
 }
 
@@ -23,14 +23,14 @@ void validate_load(const LoadSpec& load, std::int64_t world_size, const std::str
                               const std::string& actual) {
     require(holds, origin, "train.checkpoint.load" + key, what, expected, actual);
   };
-  require_of(load.from.empty() != load.file.empty(), "", "what is loaded is given in two ways, or in none",
+  require_of(load.from.empty() != load.file.empty(), "", "the source to load is given twice, or not at all",
              "either 'from' or 'file'", load.from.empty() ? "neither" : "both");
   require_of(load.file.empty() || load.restore == std::vector<std::string>{"weights"}, ".restore",
              "a file of weights restores weights only", "[\"weights\"]", join(load.restore, ", "));
   require_of(load.file.empty() || (!load.number && load.of_rank.empty()), ".file", "a file of weights has no number",
              "neither 'number' nor 'of_rank'", load.number ? "'number'" : "'of_rank'");
-  require_of(!load.number || load.of_rank.empty(), "", "the checkpoint is given in two ways",
-             "either 'number' or 'of_rank'", "both");
+  require_of(!load.number || load.of_rank.empty(), "", "the checkpoint is given twice", "either 'number' or 'of_rank'",
+             "both");
   const auto with_checkpoint = std::count_if(load.of_rank.begin(), load.of_rank.end(), [](const auto& n) { return n; });
   require_of(load.of_rank.empty() || static_cast<std::int64_t>(load.of_rank.size()) == world_size, ".of_rank",
              "every rank needs an entry", std::to_string(world_size) + " entries", std::to_string(load.of_rank.size()));
@@ -39,9 +39,9 @@ void validate_load(const LoadSpec& load, std::int64_t world_size, const std::str
   require_of(load.who != "newest" || !load.of_rank.empty(), ".who",
              "the newest checkpoint of several ranks is asked for", "'of_rank', which says what each rank has",
              "no 'of_rank'");
-  require_of(load.epoch == "saved" || load.restores("sampler"), ".epoch", "nothing is done with the saved epoch",
+  require_of(load.epoch == "saved" || load.restores("sampler"), ".epoch", "the saved epoch has no use",
              "'sampler' in restore", join(load.restore, ", "));
-  require_of(!load.own_rates || load.restores("schedule"), ".schedule", "nothing is done with the saved position",
+  require_of(!load.own_rates || load.restores("schedule"), ".schedule", "the saved position has no use",
              "'schedule' in restore", join(load.restore, ", "));
   require_ranks_together(load, origin);
 }

@@ -87,7 +87,7 @@ std::string date_from(const std::string& text, const std::string& where) {
 /// The factor by which first updates must differ.
 double factor_from(double factor, const std::string& where) {
   if (factor != 1) return factor;
-  throw InputError({.what = "a control asks for a difference by the factor 1, which is none",
+  throw InputError({.what = "a factor of 1 is no difference",
                     .where = where + ".factor",
                     .expected = "another number",
                     .actual = "1",
@@ -162,13 +162,13 @@ void require_comparable(const CheckSpec& check, const Scenario& scenario, const 
     std::erase_if(comparable, [](const std::string& name) {
       return std::find(kOfOneWorldSize.begin(), kOfOneWorldSize.end(), name) != kOfOneWorldSize.end();
     });
-    throw InputError(
-        {.what = "a check compares a channel between different world sizes that has a meaning within one only",
-         .where = where + ".on",
-         .expected = "one of: " + join(comparable, ", "),
-         .actual = "'" + channel + "' of '" + first.name + "' (world_size " + std::to_string(first.world_size) +
-                   ") and '" + *other + "' (world_size " + std::to_string(scenario.variant(*other).world_size) + ")",
-         .next = "leave '" + channel + "' out, or compare variants of one world size"});
+    throw InputError({.what = "a check compares a channel that different world sizes do not share",
+                      .where = where + ".on",
+                      .expected = "one of: " + join(comparable, ", "),
+                      .actual = "'" + channel + "' of '" + first.name + "' (world_size " +
+                                std::to_string(first.world_size) + ") and '" + *other + "' (world_size " +
+                                std::to_string(scenario.variant(*other).world_size) + ")",
+                      .next = "leave '" + channel + "' out, or compare variants of one world size"});
   }
 }
 

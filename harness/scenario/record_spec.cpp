@@ -25,7 +25,7 @@ RecordSpec record_spec_from(const Json& completed) {
 void validate(const RecordSpec& spec, std::int64_t steps, const std::string& origin) {
   for (const CaptureSpec& capture : spec.captures) {
     const std::string where = "train.record.capture", step = std::to_string(capture.step);
-    require(capture.step < steps, origin, where, "a step to look at is never reached",
+    require(capture.step < steps, origin, where, "a captured step is never reached",
             "less than train.steps = " + std::to_string(steps), step);
     if (capture.channel.empty()) continue;  // elements are kept of what is recorded, when it is
     require(spec.holds(capture.channel), origin, where, "elements of a channel that is not recorded",

@@ -33,7 +33,7 @@ void set_path(Json& document, const std::string& path, const Json& value, const 
     const std::string key = path.substr(begin, dot == std::string::npos ? std::string::npos : dot - begin);
     const auto index = at->is_array() ? index_from(key) : std::nullopt;
     if (index && *index >= at->size()) {
-      throw InputError({.what = "an override names an item that is not there",
+      throw InputError({.what = "an override names an item that does not exist",
                         .where = where,
                         .expected = "an index below " + std::to_string(at->size()),
                         .actual = "'" + key + "'"});
@@ -157,7 +157,7 @@ void require_environments(const Variant& variant, const std::string& file) {
   for (const auto& [rank, environment] : variant.launch.rank_environment) {
     require_environment_names(environment, file + ": launch.rank_environment");
     if (rank < variant.world_size) continue;
-    throw InputError({.what = "variables are given to a rank that the run does not have",
+    throw InputError({.what = "variables are set for a rank that does not exist",
                       .where = file + " (variant '" + variant.name + "'): launch.rank_environment",
                       .expected = "a rank below " + std::to_string(variant.world_size),
                       .actual = std::to_string(rank)});
@@ -226,7 +226,7 @@ void require_saved(const LoadSpec& load, const Variant& source, const Scenario& 
   for (const auto& number : wanted) {
     const bool saved = number && *number > begin && *number <= source.train.steps;
     if (!number || (saved && source.train.checkpoint.saves_after(*number))) continue;
-    throw InputError({.what = "a checkpoint is asked for that is never saved",
+    throw InputError({.what = "the checkpoint to load is never saved",
                       .where = where,
                       .expected = "updates after which '" + source.name + "' saves",
                       .actual = std::to_string(*number)});
@@ -253,7 +253,7 @@ void require_no_circle(const Variant& variant, const Scenario& scenario, const s
   if (circle.empty()) return;
   throw InputError({.what = "variants load each other's checkpoints in a circle",
                     .where = where,
-                    .expected = "a variant that loads none at the beginning",
+                    .expected = "a first variant that loads none",
                     .actual = join(circle, " from ")});
 }
 
@@ -282,18 +282,18 @@ void require_followed(const Variant& variant, const Scenario& scenario) {
                               const std::string& actual) {
     if (!holds) throw InputError({.what = what, .where = where, .expected = expected, .actual = actual});
   };
-  require_of(saved.save_every == 1, "a variant is followed that does not save every update",
+  require_of(saved.save_every == 1, "the followed variant does not save every update",
              "train.checkpoint.save_every 1 in '" + follow + "'",
              saved.save_every ? std::to_string(*saved.save_every) : "none");
-  require_of(saved.prefix.empty(), "a variant is followed that saves other names than the model's",
+  require_of(saved.prefix.empty(), "the followed variant saves other names than the model's",
              "no train.checkpoint.prefix in '" + follow + "'", "'" + saved.prefix + "'");
-  require_of(variant.train.steps <= source.train.steps, "a variant is followed that ends before",
+  require_of(variant.train.steps <= source.train.steps, "the followed variant ends earlier",
              "at most train.steps = " + std::to_string(source.train.steps), std::to_string(variant.train.steps));
   require_no_circle(variant, scenario, where);
   const std::int64_t begin = updates_before(source, scenario);
-  require_of(begin <= updates_before(variant, scenario), "a variant is followed that begins after",
+  require_of(begin <= updates_before(variant, scenario), "the followed variant starts later",
              "a variant that saves the state before each update",
-             "'" + follow + "' begins after update " + std::to_string(begin));
+             "'" + follow + "' starts after update " + std::to_string(begin));
 }
 
 void validate_loads(const Scenario& scenario) {
@@ -392,7 +392,7 @@ Scenario load_scenario(const std::filesystem::path& file, const std::vector<std:
   for (const Patch& patch : expand_matrix(patches, completed.at("matrix"), name)) {
     scenario.variants.push_back(variant_from(patch, base, name));
     if (!names.insert(patch.name).second) {
-      throw InputError({.what = "two variants have one name",
+      throw InputError({.what = "two variants have the same name",
                         .where = name,
                         .actual = "'" + patch.name + "'",
                         .next = "give the matrix values that differ in letters and digits"});

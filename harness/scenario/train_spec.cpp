@@ -63,12 +63,12 @@ void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::
   if (batch.global) given.push_back("global");
   if (batch.per_rank) given.push_back("per_rank");
   if (batch.per_node) given.push_back("per_node");
-  require(given.size() == 1, origin, "train.batch", "the batch is given in several ways, or in none",
+  require(given.size() == 1, origin, "train.batch", "the batch is given twice, or not at all",
           "one of 'global', 'per_rank', 'per_node'", given.empty() ? "none" : join(given, " and "));
   const std::int64_t ranks = batch.global ? world_size : batch.per_node ? batch.ranks_per_node : 1;
   const std::string of_ranks = batch.global ? "world size " : "ranks_per_node ";
   require(batch.per_node || batch.ranks_per_node == 1, origin, "train.batch.ranks_per_node",
-          "nothing is divided by the ranks of a node", "'per_node' beside it", given[0]);
+          "'ranks_per_node' has no effect", "'per_node' beside it", given[0]);
   require(!batch.per_node || world_size % batch.ranks_per_node == 0, origin, "train.batch.ranks_per_node",
           "the ranks do not fill their nodes", "a divisor of world_size = " + std::to_string(world_size),
           std::to_string(batch.ranks_per_node));
@@ -83,14 +83,14 @@ void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::
 
 void validate_dispatch(const TrainSpec& spec, const std::string& origin) {
   require(spec.sampler.kind != "dispatch" || !spec.data.options.value("per_rank", false), origin, "train.data.per_rank",
-          "rank 0 reads and deals out, so that what the other ranks have of their own is never read", "false", "true");
+          "rank 0 reads for all ranks: the other ranks' own data are never read", "false", "true");
 }
 
 /// A batch is fetched before the one before it is used, or by another rank: the draws of two batches would mix.
 void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
   const bool fetches_ahead = spec.sampler.kind == "accelerate" || spec.sampler.kind == "dispatch";
   require(!fetches_ahead || spec.data.options.value("augment", "none") != "rank", origin, "train.data.augment",
-          "accelerate fetches ahead of the training, which augmentation from the rank's generator does not follow",
+          "accelerate prefetches, and augmentation from the rank's generator does not follow that",
           "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
 }
 
@@ -107,7 +107,7 @@ void validate_device(const TrainSpec& spec, const std::string& origin) {
 void validate_exact(const TrainSpec& spec, const std::string& origin) {
   if (!spec.exact) return;
   const auto needs = [&](bool holds, const std::string& expected, const std::string& actual) {
-    require(holds, origin, "train.exact", "not everything that is summed would be exact", expected, actual);
+    require(holds, origin, "train.exact", "some sums would not be exact", expected, actual);
   };
   const std::string& model = spec.model.kind;
   needs(model == "linear" || model == "mlp" || model == "lenet", "model linear, mlp or lenet", model);
@@ -124,7 +124,7 @@ void validate(const Choice& fault, const TrainSpec& spec, std::int64_t world_siz
   };
   needs({"clip_before_reduction", "gradient_not_reduced", "bucket_forgotten", "order_mismatch", "sent_rounded",
          "rank_order", "unordered_sum"},
-        spec.ddp.wrap, "without DDP nothing is reduced in the first place", "other faults beside ddp.wrap = false");
+        spec.ddp.wrap, "without DDP nothing is reduced", "other faults beside ddp.wrap = false");
   needs({"clip_before_reduction", "clip_before_unscale", "clip_skipped"},
         spec.gradient.clip_norm || spec.gradient.clip_value, "nothing is clipped",
         "train.gradient.clip_norm or clip_value");
@@ -275,8 +275,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
           spec.data.options.value("augment", "none"));
   if (spec.evaluation)
     require(spec.evaluation->shares != "leftovers" || spec.evaluation->average == "samples", origin,
-            "train.evaluation.average",
-            "a mean of the ranks' means has no place for samples that no rank has of its own",
+            "train.evaluation.average", "a mean of the ranks' means cannot count samples that belong to no rank",
             "samples, beside shares = \"leftovers\"", spec.evaluation->average);
   if (spec.evaluation)
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",

@@ -42,7 +42,7 @@ class TraceParser {
 
  private:
   void read_line(std::string_view line) {
-    if (!is_sealed(line)) report("its check does not fit its content");
+    if (!is_sealed(line)) report("its checksum does not match");
     try {
       const Json object = Json::parse(line);
       if (line_ == 1) {
@@ -65,22 +65,22 @@ class TraceParser {
   void read_header(const Json& object) {
     const std::string format = object.value("format", "");
     if (format != kTraceFormat) {
-      throw InputError({.what = "not a trace that this version reads",
+      throw InputError({.what = "this version cannot read this trace",
                         .where = trace_.origin,
                         .expected = std::string(kTraceFormat),
                         .actual = format.empty() ? "no format" : format});
     }
     trace_.rank = object.at("rank").get<std::int64_t>();
     trace_.world_size = object.at("world_size").get<std::int64_t>();
-    if (trace_.rank < 0 || trace_.rank >= trace_.world_size) fail("its rank is not one of its world");
+    if (trace_.rank < 0 || trace_.rank >= trace_.world_size) fail("its rank is not below its world size");
     trace_.header = object;
     trace_.header.erase("check");
   }
 
   void read_end(const Json& object, std::string_view line) {
     const std::string_view before(content_.data(), static_cast<std::size_t>(line.data() - content_.data()));
-    if (object.at("lines").get<std::size_t>() != line_ - 1) report("it counts another number of lines");
-    if (object.at("sha256").get<std::string>() != sha256(before)) report("its SHA-256 does not fit the lines before");
+    if (object.at("lines").get<std::size_t>() != line_ - 1) report("its line count is wrong");
+    if (object.at("sha256").get<std::string>() != sha256(before)) report("its SHA-256 does not match the lines before");
     trace_.complete = true;
   }
 

@@ -168,7 +168,7 @@ Json sealed_state(const std::filesystem::path& file) {
     problem.what = "the checkpoint's state cannot be read: " + problem.what;
     throw DamagedFile(problem);
   }
-  throw InputError({.what = "not a checkpoint that this version reads",
+  throw InputError({.what = "this version cannot read this checkpoint",
                     .where = file.string(),
                     .expected = kCheckpointFormat,
                     .actual = state.value("format", Json()).dump()});

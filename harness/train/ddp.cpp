@@ -27,7 +27,7 @@ const BucketLayout& fitting(const BucketLayout& layout, std::size_t parameters) 
   std::size_t held = 0;
   for (const std::vector<std::size_t>& bucket : layout) held += bucket.size();
   if (held == parameters) return layout;
-  throw InputError({.what = "the checkpoint's buckets are those of another model",
+  throw InputError({.what = "the checkpoint's buckets belong to another model",
                     .where = "train.checkpoint.load",
                     .expected = std::to_string(parameters) + " parameters",
                     .actual = std::to_string(held) + " parameters",

@@ -34,7 +34,7 @@ void Ema::restore(const std::vector<NamedTensor>& state) {
   averages_.clear();
   for (const NamedTensor& parameter : parameters_) {
     if (std::none_of(state.begin(), state.end(), [&](const NamedTensor& one) { return one.name == parameter.name; }))
-      throw InputError({.what = "the checkpoint's averaged weights are those of another model",
+      throw InputError({.what = "the checkpoint's averaged weights belong to another model",
                         .where = "train.checkpoint.load",
                         .expected = "an average of " + parameter.name,
                         .next = "load into a training with the same model, or leave 'ema' out of restore"});

@@ -34,7 +34,7 @@ Evaluation::Evaluation(const scenario::EvaluationSpec& spec, const Dataset& data
   }
   for (std::int64_t i = dealt; i < spec.samples; ++i) leftovers_.push_back(first + i);
   if (spec.samples >= ranks || spec.average == "samples" || spec.shares == "padded") return;  // each has one
-  throw InputError({.what = "a rank evaluates nothing of its own, and has no mean",
+  throw InputError({.what = "a rank evaluates no samples, so it has no mean",
                     .where = "train.evaluation.samples",
                     .expected = "at least " + std::to_string(ranks) + ", one for each rank",
                     .actual = std::to_string(spec.samples),

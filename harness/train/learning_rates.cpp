@@ -66,7 +66,7 @@ void LearningRates::take_current(const State& state) {
 
 void LearningRates::go_to(const State& state) {
   if (wants_loss()) {
-    throw InputError({.what = "this schedule follows losses: its position cannot be taken without its state",
+    throw InputError({.what = "this schedule follows losses: its position needs its state",
                       .where = "train.checkpoint.load.schedule",
                       .expected = "saved",
                       .actual = "own"});

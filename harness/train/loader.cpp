@@ -69,11 +69,11 @@ void Loader::restore(LoaderPosition saved, std::int64_t world_size) {
   if (world_size != world_size_) {
     const auto behind = position_behind(saved, world_size);
     if (!behind) {
-      throw InputError({.what = "the saved position in the data is none at this world size",
+      throw InputError({.what = "the saved position in the data does not exist at this world size",
                         .where = "train.checkpoint.load",
-                        .expected = "a sampler whose ranks take turns, and a position after which all had theirs",
+                        .expected = "a sampler whose ranks take turns, and a position at the end of a turn",
                         .actual = std::to_string(saved.position) + " samples on each of " + std::to_string(world_size) +
-                                  " ranks, to go on with " + std::to_string(world_size_),
+                                  " ranks, to continue with " + std::to_string(world_size_),
                         .next = "set train.checkpoint.load.epoch to next or again, or restore no sampler"});
     }
     saved.position = *behind;

@@ -12,14 +12,14 @@ constexpr const char* kRunFormat = "lockstep.run/1";
 void require_format(const Json& document, const std::filesystem::path& file) {
   const std::string format = document.is_object() ? document.value("format", "") : "";
   if (format != kRunFormat) {
-    throw InputError({.what = "not a RunSpec that this worker reads",
+    throw InputError({.what = "this worker cannot read this RunSpec",
                       .where = file.string(),
                       .expected = kRunFormat,
                       .actual = format.empty() ? "no format" : format});
   }
   const std::string build = document.value("build", "");
   if (build != build_id()) {
-    throw InputError({.what = "lockstep and its worker are of different builds",
+    throw InputError({.what = "lockstep and its worker belong to different builds",
                       .where = file.string(),
                       .expected = std::string("build ") + build_id() + " (this worker)",
                       .actual = "build " + build + " (lockstep)",

@@ -45,7 +45,7 @@ std::string name_pointed_to(const std::filesystem::path& run) {
   std::string name = read_file(file);
   if (name.ends_with('\n')) name.pop_back();
   if (number_of(name) > 0 && std::filesystem::is_directory(run / name)) return name;
-  throw DamagedFile({.what = "the pointer to the last checkpoint names none",
+  throw DamagedFile({.what = "the pointer to the last checkpoint names no folder",
                      .where = file.string(),
                      .expected = "the name of a folder beside it",
                      .actual = Json(name).dump(-1, ' ', true, Json::error_handler_t::replace)});

@@ -44,7 +44,8 @@ bool holds_tokens(const StoredArray& array) {
 void require_shapes(const StoredArray& inputs, const StoredArray& labels) {
   const std::vector<std::int64_t>& shape = inputs.tensor.shape;
   const bool fits = shape.size() >= 2 && shape.size() <= 4 && std::find(shape.begin(), shape.end(), 0) == shape.end();
-  if (!fits) fail(inputs, "the inputs have no shape of samples", "2 to 4 extents of at least 1", type_of(inputs));
+  if (!fits)
+    fail(inputs, "the inputs do not have the shape of samples", "2 to 4 extents of at least 1", type_of(inputs));
   const bool known = trace::is_floating(inputs.tensor.dtype) || inputs.tensor.dtype == DType::kUInt8;
   if (!known && !holds_tokens(inputs)) {
     fail(inputs, "the inputs are neither pixels, nor numbers, nor tokens",
@@ -52,12 +53,12 @@ void require_shapes(const StoredArray& inputs, const StoredArray& labels) {
   }
   const bool as_tokens = holds_tokens(inputs);
   if (!is_integer(labels.tensor.dtype) || labels.tensor.shape.size() != (as_tokens ? 2U : 1U)) {
-    fail(labels, "the labels are no labels of such samples",
+    fail(labels, "the labels do not fit such samples",
          std::string("integers of ") + (as_tokens ? "[samples, length]" : "[samples]"), type_of(labels));
   }
   const std::vector<std::int64_t> wanted(shape.begin(), shape.begin() + (as_tokens ? 2 : 1));
   if (labels.tensor.shape != wanted) {
-    fail(labels, "inputs and labels are not equally many", Json(wanted).dump() + ", as in " + inputs.where,
+    fail(labels, "the numbers of inputs and labels differ", Json(wanted).dump() + ", as in " + inputs.where,
          Json(labels.tensor.shape).dump());
   }
 }
@@ -69,7 +70,7 @@ at::Tensor integers_of(const StoredArray& array, std::int64_t most, bool may_lac
   if (may_lack) wrong.logical_and_(values.ne(kNoLabel));
   if (wrong.any().item<bool>()) {
     const std::int64_t at = wrong.flatten().to(at::kByte).argmax().item<std::int64_t>();
-    fail(array, "element " + std::to_string(at) + " is none of the classes", "0 to " + std::to_string(most),
+    fail(array, "element " + std::to_string(at) + " is not a class", "0 to " + std::to_string(most),
          std::to_string(values.flatten()[at].item<std::int64_t>()));
   }
   return values;
@@ -101,7 +102,7 @@ Dataset dataset_from(const StoredArray& inputs, const StoredArray& labels, const
   if (const std::int64_t most_likely = std::max(kLikelyClasses, stored);
       !options.contains("classes") && !as_tokens && largest >= most_likely) {
     const std::int64_t at = data.labels.argmax().item<std::int64_t>();
-    fail(labels, "element " + std::to_string(at) + " is an unlikely label for so few samples",
+    fail(labels, "element " + std::to_string(at) + " is too large a label for so few samples",
          "less than " + std::to_string(most_likely) + ", or train.data.classes", std::to_string(largest));
   }
   if (as_tokens) {

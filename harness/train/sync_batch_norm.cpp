@@ -97,7 +97,7 @@ BatchNorm::BatchNorm(std::int64_t channels, Group group)
 void BatchNorm::require_variance(const at::Tensor& input) const {
   const bool alone = !group_ || group_->getSize() == 1;
   if (!is_training() || !alone || input.numel() / input.size(1) > 1) return;
-  throw InputError({.what = "batch normalization has one value for each channel to train with",
+  throw InputError({.what = "batch normalization would train on one value per channel",
                     .where = "train.model",
                     .expected = "more than one",
                     .actual = c10::str("an input of shape ", input.sizes()),

@@ -99,7 +99,7 @@ class TorchFile {
 
   std::vector<NamedTensor> tensors() {
     if (archive_.hasRecord("byteorder") && record("byteorder") != "little")
-      throw InputError({.what = "a file of torch.save holds elements in another byte order",
+      throw InputError({.what = "a file of torch.save has another byte order",
                         .where = file_.string() + ", record byteorder",
                         .expected = "little",
                         .actual = record("byteorder").substr(0, kLongestName),
@@ -126,7 +126,7 @@ class TorchFile {
   }
 
   void collect(const Pickled& value, const std::string& name, int depth) {
-    if (depth > kDeepest) damaged("containers lie too deep in each other", name);
+    if (depth > kDeepest) damaged("containers are nested too deeply", name);
     if (const auto* tensor = std::get_if<const TensorReference*>(&value))
       tensors_.push_back({name, built(**tensor, name)});
     if (const auto* dict = std::get_if<PickledDict*>(&value)) {
@@ -138,7 +138,7 @@ class TorchFile {
         const bool named =
             std::holds_alternative<const std::string_view*>(key) || std::holds_alternative<std::int64_t>(key);
         if (!named)
-          throw InputError({.what = "a file of torch.save holds a dict with keys that are no names",
+          throw InputError({.what = "a file of torch.save holds a dict whose keys are not names",
                             .where = file_.string() + ", " + (name.empty() ? "data.pkl" : name),
                             .expected = "strings or integers",
                             .next = "save a plain state dict, or safetensors"});

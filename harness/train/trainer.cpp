@@ -208,7 +208,7 @@ class Trainer {
   /// *Source*: torch.optim.Optimizer.load_state_dict, PyTorch 2.11.
   const scenario::Choice& saved_recipe(const Checkpoint& checkpoint) const {
     if (checkpoint.recipe.kind == spec_.optimizer.kind) return checkpoint.recipe;
-    throw InputError({.what = "the checkpoint's state is of another optimizer",
+    throw InputError({.what = "the checkpoint's state belongs to another optimizer",
                       .where = "train.checkpoint.load",
                       .expected = spec_.optimizer.kind,
                       .actual = checkpoint.recipe.kind,
@@ -513,7 +513,7 @@ class Trainer {
 
 void train(const RunSpec& run, const launch::Place& place, const std::filesystem::path& out) {
   if (place.world_size != run.world_size) {
-    throw InputError({.what = "the launcher started another number of ranks than the RunSpec says",
+    throw InputError({.what = "the launcher started a different number of ranks than the RunSpec says",
                       .where = "WORLD_SIZE",
                       .expected = std::to_string(run.world_size),
                       .actual = std::to_string(place.world_size)});

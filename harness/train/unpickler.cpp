@@ -165,7 +165,7 @@ class Unpickler {
   }
 
   void push_mark() {
-    if (marks_.size() >= kMostMarks) damaged("containers lie too deep in each other");
+    if (marks_.size() >= kMostMarks) damaged("containers are nested too deeply");
     marks_.push_back(stack_.size());
   }
 
@@ -312,7 +312,7 @@ class Unpickler {
     // What a seventh argument says, such as a negation that is still to be done, changes the elements.
     if (arguments.size() == 7 && !std::holds_alternative<std::monostate>(arguments[6]) &&
         !as<PickledDict*>(arguments[6], "a dict")->items.empty())
-      refuse("a tensor whose elements are stored otherwise than they are meant, such as a negated or conjugated view");
+      refuse("a lazily negated or conjugated tensor");
     push_object(result_.tensors, {.storage = as<const StorageReference*>(arguments[0], "a storage"),
                                   .offset = as<std::int64_t>(arguments[1], "an integer"),
                                   .sizes = as<PickledList*>(arguments[2], "a tuple"),

@@ -32,7 +32,7 @@ TEST(Json, RefusesDuplicateKeysAtAnyDepth) {
   for (const char* text : {R"({"key": 1, "key": 1})", R"({"a": {"b": [{"key": 1, "c": {}, "key": 2}]}})",
                            R"([[{"x": {"key": {"key": 1}, "key": 2}}]])"}) {
     const Problem problem = problem_of(text);
-    EXPECT_EQ(problem.what, "the key 'key' stands twice in one object");
+    EXPECT_EQ(problem.what, "the key 'key' appears twice in one object");
     EXPECT_EQ(problem.where, "file.json");
     EXPECT_FALSE(problem.next.empty());
   }

@@ -157,7 +157,7 @@ TEST_F(BlameEndToEnd, BadQuestionsAreRefused) {
     expect_says(result.process.err, says);
   };
   refused({"one", "othr"}, {"unknown variant 'othr'", "did you mean 'other'"});
-  refused({"one"}, {"which two trainings"});
+  refused({"one"}, {"two trainings must be named"});
   refused({"one", "one"}, {"both sides"});
   refused({"one", "other", "--vary", "treads"}, {"unknown control 'treads'", "did you mean 'threads'"});
   refused({"one", "other", "--that", "ledger"}, {"--that"});

@@ -87,7 +87,7 @@ TEST_F(FilesRefused, WorkerMissing) {
   for (const std::string& worker : {std::string("/nope"), std::string("/tmp"), text.string()}) {
     const Result result = run(scenario(), {"--worker", worker});
     EXPECT_EQ(result.exit_code(), 2) << result.said();
-    expect_says(result.process.err, {"there is no worker to start", worker, "--worker"});
+    expect_says(result.process.err, {"the worker is missing", worker, "--worker"});
   }
 }
 

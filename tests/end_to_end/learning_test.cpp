@@ -56,7 +56,7 @@ TEST_F(LearningEndToEnd, OneValueHasNoVariance) {
     training["train"]["model"] = {{"kind", "resnet"}, {"widths", {4, 4, 4, 4}}, {"norm", norm}};
     const Result red = run(training);
     EXPECT_EQ(red.exit_code(), 1) << red.said();
-    expect_says(red.failed_run().at("log_tail").get<std::string>(), {"one value for each channel"});
+    expect_says(red.failed_run().at("log_tail").get<std::string>(), {"one value per channel"});
   }
 }
 

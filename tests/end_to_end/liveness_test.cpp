@@ -83,7 +83,7 @@ TEST_F(LivenessEndToEnd, ARankThatExits) {
   for (const int code : {1, 2, 7, 77, 125}) {
     SCOPED_TRACE(code);
     const Json run = expect_culprit(this->run(training(3, fault("exit", 1, 2, {{"code", code}}))), 2);
-    expect_says(run.at("why"), {"rank 2 left with exit code " + std::to_string(code), "at step 1 in forward"});
+    expect_says(run.at("why"), {"rank 2 exited with code " + std::to_string(code), "at step 1 in forward"});
   }
 }
 
@@ -95,7 +95,7 @@ TEST_F(LivenessEndToEnd, ARankThatLeavesEarlyWithCodeZero) {
 
 TEST_F(LivenessEndToEnd, ASingleRankThatLeavesEarlyWithCodeZero) {
   const Json run = expect_culprit(this->run(training(1, fault("exit", 1, 0, {{"code", 0}}))), 0);
-  expect_says(run.at("why"), {"rank 0 left with exit code 0 at step 1 in forward"});
+  expect_says(run.at("why"), {"rank 0 exited with code 0 at step 1 in forward"});
 }
 
 TEST_F(LivenessEndToEnd, AllRanksLeaveEarlyWithCodeZero) {
@@ -104,7 +104,7 @@ TEST_F(LivenessEndToEnd, AllRanksLeaveEarlyWithCodeZero) {
   const Result red = run(both);
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   EXPECT_EQ(red.failed_run().at("class"), "liveness");
-  expect_says(red.failed_run().at("why"), {"left with exit code 0 at step 1 in forward"});
+  expect_says(red.failed_run().at("why"), {"exited with code 0 at step 1 in forward"});
 }
 
 /// Nobody is lost and nothing diverges where the machine has no interface, descriptor or memory for a rank.
@@ -112,7 +112,7 @@ TEST_F(LivenessEndToEnd, AMachineThatGivesOutIsNoLostPeer) {
   const auto with = [this](const std::string& what) {
     const Result result = run(scenario(), {"--worker", script_worker(what + "\nexec $worker \"$@\"")});
     EXPECT_EQ(result.exit_code(), 4) << result.said();
-    expect_says(result.failed_run().at("why"), {"exit code 4", "a file is damaged, or the machine gave out"});
+    expect_says(result.failed_run().at("why"), {"exited with code 4", "a file is damaged, or the machine gave out"});
     EXPECT_EQ(result.said().find("frame #"), std::string::npos) << result.said();
   };
   with("export GLOO_SOCKET_IFNAME=nowhere");

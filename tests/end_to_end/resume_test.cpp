@@ -169,7 +169,7 @@ TEST_F(ResumeEndToEnd, TheStateOfAnotherOptimizerIsRefused) {
   training["variants"]["resumed"]["train"]["optimizer"] = {{"kind", "adam"}, {"lr", 0.1}};
   const Result refused = run(training);
   EXPECT_EQ(refused.exit_code(), 2) << refused.said();
-  expect_says(refused.said(), {"of another optimizer", "adam", "sgd"});
+  expect_says(refused.said(), {"belongs to another optimizer", "adam", "sgd"});
 }
 
 /// Scripts save rank 0's running means only; the other ranks' differ until DDP broadcasts them.

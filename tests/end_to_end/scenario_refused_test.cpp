@@ -54,7 +54,7 @@ TEST_F(ScenarioRefused, ExpectedCausesThatNoFindingNames) {
     return scenario({{"checks", Json::array({check("ledger", {{"expect", expect}})})}});
   };
   expect_refused(expecting("grad.reduce_sun"), {"unknown cause", "did you mean 'grad.reduce_sum'"});
-  expect_refused(expecting("rng.worker_clone"), {"no finding names this cause yet", "checks.0.expect.cause"});
+  expect_refused(expecting("rng.worker_clone"), {"does not recognise this cause yet", "checks.0.expect.cause"});
 }
 
 TEST_F(ScenarioRefused, TheSameInOverrides) {
@@ -158,9 +158,9 @@ TEST_F(ScenarioRefused, TwiceTheSame) {
   const std::string text = scenario({{"variants", {{"twin", Json::object()}}}}).dump(1);
   std::string keys = text, variants = text;
   keys.insert(1, "\"name\": \"other\",");
-  expect_refused(scratch_.write("keys.json", keys), {"'name' stands twice"});
+  expect_refused(scratch_.write("keys.json", keys), {"'name' appears twice"});
   variants.insert(variants.find("\"twin\""), "\"twin\": {},");
-  expect_refused(scratch_.write("variants.json", variants), {"'twin' stands twice"});
+  expect_refused(scratch_.write("variants.json", variants), {"'twin' appears twice"});
 }
 
 TEST_F(ScenarioRefused, TwoScenariosOfOneName) {

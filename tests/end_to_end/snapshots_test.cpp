@@ -280,7 +280,7 @@ TEST_F(SnapshotsEndToEnd, AnotherWorldSizeHasNoPlaceInContiguousBlocks) {
   training["variants"]["resumed"]["world_size"] = 4;
   const Result refused = run(training);
   EXPECT_EQ(refused.exit_code(), 2) << refused.said();
-  expect_says(refused.said(), {"none at this world size", "take turns"});
+  expect_says(refused.said(), {"does not exist at this world size", "take turns"});
   training["variants"]["resumed"]["train"]["checkpoint"]["load"]["restore"].push_back("rng");
   const Result generators = run(training);
   EXPECT_EQ(generators.exit_code(), 2) << generators.said();

@@ -36,7 +36,7 @@ TEST(LauncherFault, ExitCodeNamesRankStepAndPhase) {
       {"report", "4", "backward", "@2", "print", "out of luck", "exit", "7", "@all", "sleep", "100", "exit", "5"}));
   EXPECT_EQ(outcome.status, Status::kFailed);
   EXPECT_EQ(outcome.culprit, 2);
-  EXPECT_EQ(outcome.why, "rank 2 left with exit code 7 at step 4 in backward");
+  EXPECT_EQ(outcome.why, "rank 2 exited with code 7 at step 4 in backward");
   EXPECT_EQ(outcome.log_tail, "out of luck\n");
   EXPECT_EQ(outcome.ranks[0].how, How::kExited);  // the grace let it say what it saw
   EXPECT_EQ(outcome.ranks[0].code, 5);
@@ -48,7 +48,7 @@ TEST(LauncherFault, AllRanksThatLeaveEarlyWithZero) {
   const RunOutcome outcome =
       run_one(scratch.job("early", 2, {"report", "2", "data", "@1", "exit", "0", "@all", "report", "2", "optimizer"}));
   EXPECT_EQ(outcome.status, Status::kFailed);
-  EXPECT_NE(outcome.why.find(" left with exit code 0 at step 2 in "), std::string::npos) << outcome.why;
+  EXPECT_NE(outcome.why.find(" exited with code 0 at step 2 in "), std::string::npos) << outcome.why;
 }
 
 /// Its peer waits for it without an end: not a hang of the peer.
@@ -130,8 +130,7 @@ TEST(LauncherFault, DeadlineEndsARunThatStillBeats) {
   const RunOutcome outcome = run_one(job);
   EXPECT_EQ(outcome.status, Status::kHung);
   EXPECT_EQ(outcome.culprit, 1);
-  EXPECT_NE(outcome.why.find("rank 1 did not finish within 0.5 s and stood at step "), std::string::npos)
-      << outcome.why;
+  EXPECT_NE(outcome.why.find("rank 1 did not finish within 0.5 s: it was at step "), std::string::npos) << outcome.why;
   EXPECT_NE(outcome.why.find("(launch.deadline_s = 0.5)"), std::string::npos) << outcome.why;
   EXPECT_LT(outcome.wall_s, 1.5);
 }
@@ -235,7 +234,7 @@ TEST(LauncherFault, RefusalOfTheWorkerIsRefused) {
       scratch.job("refused", 2, {"@0", "exit", code(WorkerExit::kRefused), "@1", "exit", code(WorkerExit::kPeerLost)}));
   EXPECT_EQ(outcome.status, Status::kRefused);
   EXPECT_EQ(outcome.culprit, 0);
-  EXPECT_EQ(outcome.why, "rank 0 left with exit code 2 (RunSpec or environment refused) before its first step");
+  EXPECT_EQ(outcome.why, "rank 0 exited with code 2 (RunSpec or environment refused) before its first step");
 }
 
 TEST(LauncherFault, ResourceAndUnsupportedKeepTheirMeaning) {

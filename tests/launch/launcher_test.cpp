@@ -149,9 +149,9 @@ TEST(Launcher, DependentJobsAreSkippedAfterAFailure) {
   const std::vector<RunOutcome> outcomes = run_locally({bad, child, grandchild, scratch.job("other", 1, {})}, 8);
   EXPECT_EQ(outcomes[0].status, Status::kFailed);
   EXPECT_EQ(outcomes[1].status, Status::kSkipped);
-  EXPECT_EQ(outcomes[1].why, "not started, because run 'bad', which it comes after, ended as failed");
+  EXPECT_EQ(outcomes[1].why, "not started: the earlier run 'bad' ended as failed");
   EXPECT_EQ(outcomes[2].status, Status::kSkipped);
-  EXPECT_EQ(outcomes[2].why, "not started, because run 'child', which it comes after, ended as skipped");
+  EXPECT_EQ(outcomes[2].why, "not started: the earlier run 'child' ended as skipped");
   EXPECT_EQ(outcomes[3].status, Status::kFinished);
   EXPECT_FALSE(std::filesystem::exists(child.directory / "in.0"));
 }

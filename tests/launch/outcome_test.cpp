@@ -40,7 +40,7 @@ TEST(Outcome, NamesRankSignalStepAndPhase) {
 
 TEST(Outcome, NamesRankCodeStepAndPhase) {
   const Judgement judgement = judge_failure({left(0, 1), left(0, 1), left(7, 2, {4, Phase::kBackward, 8})});
-  EXPECT_EQ(judgement, (Judgement{Status::kFailed, 2, "rank 2 left with exit code 7 at step 4 in backward"}));
+  EXPECT_EQ(judgement, (Judgement{Status::kFailed, 2, "rank 2 exited with code 7 at step 4 in backward"}));
 }
 
 TEST(Outcome, SignalGoesBeforeEarlierCode) {
@@ -55,7 +55,7 @@ TEST(Outcome, WhoWroteToALostPeerIsItsVictim) {
   const int refused = static_cast<int>(WorkerExit::kRefused);
   EXPECT_EQ(judge_failure({killed(SIGPIPE, 1, {0, Phase::kBackward, 8}), left(refused, 2)}),
             (Judgement{Status::kRefused, 1,
-                       "rank 1 left with exit code 2 (RunSpec or environment refused) before its first step"}));
+                       "rank 1 exited with code 2 (RunSpec or environment refused) before its first step"}));
   EXPECT_EQ(judge_failure({killed(SIGPIPE, 1), left(kPeerLost, 2)}).why,
             "rank 0 was killed by SIGPIPE before its first step");
 }
@@ -81,7 +81,7 @@ TEST(Outcome, ZeroInTheMiddleOfTheTrainingIsAFailure) {
   EXPECT_FALSE(failed(left(0, 1, {4, Phase::kDone, 1})));
   EXPECT_FALSE(failed(left(0, 1)));  // a program that reports nothing; its trace is looked at later
   const Judgement judgement = judge_failure({left(0, 1, {4, Phase::kDone, 9}), left(0, 1, {3, Phase::kBackward, 8})});
-  EXPECT_EQ(judgement, (Judgement{Status::kFailed, 1, "rank 1 left with exit code 0 at step 3 in backward"}));
+  EXPECT_EQ(judgement, (Judgement{Status::kFailed, 1, "rank 1 exited with code 0 at step 3 in backward"}));
 }
 
 TEST(Outcome, ExitCodesOfTheWorkerBecomeAStatus) {
@@ -100,7 +100,7 @@ TEST(Outcome, RefusalInTheMiddleOfTheTrainingIsAFailure) {
     const int code = static_cast<int>(exit);
     const Judgement judgement = judge_failure({left(code, 1, middle)});
     EXPECT_EQ(judgement, (Judgement{Status::kFailed, 0,
-                                    "rank 0 left with exit code " + std::to_string(code) + " at step 1 in forward"}));
+                                    "rank 0 exited with code " + std::to_string(code) + " at step 1 in forward"}));
   }
   EXPECT_EQ(judge_failure({left(static_cast<int>(WorkerExit::kResource), 1, middle)}).status, Status::kResource);
 }
@@ -132,7 +132,7 @@ TEST(Outcome, OnlyRanksThatStillRunCanHang) {
   const Judgement judgement = judge_hang({left(0, 1), running(2, Phase::kDone), left(0, 1)}, kDeadline);
   EXPECT_EQ(judgement,
             (Judgement{Status::kHung, 1,
-                       "rank 1 did not finish within 2.5 s and stood after step 2 while the others had finished "
+                       "rank 1 did not finish within 2.5 s: it was after step 2 while the others had finished "
                        "(launch.deadline_s = 2.5)"}));
 }
 
@@ -140,7 +140,7 @@ TEST(Outcome, TheOnlyRankThatIsDoneEarlyIsToBlame) {
   const Sighting waiting = running(3, Phase::kBackward);
   EXPECT_EQ(
       judge_hang({waiting, running(2, Phase::kDone), waiting}, kStall),
-      (Judgement{Status::kHung, 1, "rank 1 was done after step 2, and the others went on (launch.stall_s = 10)"}));
+      (Judgement{Status::kHung, 1, "rank 1 finished after step 2, while the others continued (launch.stall_s = 10)"}));
   EXPECT_EQ(judge_hang({running(3, Phase::kDone), waiting}, kStall).culprit, 1) << "it has done the step";
   EXPECT_EQ(
       judge_hang({running(1, Phase::kDone), running(2, Phase::kDone), running(1, Phase::kBackward)}, kStall).culprit, 2)
@@ -148,7 +148,7 @@ TEST(Outcome, TheOnlyRankThatIsDoneEarlyIsToBlame) {
   EXPECT_EQ(judge_hang({running(2, Phase::kDone), running(2, Phase::kDone), waiting}, kStall).culprit, std::nullopt);
   const Sighting victim = left(kPeerLost, 2, {3, Phase::kBackward, 8});
   EXPECT_EQ(judge_failure({victim, left(0, 1, {2, Phase::kDone, 7})}),
-            (Judgement{Status::kFailed, 1, "rank 1 was done after step 2, and the others went on"}));
+            (Judgement{Status::kFailed, 1, "rank 1 finished after step 2, while the others continued"}));
   EXPECT_EQ(judge_failure({left(1, 2, {3, Phase::kBackward, 8}), left(0, 1, {2, Phase::kDone, 7})}).culprit, 0)
       << "it failed by itself";
 }
@@ -156,13 +156,13 @@ TEST(Outcome, TheOnlyRankThatIsDoneEarlyIsToBlame) {
 TEST(Outcome, WhoLeavesInPeaceWhileAllOthersLoseAPeerIsToBlame) {
   const Sighting victim = left(kPeerLost, 2, {2, Phase::kDone, 8}), done = left(0, 1, {2, Phase::kDone, 7});
   EXPECT_EQ(judge_failure({victim, done, victim}),
-            (Judgement{Status::kFailed, 1, "rank 1 left after step 2 and did not wait for the others"}));
+            (Judgement{Status::kFailed, 1, "rank 1 left after step 2 without waiting for the others"}));
   EXPECT_EQ(judge_failure({victim, done, done}).culprit, 0) << "two may have lost the same peer and not noticed";
   EXPECT_EQ(judge_failure({victim, done, killed(SIGKILL, 2, {2, Phase::kDone, 8})}).culprit, 2);
   EXPECT_EQ(judge_failure({victim, victim}).culprit, 0);
   const Sighting early = left(0, 1, {1, Phase::kForward, 7});
   for (const std::vector<Sighting>& ranks : {std::vector{early}, std::vector{early, victim}})
-    EXPECT_EQ(judge_failure(ranks).why, "rank 0 left with exit code 0 at step 1 in forward");
+    EXPECT_EQ(judge_failure(ranks).why, "rank 0 exited with code 0 at step 1 in forward");
 }
 
 TEST(Outcome, StoppedRankIsToBlameWhereverItStands) {

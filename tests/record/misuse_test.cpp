@@ -48,7 +48,7 @@ TEST_F(Misuse, TheHeaderIsReadBeforeAnythingIsWritten) {
   const std::pair<const char*, std::vector<std::string>> wrongs[] = {
       {"", {"not valid JSON", "header:1:1"}},
       {"{\"a\": 1,\n  \"b\": }", {"not valid JSON", "header:2:8"}},
-      {"{\"a\": 1, \"a\": 2}", {"'a' stands twice"}},
+      {"{\"a\": 1, \"a\": 2}", {"'a' appears twice"}},
       {"[1]", {"no JSON object", "array"}},
       {"{\"rank\": 0}", {"may not say 'rank'"}},
       {"{\"check\": \"\"}", {"may not say 'check'"}},

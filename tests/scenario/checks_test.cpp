@@ -127,7 +127,7 @@ TEST(Checks, ChannelsOfOneRankAreNotComparedBetweenWorldSizes) {
         EXPECT_NO_THROW(accepted(worlds(), once)) << row.name;
       } else {
         const Problem problem = refused(worlds(), once);
-        EXPECT_PROBLEM(problem, "between different world sizes", std::string(": checks.0 (") + that + ").on",
+        EXPECT_PROBLEM(problem, "different world sizes do not share", std::string(": checks.0 (") + that + ").on",
                        "samples, loss, gradient, optimizer, weight, buffer, ema, metric, ledger",
                        std::string("'") + std::string(row.name) + "' of 'w4' (world_size 4) and 'w2' (world_size 2)");
         EXPECT_NE(problem.next.find("leave '" + std::string(row.name) + "' out"), std::string::npos);
@@ -163,7 +163,8 @@ TEST(Checks, ResumesRefusesWhatProvesNothing) {
   Json other = resuming();
   other["variants"]["resumed"]["world_size"] = 2;
   const Json check = {{"that", "resumes"}, {"straight", "straight"}, {"interrupted", "resumed"}, {"on", {"rng"}}};
-  EXPECT_PROBLEM(refused(other, check), "between different world sizes", "checks.0 (resumes).on", "weight", "'rng'");
+  EXPECT_PROBLEM(refused(other, check), "different world sizes do not share", "checks.0 (resumes).on", "weight",
+                 "'rng'");
 }
 
 TEST(Checks, ExpectationIsRead) {

@@ -52,7 +52,7 @@ TEST(Override, NamesAnItemOfAListByItsIndex) {
   const Json document = with("train.faults", {{{"kind", "kill"}, {"step", 1}, {"rank", 0}}});
   for (const char* index : {"1", "99999999999999999999999999"}) {
     const Problem problem = problem_of(document, {std::string("train.faults.") + index + ".rank=0"});
-    EXPECT_EQ(problem.what, "an override names an item that is not there");
+    EXPECT_EQ(problem.what, "an override names an item that does not exist");
     EXPECT_EQ(problem.expected, "an index below 1");
     EXPECT_EQ(problem.actual, "'" + std::string(index) + "'");
   }

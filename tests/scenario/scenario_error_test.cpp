@@ -146,7 +146,7 @@ TEST(ScenarioError, ADayThatNoCalendarHas) {
 TEST(ScenarioError, AFactorOfOne) {
   Json document = with_variants({{"a", Json::object()}, {"b", {{"world_size", 2}}}});
   document["checks"] = {{{"that", "differs"}, {"variants", {"a", "b"}}, {"factor", 1}}};
-  EXPECT_PROBLEM(problem_of(document), "by the factor 1", "checks.0", "another number", "1");
+  EXPECT_PROBLEM(problem_of(document), "a factor of 1", "checks.0", "another number", "1");
 }
 
 TEST(ScenarioError, VariablesWithoutAName) {
@@ -177,7 +177,7 @@ TEST(ScenarioError, MatrixValuesThatLookAlike) {
   const Problem problem = problem_of(with("matrix", {{"train.description", {"a b", "a_b"}}}));
   EXPECT_NE(problem.what, "");
   const Problem twice = problem_of(with("matrix", {{"train.optimizer.lr", {0.5, 0.5}}}));
-  EXPECT_EQ(twice.what, "two variants have one name");
+  EXPECT_EQ(twice.what, "two variants have the same name");
   EXPECT_EQ(twice.actual, "'lr=0.5'");
   EXPECT_FALSE(twice.next.empty());
   EXPECT_NE(twice.where.find("s.json"), std::string::npos);
@@ -201,7 +201,7 @@ TEST(ScenarioError, DuplicateVariantsInTheFile) {
     load_scenario(file);
     FAIL() << "accepted";
   } catch (const InputError& error) {
-    EXPECT_EQ(error.problem().what, "the key 'a' stands twice in one object");
+    EXPECT_EQ(error.problem().what, "the key 'a' appears twice in one object");
   }
 }
 

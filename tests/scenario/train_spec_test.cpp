@@ -80,13 +80,14 @@ TEST(TrainSpec, BatchOfARankMustDivide) {
 }
 
 TEST(TrainSpec, BatchIsGivenInOneWay) {
-  EXPECT_PROBLEM(problem_of(with("train.batch.per_rank", 24)), "several ways", "train.batch", "one of 'global'",
+  EXPECT_PROBLEM(problem_of(with("train.batch.per_rank", 24)), "given twice", "train.batch", "one of 'global'",
                  "global and per_rank");
-  EXPECT_PROBLEM(problem_of(with("train.batch", Json::object())), "in none", "train.batch", "one of 'global'", "none");
-  EXPECT_PROBLEM(problem_of(with("train.batch", {{"accumulation", 2}})), "in none", "train.batch", "one of", "none");
+  EXPECT_PROBLEM(problem_of(with("train.batch", Json::object())), "not at all", "train.batch", "one of 'global'",
+                 "none");
+  EXPECT_PROBLEM(problem_of(with("train.batch", {{"accumulation", 2}})), "not at all", "train.batch", "one of", "none");
   EXPECT_PROBLEM(
       problem_of(with_variants({{"a", {{"train", {{"batch", {{"global", 8}, {"per_rank", 8}, {"per_node", 8}}}}}}}})),
-      "several ways", "(variant 'a'): train.batch", "one of", "global and per_rank and per_node");
+      "given twice", "(variant 'a'): train.batch", "one of", "global and per_rank and per_node");
 }
 
 TEST(TrainSpec, NesterovNeedsMomentum) {
@@ -183,8 +184,8 @@ TEST(TrainSpec, WhoIsFollowedSavesEveryUpdate) {
                  "save_every 1 in 'half'", "none");
   EXPECT_PROBLEM(problem("leader.train.checkpoint.prefix", "module."), "other names", where,
                  "no train.checkpoint.prefix", "module.");
-  EXPECT_PROBLEM(problem("follower.train.steps", 9), "ends before", where, "at most train.steps = 8", "9");
-  EXPECT_PROBLEM(problem("leader.train.checkpoint.load", {{"from", "half"}}), "begins after", where,
+  EXPECT_PROBLEM(problem("follower.train.steps", 9), "ends earlier", where, "at most train.steps = 8", "9");
+  EXPECT_PROBLEM(problem("leader.train.checkpoint.load", {{"from", "half"}}), "starts later", where,
                  "before each update", "after update 4");
 }
 
@@ -200,9 +201,9 @@ TEST(TrainSpec, NobodyFollowsHimself) {
 
 TEST(TrainSpec, WeightsComeFromAVariantOrAFile) {
   const auto load = [](const Json& load) { return problem_of(with("train.checkpoint.load", load)); };
-  EXPECT_PROBLEM(load({{"who", "all"}}), "in two ways, or in none", "train.checkpoint.load", "'from' or 'file'",
+  EXPECT_PROBLEM(load({{"who", "all"}}), "given twice, or not at all", "train.checkpoint.load", "'from' or 'file'",
                  "neither");
-  EXPECT_PROBLEM(load({{"from", "main"}, {"file", "x.pt"}}), "in two ways", "train.checkpoint.load", "", "both");
+  EXPECT_PROBLEM(load({{"from", "main"}, {"file", "x.pt"}}), "given twice", "train.checkpoint.load", "", "both");
   EXPECT_PROBLEM(load({{"file", "x.pt"}}), "weights only", "train.checkpoint.load.restore", "[\"weights\"]",
                  "optimizer");
   EXPECT_NO_THROW(test::load(with("train.checkpoint.load", {{"file", "x.pt"}, {"restore", {"weights"}}})));
@@ -241,7 +242,7 @@ TEST(TrainSpec, CheckpointsOfRanksFitTheRanks) {
   const auto problem = [](const Json& load) { return problem_of(loading_with(load)); };
   EXPECT_PROBLEM(problem({{"of_rank", {3}}, {"who", "newest"}}), "every rank", "load.of_rank", "2 entries", "1");
   EXPECT_PROBLEM(problem({{"of_rank", {nullptr, nullptr}}}), "no rank has", "load.of_rank", "one number", "null");
-  EXPECT_PROBLEM(problem({{"of_rank", {3, 6}}, {"number", 3}}), "two ways", "checkpoint.load", "either", "both");
+  EXPECT_PROBLEM(problem({{"of_rank", {3, 6}}, {"number", 3}}), "given twice", "checkpoint.load", "either", "both");
   EXPECT_PROBLEM(problem({{"who", "newest"}}), "of several ranks", "load.who", "'of_rank'", "no 'of_rank'");
   EXPECT_PROBLEM(problem({{"of_rank", {3, 6}}, {"restore", {"weights", "schedule"}}}), "wait for each other",
                  "load.restore", "without who = newest", "schedule");
@@ -279,7 +280,7 @@ TEST(TrainSpec, BatchOfANode) {
                  "train.batch.ranks_per_node", "world_size = 3", "2");
   EXPECT_PROBLEM(problem(2, {{"per_node", 7}, {"ranks_per_node", 2}}), "does not divide", "train.batch.per_node",
                  "a multiple of 2", "7");
-  EXPECT_PROBLEM(problem(2, {{"per_rank", 6}, {"ranks_per_node", 2}}), "divided by", "train.batch.ranks_per_node",
+  EXPECT_PROBLEM(problem(2, {{"per_rank", 6}, {"ranks_per_node", 2}}), "has no effect", "train.batch.ranks_per_node",
                  "'per_node'", "per_rank");
 }
 
@@ -342,7 +343,7 @@ TEST(TrainSpec, AugmentationFromTheRanksGeneratorNeedsALoaderThatDoesNotFetchAhe
   EXPECT_NO_THROW(load(document));
   for (const char* kind : {"accelerate", "dispatch"}) {
     document["train"]["sampler"] = {{"kind", kind}};
-    EXPECT_PROBLEM(problem_of(document), "fetches ahead", "train.data.augment", std::string("sampler ") + kind,
+    EXPECT_PROBLEM(problem_of(document), "prefetches", "train.data.augment", std::string("sampler ") + kind,
                    "\"rank\"");
   }
   document["train"]["data"]["augment"] = "sample";
@@ -354,7 +355,7 @@ TEST(TrainSpec, WhatRankZeroDealsOutIsOneDataSet) {
   document["train"]["data"] = {{"kind", "synthetic"}, {"size", 8}, {"per_rank", true}};
   EXPECT_NO_THROW(load(document));
   document["train"]["sampler"] = {{"kind", "dispatch"}};
-  EXPECT_PROBLEM(problem_of(document), "rank 0 reads and deals out", "train.data.per_rank", "false", "true");
+  EXPECT_PROBLEM(problem_of(document), "rank 0 reads for all ranks", "train.data.per_rank", "false", "true");
 }
 
 TEST(TrainSpec, CompressionAverages) {

@@ -110,8 +110,8 @@ TEST(Damage, ReportKeepsTheDamagedRecord) {
   text[digest] = '1';
   const Trace trace = read_trace(scratch.write("f", text), Damage::kReport);
   EXPECT_TRUE(trace.complete);
-  EXPECT_EQ(trace.damage, (std::vector<std::string>{"line 2: its check does not fit its content",
-                                                    "line 3: its SHA-256 does not fit the lines before"}));
+  EXPECT_EQ(trace.damage, (std::vector<std::string>{"line 2: its checksum does not match",
+                                                    "line 3: its SHA-256 does not match the lines before"}));
   EXPECT_EQ(trace.steps.at(0).records.at(0).digest.high, std::uint64_t{1} << 60);
 }
 

@@ -148,8 +148,8 @@ TEST(Reader, LineTakenOutIsDamage) {
   const auto file = scratch.write("f", header_line() + two + end);
   EXPECT_EQ(problem_of<DamagedFile>([&] { read_trace(file); }).where, file.string() + ", line 3");
   const Trace reported = read_trace(file, Damage::kReport);
-  EXPECT_EQ(reported.damage, (std::vector<std::string>{"line 3: it counts another number of lines",
-                                                       "line 3: its SHA-256 does not fit the lines before"}));
+  EXPECT_EQ(reported.damage, (std::vector<std::string>{"line 3: its line count is wrong",
+                                                       "line 3: its SHA-256 does not match the lines before"}));
 }
 
 TEST(Reader, LineOfAnotherTraceIsDamage) {

@@ -73,8 +73,9 @@ TEST_F(DataFiles, IdxDamageIsNamedWithItsByte) {
   expect_refused(images(absurd), {"absurd", "byte 8"});
   const std::string packed = gzipped(kImages);
   expect_refused(images(packed.substr(0, packed.size() - 3)), {"gzip ends early", "images, byte"});
-  expect_refused([&] { idx(kImages, test_idx({2}, "ab")); }, {"not equally many", "labels", "images"});
-  expect_refused([&] { idx(kImages, kLabels, {{"classes", 2}}); }, {"element 0 is none of the classes", "labels"});
+  expect_refused([&] { idx(kImages, test_idx({2}, "ab")); },
+                 {"numbers of inputs and labels differ", "labels", "images"});
+  expect_refused([&] { idx(kImages, kLabels, {{"classes", 2}}); }, {"element 0 is not a class", "labels"});
   expect_refused([&] { idx(kImages, kLabels, {{"size", 4}}); }, {"train.data.size", "at most 3", "images"});
 }
 
@@ -115,11 +116,11 @@ TEST_F(DataFiles, NpyDamageIsNamedWithItsByte) {
   expect_refused(of(">f4", "(2, 1)"), {"unsupported type", "'>f4'", "byte 20"});
   expect_refused(of("<f4", "(2, -1)"), {"impossible extent", "byte"});
   expect_refused(of("<f4", "(4294967296, 4294967296)"), {"ends within its elements"});
-  expect_refused(of("<f4", "(2, 1, 1, 1, 1)"), {"no shape of samples", "float32[2,1,1,1,1]"});
-  expect_refused(inputs(test_npy("<f4", "(0, 2)", "")), {"no shape of samples", "float32[0,2]"});
-  expect_refused(of("<i4", "(2,)"), {"no shape of samples"});
+  expect_refused(of("<f4", "(2, 1, 1, 1, 1)"), {"do not have the shape of samples", "float32[2,1,1,1,1]"});
+  expect_refused(inputs(test_npy("<f4", "(0, 2)", "")), {"do not have the shape of samples", "float32[0,2]"});
+  expect_refused(of("<i4", "(2,)"), {"do not have the shape of samples"});
   expect_refused(of("<i2", "(2, 2)"), {"neither pixels", "int16[2,2]"});
-  expect_refused(of("<i4", "(2, 1)"), {"no labels of such samples", "labels.npy"});
+  expect_refused(of("<i4", "(2, 1)"), {"labels do not fit such samples", "labels.npy"});
   std::string fortran = good;
   fortran.replace(fortran.find("False"), 5, "True ");
   expect_refused(inputs(fortran), {"Fortran order", "byte"});
@@ -130,12 +131,13 @@ TEST_F(DataFiles, NpyDamageIsNamedWithItsByte) {
     return [=, this] { npy(good, test_npy("<i8", "(2,)", bytes_of<std::int64_t>({1, label}))); };
   };
   for (const std::int64_t label : {std::int64_t{-1}, std::int64_t{1} << 40, kNoLabel})
-    expect_refused(with_labels(label), {"element 1 is none of the classes", "labels.npy", std::to_string(label)});
+    expect_refused(with_labels(label), {"element 1 is not a class", "labels.npy", std::to_string(label)});
   // One flipped bit of a label would make a network of as many classes.
-  expect_refused(with_labels(65543), {"element 1 is an unlikely label", "labels.npy", "less than 1000", "65543"});
+  expect_refused(with_labels(65543), {"element 1 is too large a label", "labels.npy", "less than 1000", "65543"});
   EXPECT_EQ(npy(good, test_npy("<i8", "(2,)", bytes_of<std::int64_t>({1, 65543})), {{"classes", 70000}}).classes,
             70000);
-  expect_refused([&] { npy(good, test_npy("<f4", "(2,)", "12345678")); }, {"no labels of such samples", "float32[2]"});
+  expect_refused([&] { npy(good, test_npy("<f4", "(2,)", "12345678")); },
+                 {"labels do not fit such samples", "float32[2]"});
 }
 
 TEST_F(DataFiles, SafetensorsAreTakenByName) {

@@ -100,7 +100,7 @@ TEST_F(ImageFolder, WithoutImagesIsRefused) {
   scratch_.write("a/notes.txt", "no image");
   expect_refused([&] { read(); }, {"a class has no images", (scratch_.path() / "a").string()});
   scratch_.write("a/image.webp", "RIFF");
-  expect_refused([&] { read(); }, {"not read here", "a/image.webp", ".webp"});
+  expect_refused([&] { read(); }, {"is not supported", "a/image.webp", ".webp"});
 }
 
 /// A link to a disk that is not mounted must not make the data set smaller.
@@ -111,10 +111,10 @@ TEST_F(ImageFolder, WhatIsNoFileIsNoImage) {
   fs::create_symlink("/nowhere", scratch_.path() / "a/notes.txt");
   EXPECT_EQ(read().size(), 2);
   fs::create_symlink("/nowhere", scratch_.path() / "a/3.png");
-  expect_refused([&] { read(); }, {"an image is no file", "a/3.png", "a link to nothing"});
+  expect_refused([&] { read(); }, {"an image is not a readable file", "a/3.png", "a link to nothing"});
   fs::remove(scratch_.path() / "a/3.png");
   ASSERT_EQ(::mkfifo((scratch_.path() / "a/4.png").c_str(), 0600), 0);
-  expect_refused([&] { read(); }, {"an image is no file", "a/4.png", "something else"});
+  expect_refused([&] { read(); }, {"an image is not a readable file", "a/4.png", "something else"});
 }
 
 TEST_F(ImageFolder, DamagedImagesAreNamed) {

@@ -132,7 +132,7 @@ TEST(TorchFile, KeysThatAreNoNamesAreRefused) {
   const test::Scratch scratch;
   const auto file =
       write_torch_file(scratch.path() / "x.pt", dict_of(pickled_text("a") + "\x85", kOneNumber), {{"data/0", kNumber}});
-  expect_refused([&] { read_torch_file(file); }, {"keys that are no names", "x.pt"});
+  expect_refused([&] { read_torch_file(file); }, {"whose keys are not names", "x.pt"});
 }
 
 TEST(TorchFile, AFlippedBitBreaksItsChecksum) {

@@ -56,13 +56,13 @@ std::vector<fs::path> images_in(const fs::path& folder) {
     const std::size_t extension = extension_of(name);
     if (extension == std::size(kExtensions)) continue;
     if (extension >= kRead) {
-      throw InputError({.what = "an image is of a format that is not read here",
+      throw InputError({.what = "the format of an image is not supported",
                         .where = (folder / name).string(),
                         .expected = ".jpg, .jpeg or .png",
                         .actual = std::string(kExtensions[extension])});
     }
     if (!fs::is_regular_file(folder / name)) {
-      throw InputError({.what = "an image is no file that can be read",
+      throw InputError({.what = "an image is not a readable file",
                         .where = (folder / name).string(),
                         .expected = "a file, or a link to one",
                         .actual = fs::exists(folder / name) ? "something else" : "a link to nothing"});

@@ -69,7 +69,7 @@ Dataset make_text_data(const Json& options) {
   length = static_cast<std::int64_t>(longest);
   const std::size_t padded = 2 * static_cast<std::size_t>(count) * longest * sizeof(std::int64_t);  // and labels
   if (const std::size_t most = std::max(kMostExpansion * text.size(), kPaddingAllowed); padded > most) {
-    throw InputError({.what = "lines padded to the longest would be out of proportion to the text",
+    throw InputError({.what = "padding every line to the longest would take far more than the text",
                       .where = file.string(),
                       .expected = "at most " + std::to_string(most) + " bytes",
                       .actual = std::to_string(count) + " lines of up to " + std::to_string(length) +

@@ -26,12 +26,13 @@ class AccelerateSampler : public Sampler {
     if (options.contains("seed")) seed_ = options["seed"].get<std::uint64_t>();
     const std::int64_t rest = share_.samples % round_;
     if (even_batches_ || drop_last_ || rest == 0 || rest > round_ - share_.micro_batch) return;
-    throw InputError({.what = "without even_batches some ranks would get a batch less, and the others wait for ever",
-                      .where = "train.sampler.even_batches",
-                      .expected = "data that leave each rank at least a sample of the last batches",
-                      .actual = std::to_string(rest) + " samples in the last " + std::to_string(share_.world_size) +
-                                " batches of " + std::to_string(share_.micro_batch),
-                      .next = "set even_batches or drop_last, or use other data"});
+    throw InputError(
+        {.what = "without even_batches some ranks would get one batch less, and the others would wait forever",
+         .where = "train.sampler.even_batches",
+         .expected = "data that leave each rank at least a sample of the last batches",
+         .actual = std::to_string(rest) + " samples in the last " + std::to_string(share_.world_size) + " batches of " +
+                   std::to_string(share_.micro_batch),
+         .next = "set even_batches or drop_last, or use other data"});
   }
 
   void prepare() override {

@@ -51,7 +51,7 @@ class Plateau : public Schedule {
 
   void restore(const Json& state) override {
     if (state.empty())
-      throw InputError({.what = "the checkpoint was saved under a schedule that keeps nothing of the losses",
+      throw InputError({.what = "the checkpoint was saved under a schedule that does not follow losses",
                         .where = "train.schedule",
                         .expected = "plateau",
                         .next = "train on with the schedule that saved, or leave 'schedule' out of restore"});
