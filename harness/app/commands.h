@@ -45,6 +45,7 @@ struct ExplainOptions {
 
 struct FaultsOptions {
   RunOptions run;
+  std::string part = "1/1";
   bool markdown = false;
 };
 

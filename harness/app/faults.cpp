@@ -10,12 +10,14 @@ namespace lockstep::app {
 
 int faults(FaultsOptions options) {
   if (options.run.scenarios.empty()) options.run.scenarios = {"scenarios/faults", "scenarios/traps"};
-  const plan::Plan plan = plan::make_plan(load(options.run));
+  const plan::Part part = plan::parse_part(options.part);
+  const plan::Plan plan = plan::make_plan(plan::part_of(load(options.run), part));
   RunsFolder runs(options.run.out);
   const std::vector<report::Evidence> evidence = execute(plan, options.run, runs.path());
   report::Verdict verdict = report::judge(plan, evidence, options.run.golden_root, today());
   investigate(verdict, plan, evidence, options.run, runs.path());
-  const report::FaultTable table = report::fault_table(verdict, plan, evidence);
+  report::FaultTable table = report::fault_table(verdict, plan, evidence);
+  table.part = part;
   std::fputs((options.markdown ? to_markdown(table) : to_text(table)).c_str(), stdout);
   const bool lost = std::any_of(verdict.runs.begin(), verdict.runs.end(),
                                 [](const report::RunReport& run) { return run.status != report::Status::kAgree; });

@@ -145,6 +145,12 @@ bool is_right(const FaultRow& row) {
   return row.inert || (row.detected && named && row.class_right && row.located);
 }
 
+/// Says that there is more; "" of all checks.
+std::string part_line(const plan::Part& part) {
+  if (part.of == 1) return "";
+  return "part " + std::to_string(part.number) + "/" + std::to_string(part.of) + " of the checks\n";
+}
+
 std::string yes(bool holds) { return holds ? "yes" : "**no**"; }
 
 }  // namespace
@@ -179,7 +185,7 @@ bool perfect(const FaultTable& table) {
 }
 
 std::string to_text(const FaultTable& table) {
-  std::string out;
+  std::string out = part_line(table.part);
   for (const FaultRow& row : table.faults) {
     if (is_right(row)) continue;
     out += (row.detected ? "WRONG   " : "MISSED  ") + row.scenario + ": " + row.check + "\n";
@@ -199,7 +205,9 @@ std::string to_markdown(const FaultTable& table) {
       "# Planted faults and how lockstep judges them\n\n"
       "Written by `lockstep faults --markdown` from the scenarios in `scenarios/faults` and `scenarios/traps`; change "
       "it "
-      "there.\n\n| figure | value |\n|---|---|\n";
+      "there.\n\n";
+  if (const std::string line = part_line(table.part); !line.empty()) out += "Only " + line + "\n";
+  out += "| figure | value |\n|---|---|\n";
   for (const auto& [name, value] : figures(table)) out += "| " + name + " | " + value + " |\n";
   out +=
       "\n| planted | cause | scenario and check | detected | named first | right at | located |\n"

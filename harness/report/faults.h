@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/plan/part.h"
 #include "harness/plan/plan.h"
 #include "harness/report/judge.h"
 
@@ -38,6 +39,7 @@ struct CleanRow {
 struct FaultTable {
   std::vector<FaultRow> faults;
   std::vector<CleanRow> clean;
+  plan::Part part;  ///< of the scenarios' checks
 };
 
 /// A check with an expectation is of a planted fault, one without is clean.

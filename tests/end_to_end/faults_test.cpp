@@ -40,6 +40,18 @@ TEST_F(FaultsEndToEnd, RightlyMetFaultsAreCounted) {
               {"| summed | `grad.reduce_sum` |", "| yes | `grad.reduce_sum` | 1 |"});
 }
 
+TEST_F(FaultsEndToEnd, APartSaysThatItIsOne) {
+  const Json right = planted({{"cause", "grad.reduce_sum"}});
+  const Outcome clean = faults(right, {"--part", "1/2"});
+  EXPECT_EQ(clean.exit_code, 0) << clean.out << clean.err;
+  expect_says(clean.out, {"part 1/2 of the checks", "detected                        0 of 0", "0 in 1 clean pairs"});
+  const Outcome planted_one = faults(right, {"--part", "2/2", "--markdown"});
+  EXPECT_EQ(planted_one.exit_code, 0) << planted_one.out << planted_one.err;
+  expect_says(planted_one.out, {"Only part 2/2 of the checks", "| detected | 1 of 1 |"});
+  EXPECT_EQ(faults(right).out.find("part"), std::string::npos);
+  for (const char* part : {"3/3", "0/2", "half"}) EXPECT_EQ(faults(right, {"--part", part}).exit_code, 2) << part;
+}
+
 TEST_F(FaultsEndToEnd, AnyCauseWillDoWhereNoneIsAskedFor) {
   const Outcome outcome = faults(planted({{"class", "semantic"}}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;

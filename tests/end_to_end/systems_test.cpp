@@ -1,12 +1,18 @@
 // The recipes of real systems, each with the mistakes that are made with it: all of them as their scenario says.
+#include <algorithm>
 #include <set>
 
 #include "harness/base/files.h"
 
 #include "tests/end_to_end/fixture.h"
+#include "tests/support/part.h"
 
 namespace lockstep::test {
 namespace {
+
+std::filesystem::path file_of(const std::string& recipe) {
+  return source_root() / "scenarios/systems" / (recipe + ".jsonc");
+}
 
 class SystemsEndToEnd : public EndToEnd {
  protected:
@@ -14,9 +20,11 @@ class SystemsEndToEnd : public EndToEnd {
   void expect_red(const std::vector<std::pair<const char*, const char*>>& changes) {
     std::filesystem::create_directory_symlink(source_root() / "scenarios/data", scratch_.path() / "data");
     std::filesystem::create_directory(scratch_.path() / "systems");
-    for (const auto& [name, change] : changes) {
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      if (!in_part(i, changes.size())) continue;
+      const auto& [name, change] = changes[i];
       SCOPED_TRACE(change);
-      Json scenario = read_json(source_root() / "scenarios/systems" / (std::string(name) + ".jsonc"));
+      Json scenario = read_json(file_of(name));
       const std::string_view changed = change;
       if (changed.starts_with("variants.")) {
         const std::string_view variant = changed.substr(std::string_view("variants.").size());
@@ -55,14 +63,24 @@ class SystemsEndToEnd : public EndToEnd {
 };
 
 TEST_F(SystemsEndToEnd, EveryRecipeIsAsItsScenarioSays) {
+  std::set<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(source_root() / "scenarios/systems"))
+    files.insert(file.path().string());
+  ASSERT_GE(files.size(), 10U);
   const auto json = scratch_.path() / "result.json";
-  const Outcome outcome = run_lockstep({"gate", source_root() / "scenarios/systems", "--json", json});
+  std::vector<std::string> gate = {"gate", "--json", json};
+  std::size_t index = 0;
+  for (const std::string& file : files) {
+    if (in_part(index++)) gate.push_back(file);
+  }
+  const Outcome outcome = run_lockstep(gate);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   const Json result = read_json(json);
-  EXPECT_GE(result.at("scenarios").size(), 10U);
+  EXPECT_EQ(result.at("scenarios").size(), gate.size() - 3);
   EXPECT_EQ(result.at("runs_finished"), result.at("runs_total"));
-  ASSERT_EQ(result.at("warnings").size(), 1U) << result.at("warnings");
-  expect_says(result.at("warnings")[0], {"stmixer/no-head", "'roi_heads.'", "does nothing"});
+  const bool warns = std::find(gate.begin(), gate.end(), file_of("stmixer").string()) != gate.end();
+  ASSERT_EQ(result.at("warnings").size(), warns ? 1U : 0U) << result.at("warnings");
+  if (warns) expect_says(result.at("warnings")[0], {"stmixer/no-head", "'roi_heads.'", "does nothing"});
 
   const std::string table = read_file(source_root() / "docs/systems.md");
   for (const Json& scenario : result.at("scenarios")) {
