@@ -14,15 +14,15 @@ struct Training {
   const scenario::Promises& promises;
 };
 
-/// Where two trainings first part by far more than rounding can make, however little of it is left in float64: what is
-/// done in float32 alone shrinks there as well.
+/// The first difference of two trainings that is far larger than rounding, although it shrinks in float64: a mistake
+/// made in float32 only shrinks there too. Nothing if all of it may be rounding.
 ///
-/// Looked at is only what no kink of a ReLU moves and no small divisor amplifies, while all that came before is
-/// explained: losses, gradients of the last layer, or of all where no activation has a kink, updates of SGD by
-/// gradients that are explained; and what one side alone makes of the ranks' own gradients in the reduction
-/// (laws/reduction.h). "Far": 16 times the bound of RoundingBound, or more than float64 lets expect
-/// (PrecisionLadder::within_rounding_of_step). Nothing where all of it may be rounding. `channels`: those that the two
-/// are to have in common. Place and relation are filled in, no cause.
+/// Only records are used that no kink of a ReLU moves and no small divisor amplifies, and only as long as rounding
+/// explains everything before them: losses; gradients of the last layer, or of all layers if no activation has a kink;
+/// updates of SGD by explained gradients; reductions that do not follow from the ranks' own gradients on one side only
+/// (laws/reduction.h). "Far larger" is 16 times the bound of RoundingBound, or more than float64 predicts
+/// (PrecisionLadder::within_rounding_of_step). `channels`: those that both must share. Place and relation are filled
+/// in, no cause.
 std::optional<Divergence> beyond_rounding(const Training& left, const Training& right, const PrecisionLadder& ladder,
                                           const std::vector<trace::Channel>& channels);
 

@@ -66,7 +66,7 @@ struct Divergence {
   void deny_rounding();
 };
 
-/// Two traces whose records are held against each other, rank by rank.
+/// Two traces whose records are compared, rank by rank.
 struct Pair {
   const trace::Trace* left = nullptr;
   const trace::Trace* right = nullptr;
@@ -76,7 +76,7 @@ struct Pair {
 /// Which pairs of ranks a channel is compared on.
 using PairsOf = std::function<std::vector<Pair>(trace::Channel)>;
 
-/// What two records of the same name must satisfy; the difference in words when they do not.
+/// A relation that two records of one name must satisfy; it returns the difference in words if they do not.
 using Relation = std::function<std::optional<std::string>(const trace::Record& left, const trace::Record& right,
                                                           std::int64_t step, std::int64_t rank)>;
 
@@ -120,7 +120,7 @@ std::string relation_between(const trace::Record& left, const trace::Record& rig
 /// The constant c for which right = c x left, by their numbers or sketches; nothing where there is none but 1.
 std::optional<double> factor_between(const trace::Record& left, const trace::Record& right);
 
-/// What else was compared when a divergence was found.
+/// The other channels that were compared in the step of a divergence.
 struct Seen {
   std::set<trace::Channel> equal;    ///< channels of its step with records that are equal bit for bit
   std::set<trace::Channel> unequal;  ///< channels of its step with records that are not, and need not be

@@ -32,16 +32,16 @@ constexpr double kStores = 4;
 /// A factor of 1 + 2^-10 on one rank of eight.
 constexpr double kFactor = 0x1p-13;
 
-/// What a layer's smaller tensors count as, of its largest.
+/// Least scale of a layer's smaller tensors, relative to its largest.
 constexpr double kOfLayer = 0x1p-6;
 
-/// Of the dtype that the run's header names beside those of its tensors; 0 for none.
+/// Unit roundoff of autocast or compression; 0 if neither.
 double arithmetic_of(const RunTrace& run) {
   const auto dtype = trace::dtype_named(run.ranks[0].header.value("arithmetic", ""));
   return dtype ? trace::unit_roundoff(*dtype) : 0;
 }
 
-/// Of the weights; float32's where none are recorded.
+/// Unit roundoff of the weights; that of float32 if none are recorded.
 double weights_roundoff(const RunTrace& run) {
   for (const Step& step : run.ranks[0].steps) {
     for (const Record& record : step.records) {
@@ -51,12 +51,12 @@ double weights_roundoff(const RunTrace& run) {
   return unit_roundoff(DType::kFloat32);
 }
 
-/// What the estimate of a distance may be too large by.
+/// Factor by which the estimate of a distance may be too large.
 double sketch_error(const Record& record) {
   return laws::count_of(record) <= static_cast<double>(trace::Sketch::kBuckets) ? 1 : kSketchError;
 }
 
-/// What two runs may have lost below the smallest normal number, in every element.
+/// Loss of two runs below the smallest normal number, over all elements.
 double underflow(const Record& record) { return 2 * laws::kLeastNormal * std::sqrt(laws::count_of(record)); }
 
 /// Least distance of two records; NaN when one of them is not finite.
@@ -178,8 +178,8 @@ Rounding RoundingBound::judge_position(const Record& left, const Record& right, 
   return {distance_between(left, right), relative(u, step) * path + rest, kFactor * path};
 }
 
-/// What one update makes of a state that both sides had before it. What is stored comes out a last place apart only
-/// where the numbers before were on both sides of a tie: of so many elements as these are apart in last places.
+/// One update from a state that both sides had before it. Stored numbers differ by 1 ULP only if the numbers before
+/// were on both sides of a tie: that happens to as many elements as those differ in ULPs.
 Rounding RoundingBound::judge_step(const Record& left, const Record& right, std::int64_t step) const {
   const double last_place = 2 * unit_roundoff(left.dtype);
   const double length = left_scales_.update(left, step), moved = relative(unit_roundoff(left.dtype), step) * length;
@@ -292,8 +292,8 @@ bool RoundingBound::kink_fits(const Divergence& divergence) const {
   return unexplained;
 }
 
-/// A kink moves the share of one activation of one sample, whose gradient is √n times their mean where they cancel; a
-/// constant multiple, a zero or a turned sign is none of its doing.
+/// A kink moves the share of one activation of one sample, whose gradient is √n times their mean where they cancel. It
+/// never makes a constant multiple, a zero or a turned sign.
 bool RoundingBound::kink_reaches(const Record& left, const Record& right, std::int64_t step) const {
   const auto rounding = judge(left, right, step, 0);
   const double samples = std::max(left_scales_.samples(step), right_scales_.samples(step));

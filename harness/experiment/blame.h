@@ -18,7 +18,7 @@ struct Parties {
   std::string that;
 };
 
-/// What became of the difference under one control.
+/// The difference under one control.
 struct ControlResult {
   enum class Outcome {
     kStays,         ///< first at the same place
@@ -33,7 +33,7 @@ struct ControlResult {
 };
 std::string_view name_of(ControlResult::Outcome outcome);
 
-/// What is to blame for a difference.
+/// The result of `lockstep blame`.
 struct Blame {
   plan::Plan plan;          ///< of the two trainings as they are
   report::Verdict verdict;  ///< one check, investigated

@@ -16,16 +16,16 @@ struct Case {
   report::CheckReport& report;
   const scenario::Scenario& scenario;
   const plan::Check& check;
-  std::optional<compare::Divergence> unstable;  ///< where a side did not come out again
+  std::optional<compare::Divergence> unstable;  ///< where a side did not reproduce
   std::string unstable_variant;
-  bool varies = false;                ///< more runs of a side parted again
-  std::string follows_fill = {};      ///< the variant that seems to follow what fresh memory holds
-  bool lost = false;                  ///< a side did not finish again
+  bool varies = false;                ///< more runs of a side differed too
+  std::string follows_fill = {};      ///< the variant that seems to follow the pattern in fresh memory
+  bool lost = false;                  ///< a replay did not finish
   bool small = false;                 ///< the difference is no more than one sample can do
-  bool asks_one_state = false;        ///< whether it is rounding, or where it begins, depends on each step's own doing
-  bool parts_from_one_state = false;  ///< a step makes something else of one state, in float32
-  bool found_from_one_state = false;  ///< and that is a mistake: the finding
-  bool came_out_again = false;        ///< often enough, all of it or from one state
+  bool asks_one_state = false;        ///< single steps from one state are needed to decide
+  bool parts_from_one_state = false;  ///< a step from one state differs, in float32
+  bool found_from_one_state = false;  ///< and that is the mistake
+  bool came_out_again = false;        ///< often enough, as a whole or from one state
 
   bool differs() const { return report.result.divergence.has_value(); }
   compare::Divergence& at() { return *report.result.divergence; }
@@ -37,7 +37,7 @@ struct Case {
     return check.spec.that == "rounding" || checks::resumes_at_another_world_size(scenario, check.spec);
   }
 
-  /// Variants that the check holds against each other, the resumed one last.
+  /// Variants that the check compares, the resumed one last.
   std::vector<std::string> sides() const {
     return check.spec.variants.empty() ? std::vector{check.spec.straight, check.spec.interrupted} : check.spec.variants;
   }

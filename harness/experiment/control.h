@@ -10,12 +10,12 @@
 /// A finding that is left open, or that nobody understands, is tried again with one thing changed.
 namespace lockstep::experiment {
 
-/// What a control run changes in every variant: one thing.
+/// The one thing that a control run changes in every variant.
 struct Control {
   std::string id;  ///< also the folder of its runs
   Json patch;      ///< merged into a variant: {"train": …, "launch": …}
   std::int64_t repeats = 1;
-  bool one_start = false;  ///< no variant begins with weights of its own, where only kernels make them other ones
+  bool one_start = false;  ///< all variants start from the same weights, if only kernels made them differ
 };
 
 /// Nothing changed: what does not come out again is no property of the training.
@@ -44,11 +44,11 @@ Control looking_around(Control control, const compare::Divergence& at);
 /// Everything computed in float64: rounding shrinks by about 2^29, a mistake stays.
 Control in_float64();
 
-/// What `lockstep blame` tries on both sides: each takes one source of other bits away, or stirs it.
+/// A control that `lockstep blame` tries on both sides: it removes one source of different bits, or stirs it.
 struct NamedControl {
   enum class Kind {
     kSameTraining,
-    kAnotherTraining,  ///< nothing can be held against what was accepted before
+    kAnotherTraining,  ///< cannot be compared with a golden
     kSameState,        ///< both sides do the step of the difference from one state, whatever went before
   };
   Control control;

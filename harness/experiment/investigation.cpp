@@ -42,7 +42,7 @@ Control looking_at(Control control, const Case& one) {
   return one.differs() ? looking_at(std::move(control), one.at()) : control;
 }
 
-/// Where one side does not come out again, the other tells nothing more.
+/// If one side does not reproduce, the other says nothing more.
 std::vector<std::string> variants_worth_trying(const Case& one) {
   const bool varies = one.unstable && one.differs();
   return varies ? std::vector{one.unstable_variant} : variants_of(one.check.spec);
@@ -198,7 +198,7 @@ class Investigation {
     }
   }
 
-  /// What does not come out again, twice more: where two runs of one training part is where it is random.
+  /// Runs a non-reproducible side twice more: the first difference of the two is where it is random.
   void try_replay_twice() {
     const Control control = replay_twice();
     const auto wants = [](const Case& one) {
@@ -209,7 +209,7 @@ class Investigation {
     each(*twice, wants, [&](const Group&, Case& one, const Runs& runs) { judge_pair(one, control, runs); });
   }
 
-  /// What came out again once may do so by chance, but for what steps from one state have shown again since.
+  /// One successful replay may be chance. Findings that steps from one state have shown again need no more.
   void try_replay_often() {
     const Control control = replay_often(kReplays - 1);
     const auto wants = [&](const Case& one) {
@@ -317,7 +317,7 @@ class Investigation {
     locate(one.at(), left, right, Looked::kFromOneState);
   }
 
-  /// What is taken for rounding must be so in each step, too, from one state.
+  /// A difference that counts as rounding must be rounding in each single step, too.
   void try_one_state() {
     const auto wants = [](const Case& one) { return one.asks_one_state; };
     const auto forced = trial_of(one_state(), wants, [](const Group& group, const std::vector<Case*>& cases) {

@@ -36,7 +36,7 @@ std::optional<Captured> captured_reduction(const Side& side, const Divergence& a
   return Captured{std::move(own), std::move(*reduced)};
 }
 
-/// What went into the reduced gradients of both sides, and whether their elements are made of it.
+/// The addends of the reduced gradients of both sides, and whether their elements follow from them.
 void look_at_reductions(Divergence& at, const Side& left, const Side& right) {
   std::vector<bool> are_made_of_it;
   for (const Side& side : {right, left}) {

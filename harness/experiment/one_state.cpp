@@ -189,7 +189,7 @@ Comparison walk(const Case& one, const Forced& forced, const Forced* again = nul
                                forced.scope());
 }
 
-/// What is apart in float64, too, and by more than rounding.
+/// A difference in float64 that exceeds rounding.
 Comparison walk_in_float64(const Case& one, const Forced& forced) {
   return forced.ladder().judge(compared_channels(one, *forced.left, *forced.right, /*all=*/true), forced.scope());
 }

@@ -6,22 +6,21 @@
 #include "harness/experiment/case.h"
 #include "harness/experiment/runs.h"
 
-/// Teacher forcing: every step of all sides begins in the state that the first side had before it. What differs then is
-/// of that step, whatever rounding had made of the trainings until there.
+/// Teacher forcing: each step of all sides starts from the state that the first side had before it. A difference is
+/// then made by that step alone, however far rounding had grown before.
 namespace lockstep::experiment {
 
-/// The first side of each check leads the others; and all of them in float64, led by the same. Where all are mistakes
-/// already, they end there: what each step does is looked at for what comes before. *Throws*: InputError where no such
-/// training exists.
+/// The first side of each check leads the others, in float32 and in float64. If all cases are mistakes already, the
+/// runs end there: only earlier steps are of interest. *Throws*: InputError if no such training exists.
 scenario::Scenario from_one_state(const scenario::Scenario& scenario, const std::vector<Case*>& cases);
 
-/// The same in float32, from other weights: an activation that lay on the kink of a ReLU does so no more.
+/// The same in float32 from other weights: activations on the kink of a ReLU move off it.
 scenario::Scenario from_another_state(const scenario::Scenario& scenario, const std::vector<Case*>& cases);
 
-/// The first, in float32, with the places of what was found looked at closely.
+/// `from_one_state` in float32, with the places of the findings captured.
 scenario::Scenario from_one_state_there(const scenario::Scenario& scenario, const std::vector<Case*>& cases);
 
-/// What they are called in a report.
+/// Their names in a report.
 Control one_state();
 Control another_state();
 Control one_state_there();
@@ -29,15 +28,15 @@ Control one_state_there();
 /// Both sides of a finding in its runs from one state.
 std::pair<Side, Side> sides_from_one_state(const compare::Divergence& at, const Runs& forced);
 
-/// Decides a case: what a step makes in both precisions of one state, and no rounding does, is a mistake; where all
-/// steps of all sides compute the same up to their own rounding, so do the trainings. Where a step is apart in float32
-/// alone, `one.parts_from_one_state`.
+/// Decides a case. A step that differs in both precisions by more than rounding is a mistake. If all steps of all sides
+/// agree up to their own rounding, so do the trainings. A step that differs in float32 only sets
+/// `one.parts_from_one_state`.
 void judge_one_state(Case& one, const Runs& forced);
 
-/// The runs in float32 that showed a mistake, once more: what does not come out again is random.
+/// Replays the float32 runs that showed a mistake: a result that changes is non-reproducible.
 void judge_one_state_again(Case& one, const Runs& forced, const Runs& again);
 
-/// What is apart in float32 from other weights, too, is a mistake that is made there only; else it stays open.
+/// A step that differs in float32 from other weights too is a mistake in float32 only; otherwise the case stays open.
 /// `before`: the runs that were judged.
 void judge_another_state(Case& one, const Runs& before, const Runs& forced, const Runs& again);
 

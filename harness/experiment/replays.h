@@ -5,19 +5,19 @@
 #include "harness/experiment/case.h"
 #include "harness/experiment/runs.h"
 
-/// What a case is told by runs of its sides that nothing was changed in.
+/// Conclusions from replays: runs of both sides with nothing changed.
 namespace lockstep::experiment {
 
-/// A finding is random, by two runs of a variant that part there.
+/// Marks a finding as non-reproducible: two runs of `variant` differ at `where`.
 void call_random(Case& one, const compare::Divergence& where, const std::string& variant);
 
-/// Whether each run that the finding is about comes out again.
+/// Tells whether each run of the finding reproduces.
 void judge_replay(Case& one, const Control& control, const Runs& before, const Runs& again);
 
-/// A side that came out again must do so each time; one that did not may have been disturbed once.
+/// A side that reproduced once must do so each time; one that did not may have been disturbed once.
 void judge_often(Case& one, const Control& control, const Runs& before, const Runs& often);
 
-/// Whether two more runs of the side that is random part, and where.
+/// Tells whether two more runs of the non-reproducible side differ, and where.
 void judge_pair(Case& one, const Control& control, const Runs& twice);
 
 }  // namespace lockstep::experiment

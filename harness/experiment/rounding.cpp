@@ -19,7 +19,7 @@ using compare::Divergence;
 /// Whether nothing but rounding is known yet to explain what is seen.
 bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
 
-/// What of two runs is to be equal.
+/// The part of two runs that must be equal.
 compare::Scope scope_of(const Case& one, const trace::RunTrace& right) {
   if (one.check.spec.that != "resumes" || right.ranks[0].steps.empty()) return {};
   return checks::after_loading(one.scenario, one.check.spec, right);
@@ -35,7 +35,7 @@ std::optional<Divergence> beyond(const Case& one, const compare::PrecisionLadder
   return compare::beyond_rounding(training(left), training(right), ladder, compared_channels(one, left, right));
 }
 
-/// What comes before it is rounding: the finding is there.
+/// Moves a finding behind the rounding that comes before it.
 void move_to(Case& one, const Divergence& there) {
   const compare::Again again = one.at().again;
   one.at() = there;
