@@ -32,6 +32,7 @@
 #include "harness/train/model.h"
 #include "harness/train/operator_log.h"
 #include "harness/train/optimizer.h"
+#include "harness/train/recording.h"
 #include "harness/train/reduction.h"
 #include "harness/train/seeds.h"
 #include "harness/train/snapshots.h"
@@ -44,14 +45,6 @@ namespace {
 using launch::Phase;
 using trace::Channel;
 
-record::Selection selection_of(const scenario::RecordSpec& spec) {
-  record::Selection selection{.channels = {}, .every = spec.every, .captures = {}};
-  for (const std::string& name : spec.channels) selection.channels.insert(trace::channel_named(name).value());
-  for (const scenario::CaptureSpec& capture : spec.captures)
-    selection.captures.push_back({capture.step, trace::channel_named(capture.channel), capture.tensor});
-  return selection;
-}
-
 at::ScalarType precision_of(const scenario::TrainSpec& spec) {
   return spec.precision == "float64" ? at::kDouble : at::kFloat;
 }
@@ -60,19 +53,6 @@ Dataset data_of(const scenario::TrainSpec& spec, std::int64_t rank) {
   Dataset data = make_data(spec.data, rank);
   data.convert(precision_of(spec));
   return data;
-}
-
-/// First line of the trace, but for what the recorder adds. `inert`: prefixes whose skipping did nothing.
-/// `samples`: that the training takes.
-Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, const Json& environment,
-               const std::vector<std::string>& inert) {
-  Json header = {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
-                 {"cpu", run.train.determinism.cpu}, {"samples", samples},     {"environment", environment}};
-  if (const auto targets = data.targets_per_sample()) header["targets_per_sample"] = *targets;
-  if (const auto coarsest = run.train.coarsest_arithmetic()) header["arithmetic"] = *coarsest;
-  for (const std::string& prefix : inert)
-    header["warnings"].push_back("no name in the checkpoint begins with '" + prefix + "': skipping it does nothing");
-  return header;
 }
 
 /// One rank's training. Members in the order in which Python's script would make them.
@@ -161,10 +141,8 @@ class Trainer {
 
   Json header() const {
     const bool loads = loaded_ && spec_.checkpoint.load->restores("weights");
-    Json environment = environment_manifest();
-    environment.update(device_.manifest());
     return header_of(
-        run_, data_, training_samples(spec_.evaluation, data_), environment,
+        run_, data_, training_samples(spec_.evaluation, data_), device_,
         loads ? inert_prefixes(loaded_->weights, spec_.checkpoint.load->keys) : std::vector<std::string>{});
   }
 
@@ -231,19 +209,8 @@ class Trainer {
     if (load.restores("sampler")) restore_position(checkpoint, load.epoch);
     if (load.restores("schedule") && checkpoint.world_size != place_.world_size)
       samples_taken_ = loader_.samples_taken(checkpoint.position, checkpoint.world_size);
-    if (load.restores("rng")) restore_generators(checkpoint);
+    if (load.restores("rng")) restore_generators(device_, {.cpu = checkpoint.rng, .device = checkpoint.device_rng});
     faults_.restored({.updates = updates_, .optimizer = *optimizer_});
-  }
-
-  void restore_generators(const Checkpoint& checkpoint) {
-    set_rng(checkpoint.rng);
-    std::optional<at::Generator> own = device_.generator();
-    if (own.has_value() != checkpoint.device_rng.defined())
-      throw InputError({.what = "the checkpoint's generators are those of another device",
-                        .where = "train.checkpoint.load",
-                        .expected = own ? "a checkpoint of a training on " + spec_.device : "one of a training on cpu",
-                        .next = "leave 'rng' out of restore"});
-    if (own) own->set_state(checkpoint.device_rng);
   }
 
   void restore_position(const Checkpoint& checkpoint, const std::string& epoch) {

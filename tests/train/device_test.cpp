@@ -3,11 +3,13 @@
 #include <cstring>
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
 #include "harness/scenario/schema.h"
 #include "harness/train/autocast.h"
+#include "harness/train/generator.h"
 #include "harness/train/tensors.h"
 
 namespace lockstep::train {
@@ -42,6 +44,35 @@ TEST(Device, EveryNameOfTheSchemaIsListed) {
     EXPECT_NE(device.at("says"), "") << device;
   }
   EXPECT_EQ(names, scenario::schema().at("/definitions/train/properties/device/enum"_json_pointer));
+}
+
+/// As a GPU: with a generator of its own.
+class DeviceWithGenerator : public Device {
+ public:
+  at::Device place() const override { return at::kCPU; }
+  std::string description() const override { return "a device of a test"; }
+  std::optional<at::Generator> generator() const override { return generator_; }
+  std::vector<Backend> join(const Member& member) const override { return {make_gloo_backend(member)}; }
+
+ private:
+  at::Generator generator_ = at::detail::createCPUGenerator(1);
+};
+
+TEST(Device, ItsGeneratorIsRestoredBesideTheCpus) {
+  const DeviceWithGenerator device;
+  const at::Tensor drawn_first = device.generator()->get_state(), cpu = rng_state();
+  at::rand({3}, *device.generator());
+  at::rand({3});
+  restore_generators(device, {.cpu = cpu, .device = drawn_first});
+  EXPECT_TRUE(device.generator()->get_state().equal(drawn_first));
+  EXPECT_TRUE(rng_state().equal(cpu));
+}
+
+TEST(Device, GeneratorsOfAnotherDeviceAreRefused) {
+  const at::Tensor state = rng_state();
+  EXPECT_THROW(restore_generators(DeviceWithGenerator(), {.cpu = state}), InputError);
+  EXPECT_THROW(restore_generators(*make_device("cpu", 0), {.cpu = state, .device = state}), InputError);
+  EXPECT_NO_THROW(restore_generators(*make_device("cpu", 0), {.cpu = state}));
 }
 
 TEST(Device, AutocastIsOfOneDevice) {
