@@ -11,6 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A worker with a small model, as measured at 150 and 300 ranks: LibTorch's own data, and the sockets to all others.
+constexpr std::uintmax_t kWorkerMemory = 64 << 20;
+
 /// One overload for each kind of program.
 struct CommandOf {
   const fs::path& worker;
@@ -38,6 +41,7 @@ launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path&
           .work_directory = run.launch.directory,
           .deadline_s = run.launch.deadline_s,
           .stall_s = run.launch.stall_s,
+          .rank_memory = kWorkerMemory,
           .after = run.after};
 }
 

@@ -28,6 +28,7 @@ struct Job {
   std::string work_directory = "work";  ///< created inside `directory`; the ranks' current directory
   std::optional<double> deadline_s;     ///< nothing: as long as it makes progress
   double stall_s = 60;
+  std::uintmax_t rank_memory = 0;  ///< that a rank takes at least; a run that cannot fit is not begun. *Units*: bytes.
   std::vector<std::size_t> after;  ///< indices of jobs that must have finished well before this one starts
 };
 

@@ -10,6 +10,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/launch/memory.h"
 #include "harness/launch/place/torchrun.h"
 
 namespace lockstep::launch {
@@ -46,6 +47,17 @@ std::string tail_of(const std::filesystem::path& log) {
   }
   while (begin < text.size() && (text[begin] & 0xC0) == 0x80) ++begin;  // not into the middle of a UTF-8 character
   return text.substr(begin);
+}
+
+/// A machine without memory kills the wrong process, or stands still: then nothing ends.
+void require_memory(const Job& job) {
+  const std::uintmax_t needed = static_cast<std::uintmax_t>(job.world_size) * job.rank_memory;
+  const std::uintmax_t available = available_memory();
+  if (needed <= available) return;
+  const auto mebibytes = [](std::uintmax_t bytes) { return std::to_string(bytes >> 20) + " MiB"; };
+  throw ResourceError({.what = std::to_string(job.world_size) + " ranks take at least " + mebibytes(needed) +
+                               " of memory, and " + mebibytes(available) + " are free",
+                       .where = "world_size " + std::to_string(job.world_size)});
 }
 
 }  // namespace
@@ -110,6 +122,7 @@ void LocalRun::start_ranks(Time now) {
 }
 
 void LocalRun::prepare() {
+  require_memory(job_);
   make_directories(job_.directory / job_.work_directory);
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     std::error_code missing;

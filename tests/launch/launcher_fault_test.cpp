@@ -253,6 +253,20 @@ TEST(LauncherFault, RunWithoutADirectoryIsAResourceFailure) {
   EXPECT_EQ(outcomes[1].status, Status::kFinished);
 }
 
+TEST(LauncherFault, RunThatNeedsMoreMemoryThanThereIsDoesNotBegin) {
+  const Scratch scratch;
+  Job job = scratch.job("large", 3, {"mark", "in"});
+  job.rank_memory = std::uintmax_t{1} << 50;
+  const std::vector<RunOutcome> outcomes = run_locally({job, scratch.job("other", 1, {})}, 8);
+  EXPECT_EQ(outcomes[0].status, Status::kResource);
+  EXPECT_NE(outcomes[0].why.find("3 ranks take at least 3221225472 MiB of memory, and "), std::string::npos)
+      << outcomes[0].why;
+  EXPECT_FALSE(std::filesystem::exists(job.directory / "in.0"));
+  EXPECT_EQ(outcomes[1].status, Status::kFinished);
+  job.rank_memory = 1;
+  EXPECT_EQ(run_one(job).status, Status::kFinished);
+}
+
 TEST(LauncherFault, NoMoreDescriptorsIsAResourceFailure) {
   const Scratch scratch;
   const pid_t supervisor = fork_supervisor([&] {
