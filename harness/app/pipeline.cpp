@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "harness/app/display.h"
 #include "harness/app/job.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -143,8 +144,12 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
   }
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   launch::LocalLauncher launcher(options.jobs > 0 ? options.jobs : 2 * cores);
-  launch::Observer nobody;
-  return report::read_evidence(plan, launch::launch_all(jobs, launcher, nobody), runs_root);
+  std::vector<launch::RunOutcome> outcomes;
+  {
+    Display display(plan);
+    outcomes = launch::launch_all(jobs, launcher, display);
+  }
+  return report::read_evidence(plan, std::move(outcomes), runs_root);
 }
 
 std::vector<report::Evidence> execute_again(const plan::Plan& plan, const RunOptions& options,

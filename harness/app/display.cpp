@@ -1,0 +1,103 @@
+#include "harness/app/display.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "harness/base/text.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::chrono::milliseconds kRedraw{100};
+
+/// Columns of the terminal; the last stays free, since some terminals wrap when it is written.
+std::size_t columns() {
+  constexpr std::size_t kUsual = 80;
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return (known ? size.ws_col : kUsual) - 1;
+}
+
+bool is_terminal() {
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) != 0 && term != nullptr && std::string(term) != "dumb";
+}
+
+std::int64_t steps_of(const plan::Plan& plan, std::size_t run) {
+  const plan::Run& of = plan.runs[run];
+  return plan.scenario(of.scenario).variant(of.variant).train.steps;
+}
+
+/// Steps behind it, of a rank's last sign of life.
+std::int64_t steps_done(const launch::Progress& progress) {
+  return progress.step + (progress.phase == launch::Phase::kDone ? 1 : 0);
+}
+
+std::string in_words(double seconds) {
+  const auto whole = static_cast<long>(std::ceil(seconds));
+  constexpr long kMinute = 60;
+  return (whole >= kMinute ? std::to_string(whole / kMinute) + " min " : "") + std::to_string(whole % kMinute) + " s";
+}
+
+}  // namespace
+
+Display::Display(const plan::Plan& plan) : plan_(plan), live_(is_terminal()) {}
+
+Display::~Display() {
+  if (!drawn_.empty()) std::fputs("\r\033[K", stderr);
+}
+
+void Display::running(const std::vector<launch::Standing>& runs) {
+  if (!live_ || Clock::now() - drawn_at_ < kRedraw) return;
+  drawn_at_ = Clock::now();
+  std::string line = line_of(runs).substr(0, columns());
+  if (line == drawn_) return;
+  drawn_ = std::move(line);
+  std::fputs(("\r" + drawn_ + "\033[K").c_str(), stderr);
+}
+
+void Display::ended(std::size_t job, const launch::RunOutcome& outcome) {
+  done_.insert(job);
+  if (live_) return;
+  const std::string why = outcome.why.empty() ? "" : ": " + outcome.why;
+  std::fprintf(stderr, "lockstep: run %zu of %zu, %s, %s after %.1f s%s\n", done_.size(), plan_.runs.size(),
+               printable(outcome.run).c_str(), std::string(name_of(outcome.status)).c_str(), outcome.wall_s,
+               printable(why).c_str());
+}
+
+std::string Display::line_of(const std::vector<launch::Standing>& runs) const {
+  std::string line = "lockstep: " + std::to_string(done_.size()) + " of " + std::to_string(plan_.runs.size()) +
+                     " runs done" + time_left(runs);
+  const char* separator = ": ";
+  for (const launch::Standing& run : runs) {
+    const std::int64_t step = run.progress.step;
+    line += separator + printable(plan_.runs[run.job].name) +
+            (step < 0 ? " starts"
+                      : " step " + std::to_string(step + 1) + " of " + std::to_string(steps_of(plan_, run.job)));
+    separator = ", ";
+  }
+  return line;
+}
+
+/// Every run counts as much as it has ranks; one that goes, as far as it has come.
+std::string Display::time_left(const std::vector<launch::Standing>& runs) const {
+  double all = 0, behind = 0;
+  for (const plan::Run& run : plan_.runs) all += static_cast<double>(run.world_size);
+  for (const std::size_t run : done_) behind += static_cast<double>(plan_.runs[run].world_size);
+  for (const launch::Standing& run : runs) {
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, steps_of(plan_, run.job)));
+    const double done = std::clamp(static_cast<double>(steps_done(run.progress)) / steps, 0.0, 1.0);
+    behind += static_cast<double>(plan_.runs[run.job].world_size) * done;
+  }
+  const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
+  constexpr double kTooSoon_s = 2, kTooLittle = 0.02;
+  if (elapsed < kTooSoon_s || behind < kTooLittle * all) return "";
+  return ", " + in_words(elapsed * (all - behind) / behind) + " left";
+}
+
+}  // namespace lockstep::app
