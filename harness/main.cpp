@@ -33,10 +33,13 @@ void add_run_options(CLI::App& command, app::RunOptions& options) {
                   "Folder for traces; must be empty. Default: a temporary one, kept unless all agree")
       ->type_name("FOLDER")
       ->check(not_empty);
-  command.add_option("--golden", options.golden_root, "Folder of the accepted traces")
+  command
+      .add_option(
+          "--golden", options.golden_root,
+          "Folder of the accepted traces. Default: golden/ beside the nearest lockstep.json above the scenario, "
+          "else beside the folder scenarios/, else beside the scenario")
       ->type_name("FOLDER")
-      ->check(not_empty)
-      ->capture_default_str();
+      ->check(not_empty);
   command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")
       ->type_name("FILE")
       ->check(not_empty);
@@ -136,6 +139,8 @@ class CommandLine {
         ->required()
         ->check(not_empty);
     accept->add_option("--variant", accept_.variants, "Accept these variants only")->allow_extra_args(false);
+    accept->add_flag("--in-ci", accept_.in_ci,
+                     "Accept although the environment variable CI says that this is a CI job");
     add_run_options(*accept, accept_.run);
     accept->callback([this] { command_ = [this] { return app::accept(accept_); }; });
   }

@@ -126,8 +126,8 @@ int blame(const BlameOptions& options) {
     std::fputs(report::to_text(blame.verdict, blame.plan, may_color(STDOUT_FILENO)).c_str(), stdout);
     std::fputs(to_text(blame).c_str(), stdout);
   }
-  if (!options.run.json.empty()) write_json(options.run.json, to_json(blame));
   if (status != report::Status::kAgree) runs.keep();
+  if (!options.run.json.empty()) write_json(options.run.json, to_json(blame));
   return exit_code(status);
 }
 

@@ -12,17 +12,18 @@ namespace lockstep::app {
 struct RunOptions {
   std::vector<std::filesystem::path> scenarios;  ///< files, or folders whose *.json and *.jsonc are taken
   std::vector<std::string> overrides;
-  std::filesystem::path out;  ///< folder for traces; empty: a temporary one, kept unless all agree
-  std::filesystem::path golden_root = "golden";
-  std::filesystem::path worker;  ///< empty: beside lockstep
-  std::filesystem::path json;    ///< "-": stdout
-  int jobs = 0;                  ///< ranks at once; 0: twice the cores
+  std::filesystem::path out;          ///< folder for traces; empty: a temporary one, kept unless all agree
+  std::filesystem::path golden_root;  ///< empty: that of each scenario's project (golden/root.h)
+  std::filesystem::path worker;       ///< empty: beside lockstep
+  std::filesystem::path json;         ///< "-": stdout
+  int jobs = 0;                       ///< ranks at once; 0: twice the cores
 };
 
 struct AcceptOptions {
   RunOptions run;
   std::string reason;
   std::vector<std::string> variants;  ///< empty: all that a golden check names
+  bool in_ci = false;                 ///< accepts although this is a CI job
 };
 
 struct DiffOptions {

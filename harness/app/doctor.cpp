@@ -1,6 +1,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <set>
 #include <string>
 
 #include "harness/app/commands.h"
@@ -10,6 +12,7 @@
 #include "harness/base/files.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
+#include "harness/golden/root.h"
 #include "harness/golden/store.h"
 
 namespace lockstep::app {
@@ -33,16 +36,17 @@ class Examination {
   bool healthy_ = true;
 };
 
-/// The first line that the worker prints when it is asked by a flag; empty where it does not start.
+/// The first line that the worker prints when asked with `flag`; empty where it does not start or know the question.
 std::string answer_of(const std::filesystem::path& worker, const std::string& flag) {
   const std::string command = shell_quoted(worker.string()) + " " + flag + " 2>/dev/null";
   FILE* pipe = ::popen(command.c_str(), "r");
-  char text[4096] = {};
-  if (pipe != nullptr && std::fgets(text, sizeof text, pipe) == nullptr) text[0] = '\0';
+  std::string line;
+  char text[256];
+  while (pipe != nullptr && std::fgets(text, sizeof text, pipe) != nullptr && (line += text).back() != '\n') {
+  }
   if (pipe != nullptr) ::pclose(pipe);
-  std::string answer(text);
-  if (!answer.empty() && answer.back() == '\n') answer.pop_back();
-  return answer;
+  if (!line.empty() && line.back() == '\n') line.pop_back();
+  return line;
 }
 
 std::string examine_worker(const RunOptions& options) {
@@ -66,6 +70,22 @@ std::string examine_devices(const RunOptions& options) {
     devices.push_back((device.at("usable").get<bool>() ? "" : "no ") + device.at("name").get<std::string>() + ": " +
                       device.at("says").get<std::string>());
   return join(devices, "; ");
+}
+
+std::string examine_launchers(const RunOptions& options) {
+  return "local: processes of this machine, " + std::to_string(ranks_at_once(options)) + " ranks at once";
+}
+
+std::string examine_leftovers() {
+  const std::vector<Leftover> all = leftovers();
+  const std::string rule = "; each goes after " + to_decimal(kLongestKept_days) + " days, the oldest ones beyond " +
+                           std::to_string(kMostKept >> 30) + " GiB";
+  const std::string where = " of red or killed runs in " + temporary_base().string();
+  if (all.empty()) return "no folders" + where + rule;
+  std::uintmax_t bytes = 0;
+  for (const Leftover& one : all) bytes += one.bytes;
+  return std::to_string(all.size()) + (all.size() > 1 ? " folders" : " folder") + where + ", " +
+         std::to_string(bytes >> 20) + " MiB, the oldest of " + rounded(all[0].age_days, 2) + " days" + rule;
 }
 
 std::string examine_processor() {
@@ -95,44 +115,74 @@ std::string examine_scenarios(const RunOptions& options) {
          std::to_string(plan.checks.size()) + " checks";
 }
 
-/// Keys under which a variant may have goldens: its own, or every native one that is there.
-std::vector<std::string> keys_to_examine(const RunOptions& options, const std::string& scenario,
-                                         const std::string& cpu) {
-  if (cpu != "native") return {cpu};
-  std::vector<std::string> keys;
+/// The key of native goldens that LibTorch's kernels have on this processor.
+std::string native_key() {
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+                      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0;
+  return avx512 ? "native-avx512" : avx2 ? "native-avx2" : "native-default";
+}
+
+/// Folders of processors that a scenario has goldens for.
+std::set<std::string> keys_in(const std::filesystem::path& root, const std::string& scenario) {
+  std::set<std::string> keys;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(options.golden_root / scenario, ignored)) {
-    if (entry.path().filename().string().rfind("native-", 0) == 0) keys.push_back(entry.path().filename());
-  }
+  for (const auto& entry : std::filesystem::directory_iterator(root / scenario, ignored))
+    keys.insert(entry.path().filename().string());
   return keys;
 }
 
-/// Every golden that a scenario asks for must be whole; a portable one must be there.
+/// Looks at the goldens of variants: every one that is asked for must be whole, a portable one must be there.
+class Goldens {
+ public:
+  explicit Goldens(const RunOptions& options) : given_root_(options.golden_root) {}
+
+  void examine(const scenario::Scenario& scenario, const std::string& variant) {
+    const std::filesystem::path root = golden::root_of(scenario.file, given_root_).folder;
+    const std::string cpu = scenario.variant(variant).train.determinism.cpu;
+    const std::string own = cpu == "native" ? native_key() : cpu;
+    std::set<std::string> keys = keys_in(root, scenario.name);
+    if (cpu == "native") std::erase_if(keys, [](const std::string& key) { return !key.starts_with("native-"); });
+    if (cpu != "native") keys = {own};
+    for (const std::string& key : keys) {
+      const auto directory = golden::golden_directory(root, scenario.name, key, variant);
+      const auto golden = golden::read_golden(directory);
+      if (!golden && key != cpu) continue;
+      if (!golden)
+        throw InputError({.what = "a golden is missing",
+                          .where = directory.string(),
+                          .next = "lockstep golden accept " + shell_quoted(scenario.file.string()) + " --reason '…'"});
+      if (const auto damage = golden::damage_of(*golden); !damage.empty())
+        throw DamagedFile({.what = "a golden is damaged", .where = directory.string(), .actual = damage[0]});
+      ++found_[key];
+    }
+    if (!keys.contains(own)) ++lacking_;
+  }
+
+  std::string summary() const {
+    std::vector<std::string> texts;
+    for (const auto& [key, count] : found_) texts.push_back(std::to_string(count) + " " + key);
+    const std::string lacking =
+        lacking_ == 0 ? "" : "; " + std::to_string(lacking_) + " variants have none for " + native_key();
+    return (texts.empty() ? "none" : join(texts, ", ") + ", whole") + lacking;
+  }
+
+ private:
+  const std::filesystem::path& given_root_;
+  std::map<std::string, std::size_t> found_;
+  std::size_t lacking_ = 0;
+};
+
 std::string examine_goldens(const RunOptions& options) {
-  std::size_t found = 0;
+  Goldens goldens(options);
   for (const scenario::Scenario& scenario : load(options)) {
     for (const scenario::CheckSpec& check : scenario.checks) {
       for (const std::string& variant : check.variants) {
-        if (check.that != "golden") continue;
-        const std::string cpu = scenario.variant(variant).train.determinism.cpu;
-        for (const std::string& key : keys_to_examine(options, scenario.name, cpu)) {
-          const auto directory = golden::golden_directory(options.golden_root, scenario.name, key, variant);
-          const auto golden = golden::read_golden(directory);
-          if (golden) {
-            if (const auto damage = golden::damage_of(*golden); !damage.empty())
-              throw DamagedFile({.what = "a golden is damaged", .where = directory.string(), .actual = damage[0]});
-            ++found;
-          } else if (key == cpu) {
-            throw InputError(
-                {.what = "a golden is missing",
-                 .where = directory.string(),
-                 .next = "lockstep golden accept " + shell_quoted(scenario.file.string()) + " --reason '…'"});
-          }
-        }
+        if (check.that == "golden") goldens.examine(scenario, variant);
       }
     }
   }
-  return std::to_string(found) + " there and whole";
+  return goldens.summary();
 }
 
 }  // namespace
@@ -143,9 +193,11 @@ int doctor(const DoctorOptions& options) {
   Examination examination;
   examination.ask("lockstep", [] { return std::string("build ") + build_id(); });
   examination.ask("worker", [&] { return examine_worker(run); });
+  examination.ask("launchers", [&] { return examine_launchers(run); });
   examination.ask("devices", [&] { return examine_devices(run); });
   examination.ask("processor", examine_processor);
   examination.ask("space for traces", [] { return examine_space(temporary_base()); });
+  examination.ask("leftovers", examine_leftovers);
   examination.ask("scenarios", [&] { return examine_scenarios(run); });
   examination.ask("goldens", [&] { return examine_goldens(run); });
   return examination.healthy() ? 0 : 2;

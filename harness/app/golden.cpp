@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "harness/app/pipeline.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/golden/root.h"
 #include "harness/golden/store.h"
 #include "harness/report/text.h"
 
@@ -73,6 +75,18 @@ std::vector<trace::RunTrace> repeats_of(const plan::Plan& plan, const std::vecto
   return repeats;
 }
 
+/// A job of CI that accepts what it is to judge would make every change green.
+void require_somebody_decides(const AcceptOptions& options) {
+  const char* ci = std::getenv("CI");
+  const std::string value = ci == nullptr ? "" : ci;
+  if (options.in_ci || value.empty() || value == "0" || value == "false") return;
+  throw InputError({.what = "no golden is accepted in a CI job: a job that accepts what it is to judge is always green",
+                    .where = "the environment variable CI",
+                    .expected = "not set",
+                    .actual = printable(value),
+                    .next = "accept it where you review it, or add --in-ci"});
+}
+
 const char* name_of(golden::Accepted what) {
   switch (what) {
     case golden::Accepted::kNew:
@@ -88,6 +102,7 @@ const char* name_of(golden::Accepted what) {
 }  // namespace
 
 int accept(const AcceptOptions& options) {
+  require_somebody_decides(options);
   std::vector<scenario::Scenario> scenarios;
   std::size_t goldens = 0;
   for (scenario::Scenario& scenario : load(options.run)) {
@@ -119,8 +134,8 @@ int accept(const AcceptOptions& options) {
       const std::vector<trace::RunTrace> repeats = repeats_of(plan, evidence, scenario.name, variant);
       if (repeats.empty())
         throw InternalError({.what = "a finished run has no trace", .where = scenario.name + "/" + variant});
-      const auto directory =
-          golden::golden_directory(options.run.golden_root, scenario.name, golden::key_of(repeats.front()), variant);
+      const auto directory = golden::golden_directory(golden::root_of(scenario.file, options.run.golden_root).folder,
+                                                      scenario.name, golden::key_of(repeats.front()), variant);
       const golden::Accepted what =
           golden::accept(directory, repeats,
                          {.reason = options.reason, .date = today(), .train = scenario.variant(variant).train_json});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <system_error>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/causes.h"
 #include "harness/experiment/investigation.h"
+#include "harness/golden/root.h"
 #include "harness/launch/local.h"
 
 namespace lockstep::app {
@@ -41,6 +43,23 @@ void require_known_causes(const scenario::Scenario& scenario) {
   }
 }
 
+/// A device or a pipe is somebody's, and not for us to replace by a file.
+bool is_written_through(const fs::path& target) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(target, ignored);
+  return fs::exists(status) && !fs::is_regular_file(status);
+}
+
+void write_through(const fs::path& target, const std::string& text) {
+  std::FILE* const file = std::fopen(target.c_str(), "we");
+  const bool written = file != nullptr && std::fputs(text.c_str(), file) >= 0;
+  const bool closed = file != nullptr && std::fclose(file) == 0;
+  if (!written || !closed)
+    throw ResourceError({.what = std::string("the result cannot be written: ") + std::strerror(errno),
+                         .where = "--json " + target.string(),
+                         .next = "nobody has seen the result: run it again, with another file"});
+}
+
 bool is_interrupted(const std::vector<report::Evidence>& evidence) {
   return std::any_of(evidence.begin(), evidence.end(), [](const report::Evidence& run) {
     return run.outcome.status == launch::RunOutcome::Status::kInterrupted;
@@ -63,7 +82,8 @@ std::vector<fs::path> select(const std::vector<fs::path>& paths) {
     std::vector<fs::path> found;
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
       const fs::path extension = entry.path().extension();
-      if (extension == ".json" || extension == ".jsonc") found.push_back(entry.path());
+      const bool is_project = entry.path().filename() == golden::kProjectFile;
+      if (!is_project && (extension == ".json" || extension == ".jsonc")) found.push_back(entry.path());
     }
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
@@ -79,6 +99,7 @@ std::vector<scenario::Scenario> load(const RunOptions& options) {
   std::vector<scenario::Scenario> scenarios;
   for (const fs::path& file : select(options.scenarios)) {
     scenarios.push_back(scenario::load_scenario(file, options.overrides));
+    golden::root_of(file, options.golden_root);  // who marks a project wrongly learns it before the work
     require_known_causes(scenarios.back());
   }
   return scenarios;
@@ -95,43 +116,9 @@ fs::path find_worker(const fs::path& given) {
                                           : "check the path given with --worker"});
 }
 
-fs::path temporary_base() {
-  const char* base = std::getenv("TMPDIR");
-  return base != nullptr && *base != '\0' ? base : "/tmp";
-}
-
-RunsFolder::RunsFolder(const fs::path& given) {
-  if (given.empty()) {
-    std::string pattern = (temporary_base() / "lockstep-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr)
-      throw ResourceError({.what = "cannot make a temporary folder for the runs",
-                           .where = pattern,
-                           .next = "choose another place with --out"});
-    path_ = fs::absolute(pattern);
-    temporary_ = true;
-    return;
-  }
-  if (fs::exists(given) && !fs::is_directory(given))
-    throw InputError({.what = "the folder for the runs is a file",
-                      .where = "--out " + given.string(),
-                      .expected = "an empty folder, or the name of a new one"});
-  make_directories(given);
-  if (!fs::is_empty(given)) {
-    throw InputError({.what = "the folder for the runs is not empty",
-                      .where = given.string(),
-                      .next = "choose another with --out, or empty it: traces are never overwritten"});
-  }
-  path_ = fs::absolute(given);
-}
-
-void RunsFolder::keep() {
-  if (temporary_) std::fprintf(stderr, "lockstep: the traces are in %s\n", path_.c_str());
-  temporary_ = false;
-}
-
-RunsFolder::~RunsFolder() {
-  std::error_code ignored;
-  if (temporary_) fs::remove_all(path_, ignored);
+int ranks_at_once(const RunOptions& options) {
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return options.jobs > 0 ? options.jobs : 2 * cores;
 }
 
 std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
@@ -142,8 +129,7 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
     make_directories(directory);
     jobs.push_back(job_of(run, worker, directory));
   }
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  launch::LocalLauncher launcher(options.jobs > 0 ? options.jobs : 2 * cores);
+  launch::LocalLauncher launcher(ranks_at_once(options));
   std::vector<launch::RunOutcome> outcomes;
   {
     Display display(plan);
@@ -180,7 +166,8 @@ std::string today() {
 void require_writable(const fs::path& target) {
   if (target.empty() || target == "-") return;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
-  if (::access(folder.c_str(), W_OK) == 0 && !fs::is_directory(target)) return;
+  const fs::path& written = is_written_through(target) ? target : folder;
+  if (::access(written.c_str(), W_OK) == 0 && !fs::is_directory(target)) return;
   throw InputError({.what = "the result cannot be written here",
                     .where = "--json " + target.string(),
                     .expected = "a file in a folder that exists and may be written to"});
@@ -190,6 +177,8 @@ void write_json(const fs::path& target, const Json& value) {
   const std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (target == "-") {
     std::fputs(text.c_str(), stdout);
+  } else if (is_written_through(target)) {
+    write_through(target, text);
   } else {
     replace_file(target, text);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harness/app/commands.h"
+#include "harness/app/runs_folder.h"
 #include "harness/plan/plan.h"
 #include "harness/report/judge.h"
 
@@ -19,23 +20,8 @@ std::vector<scenario::Scenario> load(const RunOptions& options);
 /// The worker to start. *Throws*: InputError when there is none.
 std::filesystem::path find_worker(const std::filesystem::path& given);
 
-/// Folder that the runs' own folders are in. A temporary one goes away at the end unless `keep` was called.
-class RunsFolder {
- public:
-  /// *Throws*: ResourceError; InputError when a given folder holds runs already.
-  explicit RunsFolder(const std::filesystem::path& given);
-  ~RunsFolder();
-  RunsFolder(const RunsFolder&) = delete;
-  RunsFolder& operator=(const RunsFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  /// Keeps a temporary folder, and says on stderr where it is.
-  void keep();
-
- private:
-  std::filesystem::path path_;
-  bool temporary_ = false;
-};
+/// Ranks that run at once.
+int ranks_at_once(const RunOptions& options);
 
 /// Launches every run of the plan and reads what it left behind.
 std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options,
@@ -52,14 +38,11 @@ void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::ve
 /// "2027-01-31", UTC.
 std::string today();
 
-/// Where temporary folders go: $TMPDIR, else /tmp.
-std::filesystem::path temporary_base();
-
 /// Finds out before the work, not after it, that a result could not be written. "" and "-" need nothing.
 /// *Throws*: InputError.
 void require_writable(const std::filesystem::path& target);
 
-/// Writes JSON to a file, or to stdout for "-".
+/// Writes JSON to a file, or to stdout for "-". *Throws*: ResourceError.
 void write_json(const std::filesystem::path& target, const Json& value);
 
 /// Whether a stream may be coloured: a terminal, and neither NO_COLOR nor TERM=dumb.

@@ -21,8 +21,8 @@ int run(const RunOptions& options) {
   const report::Status status = verdict.status();
 
   if (options.json != "-") std::fputs(to_text(verdict, plan, may_color(STDOUT_FILENO)).c_str(), stdout);
-  if (!options.json.empty()) write_json(options.json, to_json(verdict, plan));
   if (status != report::Status::kAgree) runs.keep();
+  if (!options.json.empty()) write_json(options.json, to_json(verdict, plan));
   return exit_code(status);
 }
 

@@ -7,6 +7,7 @@
 #include "harness/base/text.h"
 #include "harness/compare/environment.h"
 #include "harness/diagnosis/data.h"
+#include "harness/golden/root.h"
 #include "harness/golden/store.h"
 #include "harness/scenario/changes.h"
 #include "harness/scenario/schema.h"
@@ -182,16 +183,17 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
 }
 
 /// Why a variant has no golden: there may be some of other processors.
-std::string nothing_in(const std::filesystem::path& directory, const CheckInput& input, const std::string& variant) {
+std::string nothing_in(const std::filesystem::path& directory, const Root& root, const CheckInput& input,
+                       const std::string& variant) {
   std::vector<std::string> others;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(input.golden_root / input.scenario.name, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(root.folder / input.scenario.name, error)) {
     if (std::filesystem::exists(entry.path() / variant / trace::file_name_of_rank(0), error))
       others.push_back(entry.path().filename().string());
   }
   std::sort(others.begin(), others.end());
   const std::string own = directory.parent_path().filename().string();
-  return "there is no golden in " + directory.string() +
+  return "there is no golden in " + directory.string() + " (" + root.reason + ")" +
          (others.empty() ? ""
                          : "; this run is of the processors '" + own + "', and there is one of: " + join(others, ", "));
 }
@@ -206,16 +208,17 @@ CheckResult check_golden(const CheckInput& input) {
   using namespace golden;
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
+    const Root root = root_of(input.scenario.file, input.golden_root);
     const std::filesystem::path directory =
-        golden_directory(input.golden_root, input.scenario.name, key_of(*input.of(variant).front()), variant);
+        golden_directory(root.folder, input.scenario.name, key_of(*input.of(variant).front()), variant);
     try {
       const auto golden = read_golden(directory);
       if (golden) {
         for (const trace::RunTrace* run : input.of(variant)) combine(total, judge(*golden, input, variant, *run));
       } else {
-        combine(
-            total,
-            {.status = Status::kBaseline, .why = nothing_in(directory, input, variant), .next = accept_command(input)});
+        combine(total, {.status = Status::kBaseline,
+                        .why = nothing_in(directory, root, input, variant),
+                        .next = accept_command(input)});
       }
     } catch (const Error& error) {
       combine(total, {.status = Status::kInconclusive,

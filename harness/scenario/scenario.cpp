@@ -364,7 +364,7 @@ Variant patched(const Variant& variant, const Json& patch, const std::string& fi
 std::string arguments_of(const Scenario& scenario, const std::filesystem::path& golden_root) {
   std::string arguments = shell_quoted(scenario.file.string());
   for (const std::string& text : scenario.overrides) arguments += " --set " + shell_quoted(text);
-  if (golden_root != "golden") arguments += " --golden " + shell_quoted(golden_root.string());
+  if (!golden_root.empty()) arguments += " --golden " + shell_quoted(golden_root.string());
   return arguments;
 }
 

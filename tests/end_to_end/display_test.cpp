@@ -98,7 +98,7 @@ TEST_F(DisplayEndToEnd, ElsewhereEachRunHasALineAlsoControlRuns) {
 
 TEST_F(DisplayEndToEnd, ARunThatEndsBadlySaysWhy) {
   const Result red = run(scenario(), {"--worker", script_worker("exit 9")});
-  expect_says(red.process.err, {"lockstep: run 1 of 1, tiny/main/0, failed after ", "left with exit code 9"});
+  expect_says(red.process.err, {"lockstep: run 1 of 1, tiny/main/0, failed after ", "exited with code 9"});
 }
 
 }  // namespace

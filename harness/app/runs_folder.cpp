@@ -1,0 +1,46 @@
+#include "harness/app/runs_folder.h"
+
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+
+namespace lockstep::app {
+
+namespace fs = std::filesystem;
+
+RunsFolder::RunsFolder(const fs::path& given) {
+  if (given.empty()) {
+    sweep_leftovers();
+    TemporaryFolder made = make_temporary_folder();
+    path_ = made.path;
+    lock_ = std::move(made.lock);
+    temporary_ = true;
+    return;
+  }
+  if (fs::exists(given) && !fs::is_directory(given))
+    throw InputError({.what = "the folder for the runs is a file",
+                      .where = "--out " + given.string(),
+                      .expected = "an empty folder, or the name of a new one"});
+  make_directories(given);
+  if (!fs::is_empty(given)) {
+    throw InputError({.what = "the folder for the runs is not empty",
+                      .where = given.string(),
+                      .next = "choose another with --out, or empty it: traces are never overwritten"});
+  }
+  path_ = fs::absolute(given);
+}
+
+void RunsFolder::keep() {
+  if (temporary_) std::fprintf(stderr, "lockstep: the traces are in %s\n", path_.c_str());
+  temporary_ = false;
+}
+
+RunsFolder::~RunsFolder() {
+  std::error_code ignored;
+  if (temporary_) fs::remove_all(path_, ignored);
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+
+#include "harness/app/leftovers.h"
+
+namespace lockstep::app {
+
+/// Folder that the runs' own folders are in. A temporary one goes away at the end unless `keep` was called; to make one
+/// removes what earlier calls have left for too long.
+class RunsFolder {
+ public:
+  /// *Throws*: ResourceError; InputError when a given folder holds runs already.
+  explicit RunsFolder(const std::filesystem::path& given);
+  ~RunsFolder();
+  RunsFolder(const RunsFolder&) = delete;
+  RunsFolder& operator=(const RunsFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Keeps a temporary folder, and says on stderr where it is.
+  void keep();
+
+ private:
+  std::filesystem::path path_;
+  launch::Descriptor lock_;
+  bool temporary_ = false;
+};
+
+}  // namespace lockstep::app
