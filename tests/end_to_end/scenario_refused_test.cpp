@@ -166,10 +166,10 @@ TEST_F(ScenarioRefused, TwiceTheSame) {
 TEST_F(ScenarioRefused, TwoScenariosOfOneName) {
   scratch_.write("both/a.json", scenario().dump());
   scratch_.write("both/b.json", scenario().dump());
-  expect_refused(scratch_.path() / "both", {"two scenarios have one name", "'tiny'", "a.json", "b.json"});
+  expect_refused(scratch_.path() / "both", {"two scenarios have the same name", "'tiny'", "a.json", "b.json"});
   scratch_.write("kinds/a.json", scenario().dump());
   scratch_.write("kinds/a.jsonc", "// as editors take comments\n" + scenario().dump());
-  expect_refused(scratch_.path() / "kinds", {"two scenarios have one name", "'tiny'", "a.json", "a.jsonc"});
+  expect_refused(scratch_.path() / "kinds", {"two scenarios have the same name", "'tiny'", "a.json", "a.jsonc"});
 }
 
 TEST_F(ScenarioRefused, NothingSelectedMissingOrUnreadable) {
