@@ -11,7 +11,6 @@ namespace {
 
 using compare::Comparison;
 using trace::Channel;
-using trace::Sharing;
 
 int severity(CheckResult::Status status) {
   switch (status) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -111,7 +112,11 @@ Selection selection_from(const lockstep_recorder_config& config) {
 
 // ---- tensors
 
-DType dtype_from(lockstep_dtype code) {
+/// C lets a field of an enum hold any number; to load one that is none of its values is undefined in C++.
+DType dtype_from(const lockstep_dtype& field) {
+  int code = 0;
+  static_assert(sizeof code == sizeof field);
+  std::memcpy(&code, &field, sizeof code);
   switch (code) {
     case LOCKSTEP_BOOL:
       return DType::kBool;
@@ -134,7 +139,7 @@ DType dtype_from(lockstep_dtype code) {
     case LOCKSTEP_FLOAT64:
       return DType::kFloat64;
   }
-  refuse("the tensor has an unknown dtype", "a value of lockstep_dtype", std::to_string(static_cast<int>(code)));
+  refuse("the tensor has an unknown dtype", "a value of lockstep_dtype", std::to_string(code));
 }
 
 /// More than any framework has; an argument that was never set is caught before its shape is read.

@@ -37,23 +37,29 @@ TEST_F(ExperimentEndToEnd, AMistakeOfTheSizeOfRoundingIsNone) {
   expect_says(shown_by(check, "float64"), {"it is not rounding", "x 2^"});
 }
 
+/// Seeds at which the bound alone does not explain the difference: float64 must say so, or nothing was amplified.
 TEST_F(ExperimentEndToEnd, RoundingThatOneSampleAmplifiesIsRounding) {
   const Json kink = {{"train",
-                      {{"model", {{"kind", "resnet"}, {"norm", "sync_batch"}}},
-                       {"data", {{"size", 160}}},
+                      {{"model", {{"kind", "mlp"}, {"hidden", {64, 64}}}},
+                       {"data", {{"size", 96}}},
                        {"batch", {{"global", 16}}},
                        {"optimizer", {{"lr", 0.3}, {"momentum", 0.9}}},
-                       {"seed", {{"base", 676}}},
-                       {"steps", 8}}}};
+                       {"seed", {{"base", 17}}},
+                       {"determinism", {{"cpu", "portable"}}},
+                       {"steps", 60}}}};
   const Json small_divisor = {{"train",
                                {{"model", {{"kind", "lenet"}}},
                                 {"data", {{"size", 160}}},
                                 {"batch", {{"global", 48}}},
                                 {"optimizer", {{"kind", "rmsprop"}, {"lr", 0.003}}},
-                                {"seed", {{"base", 49}}},
+                                {"seed", {{"base", 28}}},
+                                {"determinism", {{"cpu", "portable"}}},
                                 {"steps", 12}}}};
-  expect_green(run(pair("rounding", merged({on_ranks(1), kink}), merged({on_ranks(4), kink}))));
-  expect_green(run(pair("rounding", merged({on_ranks(1), small_divisor}), merged({on_ranks(2), small_divisor}))));
+  for (const Json& training : {kink, small_divisor}) {
+    const Result green = run(pair("rounding", merged({on_ranks(1), training}), merged({on_ranks(2), training})));
+    expect_green(green);
+    expect_says(shown_by(green.check("rounding"), "float64"), {"it is rounding: "});
+  }
 }
 
 TEST_F(ExperimentEndToEnd, WhatAutocastRoundsAwayIsDecidedInFloat64) {
