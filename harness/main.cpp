@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
 #include "harness/app/commands.h"
 #include "harness/base/build_id.h"
+#include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 
@@ -71,8 +73,8 @@ class CommandLine {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      const int code = app_.exit(error);
-      return code == 0 ? 0 : 2;  // CLI11's own codes would read as verdicts
+      if (error.get_exit_code() == 0) return app_.exit(error);  // help, version
+      throw InputError({.what = error.what(), .next = "lockstep --help, or --help after a command"});
     }
     return command_();
   }
@@ -156,6 +158,7 @@ class CommandLine {
     show->add_option("trace", show_.trace, "Trace file, or run folder (rank 0)")->required();
     show->add_option("--step", show_.step, "Only this step");
     show->add_option("--channel", show_.channel, "Only this channel");
+    show->add_flag("--header", show_.header, "Its header first: versions, recipe, environment");
     show->callback([this] { command_ = [this] { return app::show(show_); }; });
     CLI::App* explain = app_.add_subcommand("explain", "Explain a cause that a finding names, or list them all");
     explain->add_option("cause", explain_.cause, "Id of the cause: grad.reduce_sum")->check(not_empty);
@@ -175,8 +178,14 @@ class CommandLine {
   std::function<int()> command_;
 };
 
-int report_failure(const char* message, int code) {
-  std::fprintf(stderr, "lockstep: %s\n", message);
+/// An error's parts are printable, each on a line of its own.
+int report_failure(const Error& error, int code) {
+  print_page(stderr, "lockstep: " + std::string(error.what()) + "\n");
+  return code;
+}
+
+int report_failure(const std::string& line, int code) {
+  print_line(stderr, "lockstep: " + line);
   return code;
 }
 
@@ -188,14 +197,21 @@ int main(int argc, char** argv) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     return report_failure("the output could not be written", code == 0 ? 4 : code);
   } catch (const ResourceError& error) {
-    return report_failure(error.what(), 4);
+    return report_failure(error, 4);
   } catch (const DamagedFile& error) {
-    return report_failure(error.what(), 4);
+    return report_failure(error, 4);
   } catch (const Interrupted& error) {
-    return report_failure(error.what(), 130);
+    return report_failure(error, 130);
   } catch (const Unsupported& error) {
-    return report_failure(error.what(), 77);
+    return report_failure(error, 77);
+  } catch (const Error& error) {
+    return report_failure(error, 2);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report_failure(InputError({.what = "the file system refuses: " + error.code().message(),
+                                      .where = error.path1().string(),
+                                      .next = "mend this place, or name another"}),
+                          2);
   } catch (const std::exception& error) {
-    return report_failure(error.what(), 2);
+    return report_failure(std::string(error.what()), 2);
   }
 }

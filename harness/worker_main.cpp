@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "harness/base/build_id.h"
+#include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/place.h"
@@ -76,6 +77,10 @@ void train(const Arguments& arguments, const lockstep::launch::Place& place) {
   }
 }
 
+void report(const lockstep::Error& error) {
+  lockstep::print_page(stderr, "lockstep-worker: " + std::string(error.what()) + "\n");
+}
+
 WorkerExit run(int argc, char** argv) {
   try {
     const Arguments arguments = parse(argc, argv);
@@ -84,20 +89,23 @@ WorkerExit run(int argc, char** argv) {
     train(arguments, place);
     return WorkerExit::kDone;
   } catch (const lockstep::InputError& error) {
-    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
+    report(error);
     return WorkerExit::kRefused;
   } catch (const lockstep::DamagedFile& error) {
-    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
+    report(error);
     return WorkerExit::kResource;
   } catch (const lockstep::ResourceError& error) {
-    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
+    report(error);
     return WorkerExit::kResource;
   } catch (const lockstep::Unsupported& error) {
-    std::fprintf(stderr, "lockstep-worker: %s\n", error.what());
+    report(error);
     return WorkerExit::kUnsupported;
+  } catch (const lockstep::Error& error) {
+    report(error);
+    return lockstep::train::failure_of(error).exit;
   } catch (const std::exception& error) {
     const lockstep::train::Failure failure = lockstep::train::failure_of(error);
-    std::fprintf(stderr, "lockstep-worker: %s\n", failure.message.c_str());
+    lockstep::print_line(stderr, "lockstep-worker: " + failure.message);
     return failure.exit;
   }
 }
@@ -106,11 +114,11 @@ WorkerExit run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--build-id") {
-    std::printf("%s\n", lockstep::build_id());
+    lockstep::print_line(stdout, lockstep::build_id());
     return 0;
   }
   if (argc == 2 && std::string(argv[1]) == "--devices") {
-    std::printf("%s\n", lockstep::train::devices_here().dump().c_str());
+    lockstep::print_line(stdout, lockstep::train::devices_here().dump());
     return 0;
   }
   keep_memory();

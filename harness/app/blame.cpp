@@ -7,6 +7,7 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
+#include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/report/text.h"
@@ -63,7 +64,7 @@ std::string to_text(const experiment::Blame& blame) {
   if (!blame.controls.empty()) out += "\nThe difference under each control of both sides:\n";
   for (const experiment::ControlResult& one : blame.controls)
     out += "  " + padded(one.control.name(), width) + "  " + padded(name_of(one.outcome), 14) + "  " +
-           one.control.meaning + (one.shows.empty() ? "" : " (" + printable(one.shows) + ")") + "\n";
+           printable(one.control.meaning + (one.shows.empty() ? "" : " (" + one.shows + ")")) + "\n";
   if (blame.controls.empty()) return out;
   if (blame.smallest.size() > 1 && blame.found) {
     out += "\nSmallest changes of the variant that make a difference:\n";
@@ -73,7 +74,7 @@ std::string to_text(const experiment::Blame& blame) {
     out += "\nNo changes could be singled out; the variants differ in:\n";
   }
   for (const scenario::Change& change : blame.found ? blame.smallest : blame.changes)
-    out += "  " + printable(change.text()) + "\n";
+    out += "  - " + printable(change.text()) + "\n";
   return out;
 }
 
@@ -119,12 +120,11 @@ int blame(const BlameOptions& options) {
   };
   experiment::Blame blame =
       experiment::blame(scenarios[0], parties, controls, options.run.golden_root, today(), execute,
-                        [](const std::string& text) { std::fprintf(stderr, "lockstep: %s\n", text.c_str()); });
+                        [](const std::string& text) { print_line(stderr, "lockstep: " + text); });
   blame.verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const report::Status status = blame.verdict.status();
   if (options.run.json != "-") {
-    std::fputs(report::to_text(blame.verdict, blame.plan, may_color(STDOUT_FILENO)).c_str(), stdout);
-    std::fputs(to_text(blame).c_str(), stdout);
+    print_page(stdout, report::to_text(blame.verdict, blame.plan, may_color(STDOUT_FILENO)) + to_text(blame));
   }
   if (status != report::Status::kAgree) runs.keep();
   if (!options.run.json.empty()) write_json(options.run.json, to_json(blame));

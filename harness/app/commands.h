@@ -37,6 +37,7 @@ struct ShowOptions {
   std::filesystem::path trace;
   std::optional<std::int64_t> step;
   std::string channel;
+  bool header = false;
 };
 
 struct ExplainOptions {

@@ -3,6 +3,7 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
+#include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
@@ -91,12 +92,11 @@ int diff(const DiffOptions& options) {
                               {"why", why.empty() ? Json() : Json(why)}});
   }
   if (options.json != "-") {
-    std::printf("%s: %zu records of %s and %s compared%s%s\n", std::string(name_of(status)).c_str(), result.compared,
-                left.trace.run.c_str(), right.trace.run.c_str(), why.empty() ? "" : "; ", why.c_str());
-    if (first) std::fputs(report::to_text(*first).c_str(), stdout);
+    print_line(stdout, std::string(name_of(status)) + ": " + std::to_string(result.compared) + " records of " +
+                           left.trace.run + " and " + right.trace.run + " compared" + (why.empty() ? "" : "; " + why));
+    if (first) print_page(stdout, report::to_text(*first));
     for (const report::Recording* side : {&left, &right}) {
-      if (first && !side->promises)
-        std::printf("  note        no cause is looked for: %s\n", side->no_promises.c_str());
+      if (first && !side->promises) print_line(stdout, "  note        no cause is looked for: " + side->no_promises);
     }
   }
   return exit_code(status);

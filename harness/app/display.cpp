@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "harness/base/console.h"
 #include "harness/base/text.h"
 
 namespace lockstep::app {
@@ -44,12 +45,18 @@ std::string in_words(double seconds) {
   return (whole >= kMinute ? std::to_string(whole / kMinute) + " min " : "") + std::to_string(whole % kMinute) + " s";
 }
 
+std::string fixed(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", seconds);
+  return text;
+}
+
 }  // namespace
 
 Display::Display(const plan::Plan& plan) : plan_(plan), live_(is_terminal()) {}
 
 Display::~Display() {
-  if (!drawn_.empty()) std::fputs("\r\033[K", stderr);
+  if (!drawn_.empty()) print_page(stderr, "\r\033[K");
 }
 
 void Display::running(const std::vector<launch::Standing>& runs) {
@@ -58,16 +65,16 @@ void Display::running(const std::vector<launch::Standing>& runs) {
   std::string line = line_of(runs).substr(0, columns());
   if (line == drawn_) return;
   drawn_ = std::move(line);
-  std::fputs(("\r" + drawn_ + "\033[K").c_str(), stderr);
+  print_page(stderr, "\r" + printable(drawn_) + "\033[K");
 }
 
 void Display::ended(std::size_t job, const launch::RunOutcome& outcome) {
   done_.insert(job);
   if (live_) return;
   const std::string why = outcome.why.empty() ? "" : ": " + outcome.why;
-  std::fprintf(stderr, "lockstep: run %zu of %zu, %s, %s after %.1f s%s\n", done_.size(), plan_.runs.size(),
-               printable(outcome.run).c_str(), std::string(name_of(outcome.status)).c_str(), outcome.wall_s,
-               printable(why).c_str());
+  print_line(stderr, "lockstep: run " + std::to_string(done_.size()) + " of " + std::to_string(plan_.runs.size()) +
+                         ", " + outcome.run + ", " + std::string(name_of(outcome.status)) + " after " +
+                         fixed(outcome.wall_s) + " s" + why);
 }
 
 std::string Display::line_of(const std::vector<launch::Standing>& runs) const {

@@ -8,6 +8,7 @@
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
 #include "harness/base/build_id.h"
+#include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/json.h"
@@ -23,10 +24,10 @@ class Examination {
  public:
   void ask(const std::string& what, const std::function<std::string()>& answer) {
     try {
-      std::printf("ok       %-22s  %s\n", what.c_str(), answer().c_str());
+      print_line(stdout, "ok       " + padded(what, 22) + "  " + answer());
     } catch (const Error& error) {
       healthy_ = false;
-      std::printf("problem  %-22s  %s\n", what.c_str(), error.what());
+      print_page(stdout, "problem  " + padded(what, 22) + "  " + error.what() + "\n");
     }
   }
 
@@ -126,9 +127,9 @@ std::string native_key() {
 /// Folders of processors that a scenario has goldens for.
 std::set<std::string> keys_in(const std::filesystem::path& root, const std::string& scenario) {
   std::set<std::string> keys;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(root / scenario, ignored))
-    keys.insert(entry.path().filename().string());
+  const std::filesystem::path folder = root / scenario;
+  if (!is_folder(folder)) return keys;
+  for (const std::filesystem::path& entry : entries_of(folder)) keys.insert(entry.filename().string());
   return keys;
 }
 

@@ -1,6 +1,5 @@
-#include <cstdio>
-
 #include "harness/app/commands.h"
+#include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/diagnosis/causes.h"
@@ -10,11 +9,11 @@ namespace lockstep::app {
 
 int explain(const ExplainOptions& options) {
   if (options.markdown) {
-    std::fputs(report::markdown_of_causes().c_str(), stdout);
+    print_page(stdout, report::markdown_of_causes());
     return 0;
   }
   if (options.cause.empty()) {
-    std::fputs(report::list_of_causes().c_str(), stdout);
+    print_page(stdout, report::list_of_causes());
     return 0;
   }
   const diagnosis::Cause* cause = diagnosis::find_cause(options.cause);
@@ -23,7 +22,7 @@ int explain(const ExplainOptions& options) {
                       .expected = "one of the ids that `lockstep explain` lists",
                       .next = suggest(options.cause, diagnosis::cause_ids())});
   }
-  std::fputs(report::to_text(*cause).c_str(), stdout);
+  print_page(stdout, report::to_text(*cause));
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
+#include "harness/base/console.h"
 
 namespace lockstep::app {
 
@@ -18,7 +19,7 @@ int faults(FaultsOptions options) {
   investigate(verdict, plan, evidence, options.run, runs.path());
   report::FaultTable table = report::fault_table(verdict, plan, evidence);
   table.part = part;
-  std::fputs((options.markdown ? to_markdown(table) : to_text(table)).c_str(), stdout);
+  print_page(stdout, options.markdown ? to_markdown(table) : to_text(table));
   const bool lost = std::any_of(verdict.runs.begin(), verdict.runs.end(),
                                 [](const report::RunReport& run) { return run.status != report::Status::kAgree; });
   if (lost) return exit_code(report::Status::kInconclusive);

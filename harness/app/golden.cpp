@@ -7,6 +7,7 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
+#include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/golden/root.h"
@@ -124,8 +125,8 @@ int accept(const AcceptOptions& options) {
   // A golden check alone leaves nothing else to judge; runs that failed show in the verdict all the same.
   const bool nothing_else = plan.checks.empty() && verdict.runs.empty();
   if (verdict.status() != report::Status::kAgree && !nothing_else) {
-    std::fputs(to_text(verdict, plan, may_color(STDOUT_FILENO)).c_str(), stdout);
-    std::fprintf(stderr, "lockstep: no golden was changed: other checks fail\n");
+    print_page(stdout, to_text(verdict, plan, may_color(STDOUT_FILENO)));
+    print_line(stderr, "lockstep: no golden was changed: other checks fail");
     runs.keep();
     return exit_code(verdict.status());
   }
@@ -139,7 +140,7 @@ int accept(const AcceptOptions& options) {
       const golden::Accepted what =
           golden::accept(directory, repeats,
                          {.reason = options.reason, .date = today(), .train = scenario.variant(variant).train_json});
-      std::printf("%-9s  %s\n", name_of(what), directory.c_str());
+      print_line(stdout, padded(name_of(what), 9) + "  " + directory.string());
     }
   }
   return 0;

@@ -12,6 +12,7 @@
 
 #include "harness/app/display.h"
 #include "harness/app/job.h"
+#include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/text.h"
@@ -71,22 +72,18 @@ bool is_interrupted(const std::vector<report::Evidence>& evidence) {
 std::vector<fs::path> select(const std::vector<fs::path>& paths) {
   std::vector<fs::path> files;
   for (const fs::path& path : paths) {
-    if (!fs::exists(path))
+    if (!is_there(path))
       throw InputError({.what = "a scenario is missing",
                         .where = path.string(),
                         .expected = "a scenario file, or a folder of them"});
-    if (!fs::is_directory(path)) {
+    if (!is_folder(path)) {
       files.push_back(path);
       continue;
     }
-    std::vector<fs::path> found;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      const fs::path extension = entry.path().extension();
-      const bool is_project = entry.path().filename() == golden::kProjectFile;
-      if (!is_project && (extension == ".json" || extension == ".jsonc")) found.push_back(entry.path());
+    for (const fs::path& entry : entries_of(path)) {
+      const bool is_project = entry.filename() == golden::kProjectFile;
+      if (!is_project && (entry.extension() == ".json" || entry.extension() == ".jsonc")) files.push_back(entry);
     }
-    std::sort(found.begin(), found.end());
-    files.insert(files.end(), found.begin(), found.end());
   }
   if (files.empty())
     throw InputError({.what = "nothing is selected: there is no scenario to run",
@@ -96,6 +93,8 @@ std::vector<fs::path> select(const std::vector<fs::path>& paths) {
 }
 
 std::vector<scenario::Scenario> load(const RunOptions& options) {
+  if (!options.golden_root.empty())
+    is_there(options.golden_root);  // or says why it cannot be told, ahead of all trainings
   std::vector<scenario::Scenario> scenarios;
   for (const fs::path& file : select(options.scenarios)) {
     scenarios.push_back(scenario::load_scenario(file, options.overrides));
@@ -108,7 +107,7 @@ std::vector<scenario::Scenario> load(const RunOptions& options) {
 fs::path find_worker(const fs::path& given) {
   fs::path worker = given;
   if (worker.empty()) worker = fs::read_symlink("/proc/self/exe").parent_path() / "lockstep-worker";
-  if (::access(worker.c_str(), X_OK) == 0 && !fs::is_directory(worker)) return fs::absolute(worker);
+  if (::access(worker.c_str(), X_OK) == 0 && !is_folder(worker)) return fs::absolute(worker);
   throw InputError({.what = "the worker is missing",
                     .where = worker.string(),
                     .expected = "an executable lockstep-worker",
@@ -149,7 +148,7 @@ void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::ve
                  const RunOptions& options, const fs::path& runs_root) {
   if (is_interrupted(evidence)) return;
   experiment::investigate(verdict, plan, evidence, today(), [&](const plan::Plan& again, const std::string& folder) {
-    std::fprintf(stderr, "lockstep: %zu runs again: %s\n", again.runs.size(), folder.c_str());
+    print_line(stderr, "lockstep: " + std::to_string(again.runs.size()) + " runs again: " + folder);
     return execute_again(again, options, runs_root / kExperiments / folder);
   });
 }
@@ -167,7 +166,7 @@ void require_writable(const fs::path& target) {
   if (target.empty() || target == "-") return;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   const fs::path& written = is_written_through(target) ? target : folder;
-  if (::access(written.c_str(), W_OK) == 0 && !fs::is_directory(target)) return;
+  if (::access(written.c_str(), W_OK) == 0 && !is_folder(target)) return;
   throw InputError({.what = "the result cannot be written here",
                     .where = "--json " + target.string(),
                     .expected = "a file in a folder that exists and may be written to"});
@@ -176,7 +175,7 @@ void require_writable(const fs::path& target) {
 void write_json(const fs::path& target, const Json& value) {
   const std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (target == "-") {
-    std::fputs(text.c_str(), stdout);
+    print_json(stdout, value);
   } else if (is_written_through(target)) {
     write_through(target, text);
   } else {

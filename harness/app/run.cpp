@@ -5,6 +5,7 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
+#include "harness/base/console.h"
 #include "harness/report/text.h"
 
 namespace lockstep::app {
@@ -20,7 +21,7 @@ int run(const RunOptions& options) {
   verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const report::Status status = verdict.status();
 
-  if (options.json != "-") std::fputs(to_text(verdict, plan, may_color(STDOUT_FILENO)).c_str(), stdout);
+  if (options.json != "-") print_page(stdout, to_text(verdict, plan, may_color(STDOUT_FILENO)));
   if (status != report::Status::kAgree) runs.keep();
   if (!options.json.empty()) write_json(options.json, to_json(verdict, plan));
   return exit_code(status);

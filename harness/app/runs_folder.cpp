@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 
@@ -20,12 +21,12 @@ RunsFolder::RunsFolder(const fs::path& given) {
     temporary_ = true;
     return;
   }
-  if (fs::exists(given) && !fs::is_directory(given))
+  if (is_there(given) && !is_folder(given))
     throw InputError({.what = "the folder for the runs is a file",
                       .where = "--out " + given.string(),
                       .expected = "an empty folder, or the name of a new one"});
   make_directories(given);
-  if (!fs::is_empty(given)) {
+  if (!entries_of(given).empty()) {
     throw InputError({.what = "the folder for the runs is not empty",
                       .where = given.string(),
                       .next = "choose another with --out, or empty it: traces are never overwritten"});
@@ -34,7 +35,7 @@ RunsFolder::RunsFolder(const fs::path& given) {
 }
 
 void RunsFolder::keep() {
-  if (temporary_) std::fprintf(stderr, "lockstep: the traces are in %s\n", path_.c_str());
+  if (temporary_) print_line(stderr, "lockstep: the traces are in " + path_.string());
   temporary_ = false;
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -14,17 +15,27 @@ struct Problem {
   std::string next;
 };
 
-/// One readable text: `what`, then one indented line for each other part.
+/// What a reader can mend at once: one or more.
+struct ProblemList {
+  std::vector<Problem> problems;
+};
+
+/// One printable text: `what`, then one indented line for each other part.
 std::string describe(const Problem& problem);
+
+/// Several of them, each with its number.
+std::string describe(const ProblemList& list);
 
 /// Base of everything that lockstep throws; only the mains catch it.
 class Error : public std::runtime_error {
  public:
   explicit Error(Problem problem);
-  const Problem& problem() const { return problem_; }
+  explicit Error(ProblemList list);
+  const Problem& problem() const { return problems_.front(); }
+  const std::vector<Problem>& problems() const { return problems_; }
 
  private:
-  Problem problem_;
+  std::vector<Problem> problems_;
 };
 
 /// The command line, the scenario, or a file that the user named is wrong: nothing was judged (exit 2).

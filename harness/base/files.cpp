@@ -60,6 +60,17 @@ void write_whole(const std::filesystem::path& path, std::string_view content, bo
   if (survives_power_loss) sync_directory(path.has_parent_path() ? path.parent_path() : ".");
 }
 
+std::filesystem::file_status status_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() != std::filesystem::file_type::none) return status;  // "not there" is an answer, too
+  throw InputError({.what = "cannot look at a file or folder: " + error.message(),
+                    .where = path.string(),
+                    .next = error == std::errc::too_many_symbolic_link_levels
+                                ? "links lead in a circle here: remove one, or name another place"
+                                : "name another place, or mend this one"});
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -90,6 +101,22 @@ std::string read_file(const std::filesystem::path& path) {
   ::close(descriptor);
   if (count < 0) fail(error);
   return content;
+}
+
+bool is_there(const std::filesystem::path& path) { return std::filesystem::exists(status_of(path)); }
+
+bool is_folder(const std::filesystem::path& path) { return std::filesystem::is_directory(status_of(path)); }
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> entries;
+  try {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
+  } catch (const fs::filesystem_error& error) {
+    throw InputError({.what = "cannot list a folder: " + error.code().message(), .where = folder.string()});
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
 }
 
 std::vector<std::string> files_below(const std::filesystem::path& folder) {

@@ -12,6 +12,14 @@ namespace lockstep {
 /// *Throws*: InputError when it is missing or unreadable, or no regular file: reading a pipe could wait for ever.
 std::string read_file(const std::filesystem::path& path);
 
+/// Whether there is something at `path`, or a folder; links are followed.
+/// *Throws*: InputError where the system cannot tell: links in a circle, no permission, a name too long.
+bool is_there(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
+/// What stands in a folder itself, in the order of their bytes. *Throws*: InputError.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
+
 /// All that is no folder in a folder and in its folders, links followed: "b/c.png", in the order of their bytes. Links
 /// to nothing, pipes and the like are among it. *Throws*: InputError when it is missing or unreadable, or links lead in
 /// a circle.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -16,6 +17,9 @@ namespace {
 
 /// Names in one message.
 constexpr std::size_t kMostChoices = 60;
+
+/// A longer name is no slip of a known one, and its distance takes memory by its length. *Units*: bytes.
+constexpr std::size_t kLongestSlip = 200;
 
 constexpr char kDigits[] = "0123456789abcdef";
 using TwoDigits = std::array<char, 2>;
@@ -59,6 +63,56 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return d[a.size()][b.size()];
+}
+
+/// Bytes of a character of valid UTF-8, by its first.
+std::size_t length_of_character(char first) {
+  const auto byte = static_cast<unsigned char>(first);
+  return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+}
+
+char32_t code_of(std::string_view character) {
+  char32_t code = static_cast<unsigned char>(character[0]);
+  if (character.size() > 1) code &= 0x7fU >> character.size();
+  for (const char next : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(next) & 0x3fU);
+  return code;
+}
+
+/// Whether a character moves the cursor, breaks or reorders lines, or does anything else but show.
+bool acts(char32_t code) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {{0x00, 0x1f},     {0x7f, 0x9f},      // C0, DEL, C1
+                                                       {0x61c, 0x61c},   {0x200e, 0x200f},  // marks of direction
+                                                       {0x2028, 0x202e},  // separators, bidi overrides
+                                                       {0x2066, 0x2069}, {0xfeff, 0xfeff}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [code](const auto& range) { return range.first <= code && code <= range.second; });
+}
+
+std::string escape_of(char32_t code) {
+  if (code == '\n') return "\\n";
+  if (code == '\r') return "\\r";
+  if (code == '\t') return "\\t";
+  std::string digits = to_hex(std::uint64_t{code});
+  return code < 0x80 ? "\\x" + digits.substr(14) : "\\u" + digits.substr(12);
+}
+
+/// Whether the second '#' of a runner's "##[…" or "##word[…" stands at `at`.
+bool is_command(std::string_view text, std::size_t at) {
+  if (at == 0 || text[at] != '#' || text[at - 1] != '#') return false;
+  const std::size_t end = std::find_if(text.begin() + static_cast<std::ptrdiff_t>(at) + 1, text.end(),
+                                       [](unsigned char c) { return std::isalpha(c) == 0; }) -
+                          text.begin();
+  return end < text.size() && text[end] == '[';
+}
+
+/// $'…': every byte that does not show is written as its number.
+std::string quoted_for_bash(std::string_view text) {
+  std::string quoted = "$'";
+  for (const char c : text) {
+    const bool shows = c > ' ' && c < 0x7f && c != '#' && c != '\'' && c != '\\';
+    quoted += shows || c == ' ' ? std::string(1, c) : "\\x" + to_hex(std::string_view(&c, 1));
+  }
+  return quoted + "'";
 }
 
 }  // namespace
@@ -132,6 +186,7 @@ std::string to_decimal(double value) {
 }
 
 std::optional<std::string> nearest(std::string_view name, const std::vector<std::string>& candidates) {
+  if (name.size() > kLongestSlip) return std::nullopt;
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 2);
   for (const std::string& candidate : candidates) {
@@ -150,18 +205,32 @@ std::string suggest(std::string_view name, const std::vector<std::string>& candi
 }
 
 std::string printable(const std::string& text) {
+  const auto shows = [](char c) { return c >= ' ' && c < 0x7f; };
+  if (std::all_of(text.begin(), text.end(), shows) && text.find("##") == std::string::npos) return text;
   const nlohmann::json value = text;
-  const std::string valid = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  std::string result = nlohmann::json::parse(valid).get<std::string>();
-  std::replace_if(
-      result.begin(), result.end(), [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f; },
-      '?');
+  const std::string dumped = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string valid = nlohmann::json::parse(dumped).get<std::string>();
+  std::string result;
+  for (std::size_t at = 0; at < valid.size();) {
+    const std::size_t length = length_of_character(valid[at]);
+    const std::string_view character = std::string_view(valid).substr(at, length);
+    const char32_t code = code_of(character);
+    if (acts(code)) {
+      result += escape_of(code);
+    } else if (is_command(valid, at)) {
+      result += "\\x23";
+    } else {
+      result += character;
+    }
+    at += length;
+  }
   return result;
 }
 
 std::string shell_quoted(const std::string& text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  if (printable(text) != text) return quoted_for_bash(text);
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";

@@ -40,10 +40,13 @@ std::optional<std::string> nearest(std::string_view name, const std::vector<std:
 /// "did you mean 'x'?", or the list of candidates when none is near.
 std::string suggest(std::string_view name, const std::vector<std::string>& candidates);
 
-/// `text` as a terminal may get it: bytes that are no UTF-8 become U+FFFD, control characters but newline and tab '?'.
+/// `text`, which may come from a file, as one line of a terminal or a log: line breaks and all other characters that
+/// act instead of showing are escaped ("\n", "\x1b", "\u202e"), bytes that are no UTF-8 become U+FFFD. CI systems look
+/// for commands at the start of a line, some for "##vso[" or "##[" anywhere: the latter are broken up.
 std::string printable(const std::string& text);
 
-/// `text` as one word of a shell's command line.
+/// `text` as one word of a shell's command line; characters that `printable` would escape are written as bash reads
+/// them.
 std::string shell_quoted(const std::string& text);
 
 /// `text` with spaces behind it, up to `width` bytes.

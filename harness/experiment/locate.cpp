@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/base/files.h"
 #include "harness/checks/check.h"
 #include "harness/compare/pattern.h"
 
@@ -69,7 +70,7 @@ void locate(Divergence& at, const Side& left, const Side& right, Looked looked) 
   const trace::Channel reached = looked == Looked::kFromTheStart ? trace::Channel::kSamples : at.channel;
   const std::int64_t begin = looked == Looked::kFromOneState ? at.step : trace::kInitialStep;
   if (compare::part_before(*left.run, *right.run, at.step, reached, begin)) return;
-  if (!fs::exists(left_log) || !fs::exists(right_log)) return;
+  if (!is_there(left_log) || !is_there(right_log)) return;
   at.operator_ = compare::first_operator(trace::read_operators(left_log), trace::read_operators(right_log));
 }
 

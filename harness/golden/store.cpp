@@ -111,7 +111,7 @@ std::filesystem::path golden_directory(const std::filesystem::path& root, const 
 
 std::optional<trace::RunTrace> read_golden(const std::filesystem::path& directory) {
   std::error_code error;
-  const bool there = std::filesystem::exists(directory, error) && !std::filesystem::is_empty(directory, error);
+  const bool there = is_there(directory) && !std::filesystem::is_empty(directory, error);
   if (error) throw ResourceError({.what = "cannot look for a golden: " + error.message(), .where = directory.string()});
   if (!there) return std::nullopt;
   trace::RunTrace golden = trace::read_run(directory, "golden", trace::Damage::kReport);
@@ -137,7 +137,7 @@ namespace {
 Accepted what_becomes_of(const std::filesystem::path& directory, const trace::RunTrace& repeat) {
   try {
     const auto old = read_golden(directory);
-    if (!old) return std::filesystem::exists(directory) ? Accepted::kChanged : Accepted::kNew;
+    if (!old) return is_there(directory) ? Accepted::kChanged : Accepted::kNew;
     const auto same = [&](const char* key) {
       return old->ranks[0].header.value(key, "") == repeat.ranks[0].header.value(key, "");
     };

@@ -20,9 +20,8 @@ class DataFiles {
   const std::string& hash_of(const std::filesystem::path& path) {
     const auto found = hashes_.find(path.string());
     if (found != hashes_.end()) return found->second;
-    std::error_code none;
-    const bool is_folder = std::filesystem::is_directory(path, none);
-    return hashes_.emplace(path.string(), is_folder ? hash_of_folder(path) : sha256(read_file(path))).first->second;
+    const std::string hash = is_folder(path) ? hash_of_folder(path) : sha256(read_file(path));
+    return hashes_.emplace(path.string(), hash).first->second;
   }
 
  private:

@@ -188,13 +188,14 @@ std::string to_text(const FaultTable& table) {
   std::string out = part_line(table.part);
   for (const FaultRow& row : table.faults) {
     if (is_right(row)) continue;
-    out += (row.detected ? "WRONG   " : "MISSED  ") + row.scenario + ": " + row.check + "\n";
-    out += "  planted   " + row.planted + ": " + row.reason + "\n";
-    out += "  found     " + (row.found.empty() ? "nothing" : row.found) + (row.at.empty() ? "" : ", " + row.at) + "\n";
+    const std::string found = row.found.empty() ? "nothing" : row.found;
+    out += (row.detected ? "WRONG   " : "MISSED  ") + printable(row.scenario + ": " + row.check) + "\n";
+    out += "  planted   " + printable(row.planted + ": " + row.reason) + "\n";
+    out += "  found     " + printable(found + (row.at.empty() ? "" : ", " + row.at)) + "\n";
   }
   for (const CleanRow& row : table.clean) {
     if (row.status == Status::kAgree) continue;
-    out += (is_alarm(row) ? "ALARM   " : "OPEN    ") + row.scenario + ": " + row.check + "\n";
+    out += (is_alarm(row) ? "ALARM   " : "OPEN    ") + printable(row.scenario + ": " + row.check) + "\n";
   }
   for (const auto& [name, value] : figures(table)) out += padded(name, 32) + value + "\n";
   return out;
@@ -213,14 +214,16 @@ std::string to_markdown(const FaultTable& table) {
       "\n| planted | cause | scenario and check | detected | named first | right at | located |\n"
       "|---|---|---|---|---|---|---|\n";
   for (const FaultRow& row : table.faults) {
-    out += "| " + row.reason + " | " + (row.planted.empty() ? "any" : "`" + row.planted + "`") + " | " + row.scenario +
-           ": " + row.check + " | " + (row.inert ? "inert" : yes(row.detected)) + " | `" + row.found + "` | " +
-           (row.rank_of_cause > 0 ? std::to_string(row.rank_of_cause) : "**-**") + " | " +
-           (row.located ? row.at : "**no**: " + row.at) + " |\n";
+    out += "| " +
+           printable(row.reason + " | " + (row.planted.empty() ? "any" : "`" + row.planted + "`") + " | " +
+                     row.scenario + ": " + row.check + " | " + (row.inert ? "inert" : yes(row.detected)) + " | `" +
+                     row.found + "` | " + (row.rank_of_cause > 0 ? std::to_string(row.rank_of_cause) : "**-**") +
+                     " | " + (row.located ? row.at : "**no**: " + row.at) + " |") +
+           "\n";
   }
   out += "\n## Clean variations\n\n| scenario and check | pairs | verdict |\n|---|---|---|\n";
   for (const CleanRow& row : table.clean) {
-    out += "| " + row.scenario + ": " + row.check + " | " + std::to_string(row.pairs) + " | " +
+    out += "| " + printable(row.scenario + ": " + row.check) + " | " + std::to_string(row.pairs) + " | " +
            std::string(name_of(row.status)) + " |\n";
   }
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/base/error.h"
+#include "harness/base/files.h"
 #include "harness/base/json.h"
 #include "harness/compare/rounding.h"
 #include "harness/diagnosis/diagnose.h"
@@ -25,7 +26,7 @@ using compare::Divergence;
 namespace fs = std::filesystem;
 
 void read_promises(const fs::path& file, Recording& recording) {
-  if (!fs::exists(file)) {
+  if (!is_there(file)) {
     recording.no_promises = file.string() + " is missing";
     return;
   }
@@ -42,7 +43,7 @@ void read_promises(const fs::path& file, Recording& recording) {
                                                 spec.at("train"), "train", {.file = file.string(), .within = ""}))};
     const std::string checkpoint = spec.at("files").value("checkpoint", "");
     const fs::path source = (fs::absolute(file).parent_path() / checkpoint).lexically_normal().parent_path();
-    if (!checkpoint.empty() && fs::exists(source / trace::file_name_of_rank(0))) recording.loaded_from = source;
+    if (!checkpoint.empty() && is_there(source / trace::file_name_of_rank(0))) recording.loaded_from = source;
   } catch (const Error& error) {
     recording.no_promises = file.string() + ": " + error.problem().what;
   } catch (const Json::exception& error) {
@@ -111,13 +112,13 @@ std::optional<Divergence> beyond_rounding(const Recorded& left, const Recorded& 
 
 Recording read_recording(const fs::path& path) {
   Recording recording;
-  if (!fs::is_directory(path)) {
+  if (!is_folder(path)) {
     recording.trace.run = path.string();
     recording.trace.ranks.push_back(trace::read_trace(path));
     recording.no_promises = path.string() + " is the trace of one rank, not a run folder";
     return recording;
   }
-  if (!fs::exists(path / trace::file_name_of_rank(0)))
+  if (!is_there(path / trace::file_name_of_rank(0)))
     throw InputError({.what = "this folder holds no run",
                       .where = path.string(),
                       .expected = "a folder that holds " + trace::file_name_of_rank(0),

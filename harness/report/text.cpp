@@ -23,13 +23,24 @@ std::string upper(std::string_view text) {
   return result;
 }
 
+/// "DIVERGENCE  <of>": of whom the lines that follow tell.
+void add_heading(std::string& out, Status status, bool color, const std::string& of) {
+  out += "\n" + painted(status, color, upper(name_of(status))) + "  " + printable(of) + "\n";
+}
+
 void add_line(std::string& out, const char* label, const std::string& value) {
-  if (value.empty()) return;
-  std::string indented = printable(value);
-  while (indented.ends_with('\n')) indented.pop_back();
-  for (std::size_t at = indented.find('\n'); at != std::string::npos; at = indented.find('\n', at + 1))
-    indented.insert(at + 1, std::string(14, ' '));
-  out += "  " + padded(label, 12) + indented + "\n";
+  if (!value.empty()) out += "  " + padded(label, 12) + printable(value) + "\n";
+}
+
+/// The lines of a log stay lines, and each begins with a sign of ours: runners skip spaces before a command.
+void add_log(std::string& out, std::string_view log) {
+  const char* label = "log";
+  while (!log.empty()) {
+    const std::size_t end = std::min(log.find('\n'), log.size());
+    out += "  " + padded(label, 12) + "| " + printable(std::string(log.substr(0, end))) + "\n";
+    log.remove_prefix(std::min(end + 1, log.size()));
+    label = "";
+  }
 }
 
 void add_causes(std::string& out, const std::vector<compare::Suspect>& suspects) {
@@ -61,19 +72,20 @@ std::string table(const Verdict& verdict, const plan::Plan& plan, bool color) {
     std::snprintf(numbers, sizeof numbers, "  %3td/%-3td  %3zu/%-3zu  %16zu  ", total - failed, total, good, checks,
                   compared);
     const Status status = verdict.status_of(scenario.name);
-    out += padded(scenario.name, width) + numbers + painted(status, color, std::string(name_of(status))) + "\n";
+    out +=
+        padded(printable(scenario.name), width) + numbers + painted(status, color, std::string(name_of(status))) + "\n";
   }
   return out;
 }
 
 std::string details(const RunReport& run, bool color) {
-  std::string out =
-      "\n" + painted(run.status, color, upper(name_of(run.status))) + "  run " + run.run + ": " + run.outcome + "\n";
+  std::string out;
+  add_heading(out, run.status, color, "run " + run.run + ": " + run.outcome);
   add_line(out, "why", run.why);
   if (run.status == Status::kDivergence) add_line(out, "class", run.class_);
   if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
   add_causes(out, run.suspects);
-  add_line(out, "log", run.log_tail);
+  add_log(out, run.log_tail);
   add_line(out, "reproduce", run.reproduce);
   return out;
 }
@@ -97,9 +109,10 @@ std::string details(const std::vector<RunReport>& runs, bool color) {
 }
 
 std::string details(const CheckReport& check, bool color) {
-  std::string out = "\n" + painted(check.status, color, upper(name_of(check.status))) + "  " + check.scenario +
-                    ": checks." + std::to_string(check.index) + " " + check.that + " (" + join(check.variants, ", ") +
-                    ")\n";
+  std::string out;
+  add_heading(out, check.status, color,
+              check.scenario + ": checks." + std::to_string(check.index) + " " + check.that + " (" +
+                  join(check.variants, ", ") + ")");
   add_line(out, "why", check.result.why);
   if (check.result.divergence) out += to_text(*check.result.divergence);
   for (const Experiment& experiment : check.experiments)

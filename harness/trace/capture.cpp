@@ -66,7 +66,7 @@ std::vector<OperatorCall> read_operators(const std::filesystem::path& path) {
 std::optional<StoredTensor> read_captured(const std::filesystem::path& run, std::int64_t step, std::int64_t rank,
                                           Channel channel, const std::string& name) {
   const std::filesystem::path path = captured_tensors_path(run, step, rank);
-  if (!std::filesystem::exists(path)) return std::nullopt;
+  if (!is_there(path)) return std::nullopt;
   for (StoredTensor& tensor : read_safetensors(path)) {
     if (tensor.name == captured_name(channel, name)) return std::move(tensor);
   }

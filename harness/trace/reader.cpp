@@ -151,7 +151,7 @@ RunTrace read_run(const std::filesystem::path& directory, const std::string& run
   std::int64_t world_size = 1;
   for (std::int64_t rank = 0; rank < world_size; ++rank) {
     const std::filesystem::path file = directory / file_name_of_rank(rank);
-    if (rank > 0 && !std::filesystem::exists(file)) {
+    if (rank > 0 && !is_there(file)) {
       throw DamagedFile({.what = "the trace of rank " + std::to_string(rank) + " is missing",
                          .where = file.string(),
                          .expected = std::to_string(world_size) + " ranks, as " + result.ranks[0].origin + " says"});

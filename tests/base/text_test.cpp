@@ -15,11 +15,22 @@ std::string base64(std::vector<std::uint64_t> values) {
   return text.substr(1);
 }
 
-TEST(Printable, KeepsTextAndReplacesWhatATerminalMustNotGet) {
-  EXPECT_EQ(printable("gr\u00fcn\n\tx"), "gr\u00fcn\n\tx");
-  EXPECT_EQ(printable(std::string("a\x1b[31m\0b\x7f", 9)), "a?[31m?b?");
-  EXPECT_EQ(printable("a\xff\xfe"), "a\ufffd\ufffd");
+TEST(Printable, KeepsTextAndEscapesWhatActs) {
   EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(printable("gr\u00fcn \u20ac \U0001F600 a:b ::c"), "gr\u00fcn \u20ac \U0001F600 a:b ::c");
+  EXPECT_EQ(printable("a\n::error::b\r\n\tc"), "a\\n::error::b\\r\\n\\tc");
+  EXPECT_EQ(printable(std::string("a\x1b[31m\0b\x7f", 9)), "a\\x1b[31m\\x00b\\x7f");
+  EXPECT_EQ(printable("a\xff\xfe"), "a\ufffd\ufffd");
+  EXPECT_EQ(printable("a\u0085b\u009b31m"), "a\\u0085b\\u009b31m") << "C1";
+  EXPECT_EQ(printable("a\u202eb\u2066c\u2028d\u200fe\ufeff"), "a\\u202eb\\u2066c\\u2028d\\u200fe\\ufeff")
+      << "bidi, lines";
+}
+
+/// Azure's runner finds "##vso[" anywhere in a line, GitHub's "##[" likewise.
+TEST(Printable, BreaksUpWhatARunnerTakesForACommand) {
+  EXPECT_EQ(printable("x ##vso[task.complete]"), "x #\\x23vso[task.complete]");
+  EXPECT_EQ(printable("##teamcity[a] ##[b] ###[c]"), "#\\x23teamcity[a] #\\x23[b] ##\\x23[c]");
+  EXPECT_EQ(printable("## heading, #1"), "## heading, #1");
 }
 
 TEST(Base64, DropsZerosAtTheEnd) {
@@ -97,6 +108,10 @@ TEST(Text, NearestGivesUpOnAnotherWord) {
   EXPECT_FALSE(nearest("x", {}).has_value());
 }
 
+TEST(Text, NearestLooksAtNothingThatIsTooLongForASlip) {
+  EXPECT_FALSE(nearest(std::string(10000000, 'm'), kNames).has_value());
+}
+
 TEST(Text, SuggestNamesOneOrAll) {
   EXPECT_EQ(suggest("momentun", kNames), "did you mean 'momentum'?");
   EXPECT_EQ(suggest("accumulation", kNames), "choose one of: momentum, weight_decay, nesterov, lr");
@@ -116,6 +131,8 @@ TEST(ShellQuoted, IsOneWordThatAShellReadsBack) {
   EXPECT_EQ(shell_quoted("a b$c"), "'a b$c'");
   EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
   EXPECT_EQ(shell_quoted(""), "''");
+  EXPECT_EQ(shell_quoted("a\n'b'\\"), "$'a\\x0a\\x27b\\x27\\x5c'") << "as bash reads it";
+  EXPECT_EQ(printable(shell_quoted("\u202e##vso[")), "$'\\xe2\\x80\\xae\\x23\\x23vso['");
 }
 
 }  // namespace

@@ -117,5 +117,41 @@ TEST(ReportText, SaysWhereWhatAndWhy) {
   EXPECT_NE(report::to_text(mixed.verdict, mixed.judged.plan, true).find("\033[31m"), std::string::npos);
 }
 
+/// Whatever the files of others hold, each line begins with a word or a sign of ours: runners skip spaces, and take
+/// what comes next for a command.
+TEST(ReportText, NoLineBeginsWithTextOfAFile) {
+  const std::string command = "\n::error::\x1b[2J\u202e##vso[task.complete]\n";
+  Mixed mixed;
+  mixed.judged.outcomes[2].why = "why" + command;
+  mixed.judged.outcomes[2].log_tail = command + "  ::warning::\r::error::" + command;
+  mixed.verdict = mixed.judged.verdict();
+  mixed.verdict.warnings = {"warning" + command};
+  for (report::CheckReport& check : mixed.verdict.checks) {
+    check.that += command;
+    check.scenario += command;
+    check.variants.push_back(command);
+    check.result.next = "next" + command;
+    check.reproduce = command;
+    check.experiments.push_back({.control = command, .shows = command});
+    if (!check.result.divergence) continue;
+    auto& at = *check.result.divergence;
+    for (std::string* text : {&at.tensor, &at.left, &at.right, &at.expected, &at.actual, &at.relation, &at.cause})
+      *text += command;
+  }
+  for (report::RunReport& run : mixed.verdict.runs) run.run += command;
+  const std::string text = report::to_text(mixed.verdict, mixed.judged.plan, false);
+  ASSERT_NE(text.find("::warning::"), std::string::npos) << "the log is told";
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    const std::string line = text.substr(begin, end - begin);
+    const std::size_t first = line.find_first_not_of(' ');
+    EXPECT_TRUE(first == std::string::npos || line.compare(first, 2, "::") != 0) << line;
+    begin = end + 1;
+  }
+  for (const char* part : {"##vso[", "\x1b", "\u202e", "\r"}) EXPECT_EQ(text.find(part), std::string::npos) << text;
+  EXPECT_NE(text.find("  log         | \n"), std::string::npos) << text;
+  EXPECT_NE(text.find("              | ::error::\\x1b[2J\\u202e#\\x23vso[task.complete]\n"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace lockstep::test

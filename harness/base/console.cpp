@@ -1,0 +1,19 @@
+#include "harness/base/console.h"
+
+#include "harness/base/text.h"
+
+namespace lockstep {
+
+void print_line(std::FILE* to, const std::string& text) { print_page(to, printable(text) + "\n"); }
+
+void print_page(std::FILE* to, const std::string& page) { std::fputs(page.c_str(), to); }
+
+void print_json(std::FILE* to, const Json& value) {
+  std::string text = value.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+  // Azure's runner takes "##vso[" for a command wherever it stands; '#' stands inside strings only.
+  for (std::size_t at = text.find("##"); at != std::string::npos; at = text.find("##", at))
+    text.replace(at, 2, "#\\u0023");
+  print_page(to, text);
+}
+
+}  // namespace lockstep
