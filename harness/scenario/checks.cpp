@@ -13,16 +13,11 @@
 namespace lockstep::scenario {
 namespace {
 
-std::vector<std::string> names_of(const std::vector<Variant>& variants) {
-  std::vector<std::string> names;
-  for (const Variant& variant : variants) names.push_back(variant.name);
-  return names;
-}
+using Names = std::vector<std::string>;
 
 /// Variants that match a pattern; at least one must.
-std::vector<std::string> resolve(const std::string& pattern, const Scenario& scenario, const std::string& where) {
-  std::vector<std::string> found;
-  const std::vector<std::string> all = names_of(scenario.variants);
+Names resolve(const std::string& pattern, const Names& all, const std::string& where) {
+  Names found;
   for (const std::string& name : all) {
     if (name == pattern || fnmatch(pattern.c_str(), name.c_str(), 0) == 0) found.push_back(name);
   }
@@ -34,8 +29,8 @@ std::vector<std::string> resolve(const std::string& pattern, const Scenario& sce
                     .next = suggest(pattern, all)});
 }
 
-std::string resolve_one(const std::string& pattern, const Scenario& scenario, const std::string& where) {
-  const std::vector<std::string> found = resolve(pattern, scenario, where);
+std::string resolve_one(const std::string& pattern, const Names& all, const std::string& where) {
+  const Names found = resolve(pattern, all, where);
   if (found.size() == 1) return found.front();
   throw InputError({.what = "a check needs one variant and names several",
                     .where = where,
@@ -43,11 +38,11 @@ std::string resolve_one(const std::string& pattern, const Scenario& scenario, co
                     .actual = "'" + pattern + "'"});
 }
 
-std::vector<std::string> variants_of(const Json& check, const Scenario& scenario, const std::string& where) {
-  if (!check.contains("variants")) return names_of(scenario.variants);
-  std::vector<std::string> result;
+Names variants_of(const Json& check, const Names& all, const std::string& where) {
+  if (!check.contains("variants")) return all;
+  Names result;
   for (const Json& pattern : check["variants"]) {
-    for (const std::string& name : resolve(pattern.get<std::string>(), scenario, where)) {
+    for (const std::string& name : resolve(pattern.get<std::string>(), all, where)) {
       if (std::find(result.begin(), result.end(), name) == result.end()) result.push_back(name);
     }
   }
@@ -186,32 +181,45 @@ void require_recorded(const CheckSpec& check, const Scenario& scenario, const st
   }
 }
 
+CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& variants, const std::string& path) {
+  CheckSpec check{.that = object.at("that").get<std::string>()};
+  const std::string where = scenario.file.string() + ": " + path + " (" + check.that + ")";
+  check.channels = channels_of(object, where);
+  check.expect = expectation_of(object, where);
+  if (object.contains("factor")) check.factor = factor_from(object["factor"].get<double>(), where);
+  if (check.that == "resumes") {
+    check.straight = resolve_one(object.at("straight").get<std::string>(), variants, where + ".straight");
+    check.interrupted = resolve_one(object.at("interrupted").get<std::string>(), variants, where + ".interrupted");
+    check.variants = {check.straight, check.interrupted};
+  } else {
+    check.variants = variants_of(object, variants, where + ".variants");
+  }
+  const bool known = std::all_of(check.variants.begin(), check.variants.end(), [&](const std::string& name) {
+    return std::any_of(scenario.variants.begin(), scenario.variants.end(),
+                       [&](const Variant& variant) { return variant.name == name; });
+  });
+  if (!known) return check;  // what is wrong with a variant is told of that variant
+  require_substance(check, scenario, where);
+  require_comparable(check, scenario, where);
+  require_recorded(check, scenario, where);
+  return check;
+}
+
 }  // namespace
 
 std::vector<std::string> channel_names_of_schema() {
   return schema().at("/definitions/record/properties/channels/default"_json_pointer).get<std::vector<std::string>>();
 }
 
-std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario) {
+std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario, const Names& variants,
+                                   Problems& problems) {
   std::vector<CheckSpec> result;
   for (std::size_t i = 0; i < checks.size(); ++i) {
-    const Json& object = checks[i];
-    CheckSpec check{.that = object.at("that").get<std::string>()};
-    const std::string where = scenario.file.string() + ": checks." + std::to_string(i) + " (" + check.that + ")";
-    check.channels = channels_of(object, where);
-    check.expect = expectation_of(object, where);
-    if (object.contains("factor")) check.factor = factor_from(object["factor"].get<double>(), where);
-    if (check.that == "resumes") {
-      check.straight = resolve_one(object.at("straight").get<std::string>(), scenario, where + ".straight");
-      check.interrupted = resolve_one(object.at("interrupted").get<std::string>(), scenario, where + ".interrupted");
-      check.variants = {check.straight, check.interrupted};
-    } else {
-      check.variants = variants_of(object, scenario, where + ".variants");
-    }
-    require_substance(check, scenario, where);
-    require_comparable(check, scenario, where);
-    require_recorded(check, scenario, where);
-    result.push_back(std::move(check));
+    problems.collect([&] {
+      const std::string path = "checks." + std::to_string(i);
+      const Json completed = complete(checks[i], "check", {.file = scenario.file.string(), .within = "", .path = path});
+      if (!variants.empty()) result.push_back(check_from(completed, scenario, variants, path));
+    });
   }
   return result;
 }

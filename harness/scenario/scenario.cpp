@@ -1,14 +1,17 @@
 #include "harness/scenario/scenario.h"
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 #include <set>
+#include <string_view>
+#include <utility>
 
-#include "harness/base/error.h"
+#include "harness/base/problems.h"
 #include "harness/base/text.h"
 #include "harness/scenario/checks.h"
+#include "harness/scenario/override.h"
+#include "harness/scenario/rule_words.h"
 #include "harness/scenario/schema.h"
+#include "harness/scenario/sources.h"
 
 namespace lockstep::scenario {
 namespace {
@@ -16,53 +19,8 @@ namespace {
 /// Names become folders; most file systems take 255 bytes.
 constexpr std::size_t kLongestName = 200;
 
-/// The number that a key of an array is; nothing for any other text.
-std::optional<std::size_t> index_from(const std::string& key) {
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
-  if (key.empty() || error == std::errc::invalid_argument || end != key.data() + key.size()) return std::nullopt;
-  return error == std::errc::result_out_of_range ? std::numeric_limits<std::size_t>::max() : index;
-}
-
-/// Sets one dotted path, making the objects on the way. `where` says who asks for it.
-void set_path(Json& document, const std::string& path, const Json& value, const std::string& where) {
-  Json* at = &document;
-  std::size_t begin = 0;
-  while (true) {
-    const std::size_t dot = path.find('.', begin);
-    const std::string key = path.substr(begin, dot == std::string::npos ? std::string::npos : dot - begin);
-    const auto index = at->is_array() ? index_from(key) : std::nullopt;
-    if (index && *index >= at->size()) {
-      throw InputError({.what = "an override names an item that does not exist",
-                        .where = where,
-                        .expected = "an index below " + std::to_string(at->size()),
-                        .actual = "'" + key + "'"});
-    }
-    if (!index && !at->is_object() && !at->is_null()) {
-      throw InputError({.what = "an override goes into a value that has no key '" + key + "'",
-                        .where = where,
-                        .expected = at->is_array() ? "the index of an item" : "a path that ends before '" + key + "'",
-                        .actual = at->dump()});
-    }
-    at = index ? &(*at)[*index] : &(*at)[key];
-    if (dot == std::string::npos) break;
-    begin = dot + 1;
-  }
-  *at = value;
-}
-
-void apply_override(Json& document, const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    throw InputError({.what = "an override is not of the form path=value",
-                      .where = "--set " + text,
-                      .expected = "for example train.optimizer.lr=0.2",
-                      .actual = "'" + text + "'"});
-  }
-  const std::string value = text.substr(equals + 1);
-  const Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
-  set_path(document, text.substr(0, equals), parsed.is_discarded() ? Json(value) : parsed, "--set " + text);
-}
+/// Variants of one scenario: a matrix multiplies without end.
+constexpr std::size_t kMostVariants = 10000;
 
 /// A patch by name: what a variant changes.
 struct Patch {
@@ -95,6 +53,11 @@ std::string label_of(const Json& value) {
 /// Every patch with every combination of the matrix.
 std::vector<Patch> expand_matrix(std::vector<Patch> patches, const Json& matrix, const std::string& file) {
   for (const auto& [path, values] : matrix.items()) {
+    if (patches.size() * values.size() > kMostVariants)
+      throw InputError({.what = "the matrix makes too many variants",
+                        .where = file + ": matrix." + path,
+                        .expected = "at most " + std::to_string(kMostVariants),
+                        .actual = std::to_string(patches.size()) + " x " + std::to_string(values.size())});
     std::vector<Patch> expanded;
     const std::string last = path.substr(path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1);
     for (const Patch& patch : patches) {
@@ -182,8 +145,10 @@ Variant variant_of(const std::string& name, const Json& run, const std::string& 
                   completed.at("train"),
                   completed.at("launch"),
                   launch_from(completed.at("launch"))};
-  require_environments(variant, file);
-  validate(variant.train, variant.world_size, file + " (variant '" + name + "')");
+  Problems problems;
+  problems.collect([&] { require_environments(variant, file); });
+  problems.collect([&] { validate(variant.train, variant.world_size, file + " (variant '" + name + "')"); });
+  problems.throw_if_any();
   return variant;
 }
 
@@ -205,149 +170,145 @@ Variant variant_from(const Patch& patch, const Json& base, const std::string& fi
   return variant_of(patch.name, merged, file);
 }
 
-void require_known_channels(const std::vector<std::string>& channels, const std::string& where) {
-  const std::vector<std::string> known = channel_names_of_schema();
-  for (const std::string& name : channels) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    throw InputError({.what = "unknown channel '" + name + "'",
-                      .where = where,
-                      .expected = "one of: " + join(known, ", "),
-                      .actual = "'" + name + "'",
-                      .next = suggest(name, known)});
+/// Errors of variants. They share most of what they are: an error of several is told once.
+class SharedProblems {
+ public:
+  void add(const std::string& variant, const Problems& problems) {
+    for (const Problem& problem : problems.all()) {
+      Problem common = problem;
+      const std::string name = "variant '" + variant + "'";
+      if (const std::size_t at = common.where.find(name); at != std::string::npos)
+        common.where.replace(at, name.size(), kAnyVariant);
+      const auto same = std::find_if(all_.begin(), all_.end(), [&](const Shared& one) {
+        return one.problem.what == common.what && one.problem.where == common.where &&
+               one.problem.expected == common.expected && one.problem.actual == common.actual;
+      });
+      if (same != all_.end()) {
+        ++same->others;
+      } else {
+        all_.push_back({common, name, 0});
+      }
+    }
   }
-}
 
-/// Every checkpoint that is asked for by number is one that `source` saves, and it saves one at all.
-void require_saved(const LoadSpec& load, const Variant& source, const Scenario& scenario, const std::string& where) {
-  const std::int64_t begin = updates_before(source, scenario);
-  std::vector<std::optional<std::int64_t>> wanted = load.of_rank;
-  wanted.push_back(load.number);
-  if (!load.number && load.of_rank.empty()) wanted.back() = newest_saved(load, source);
-  for (const auto& number : wanted) {
-    const bool saved = number && *number > begin && *number <= source.train.steps;
-    if (!number || (saved && source.train.checkpoint.saves_after(*number))) continue;
-    throw InputError({.what = "the checkpoint to load is never saved",
-                      .where = where,
-                      .expected = "updates after which '" + source.name + "' saves",
-                      .actual = std::to_string(*number)});
+  void tell(Problems& problems) const {
+    for (Shared one : all_) {
+      const std::string more = one.others > 0 ? " and " + std::to_string(one.others) + " more" : "";
+      if (const std::size_t at = one.problem.where.find(kAnyVariant); at != std::string::npos)
+        one.problem.where.replace(at, std::string_view(kAnyVariant).size(), one.first + more);
+      problems.add(one.problem);
+    }
   }
-}
 
-/// The variants after `path`'s last one that lead back into it; empty where none do.
-std::vector<std::string> circle_after(std::vector<std::string> path, const Scenario& scenario) {
-  const auto last = std::find_if(scenario.variants.begin(), scenario.variants.end(),
-                                 [&](const Variant& variant) { return variant.name == path.back(); });
-  if (last == scenario.variants.end()) return {};  // said where that variant is looked at
-  for (const std::string& source : sources_of(*last)) {
-    std::vector<std::string> longer = path;
-    longer.push_back(source);
-    if (std::find(path.begin(), path.end(), source) != path.end()) return longer;
-    if (std::vector<std::string> circle = circle_after(std::move(longer), scenario); !circle.empty()) return circle;
-  }
-  return {};
-}
-
-/// A variant that waits for its own checkpoint would wait for ever.
-void require_no_circle(const Variant& variant, const Scenario& scenario, const std::string& where) {
-  const std::vector<std::string> circle = circle_after({variant.name}, scenario);
-  if (circle.empty()) return;
-  throw InputError({.what = "variants load each other's checkpoints in a circle",
-                    .where = where,
-                    .expected = "a first variant that loads none",
-                    .actual = join(circle, " from ")});
-}
-
-/// The variant of a scenario that another takes checkpoints from.
-const Variant& require_source(const std::string& name, const Scenario& scenario, const std::string& where) {
-  std::vector<std::string> names;
-  for (const Variant& variant : scenario.variants) {
-    if (variant.name == name) return variant;
-    names.push_back(variant.name);
-  }
-  throw InputError({.what = "a checkpoint is loaded from a variant that does not exist",
-                    .where = where,
-                    .expected = "one of: " + some_of(names, 20),
-                    .actual = "'" + name + "'",
-                    .next = suggest(name, names)});
-}
-
-/// Who is followed saves every update that the follower makes, under the model's own names.
-void require_followed(const Variant& variant, const Scenario& scenario) {
-  const std::string& follow = variant.train.checkpoint.follow;
-  if (follow.empty()) return;
-  const std::string where = scenario.file.string() + ": train.checkpoint.follow (variant '" + variant.name + "')";
-  const Variant& source = require_source(follow, scenario, where);
-  const CheckpointSpec& saved = source.train.checkpoint;
-  const auto require_of = [&](bool holds, const std::string& what, const std::string& expected,
-                              const std::string& actual) {
-    if (!holds) throw InputError({.what = what, .where = where, .expected = expected, .actual = actual});
+ private:
+  struct Shared {
+    Problem problem;
+    std::string first;
+    std::size_t others = 0;
   };
-  require_of(saved.save_every == 1, "the followed variant does not save every update",
-             "train.checkpoint.save_every 1 in '" + follow + "'",
-             saved.save_every ? std::to_string(*saved.save_every) : "none");
-  require_of(saved.prefix.empty(), "the followed variant saves other names than the model's",
-             "no train.checkpoint.prefix in '" + follow + "'", "'" + saved.prefix + "'");
-  require_of(variant.train.steps <= source.train.steps, "the followed variant ends earlier",
-             "at most train.steps = " + std::to_string(source.train.steps), std::to_string(variant.train.steps));
-  require_no_circle(variant, scenario, where);
-  const std::int64_t begin = updates_before(source, scenario);
-  require_of(begin <= updates_before(variant, scenario), "the followed variant starts later",
-             "a variant that saves the state before each update",
-             "'" + follow + "' starts after update " + std::to_string(begin));
-}
+  static constexpr const char* kAnyVariant = "variant '*'";  // which none can be called
+  std::vector<Shared> all_;
+};
 
-void validate_loads(const Scenario& scenario) {
-  for (const Variant& variant : scenario.variants) {
-    const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
-    require_known_channels(variant.train.record.channels, scenario.file.string() + ": train.record.channels");
-    for (const CaptureSpec& capture : variant.train.record.captures) {
-      if (!capture.channel.empty())
-        require_known_channels({capture.channel}, scenario.file.string() + ": train.record.capture");
-    }
-    if (!variant.train.checkpoint.load || variant.train.checkpoint.load->from.empty()) continue;
-    const std::string& from = variant.train.checkpoint.load->from;
-    const Variant& source = require_source(from, scenario, where);
-    if (!source.train.checkpoint.saves()) {
-      throw InputError({.what = "a checkpoint is loaded from a variant that saves none",
-                        .where = where,
-                        .expected = "a variant with train.checkpoint.save_after or save_every",
-                        .actual = "'" + from + "'"});
-    }
-    require_no_circle(variant, scenario, where);
+/// Takes any object.
+Json object_rule() { return {{"type", "object"}}; }
+
+/// Reads a document part by part. What is wrong in one does not hide what is wrong in another.
+class Loading {
+ public:
+  Loading(std::filesystem::path file, Json document)
+      : file_(std::move(file)), name_(file_.string()), document_(std::move(document)) {}
+
+  Scenario load(const std::vector<std::string>& overrides) {
+    if (!document_.is_object())
+      throw InputError({.what = "wrong type", .where = name_, .expected = "an object", .actual = shortened(document_)});
+    problems_.collect([&] { complete_by(outline(), document_, {.file = name_, .within = ""}); });
+    Scenario scenario{.name = part("name", "").get<std::string>(),
+                      .description = part("description", "").get<std::string>(),
+                      .practices = part("practices", Json::array()).get<std::vector<std::string>>(),
+                      .file = file_,
+                      .overrides = overrides,
+                      .repeats = part("repeats", 2).get<std::int64_t>(),
+                      .may_be_unsupported = part("may_be_unsupported", false).get<bool>()};
+    const bool whole = read_variants(scenario);
+    if (whole) validate_sources(scenario, problems_);
+    const Json checks = part("checks", Json::array(), rule_of("checks", {{"items", Json::object()}}));
+    scenario.checks = checks_from(checks, scenario, names_, problems_);
+    problems_.throw_if_any();
+    return scenario;
   }
-  for (const Variant& variant : scenario.variants) {
-    const auto& load = variant.train.checkpoint.load;
-    const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
-    if (load && !load->from.empty()) require_saved(*load, scenario.variant(load->from), scenario, where);
-    require_followed(variant, scenario);
+
+ private:
+  /// The schema of the document's own keys, whatever stands in them.
+  static Json outline() {
+    Json rule = {{"type", "object"}, {"required", schema()["required"]}, {"additionalProperties", false}};
+    for (const auto& [key, property] : schema()["properties"].items()) rule["properties"][key] = Json::object();
+    return rule;
   }
-}
+
+  /// The schema's rule for a key of the document, with some of it replaced.
+  static Json rule_of(const std::string& key, const Json& changes = Json::object()) {
+    Json rule = schema()["properties"].at(key);
+    rule.update(changes);
+    return rule;
+  }
+
+  /// A key of the document, completed; `otherwise` where it is not as it must be, so that the rest can be judged.
+  Json part(const std::string& key, const Json& otherwise) { return part(key, otherwise, rule_of(key)); }
+  Json part(const std::string& key, const Json& otherwise, const Json& rule) {
+    Json value = rule.value("default", otherwise);
+    if (!document_.contains(key)) return value;
+    const bool sound = problems_.collect(
+        [&] { value = complete_by(rule, document_[key], {.file = name_, .within = "", .path = key}); });
+    return sound ? value : otherwise;
+  }
+
+  /// The patches of all variants; none where that cannot be told.
+  std::vector<Patch> patches() {
+    const Json variants = part("variants", Json(), rule_of("variants", {{"additionalProperties", object_rule()}}));
+    const Json matrix = part("matrix", Json());
+    if (variants.is_null() || matrix.is_null()) return {};
+    std::vector<Patch> patches;
+    for (const auto& [variant, changes] : variants.items()) patches.push_back({variant, changes});
+    if (patches.empty()) patches.push_back({matrix.empty() ? "main" : "", Json::object()});
+    const bool expanded = problems_.collect([&] { patches = expand_matrix(patches, matrix, name_); });
+    return expanded ? patches : std::vector<Patch>{};
+  }
+
+  /// Whether all variants are sound.
+  bool read_variants(Scenario& scenario) {
+    Json base = Json::object();
+    for (const char* part : {"world_size", "train", "launch"}) {
+      if (document_.contains(part)) base[part] = document_[part];
+    }
+    const std::vector<Patch> all = patches();
+    for (const Patch& patch : all) names_.push_back(patch.name);
+    if (!part("train", Json(), object_rule()).is_object()) return false;
+    SharedProblems shared;
+    std::set<std::string> distinct;
+    for (const Patch& patch : all) {
+      Problems of_variant;
+      of_variant.collect([&] { scenario.variants.push_back(variant_from(patch, base, name_)); });
+      if (!distinct.insert(patch.name).second) {
+        of_variant.add({.what = "two variants have the same name",
+                        .where = name_,
+                        .actual = "'" + patch.name + "'",
+                        .next = "give the matrix values that differ in letters and digits"});
+      }
+      shared.add(patch.name, of_variant);
+    }
+    shared.tell(problems_);
+    return !all.empty() && scenario.variants.size() == all.size();
+  }
+
+  std::filesystem::path file_;
+  std::string name_;
+  Json document_;
+  std::vector<std::string> names_;  ///< of all variants, sound or not
+  Problems problems_;
+};
 
 }  // namespace
-
-std::vector<std::string> sources_of(const Variant& variant) {
-  const CheckpointSpec& checkpoint = variant.train.checkpoint;
-  std::vector<std::string> sources;
-  if (checkpoint.load && !checkpoint.load->from.empty()) sources.push_back(checkpoint.load->from);
-  if (!checkpoint.follow.empty()) sources.push_back(checkpoint.follow);
-  return sources;
-}
-
-std::int64_t updates_before(const Variant& variant, const Scenario& scenario) {
-  const auto& load = variant.train.checkpoint.load;
-  if (!load || load->from.empty() || !load->restores("schedule")) return 0;
-  return newest_saved(*load, scenario.variant(load->from));
-}
-
-std::int64_t newest_saved(const LoadSpec& load, const Promises& source) {
-  if (load.number) return *load.number;
-  std::int64_t newest = 0;
-  for (const auto& number : load.of_rank) newest = std::max(newest, number.value_or(0));
-  for (std::int64_t updates = source.train.steps; newest == 0; --updates) {
-    if (source.train.checkpoint.saves_after(updates)) newest = updates;
-  }
-  return newest;
-}
 
 const Variant& Scenario::variant(const std::string& name) const {
   const auto found = std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return v.name == name; });
@@ -370,37 +331,10 @@ std::string arguments_of(const Scenario& scenario, const std::filesystem::path& 
 
 Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   Json document = read_json(file);
-  for (const std::string& text : overrides) apply_override(document, text);
-  const std::string name = file.string();
-  Json base = Json::object();
-  for (const char* part : {"world_size", "train", "launch"}) {
-    if (document.contains(part)) base[part] = document[part];
-  }
-  const Json completed = complete(document, "", {.file = name, .within = ""});
-
-  Scenario scenario{.name = completed.at("name").get<std::string>(),
-                    .description = completed.at("description").get<std::string>(),
-                    .practices = completed.at("practices").get<std::vector<std::string>>(),
-                    .file = file,
-                    .overrides = overrides,
-                    .repeats = completed.at("repeats").get<std::int64_t>(),
-                    .may_be_unsupported = completed.at("may_be_unsupported").get<bool>()};
-  std::vector<Patch> patches;
-  for (const auto& [variant, changes] : completed.at("variants").items()) patches.push_back({variant, changes});
-  if (patches.empty()) patches.push_back({completed.at("matrix").empty() ? "main" : "", Json::object()});
-  std::set<std::string> names;
-  for (const Patch& patch : expand_matrix(patches, completed.at("matrix"), name)) {
-    scenario.variants.push_back(variant_from(patch, base, name));
-    if (!names.insert(patch.name).second) {
-      throw InputError({.what = "two variants have the same name",
-                        .where = name,
-                        .actual = "'" + patch.name + "'",
-                        .next = "give the matrix values that differ in letters and digits"});
-    }
-  }
-  validate_loads(scenario);
-  scenario.checks = checks_from(completed.at("checks"), scenario);
-  return scenario;
+  Problems problems;
+  for (const std::string& text : overrides) problems.collect([&] { apply_override(document, text); });
+  problems.throw_if_any();
+  return Loading(file, std::move(document)).load(overrides);
 }
 
 }  // namespace lockstep::scenario

@@ -5,7 +5,7 @@
 
 #include <fnmatch.h>
 
-#include "harness/base/error.h"
+#include "harness/base/problems.h"
 #include "harness/base/text.h"
 #include "harness/scenario/reading.h"
 #include "harness/scenario/schema.h"
@@ -196,7 +196,7 @@ TrainSpec train_spec_from(const Json& completed) {
 
 std::vector<DataFile> files_of(const Choice& data) {
   std::vector<DataFile> files;
-  for (const Json& branch : schema().at("/definitions/data/oneOf"_json_pointer)) {
+  for (const Json& branch : branches_of(schema()["definitions"]["data"])) {
     if (branch["properties"]["kind"]["const"] != data.kind) continue;
     for (const auto& [option, property] : branch["properties"].items()) {
       if (property.value("$ref", "") != "#/definitions/data_file") continue;
@@ -248,12 +248,17 @@ std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t worl
 }
 
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
-  validate_batch(spec.batch, world_size, origin);
+  Problems problems;
+  const auto require = [&](bool holds, const std::string& of, const std::string& path, const std::string& what,
+                           const std::string& expected, const std::string& actual) {
+    problems.collect([&] { scenario::require(holds, of, path, what, expected, actual); });
+  };
+  problems.collect([&] { validate_batch(spec.batch, world_size, origin); });
   const bool deals_batches = spec.sampler.kind == "accelerate" || spec.sampler.kind == "dispatch";
   require(!spec.batch.drop_last || !deals_batches, origin, "train.batch.drop_last",
           "this sampler deals out whole batches itself", "train.sampler.drop_last instead", "true");
-  validate_augmentation(spec, origin);
-  validate_dispatch(spec, origin);
+  problems.collect([&] { validate_augmentation(spec, origin); });
+  problems.collect([&] { validate_dispatch(spec, origin); });
   if (spec.optimizer.kind == "sgd" && spec.optimizer.options.at("nesterov").get<bool>()) {
     const bool fits = spec.optimizer.options.at("momentum").get<double>() > 0 &&
                       spec.optimizer.options.at("dampening").get<double>() == 0;
@@ -280,11 +285,12 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   if (spec.evaluation)
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
-  validate_device(spec, origin);
-  validate_exact(spec, origin);
-  validate(spec.record, spec.steps, origin);
-  validate(spec.checkpoint, spec.steps, world_size, origin);
-  for (const Choice& fault : spec.faults) validate(fault, spec, world_size, origin);
+  problems.collect([&] { validate_device(spec, origin); });
+  problems.collect([&] { validate_exact(spec, origin); });
+  problems.collect([&] { validate(spec.record, spec.steps, origin); });
+  problems.collect([&] { validate(spec.checkpoint, spec.steps, world_size, origin); });
+  for (const Choice& fault : spec.faults) problems.collect([&] { validate(fault, spec, world_size, origin); });
+  problems.throw_if_any();
 }
 
 }  // namespace lockstep::scenario

@@ -194,6 +194,137 @@ TEST(ScenarioError, MatrixPathThatLeadsNowhere) {
   EXPECT_NE(problem_of(document).where.find("matrix"), std::string::npos);
 }
 
+/// All that is wrong, told at once.
+std::vector<Problem> problems_of(const Json& document, const std::vector<std::string>& overrides = {}) {
+  try {
+    load(document, overrides);
+  } catch (const InputError& error) {
+    return error.problems();
+  }
+  ADD_FAILURE() << "accepted: " << document;
+  return {};
+}
+
+std::string places_of(const std::vector<Problem>& problems) {
+  std::string text;
+  for (const Problem& problem : problems) {
+    const std::size_t at = problem.where.find("s.json: ");
+    text += problem.what + " @ " + (at == std::string::npos ? "" : problem.where.substr(at + 8)) + "\n";
+  }
+  return text;
+}
+
+TEST(ScenarioError, AllAreToldAtOnceEachWithItsPlace) {
+  Json document = with("repeat", 2);
+  document["train"]["optimizer"]["lr"] = -1;
+  document["checks"][0]["on"] = {"weigth"};
+  EXPECT_EQ(places_of(problems_of(document)),
+            "unknown key 'repeat' @ \n"
+            "the number is out of range @ train.optimizer.lr (variant 'main')\n"
+            "a check names an unknown channel @ checks.0 (repeatable).on\n");
+  const std::vector<Problem> problems = problems_of(document);
+  EXPECT_EQ(problems.at(0).next, "did you mean 'repeats'?");
+  EXPECT_EQ(problems.at(2).next, "did you mean 'weight'?");
+}
+
+TEST(ScenarioError, SeveralInOneObjectAndBetweenParts) {
+  Json document = with("name", "A b");
+  document["train"]["steps"] = "x";
+  document["train"]["model"]["kind"] = "lenett";
+  document["train"]["batch"]["global"] = 0;
+  document["launch"] = {{"stall_s", 0}, {"environment", {{"A", 3}}}};
+  document["checks"] = {{{"that", "equal"}, {"variants", {"nobody"}}}, {{"that", "covres"}}};
+  EXPECT_EQ(problems_of(document).size(), 8U) << places_of(problems_of(document));
+}
+
+TEST(ScenarioError, SemanticOnesAreIndependentOfEachOther) {
+  Json document = with("train.batch.global", 25);
+  document["world_size"] = 2;
+  document["train"]["evaluation"] = {{"samples", 4}, {"every", 100}};
+  document["train"]["ddp"] = {{"average", false}, {"compression", "bf16"}};
+  document["launch"]["environment"] = {{"1A", "x"}};
+  document["checks"] = {{{"that", "ledger"}, {"variants", {"mian"}}}, {{"that", "ledger"}, {"variants", {"none"}}}};
+  EXPECT_EQ(problems_of(document).size(), 6U) << places_of(problems_of(document));
+}
+
+TEST(ScenarioError, WhatVariantsShareIsToldOnce) {
+  Json document = with_variants({{"a", Json::object()}, {"b", Json::object()}, {"c", {{"train", {{"steps", 0}}}}}});
+  document["train"]["optimizer"]["lr"] = -1;
+  EXPECT_EQ(places_of(problems_of(document)),
+            "the number is out of range @ train.optimizer.lr (variant 'a' and 2 more)\n"
+            "the number is out of range @ train.steps (variant 'c')\n");
+}
+
+TEST(ScenarioError, AMisspeltKeyIsNotMissingToo) {
+  Json document = minimal();
+  document["train"]["optimizer"] = {{"kind", "sgd"}, {"lrr", 1}};
+  EXPECT_EQ(places_of(problems_of(document)), "unknown key 'lrr' @ train.optimizer (variant 'main')\n");
+}
+
+TEST(ScenarioError, OverridesAreToldAtOnce) {
+  EXPECT_EQ(problems_of(minimal(), {"novalue", "train.steps.x=1", "train.steps=2"}).size(), 2U);
+}
+
+/// A regular expression that matches a text of 30,000 characters takes more stack than there is.
+TEST(ScenarioError, TextsOfAnyLengthAreRefused) {
+  for (const std::size_t length : {std::size_t{81}, std::size_t{321}, std::size_t{30000}, std::size_t{1000000}}) {
+    const std::string text(length, 'a');
+    EXPECT_PROBLEM(problem_of(with("name", text)), "", ": name", "at most 80", "aaa");
+    EXPECT_PROBLEM(problem_of(with("launch.directory", text)), "", ": launch.directory", "at most 80", "aaa");
+    EXPECT_PROBLEM(problem_of(with("checks.0.expect", {{"status", "divergence"}, {"reason", "r"}, {"until", text}})),
+                   "", ": checks.0.expect.until", "at most 10", "aaa");
+    const Json cut = {{{"kind", "checkpoint_cut"}, {"file", text}}};
+    EXPECT_PROBLEM(problem_of(with("train.faults", cut)), "", ": train.faults.0.file", "at most 80", "aaa");
+    EXPECT_PROBLEM(problem_of(with("train.model.kind", text)), "unknown kind", ": train.model.kind", "lenet", "aaa");
+    EXPECT_PROBLEM(problem_of(with(text, 1)), "unknown key", "s.json", "repeats", "aaa");
+    EXPECT_PROBLEM(problem_of(with_variants({{text + std::string(200, 'a'), Json::object()}})), "", ": variants", "",
+                   "aaa");
+    EXPECT_PROBLEM(problem_of(with("matrix", {{"train." + text, {1}}})), "", "", "", "aaa");
+    EXPECT_PROBLEM(problem_of(with("checks.0.on", {text})), "", ": checks.0", "weight", "aaa");
+    EXPECT_PROBLEM(problem_of(with("checks.0.variants", {text})), "", ": checks.0", "main", "aaa");
+  }
+}
+
+TEST(ScenarioError, ListsOfAnyLengthAreRefused) {
+  const Json many(100000, "main");
+  EXPECT_PROBLEM(problem_of(with("checks.0.variants", many)), "", ": checks.0.variants", "at most 4096", "main");
+  EXPECT_PROBLEM(problem_of(with("checks.0.on", many)), "", ": checks.0.on", "at most 64", "main");
+  EXPECT_PROBLEM(problem_of(with("train.record.channels", many)), "", ": train.record.channels", "at most 64", "main");
+  EXPECT_PROBLEM(problem_of(with("train.model", {{"kind", "mlp"}, {"hidden", Json(100000, 1)}})), "",
+                 ": train.model.hidden", "at most 1000", "1,1");
+  const Json thousand(1000, 1);
+  EXPECT_PROBLEM(problem_of(with("matrix", {{"train.steps", thousand},
+                                            {"train.seed.base", thousand},
+                                            {"train.data.seed", thousand},
+                                            {"train.data.size", thousand}})),
+                 "too many variants", ": matrix.", "at most 10000", "1000 x 1000");
+}
+
+TEST(ScenarioError, NestingOfAnyDepthIsRefused) {
+  std::string path = "train", nested = "1";
+  for (int i = 0; i < 100000; ++i) path += ".a";
+  for (int i = 0; i < 100000; ++i) nested = "[" + nested + "]";
+  EXPECT_PROBLEM(problem_of(with("matrix", {{path, {1}}})), "too many keys", ": matrix.train.a", "at most 32",
+                 "100001");
+  EXPECT_EQ(problem_of(minimal(), {path + "=1"}).what, "a path has too many keys");
+  EXPECT_EQ(problem_of(minimal(), {"train=" + nested}).what, "JSON is nested too deeply");
+  const lockstep::test::Scratch scratch;
+  EXPECT_THROW(load_scenario(scratch.write("s.json", "{\"name\": " + nested + "}")), InputError);
+}
+
+/// Each variant takes what both of the two before it saved: there are 2^60 ways back to the first.
+TEST(ScenarioError, ManyWaysBackAreNoCircle) {
+  Json document = with_variants({{"v00", {{"train", {{"checkpoint", {{"save_every", 1}}}}}}}});
+  for (int i = 1; i <= 60; ++i) {
+    const auto name = [](int n) { return "v" + std::string(n < 10 ? "0" : "") + std::to_string(n); };
+    document["variants"][name(i)]["train"]["checkpoint"] = {
+        {"save_every", 1}, {"follow", name(i - 1)}, {"load", {{"from", name(i - 1)}, {"restore", {"weights"}}}}};
+  }
+  EXPECT_NO_THROW(load(document));
+  document["variants"]["v00"]["train"]["checkpoint"]["load"] = {{"from", "v60"}, {"restore", {"weights"}}};
+  EXPECT_NE(problem_of(document).what.find("in a circle"), std::string::npos);
+}
+
 TEST(ScenarioError, DuplicateVariantsInTheFile) {
   const lockstep::test::Scratch scratch;
   const auto file = scratch.write("s.json", R"({"name": "x", "variants": {"a": {}, "a": {}}})");

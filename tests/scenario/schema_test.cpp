@@ -26,8 +26,7 @@ void each_rule(const std::function<void(const Json& rule, const std::string& pla
     visit(rule, place);
     const Json properties = rule.value("properties", Json::object());
     for (const auto& [key, property] : properties.items()) walk(property, place + "." + key);
-    for (const Json& branch : rule.value("oneOf", Json::array()))
-      walk(branch, place + "|" + branch["properties"].dump().substr(0, 40));
+    for (const Json& branch : branches_of(rule)) walk(branch, place + "|" + branch["properties"].dump().substr(0, 40));
     for (const char* key : {"items", "additionalProperties"}) {
       if (rule.contains(key)) walk(rule[key], place + "." + key);
     }
@@ -42,7 +41,7 @@ Json example_of_branch(const Json& branch);
 Json example_of(const Json& rule) {
   if (rule.contains("$ref"))
     return example_of(schema().at(Json::json_pointer(rule["$ref"].get<std::string>().substr(1))));
-  if (rule.contains("oneOf")) return example_of_branch(rule["oneOf"][0]);
+  if (!branches_of(rule).empty()) return example_of_branch(branches_of(rule)[0]);
   if (rule.contains("const")) return rule["const"];
   if (rule.contains("enum")) return rule["enum"][0];
   const std::string type = rule.value("type", "object");
@@ -51,7 +50,7 @@ Json example_of(const Json& rule) {
   if (type == "boolean") return true;
   if (type == "array") return rule.contains("items") ? Json::array({example_of(rule["items"])}) : Json::array();
   Json object = Json::object();
-  for (const Json& key : rule.value("required", Json::array()))
+  for (const Json& key : rule.value("required", rule.value("needs", Json::array())))
     object[key.get<std::string>()] = example_of(rule["properties"][key.get<std::string>()]);
   return object;
 }
@@ -96,7 +95,7 @@ TEST(Schema, EveryObjectIsClosed) {
 
 TEST(Schema, EveryRequiredKeyIsThereAndHasNoDefault) {
   each_rule([](const Json& rule, const std::string& place) {
-    for (const Json& key : rule.value("required", Json::array())) {
+    for (const Json& key : rule.value("required", rule.value("needs", Json::array()))) {
       const std::string name = key.get<std::string>();
       ASSERT_TRUE(rule["properties"].contains(name)) << place << "." << name;
       EXPECT_FALSE(rule["properties"][name].contains("default")) << place << "." << name;
@@ -106,9 +105,9 @@ TEST(Schema, EveryRequiredKeyIsThereAndHasNoDefault) {
 
 TEST(Schema, EveryBranchHasOneKindOfItsOwn) {
   for (const auto& [name, rule] : definitions().items()) {
-    if (!rule.contains("oneOf")) continue;
+    if (branches_of(rule).empty()) continue;
     std::set<std::string> keys, kinds;
-    for (const Json& branch : rule["oneOf"]) {
+    for (const Json& branch : branches_of(rule)) {
       std::size_t constants = 0;
       for (const auto& [key, property] : branch["properties"].items()) {
         if (!property.contains("const")) continue;
@@ -127,7 +126,7 @@ TEST(Schema, EveryBranchHasOneKindOfItsOwn) {
 TEST(Schema, EveryKindIsDescribed) {
   const std::set<std::string> plain = {"schedule/constant"};
   for (const auto& [name, rule] : definitions().items()) {
-    for (const Json& branch : rule.value("oneOf", Json::array())) {
+    for (const Json& branch : branches_of(rule)) {
       for (const auto& [key, property] : branch["properties"].items()) {
         if (!property.contains("const") || plain.contains(name + "/" + property["const"].get<std::string>())) continue;
         EXPECT_FALSE(property.value("description", "").empty()) << name << " " << property["const"];
@@ -136,14 +135,38 @@ TEST(Schema, EveryKindIsDescribed) {
   }
 }
 
-TEST(Schema, EveryKeyOfTheTopIsDescribed) {
-  for (const auto& [key, property] : schema()["properties"].items()) {
-    if (key == "$schema" || key == "train") continue;
-    const Json& rule = property.contains("$ref")
-                           ? schema().at(Json::json_pointer(property["$ref"].get<std::string>().substr(1)))
-                           : property;
-    EXPECT_FALSE(rule.value("description", "").empty()) << key;
-  }
+TEST(Schema, EveryPropertyIsDescribed) {
+  each_rule([](const Json& rule, const std::string& place) {
+    const Json properties = rule.value("properties", Json::object());
+    for (const auto& [key, property] : properties.items()) {
+      const bool described =
+          !property.value("description", "").empty() || !resolved(property).value("description", "").empty();
+      EXPECT_TRUE(described) << place << "." << key;
+    }
+  });
+}
+
+/// What takes stack or time by its size has a bound: patterns, the search for equal items, the walk over items.
+TEST(Schema, EveryPatternAndListIsBounded) {
+  each_rule([](const Json& rule, const std::string& place) {
+    EXPECT_TRUE(!rule.contains("pattern") || rule.contains("maxLength")) << place;
+    EXPECT_TRUE(!rule.contains("items") || rule.contains("maxItems")) << place;
+    EXPECT_TRUE(!rule.contains("uniqueItems") || rule.contains("maxItems")) << place;
+  });
+}
+
+/// Editors know nothing of merging: what a variant may leave out is not required.
+TEST(Schema, NothingThatAVariantMayLeaveOutIsRequired) {
+  const std::function<void(const Json&, const std::string&)> walk = [&](const Json& reference,
+                                                                        const std::string& place) {
+    const Json& rule = resolved(reference);
+    EXPECT_FALSE(rule.contains("required")) << place;
+    EXPECT_FALSE(rule.contains("oneOf")) << place << ": without its kind, an object is of several";
+    for (const Json& branch : branches_of(rule)) walk(branch, place + "|");
+    const Json properties = rule.value("properties", Json::object());
+    for (const auto& [key, property] : properties.items()) walk(property, place + "." + key);
+  };
+  walk(definitions()["run"], "run");
 }
 
 TEST(Schema, EveryDefaultIsValid) {
@@ -153,7 +176,7 @@ TEST(Schema, EveryDefaultIsValid) {
       EXPECT_NO_THROW(complete(definition["default"], name, {"x", ""})) << name;
       ++count;
     }
-    const Json branches = definition.value("oneOf", Json::array({definition}));
+    const Json branches = branches_of(definition).empty() ? Json::array({definition}) : branches_of(definition);
     for (const Json& branch : branches) {
       if (!branch.contains("properties")) continue;
       const Json example = example_of_branch(branch);
@@ -176,12 +199,12 @@ TEST(Schema, EveryDefaultIsValid) {
 
 TEST(Schema, EveryKindOfTrainingLoadsFromItsRequiredKeys) {
   for (const char* part : {"model", "data", "sampler", "optimizer", "learning_rate_rule", "schedule"}) {
-    for (const Json& branch : definitions()[part]["oneOf"]) {
+    for (const Json& branch : branches_of(definitions()[part])) {
       const Json example = example_of_branch(branch);
       EXPECT_NO_THROW(load(with(std::string("train.") + part, example))) << part << " " << example;
     }
   }
-  for (const Json& branch : definitions()["fault"]["oneOf"]) {
+  for (const Json& branch : branches_of(definitions()["fault"])) {
     Json everything = with("train.gradient", {{"clip_norm", 1}, {"loss_scale", 2}});  // some faults are about it
     everything["train"]["ema"] = {{"decay", 0.9}};
     everything["train"]["schedule"] = {{"kind", "plateau"}};
