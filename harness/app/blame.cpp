@@ -33,7 +33,7 @@ bool same_shape(const scenario::Variant& left, const scenario::Variant& right) {
 }
 
 experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOptions& options) {
-  experiment::Parties parties{.left = options.left, .right = options.right, .that = options.that};
+  experiment::Parties parties{.left = options.left, .right = options.right};
   if (parties.right.empty() && parties.left.empty() && scenario.variants.size() == 2) {
     parties.left = scenario.variants[0].name;
     parties.right = scenario.variants[1].name;
@@ -45,7 +45,7 @@ experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOp
                       .next = "lockstep blame SCENARIO LEFT RIGHT"});
   const scenario::Variant& left = variant_named(scenario, parties.left);
   if (parties.right == "golden") {
-    parties.that = "golden";
+    parties.that = scenario::CheckKind::kGolden;
     return parties;
   }
   const scenario::Variant& right = variant_named(scenario, parties.right);
@@ -53,7 +53,8 @@ experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOp
     throw InputError({.what = "both sides are the variant '" + left.name + "'",
                       .where = scenario.file.string(),
                       .next = "to compare a training with itself, use the check 'repeatable'"});
-  if (parties.that.empty()) parties.that = same_shape(left, right) ? "equal" : "rounding";
+  const auto fitting = same_shape(left, right) ? scenario::CheckKind::kEqual : scenario::CheckKind::kRounding;
+  parties.that = scenario::check_kind_named(options.that).value_or(fitting);
   return parties;
 }
 

@@ -179,7 +179,7 @@ std::string examine_goldens(const RunOptions& options) {
   for (const scenario::Scenario& scenario : load(options)) {
     for (const scenario::CheckSpec& check : scenario.checks) {
       for (const std::string& variant : check.variants) {
-        if (check.that == "golden") goldens.examine(scenario, variant);
+        if (check.traits().sides == scenario::Sides::kGolden) goldens.examine(scenario, variant);
       }
     }
   }

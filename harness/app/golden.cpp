@@ -23,7 +23,7 @@ constexpr std::int64_t kLeastRepeats = 2;
 std::set<std::string> variants_with_goldens(const scenario::Scenario& scenario) {
   std::set<std::string> names;
   for (const scenario::CheckSpec& check : scenario.checks) {
-    if (check.that == "golden") names.insert(check.variants.begin(), check.variants.end());
+    if (check.traits().sides == scenario::Sides::kGolden) names.insert(check.variants.begin(), check.variants.end());
   }
   return names;
 }
@@ -47,7 +47,8 @@ std::set<std::string> chosen(const scenario::Scenario& scenario, const std::vect
 /// The scenario as it is judged before its goldens change: repeated, and without the checks that are about to.
 scenario::Scenario for_acceptance(scenario::Scenario scenario) {
   scenario.repeats = std::max(scenario.repeats, kLeastRepeats);
-  std::erase_if(scenario.checks, [](const scenario::CheckSpec& check) { return check.that == "golden"; });
+  std::erase_if(scenario.checks,
+                [](const scenario::CheckSpec& check) { return check.traits().sides == scenario::Sides::kGolden; });
   return scenario;
 }
 

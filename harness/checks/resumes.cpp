@@ -86,7 +86,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
 }  // namespace
 
 bool resumes_at_another_world_size(const scenario::Scenario& scenario, const scenario::CheckSpec& spec) {
-  if (spec.that != "resumes") return false;
+  if (spec.traits().sides != scenario::Sides::kResumption) return false;
   const scenario::Variant& interrupted = scenario.variant(spec.interrupted);
   const std::int64_t straight = scenario.variant(spec.straight).world_size;
   const auto& load = interrupted.train.checkpoint.load;

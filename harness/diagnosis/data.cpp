@@ -190,7 +190,8 @@ std::vector<Suspect> suspects_in_data(const Scene& scene) {
   if (is_empty(scene.left) || is_empty(scene.right)) return {};
   switch (scene.at.channel) {
     case Channel::kSamples:
-      return scene.question.that == "differs" ? suspects_in_seeds(scene) : suspects_in_samples(scene);
+      return scene.question.traits().wants_different(scenario::Sides::kVariants) ? suspects_in_seeds(scene)
+                                                                                 : suspects_in_samples(scene);
     case Channel::kInput:
       return suspects_in_inputs(scene);
     case Channel::kRng:

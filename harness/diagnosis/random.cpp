@@ -149,9 +149,10 @@ std::vector<Suspect> suspects_of_clones(const Scene& scene) {
 std::vector<Suspect> suspects_in_random(const Scene& scene) {
   if (scene.at.class_ == name_of(compare::Class::kNondeterminism) && scene.within_one_run())
     return suspects_of_parted_ranks(scene);
-  const bool repeats = scene.question.that == "repeatable" || scene.at.class_ == "nondeterminism";
+  const bool repeats =
+      scene.question.traits().sides == scenario::Sides::kRepeats || scene.at.class_ == "nondeterminism";
   if (repeats && scene.left && scene.right) return suspects_of_a_repeat(scene);
-  if (scene.question.that == "ranks_differ") return suspects_of_clones(scene);
+  if (scene.question.traits().wants_different(scenario::Sides::kRanks)) return suspects_of_clones(scene);
   if (scene.at.channel != Channel::kRng || !scene.left || !scene.right) return {};
   const bool alike = same(scene, scene.at.step - 1, Channel::kRng) && same(scene, scene.at.step, Channel::kInput);
   if (!alike || scene.left.run->world_size() != scene.right.run->world_size()) return {};

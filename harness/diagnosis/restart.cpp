@@ -21,7 +21,7 @@ Side straight_side(const Scene& scene, const Side& resumed) {
   for (const Side& side : {scene.left, scene.right}) {
     if (side && side.run != resumed.run && !went_on(side)) return side;
   }
-  if (scene.question.that != "resumes") return {};
+  if (scene.question.traits().sides != scenario::Sides::kResumption) return {};
   const std::string& straight = scene.question.straight;
   const trace::RunTrace* run = partner_of(scene.question, resumed, straight);
   return run == nullptr ? Side{} : Side{run, scene.question.promises.at(straight), 0};

@@ -14,10 +14,12 @@ namespace lockstep::diagnosis {
 /// How a divergence was come upon: the relation that was asked for, and all runs that can tell something of it.
 /// *Lifetime*: of the traces and the promises.
 struct Question {
-  std::string that = "equal";  ///< kind of the check
-  std::string straight;        ///< of a resumption: the variant that never stopped
+  scenario::CheckKind that = scenario::CheckKind::kEqual;
+  std::string straight;  ///< of a resumption: the variant that never stopped
   std::map<std::string, std::vector<const trace::RunTrace*>> traces;  ///< repeats, by variant
   std::map<std::string, const scenario::Promises*> promises;          ///< of each variant, those without a trace, too
+
+  const scenario::CheckTraits& traits() const { return scenario::traits_of(that); }
 };
 
 /// One side of a divergence, as far as a trace holds it.

@@ -21,7 +21,7 @@ Json document_of(const scenario::Variant& variant) {
 /// Sides that are to be equal exchange nothing that is looked at: buckets of another size are no difference by
 /// themselves.
 scenario::Scenario without_collectives(scenario::Scenario scenario, const Parties& parties) {
-  if (parties.that != "equal") return scenario;
+  if (!scenario::traits_of(parties.that).wants_same_bits()) return scenario;
   for (scenario::Variant& variant : scenario.variants) {
     std::vector<std::string> channels = variant.train.record.channels;
     std::erase(channels, trace::name_of(trace::Channel::kCollective));
@@ -70,7 +70,7 @@ class Blaming {
   }
 
  private:
-  bool against_golden() const { return parties_.that == "golden"; }
+  bool against_golden() const { return scenario::traits_of(parties_.that).sides == scenario::Sides::kGolden; }
 
   std::vector<std::string> variants() const {
     return against_golden() ? std::vector{parties_.left} : std::vector{parties_.left, parties_.right};

@@ -14,8 +14,8 @@ namespace lockstep::experiment {
 struct Parties {
   std::string left;
   std::string right;  ///< "golden": the accepted trace of `left`
-  /// The relation that is to hold between them: "equal", "rounding" or "golden".
-  std::string that;
+  /// The relation that is to hold between them: equal, rounding or golden.
+  scenario::CheckKind that = scenario::CheckKind::kEqual;
 };
 
 /// The difference under one control.

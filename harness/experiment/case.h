@@ -32,9 +32,11 @@ struct Case {
   const compare::Divergence& at() const { return *report.result.divergence; }
 
   bool is_mistake() const { return differs() && at().is_no_rounding; }
-  bool is_equal() const { return check.spec.that == "equal"; }
+  bool is_of_repeats() const { return check.spec.traits().sides == scenario::Sides::kRepeats; }
+  bool is_equal() const { return check.spec.traits().wants_same_bits(); }
   bool is_up_to_rounding() const {
-    return check.spec.that == "rounding" || checks::resumes_at_another_world_size(scenario, check.spec);
+    return check.spec.traits().wanted == scenario::Wanted::kUpToRounding ||
+           checks::resumes_at_another_world_size(scenario, check.spec);
   }
 
   /// Variants that the check compares, the resumed one last.

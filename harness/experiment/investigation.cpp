@@ -179,7 +179,7 @@ class Investigation {
 
   void try_replay() {
     const Control control = replay();
-    const auto wants = [](const Case& one) { return one.check.spec.that != "repeatable"; };
+    const auto wants = [](const Case& one) { return !one.is_of_repeats(); };
     const auto replayed = trial(control, wants, /*looks=*/true);
     if (!replayed) return;
     for (Group& group : groups_) {
@@ -201,9 +201,7 @@ class Investigation {
   /// Runs a non-reproducible side twice more: the first difference of the two is where it is random.
   void try_replay_twice() {
     const Control control = replay_twice();
-    const auto wants = [](const Case& one) {
-      return one.differs() && (one.unstable || one.check.spec.that == "repeatable");
-    };
+    const auto wants = [](const Case& one) { return one.differs() && (one.unstable || one.is_of_repeats()); };
     const auto twice = trial(control, wants, /*looks=*/true);
     if (!twice) return;
     each(*twice, wants, [&](const Group&, Case& one, const Runs& runs) { judge_pair(one, control, runs); });
@@ -212,9 +210,7 @@ class Investigation {
   /// One successful replay may be chance. Findings that steps from one state have shown again need no more.
   void try_replay_often() {
     const Control control = replay_often(kReplays - 1);
-    const auto wants = [&](const Case& one) {
-      return one.differs() && one.check.spec.that != "repeatable" && !one.came_out_again;
-    };
+    const auto wants = [&](const Case& one) { return one.differs() && !one.is_of_repeats() && !one.came_out_again; };
     const auto more = trial(control, wants, /*looks=*/false);
     if (!more) return;
     each(*more, wants, [&](const Group& group, Case& one, const Runs& runs) {

@@ -21,7 +21,7 @@ bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().cla
 
 /// The part of two runs that must be equal.
 compare::Scope scope_of(const Case& one, const trace::RunTrace& right) {
-  if (one.check.spec.that != "resumes" || right.ranks[0].steps.empty()) return {};
+  if (one.check.spec.traits().sides != scenario::Sides::kResumption || right.ranks[0].steps.empty()) return {};
   return checks::after_loading(one.scenario, one.check.spec, right);
 }
 

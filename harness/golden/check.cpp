@@ -127,7 +127,7 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
       compare::compare_runs(golden, run, {trace::Channel::kSamples, trace::Channel::kInput}, compare::bitwise).first;
   const bool comes_later = first && std::pair(first->step, first->channel) > std::pair(at.step, at.channel);
   if (!first || first->channel != trace::Channel::kInput || comes_later) return {};
-  const diagnosis::Question question{.that = "golden",
+  const diagnosis::Question question{.that = scenario::CheckKind::kGolden,
                                      .traces = {{golden.run, {&golden}}, {run.run, {&run}}},
                                      .promises = {{golden.run, &promises}, {run.run, &promises}}};
   return diagnosis::suspects_in_data(diagnosis::Scene(question, *first));

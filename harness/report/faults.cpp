@@ -18,8 +18,9 @@ bool is_located(const scenario::Expectation& expect, const CheckResult& result) 
 std::string name_of(const CheckReport& check) {
   constexpr std::size_t kMost = 12;
   const std::vector<std::string>& all = check.variants;
-  if (all.size() <= kMost) return check.that + " (" + join(all, ", ") + ")";
-  return check.that + " (" + std::to_string(all.size()) + " variants, " + all.front() + " to " + all.back() + ")";
+  const std::string that(scenario::name_of(check.that));
+  if (all.size() <= kMost) return that + " (" + join(all, ", ") + ")";
+  return that + " (" + std::to_string(all.size()) + " variants, " + all.front() + " to " + all.back() + ")";
 }
 
 /// Runs of the check's variants in the plan.
@@ -56,8 +57,8 @@ std::optional<Recorded> recorded(const plan::Plan& plan, const std::vector<Evide
 std::string cause_by_diff(const plan::Plan& plan, const std::vector<Evidence>& evidence, const CheckReport& report,
                           const scenario::CheckSpec& spec) {
   const auto& at = report.result.divergence;
-  const bool between_runs = spec.that == "equal" || spec.that == "rounding" || spec.that == "resumes";
-  if (!between_runs || !at || at->left == at->right) return "";
+  const bool for_diff = spec.traits().between_runs() && spec.traits().wanted != scenario::Wanted::kDifferent;
+  if (!for_diff || !at || at->left == at->right) return "";
   const auto left = recorded(plan, evidence, report.scenario, at->left);
   const auto right = recorded(plan, evidence, report.scenario, at->right);
   if (!left || !right) return "";
@@ -164,7 +165,7 @@ FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std
       table.faults.push_back(fault_row(report, *expect, traces));
       table.faults.back().found_by_diff = cause_by_diff(plan, evidence, report, plan.checks[i].spec);
     } else {
-      const bool compares = report.that != "finishes" && report.that != "environment";
+      const bool compares = scenario::traits_of(report.that).looks_at == scenario::LooksAt::kRecords;
       const std::size_t pairs =
           traces.size() > report.variants.size() || traces.size() < 2 ? traces.size() : traces.size() - 1;
       table.clean.push_back({.scenario = report.scenario,

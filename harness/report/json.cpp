@@ -38,10 +38,10 @@ Json json_of(const std::vector<Experiment>& experiments) {
 
 Json json_of(const CheckReport& check) {
   const checks::CheckResult& result = check.result;
-  return {{"name", check.scenario + ": checks." + std::to_string(check.index) + " " + check.that},
+  return {{"name", check.scenario + ": checks." + std::to_string(check.index) + " " + std::string(name_of(check.that))},
           {"scenario", check.scenario},
           {"check", check.index},
-          {"relation", check.that},
+          {"relation", name_of(check.that)},
           {"variants", check.variants},
           {"status", name_of(check.status)},
           {"class", result.divergence ? text_or_null(result.divergence->class_) : Json()},

@@ -6,31 +6,14 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/diagnosis/diagnose.h"
+#include "harness/report/dispatch.h"
 #include "harness/report/endings.h"
 #include "harness/trace/reader.h"
-
-namespace lockstep::checks {
-
-// One function for each kind of check that the schema names: in checks/, and golden/check.cpp for the one that
-// needs the store.
-#define LOCKSTEP_KIND(name) CheckResult check_##name(const CheckInput& input);
-#include "kinds/check.inc"
-#undef LOCKSTEP_KIND
-
-}  // namespace lockstep::checks
 
 namespace lockstep::report {
 namespace {
 
 using checks::CheckResult;
-
-CheckResult run_check(const checks::CheckInput& input) {
-#define LOCKSTEP_KIND(name) \
-  if (input.spec.that == #name) return checks::check_##name(input);
-#include "kinds/check.inc"
-#undef LOCKSTEP_KIND
-  throw InternalError({.what = "no check of kind " + input.spec.that});
-}
 
 Status status_of(CheckResult::Status status) {
   switch (status) {
@@ -158,7 +141,7 @@ Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& eviden
 }
 
 /// Whether a check is about what the runs recorded, and not about how they ended.
-bool asks_for_traces(const scenario::CheckSpec& spec) { return spec.that != "finishes"; }
+bool asks_for_traces(const scenario::CheckSpec& spec) { return spec.traits().looks_at != scenario::LooksAt::kEndings; }
 
 /// An expectation of how runs end is met by all of them, and not by the first alone.
 void require_all_as_expected(CheckReport& report, const scenario::Expectation& expect,

@@ -7,14 +7,9 @@
 #include "harness/base/json.h"
 #include "harness/compare/rounding.h"
 #include "harness/diagnosis/diagnose.h"
+#include "harness/report/dispatch.h"
 #include "harness/scenario/schema.h"
 #include "harness/trace/reader.h"
-
-namespace lockstep::checks {
-
-CheckResult check_resumes(const CheckInput& input);
-
-}  // namespace lockstep::checks
 
 namespace lockstep::report {
 namespace {
@@ -67,11 +62,10 @@ class PairOfRuns {
       auto& load = variant.train.checkpoint.load;
       if (load && !traces_.contains(load->from)) load->from.clear();  // that run is not here, and tells nothing
     }
-    spec_.that = "equal";
     spec_.variants = {left_name, right_name};
     spec_.channels = channels;
     if (is_resumed(left) == is_resumed(right)) return;
-    spec_.that = "resumes";
+    spec_.that = scenario::CheckKind::kResumes;
     spec_.straight = is_resumed(left) ? right_name : left_name;
     spec_.interrupted = is_resumed(left) ? left_name : right_name;
   }
@@ -133,8 +127,8 @@ CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::v
   const PairOfRuns pair(left, right, channels, source);
   const CheckInput input = pair.input();
   CheckResult result;
-  if (input.spec.that == "resumes") {
-    result = checks::check_resumes(input);
+  if (input.spec.traits().sides == scenario::Sides::kResumption) {
+    result = run_check(input);
   } else {
     const auto compared = channels_of(input, compare::same_shape(*left.trace, *right.trace));
     result = checks::result_of(compare::compare_runs(*left.trace, *right.trace, compared, compare::bitwise), input);

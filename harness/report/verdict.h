@@ -50,7 +50,7 @@ struct Experiment {
 struct CheckReport {
   std::string scenario;
   std::size_t index = 0;
-  std::string that;
+  scenario::CheckKind that = scenario::CheckKind::kEqual;
   std::vector<std::string> variants;
   Status status = Status::kAgree;
   checks::CheckResult result;

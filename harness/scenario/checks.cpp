@@ -110,30 +110,39 @@ void require_substance(const CheckSpec& check, const Scenario& scenario, const s
   const auto fail = [&](const std::string& what, const std::string& expected, const std::string& actual) {
     throw InputError({.what = what, .where = where, .expected = expected, .actual = actual});
   };
-  for (const std::string& variant : check.variants) {
-    const std::string& device = scenario.variant(variant).train.device;
-    if (check.that == "golden" && device != "cpu")
-      fail("a golden speaks for a processor, and none for a GPU is kept", "train.device = cpu in '" + variant + "'",
-           device);
-  }
-  const bool compares_variants = check.that == "equal" || check.that == "rounding" || check.that == "differs";
-  if (compares_variants && check.variants.size() < 2)
-    fail("'" + check.that + "' would compare a variant with itself", "two variants or more",
-         join(check.variants, ", "));
-  if (check.that == "repeatable" && scenario.repeats < 2)
-    fail("'repeatable' would compare a run with itself", "repeats of 2 or more", std::to_string(scenario.repeats));
-  if (check.that == "ranks_agree" || check.that == "ranks_differ" || check.that == "environment") {
-    const bool any = std::any_of(check.variants.begin(), check.variants.end(),
-                                 [&](const std::string& name) { return scenario.variant(name).world_size > 1; });
-    if (!any)
-      fail("'" + check.that + "' would compare a rank with itself", "a variant with world_size of 2 or more",
-           join(check.variants, ", "));
-  }
-  if (check.that == "resumes" && check.straight == check.interrupted)
-    fail("'resumes' would compare a variant with itself", "two variants", "'" + check.straight + "'");
-  if (check.that == "resumes" && !scenario.variant(check.interrupted).train.checkpoint.load) {
-    fail("the variant named 'interrupted' resumes nothing", "a variant with train.checkpoint.load",
-         "'" + check.interrupted + "'");
+  const std::string that = "'" + std::string(name_of(check.that)) + "'";
+  switch (check.traits().sides) {
+    case Sides::kVariants:
+      if (check.variants.size() < 2)
+        fail(that + " would compare a variant with itself", "two variants or more", join(check.variants, ", "));
+      return;
+    case Sides::kRepeats:
+      if (scenario.repeats < 2)
+        fail(that + " would compare a run with itself", "repeats of 2 or more", std::to_string(scenario.repeats));
+      return;
+    case Sides::kRanks:
+      if (std::none_of(check.variants.begin(), check.variants.end(),
+                       [&](const std::string& name) { return scenario.variant(name).world_size > 1; }))
+        fail(that + " would compare a rank with itself", "a variant with world_size of 2 or more",
+             join(check.variants, ", "));
+      return;
+    case Sides::kResumption:
+      if (check.straight == check.interrupted)
+        fail(that + " would compare a variant with itself", "two variants", "'" + check.straight + "'");
+      if (!scenario.variant(check.interrupted).train.checkpoint.load)
+        fail("the variant named 'interrupted' resumes nothing", "a variant with train.checkpoint.load",
+             "'" + check.interrupted + "'");
+      return;
+    case Sides::kGolden:
+      for (const std::string& variant : check.variants) {
+        const std::string& device = scenario.variant(variant).train.device;
+        if (device != "cpu")
+          fail("a golden speaks for a processor, and none for a GPU is kept", "train.device = cpu in '" + variant + "'",
+               device);
+      }
+      return;
+    case Sides::kLaw:
+      return;
   }
 }
 
@@ -143,9 +152,7 @@ const std::vector<std::string> kOfOneWorldSize = {"input", "rng", "gradient.loca
 
 /// Refuses channels that cannot be compared between the world sizes of a check's variants.
 void require_comparable(const CheckSpec& check, const Scenario& scenario, const std::string& where) {
-  const bool compares =
-      check.that == "equal" || check.that == "rounding" || check.that == "differs" || check.that == "resumes";
-  if (!compares) return;
+  if (!check.traits().between_runs()) return;
   const Variant& first = scenario.variant(check.variants.front());
   const auto other = std::find_if(check.variants.begin(), check.variants.end(), [&](const std::string& name) {
     return scenario.variant(name).world_size != first.world_size;
@@ -182,12 +189,13 @@ void require_recorded(const CheckSpec& check, const Scenario& scenario, const st
 }
 
 CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& variants, const std::string& path) {
-  CheckSpec check{.that = object.at("that").get<std::string>()};
-  const std::string where = scenario.file.string() + ": " + path + " (" + check.that + ")";
+  const auto that = object.at("that").get<std::string>();
+  CheckSpec check{.that = check_kind_named(that).value()};  // the schema knows no other
+  const std::string where = scenario.file.string() + ": " + path + " (" + that + ")";
   check.channels = channels_of(object, where);
   check.expect = expectation_of(object, where);
   if (object.contains("factor")) check.factor = factor_from(object["factor"].get<double>(), where);
-  if (check.that == "resumes") {
+  if (check.traits().sides == Sides::kResumption) {
     check.straight = resolve_one(object.at("straight").get<std::string>(), variants, where + ".straight");
     check.interrupted = resolve_one(object.at("interrupted").get<std::string>(), variants, where + ".interrupted");
     check.variants = {check.straight, check.interrupted};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/base/json.h"
+#include "harness/scenario/check_kind.h"
 #include "harness/scenario/train_spec.h"
 
 namespace lockstep::scenario {
@@ -53,13 +54,15 @@ struct Expectation {
 
 /// A check as written, with its variants resolved.
 struct CheckSpec {
-  std::string that;
+  CheckKind that = CheckKind::kEqual;
   std::vector<std::string> variants;  ///< names of existing variants, in the order of the scenario
   std::vector<std::string> channels;  ///< as written; empty: all that the check can compare
   std::optional<double> factor;
   std::string straight;
   std::string interrupted;
   std::optional<Expectation> expect;
+
+  const CheckTraits& traits() const { return traits_of(that); }
 };
 
 /// A scenario file, validated and complete; nothing further down looks at the file again.

@@ -127,7 +127,6 @@ TEST(ReportText, NoLineBeginsWithTextOfAFile) {
   mixed.verdict = mixed.judged.verdict();
   mixed.verdict.warnings = {"warning" + command};
   for (report::CheckReport& check : mixed.verdict.checks) {
-    check.that += command;
     check.scenario += command;
     check.variants.push_back(command);
     check.result.next = "next" + command;

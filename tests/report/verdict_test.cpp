@@ -8,7 +8,7 @@ namespace lockstep::report {
 namespace {
 
 CheckReport check_with(Status status, const std::string& scenario = "s") {
-  return {.scenario = scenario, .that = "equal", .status = status};
+  return {.scenario = scenario, .status = status};
 }
 RunReport run_with(Status status, const std::string& run = "s/a/0") { return {.run = run, .status = status}; }
 

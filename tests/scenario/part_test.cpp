@@ -33,7 +33,7 @@ std::vector<std::string> checks_of(const std::vector<Scenario>& scenarios) {
   std::vector<std::string> names;
   for (const Scenario& scenario : scenarios) {
     for (const scenario::CheckSpec& check : scenario.checks) {
-      std::string name = scenario.name + ": " + check.that;
+      std::string name = scenario.name + ": " + std::string(name_of(check.that));
       for (const std::string& variant : check.variants) name += " " + variant;
       names.push_back(name);
     }

@@ -79,7 +79,7 @@ TEST(Plan, ChecksComeWithTheirScenario) {
   ASSERT_EQ(plan.checks.size(), 2U);
   EXPECT_EQ(plan.checks[1].scenario, "minimal");
   EXPECT_EQ(plan.checks[1].index, 1U);
-  EXPECT_EQ(plan.checks[1].spec.that, "golden");
+  EXPECT_EQ(plan.checks[1].spec.that, scenario::CheckKind::kGolden);
 }
 
 TEST(Plan, LoadingRunComesAfterTheSameRepeatOfItsSource) {

@@ -1,45 +1,12 @@
 #include "tests/support/tiny/bench.h"
 
 #include "harness/base/text.h"
-
-namespace lockstep::checks {
-
-// Declared by the one who dispatches on the schema's kinds (report/judge.cpp); here for direct calls.
-CheckResult check_equal(const CheckInput& input);
-CheckResult check_rounding(const CheckInput& input);
-CheckResult check_differs(const CheckInput& input);
-CheckResult check_repeatable(const CheckInput& input);
-CheckResult check_ranks_agree(const CheckInput& input);
-CheckResult check_ranks_differ(const CheckInput& input);
-CheckResult check_covers(const CheckInput& input);
-CheckResult check_ledger(const CheckInput& input);
-CheckResult check_reduction(const CheckInput& input);
-CheckResult check_environment(const CheckInput& input);
-CheckResult check_resumes(const CheckInput& input);
-CheckResult check_golden(const CheckInput& input);
-
-}  // namespace lockstep::checks
+#include "harness/report/dispatch.h"
 
 namespace lockstep::test {
 namespace {
 
-using checks::CheckInput;
 using checks::CheckResult;
-
-const std::map<std::string, CheckResult (*)(const CheckInput&)> kChecks = {
-    {"equal", checks::check_equal},
-    {"rounding", checks::check_rounding},
-    {"differs", checks::check_differs},
-    {"repeatable", checks::check_repeatable},
-    {"ranks_agree", checks::check_ranks_agree},
-    {"ranks_differ", checks::check_ranks_differ},
-    {"covers", checks::check_covers},
-    {"ledger", checks::check_ledger},
-    {"reduction", checks::check_reduction},
-    {"environment", checks::check_environment},
-    {"resumes", checks::check_resumes},
-    {"golden", checks::check_golden},
-};
 
 using Traces = std::map<std::string, std::vector<const trace::RunTrace*>>;
 
@@ -108,11 +75,11 @@ void Bench::rerun(const std::string& variant, const Faults& faults) {
 
 CheckResult Bench::check(std::size_t index) const {
   const scenario::CheckSpec& spec = scenario.checks.at(index);
-  return kChecks.at(spec.that)({.scenario = scenario,
-                                .spec = spec,
-                                .traces = traces_of(runs),
-                                .train_digests = train_digests,
-                                .golden_root = scratch.path() / "golden"});
+  return report::run_check({.scenario = scenario,
+                            .spec = spec,
+                            .traces = traces_of(runs),
+                            .train_digests = train_digests,
+                            .golden_root = scratch.path() / "golden"});
 }
 
 testing::AssertionResult diverges_at(const CheckResult& result, std::int64_t step, trace::Channel channel,
