@@ -86,7 +86,7 @@ int diff(const DiffOptions& options) {
                               {"status", name_of(status)},
                               {"exit_code", exit_code(status)},
                               {"records_compared", result.compared},
-                              {"class", first ? Json(first->class_) : Json()},
+                              {"class", first ? Json(first->class_name()) : Json()},
                               {"cause", first ? Json(first->cause_id()) : Json()},
                               {"first_divergence", first ? report::to_json(*first) : Json()},
                               {"why", why.empty() ? Json() : Json(why)}});

@@ -71,7 +71,7 @@ class Coverage {
                                               .right = run_.run,
                                               .expected = std::move(expected),
                                               .actual = std::move(actual),
-                                              .class_ = "semantic",
+                                              .class_ = scenario::Class::kSemantic,
                                               .cause = std::move(cause)}};
   }
 

@@ -31,7 +31,7 @@ CheckResult not_different(const trace::RunTrace& left, const trace::RunTrace& ri
                                      .right = right.run,
                                      .expected = "a difference from " + left.run,
                                      .actual = compare::shown(record),
-                                     .class_ = "semantic"};
+                                     .class_ = scenario::Class::kSemantic};
       return result;
     }
   }
@@ -83,7 +83,7 @@ CheckResult check_parameter(const trace::RunTrace& reference, const trace::RunTr
                    .right = other.run,
                    .expected = "first update = " + to_decimal(factor) + " x that of " + reference.run,
                    .actual = std::move(actual),
-                   .class_ = "semantic",
+                   .class_ = scenario::Class::kSemantic,
                    .cause = "the first updates have another ratio; look at learning rate, and scale of the gradient"};
     return result;
   };

@@ -21,7 +21,7 @@ CheckResult check_environment(const CheckInput& input) {
                                                 .right = found->odd.name(),
                                                 .expected = "the environment of " + found->other.name(),
                                                 .actual = suspects.empty() ? "none recorded" : suspects[0].evidence[0],
-                                                .class_ = std::string(name_of(compare::Class::kEnvironment)),
+                                                .class_ = scenario::Class::kEnvironment,
                                                 .cause = "the ranks of one run have different environments",
                                                 .suspects = suspects};
       }

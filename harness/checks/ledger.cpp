@@ -335,7 +335,7 @@ class Audit {
                                              .right = run_.run,
                                              .expected = std::move(expected),
                                              .actual = std::move(actual),
-                                             .class_ = "semantic",
+                                             .class_ = scenario::Class::kSemantic,
                                              .cause = cause_of(name)};
   }
 

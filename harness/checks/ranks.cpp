@@ -117,7 +117,7 @@ std::optional<Divergence> first_agreement(const trace::RunTrace& run, std::int64
                           .rank = static_cast<std::int64_t>(rank),
                           .left = "other ranks",
                           .right = run.run + " rank " + std::to_string(rank),
-                          .class_ = "semantic"};
+                          .class_ = scenario::Class::kSemantic};
     if (held[rank].empty()) {
       divergence.expected = "a record, as on other ranks";
       divergence.actual = "not recorded";

@@ -41,7 +41,7 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
           .expected = std::string(variant.train.ddp.average ? "their mean" : "their sum"),
           .actual = rounded(reduction.distance, 3) + " away; rounding explains " + rounded(reduction.bound, 3),
           .relation = reduction.weights ? "weights " + laws::to_text(*reduction.weights) : "",
-          .class_ = "semantic",
+          .class_ = scenario::Class::kSemantic,
           .cause = "the reduced gradient does not follow from the ranks' own gradients",
           .suspects = diagnosis::suspects_in_reduction(run, variant, step.step)};
       return result;

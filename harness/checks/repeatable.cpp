@@ -15,7 +15,7 @@ CheckResult check_repeatable(const CheckInput& input) {
       CheckResult result = result_of(
           compare::compare_runs(*repeats.front(), *repeats[i], channels_of(input, true), compare::bitwise), input);
       if (result.divergence) {
-        result.divergence->class_ = "nondeterminism";
+        result.divergence->class_ = scenario::Class::kNondeterminism;
         result.divergence->cause = "repeats of one training differ; first in: " + result.divergence->cause;
       }
       combine(total, std::move(result));

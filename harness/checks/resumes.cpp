@@ -30,7 +30,7 @@ CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expect
                                   .right = resumed.run,
                                   .expected = after(expected),
                                   .actual = after(actual),
-                                  .class_ = "semantic",
+                                  .class_ = scenario::Class::kSemantic,
                                   .cause = "the training does not continue where the checkpoint was saved: its counter "
                                            "is not restored, or nothing is"}};
 }

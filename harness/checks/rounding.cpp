@@ -96,7 +96,7 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
     result.status = CheckResult::Status::kInconclusive;
     result.why = reference.run + " and " + other.run + ": " + why;
     result.next = next;
-    if (result.divergence) result.divergence->call_rounding("undecided", why);
+    if (result.divergence) result.divergence->call_rounding(scenario::Class::kUndecided, why);
   };
   const std::string shorter = "compare fewer steps: rounding grows with every update";
   if (result.divergence) {

@@ -95,7 +95,7 @@ std::optional<Divergence> in_reduction(const Training& left, const Training& rig
                       .expected = "the mean or sum of the ranks' own gradients",
                       .actual = "in " + (here ? right : left).run.run + " " + rounded(reduction.distance, 3) +
                                 " away; rounding explains " + rounded(reduction.bound, 3),
-                      .class_ = std::string(name_of(Class::kSemantic)),
+                      .class_ = scenario::Class::kSemantic,
                       .cause = "one side alone holds something else than its ranks' own gradients make"};
   }
   return std::nullopt;

@@ -169,14 +169,14 @@ std::string Divergence::place() const {
 
 std::string Divergence::place_and_rank() const { return place() + ", rank " + std::to_string(rank); }
 
-void Divergence::call_rounding(std::string class_name, std::string why) {
+void Divergence::call_rounding(scenario::Class as, std::string why) {
   if (unless_rounding.empty()) unless_rounding = cause;
-  class_ = std::move(class_name);
+  class_ = as;
   cause = std::move(why);
 }
 
 void Divergence::deny_rounding() {
-  class_ = name_of(Class::kSemantic);
+  class_ = scenario::Class::kSemantic;
   if (!unless_rounding.empty()) cause = std::exchange(unless_rounding, "");
 }
 

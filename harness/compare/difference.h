@@ -8,11 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/compare/class.h"
 #include "harness/compare/detour.h"
 #include "harness/compare/element.h"
 #include "harness/compare/operators.h"
+#include "harness/compare/suspect.h"
 #include "harness/laws/finite.h"
+#include "harness/scenario/class.h"
 #include "harness/trace/trace.h"
 
 namespace lockstep::compare {
@@ -35,10 +36,10 @@ struct Divergence {
   std::string phase;      ///< of the step, where no record differs but a rank ends: "forward"; no channel then
   std::string left;       ///< what it was held against: "w1/0", "golden", "rank 0"
   std::string right;
-  std::string expected;           ///< of the left side, as far as it can be shown
-  std::string actual;             ///< of the right side
-  std::string relation;           ///< how the two relate: "right = 4 x left", "differs by 3e-3 of its norm"
-  std::string class_;             ///< "rounding", "semantic", …
+  std::string expected;  ///< of the left side, as far as it can be shown
+  std::string actual;    ///< of the right side
+  std::string relation;  ///< how the two relate: "right = 4 x left", "differs by 3e-3 of its norm"
+  std::optional<scenario::Class> class_;
   std::string cause;              ///< what was seen, and where to look, in words
   std::string unless_rounding;    ///< the same, where `cause` says that rounding explains it, or may
   std::vector<Suspect> suspects;  ///< causes by name, the likeliest first; empty: unknown
@@ -53,6 +54,9 @@ struct Divergence {
   /// Id of the likeliest cause; "unknown".
   std::string cause_id() const { return suspects.empty() ? "unknown" : suspects[0].cause; }
 
+  /// "rounding", "semantic", …; empty where it has no class.
+  std::string_view class_name() const { return class_ ? name_of(*class_) : std::string_view(); }
+
   /// Its channel's name; empty where a phase is the place.
   std::string_view channel_name() const { return phase.empty() ? trace::name_of(channel) : std::string_view(); }
 
@@ -61,7 +65,7 @@ struct Divergence {
   std::string place_and_rank() const;
 
   /// Says that rounding explains it, or may.
-  void call_rounding(std::string class_name, std::string why);
+  void call_rounding(scenario::Class as, std::string why);
   /// Takes that back: a mistake explains it.
   void deny_rounding();
 };

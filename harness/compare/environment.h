@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/compare/class.h"
+#include "harness/compare/suspect.h"
 #include "harness/trace/trace.h"
 
 namespace lockstep::compare {

@@ -167,7 +167,7 @@ std::string relation_between(const Record& left, const Record& right) {
 }
 
 void explain(Divergence& divergence, const Seen& seen) {
-  divergence.class_ = name_of(Class::kSemantic);
+  divergence.class_ = scenario::Class::kSemantic;
   const Stage& stage = stage_of(divergence.channel);
   const std::string gone[] = {divergence.expected, divergence.actual};
   if (gone[0] == "no such step" || gone[1] == "no such step") {

@@ -332,7 +332,7 @@ void name_rounding(Divergence& divergence, const RunTrace& left, const RunTrace&
   if (a == nullptr || b == nullptr) return;
   const auto rounding = RoundingBound(left, right).judge(*a, *b, divergence.step, divergence.rank);
   if (!laws::differ_in_last_places(*a, *b) && (!rounding || !rounding->explained())) return;
-  divergence.call_rounding("rounding", "rounding only: another order of additions, or another kernel");
+  divergence.call_rounding(scenario::Class::kRounding, "rounding only: another order of additions, or another kernel");
 }
 
 bool draw_otherwise(const RunTrace& left, const RunTrace& right) {

@@ -6,7 +6,7 @@
 namespace lockstep::diagnosis {
 namespace {
 
-using compare::Class;
+using scenario::Class;
 
 constexpr Cause kCauses[] = {
     {"data.not_sharded", Class::kSemantic, "Every rank takes all the data: the sampler knows nothing of ranks.",

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/compare/class.h"
+#include "harness/scenario/class.h"
 
 /// The closed vocabulary of causes: what a finding may name, and nothing else.
 namespace lockstep::diagnosis {
@@ -13,7 +13,7 @@ namespace lockstep::diagnosis {
 /// One row of the table.
 struct Cause {
   std::string_view id;  ///< "grad.reduce_sum"
-  compare::Class class_;
+  scenario::Class class_;
   std::string_view sentence;  ///< what is wrong
   std::string_view remedy;    ///< what usually helps
   std::string_view sources;   ///< addresses, with spaces between; empty where it is our own

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/diagnosis/causes.h"
+#include "harness/compare/suspect.h"
 #include "harness/scenario/scenario.h"
 #include "harness/trace/trace.h"
 

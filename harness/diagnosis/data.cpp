@@ -185,7 +185,7 @@ std::vector<Suspect> suspects_in_count(const Scene& scene, const Side& side) {
 
 std::vector<Suspect> suspects_in_data(const Scene& scene) {
   // What is only rounding has no cause in the data.
-  if (scene.at.class_ == "rounding" || !scene.right) return {};
+  if (scene.at.class_ == scenario::Class::kRounding || !scene.right) return {};
   const auto is_empty = [](const Side& side) { return side && side.run->ranks.empty(); };
   if (is_empty(scene.left) || is_empty(scene.right)) return {};
   switch (scene.at.channel) {

@@ -1,6 +1,7 @@
 #include "harness/diagnosis/diagnose.h"
 
 #include "harness/compare/pattern.h"
+#include "harness/diagnosis/causes.h"
 #include "harness/diagnosis/data.h"
 #include "harness/diagnosis/environment.h"
 #include "harness/diagnosis/gradients.h"
@@ -17,9 +18,9 @@ namespace lockstep::diagnosis {
 namespace {
 
 using compare::Again;
-using compare::Class;
 using compare::Divergence;
 using compare::Suspect;
+using scenario::Class;
 
 /// The first that knows a cause is believed. What is known to be random, or to come from the machines, is no matter of
 /// the recipe; the rest in the order in which a training meets it.
@@ -50,7 +51,7 @@ bool is_refuted(const Suspect& suspect, const Divergence& at) {
   if (suspect.cause == "comm.noncontiguous" && at.element && !at.element->is_other_layout) return true;
   const bool of_draws = suspect.cause == "rng.loader_draw" || suspect.cause == "ckpt.rng_order";
   if (of_draws && at.operator_ && at.operator_->by_value) return true;
-  if (at.class_ == name_of(Class::kNondeterminism) && class_ != Class::kNondeterminism) return true;
+  if (at.class_ == Class::kNondeterminism && class_ != Class::kNondeterminism) return true;
   return at.is_no_rounding && class_ == Class::kRounding && !is_coarse(suspect.cause);
 }
 
@@ -68,7 +69,7 @@ void diagnose(const Question& question, Divergence& at) {
     if (at.suspects.empty()) at.suspects = suspects_of(scene);
     std::erase_if(at.suspects, refuted);
   }
-  if (!at.suspects.empty()) at.class_ = name_of(find_cause(at.suspects[0].cause)->class_);
+  if (!at.suspects.empty()) at.class_ = find_cause(at.suspects[0].cause)->class_;
 }
 
 }  // namespace lockstep::diagnosis

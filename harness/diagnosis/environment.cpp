@@ -20,7 +20,7 @@ bool ask_for_one_environment(const scenario::Promises& a, const scenario::Promis
 }  // namespace
 
 std::vector<Suspect> suspects_in_environment(const Scene& scene) {
-  if (scene.at.class_ != name_of(compare::Class::kRounding)) return {};
+  if (scene.at.class_ != scenario::Class::kRounding) return {};
   auto found = between(scene, suspects_within);
   if (!found.empty() || !scene.left || !scene.right || scene.within_one_run()) return found;
   if (!ask_for_one_environment(*scene.left.promises, *scene.right.promises)) return {};

@@ -147,10 +147,10 @@ std::vector<Suspect> suspects_of_clones(const Scene& scene) {
 }  // namespace
 
 std::vector<Suspect> suspects_in_random(const Scene& scene) {
-  if (scene.at.class_ == name_of(compare::Class::kNondeterminism) && scene.within_one_run())
+  if (scene.at.class_ == scenario::Class::kNondeterminism && scene.within_one_run())
     return suspects_of_parted_ranks(scene);
   const bool repeats =
-      scene.question.traits().sides == scenario::Sides::kRepeats || scene.at.class_ == "nondeterminism";
+      scene.question.traits().sides == scenario::Sides::kRepeats || scene.at.class_ == scenario::Class::kNondeterminism;
   if (repeats && scene.left && scene.right) return suspects_of_a_repeat(scene);
   if (scene.question.traits().wants_different(scenario::Sides::kRanks)) return suspects_of_clones(scene);
   if (scene.at.channel != Channel::kRng || !scene.left || !scene.right) return {};

@@ -113,7 +113,7 @@ std::vector<Suspect> suspects_of_sums(const Scene& scene) {
 std::vector<Suspect> suspects_in_rounding(const Scene& scene) {
   const bool between_runs = scene.left && scene.right && !scene.within_one_run();
   if (scene.at.channel == Channel::kCollective && between_runs) return suspects_of_buckets(scene);
-  if (scene.at.class_ != name_of(compare::Class::kRounding)) return {};
+  if (scene.at.class_ != scenario::Class::kRounding) return {};
   std::vector<Suspect> found;
   if (between_runs) {
     found = suspects_of_recipes(scene.left.promises->train, scene.right.promises->train);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harness/compare/runs.h"
-#include "harness/diagnosis/causes.h"
+#include "harness/compare/suspect.h"
 #include "harness/scenario/scenario.h"
 
 namespace lockstep::diagnosis {

@@ -137,7 +137,7 @@ class Blaming {
       return result;
     }
     // What is random is equal now and then without any control.
-    const int times = before.class_ == "nondeterminism" ? kTimes : 1;
+    const int times = before.class_ == scenario::Class::kNondeterminism ? kTimes : 1;
     report::CheckReport check = judged(*changed, "control_" + control.name());
     for (int again = 1; again < times && check.status == Status::kAgree; ++again)
       check = judged(*changed, "control_" + control.name() + "_" + std::to_string(again));

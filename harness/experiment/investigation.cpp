@@ -233,7 +233,8 @@ class Investigation {
   /// decides, and nothing else. A coin falls like that, too: what seems to follow the pattern must do so again.
   void try_fill() {
     const auto wants = [](const Case& one) {
-      const bool unknown = one.differs() && one.at().suspects.empty() && one.at().class_ != "rounding" &&
+      const bool unknown = one.differs() && one.at().suspects.empty() &&
+                           one.at().class_ != scenario::Class::kRounding &&
                            !one.found_from_one_state;  // which came out alike too often
       return !one.lost && ((one.differs() && one.varies) || unknown);
     };

@@ -29,8 +29,8 @@ std::vector<const trace::RunTrace*> runs_of(const Case& one, const Runs& before)
 }
 
 void call_nondeterministic(Divergence& at) {
-  if (at.class_ == "rounding") at.deny_rounding();
-  at.class_ = "nondeterminism";
+  if (at.class_ == scenario::Class::kRounding) at.deny_rounding();
+  at.class_ = scenario::Class::kNondeterminism;
 }
 
 void mark_random(Case& one) {

@@ -17,7 +17,7 @@ using checks::CheckResult;
 using compare::Divergence;
 
 /// Whether nothing but rounding is known yet to explain what is seen.
-bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == "rounding"; }
+bool is_open(const Case& one) { return one.at().suspects.empty() || one.at().class_ == scenario::Class::kRounding; }
 
 /// The part of two runs that must be equal.
 compare::Scope scope_of(const Case& one, const trace::RunTrace& right) {
@@ -108,7 +108,7 @@ void leave_open(Case& one, const Control& control, const std::string& why) {
   result.status = CheckResult::Status::kInconclusive;
   result.why = why;
   result.next = "compare fewer steps: rounding grows with every update";
-  if (result.divergence) result.divergence->class_ = "undecided";
+  if (result.divergence) result.divergence->class_ = scenario::Class::kUndecided;
 }
 
 void rule_out_rounding(Case& one) {
@@ -117,7 +117,7 @@ void rule_out_rounding(Case& one) {
 }
 
 bool may_be_rounding(const Case& one, const Runs& runs) {
-  const bool random = one.unstable.has_value() || one.at().class_ == "nondeterminism";
+  const bool random = one.unstable.has_value() || one.at().class_ == scenario::Class::kNondeterminism;
   if (random || !laws::can_round(one.at().channel)) return false;
   const Side left = runs.left(one.at()), right = runs.right(one.at());
   if (is_open(one) || left.run == nullptr || right.run == nullptr) return is_open(one);
@@ -153,8 +153,9 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
     // What is done in float32 only shrinks as well: not all that does is rounding.
     if (const auto far = beyond(one, ladder, *left.run, *right.run))
       return deny_rounding(one, control, *far, *left.run, *right.run);
-    if (rounds && is_open(one)) one.at().class_ = "rounding";
-    one.asks_one_state = rounds && one.is_equal() && one.at().class_ == "rounding" && !ladder.uses_16_bits();
+    if (rounds && is_open(one)) one.at().class_ = scenario::Class::kRounding;
+    one.asks_one_state =
+        rounds && one.is_equal() && one.at().class_ == scenario::Class::kRounding && !ladder.uses_16_bits();
     one.note(control, (rounds ? "it is rounding: " : "it shrinks, but not like rounding: ") + rungs->text());
   }
 }
@@ -162,7 +163,7 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
 void settle_rounding(Case& one, const Control& control, const Runs& before, const Runs& after) {
   CheckResult& result = one.report.result;
   const bool open = result.status == CheckResult::Status::kInconclusive;
-  const bool rounds = result.divergence && result.divergence->class_ == "rounding";
+  const bool rounds = result.divergence && result.divergence->class_ == scenario::Class::kRounding;
   if (one.unstable || one.lost || (!open && !rounds)) return;
   std::string doubt;  // why it may be a mistake in float32 all the same
   if (!open && !one.small) doubt = "it shrinks like rounding, but is larger than one sample can make it";

@@ -162,7 +162,7 @@ compare::Divergence divergence_of(const RunOutcome& outcome, std::vector<Suspect
           .right = outcome.run,
           .expected = "a training to its end",
           .actual = std::string(launch::name_of(outcome.status)),
-          .class_ = std::string(compare::name_of(compare::Class::kLiveness)),
+          .class_ = scenario::Class::kLiveness,
           .cause = outcome.why,
           .suspects = std::move(suspects)};
 }

@@ -80,7 +80,7 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
                .check = name_of(report),
                .reason = expect.reason,
                .planted = expect.cause.value_or(""),
-               .class_ = expect.class_.value_or(""),
+               .class_ = expect.class_,
                .detected = result.status == CheckResult::Status::kDivergence,
                .at = result.divergence ? result.divergence->place_and_rank() : ""};
   row.inert = !row.detected && is_inert(traces);
@@ -91,7 +91,7 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
   }
   row.found = result.divergence->cause_id();
   if (row.planted == "unknown" && row.found == "unknown") row.rank_of_cause = 1;
-  row.class_right = row.class_.empty() || row.class_ == result.divergence->class_;
+  row.class_right = !row.class_ || row.class_ == result.divergence->class_;
   row.located = is_located(expect, result);
   return row;
 }

@@ -16,8 +16,8 @@ struct FaultRow {
   std::string check;    ///< kind, and the variants
   std::string reason;   ///< what the scenario's author planted
   std::string planted;  ///< cause by id, "unknown" for a fault that no cause describes, or empty: any will do
-  std::string class_;   ///< expected, where the scenario says
-  bool inert = false;   ///< the faulty runs' traces are those of the clean ones, bit for bit
+  std::optional<scenario::Class> class_;  ///< expected, where the scenario says
+  bool inert = false;                     ///< the faulty runs' traces are those of the clean ones, bit for bit
   bool detected = false;
   bool class_right = false;
   std::size_t rank_of_cause = 0;  ///< place of the right cause among those named, from 1; 0: not named

@@ -1,4 +1,5 @@
 #include "harness/base/build_id.h"
+#include "harness/diagnosis/causes.h"
 #include "harness/report/text.h"
 
 namespace lockstep::report {
@@ -19,7 +20,7 @@ Json causes_of(const std::vector<compare::Suspect>& suspects) {
 Json json_of(const RunReport& run) {
   return {{"run", run.run},
           {"status", name_of(run.status)},
-          {"class", run.status == Status::kDivergence ? Json(run.class_) : Json()},
+          {"class", run.status == Status::kDivergence ? Json(name_of(run.class_)) : Json()},
           {"cause", run.suspects.empty() ? Json("unknown") : Json(run.suspects[0].cause)},
           {"causes", causes_of(run.suspects)},
           {"expected_failure", text_or_null(run.expected_failure)},
@@ -44,7 +45,7 @@ Json json_of(const CheckReport& check) {
           {"relation", name_of(check.that)},
           {"variants", check.variants},
           {"status", name_of(check.status)},
-          {"class", result.divergence ? text_or_null(result.divergence->class_) : Json()},
+          {"class", result.divergence ? text_or_null(std::string(result.divergence->class_name())) : Json()},
           {"cause", result.divergence ? Json(result.divergence->cause_id()) : Json()},
           {"causes", result.divergence ? causes_of(result.divergence->suspects) : Json::array()},
           {"explanation", result.divergence ? text_or_null(result.divergence->cause) : Json()},

@@ -60,7 +60,7 @@ bool fits(const scenario::Expectation& expect, const CheckResult& result) {
       !expect.step && !expect.channel && !expect.tensor && !expect.rank && !expect.cause && !expect.class_;
   if (!result.divergence) return anything;
   const compare::Divergence& at = *result.divergence;
-  return (!expect.cause || *expect.cause == at.cause_id()) && (!expect.class_ || *expect.class_ == at.class_) &&
+  return (!expect.cause || *expect.cause == at.cause_id()) && (!expect.class_ || expect.class_ == at.class_) &&
          is_at(expect, at);
 }
 
@@ -111,7 +111,7 @@ std::optional<compare::Divergence> early_end(const plan::Plan& plan, const plan:
                              .right = run.name,
                              .expected = "steps to " + std::to_string(last),
                              .actual = steps.empty() ? "no steps" : "steps to " + std::to_string(recorded),
-                             .class_ = std::string(compare::name_of(compare::Class::kSemantic)),
+                             .class_ = scenario::Class::kSemantic,
                              .cause = "every rank exited with code 0 " + when};
 }
 
@@ -203,7 +203,7 @@ RunReport report_of(const plan::Plan& plan, const plan::Run& run, const Evidence
                     const std::filesystem::path& golden_root) {
   RunReport report{.run = run.name,
                    .status = status_of(evidence.outcome.status, plan.scenario(run.scenario)),
-                   .class_ = std::string(compare::name_of(compare::Class::kLiveness)),
+                   .class_ = scenario::Class::kLiveness,
                    .suspects = suspects_in_ending(evidence.outcome),
                    .outcome = std::string(launch::name_of(evidence.outcome.status)),
                    .why = evidence.outcome.why,
@@ -323,7 +323,7 @@ Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, con
       ++verdict.runs_finished;
       if (const auto early = early_end(plan, plan.runs[i], *evidence[i].trace))
         verdict.runs.push_back({.run = plan.runs[i].name,
-                                .class_ = early->class_,
+                                .class_ = *early->class_,
                                 .outcome = "ended early",
                                 .why = early->cause + "; expected " + early->expected,
                                 .reproduce = reproduce(plan.scenario(plan.runs[i].scenario), golden_root)});

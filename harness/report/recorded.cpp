@@ -133,7 +133,7 @@ CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::v
     const auto compared = channels_of(input, compare::same_shape(*left.trace, *right.trace));
     result = checks::result_of(compare::compare_runs(*left.trace, *right.trace, compared, compare::bitwise), input);
     if (result.divergence) compare::name_rounding(*result.divergence, *left.trace, *right.trace);
-    const bool rounds = result.divergence && result.divergence->class_ == name_of(compare::Class::kRounding);
+    const bool rounds = result.divergence && result.divergence->class_ == scenario::Class::kRounding;
     if (auto beyond = rounds ? beyond_rounding(left, right, input) : std::nullopt) {
       beyond->behind_rounding = true;
       result.why = "the first difference is at " + result.divergence->place() + ", by rounding";

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/causes.h"
 
 namespace lockstep::report {
 namespace {
@@ -82,7 +83,7 @@ std::string details(const RunReport& run, bool color) {
   std::string out;
   add_heading(out, run.status, color, "run " + run.run + ": " + run.outcome);
   add_line(out, "why", run.why);
-  if (run.status == Status::kDivergence) add_line(out, "class", run.class_);
+  if (run.status == Status::kDivergence) add_line(out, "class", std::string(name_of(run.class_)));
   if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
   add_causes(out, run.suspects);
   add_log(out, run.log_tail);
@@ -140,9 +141,9 @@ std::string to_text(const compare::Divergence& divergence) {
   add_line(out, "pattern", join(patterns, "; "));
   if (divergence.element) add_line(out, "element", divergence.element->text());
   if (divergence.operator_) add_line(out, "operator", divergence.operator_->text);
-  add_line(out, "class", divergence.class_);
+  add_line(out, "class", std::string(divergence.class_name()));
   add_causes(out, divergence.suspects);
-  if (divergence.suspects.empty() && !divergence.class_.empty()) add_line(out, "cause", "unknown");
+  if (divergence.suspects.empty() && divergence.class_) add_line(out, "cause", "unknown");
   add_line(out, "what", divergence.cause);
   return out;
 }

@@ -29,11 +29,11 @@ int exit_code(Status status);
 /// One run that did not end well.
 struct RunReport {
   std::string run;
-  Status status = Status::kDivergence;     ///< kAgree where a check expects it to end so
-  std::string class_;                      ///< of a divergence
-  std::vector<compare::Suspect> suspects;  ///< causes, the likeliest first
-  std::string expected_failure;            ///< reason, when the author expected it
-  std::string outcome;                     ///< "failed", "hung", …
+  Status status = Status::kDivergence;                  ///< kAgree where a check expects it to end so
+  scenario::Class class_ = scenario::Class::kLiveness;  ///< of a divergence
+  std::vector<compare::Suspect> suspects;               ///< causes, the likeliest first
+  std::string expected_failure;                         ///< reason, when the author expected it
+  std::string outcome;                                  ///< "failed", "hung", …
   std::optional<std::int64_t> culprit;
   std::string why;
   std::string log_tail;

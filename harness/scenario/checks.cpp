@@ -95,7 +95,7 @@ std::optional<Expectation> expectation_of(const Json& check, const std::string& 
   Expectation result{.reason = expect.at("reason").get<std::string>()};
   if (expect.contains("until")) result.until = date_from(expect["until"].get<std::string>(), where);
   if (expect.contains("cause")) result.cause = expect["cause"].get<std::string>();
-  if (expect.contains("class")) result.class_ = expect["class"].get<std::string>();
+  if (expect.contains("class")) result.class_ = class_named(expect["class"].get<std::string>());
   const Json at = expect.value("at", Json::object());
   if (at.contains("step")) result.step = at["step"].get<std::int64_t>();
   if (at.contains("channel")) result.channel = at["channel"].get<std::string>();

@@ -9,6 +9,7 @@
 
 #include "harness/base/json.h"
 #include "harness/scenario/check_kind.h"
+#include "harness/scenario/class.h"
 #include "harness/scenario/train_spec.h"
 
 namespace lockstep::scenario {
@@ -45,7 +46,7 @@ struct Expectation {
   std::string reason;
   std::optional<std::string> until;  ///< "2027-01-31"
   std::optional<std::string> cause;  ///< id, or "unknown"
-  std::optional<std::string> class_;
+  std::optional<Class> class_;
   std::optional<std::int64_t> step;
   std::optional<std::string> channel;
   std::optional<std::string> tensor;

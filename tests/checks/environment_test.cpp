@@ -104,7 +104,7 @@ TEST(Environment, EveryKindOfEntryHasItsCause) {
       const CheckResult result = bench.check();
       ASSERT_EQ(result.status, CheckResult::Status::kDivergence);
       EXPECT_EQ(result.divergence->cause_id(), cause);
-      EXPECT_EQ(result.divergence->class_, "environment");
+      EXPECT_EQ(result.divergence->class_, scenario::Class::kEnvironment);
       EXPECT_EQ(result.divergence->rank, static_cast<std::int64_t>(odd));
       EXPECT_EQ(result.divergence->place(), "before the first step");
     }
@@ -118,7 +118,7 @@ TEST(Environment, ARankThatRecordedNoneIsElsewhere) {
 }
 
 /// A gradient of "b" that parted by rounding.
-std::string cause_of_rounding(const Bench& bench, const char* class_ = "rounding") {
+std::string cause_of_rounding(const Bench& bench, scenario::Class class_ = scenario::Class::kRounding) {
   compare::Divergence at = test::parted(1, Channel::kGradientLocal, "fc.weight", 1);
   at.class_ = class_;
   return test::cause_named(bench, at, diagnosis::suspects_in_environment);
@@ -129,7 +129,7 @@ TEST(Environment, ExplainsRoundingOfARunWhoseRanksDiffer) {
   EXPECT_EQ(cause_of_rounding(bench), "");
   bench.run("b").ranks[1].header["environment"] = with("/variables/OMP_NUM_THREADS", "4");
   EXPECT_EQ(cause_of_rounding(bench), "env.variable_mismatch");
-  EXPECT_EQ(cause_of_rounding(bench, "semantic"), "");
+  EXPECT_EQ(cause_of_rounding(bench, scenario::Class::kSemantic), "");
   bench.run("a").ranks[1].header["environment"] = with("/variables/OMP_NUM_THREADS", "4");
   EXPECT_EQ(cause_of_rounding(bench), "") << "both sides have it in common";
 }
@@ -144,7 +144,7 @@ TEST(Environment, AnotherReleaseRoundsOtherwise) {
   Placed bench(kEqual);
   place(bench.run("b"), with("/libraries/libtorch_cpu.so", "cd"));
   EXPECT_EQ(cause_of_rounding(bench), "fp.library_version");
-  EXPECT_EQ(cause_of_rounding(bench, "semantic"), "");
+  EXPECT_EQ(cause_of_rounding(bench, scenario::Class::kSemantic), "");
 }
 
 TEST(Environment, WhatTheRecipesAskForIsNoMismatch) {

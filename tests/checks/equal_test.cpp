@@ -208,11 +208,11 @@ TEST(Equal, TellsRoundingFromAFault) {
   Bench rounding(equal_across_world_sizes({"weight"}));
   const auto result = rounding.check();
   ASSERT_EQ(result.status, Status::kDivergence) << "2 and 4 ranks add up in another order";
-  EXPECT_EQ(result.divergence->class_, "rounding");
+  EXPECT_EQ(result.divergence->class_, scenario::Class::kRounding);
 
   Bench fault(equal_on());
   fault.rerun("b", {.gradient = [](auto, auto&, auto& gradient) { gradient[0] *= 1.5F; }});
-  EXPECT_EQ(fault.check().divergence->class_, "semantic");
+  EXPECT_EQ(fault.check().divergence->class_, scenario::Class::kSemantic);
 }
 
 TEST(EqualAcrossWorldSizes, TakesSamplesAsOneGlobalBatch) {

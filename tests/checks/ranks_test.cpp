@@ -18,7 +18,7 @@ TEST(Repeatable, NamesThePlaceInTheLastRepeat) {
   spoil(bench.run("a", 2), 1, 2, Channel::kGradientLocal, "fc.weight");
   const auto result = bench.check();
   ASSERT_TRUE(diverges_at(result, 2, Channel::kGradientLocal, "fc.weight", 1));
-  EXPECT_EQ(result.divergence->class_, "nondeterminism");
+  EXPECT_EQ(result.divergence->class_, scenario::Class::kNondeterminism);
   EXPECT_EQ(result.divergence->right, "a/2");
 }
 

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/diagnosis/causes.h"
 #include "harness/diagnosis/reduction.h"
 
 #include "tests/support/tiny/bench.h"

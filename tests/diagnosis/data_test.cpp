@@ -1,6 +1,8 @@
 // Causes in the data: each planted fault is named first, and what merely looks like it is not.
 #include "harness/diagnosis/data.h"
 
+#include "harness/diagnosis/causes.h"
+
 #include "tests/support/tiny/suspected.h"
 
 namespace lockstep::test {
@@ -242,7 +244,7 @@ TEST(DataCauses, BlocksAgainstTurns) {
     EXPECT_EQ(named(Bench(against_one(48, {{"sampler", {{"kind", "contiguous"}}}}, ranks))), "data.batch_composition");
   const auto suspects = suspects_of(Bench(against_one(48, {{"sampler", {{"kind", "contiguous"}}}})), suspects_in_data);
   ASSERT_EQ(suspects.size(), 1U);
-  EXPECT_EQ(diagnosis::find_cause(suspects[0].cause)->class_, compare::Class::kExpected);
+  EXPECT_EQ(diagnosis::find_cause(suspects[0].cause)->class_, scenario::Class::kExpected);
 }
 
 TEST(DataCauses, OtherContentOfTheSameSamples) {

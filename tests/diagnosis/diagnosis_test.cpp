@@ -98,19 +98,19 @@ TEST(RandomCauses, RanksThatPartOtherwiseInEachRun) {
                          .rank = 1,
                          .left = "a/0 rank 0",
                          .right = "a/0 rank 1"};
-  at.class_ = "nondeterminism";
+  at.class_ = scenario::Class::kNondeterminism;
   EXPECT_EQ(causes_named(bench, at, diagnosis::suspects_in_random), Names{"fp.unordered_threads"});
   trace::Record own = test::at(bench.run("a"), 1, 1, Channel::kGradientLocal, "fc.weight");
   own.channel = Channel::kGradient;
   put(bench.run("a"), 1, 1, own);
   EXPECT_EQ(causes_named(bench, at, diagnosis::suspects_in_random), Names{"comm.race"});
-  at.class_ = "semantic";
+  at.class_ = scenario::Class::kSemantic;
   EXPECT_EQ(causes_named(bench, at, diagnosis::suspects_in_random), Names{});
 }
 
 TEST(ControlRuns, MemoryFailsOnce) {
   using compare::Again;
-  const auto after = [](const Bench& bench, Again again, const char* class_ = "semantic") {
+  const auto after = [](const Bench& bench, Again again, scenario::Class class_ = scenario::Class::kSemantic) {
     return causes_of(bench, [=](compare::Divergence& at) {
       at.again = again;
       at.class_ = class_;
@@ -122,9 +122,9 @@ TEST(ControlRuns, MemoryFailsOnce) {
   weight.norm = *weight.norm + 1;
   weight.digest.low ^= 1;
   EXPECT_EQ(after(flipped, Again::kNotTried), Names{"hw.sdc_rank"});
-  EXPECT_EQ(after(flipped, Again::kOnceOtherwise, "nondeterminism"), Names{"hw.sdc_rank"});
+  EXPECT_EQ(after(flipped, Again::kOnceOtherwise, scenario::Class::kNondeterminism), Names{"hw.sdc_rank"});
   EXPECT_EQ(after(flipped, Again::kSame), Names{}) << "memory does not fail again in the same place";
-  EXPECT_EQ(after(flipped, Again::kEachTimeOtherwise, "nondeterminism"), Names{});
+  EXPECT_EQ(after(flipped, Again::kEachTimeOtherwise, scenario::Class::kNondeterminism), Names{});
 }
 
 /// Two trainings whose own gradients part by a factor.
@@ -149,7 +149,7 @@ compare::Divergence parted_at_random() {
           .tensor = "fc.weight",
           .left = "a/0",
           .right = "b/0",
-          .class_ = "nondeterminism"};
+          .class_ = scenario::Class::kNondeterminism};
 }
 
 TEST(RandomCauses, ThreadsMustBeSeveralAndPartSumsByRoundingOnly) {
@@ -288,14 +288,14 @@ TEST(RankCauses, AnotherOrderOfAddingOnOneRank) {
 TEST(RoundingCauses, AnOperatorThatIsToldOtherwiseMayRoundOtherwise) {
   Bench bench(checking("equal", {{"variants", {"a", "b"}}}));
   for (const std::int64_t rank : {0, 1}) spoil(bench.run("b"), rank, 2, Channel::kGradientLocal, "fc.weight");
-  const auto told = [&](const char* class_) {
+  const auto told = [&](scenario::Class class_) {
     return causes_of(bench, [=](compare::Divergence& at) {
       at.operator_ = compare::OperatorFinding{.call = {.name = "aten::mean"}, .by_value = true};
       at.class_ = class_;
     });
   };
-  EXPECT_EQ(told("rounding"), Names{"fp.rounding"});
-  EXPECT_EQ(told("semantic"), Names{});
+  EXPECT_EQ(told(scenario::Class::kRounding), Names{"fp.rounding"});
+  EXPECT_EQ(told(scenario::Class::kSemantic), Names{});
 }
 
 TEST(RankCauses, NoiseThatNoOrderOfAddingMakesIsNone) {
@@ -333,7 +333,8 @@ TEST(RankCauses, ClippingThatRoundsOtherwiseOnOneRankIsNoOrderOfAdding) {
       step_at(bench.run("a"), rank, 2).records.push_back(clipped);
     }
     EXPECT_EQ(causes_of(bench), Names{});
-    EXPECT_EQ(causes_of(bench, [](compare::Divergence& at) { at.class_ = "rounding"; }), Names{"fp.rounding"});
+    EXPECT_EQ(causes_of(bench, [](compare::Divergence& at) { at.class_ = scenario::Class::kRounding; }),
+              Names{"fp.rounding"});
   }
 }
 
@@ -373,7 +374,7 @@ TEST(RoundingCauses, DenormalNumbersAreLostOnOneSide) {
     spoil(bench.run("b"), rank, 1, Channel::kWeight, "fc.weight");
   const auto with = [&](double left, double right, double largest) {
     return causes_of(bench, [&](compare::Divergence& at) {
-      at.class_ = "rounding";
+      at.class_ = scenario::Class::kRounding;
       at.element = compare::Element{.left = left, .right = right, .unequal = 1, .of = 4, .largest = largest};
     });
   };

@@ -2,6 +2,7 @@
 #include "harness/report/endings.h"
 
 #include "harness/base/files.h"
+#include "harness/diagnosis/causes.h"
 #include "harness/launch/worker_exit.h"
 
 #include "tests/support/tiny/judged.h"
@@ -201,7 +202,7 @@ TEST(Finishes, IsRedWithThePlaceAndTheCause) {
   EXPECT_EQ(verdict.status(), VerdictStatus::kDivergence);
   const compare::Divergence& at = *verdict.checks.at(0).result.divergence;
   EXPECT_EQ(at.place_and_rank(), "step 2, in forward, rank 1");
-  EXPECT_EQ(at.class_, "liveness");
+  EXPECT_EQ(at.class_, scenario::Class::kLiveness);
   EXPECT_EQ(at.cause_id(), "proc.rank_lost");
   EXPECT_EQ(at.channel_name(), "");
   EXPECT_EQ(verdict.runs.at(0).suspects.at(0).cause, "proc.rank_lost");
@@ -214,10 +215,10 @@ TEST(Finishes, IsRedWhereEveryRankLeftEarly) {
   const report::Verdict verdict = judged.verdict();
   const compare::Divergence& at = *verdict.checks.at(0).result.divergence;
   EXPECT_EQ(at.step, last);
-  EXPECT_EQ(at.class_, "semantic");
+  EXPECT_EQ(at.class_, scenario::Class::kSemantic);
   ASSERT_EQ(verdict.runs.size(), 1U);
   EXPECT_EQ(verdict.runs[0].run, judged.plan.runs[1].name);
-  EXPECT_EQ(verdict.runs[0].class_, "semantic");
+  EXPECT_EQ(verdict.runs[0].class_, scenario::Class::kSemantic);
 }
 
 TEST(Finishes, NoCheckAgreesOnTrainingsThatAllLeftEarly) {

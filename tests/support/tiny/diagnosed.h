@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/diagnosis/causes.h"
 #include "harness/diagnosis/scene.h"
 
 #include "tests/support/tiny/bench.h"
