@@ -20,7 +20,6 @@ namespace {
 using compare::Again;
 using compare::Divergence;
 using compare::Suspect;
-using scenario::Class;
 
 /// The first that knows a cause is believed. What is known to be random, or to come from the machines, is no matter of
 /// the recipe; the rest in the order in which a training meets it.
@@ -30,9 +29,6 @@ constexpr std::vector<Suspect> (*kDiagnosers[])(const Scene&) = {
     suspects_in_update, suspects_in_ranks,       suspects_in_rounding,
 };
 
-/// Rounding that is coarser than float32's, on purpose, and so is in float64, too.
-bool is_coarse(const std::string& cause) { return cause == "fp.lowprec_accumulate" || cause == "fp.precision_mode"; }
-
 /// Whether the first operator that parts was told to do something else, by a number or a flag, or draws: then nothing
 /// that arrives in any order is why.
 bool is_told_otherwise(const Divergence& at) {
@@ -40,19 +36,16 @@ bool is_told_otherwise(const Divergence& at) {
                                                      compare::draws(at.operator_->call)));
 }
 
-/// Whether control runs have shown that it cannot be the cause. Memory that fails does so once; what comes out
-/// otherwise each time is random; what stays in float64 is no rounding.
-bool is_refuted(const Suspect& suspect, const Divergence& at) {
-  const Class class_ = find_cause(suspect.cause)->class_;
-  if (suspect.cause == "hw.sdc_rank") return at.again == Again::kSame || at.again == Again::kEachTimeOtherwise;
-  const bool is_order = suspect.cause.starts_with("fp.") && suspect.cause != "fp.rounding";
-  const bool of_arrival = suspect.cause == "comm.race" || (is_order && !is_coarse(suspect.cause));
-  if (of_arrival && is_told_otherwise(at)) return true;
-  if (suspect.cause == "comm.noncontiguous" && at.element && !at.element->is_other_layout) return true;
-  const bool of_draws = suspect.cause == "rng.loader_draw" || suspect.cause == "ckpt.rng_order";
-  if (of_draws && at.operator_ && at.operator_->by_value) return true;
-  if (at.class_ == Class::kNondeterminism && class_ != Class::kNondeterminism) return true;
-  return at.is_no_rounding && class_ == Class::kRounding && !is_coarse(suspect.cause);
+/// What is known of a finding that refutes causes.
+unsigned shown_of(const Divergence& at) {
+  unsigned shown = 0;
+  if (at.again == Again::kSame || at.again == Again::kEachTimeOtherwise) shown |= kNoSingleEvent;
+  if (at.class_ == scenario::Class::kNondeterminism) shown |= kVaries;
+  if (at.is_no_rounding) shown |= kNoRounding;
+  if (is_told_otherwise(at)) shown |= kToldOtherwise;
+  if (at.operator_ && at.operator_->by_value) shown |= kOtherValue;
+  if (at.element && !at.element->is_other_layout) shown |= kSameLayout;
+  return shown;
 }
 
 }  // namespace
@@ -63,7 +56,8 @@ void diagnose(const Question& question, Divergence& at) {
   if (scene.left && scene.right && !scene.within_one_run())
     at.patterns =
         compare::patterns_of(*scene.left.run, *scene.right.run, at, scene.right.promises->train.batch.accumulation);
-  const auto refuted = [&](const Suspect& suspect) { return is_refuted(suspect, at); };
+  const unsigned shown = shown_of(at);
+  const auto refuted = [&](const Suspect& suspect) { return (find_cause(suspect.cause)->refuted_by & shown) != 0; };
   std::erase_if(at.suspects, refuted);
   for (const auto suspects_of : kDiagnosers) {
     if (at.suspects.empty()) at.suspects = suspects_of(scene);

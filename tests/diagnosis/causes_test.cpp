@@ -59,6 +59,38 @@ TEST(Causes, WhatNoFindingNamesSaysSo) {
   }
 }
 
+/// A literal of a cause's family that is no row is a finding that nobody can look up.
+TEST(Causes, EveryIdInTheSourcesIsARow) {
+  std::string families;
+  for (const Cause& cause : causes()) {
+    const std::string family(cause.id.substr(0, cause.id.find('.')));
+    if (families.find("|" + family) == std::string::npos) families += "|" + family;
+  }
+  const std::regex id("\"((?:" + families.substr(1) + ")\\.[a-z0-9_]+)\"");
+  std::size_t seen = 0;
+  for (const char* folder : {"laws", "compare", "diagnosis", "checks", "golden", "report", "experiment", "app"}) {
+    for (const auto& file : std::filesystem::directory_iterator(test::source_root() / "harness" / folder)) {
+      const std::string text = read_file(file.path());
+      for (std::sregex_iterator at(text.begin(), text.end(), id); at != std::sregex_iterator(); ++at, ++seen)
+        EXPECT_NE(find_cause((*at)[1].str()), nullptr) << (*at)[1] << " in " << file.path();
+    }
+  }
+  EXPECT_GT(seen, causes().size());
+}
+
+/// What refutes a cause follows its class, but for these.
+TEST(Causes, ExceptionsToWhatRefutesAClass) {
+  std::set<std::string_view> exceptions;
+  for (const Cause& cause : causes()) {
+    const unsigned of_class = refuters_of(cause.class_);
+    if ((cause.refuted_by & of_class) != of_class) exceptions.insert(cause.id);
+  }
+  EXPECT_EQ(exceptions, (std::set<std::string_view>{"fp.lowprec_accumulate", "fp.precision_mode", "hw.sdc_rank"}));
+  for (const char* order : {"fp.reduction_order", "fp.unordered_threads", "comm.race"})
+    EXPECT_TRUE(find_cause(order)->refuted_by & kToldOtherwise) << order;
+  EXPECT_FALSE(find_cause("fp.rounding")->refuted_by & kToldOtherwise);
+}
+
 TEST(Causes, TheListHasALineForEach) {
   const std::string list = report::list_of_causes();
   EXPECT_EQ(static_cast<std::size_t>(std::count(list.begin(), list.end(), '\n')), causes().size());
