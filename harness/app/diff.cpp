@@ -26,9 +26,7 @@ std::vector<trace::Channel> channels_of(const std::vector<std::string>& names, b
     channels.push_back(*channel);
   }
   for (const trace::ChannelInfo& row : trace::kChannels) {
-    const bool shared = same_world_size || row.channel == trace::Channel::kSamples ||
-                        row.channel == trace::Channel::kLoss ||
-                        (row.sharing == trace::Sharing::kReplicated && row.channel != trace::Channel::kCollective);
+    const bool shared = same_world_size || row.across == trace::Across::kAllShapes;
     if (names.empty() && shared) channels.push_back(row.channel);
   }
   std::sort(channels.begin(), channels.end());

@@ -62,8 +62,7 @@ std::vector<Channel> channels_of(const CheckInput& input, bool same_shape) {
           const auto& channels_recorded = input.scenario.variant(name).train.record.channels;
           return std::find(channels_recorded.begin(), channels_recorded.end(), row.name) != channels_recorded.end();
         });
-    if (wanted && recorded && (same_shape || compare::comparable_across_shapes(row.channel)))
-      channels.push_back(row.channel);
+    if (wanted && recorded && (same_shape || row.across == trace::Across::kAllShapes)) channels.push_back(row.channel);
   }
   return channels;
 }

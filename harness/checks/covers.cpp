@@ -112,8 +112,7 @@ class Coverage {
       const trace::Step& step = run_.ranks[0].steps[i];
       const trace::Record* first = step.find(Channel::kSamples, "ids");
       for (std::size_t rank = 1; rank < run_.ranks.size(); ++rank) {
-        const trace::Step* other = run_.ranks[rank].find(step.step);
-        const trace::Record* ids = other == nullptr ? nullptr : other->find(Channel::kSamples, "ids");
+        const trace::Record* ids = run_.ranks[rank].find(step.step, Channel::kSamples, "ids");
         const std::size_t expected = first == nullptr ? 0 : first->integers.size(),
                           actual = ids == nullptr ? 0 : ids->integers.size();
         if (expected != actual)

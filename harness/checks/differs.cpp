@@ -40,10 +40,8 @@ CheckResult not_different(const trace::RunTrace& left, const trace::RunTrace& ri
 
 /// The first update of a parameter, by linearity of the sketch: weights after step 0 minus initial weights.
 std::optional<trace::Sketch> first_update(const trace::Trace& trace, const std::string& name) {
-  const trace::Step* before = trace.find(trace::kInitialStep);
-  const trace::Step* after = trace.find(0);
-  const Record* from = before == nullptr ? nullptr : before->find(Channel::kWeight, name);
-  const Record* to = after == nullptr ? nullptr : after->find(Channel::kWeight, name);
+  const Record* from = trace.find(trace::kInitialStep, Channel::kWeight, name);
+  const Record* to = trace.find(0, Channel::kWeight, name);
   if (from == nullptr || to == nullptr || !from->sketch || !to->sketch) return std::nullopt;
   return trace::difference(*to->sketch, *from->sketch);
 }
@@ -130,9 +128,7 @@ CheckResult check_factor(const trace::RunTrace& reference, const trace::RunTrace
 std::vector<Channel> computed_channels(const CheckInput& input, bool same_shape) {
   std::vector<Channel> channels = channels_of(input, same_shape);
   if (!input.spec.channels.empty()) return channels;
-  for (const Channel channel :
-       {Channel::kSamples, Channel::kInput, Channel::kRng, Channel::kLedger, Channel::kCollective})
-    std::erase(channels, channel);
+  std::erase_if(channels, [](Channel channel) { return !trace::info(channel).can_round(); });
   return channels;
 }
 

@@ -15,7 +15,7 @@ using trace::Channel;
 using trace::Record;
 
 /// Where a rank is in its data.
-struct Place {
+struct Position {
   std::int64_t epoch = 0;
   std::int64_t position = 0;  ///< samples taken of this epoch
   std::int64_t taken = 0;     ///< samples in all
@@ -58,7 +58,7 @@ class Ledger {
     return schedule_steps_ + (updates - first_) * (train_.schedule_every == "rank" ? world_ : 1);
   }
 
-  std::int64_t epoch(std::int64_t step) const { return place(step, 0).epoch; }
+  std::int64_t epoch(std::int64_t step) const { return position(step, 0).epoch; }
 
   /// Targets of one rank in this step, or of all; the last micro-batch of an epoch may be short.
   std::optional<std::int64_t> denominator(std::int64_t step, std::int64_t rank) const {
@@ -82,7 +82,7 @@ class Ledger {
   bool averages_over_world() const { return train_.loss_average == "world"; }
 
   /// Samples of one rank up to and including this step.
-  std::int64_t taken(std::int64_t step, std::int64_t rank) const { return place(step, rank).taken; }
+  std::int64_t taken(std::int64_t step, std::int64_t rank) const { return position(step, rank).taken; }
 
   /// Last step that the trace must hold.
   std::int64_t last_step() const { return train_.last_recorded_step(); }
@@ -102,14 +102,14 @@ class Ledger {
     schedule_steps_ = saved.schedule_steps(first_);
     for (std::size_t rank = 0; rank < begin_.size(); ++rank) {
       const std::size_t of = saved.world_ == world_ ? rank : 0;
-      begin_[rank] = moved(saved.place(first_ - 1, static_cast<std::int64_t>(of)), saved, of, each_[rank]);
+      begin_[rank] = moved(saved.position(first_ - 1, static_cast<std::int64_t>(of)), saved, of, each_[rank]);
       if (load->epoch == "next") ++begin_[rank].epoch;
       if (load->epoch != "saved") begin_[rank].position = 0;
     }
   }
 
-  /// The place at this world size of a rank that was at `at` in the training that saved.
-  Place moved(Place at, const Ledger& saved, std::size_t rank, std::int64_t each) const {
+  /// The position at this world size of a rank that was at `at` in the training that saved.
+  Position moved(Position at, const Ledger& saved, std::size_t rank, std::int64_t each) const {
     if (saved.world_ == world_) return at;
     const bool ended = at.position == saved.each_[rank];
     at.position = ended ? each : std::min(at.position * saved.world_ / world_, each);
@@ -118,9 +118,9 @@ class Ledger {
   }
 
   /// Where a rank is after this step.
-  Place place(std::int64_t step, std::int64_t rank) const {
+  Position position(std::int64_t step, std::int64_t rank) const {
     const std::int64_t each = each_[static_cast<std::size_t>(rank)];
-    Place at = begin_[static_cast<std::size_t>(rank)];
+    Position at = begin_[static_cast<std::size_t>(rank)];
     const std::int64_t rest = (each - at.position + micro_ - 1) / micro_;  // micro-batches of the epoch begun
     std::int64_t batches = micro_batches(step + 1 - first_, rest);
     if (batches <= rest) {
@@ -143,7 +143,7 @@ class Ledger {
 
   /// Epochs that have no samples left after this step.
   std::int64_t epochs_ended(std::int64_t step) const {
-    const Place at = place(step, 0);
+    const Position at = position(step, 0);
     return at.epoch + (at.position == each_[0] ? 1 : 0);
   }
 
@@ -151,7 +151,7 @@ class Ledger {
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
   std::int64_t first_ = 0;                 ///< step that comes first
   std::int64_t schedule_steps_ = 0;        ///< before it
-  std::vector<Place> begin_;               ///< of each rank, before it
+  std::vector<Position> begin_;            ///< of each rank, before it
   std::vector<std::int64_t> each_;         ///< samples of each rank in an epoch
   std::vector<laws::ScheduleForm> forms_;  ///< by parameter group
 };
@@ -226,8 +226,7 @@ class Audit {
 
   static const Record* record_of(const trace::Trace& rank, std::int64_t step, const std::string& name,
                                  Channel channel = Channel::kLedger) {
-    const trace::Step* of_rank = rank.find(step);
-    return of_rank == nullptr ? nullptr : of_rank->find(channel, name);
+    return rank.find(step, channel, name);
   }
 
   void judge_rate(std::size_t group, std::int64_t step) {

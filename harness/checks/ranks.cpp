@@ -41,8 +41,7 @@ bool is_own_count(const CheckInput& input, Channel channel, const std::string& n
 
 /// The record of one rank at the place of a divergence, or in another channel there; null where it has none.
 const trace::Record* held_by(const trace::RunTrace& run, std::size_t rank, const Divergence& at, Channel channel) {
-  const trace::Step* step = run.ranks[rank].find(at.step);
-  return step == nullptr ? nullptr : step->find(channel, at.tensor);
+  return run.ranks[rank].find(at.step, channel, at.tensor);
 }
 
 bool same_content(const trace::Record* a, const trace::Record* b) {

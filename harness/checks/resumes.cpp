@@ -99,7 +99,7 @@ Scope after_loading(const scenario::Scenario& scenario, const scenario::CheckSpe
   const std::int64_t begin = resumed.ranks[0].steps.front().step;
   const std::int64_t saved = saved_step(scenario, spec).value_or(begin);
   return {.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
-            return step == saved && !trace::is_carried(channel);
+            return step == saved && !trace::info(channel).is_carried();
           }};
 }
 

@@ -40,7 +40,7 @@ class Reductions {
   }
 
  private:
-  struct Side {
+  struct Judged {
     const trace::RunTrace& run;
     ReductionLaw law;
     std::map<std::pair<std::int64_t, std::int64_t>, Reduction> judged = {};
@@ -57,21 +57,22 @@ class Reductions {
     }
   };
 
-  static Side law_of(const trace::RunTrace& run, const CheckInput& input) {
+  static Judged law_of(const trace::RunTrace& run, const CheckInput& input) {
     return {run, ReductionLaw(run, input.promises_of(run))};
   }
 
-  Side left_, right_;
+  Judged left_, right_;
 };
 
 }  // namespace
 
 std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same_shape) {
   std::vector<trace::Channel> channels = channels_of(input, same_shape);
-  if (input.spec.channels.empty()) {
-    std::erase(channels, trace::Channel::kCollective);
-    std::erase(channels, trace::Channel::kRng);
-  }
+  if (!input.spec.channels.empty()) return channels;
+  std::erase_if(channels, [](trace::Channel channel) {
+    const trace::Part part = trace::info(channel).part;
+    return part == trace::Part::kExchanged || part == trace::Part::kGenerator;
+  });
   return channels;
 }
 

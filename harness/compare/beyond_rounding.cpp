@@ -19,8 +19,7 @@ constexpr double kFar = 16;
 
 /// Whether it is a gradient as the reduction left it, or before: what clipping makes of it follows the kinks of all.
 bool is_plain_gradient(const Record& record) {
-  const bool is_gradient = record.channel == Channel::kGradient || record.channel == Channel::kGradientLocal;
-  return is_gradient && laws::is_plain(record);
+  return trace::info(record.channel).is_gradient() && laws::is_plain(record);
 }
 
 /// Whether an activation of the model has a kink, or may have one: a linear model has none, and a transformer's are
@@ -56,21 +55,21 @@ Relation within_times(const RoundingBound& bound, double times, const Relation& 
 /// The first step that `open` finds anything in, at a place that nothing amplifies and that is `far`.
 std::optional<Divergence> in_values(const Training& left, const Training& right, std::vector<Channel> channels,
                                     const Relation& open, const Relation& far) {
-  std::erase_if(channels, [](Channel channel) { return !laws::can_round(channel); });
+  std::erase_if(channels, [](Channel channel) { return !trace::info(channel).can_round(); });
   Scope scope = held_by_both(left.run, right.run);
   const auto first = compare_runs(left.run, right.run, channels, open, scope).first;
   if (!first) return std::nullopt;
   const std::string layer = last_layer(right.run, first->step);
   const bool smooth = !has_kinks(left.promises) && !has_kinks(right.promises);
   const bool linear = left.promises.train.optimizer.kind == "sgd" && right.promises.train.optimizer.kind == "sgd";
-  const bool of_update = linear && laws::is_of_update(first->channel);
+  const bool of_update = linear && trace::info(first->channel).part == trace::Part::kUpdated;
   scope.first_step = first->step;
   return compare_runs(
              left.run, right.run, channels,
              [&](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
                const bool is_plain = a.channel == Channel::kLoss ||
                                      (is_plain_gradient(a) && (smooth || laws::layer_of(a.name) == layer)) ||
-                                     (laws::is_of_update(a.channel) && of_update);
+                                     (trace::info(a.channel).part == trace::Part::kUpdated && of_update);
                return step != first->step || !is_plain ? std::nullopt : far(a, b, step, rank);
              },
              scope)

@@ -1,5 +1,7 @@
 #include <bit>
 #include <cmath>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -29,49 +31,56 @@ std::string shape_text(const Record& record) {
 struct Stage {
   Channel channel;
   const char* name;  ///< "weights"
-  std::vector<Channel> made_of;
+  std::initializer_list<Channel> made_of;
   const char* result;   ///< "other weights"
   const char* look_at;  ///< what may make it other
 };
 
-const Stage& stage_of(Channel channel) {
-  static const std::vector<Stage> kStages = {
-      {Channel::kSamples, "samples", {}, "other samples, or another order", "sampler, seed, epoch or position"},
-      {Channel::kInput, "inputs", {Channel::kSamples}, "other inputs", "data or augmentation"},
-      {Channel::kRng, "generators", {}, "another state of a generator", "seed, policy, or one draw more or less"},
-      {Channel::kLoss, "losses", {Channel::kInput}, "another loss", "model, weights, or kernel of the forward pass"},
-      {Channel::kGradientLocal, "local gradients", {Channel::kLoss}, "other local gradients", "backward pass"},
-      {Channel::kGradient,
-       "gradients",
-       {Channel::kGradientLocal},
-       "other reduced gradients",
-       "reduction, its order, its scale, or what was reduced"},
-      {Channel::kOptimizer,
-       "optimizer states",
-       {Channel::kGradient},
-       "another optimizer state",
-       "momentum, its restore, or a hyperparameter"},
-      {Channel::kWeight,
-       "weights",
-       {Channel::kGradient, Channel::kOptimizer},
-       "other weights",
-       "learning rate, weight decay, or a write to the weights beside the update"},
-      {Channel::kBuffer, "buffers", {}, "other buffers", "broadcast or restore of buffers"},
-      {Channel::kEma,
-       "averaged weights",
-       {Channel::kWeight},
-       "other averaged weights",
-       "decay of the average, or an update left out"},
-      {Channel::kMetric,
-       "metrics",
-       {Channel::kWeight, Channel::kBuffer},
-       "another metric",
-       "shares of the ranks, padding, or what the sum is divided by"},
-      {Channel::kLedger, "ledgers", {}, "another counter, denominator or learning rate", "schedule, batch, or restore"},
-      {Channel::kCollective, "collectives", {}, "other collectives", "buckets, or a branch that one rank takes"},
-  };
-  return kStages[static_cast<std::size_t>(channel)];
+constexpr Stage kStages[] = {
+    {Channel::kSamples, "samples", {}, "other samples, or another order", "sampler, seed, epoch or position"},
+    {Channel::kInput, "inputs", {Channel::kSamples}, "other inputs", "data or augmentation"},
+    {Channel::kRng, "generators", {}, "another state of a generator", "seed, policy, or one draw more or less"},
+    {Channel::kLoss, "losses", {Channel::kInput}, "another loss", "model, weights, or kernel of the forward pass"},
+    {Channel::kGradientLocal, "local gradients", {Channel::kLoss}, "other local gradients", "backward pass"},
+    {Channel::kGradient,
+     "gradients",
+     {Channel::kGradientLocal},
+     "other reduced gradients",
+     "reduction, its order, its scale, or what was reduced"},
+    {Channel::kOptimizer,
+     "optimizer states",
+     {Channel::kGradient},
+     "another optimizer state",
+     "momentum, its restore, or a hyperparameter"},
+    {Channel::kWeight,
+     "weights",
+     {Channel::kGradient, Channel::kOptimizer},
+     "other weights",
+     "learning rate, weight decay, or a write to the weights beside the update"},
+    {Channel::kBuffer, "buffers", {}, "other buffers", "broadcast or restore of buffers"},
+    {Channel::kEma,
+     "averaged weights",
+     {Channel::kWeight},
+     "other averaged weights",
+     "decay of the average, or an update left out"},
+    {Channel::kMetric,
+     "metrics",
+     {Channel::kWeight, Channel::kBuffer},
+     "another metric",
+     "shares of the ranks, padding, or what the sum is divided by"},
+    {Channel::kLedger, "ledgers", {}, "another counter, denominator or learning rate", "schedule, batch, or restore"},
+    {Channel::kCollective, "collectives", {}, "other collectives", "buckets, or a branch that one rank takes"},
+};
+
+constexpr bool rows_are_in_order() {
+  for (std::size_t i = 0; i < std::size(kStages); ++i) {
+    if (kStages[i].channel != static_cast<Channel>(i)) return false;
+  }
+  return std::size(kStages) == trace::kChannels.size();
 }
+static_assert(rows_are_in_order(), "kStages needs one row for each channel, in the order of trace::kChannels");
+
+const Stage& stage_of(Channel channel) { return kStages[static_cast<std::size_t>(channel)]; }
 
 /// "gradients and optimizer states".
 std::string names_of(const std::vector<Channel>& channels) {
@@ -93,7 +102,7 @@ std::string what_differs(const Stage& stage, const Seen& seen) {
   const std::string result = stage.result;
   if (!unequal.empty()) return result + "; " + names_of(unequal) + " differ, too";
   if (!equal.empty()) return "equal " + names_of(equal) + " gave " + result;
-  return result + (stage.made_of.empty() ? "" : "; " + names_of(stage.made_of) + " were not compared");
+  return result + (stage.made_of.size() == 0 ? "" : "; " + names_of(stage.made_of) + " were not compared");
 }
 
 /// A factor this near to W or 1/W is meant to be that.
@@ -178,7 +187,7 @@ void explain(Divergence& divergence, const Seen& seen) {
     divergence.cause = "one side recorded what the other did not";
     return;
   }
-  const bool is_first = divergence.step == trace::kInitialStep && trace::is_carried(divergence.channel);
+  const bool is_first = divergence.step == trace::kInitialStep && trace::info(divergence.channel).is_carried();
   divergence.cause = is_first ? std::string(stage.result) +
                                     " before the first update; look at seeds, or at what is loaded, and by which rank"
                               : what_differs(stage, seen) + "; look at " + stage.look_at;

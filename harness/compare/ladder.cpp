@@ -33,13 +33,14 @@ constexpr double kGrown = 0x1p-42, kSaturated = 0x1p-6;
 
 /// What a step computes anew: losses and gradients.
 std::vector<trace::Channel> computed_channels(const trace::RunTrace& left, const trace::RunTrace& right) {
-  using trace::Channel;
-  if (!same_shape(left, right)) return {Channel::kLoss, Channel::kGradient};
-  return {Channel::kLoss, Channel::kGradientLocal, Channel::kGradient};
+  const bool alike = same_shape(left, right);
+  return trace::channels_that([&](const trace::ChannelInfo& row) {
+    return row.part == trace::Part::kComputed && (alike || row.across == trace::Across::kAllShapes);
+  });
 }
 
 /// Where a record of both sides is, rank by rank.
-Place place_of(const trace::Record& record, std::int64_t step, std::int64_t rank) {
+Location place_of(const trace::Record& record, std::int64_t step, std::int64_t rank) {
   const auto which = static_cast<std::size_t>(rank);
   return {.step = step, .channel = record.channel, .tensor = record.name, .left_rank = which, .right_rank = which};
 }
@@ -65,7 +66,8 @@ PrecisionLadder::PrecisionLadder(const trace::RunTrace& left, const trace::RunTr
       bound64_(left_in_float64, right_in_float64),
       horizon64_(bound64_.horizon()) {
   of_computed_ = rounding_of(computed_channels(left, right));
-  of_states_ = rounding_of({trace::Channel::kOptimizer, trace::Channel::kWeight});
+  of_states_ = rounding_of(
+      trace::channels_that([](const trace::ChannelInfo& row) { return row.part == trace::Part::kUpdated; }));
 }
 
 std::optional<double> PrecisionLadder::Rung::distance(const trace::Record& a, const trace::Record& b,
@@ -88,24 +90,23 @@ std::optional<double> PrecisionLadder::Rung::distance(const trace::Record& a, co
   return scale > 0 ? distance / scale : distance;
 }
 
-std::optional<double> PrecisionLadder::Rung::distance(const Place& place) const {
+std::optional<double> PrecisionLadder::Rung::distance(const Location& place) const {
   const trace::Record* a = record_of(left, place, place.left_rank);
   const trace::Record* b = record_of(right, place, place.right_rank);
   return a == nullptr || b == nullptr ? std::nullopt : distance(*a, *b, place.step);
 }
 
-std::optional<Ladder> PrecisionLadder::at(const Place& place) const {
+std::optional<Ladder> PrecisionLadder::at(const Location& place) const {
   const auto in_float32 = float32_.distance(place), in_float64 = float64_.distance(place);
   if (!in_float32 || !in_float64) return std::nullopt;
   return Ladder{.in_float32 = *in_float32, .in_float64 = *in_float64};
 }
 
-const trace::Record* record_of(const trace::RunTrace& run, const Place& place, std::size_t rank) {
-  const trace::Step* step = run.ranks[rank < run.ranks.size() ? rank : 0].find(place.step);
-  return step == nullptr ? nullptr : step->find(place.channel, place.tensor);
+const trace::Record* record_of(const trace::RunTrace& run, const Location& place, std::size_t rank) {
+  return run.ranks[rank < run.ranks.size() ? rank : 0].find(place.step, place.channel, place.tensor);
 }
 
-bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place) {
+bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Location& place) {
   constexpr double kSlightly = 0x1p-14;
   const auto seen = PrecisionLadder::Rung{left, right, Scales(left), Scales(right)}.distance(place);
   return seen && *seen <= kSlightly;
@@ -144,7 +145,7 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels, c
                                    std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
     if (!different || laws::differ_harmlessly(a, b)) return std::nullopt;
-    const auto in_float64 = laws::can_round(a.channel) ? float64_.distance(a, b, step) : std::nullopt;
+    const auto in_float64 = trace::info(a.channel).can_round() ? float64_.distance(a, b, step) : std::nullopt;
     if (!in_float64) return different;
     const double in_float32 = float32_.distance(place_of(a, step, rank)).value_or(0);
     const Ladder ladder{.in_float32 = std::max({in_float32, rounding_until(step), kLeast}), .in_float64 = *in_float64};
@@ -198,8 +199,8 @@ Relation PrecisionLadder::shrinks() const {
                 std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
     if (laws::differ_harmlessly(a, b)) return std::nullopt;
-    if (!different || !laws::can_round(a.channel)) return different;
-    const Place place = place_of(a, step, rank);
+    if (!different || !trace::info(a.channel).can_round()) return different;
+    const Location place = place_of(a, step, rank);
     const auto rungs = at(place);
     if (!rungs || rungs->says() != Ladder::Says::kMistake) return std::nullopt;
     const trace::Record* left = record_of(float64_.left, place, place.left_rank);

@@ -29,7 +29,7 @@ struct Ladder {
 };
 
 /// Where a record is, in two runs at once.
-struct Place {
+struct Location {
   std::int64_t step = 0;
   trace::Channel channel = trace::Channel::kSamples;
   std::string tensor;
@@ -37,10 +37,10 @@ struct Place {
 };
 
 /// The record of a rank of a run at a place; null where there is none.
-const trace::Record* record_of(const trace::RunTrace& run, const Place& place, std::size_t rank);
+const trace::Record* record_of(const trace::RunTrace& run, const Location& place, std::size_t rank);
 
 /// Whether two runs differ at a place by so little of the layer's scale that rounding could be why.
-bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place);
+bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Location& place);
 
 /// Whether all numbers of a run are.
 bool is_finite(const trace::RunTrace& run);
@@ -61,7 +61,7 @@ class PrecisionLadder {
 
   /// One place in both precisions, relative to the layer's scale. Nothing where it cannot be measured: another shape,
   /// no float, no sketch, not finite.
-  std::optional<Ladder> at(const Place& place) const;
+  std::optional<Ladder> at(const Location& place) const;
 
   /// Why float64 proves nothing here: a compression hook still sends 16 bits, NaN swallows every difference, or the
   /// first weights are apart as in float32. Empty where it does.
@@ -97,7 +97,7 @@ class PrecisionLadder {
   bool uses_16_bits() const;
 
  private:
-  friend bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Place& place);
+  friend bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Location& place);
 
   /// Two runs of one precision.
   struct Rung {
@@ -106,7 +106,7 @@ class PrecisionLadder {
     laws::Scales left_scales, right_scales;
 
     std::optional<double> distance(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
-    std::optional<double> distance(const Place& place) const;
+    std::optional<double> distance(const Location& place) const;
   };
 
   /// Whether rounding may have made it: in float64, where it is far smaller.

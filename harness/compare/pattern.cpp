@@ -8,6 +8,7 @@
 #include "harness/base/text.h"
 #include "harness/compare/runs.h"
 #include "harness/laws/scales.h"
+#include "harness/trace/collective.h"
 
 namespace lockstep::compare {
 namespace {
@@ -63,8 +64,8 @@ class Comparer {
 /// Whether unequal records are no pattern: what may round differs before the place already, or may do so anywhere,
 /// and between different shapes rank 0 takes other samples in every step by right.
 bool differ_anyhow(const trace::RunTrace& left, const trace::RunTrace& right, const Divergence& at) {
-  if (!same_shape(left, right) && (laws::can_round(at.channel) || at.channel == Channel::kSamples)) return true;
-  return laws::can_round(at.channel) && part_before(left, right, at.step, at.channel);
+  if (!same_shape(left, right) && (trace::info(at.channel).can_round() || at.channel == Channel::kSamples)) return true;
+  return trace::info(at.channel).can_round() && part_before(left, right, at.step, at.channel);
 }
 
 void add_ranks(const Comparer& comparer, const Divergence& at, std::vector<Pattern>& patterns) {
@@ -78,15 +79,15 @@ void add_ranks(const Comparer& comparer, const Divergence& at, std::vector<Patte
   if (differing.size() == comparer.ranks()) patterns.push_back({"all_ranks", "on all ranks"});
 }
 
-/// Elements of every all-reduce of a rank's step: "allreduce Float[650] SUM".
+/// Elements of every all-reduce of a rank's step.
 std::vector<double> buckets_of(const trace::Trace& rank, std::int64_t step) {
   std::vector<double> sizes;
   const trace::Step* found = rank.find(step);
   if (found == nullptr) return sizes;
   for (const trace::Record& record : found->records) {
-    const std::size_t open = record.text.find('[');
-    if (record.channel == Channel::kCollective && record.text.starts_with("allreduce") && open != std::string::npos)
-      sizes.push_back(std::strtod(record.text.c_str() + open + 1, nullptr));
+    const auto collective = trace::collective_of(record);
+    if (collective && collective->is_allreduce() && collective->elements)
+      sizes.push_back(static_cast<double>(*collective->elements));
   }
   return sizes;
 }
@@ -180,7 +181,7 @@ bool part_before(const trace::RunTrace& left, const trace::RunTrace& right, std:
       const trace::Step* other = now.step < begin || now.step > step ? nullptr : left.ranks[rank].find(now.step);
       if (other == nullptr) continue;
       for (const trace::Record& record : now.records) {
-        if (!laws::can_round(record.channel) || std::pair(now.step, record.channel) >= std::pair(step, channel))
+        if (!trace::info(record.channel).can_round() || std::pair(now.step, record.channel) >= std::pair(step, channel))
           continue;
         const trace::Record* found = other->find(record.channel, record.name);
         if (found != nullptr && !trace::same_bits(found, &record)) return true;

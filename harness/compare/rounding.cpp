@@ -153,11 +153,11 @@ double RoundingBound::largest_explained(const Step& step) const {
 std::optional<Rounding> RoundingBound::judge(const Record& left, const Record& right, std::int64_t step,
                                              std::int64_t rank) const {
   const bool comparable = left.channel == right.channel && left.dtype == right.dtype && left.shape == right.shape;
-  if (!comparable || !trace::is_floating(left.dtype) || !laws::can_round(left.channel)) return std::nullopt;
+  if (!comparable || !trace::is_floating(left.dtype) || !trace::info(left.channel).can_round()) return std::nullopt;
   const bool measurable = (left.number && right.number) ||
                           (left.norm && right.norm && left.max_abs && right.max_abs && left.sketch && right.sketch);
   if (!measurable) return std::nullopt;
-  if (laws::is_state(left.channel) && left.sketch && right.sketch) {
+  if (trace::info(left.channel).is_position() && left.sketch && right.sketch) {
     if (of_one_step_) return judge_step(left, right, step);
     const Rounding position = judge_position(left, right, step);
     const auto update = judge_update(left, right, step, rank);
@@ -223,10 +223,8 @@ std::optional<std::int64_t> RoundingBound::horizon() const {
 }
 
 std::optional<std::string> RoundingBound::undecided(const Divergence& divergence) const {
-  const Step* left = left_.ranks[0].find(divergence.step);
-  const Step* right = right_.ranks[0].find(divergence.step);
-  const Record* a = left == nullptr ? nullptr : left->find(divergence.channel, divergence.tensor);
-  const Record* b = right == nullptr ? nullptr : right->find(divergence.channel, divergence.tensor);
+  const Record* a = left_.ranks[0].find(divergence.step, divergence.channel, divergence.tensor);
+  const Record* b = right_.ranks[0].find(divergence.step, divergence.channel, divergence.tensor);
   if (a == nullptr || b == nullptr || !judge(*a, *b, divergence.step, 0)) return std::nullopt;
   const auto limit = horizon();
   if (limit && divergence.step >= *limit)
@@ -247,9 +245,8 @@ bool RoundingBound::states_differ_before(std::int64_t step) const {
     const Step* other = earlier.step < step ? right_.ranks[0].find(earlier.step) : nullptr;
     if (other == nullptr) continue;
     for (const Record& record : earlier.records) {
-      if (record.channel != Channel::kGradient && record.channel != Channel::kOptimizer &&
-          record.channel != Channel::kWeight)
-        continue;
+      const bool of_update = trace::info(record.channel).part == trace::Part::kUpdated;
+      if (record.channel != Channel::kGradient && !of_update) continue;
       const Record* found = other->find(record.channel, record.name);
       if (found != nullptr && bitwise(record, *found, step, 0)) return true;
     }
@@ -259,13 +256,13 @@ bool RoundingBound::states_differ_before(std::int64_t step) const {
 
 bool RoundingBound::kink_fits(const Divergence& divergence) const {
   const Channel channel = divergence.channel;
-  const bool follows_gradient = laws::is_of_update(channel) || channel == Channel::kEma;
+  const trace::ChannelInfo& traits = trace::info(channel);
+  const bool follows_gradient = traits.is_state() && traits.is_of_parameters();
   if (channel != Channel::kGradient && !follows_gradient) return false;
   if (!states_differ_before(divergence.step)) return false;
   for (const RunTrace* run : {&left_, &right_}) {
     for (const Trace& rank : run->ranks) {
-      const Step* step = rank.find(divergence.step);
-      const Record* record = step == nullptr ? nullptr : step->find(channel, divergence.tensor);
+      const Record* record = rank.find(divergence.step, channel, divergence.tensor);
       const Record* of_first = run->ranks[0].find(divergence.step)->find(channel, divergence.tensor);
       if (record == nullptr || record->digest != of_first->digest || !std::isfinite(record->norm.value_or(0)))
         return false;
@@ -304,19 +301,19 @@ bool RoundingBound::kink_reaches(const Record& left, const Record& right, std::i
 }
 
 Relation within(const RoundingBound& bound) {
-  return
-      [&bound](const Record& a, const Record& b, std::int64_t step, std::int64_t rank) -> std::optional<std::string> {
-        const auto different = bitwise(a, b, step, rank);
-        if (!different || laws::differ_harmlessly(a, b)) return std::nullopt;
-        const auto rounding = bound.judge(a, b, step, rank);
-        if (!rounding)
-          return *different + (trace::is_floating(a.dtype) && laws::can_round(a.channel) && !(a.sketch && b.sketch)
-                                   ? "; without sketches it may be rounding"
-                                   : "");
-        if (rounding->explained()) return std::nullopt;
-        return *different + "; rounding explains at most " + to_decimal(rounding->bound) + ", the distance is " +
-               to_decimal(rounding->distance);
-      };
+  return [&bound](const Record& a, const Record& b, std::int64_t step,
+                  std::int64_t rank) -> std::optional<std::string> {
+    const auto different = bitwise(a, b, step, rank);
+    if (!different || laws::differ_harmlessly(a, b)) return std::nullopt;
+    const auto rounding = bound.judge(a, b, step, rank);
+    if (!rounding)
+      return *different + (trace::is_floating(a.dtype) && trace::info(a.channel).can_round() && !(a.sketch && b.sketch)
+                               ? "; without sketches it may be rounding"
+                               : "");
+    if (rounding->explained()) return std::nullopt;
+    return *different + "; rounding explains at most " + to_decimal(rounding->bound) + ", the distance is " +
+           to_decimal(rounding->distance);
+  };
 }
 
 Relation within_rounding(const RunTrace& left, const RunTrace& right) {
@@ -350,8 +347,7 @@ bool draw_otherwise(const RunTrace& left, const RunTrace& right) {
 }
 
 double update_bound(const RunTrace& run, const Record& weight) {
-  const Step* after = run.ranks[0].find(0);
-  const Record* record = after == nullptr ? nullptr : after->find(Channel::kWeight, weight.name);
+  const Record* record = run.ranks[0].find(0, Channel::kWeight, weight.name);
   if (record == nullptr) return 0;
   const auto rounding = RoundingBound(run, run).judge(*record, *record, 0, 0);
   return rounding ? kSketchError * rounding->bound : 0;

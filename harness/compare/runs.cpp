@@ -9,7 +9,6 @@ namespace lockstep::compare {
 namespace {
 
 using trace::Channel;
-using trace::Sharing;
 
 /// Ledger entries that do not depend on the shape.
 bool is_shared_entry(const std::string& name) {
@@ -26,8 +25,7 @@ struct GlobalBatch {
 GlobalBatch global_batch(const trace::RunTrace& run, std::int64_t step) {
   GlobalBatch batch;
   for (const trace::Trace& rank : run.ranks) {
-    const trace::Step* found = rank.find(step);
-    const trace::Record* record = found == nullptr ? nullptr : found->find(Channel::kSamples, "ids");
+    const trace::Record* record = rank.find(step, Channel::kSamples, "ids");
     if (record == nullptr) continue;
     batch.recorded = true;
     const bool has_ids =
@@ -97,11 +95,6 @@ std::set<std::string> names_of_losses(const trace::RunTrace& run) {
 
 }  // namespace
 
-bool comparable_across_shapes(Channel channel) {
-  if (channel == Channel::kSamples || channel == Channel::kLoss) return true;
-  return trace::info(channel).sharing == Sharing::kReplicated && channel != Channel::kCollective;
-}
-
 bool same_shape(const trace::RunTrace& left, const trace::RunTrace& right) {
   const std::set<std::string> losses_left = names_of_losses(left), losses_right = names_of_losses(right);
   const bool unknown = losses_left.empty() || losses_right.empty();
@@ -161,8 +154,7 @@ Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& righ
 
 const trace::Record* record_at(const trace::RunTrace& run, const Divergence& divergence) {
   const auto rank = divergence.rank < run.world_size() ? static_cast<std::size_t>(divergence.rank) : 0;
-  const trace::Step* step = run.ranks[rank].find(divergence.step);
-  return step == nullptr ? nullptr : step->find(divergence.channel, divergence.tensor);
+  return run.ranks[rank].find(divergence.step, divergence.channel, divergence.tensor);
 }
 
 }  // namespace lockstep::compare

@@ -14,9 +14,6 @@ namespace lockstep::compare {
 /// the whole batch can be compared.
 bool same_shape(const trace::RunTrace& left, const trace::RunTrace& right);
 
-/// Whether a channel means the same in runs of different shapes.
-bool comparable_across_shapes(trace::Channel channel);
-
 /// Ranks to compare between two runs: rank by rank; where the world sizes differ, ranks that the smaller lacks are held
 /// against its rank 0 (replicated channels only).
 PairsOf pairs_between(const trace::RunTrace& left, const trace::RunTrace& right);

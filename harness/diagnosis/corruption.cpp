@@ -131,7 +131,7 @@ std::vector<Suspect> suspects_of(const Astray& at, const Divergence& where) {
 }  // namespace
 
 std::vector<Suspect> suspects_in_corruption(const Scene& scene) {
-  if (!scene.right || scene.at.channel < Channel::kGradient || scene.at.channel > Channel::kEma) return {};
+  if (!scene.right || !(scene.at.channel == Channel::kGradient || trace::info(scene.at.channel).is_state())) return {};
   for (const auto& [side, other] : {std::pair(&scene.right, &scene.left), {&scene.left, &scene.right}}) {
     const auto odd = *side ? odd_rank(*side, *other, scene.at) : std::nullopt;
     if (odd) return made_alike(*odd, scene.at.channel) ? suspects_of(*odd, scene.at) : std::vector<Suspect>{};

@@ -181,6 +181,35 @@ std::vector<Suspect> suspects_in_count(const Scene& scene, const Side& side) {
             std::to_string(ranks) + " ranks pad to that many"}}};
 }
 
+/// What each channel tells of the data; of the others nothing is in them.
+struct OfChannel {
+  Channel channel;
+  std::vector<Suspect> (*suspects_of)(const Scene& scene);
+};
+
+constexpr OfChannel kOfChannels[] = {
+    {Channel::kSamples,
+     [](const Scene& scene) {
+       const bool is_control = scene.question.traits().wants_different(scenario::Sides::kVariants);
+       return is_control ? suspects_in_seeds(scene) : suspects_in_samples(scene);
+     }},
+    {Channel::kInput, suspects_in_inputs},
+    {Channel::kRng,
+     [](const Scene& scene) {
+       if (!scene.left || scene.within_one_run()) return std::vector<Suspect>{};
+       return suspects_in_augmentation(scene, scene.at.step + 1);
+     }},
+    {Channel::kMetric,
+     [](const Scene& scene) {
+       return between(scene, [&](const Side& side) { return suspects_in_count(scene, side); });
+     }},
+    {Channel::kLedger,
+     [](const Scene& scene) {
+       const bool counts_others = counts_samples(scene.at.tensor) && !same_samples(scene);
+       return counts_others ? suspects_in_samples(scene) : std::vector<Suspect>{};
+     }},
+};
+
 }  // namespace
 
 std::vector<Suspect> suspects_in_data(const Scene& scene) {
@@ -188,29 +217,8 @@ std::vector<Suspect> suspects_in_data(const Scene& scene) {
   if (scene.at.class_ == scenario::Class::kRounding || !scene.right) return {};
   const auto is_empty = [](const Side& side) { return side && side.run->ranks.empty(); };
   if (is_empty(scene.left) || is_empty(scene.right)) return {};
-  switch (scene.at.channel) {
-    case Channel::kSamples:
-      return scene.question.traits().wants_different(scenario::Sides::kVariants) ? suspects_in_seeds(scene)
-                                                                                 : suspects_in_samples(scene);
-    case Channel::kInput:
-      return suspects_in_inputs(scene);
-    case Channel::kRng:
-      if (!scene.left || scene.within_one_run()) return {};
-      return suspects_in_augmentation(scene, scene.at.step + 1);
-    case Channel::kLedger:
-      return counts_samples(scene.at.tensor) && !same_samples(scene) ? suspects_in_samples(scene)
-                                                                     : std::vector<Suspect>{};
-    case Channel::kMetric:
-      return between(scene, [&](const Side& side) { return suspects_in_count(scene, side); });
-    case Channel::kLoss:
-    case Channel::kGradientLocal:
-    case Channel::kGradient:
-    case Channel::kOptimizer:
-    case Channel::kWeight:
-    case Channel::kBuffer:
-    case Channel::kEma:
-    case Channel::kCollective:
-      return {};
+  for (const OfChannel& row : kOfChannels) {
+    if (row.channel == scene.at.channel) return row.suspects_of(scene);
   }
   return {};
 }

@@ -171,8 +171,7 @@ class Position {
 
 /// The value of a record of the ledger.
 std::optional<double> value_of(const trace::RunTrace& run, std::int64_t step, const std::string& name) {
-  const trace::Step* found = run.ranks[0].find(step);
-  const trace::Record* record = found == nullptr ? nullptr : found->find(Channel::kLedger, name);
+  const trace::Record* record = run.ranks[0].find(step, Channel::kLedger, name);
   if (record == nullptr) return std::nullopt;
   if (record->integers.size() == 1) return static_cast<double>(record->integers[0]);
   return record->number;

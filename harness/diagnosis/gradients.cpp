@@ -44,7 +44,7 @@ std::vector<Suspect> suspects_in_gradients(const Scene& scene) {
     if (auto found = suspects_by_law(scene); !found.empty()) return found;
     if (auto found = suspects_in_corruption(scene); !found.empty()) return found;
   }
-  if (channel != Channel::kLoss && channel != Channel::kGradientLocal && channel != Channel::kGradient) return {};
+  if (trace::info(channel).part != trace::Part::kComputed) return {};
   for (const auto suspects_of : kComparisons) {
     if (auto found = suspects_of(scene); !found.empty()) return found;
   }

@@ -297,7 +297,7 @@ std::vector<Suspect> suspects_in_loaded_state(const Restart& restart, Channel ch
   if (auto suspects = suspects_between_ranks(restart); !suspects.empty()) return suspects;
   std::vector<Suspect> suspects = suspects_in(restart, channel);
   if (suspects.empty()) return {};
-  for (const Channel other : {Channel::kRng, Channel::kOptimizer, Channel::kWeight, Channel::kBuffer, Channel::kEma}) {
+  for (const Channel other : trace::channels_that([](const auto& row) { return row.is_carried(); })) {
     if (other == channel) continue;
     for (Suspect& suspect : suspects_in(restart, other)) {
       if (!accuses(suspects, suspect.cause)) suspects.push_back(std::move(suspect));

@@ -93,11 +93,11 @@ std::vector<Suspect> suspects_of_arrival(const std::vector<Side>& sides, std::in
 std::vector<Suspect> suspects_of_threads(const Scene& scene, const std::vector<std::string>& seen) {
   const Divergence& at = scene.at;
   const scenario::DeterminismSpec& asked = scene.right.promises->train.determinism;
-  const compare::Place place{.step = at.step,
-                             .channel = at.channel,
-                             .tensor = at.tensor,
-                             .left_rank = scene.left.rank,
-                             .right_rank = scene.right.rank};
+  const compare::Location place{.step = at.step,
+                                .channel = at.channel,
+                                .tensor = at.tensor,
+                                .left_rank = scene.left.rank,
+                                .right_rank = scene.right.rank};
   if (asked.threads < 2 || !compare::differ_slightly(*scene.left.run, *scene.right.run, place)) return {};
   const Suspect threads{"fp.unordered_threads", seen};
   if (accumulates_atomically(at)) return {{"fp.atomic_op", {seen[0], at.operator_->text}}, threads};
@@ -114,8 +114,7 @@ std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
     return {{"rng.unseeded", {"random draws differ from run to run: " + at.operator_->text}}};
   if (at.channel == Channel::kSamples || at.channel == Channel::kRng)
     return {{"rng.unseeded", {"random draws differ from run to run, first at " + at.place()}}};
-  if (at.channel != Channel::kGradient && at.channel != Channel::kGradientLocal && at.channel != Channel::kLoss)
-    return {};
+  if (trace::info(at.channel).part != trace::Part::kComputed) return {};
   const bool reduces = at.channel == Channel::kGradient;
   const std::vector<std::string> seen{at.place() + ": the runs differ, with equal " +
                                       (reduces ? "gradients of the rank's own" : "inputs")};

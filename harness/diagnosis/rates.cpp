@@ -189,8 +189,7 @@ std::optional<std::size_t> follows_own_from(const Rates& rates, const scenario::
 /// Ranks of one run at different rates, where a schedule follows a metric.
 std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name, std::int64_t step) {
   const auto rate_of = [&](std::size_t rank) {
-    const trace::Step* at = side.run->ranks[rank].find(step);
-    const trace::Record* record = at == nullptr ? nullptr : at->find(Channel::kLedger, name);
+    const trace::Record* record = side.run->ranks[rank].find(step, Channel::kLedger, name);
     return record == nullptr ? std::nullopt : record->number;
   };
   if (side.promises->train.schedule.kind != "plateau") return {};

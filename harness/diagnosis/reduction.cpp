@@ -9,6 +9,7 @@
 #include "harness/diagnosis/low_precision.h"
 #include "harness/laws/held.h"
 #include "harness/laws/reduction.h"
+#include "harness/trace/collective.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -132,7 +133,8 @@ std::vector<std::string> with(std::vector<std::string> evidence, const std::stri
 bool reduced_something(const BrokenStep& of_step, std::int64_t rank) {
   const trace::Step* step = of_step.run.ranks[static_cast<std::size_t>(rank)].find(of_step.step);
   return step != nullptr && std::any_of(step->records.begin(), step->records.end(), [](const trace::Record& record) {
-           return record.channel == Channel::kCollective && record.text.starts_with("allreduce");
+           const auto collective = trace::collective_of(record);
+           return collective && collective->is_allreduce();
          });
 }
 

@@ -35,8 +35,7 @@ bool Restart::changes_world() const {
 }
 
 const trace::Record* Restart::loaded(std::size_t rank, Channel channel, const std::string& name) const {
-  const trace::Step* step = resumed.run->ranks[rank].find(begin);
-  return step == nullptr ? nullptr : step->find(channel, name);
+  return resumed.run->ranks[rank].find(begin, channel, name);
 }
 
 const trace::Step* Restart::held(std::size_t rank, std::int64_t step) const {

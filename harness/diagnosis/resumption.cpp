@@ -58,35 +58,22 @@ std::vector<Suspect> suspects_in_own_epoch(const Restart& restart) {
 }
 
 std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& restart) {
-  switch (scene.at.channel) {
-    case Channel::kSamples:
-      return suspects_in_position(restart);
-    case Channel::kRng:
-      if (restart.changes_world() || !restart.straight) return {};
-      return {{"ckpt.rng_order",
-               {restart.resumed.run->run + ", rank " + std::to_string(scene.at.rank) +
-                    ": the generator after loading is the one that was saved",
-                "after step " + std::to_string(scene.at.step) +
-                    ", the first one, it differs: there was one draw more, or less"}}};
-    case Channel::kGradient:
-      return suspects_in_first_reduction(restart);
-    case Channel::kLedger: {
-      auto suspects = suspects_in_counters(restart, scene.at.step);
-      return suspects.empty() ? suspects_in_position(restart) : suspects;
-    }
-    case Channel::kOptimizer:
-    case Channel::kWeight:
-    case Channel::kEma:
-      return suspects_in_counters(restart, scene.at.step);
-    case Channel::kInput:
-    case Channel::kLoss:
-    case Channel::kGradientLocal:
-    case Channel::kBuffer:
-    case Channel::kMetric:
-    case Channel::kCollective:
-      return {};
+  const Channel channel = scene.at.channel;
+  if (channel == Channel::kSamples) return suspects_in_position(restart);
+  if (channel == Channel::kGradient) return suspects_in_first_reduction(restart);
+  if (channel == Channel::kRng) {
+    if (restart.changes_world() || !restart.straight) return {};
+    return {{"ckpt.rng_order",
+             {restart.resumed.run->run + ", rank " + std::to_string(scene.at.rank) +
+                  ": the generator after loading is the one that was saved",
+              "after step " + std::to_string(scene.at.step) +
+                  ", the first one, it differs: there was one draw more, or less"}}};
   }
-  return {};
+  const trace::ChannelInfo& traits = trace::info(channel);
+  const bool of_update = traits.is_state() && traits.is_of_parameters();
+  if (channel != Channel::kLedger && !of_update) return {};
+  auto suspects = suspects_in_counters(restart, scene.at.step);
+  return suspects.empty() && !of_update ? suspects_in_position(restart) : suspects;
 }
 
 }  // namespace
@@ -96,7 +83,7 @@ std::vector<Suspect> suspects_in_resumption(const Scene& scene) {
   if (!restart) return {};
   if (scene.at.left == "checkpoint") return suspects_in_beginning(*restart);
   if (scene.at.tensor.empty() && scene.at.actual == "no such step") return suspects_in_length(*restart);
-  if (scene.at.step == restart->begin && trace::is_carried(scene.at.channel))
+  if (scene.at.step == restart->begin && trace::info(scene.at.channel).is_carried())
     return suspects_in_loaded_state(*restart, scene.at.channel);
   if (!restart->straight && scene.at.channel == Channel::kLedger) return suspects_in_own_epoch(*restart);
   if (scene.at.step == restart->first) return suspects_in_first_step(scene, *restart);

@@ -6,6 +6,7 @@
 #include "harness/laws/held.h"
 #include "harness/laws/reduction.h"
 #include "harness/laws/scales.h"
+#include "harness/trace/collective.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -47,8 +48,8 @@ std::vector<Suspect> suspects_of_size(const Divergence& at) {
 std::vector<std::string> beside_buckets(const Side& side, std::int64_t step) {
   std::vector<std::string> texts;
   for (const trace::Record* record : laws::Held(*side.run, side.rank, step).all(Channel::kCollective)) {
-    if (!record->text.starts_with("allreduce") && record->text.find(" Int[") == std::string::npos)
-      texts.push_back(record->text);
+    const auto collective = trace::collective_of(*record);
+    if (!collective->is_allreduce() && collective->dtype != "Int") texts.push_back(record->text);
   }
   return texts;
 }
@@ -97,7 +98,7 @@ std::vector<Suspect> suspects_of_sums(const Scene& scene) {
   if (!same_ranks)
     return {{"fp.reduction_order", {"sums over a batch are cut into those of " + ranks}},
             {"fp.batch_variance", {"the ranks' batches have different sizes: " + ranks}}};
-  if (laws::is_of_update(at.channel)) {
+  if (trace::info(at.channel).part == trace::Part::kUpdated) {
     const laws::Held left(*scene.left.run, scene.left.rank, at.step),
         right(*scene.right.run, scene.right.rank, at.step);
     const bool same_gradients = laws::same(left, right, Channel::kGradient);

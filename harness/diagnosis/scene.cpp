@@ -27,8 +27,7 @@ bool Side::begins_at(std::int64_t step) const {
 }
 
 const trace::Record* Side::find(std::int64_t step, trace::Channel channel, const std::string& name) const {
-  const trace::Step* found = run == nullptr ? nullptr : run->ranks[rank].find(step);
-  return found == nullptr ? nullptr : found->find(channel, name);
+  return run == nullptr ? nullptr : run->ranks[rank].find(step, channel, name);
 }
 
 Scene::Scene(const Question& question, const compare::Divergence& at)

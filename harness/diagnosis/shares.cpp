@@ -29,8 +29,7 @@ bool synchronizes(const Side& side) {
 
 std::vector<Suspect> suspects_in_shares(const Scene& scene) {
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
-  const bool follows = scene.at.channel == Channel::kLoss || scene.at.channel == Channel::kGradient ||
-                       scene.at.channel == Channel::kGradientLocal;
+  const bool follows = trace::info(scene.at.channel).part == trace::Part::kComputed;
   const std::int64_t left = share_of(scene.left), right = share_of(scene.right);
   if (!follows || left == right) return {};
   const std::string seen = "a forward pass takes " + std::to_string(left) + " samples on one side, " +

@@ -111,7 +111,7 @@ std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
 
 std::vector<Suspect> suspects_in_update(const Scene& scene) {
   const Channel channel = scene.at.channel;
-  if (channel < Channel::kOptimizer || channel > Channel::kEma) return {};
+  if (!trace::info(channel).is_state()) return {};
   if (auto found = suspects_in_beginning(scene); !found.empty()) return found;
   if (auto found = suspects_in_corruption(scene); !found.empty()) return found;
   if (channel == Channel::kBuffer) return suspects_in_buffers(scene);

@@ -62,7 +62,7 @@ void locate(Divergence& at, const Side& left, const Side& right, Looked looked) 
   const auto x = trace::read_captured(left_folder, at.step, a.rank, at.channel, at.tensor);
   const auto y = trace::read_captured(right_folder, at.step, b.rank, at.channel, at.tensor);
   if (x && y) at.element = compare::first_unequal_element(*x, *y, looked != Looked::kFromTheStart);
-  const bool computed = at.channel != trace::Channel::kSamples && at.channel != trace::Channel::kInput;
+  const bool computed = trace::info(at.channel).part != trace::Part::kTaken;
   const fs::path left_log = trace::captured_operators_path(left_folder, at.step, a.rank);
   const fs::path right_log = trace::captured_operators_path(right_folder, at.step, b.rank);
   if (left.run == right.run || !computed || !compare::same_shape(*left.run, *right.run)) return;

@@ -148,14 +148,14 @@ class OneStep {
       : left_(left), right_(right), bound_(compare::RoundingBound::of_one_step(left, right)) {}
 
   bool beyond(const trace::Record& left, const trace::Record& right, std::int64_t step, std::int64_t rank) const {
-    if (!compare::bitwise(left, right, step, rank) || !laws::can_round(left.channel)) return false;
+    if (!compare::bitwise(left, right, step, rank) || !trace::info(left.channel).can_round()) return false;
     const auto rounding = bound_.judge(left, right, step, rank);
     return rounding && !rounding->explained();
   }
 
   /// Of a place that the other runs have, too.
   bool beyond_at(const trace::Record& there, std::int64_t step, std::int64_t rank) const {
-    const compare::Place place{.step = step, .channel = there.channel, .tensor = there.name};
+    const compare::Location place{.step = step, .channel = there.channel, .tensor = there.name};
     const trace::Record* left = compare::record_of(left_, place, static_cast<std::size_t>(rank));
     const trace::Record* right = compare::record_of(right_, place, static_cast<std::size_t>(rank));
     return left != nullptr && right != nullptr && beyond(*left, *right, step, rank);
@@ -291,7 +291,8 @@ void judge_one_state(Case& one, const Runs& forced) {
     const Comparison comparison = walk(one, runs);
     compared += comparison.compared;
     if (!comparison.first) continue;
-    if (laws::is_of_update(comparison.first->channel) && begins_there(*comparison.first, *runs.left, *runs.right))
+    if (trace::info(comparison.first->channel).part == trace::Part::kUpdated &&
+        begins_there(*comparison.first, *runs.left, *runs.right))
       return find_mistake(one, control, comparison, sides[i],
                           "one update from equal gradients differs more than rounding allows: ");
     one.note(control, "one step differs more than rounding allows: " + comparison.first->place_and_rank() + ", " +

@@ -105,7 +105,7 @@ void judge_pair(Case& one, const Control& control, const Runs& twice) {
   one.note(control, variant + " changes from run to run: first difference at " + apart->place_and_rank());
   Divergence here = *apart;
   const auto at_rank = static_cast<std::size_t>(here.rank);
-  locate(here, {first.run, at_rank}, {second.run, at_rank}, Looked::kFromTheStart);
+  locate(here, {.run = first.run, .rank = at_rank}, {.run = second.run, .rank = at_rank}, Looked::kFromTheStart);
   if (here.element) one.note(control, "element " + here.element->text());
   if (!here.operator_) return;
   one.at().operator_ = here.operator_;

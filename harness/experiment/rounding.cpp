@@ -118,7 +118,7 @@ void rule_out_rounding(Case& one) {
 
 bool may_be_rounding(const Case& one, const Runs& runs) {
   const bool random = one.unstable.has_value() || one.at().class_ == scenario::Class::kNondeterminism;
-  if (random || !laws::can_round(one.at().channel)) return false;
+  if (random || !trace::info(one.at().channel).can_round()) return false;
   const Side left = runs.left(one.at()), right = runs.right(one.at());
   if (is_open(one) || left.run == nullptr || right.run == nullptr) return is_open(one);
   return one.is_equal() && compare::differ_slightly(*left.run, *right.run, place_of(one.at(), left, right));

@@ -6,7 +6,7 @@ namespace lockstep::experiment {
 
 using compare::Divergence;
 
-compare::Place place_of(const Divergence& at, const Side& left, const Side& right) {
+compare::Location place_of(const Divergence& at, const Side& left, const Side& right) {
   return {
       .step = at.step, .channel = at.channel, .tensor = at.tensor, .left_rank = left.rank, .right_rank = right.rank};
 }
@@ -24,7 +24,7 @@ Side Runs::side(const std::string& name, std::int64_t rank, bool any_repeat) con
     const trace::RunTrace& trace = *evidence_[i].trace;
     const std::size_t at = name.find(" rank ");
     const auto which = at == std::string::npos ? static_cast<std::size_t>(rank) : std::stoul(name.substr(at + 6));
-    return {&trace, which < trace.ranks.size() ? which : 0};
+    return {.run = &trace, .rank = which < trace.ranks.size() ? which : 0};
   }
   return {};
 }

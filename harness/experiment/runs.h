@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harness/compare/ladder.h"
+#include "harness/diagnosis/scene.h"
 #include "harness/plan/plan.h"
 #include "harness/report/judge.h"
 
@@ -12,14 +13,10 @@ namespace lockstep::experiment {
 /// "w3" of the run "w3/0".
 inline std::string variant_of(const std::string& run) { return run.substr(0, run.rfind('/')); }
 
-/// The run, and the rank in it, that one side of a divergence is.
-struct Side {
-  const trace::RunTrace* run = nullptr;  ///< null: a golden, a closed form, or a run without a whole trace
-  std::size_t rank = 0;
-};
+using diagnosis::Side;
 
 /// Where a finding is, in the runs of its sides.
-compare::Place place_of(const compare::Divergence& at, const Side& left, const Side& right);
+compare::Location place_of(const compare::Divergence& at, const Side& left, const Side& right);
 
 /// Runs of one scenario, in a plan that was executed. *Lifetime*: of plan and evidence.
 class Runs {

@@ -20,14 +20,8 @@
 namespace lockstep::golden {
 namespace {
 
-std::vector<trace::Channel> every_channel() {
-  std::vector<trace::Channel> channels;
-  for (const trace::ChannelInfo& row : trace::kChannels) channels.push_back(row.channel);
-  return channels;
-}
-
 compare::Comparison compared(const trace::RunTrace& left, const trace::RunTrace& right) {
-  return compare::compare_runs(left, right, every_channel(), compare::bitwise);
+  return compare::compare_runs(left, right, trace::all_channels(), compare::bitwise);
 }
 
 std::optional<std::string> difference_between(const trace::RunTrace& left, const trace::RunTrace& right) {

@@ -12,9 +12,7 @@ using trace::Step;
 
 /// Whether a step leaves what the next one begins with, and all of it is finite.
 bool leaves_finite_state(const Step& step) {
-  const auto is_state = [](const Record& record) {
-    return record.channel == Channel::kWeight || record.channel == Channel::kOptimizer;
-  };
+  const auto is_state = [](const Record& record) { return trace::info(record.channel).part == trace::Part::kUpdated; };
   const auto is_weight = [](const Record& record) { return record.channel == Channel::kWeight; };
   return std::any_of(step.records.begin(), step.records.end(), is_weight) &&
          std::all_of(step.records.begin(), step.records.end(),
@@ -31,23 +29,20 @@ bool is_finite(const Record& record) {
 
 bool hides(const Record& record, const Step& step, const trace::Trace& rank) {
   if (is_finite(record)) return false;
-  switch (record.channel) {
-    case Channel::kOptimizer:
-    case Channel::kWeight:
-    case Channel::kEma:
-    case Channel::kMetric:
+  const trace::ChannelInfo& channel = trace::info(record.channel);
+  switch (channel.part) {
+    case trace::Part::kUpdated:
+    case trace::Part::kMeasured:
       return true;
-    case Channel::kLoss:
-    case Channel::kGradientLocal:
-    case Channel::kGradient:
+    case trace::Part::kComputed:
       return !leaves_finite_state(step);
-    case Channel::kBuffer:
-      return !trace::same_bits(rank.steps.front().find(record.channel, record.name), &record);
-    case Channel::kSamples:
-    case Channel::kInput:
-    case Channel::kRng:
-    case Channel::kLedger:
-    case Channel::kCollective:
+    case trace::Part::kFollowing:  // a buffer may hold infinity from the start, as a mask does
+      return channel.is_of_parameters() ||
+             !trace::same_bits(rank.steps.front().find(record.channel, record.name), &record);
+    case trace::Part::kTaken:
+    case trace::Part::kGenerator:
+    case trace::Part::kCounted:
+    case trace::Part::kExchanged:
       return false;
   }
   return true;

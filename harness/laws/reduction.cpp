@@ -39,8 +39,7 @@ ReductionLaw::ReductionLaw(const trace::RunTrace& run, const scenario::Promises&
 Equation ReductionLaw::equation(std::int64_t step, const Record& reduced) const {
   Equation equation{.target = &*reduced.sketch, .terms = {}};
   for (const trace::Trace& rank : run_.ranks) {
-    const trace::Step* found = rank.find(step);
-    const Record* own = found == nullptr ? nullptr : found->find(Channel::kGradientLocal, reduced.name);
+    const Record* own = rank.find(step, Channel::kGradientLocal, reduced.name);
     equation.terms.push_back(own == nullptr || !own->sketch ? nullptr : &*own->sketch);
   }
   return equation;

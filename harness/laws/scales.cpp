@@ -15,28 +15,19 @@ using trace::Trace;
 /// What a record shares its scale with: the parameters of one layer; "fc1.weight" and "fc1.bias", each with its own
 /// state.
 std::string family_of(const Record& record) {
-  switch (record.channel) {
-    case Channel::kGradientLocal:
-    case Channel::kGradient:
-      return "gradient " + layer_of(record.name);
-    case Channel::kOptimizer: {
+  const trace::ChannelInfo& channel = trace::info(record.channel);
+  const std::string kind = channel.is_gradient() ? "gradient " : std::string(channel.name) + " ";
+  switch (channel.names) {
+    case trace::Names::kOwn:
+      return kind + record.name;
+    case trace::Names::kParameters:
+      return kind + layer_of(record.name);
+    case trace::Names::kParametersAndState: {
       const std::string parameter = layer_of(record.name);
-      return "optimizer " + layer_of(parameter) + record.name.substr(parameter.size());
+      return kind + layer_of(parameter) + record.name.substr(parameter.size());
     }
-    case Channel::kWeight:
-    case Channel::kEma:
-      return std::string(name_of(record.channel)) + " " + layer_of(record.name);
-    case Channel::kLoss:
-    case Channel::kBuffer:
-    case Channel::kSamples:
-    case Channel::kInput:
-    case Channel::kRng:
-    case Channel::kMetric:
-    case Channel::kLedger:
-    case Channel::kCollective:
-      break;
   }
-  return std::string(name_of(record.channel)) + " " + record.name;
+  return kind + record.name;
 }
 
 const std::map<std::int64_t, double>& of_family(const std::map<std::string, std::map<std::int64_t, double>>& families,
@@ -74,27 +65,6 @@ double layer_terms(const Step& step) {
 
 }  // namespace
 
-bool can_round(Channel channel) {
-  switch (channel) {
-    case Channel::kLoss:
-    case Channel::kGradientLocal:
-    case Channel::kGradient:
-    case Channel::kOptimizer:
-    case Channel::kWeight:
-    case Channel::kBuffer:
-    case Channel::kEma:
-    case Channel::kMetric:
-      return true;
-    case Channel::kSamples:
-    case Channel::kInput:
-    case Channel::kRng:
-    case Channel::kLedger:
-    case Channel::kCollective:
-      return false;
-  }
-  return false;
-}
-
 bool differ_in_last_places(const Record& a, const Record& b) {
   constexpr double kLastPlaces = 0x1p-50;
   const bool are_rates = a.channel == Channel::kLedger && b.channel == Channel::kLedger && a.number && b.number;
@@ -106,12 +76,6 @@ bool differ_harmlessly(const Record& a, const Record& b) {
   const bool may_be_other = (a.channel == Channel::kLedger && a.name == "loss_denominator") ||
                             (a.channel == Channel::kMetric && a.name == "accuracy");
   return may_be_other || differ_in_last_places(a, b);
-}
-
-bool is_of_update(Channel channel) { return channel == Channel::kOptimizer || channel == Channel::kWeight; }
-
-bool is_state(Channel channel) {
-  return channel == Channel::kWeight || channel == Channel::kBuffer || channel == Channel::kEma;
 }
 
 std::string layer_of(const std::string& parameter) {
@@ -146,19 +110,18 @@ void Scales::add_norms(const RunTrace& run) {
   std::map<std::string, double> largest;  // so far
   for (const Step& step : run.ranks[0].steps) {
     for (const Record& record : step.records) {
-      if (!can_round(record.channel) || !record.norm) continue;
+      if (!trace::info(record.channel).can_round() || !record.norm) continue;
       const std::string family = family_of(record);
       double norm = *record.norm;
       if (record.channel == Channel::kGradientLocal) {
         double squares = 0;
         for (const Trace& rank : run.ranks) {
-          const Step* of_rank = rank.find(step.step);
-          const Record* local = of_rank == nullptr ? nullptr : of_rank->find(record.channel, record.name);
+          const Record* local = rank.find(step.step, record.channel, record.name);
           if (local != nullptr) squares += std::pow(local->norm.value_or(0), 2);
         }
         norm = std::sqrt(squares / static_cast<double>(run.world_size()));
       }
-      const bool of_this_step = record.channel == Channel::kGradientLocal || record.channel == Channel::kGradient;
+      const bool of_this_step = trace::info(record.channel).is_gradient();
       double& value = norms_[family][step.step];
       value = std::max(value, of_this_step ? norm : (largest[family] = std::max(largest[family], norm)));
     }
@@ -170,8 +133,9 @@ void Scales::add_updates(const RunTrace& run) {
   std::map<std::string, double> path;
   for (const Step& step : run.ranks[0].steps) {
     for (const Record& record : step.records) {
-      const Record* from =
-          before == nullptr || !is_state(record.channel) ? nullptr : before->find(record.channel, record.name);
+      const Record* from = before == nullptr || !trace::info(record.channel).is_position()
+                               ? nullptr
+                               : before->find(record.channel, record.name);
       // Averages begin as the weights of the first update.
       if (from == nullptr && before != nullptr && record.channel == Channel::kEma)
         from = before->find(Channel::kWeight, record.name);

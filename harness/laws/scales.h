@@ -9,9 +9,6 @@
 /// Sizes of what one run adds up: what the bound of rounding is made of.
 namespace lockstep::laws {
 
-/// Whether rounding can reach a channel at all: an input is taken, not computed, and a ledger entry has a closed form.
-bool can_round(trace::Channel channel);
-
 /// Whether two ledger entries are apart by the last places of the float64 that they are computed in, whatever the
 /// precision of the tensors: by another libm, or another rounding mode.
 bool differ_in_last_places(const trace::Record& a, const trace::Record& b);
@@ -20,12 +17,6 @@ bool differ_in_last_places(const trace::Record& a, const trace::Record& b);
 /// rank's loss is divided by, of which a mean over the world's samples knows another number, while a wrong one shows in
 /// the loss; and an accuracy, as rounding turns a prediction that is nearly as good as another.
 bool differ_harmlessly(const trace::Record& a, const trace::Record& b);
-
-/// What the optimizer's update of a step makes: its state and the weights.
-bool is_of_update(trace::Channel channel);
-
-/// Channels whose tensors change from step to step by an update.
-bool is_state(trace::Channel channel);
 
 /// "fc1" of "fc1.weight"; empty for a name without a dot. What is added up for one parameter of a layer is added up for
 /// all.

@@ -9,6 +9,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/scenario/schema.h"
+#include "harness/trace/channel.h"
 
 namespace lockstep::scenario {
 namespace {
@@ -50,7 +51,7 @@ Names variants_of(const Json& check, const Names& all, const std::string& where)
 }
 
 void require_known_channel(const std::string& channel, const std::string& where) {
-  const std::vector<std::string> known = channel_names_of_schema();
+  const std::vector<std::string> known = trace::channel_names();
   if (std::find(known.begin(), known.end(), channel) != known.end()) return;
   throw InputError({.what = "a check names an unknown channel",
                     .where = where,
@@ -146,10 +147,6 @@ void require_substance(const CheckSpec& check, const Scenario& scenario, const s
   }
 }
 
-/// Channels whose content belongs to one rank or to one world size; the comparison of different world sizes
-/// (checks/check.h) has no meaning for them and leaves them out, so that a check must not name them.
-const std::vector<std::string> kOfOneWorldSize = {"input", "rng", "gradient.local", "collective"};
-
 /// Refuses channels that cannot be compared between the world sizes of a check's variants.
 void require_comparable(const CheckSpec& check, const Scenario& scenario, const std::string& where) {
   if (!check.traits().between_runs()) return;
@@ -159,11 +156,12 @@ void require_comparable(const CheckSpec& check, const Scenario& scenario, const 
   });
   if (other == check.variants.end()) return;
   for (const std::string& channel : check.channels) {
-    if (std::find(kOfOneWorldSize.begin(), kOfOneWorldSize.end(), channel) == kOfOneWorldSize.end()) continue;
-    std::vector<std::string> comparable = channel_names_of_schema();
-    std::erase_if(comparable, [](const std::string& name) {
-      return std::find(kOfOneWorldSize.begin(), kOfOneWorldSize.end(), name) != kOfOneWorldSize.end();
-    });
+    const auto of_all = [](const std::string& name) {
+      return trace::info(*trace::channel_named(name)).across == trace::Across::kAllShapes;
+    };
+    if (of_all(channel)) continue;
+    std::vector<std::string> comparable = trace::channel_names();
+    std::erase_if(comparable, [&](const std::string& name) { return !of_all(name); });
     throw InputError({.what = "a check compares a channel that different world sizes do not share",
                       .where = where + ".on",
                       .expected = "one of: " + join(comparable, ", "),
@@ -214,10 +212,6 @@ CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& 
 }
 
 }  // namespace
-
-std::vector<std::string> channel_names_of_schema() {
-  return schema().at("/definitions/record/properties/channels/default"_json_pointer).get<std::vector<std::string>>();
-}
 
 std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario, const Names& variants,
                                    Problems& problems) {

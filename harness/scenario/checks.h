@@ -14,7 +14,4 @@ namespace lockstep::scenario {
 std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario,
                                    const std::vector<std::string>& variants, Problems& problems);
 
-/// Names of all channels, from the schema's default of train.record.channels.
-std::vector<std::string> channel_names_of_schema();
-
 }  // namespace lockstep::scenario

@@ -5,12 +5,13 @@
 
 #include "harness/base/text.h"
 #include "harness/scenario/checks.h"
+#include "harness/trace/channel.h"
 
 namespace lockstep::scenario {
 namespace {
 
 void require_known_channels(const std::vector<std::string>& channels, const std::string& where) {
-  const std::vector<std::string> known = channel_names_of_schema();
+  const std::vector<std::string> known = trace::channel_names();
   for (const std::string& name : channels) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     throw InputError({.what = "unknown channel '" + name + "'",

@@ -2,12 +2,17 @@
 
 namespace lockstep::trace {
 
-const ChannelInfo& info(Channel channel) { return kChannels[static_cast<std::size_t>(channel)]; }
+namespace {
 
-bool is_carried(Channel channel) {
-  return channel == Channel::kRng || channel == Channel::kOptimizer || channel == Channel::kWeight ||
-         channel == Channel::kBuffer || channel == Channel::kEma;
+constexpr bool rows_are_in_order() {
+  for (std::size_t i = 0; i < kChannels.size(); ++i) {
+    if (kChannels[i].channel != static_cast<Channel>(i)) return false;
+  }
+  return kChannels.back().channel == Channel::kCollective;
 }
+static_assert(rows_are_in_order(), "kChannels needs one row for each channel, in the order of the enumeration");
+
+}  // namespace
 
 std::optional<Channel> channel_named(std::string_view name) {
   for (const ChannelInfo& row : kChannels) {
@@ -23,9 +28,7 @@ std::vector<std::string> channel_names() {
 }
 
 std::vector<Channel> all_channels() {
-  std::vector<Channel> channels;
-  for (const ChannelInfo& row : kChannels) channels.push_back(row.channel);
-  return channels;
+  return channels_that([](const ChannelInfo&) { return true; });
 }
 
 }  // namespace lockstep::trace

@@ -20,4 +20,9 @@ const Step* Trace::find(std::int64_t step) const {
   return found == steps.end() ? nullptr : &*found;
 }
 
+const Record* Trace::find(std::int64_t step, Channel channel, std::string_view name) const {
+  const Step* found = find(step);
+  return found == nullptr ? nullptr : found->find(channel, name);
+}
+
 }  // namespace lockstep::trace

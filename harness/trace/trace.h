@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/base/json.h"
@@ -59,6 +60,9 @@ struct Trace {
   std::vector<std::string> damage;  ///< damaged lines that could still be read (only with Damage::kReport)
 
   const Step* find(std::int64_t step) const;
+
+  /// The record at a place; null where the trace lacks it.
+  const Record* find(std::int64_t step, Channel channel, std::string_view name) const;
 };
 
 /// Traces of all ranks of one run, by rank.

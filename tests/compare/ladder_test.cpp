@@ -115,7 +115,7 @@ TEST(PrecisionLadder, MeasuresOnePlace) {
   test::Bench low(pair()), high(pair());
   test::put(low.run("b"), 1, 2, test::floats(Channel::kGradient, "fc.bias", {1, 2, 3, 4}));
   const PrecisionLadder ladder(low.run("a"), low.run("b"), high.run("a"), high.run("b"));
-  const Place place{.step = 2, .channel = Channel::kGradient, .tensor = "fc.bias", .left_rank = 0, .right_rank = 1};
+  const Location place{.step = 2, .channel = Channel::kGradient, .tensor = "fc.bias", .left_rank = 0, .right_rank = 1};
   const auto rungs = ladder.at(place);
   ASSERT_TRUE(rungs);
   EXPECT_GT(rungs->in_float32, 1e-2);

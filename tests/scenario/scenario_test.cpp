@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/scenario/checks.h"
+#include "harness/trace/channel.h"
 
 #include "tests/scenario/loading.h"
 
@@ -94,7 +95,7 @@ TEST(Scenario, MinimalOneIsCompletedWithEveryDefault) {
   EXPECT_TRUE(main.train.ddp.average);
   EXPECT_FALSE(main.train.ddp.bucket_mb.has_value());
   EXPECT_FALSE(main.train.checkpoint.save_after || main.train.checkpoint.load);
-  EXPECT_EQ(main.train.record.channels, channel_names_of_schema());
+  EXPECT_EQ(main.train.record.channels, trace::channel_names());
   EXPECT_TRUE(main.train.faults.empty());
   EXPECT_EQ(main.launch.directory, "work");
   EXPECT_EQ(main.launch.deadline_s, std::nullopt) << "a sound training takes the time that it takes";
