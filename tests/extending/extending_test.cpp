@@ -1,0 +1,159 @@
+// docs/extending.md lists the files that an extension touches. Patches that add one of a kind touch these and no other,
+// still apply, and compile as far as a syntax check tells. Where a patch no longer applies: make it anew, `git diff
+// -U2`.
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "harness/base/files.h"
+#include "harness/base/json.h"
+
+#include "tests/support/support.h"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Extension {
+  const char* heading;  ///< in docs/extending.md
+  const char* patch;
+};
+
+constexpr Extension kExtensions[] = {
+    {"## A check", "check.patch"}, {"## A channel", "channel.patch"}, {"## A cause", "cause.patch"}};
+
+fs::path path_of(const Extension& extension) { return source_root() / "tests/extending" / extension.patch; }
+
+/// The lines of the block ```files under a heading: paths, with <…> for a name.
+std::vector<std::string> files_under(const std::string& heading) {
+  std::istringstream document(read_file(source_root() / "docs/extending.md"));
+  std::vector<std::string> files;
+  bool is_under = false, is_block = false;
+  for (std::string line; std::getline(document, line);) {
+    if (line.starts_with("## ")) is_under = line == heading;
+    if (is_block && line == "```") return files;
+    if (is_block) files.push_back(line);
+    if (is_under && line == "```files") is_block = true;
+  }
+  return files;
+}
+
+std::vector<std::string> files_touched_by(const fs::path& patch) {
+  std::istringstream lines(read_file(patch));
+  std::vector<std::string> files;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("+++ b/")) files.push_back(line.substr(6));
+  }
+  return files;
+}
+
+bool is_one_of(const std::string& file, const std::string& pattern) {
+  std::string expression = std::regex_replace(pattern, std::regex("\\."), "\\.");
+  expression = std::regex_replace(expression, std::regex("<[a-z]+>"), "[a-z0-9_]+");
+  return std::regex_match(file, std::regex(expression));
+}
+
+TEST(Extending, APatchTouchesTheListedFilesAndNoOther) {
+  for (const Extension& extension : kExtensions) {
+    const std::vector<std::string> listed = files_under(extension.heading);
+    ASSERT_FALSE(listed.empty()) << extension.heading;
+    std::set<std::string> unused(listed.begin(), listed.end());
+    for (const std::string& file : files_touched_by(path_of(extension))) {
+      bool is_listed = false;
+      for (const std::string& pattern : listed) {
+        if (!is_one_of(file, pattern)) continue;
+        is_listed = true;
+        unused.erase(pattern);
+      }
+      EXPECT_TRUE(is_listed) << extension.patch << " touches " << file << ", which " << extension.heading << " lacks";
+    }
+    for (const std::string& pattern : unused) ADD_FAILURE() << extension.patch << " does not touch " << pattern;
+  }
+}
+
+TEST(Extending, APatchApplies) {
+  for (const Extension& extension : kExtensions) {
+    const Outcome outcome = run_program({"git", "apply", "--check", path_of(extension).string()}, 60, source_root());
+    EXPECT_EQ(outcome.exit_code, 0) << extension.patch << ": " << outcome.err;
+  }
+}
+
+/// A copy of harness/ with the harness's part of some patches, and the kinds of checks as the build generates them.
+class Copy {
+ public:
+  explicit Copy(const std::vector<std::string>& apply) {
+    fs::copy(source_root() / "harness", root() / "harness", fs::copy_options::recursive);
+    for (const std::string& patch : apply) {
+      const Outcome outcome = run_program(
+          {"git", "apply", "--include=harness/*", (source_root() / "tests/extending" / patch).string()}, 60, root());
+      if (outcome.exit_code != 0) ADD_FAILURE() << patch << ": " << outcome.err;
+    }
+    generate_kinds();
+  }
+
+  fs::path root() const { return scratch_.path(); }
+
+  void take_from_the_tree(const std::string& file) const {
+    fs::copy_file(source_root() / file, root() / file, fs::copy_options::overwrite_existing);
+  }
+
+  Outcome compile(const std::string& file) const {
+    return run_program(
+        {LOCKSTEP_CXX, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror",
+         "-I.", "-Igenerated", "-isystem", LOCKSTEP_EIGEN, file},
+        300, root());
+  }
+
+ private:
+  void generate_kinds() const {
+    const Json schema = Json::parse(read_file(root() / "harness/scenario/scenario.schema.json"));
+    std::string lines;
+    for (const Json& branch : schema["definitions"]["check"]["oneOf"])
+      lines += "LOCKSTEP_KIND(" + branch["properties"]["that"]["const"].get<std::string>() + ")\n";
+    scratch_.write("generated/kinds/check.inc", lines);
+  }
+
+  Scratch scratch_;
+};
+
+TEST(Extending, WhatAPatchTouchesCompiles) {
+  for (const Extension& extension : kExtensions) {
+    const Copy copy({extension.patch});
+    std::set<std::string> files = {"harness/scenario/check_kind.cpp", "harness/trace/channel.cpp"};
+    for (const std::string& file : files_touched_by(path_of(extension))) {
+      const bool needs_torch = file.starts_with("harness/train/");
+      if (file.starts_with("harness/") && file.ends_with(".cpp") && !needs_torch) files.insert(file);
+    }
+    for (const std::string& file : files) {
+      const Outcome outcome = copy.compile(file);
+      EXPECT_EQ(outcome.exit_code, 0) << extension.patch << ", " << file << ":\n" << outcome.err;
+    }
+  }
+}
+
+void expect_refused(const Copy& copy, const std::string& file, const std::string& why) {
+  const Outcome outcome = copy.compile(file);
+  EXPECT_NE(outcome.exit_code, 0) << file;
+  EXPECT_NE(outcome.err.find(why), std::string::npos) << outcome.err;
+}
+
+TEST(Extending, ABranchWithoutARowDoesNotCompile) {
+  const Copy copy({"check.patch"});
+  copy.take_from_the_tree("harness/scenario/check_kind.h");
+  expect_refused(copy, "harness/scenario/check_kind.cpp", "kCheckKinds needs one row for each branch");
+}
+
+TEST(Extending, AChannelWithoutItsSentenceDoesNotCompile) {
+  const Copy copy({"channel.patch"});
+  copy.take_from_the_tree("harness/compare/explain.cpp");
+  expect_refused(copy, "harness/compare/explain.cpp", "kStages needs one row for each channel");
+}
+
+}  // namespace
+}  // namespace lockstep::test
