@@ -112,8 +112,8 @@ std::string details(const std::vector<RunReport>& runs, bool color) {
 std::string details(const CheckReport& check, bool color) {
   std::string out;
   add_heading(out, check.status, color,
-              check.scenario + ": checks." + std::to_string(check.index) + " " + std::string(name_of(check.that)) + " (" +
-                  join(check.variants, ", ") + ")");
+              check.scenario + ": checks." + std::to_string(check.index) + " " + std::string(name_of(check.that)) +
+                  " (" + join(check.variants, ", ") + ")");
   add_line(out, "why", check.result.why);
   if (check.result.divergence) out += to_text(*check.result.divergence);
   for (const Experiment& experiment : check.experiments)
