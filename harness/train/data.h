@@ -24,7 +24,10 @@ struct Augmented {
 struct Samples {
   at::Tensor x, y;
 
-  Samples on(at::Device device) const { return {.x = x.to(device), .y = y.to(device)}; }
+  /// On another device. Where they are there already no operator runs: the log of a step shows the training's own.
+  Samples on(at::Device device) const {
+    return x.device() == device ? *this : Samples{.x = x.to(device), .y = y.to(device)};
+  }
 };
 
 /// All samples, in memory.
