@@ -25,8 +25,11 @@ struct Extension {
   const char* patch;
 };
 
-constexpr Extension kExtensions[] = {
-    {"## A check", "check.patch"}, {"## A channel", "channel.patch"}, {"## A cause", "cause.patch"}};
+constexpr Extension kExtensions[] = {{"## A check", "check.patch"},
+                                     {"## A channel", "channel.patch"},
+                                     {"## A cause", "cause.patch"},
+                                     {"## A launcher", "launcher.patch"},
+                                     {"## A reduction", "reduction.patch"}};
 
 fs::path path_of(const Extension& extension) { return source_root() / "tests/extending" / extension.patch; }
 
