@@ -11,15 +11,9 @@ namespace {
 
 using test::Bench;
 using test::multiply;
+using test::pair;
 using trace::Channel;
 using trace::Record;
-
-/// Two trainings on the same batches.
-Json pair(std::int64_t world_of_a, std::int64_t world_of_b, Json train = Json::object()) {
-  return {{"train", std::move(train)},
-          {"variants", {{"a", {{"world_size", world_of_a}}}, {"b", {{"world_size", world_of_b}}}}},
-          {"checks", {{{"that", "equal"}, {"variants", {"a", "b"}}}}}};
-}
 
 std::string cause(const Bench& bench, std::int64_t step, Channel channel = Channel::kGradient,
                   const std::string& tensor = "fc.weight") {

@@ -11,18 +11,12 @@ namespace {
 
 using test::at;
 using test::Bench;
+using test::kParameters;
 using test::mixed;
+using test::pair;
 using test::put;
 using trace::Channel;
 using trace::Record;
-
-const char* const kParameters[] = {"fc.bias", "fc.weight"};
-
-Json pair(std::int64_t world_of_a, std::int64_t world_of_b, Json train = Json::object()) {
-  return {{"train", std::move(train)},
-          {"variants", {{"a", {{"world_size", world_of_a}}}, {"b", {{"world_size", world_of_b}}}}},
-          {"checks", {{{"that", "equal"}, {"variants", {"a", "b"}}}}}};
-}
 
 std::string cause(const Bench& bench, std::int64_t step, Channel channel = Channel::kWeight, std::int64_t rank = 0) {
   const char* tensor = channel == Channel::kOptimizer ? "fc.weight.momentum_buffer" : "fc.weight";

@@ -1,4 +1,4 @@
-// harness/record: what is recorded of a tensor, and when.
+// What is recorded of a tensor, and when.
 #include "harness/record/recorder.h"
 
 #include <cmath>
@@ -10,8 +10,8 @@
 #include "harness/base/error.h"
 #include "harness/trace/reader.h"
 
+#include "tests/support/allocation.h"
 #include "tests/support/support.h"
-#include "tests/trace/allocation.h"
 
 namespace lockstep::record {
 namespace {
@@ -93,11 +93,11 @@ TEST(Observe, StridesOfDimensionsOfOneDoNotMatter) {
 
 TEST(Observe, DenseViewsAreNotCopied) {
   const std::vector<float> data = counting(10'000);
-  trace::test::forget_allocations();
+  test::forget_allocations();
   floats(data, {100, 1, 100}, {100, 7, 1});
-  EXPECT_LT(trace::test::largest_allocation(), data.size());
+  EXPECT_LT(test::largest_allocation(), data.size());
   floats(data, {100, 1, 100}, {1, 7, 100});
-  EXPECT_GE(trace::test::largest_allocation(), data.size() * sizeof(float));
+  EXPECT_GE(test::largest_allocation(), data.size() * sizeof(float));
 }
 
 TEST(Observe, ElementsOfEverySizeAreGathered) {

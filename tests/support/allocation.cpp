@@ -1,4 +1,4 @@
-#include "tests/trace/allocation.h"
+#include "tests/support/allocation.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -23,7 +23,7 @@ void raise(auto& highest, auto value) {
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   raise(largest, size);
   void* memory = std::malloc(size > 0 ? size : 1);
-  lockstep::trace::test::count_allocation(static_cast<std::int64_t>(malloc_usable_size(memory)));
+  lockstep::test::count_allocation(static_cast<std::int64_t>(malloc_usable_size(memory)));
   return memory;
 }
 void* operator new(std::size_t size) {
@@ -31,12 +31,12 @@ void* operator new(std::size_t size) {
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept {
-  lockstep::trace::test::count_allocation(-static_cast<std::int64_t>(malloc_usable_size(memory)));
+  lockstep::test::count_allocation(-static_cast<std::int64_t>(malloc_usable_size(memory)));
   std::free(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
 
-namespace lockstep::trace::test {
+namespace lockstep::test {
 
 void forget_allocations() {
   largest = 0;
@@ -47,4 +47,4 @@ std::size_t most_allocated() { return static_cast<std::size_t>(most.load()); }
 std::int64_t still_allocated() { return alive; }
 void count_allocation(std::int64_t bytes) { raise(most, alive += bytes); }
 
-}  // namespace lockstep::trace::test
+}  // namespace lockstep::test

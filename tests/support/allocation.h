@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lockstep::trace::test {
+namespace lockstep::test {
 
 /// Forgets what was allocated before.
 void forget_allocations();
@@ -20,4 +20,4 @@ std::int64_t still_allocated();
 /// Counts memory that does not come from `new`: `bytes` more, or fewer.
 void count_allocation(std::int64_t bytes);
 
-}  // namespace lockstep::trace::test
+}  // namespace lockstep::test

@@ -7,8 +7,8 @@
 #include "harness/trace/line.h"
 #include "harness/trace/reader.h"
 
+#include "tests/support/allocation.h"
 #include "tests/support/support.h"
-#include "tests/trace/allocation.h"
 #include "tests/trace/samples.h"
 
 namespace lockstep::trace {
@@ -144,9 +144,9 @@ TEST(RunReader, TornFirstRankIsTornNotMissing) {
 TEST(RunReader, AbsurdWorldSizeNeitherHangsNorAllocates) {
   const Scratch scratch;
   write_sample(scratch.path() / "rank0.jsonl", sample_header(0, 1'000'000'000'000'000'000));
-  test::forget_allocations();
+  lockstep::test::forget_allocations();
   EXPECT_EQ(damage_of(scratch.path()).what, "the trace of rank 1 is missing");
-  EXPECT_LT(test::largest_allocation(), 1U << 16);
+  EXPECT_LT(lockstep::test::largest_allocation(), 1U << 16);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include "harness/base/files.h"
 #include "harness/base/json.h"
 
+#include "tests/support/allocation.h"
 #include "tests/support/support.h"
-#include "tests/trace/allocation.h"
 #include "tests/trace/patient.h"
 #include "tests/trace/random.h"
 
@@ -37,11 +37,11 @@ std::filesystem::path write(const Scratch& scratch, const std::string& header, c
 }
 
 Problem damage_of(const std::filesystem::path& file) {
-  test::forget_allocations();
+  lockstep::test::forget_allocations();
   try {
     read_safetensors(file);
   } catch (const DamagedFile& error) {
-    EXPECT_LE(test::largest_allocation(), 4096 + 16 * std::filesystem::file_size(file));
+    EXPECT_LE(lockstep::test::largest_allocation(), 4096 + 16 * std::filesystem::file_size(file));
     EXPECT_EQ(error.problem().where.find(file.string() + ", byte "), 0U) << error.problem().where;
     return error.problem();
   }
@@ -123,7 +123,7 @@ TEST(Safetensors, FlippedBitsNeverCrash) {
       flipped.push_back(random.below(whole.size()));
       file.flip(flipped.back(), static_cast<int>(random.below(8)));
     }
-    test::forget_allocations();
+    lockstep::test::forget_allocations();
     try {
       std::size_t bytes = 0;
       for (const StoredTensor& tensor : read_safetensors(file.path())) bytes += tensor.bytes.size();
@@ -131,7 +131,7 @@ TEST(Safetensors, FlippedBitsNeverCrash) {
     } catch (const DamagedFile&) {
       ++damaged;
     }
-    ASSERT_LE(test::largest_allocation(), 16 * whole.size());
+    ASSERT_LE(lockstep::test::largest_allocation(), 16 * whole.size());
     for (const std::size_t at : flipped) file.heal(at);
   }
   EXPECT_GT(damaged, 1000U);

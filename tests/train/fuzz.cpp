@@ -11,7 +11,7 @@
 
 #include "harness/base/error.h"
 
-#include "tests/trace/allocation.h"
+#include "tests/support/allocation.h"
 
 namespace lockstep::train {
 namespace {
@@ -52,13 +52,13 @@ WatchedAllocator::~WatchedAllocator() { c10::SetCPUAllocator(usual_, /*priority=
 c10::DataPtr WatchedAllocator::allocate(std::size_t size) {
   if (size > limit) throw std::length_error("an allocation of " + std::to_string(size) + " bytes");
   void* memory = c10::alloc_cpu(size);
-  trace::test::count_allocation(size_of(memory));
+  test::count_allocation(size_of(memory));
   return {memory, memory, raw_deleter(), c10::Device(c10::DeviceType::CPU)};
 }
 
 c10::DeleterFnPtr WatchedAllocator::raw_deleter() const {
   return [](void* memory) {
-    trace::test::count_allocation(-size_of(memory));
+    test::count_allocation(-size_of(memory));
     c10::free_cpu(memory);
   };
 }
@@ -80,7 +80,7 @@ bool Fuzz::refuses(const std::filesystem::path& file, const std::function<void(c
   const std::size_t most = kMost * std::filesystem::file_size(file);
   bool refused = false;
   allocator_.limit = std::max<std::size_t>(most, 4096);
-  trace::test::forget_allocations();
+  test::forget_allocations();
   try {
     read(file);
   } catch (const Error& error) {
@@ -89,8 +89,8 @@ bool Fuzz::refuses(const std::filesystem::path& file, const std::function<void(c
   } catch (const std::exception& error) {
     ADD_FAILURE() << "no error of ours: " << error.what();
   }
-  EXPECT_LE(trace::test::largest_allocation(), std::max<std::size_t>(most, 1 << 17));
-  EXPECT_LE(trace::test::most_allocated(), most + (1 << 20));
+  EXPECT_LE(test::largest_allocation(), std::max<std::size_t>(most, 1 << 17));
+  EXPECT_LE(test::most_allocated(), most + (1 << 20));
   allocator_.limit = static_cast<std::size_t>(-1);
   return refused;
 }

@@ -8,8 +8,8 @@
 #include "harness/train/checkpoint.h"
 #include "harness/train/unpickler.h"
 
+#include "tests/support/allocation.h"
 #include "tests/support/support.h"
-#include "tests/trace/allocation.h"
 #include "tests/train/refused.h"
 #include "tests/train/torch_archive.h"
 
@@ -69,9 +69,9 @@ TEST(Unpickle, NamesTheOffsetOfDamage) {
 TEST(Unpickle, ContainersThatHoldThemselvesAreFreed) {
   const std::string itself = kProto2 + std::string("]q\0h\0a}q\1", 9) + pickled_text("a") + "h\1s\x86.";
   unpickle(itself, "x.pt");
-  trace::test::forget_allocations();
+  test::forget_allocations();
   for (int i = 0; i < 100; ++i) unpickle(itself, "x.pt");
-  EXPECT_EQ(trace::test::still_allocated(), 0);
+  EXPECT_EQ(test::still_allocated(), 0);
 }
 
 TEST(TorchFile, ContainersTooDeepInEachOtherAreDamage) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/diagnosis/causes.h"
@@ -9,6 +10,16 @@
 #include "tests/support/tiny/bench.h"
 
 namespace lockstep::test {
+
+/// Of a tiny training.
+inline constexpr const char* kParameters[] = {"fc.bias", "fc.weight"};
+
+/// Two trainings "a" and "b" on the same batches, held against each other.
+inline Json pair(std::int64_t world_of_a, std::int64_t world_of_b, Json train = Json::object()) {
+  return {{"train", std::move(train)},
+          {"variants", {{"a", {{"world_size", world_of_a}}}, {"b", {{"world_size", world_of_b}}}}},
+          {"checks", {{{"that", "equal"}, {"variants", {"a", "b"}}}}}};
+}
 
 /// Ids of the causes that a diagnoser names for a divergence of the bench's runs, the likeliest first.
 inline std::vector<std::string> causes_named(const Bench& bench, const compare::Divergence& at,
