@@ -8,7 +8,7 @@
 
 namespace lockstep::app {
 
-/// What chooses runs and where output goes; what a training computes is in the scenario only.
+/// Options that choose runs and outputs. Only the scenario says what a training computes.
 struct RunOptions {
   std::vector<std::filesystem::path> scenarios;  ///< files, or folders whose *.json and *.jsonc are taken
   std::vector<std::string> overrides;

@@ -7,8 +7,8 @@
 
 namespace lockstep::app {
 
-/// What a launcher gets of a run: the command that its program is, and how its ranks are placed. Writes the files that
-/// the program reads into `directory`, which exists. `worker`: what a WorkerProgram executes.
+/// Job of a run for a launcher: the program's command and the placement of its ranks. Writes the program's input files
+/// into `directory`, which must exist. `worker`: the executable of a WorkerProgram.
 launch::Job job_of(const plan::Run& run, const std::filesystem::path& worker, const std::filesystem::path& directory);
 
 }  // namespace lockstep::app

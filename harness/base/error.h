@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// What a person needs to mend a failure. Empty parts are left out of the message.
+/// A failure with all that a person needs to fix it. Empty parts are left out of the message.
 struct Problem {
   std::string what;
   std::string where;
@@ -15,7 +15,7 @@ struct Problem {
   std::string next;
 };
 
-/// What a reader can mend at once: one or more.
+/// Problems that a reader can fix together: one or more.
 struct ProblemList {
   std::vector<Problem> problems;
 };

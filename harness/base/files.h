@@ -17,7 +17,7 @@ std::string read_file(const std::filesystem::path& path);
 bool is_there(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
-/// What stands in a folder itself, in the order of their bytes. *Throws*: InputError.
+/// Entries of a folder, without its subfolders' entries, in byte order. *Throws*: InputError.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
 /// All that is no folder in a folder and in its folders, links followed: "b/c.png", in the order of their bytes. Links

@@ -16,8 +16,8 @@ using Json = nlohmann::json;
 /// *Throws*: InputError that names `origin`, line and column; a key that stands twice in one object is an error too.
 Json parse_json(std::string_view text, const std::string& origin);
 
-/// The same for a document of others: one that would take more than 16 times its size of memory, and 1 MiB, is refused
-/// before it is parsed. What lockstep itself writes never does.
+/// The same for documents from outside. One that would take more memory than 1 MiB and 16 times its size is refused
+/// before it is parsed. Documents that lockstep itself writes never do.
 Json parse_modest_json(std::string_view text, const std::string& origin);
 
 /// Parses a file of JSON with comments. *Throws*: InputError.

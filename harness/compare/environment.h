@@ -10,7 +10,7 @@
 
 namespace lockstep::compare {
 
-/// One rank of a run, as its environment manifest (the header's "environment") describes it.
+/// One rank of a run. Its environment manifest is "environment" in the header of its trace.
 struct Located {
   const trace::RunTrace* run = nullptr;
   std::size_t rank = 0;
@@ -18,14 +18,14 @@ struct Located {
   std::string name() const { return run->run + " rank " + std::to_string(rank); }
 };
 
-/// What two manifests say differently, as causes: builds and libraries first, then variables, processors, flags, which
-/// follow from the ones before. Evidence: "threads is 1 for a/0 rank 0, 2 for a/0 rank 1".
+/// Differences of two manifests, as causes. Builds and libraries come first; variables, processors and flags follow,
+/// because the former can change the latter. Evidence: "threads is 1 for a/0 rank 0, 2 for a/0 rank 1".
 std::vector<Suspect> suspects_between(const Located& left, const Located& right);
 
-/// Whether two ranks have the same builds, libraries and instructions: then equal operations make equal bits.
+/// Whether two ranks have the same builds, libraries and instruction set. Equal operations then give equal bits.
 bool same_kernels(const Located& left, const Located& right);
 
-/// A rank whose environment is not that of the others, and one that has theirs.
+/// A rank whose environment differs from the others', and one of the others.
 struct OddRank {
   Located odd, other;
 

@@ -13,14 +13,14 @@
 
 namespace lockstep::compare {
 
-/// One difference, seen in float32 and again in float64.
+/// The same difference measured in float32 and in float64.
 struct Ladder {
   enum class Says {
-    kRounding,  ///< it shrank as rounding does
-    kMistake,   ///< it stayed
+    kRounding,  ///< it shrinks as rounding does
+    kMistake,   ///< it stays
     kNothing,   ///< neither
   };
-  double in_float32 = 0;  ///< relative to the layer's largest norm
+  double in_float32 = 0;  ///< relative to the largest norm in the layer
   double in_float64 = 0;
 
   Says says() const;
@@ -28,7 +28,7 @@ struct Ladder {
   std::string text() const;
 };
 
-/// Where a record is, in two runs at once.
+/// Place of a record in two runs.
 struct Location {
   std::int64_t step = 0;
   trace::Channel channel = trace::Channel::kSamples;
@@ -36,64 +36,69 @@ struct Location {
   std::size_t left_rank = 0, right_rank = 0;
 };
 
-/// The record of a rank of a run at a place; null where there is none.
+/// Record of one rank at a place; null if there is none.
 const trace::Record* record_of(const trace::RunTrace& run, const Location& place, std::size_t rank);
 
-/// Whether two runs differ at a place by so little of the layer's scale that rounding could be why.
+/// Whether two runs differ at a place so little, relative to the layer's scale, that rounding could explain it.
 bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Location& place);
 
-/// Whether all numbers of a run are.
+/// Whether all numbers of a run are finite.
 bool is_finite(const trace::RunTrace& run);
 
-/// Whether a run computes or sends 16 bits.
+/// Whether a run computes or communicates in 16 bits.
 bool uses_16_bits(const trace::RunTrace& run);
 
-/// Two trainings in float32, and the same two in float64.
+/// Two trainings in float32 and the same two in float64. Rounding shrinks in float64; mistakes stay.
 ///
-/// They compute the same function where every difference in float64 is at most 2^-18 of what float32 has made of
-/// rounding up to its step, or within the bound on float64's own (what grows for long has grown as far in float32 as it
-/// can), and where everything that does not round is equal.
+/// The two trainings compute the same if everything that cannot round is equal, and each difference in float64 is
+/// rounding. It is rounding if one of these holds:
+/// - It is at most 2^-18 of the largest rounding in float32 up to its step.
+/// - It is within RoundingBound of the float64 runs. Differences that grow for long reach a limit in float32, so the
+/// ratio alone would not do.
 /// *Lifetime*: of the four runs.
 class PrecisionLadder {
  public:
   PrecisionLadder(const trace::RunTrace& left, const trace::RunTrace& right, const trace::RunTrace& left_in_float64,
                   const trace::RunTrace& right_in_float64);
 
-  /// One place in both precisions, relative to the layer's scale. Nothing where it cannot be measured: another shape,
-  /// no float, no sketch, not finite.
+  /// Difference at one place in both precisions. Nothing if it cannot be measured: other shape, no float, no sketch,
+  /// not finite.
   std::optional<Ladder> at(const Location& place) const;
 
-  /// Why float64 proves nothing here: a compression hook still sends 16 bits, NaN swallows every difference, or the
-  /// first weights are apart as in float32. Empty where it does.
+  /// Why the float64 runs prove nothing: a compression hook still sends 16 bits, NaN hides every difference, or the
+  /// initial weights differ as they do in float32. Empty if they do prove something.
   std::string obstacle() const;
 
-  /// The first place, of these channels, where the two differ by more than rounding.
+  /// First place in these channels where the two trainings differ by more than rounding.
   Comparison judge(const std::vector<trace::Channel>& channels, const Scope& scope = {}) const;
 
-  /// What rounding has made of losses and gradients in float32 up to a step, at its largest, relative to their scales.
+  /// Largest rounding difference of losses and gradients in float32 up to a step, relative to their scales.
   double rounding_until(std::int64_t step) const { return until(of_computed_, step); }
 
-  /// First step from which on float64 tells nothing more, because rounding has grown in float32 until it is no less
-  /// than what is computed; nothing where every step can be told.
+  /// First step from which float64 proves nothing, because rounding in float32 has grown to the size of the results.
+  /// Nothing if float64 can judge every step.
   std::optional<std::int64_t> horizon() const;
 
-  /// Relation of the float32 runs: no difference that stays in float64. *Lifetime*: of the ladder.
+  /// Relation of the float32 runs: no difference stays in float64. *Lifetime*: of the ladder.
   Relation shrinks() const;
 
-  /// The first place of these channels, in the float32 runs, whose difference stays in float64. What comes before it,
-  /// and is rounding, hides nothing.
+  /// First place in these channels of the float32 runs whose difference stays in float64. Rounding before it is
+  /// skipped.
   std::optional<Divergence> first_mistake(const std::vector<trace::Channel>& channels, const Scope& scope = {}) const;
 
-  /// Relation of the float32 runs: no farther apart than the rounding of the step makes them. That is told from
-  /// float64, where nothing else parts the two: 2^33 times what is left of the difference there, or of the largest
-  /// among the step's losses and gradients. *Measured*: at most 2^30.8 times in 2,880 steps of 252 pairs, in none with
-  /// a kink. Nothing is told where rounding has grown by more than 2^11 in float64, or to as much in float32 as the
-  /// step may have inherited: one direction carries all of it then, and the precisions need have nothing in common
-  /// there. Where each step began in one state nothing is inherited, and what an update makes of it is held against
-  /// what it makes there alone. *Lifetime*: of the ladder.
+  /// Relation of the float32 runs: they differ by no more than rounding in one step can explain. The limit is 2^33
+  /// times the difference that remains in float64, at the same place or in the step's losses and gradients.
+  /// *Measured*: at most 2^30.8 times in 2,880 steps of 252 pairs; none of them had a kink.
+  ///
+  /// A difference is not judged in two cases, because the two precisions may then have nothing in common:
+  /// - Rounding has grown by more than 2^11 in float64.
+  /// - The difference is within the growth that the step may have inherited in float32.
+  ///
+  /// `from_one_state`: each step starts from one state, so steps inherit nothing. Updates are then compared only with
+  /// the difference in float64 at the same place. *Lifetime*: of the ladder.
   Relation within_rounding_of_step(bool from_one_state = false) const;
 
-  /// Whether a side computes or sends 16 bits in its float32 run: then float64 tells nothing of its rounding.
+  /// Whether a side computes or communicates in 16 bits in its float32 run. Float64 cannot judge that rounding.
   bool uses_16_bits() const;
 
  private:
@@ -109,7 +114,7 @@ class PrecisionLadder {
     std::optional<double> distance(const Location& place) const;
   };
 
-  /// Whether rounding may have made it: in float64, where it is far smaller.
+  /// Whether the difference in float64 is within rounding.
   bool explained_in_float64(const trace::Record& left, const trace::Record& right, std::int64_t step,
                             std::int64_t rank) const;
 
@@ -119,9 +124,9 @@ class PrecisionLadder {
 
   Rung float32_, float64_;
   RoundingBound bound64_;
-  std::optional<std::int64_t> horizon64_;  ///< of the bound
-  /// Largest relative difference in float32 that shrinks, of a step or before: of losses and gradients, and of weights
-  /// and optimizer state.
+  std::optional<std::int64_t> horizon64_;  ///< of `bound64_`
+  /// Largest relative difference in float32 that shrinks, up to each step. One map is for losses and gradients, the
+  /// other for weights and optimizer state.
   BySteps of_computed_, of_states_;
 };
 

@@ -10,64 +10,73 @@
 
 namespace lockstep::compare {
 
-/// How far apart two tensors are at least, and how far rounding can have brought them, in the L2 norm.
+/// Distance of two tensors and the bound that rounding can explain. Both are L2 norms.
 struct Rounding {
   double distance = 0;
   double bound = 0;
-  double factor = 0;  ///< what a factor of 1 + 2^-10 on one rank of eight would make
+  double factor = 0;  ///< distance that a factor of 1 + 2^-10 on one rank of eight makes
 
-  /// Never true of NaN or infinity: they swallow every difference.
+  /// Whether the distance is within the bound. Never true for NaN or infinity, which hide every difference.
   bool explained() const;
 
-  /// Explained, but by so wide a bound that it may be a wrong factor.
+  /// Whether the bound is so wide that a wrong factor would fit under it too.
   bool may_be_factor() const { return explained() && distance > factor; }
 };
 
-/// The bound of rounding on two runs that are equal in exact arithmetic.
+/// Bound on the rounding differences of two runs that are equal in exact arithmetic.
 ///
-/// A gradient at step s may differ by (λ·u·√(n·(s + 1)) + g·e)·scale. u is the unit roundoff of its dtype, or of a
-/// coarser one that the trace's header names because autocast or a compression hook computes in it; n the number
-/// of terms that reach one of its elements in one step (samples × positions of the global batch, ranks, and the fan-in
-/// and fan-out of every layer between), so that n·(s + 1) roundings reach it in all; λ = 8 keeps the probability that
-/// they exceed the bound below 10⁻¹³ an element. scale is the largest norm among the gradients of its layer, before the
-/// reduction or after: what is added up for one is added up for all, also where a sum cancels (a bias before a batch
-/// norm). e is the largest relative difference of earlier gradients that this bound explained, and g = 8 the factor by
-/// which one update can amplify it: step length × curvature stays below 2·(1 + momentum) < 4 in a stable training, and
-/// the scale may halve from one step to the next. Where e itself, above its first term, was seen to grow by more than
-/// g/2 in a step, g is twice that from there on.
-/// Loss and optimizer state: the same, with the largest norm so far as scale. Weights, buffers and averages: the same
-/// with the length of the last update, and of the whole path, as scale, plus the rounding of what is stored. Inputs and
-/// everything that is not floating must be equal bit by bit.
+/// A gradient at step s may differ by (λ·u·√(n·(s + 1)) + g·e)·scale:
+/// - u: unit roundoff of its dtype, or the coarser one that the trace's header names for autocast or a compression
+/// hook.
+/// - n: number of terms that reach one element in one step. They are samples × positions of the global batch, ranks,
+/// and the fan-in and fan-out of every layer between. After s + 1 steps, n·(s + 1) roundings have reached it.
+/// - λ = 8: roundings exceed the bound with probability below 10⁻¹³ per element.
+/// - scale: largest norm among the gradients of its layer, before or after the reduction. The layer shares it because a
+/// sum may cancel in one of its gradients (a bias before a batch norm).
+/// - e: largest relative difference of earlier gradients that this bound explained.
+/// - g = 8: the most by which one update amplifies e. In a stable training, step length × curvature stays below 2·(1 +
+/// momentum) < 4, and the scale may halve in one step. If e is seen to grow by more than g/2 in a step, g is twice that
+/// growth from there on.
 ///
-/// Distances come from the sketches, which are right within a factor of 2 (exact up to 32 elements), and from the
-/// norms. *Source*: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis", theorem 2.4; for
-/// g, Cohen et al. 2021, "Gradient descent on neural networks typically occurs at the edge of stability", section 2.
+/// Other channels:
+/// - Loss and optimizer state: the same bound; scale is the largest norm so far.
+/// - Weights, buffers and averages: the same bound plus the rounding of stored numbers; scale is the length of the last
+/// update, and of all updates.
+/// - Inputs and everything that is not floating must be bitwise equal.
+///
+/// Distances come from norms and from sketches. A sketch is right within a factor of 2, and exact up to 32 elements.
+/// *Source*: Higham and Mary 2019, "A new approach to probabilistic rounding error analysis", theorem 2.4; for g, Cohen
+/// et al. 2021, "Gradient descent on neural networks typically occurs at the edge of stability", section 2.
 /// *Lifetime*: of both runs.
 class RoundingBound {
  public:
-  /// Where the two compute in different dtypes: the rounding of the coarser.
+  /// If the two compute in different dtypes, the coarser one sets the bound.
   RoundingBound(const trace::RunTrace& left, const trace::RunTrace& right);
 
-  /// The same, but of the finer: what a coarser one alone rounds away counts as a difference.
+  /// The finer dtype sets the bound: rounding of the coarser one alone counts as a difference.
   static RoundingBound of_finer(const trace::RunTrace& left, const trace::RunTrace& right);
 
-  /// Of two runs of which each step begins in the state that `left` had before it: nothing is inherited.
+  /// For runs in which each step starts from the state that `left` had before it. Steps inherit nothing (e = 0).
   static RoundingBound of_one_step(const trace::RunTrace& left, const trace::RunTrace& right);
 
-  /// Nothing when the records cannot be apart by rounding: other dtype or shape, no float, no sketch.
+  /// Distance and bound of two records. Nothing if rounding cannot be judged: other dtype or shape, no float, no
+  /// sketch.
   std::optional<Rounding> judge(const trace::Record& left, const trace::Record& right, std::int64_t step,
                                 std::int64_t rank) const;
 
-  /// Why rounding may have led to this divergence although it exceeds the bound; nothing when it cannot have.
+  /// Why rounding may explain a divergence that exceeds the bound; nothing if it cannot.
   ///
-  /// Two ways: so much was inherited that one lost sample would not show any more; or an activation that rounding moved
-  /// went over the kink of a ReLU or of a maximum. A kink leaves the loss of its step and the gradients of the last
-  /// layer within their bounds, moves the others by no more than one sample can, never by a factor, needs weights that
-  /// differ already, and never makes the ranks of one run disagree. Without gradients it is never assumed.
+  /// There are two reasons:
+  /// - Inherited differences are so large that one lost sample would not show (`horizon`).
+  /// - Rounding moved an activation across the kink of a ReLU or a maximum.
+  ///
+  /// A kink is assumed only if gradients were recorded, the weights already differ and the ranks of each run agree. The
+  /// step's loss and the last layer's gradients must be within their bounds. The other gradients must not move by a
+  /// factor, or by more than one sample can.
   std::optional<std::string> undecided(const Divergence& divergence) const;
 
-  /// First step whose bound hides one lost sample, what the last step hands on counted as that of the step after;
-  /// nothing when every step can be told.
+  /// First step whose bound would hide one lost sample; the step after the last one counts too. Nothing if no step
+  /// would.
   std::optional<std::int64_t> horizon() const;
 
  private:
@@ -87,23 +96,23 @@ class RoundingBound {
 
   const trace::RunTrace& left_;
   const trace::RunTrace& right_;
-  double arithmetic_;  ///< least unit roundoff
+  double arithmetic_;  ///< unit roundoff of autocast or compression; 0 if neither
   double weights_;     ///< unit roundoff of the weights
   bool of_one_step_;
   laws::Scales left_scales_, right_scales_;
-  std::map<std::int64_t, double> inherited_;  ///< g·e of the steps before, by step
+  std::map<std::int64_t, double> inherited_;  ///< g·e by step
 };
 
-/// Relation "equal in exact arithmetic": within the bound of rounding. *Lifetime*: of both runs.
+/// Relation "equal up to rounding": within RoundingBound. *Lifetime*: of both runs.
 Relation within_rounding(const trace::RunTrace& left, const trace::RunTrace& right);
 
-/// The same, of a bound that is there already. *Lifetime*: of `bound`.
+/// The same with an existing bound. *Lifetime*: of `bound`.
 Relation within(const RoundingBound& bound);
 
-/// A difference that rounding explains is no fault of the training's meaning: says so in its class and cause.
+/// Classifies a divergence as rounding, with a cause that says why.
 void name_rounding(Divergence& divergence, const trace::RunTrace& left, const trace::RunTrace& right);
 
-/// Whether two runs begin with other weights only because other kernels drew them: no farther apart than by rounding.
+/// Whether the initial weights of two runs differ only by the rounding of different kernels.
 bool draw_otherwise(const trace::RunTrace& left, const trace::RunTrace& right);
 
 /// Bound on the rounding of a parameter's first update.

@@ -5,9 +5,9 @@
 
 namespace lockstep::compare {
 
-/// A cause, and why it is thought to be the one.
+/// A possible cause and the evidence for it.
 struct Suspect {
-  std::string cause;  ///< its id
+  std::string cause;  ///< id of the cause
   std::vector<std::string> evidence;
 
   bool operator==(const Suspect&) const = default;

@@ -4,17 +4,16 @@
 
 #include "harness/diagnosis/scene.h"
 
-/// How two sides cut the same data into batches: of another size, with or without the tail of an epoch, or dealt out in
-/// another way.
+/// Causes in how two sides cut the same data into batches: batch size, tail of an epoch, order of dealing.
 namespace lockstep::diagnosis {
 
-/// W times the samples in each update. Against no other side: against what the recipe asks for.
+/// Updates with W times the samples of the other side, or of the recipe if there is no other side.
 std::vector<compare::Suspect> suspects_in_batch_size(const Scene& scene);
 
-/// The tail of an epoch: dropped on one side, or filled up with samples that come twice.
+/// A tail of an epoch that one side drops, or pads with repeated samples.
 std::vector<compare::Suspect> suspects_in_tail(const Scene& scene);
 
-/// The same order of the data, cut into other global batches.
+/// The same order of samples, cut into different global batches.
 std::vector<compare::Suspect> suspects_in_dealing(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

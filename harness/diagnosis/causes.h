@@ -7,21 +7,22 @@
 
 #include "harness/scenario/class.h"
 
-/// The closed vocabulary of causes: what a finding may name, and nothing else.
+/// The closed list of causes that a finding may name.
 namespace lockstep::diagnosis {
 
-/// What control runs, operators and elements show of a finding, and what refutes causes: a set.
+/// Facts that control runs, operators and elements show about a finding, as a bit set. Each cause lists those that
+/// refute it.
 enum Shown : unsigned {
   kNothing = 0,
-  kNoSingleEvent = 1,  ///< it came out the same again, or otherwise each time
-  kVaries = 2,         ///< the same program gives other bits each time
-  kNoRounding = 4,     ///< no order of additions explains it
-  kToldOtherwise = 8,  ///< the first operator that parts was told something else, or draws
-  kOtherValue = 16,    ///< it was told another number
-  kSameLayout = 32,    ///< the elements are not those of another memory layout
+  kNoSingleEvent = 1,  ///< replays gave the same result, or a new one each time: no one-off event
+  kVaries = 2,         ///< the same program gives different bits each time
+  kNoRounding = 4,     ///< rounding does not explain it
+  kToldOtherwise = 8,  ///< the first differing operator got a different argument, or draws random numbers
+  kOtherValue = 16,    ///< that argument is a different number
+  kSameLayout = 32,    ///< another memory layout does not explain the elements
 };
 
-/// What refutes each cause of a class.
+/// Facts that refute every cause of a class.
 constexpr unsigned refuters_of(scenario::Class class_) {
   const Shown of_random = class_ == scenario::Class::kNondeterminism ? kNothing : kVaries;
   const Shown of_rounding = class_ == scenario::Class::kRounding ? kNoRounding : kNothing;
@@ -32,18 +33,18 @@ constexpr unsigned refuters_of(scenario::Class class_) {
 struct Cause {
   std::string_view id;  ///< "grad.reduce_sum"
   scenario::Class class_;
-  std::string_view sentence;  ///< what is wrong
-  std::string_view remedy;    ///< what usually helps
-  std::string_view sources;   ///< addresses, with spaces between; empty where it is our own
-  bool is_named = true;       ///< whether a finding may name it; false: it is known, and not recognised yet
-  unsigned refuted_by = refuters_of(class_);  ///< what shows that it is not the cause
+  std::string_view sentence;                  ///< what is wrong
+  std::string_view remedy;                    ///< what usually helps
+  std::string_view sources;                   ///< URLs, separated by spaces; empty if the cause is our own
+  bool is_named = true;                       ///< whether a finding may name it; false: not recognised yet
+  unsigned refuted_by = refuters_of(class_);  ///< facts that rule it out
 };
 
 /// All rows, by family: data, loss, gradients, collectives, clipping, buffers and models, optimizer, learning rate,
 /// control flow, checkpoints, initialisation, randomness, floating point, memory and hardware, processes, environment.
 std::span<const Cause> causes();
 
-/// Their ids, in order.
+/// Ids of all causes, in order.
 std::vector<std::string> cause_ids();
 
 /// Nothing when no row has this id.

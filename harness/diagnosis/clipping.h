@@ -9,8 +9,8 @@
 
 namespace lockstep::diagnosis {
 
-/// Why the gradients that the ranks of one run update with are not clipped to the norm that the recipe asks for. Empty
-/// where they are, where nothing is to be clipped, and where no cause fits.
+/// Causes of gradients that are not clipped to the recipe's norm. Empty if they are, if the recipe does not clip, or if
+/// no cause fits.
 std::vector<compare::Suspect> suspects_in_clipping(const trace::RunTrace& run, const scenario::Promises& promises,
                                                    std::int64_t step);
 

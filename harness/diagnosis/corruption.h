@@ -6,8 +6,8 @@
 
 namespace lockstep::diagnosis {
 
-/// A tensor of one rank that parts from the other ranks', or from the other side's, in one or few elements while all
-/// that it was made from agrees. Empty where the difference is spread.
+/// Corruption of one rank's tensor: one or a few elements differ from the other ranks or the other side, but all inputs
+/// agree. Empty if the difference is spread over the tensor.
 std::vector<compare::Suspect> suspects_in_corruption(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -6,7 +6,7 @@
 
 namespace lockstep::diagnosis {
 
-/// Why sides part in samples, inputs and what the ledger counts: the likeliest cause first. Empty where no cause fits.
+/// Causes of different samples, inputs or ledger counts, the likeliest first. Empty if no cause fits.
 std::vector<compare::Suspect> suspects_in_data(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -5,8 +5,8 @@
 
 namespace lockstep::diagnosis {
 
-/// Names the causes of a divergence and what is regular about it, and drops causes that control runs have refuted.
-/// What is named already stays. Nothing is named of a divergence without a place in a trace.
+/// Adds causes and patterns to a divergence, and drops causes that control runs refute. Causes already named stay. A
+/// divergence without a place in a trace gets none.
 void diagnose(const Question& question, compare::Divergence& at);
 
 }  // namespace lockstep::diagnosis

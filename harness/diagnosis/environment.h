@@ -6,7 +6,7 @@
 
 namespace lockstep::diagnosis {
 
-/// Rounding that comes from where the trainings ran, and not from what they were asked to compute.
+/// Causes of rounding that lie in the environments of the runs, not in their recipes.
 std::vector<compare::Suspect> suspects_in_environment(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

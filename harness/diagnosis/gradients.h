@@ -6,8 +6,8 @@
 
 namespace lockstep::diagnosis {
 
-/// Why sides part in losses and gradients, before and after the reduction: the likeliest cause first. Empty where no
-/// cause fits.
+/// Causes of different losses and gradients, before or after the reduction; the likeliest first. Empty if no cause
+/// fits.
 std::vector<compare::Suspect> suspects_in_gradients(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -6,7 +6,7 @@
 
 namespace lockstep::diagnosis {
 
-/// Ranks that hold the same numbers of a matrix in other places.
+/// Matrices that hold the same numbers in another memory layout on some ranks.
 std::vector<compare::Suspect> suspects_in_layout(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -6,8 +6,8 @@
 
 namespace lockstep::diagnosis {
 
-/// What is wrong with a training's state right after it was loaded; `channel` is where it was seen first, and comes
-/// first. Empty where it is as it was saved, or where what is wrong has no name.
+/// Causes of a wrong state right after loading a checkpoint. Those of `channel`, where the difference was seen, come
+/// first. Empty if the state is as saved, or if no cause fits.
 std::vector<compare::Suspect> suspects_in_loaded_state(const Restart& restart, trace::Channel channel);
 
 }  // namespace lockstep::diagnosis

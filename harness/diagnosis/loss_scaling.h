@@ -6,8 +6,8 @@
 
 namespace lockstep::diagnosis {
 
-/// Own gradients that are the other side's, times one factor for all parameters: a loss that is multiplied by ranks,
-/// not divided by micro-batches, or divided by a count that is not its own. Empty where no cause fits.
+/// Causes of local gradients that differ from the other side's by one factor. The loss was multiplied by ranks, not
+/// divided by micro-batches, or divided by a wrong count. Empty if no cause fits.
 std::vector<compare::Suspect> suspects_in_loss_scaling(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -6,8 +6,8 @@
 
 namespace lockstep::diagnosis {
 
-/// Sums over the ranks that were divided by another number than the ranks': reduced losses, by the ranks' own ones, and
-/// metrics, by the other side's. Empty where no whole number fits.
+/// Reduced losses and metrics that were divided by a wrong number of ranks. Losses are compared with the ranks' local
+/// ones, metrics with the other side's. Empty if no whole number fits.
 std::vector<compare::Suspect> suspects_in_metrics(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -6,8 +6,7 @@
 
 namespace lockstep::diagnosis {
 
-/// Why sides part in what generators hold, or in what does not come out again: the likeliest cause first. Empty where
-/// no cause fits.
+/// Causes of different generator states and of non-reproducible results, the likeliest first. Empty if no cause fits.
 std::vector<compare::Suspect> suspects_in_random(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

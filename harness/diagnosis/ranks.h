@@ -6,8 +6,8 @@
 
 namespace lockstep::diagnosis {
 
-/// Why the ranks of one run, which are to hold the same, do not: the likeliest cause first. Of two runs, of that one
-/// whose ranks part. Empty where no cause fits.
+/// Causes of ranks that should hold equal state but do not, the likeliest first. Between two runs: for the run whose
+/// ranks disagree. Empty if no cause fits.
 std::vector<compare::Suspect> suspects_in_ranks(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

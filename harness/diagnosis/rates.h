@@ -6,7 +6,7 @@
 
 namespace lockstep::diagnosis {
 
-/// Why sides part in the learning rate: the likeliest cause first. Empty where no cause fits.
+/// Causes of different learning rates, the likeliest first. Empty if no cause fits.
 std::vector<compare::Suspect> suspects_in_rates(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -9,8 +9,8 @@
 
 namespace lockstep::diagnosis {
 
-/// Why the reduced gradients of a step are not the mean of the ranks' own ones, whatever the variant asks for: most
-/// likely first. Empty where they are, and where no cause fits.
+/// Causes of reduced gradients that are not the mean of the local ones, the likeliest first; the variant's own promise
+/// is ignored. Empty if they are the mean, or if no cause fits.
 std::vector<compare::Suspect> suspects_in_reduction(const trace::RunTrace& run, const scenario::Promises& promises,
                                                     std::int64_t step);
 

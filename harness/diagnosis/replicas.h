@@ -7,15 +7,16 @@
 
 namespace lockstep::diagnosis {
 
-/// Whether ranks take an update at all: an optimizer that changes nothing, or one rank that leaves out what the others
-/// do. Empty where all weights move, or may rest.
+/// Missing updates: an optimizer that changes nothing, or one rank that skips an update. Empty if all weights move, or
+/// if they need not.
 std::vector<compare::Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t step);
 
-/// Averages of the weights that differ between ranks whose weights agree, or do not move with them.
+/// Weight averages that differ between ranks with equal weights, or that do not follow the weights.
 std::vector<compare::Suspect> suspects_in_averages(const trace::RunTrace& run, const scenario::Promises& promises,
                                                    std::int64_t step);
 
-/// Buffers that nobody broadcasts: of ranks whose weights agree, or with the rest of what a rank had before.
+/// Buffers that DDP should broadcast but does not. They differ between ranks with equal weights, or keep a part of a
+/// rank's older buffers.
 std::vector<compare::Suspect> suspects_in_buffers(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

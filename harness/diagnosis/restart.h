@@ -9,26 +9,26 @@
 
 namespace lockstep::diagnosis {
 
-/// A training that went on from a checkpoint, and the one that never stopped. *Lifetime*: of the scene.
+/// A training that resumed from a checkpoint, and the straight one that never stopped. *Lifetime*: of the scene.
 struct Restart {
   Side resumed;
-  Side straight;                            ///< none: its traces are not among those of the check
-  const trace::RunTrace* source = nullptr;  ///< the run that saved; null: its traces are not there either
+  Side straight;                            ///< none if the check has no trace of it
+  const trace::RunTrace* source = nullptr;  ///< the run that saved; null if the check has no trace of it
   std::int64_t source_world = 1;
   std::int64_t saved = trace::kInitialStep;  ///< the step after which the checkpoint was saved
   std::int64_t begin = trace::kInitialStep;  ///< first step of the resumed run: its state after loading
-  std::optional<std::int64_t> first;         ///< its first update that was recorded
+  std::optional<std::int64_t> first;         ///< first recorded update of the resumed run
 
   bool changes_world() const;
 
-  /// A rank's record after loading.
+  /// Record of a rank after loading.
   const trace::Record* loaded(std::size_t rank, trace::Channel channel, const std::string& name) const;
-  /// What the straight run, else the one that saved, holds at a step; of a rank that it lacks: rank 0's.
+  /// Record of the straight run at a step, or of the saving run if there is none. Ranks that it lacks read rank 0's.
   const trace::Record* held(std::size_t rank, std::int64_t step, trace::Channel channel, const std::string& name) const;
   const trace::Step* held(std::size_t rank, std::int64_t step) const;
 };
 
-/// The side of a scene that went on from a checkpoint; nothing where none did, or it recorded nothing.
+/// The side of a scene that resumed from a checkpoint. Nothing if none did, or if it recorded nothing.
 std::optional<Restart> restart_in(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -6,7 +6,7 @@
 
 namespace lockstep::diagnosis {
 
-/// Why sides part in a resumed training: the likeliest cause first. Empty where no cause fits.
+/// Causes of a resumed training that differs from the straight one, the likeliest first. Empty if no cause fits.
 std::vector<compare::Suspect> suspects_in_resumption(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -6,8 +6,8 @@
 
 namespace lockstep::diagnosis {
 
-/// What a divergence of class "rounding" comes from: the likeliest cause first, `fp.rounding` where nothing is known.
-/// Empty for other classes.
+/// Causes of a divergence of class "rounding", the likeliest first; `fp.rounding` if none is known. Empty for other
+/// classes.
 std::vector<compare::Suspect> suspects_in_rounding(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

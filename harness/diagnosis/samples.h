@@ -8,42 +8,42 @@
 #include "harness/diagnosis/scene.h"
 #include "harness/laws/promise.h"
 
-/// What samples a run took, epoch by epoch: what the diagnosers of data and of resumption look at.
+/// Sample ids of a run, epoch by epoch, for the diagnosis of data and of resumption.
 namespace lockstep::diagnosis {
 
 using Ids = std::vector<std::int64_t>;
 
-/// What the ranks of a run took in one epoch, as far as it was recorded.
+/// Recorded samples of all ranks in one epoch.
 struct Epoch {
   std::int64_t number = 0;
   std::int64_t first_step = 0, last_step = 0;
   std::vector<Ids> ids;                          ///< by rank, in order
-  std::vector<std::vector<std::int64_t>> steps;  ///< in which each was taken
-  bool whole = false;                            ///< every step of it is there, and an epoch that comes after it
+  std::vector<std::vector<std::int64_t>> steps;  ///< step in which each id was taken, by rank
+  bool whole = false;                            ///< every step was recorded, and a later epoch too
 
-  std::int64_t taken() const;  ///< by all ranks
+  std::int64_t taken() const;  ///< number of samples, over all ranks
 };
 
-/// The epochs of a run, by number, cut where its ledger says, else as the sampler promises. Empty where neither is
-/// known, or no ids are recorded.
+/// Epochs of a run, by number. The ledger tells where they begin, else the sampler's promise. Empty if neither is
+/// known, or if no ids are recorded.
 std::vector<Epoch> epochs_of(const trace::RunTrace& run, const scenario::Promises& promises);
 
-/// The epoch that a step belongs to; null where there is none.
+/// The epoch of a step; null if there is none.
 const Epoch* epoch_at(const std::vector<Epoch>& epochs, std::int64_t step);
 
-/// Samples that the run's data have; 0 where its header does not say.
+/// Number of samples in the run's data; 0 if its header does not say.
 std::int64_t samples_in_data(const trace::RunTrace& run);
 
-/// What the sampler promises for these data; nothing where that is not known.
+/// Promise of the sampler for the run's data; nothing if unknown.
 std::optional<laws::Promise> promise_for(const trace::RunTrace& run, const scenario::Promises& promises);
 
-/// Ids of each rank in one step; empty where a rank recorded none.
+/// Ids by rank in one step; empty if a rank recorded none.
 std::vector<Ids> ids_by_rank(const trace::RunTrace& run, std::int64_t step);
 
-/// Those of all ranks together, sorted.
+/// Ids of all ranks in one step, sorted.
 Ids global_batch_of(const trace::RunTrace& run, std::int64_t step);
 
-/// How many values the ids have.
+/// Number of different ids.
 std::int64_t distinct(Ids ids);
 
 /// "3, 14, 15 and 9 more".

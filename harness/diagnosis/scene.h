@@ -11,18 +11,18 @@
 
 namespace lockstep::diagnosis {
 
-/// How a divergence was come upon: the relation that was asked for, and all runs that can tell something of it.
+/// Context of a divergence: the check's relation and all runs that may serve as evidence.
 /// *Lifetime*: of the traces and the promises.
 struct Question {
   scenario::CheckKind that = scenario::CheckKind::kEqual;
-  std::string straight;  ///< of a resumption: the variant that never stopped
+  std::string straight;  ///< for a resumption: the variant that never stopped
   std::map<std::string, std::vector<const trace::RunTrace*>> traces;  ///< repeats, by variant
-  std::map<std::string, const scenario::Promises*> promises;          ///< of each variant, those without a trace, too
+  std::map<std::string, const scenario::Promises*> promises;          ///< by variant, also of variants without a trace
 
   const scenario::CheckTraits& traits() const { return scenario::traits_of(that); }
 };
 
-/// One side of a divergence, as far as a trace holds it.
+/// One side of a divergence.
 struct Side {
   const trace::RunTrace* run = nullptr;  ///< null: a golden, a closed form or a checkpoint
   const scenario::Promises* promises = nullptr;
@@ -33,11 +33,11 @@ struct Side {
   /// Whether its trace begins with this step.
   bool begins_at(std::int64_t step) const;
 
-  /// The record at a place of this side; null where there is none.
+  /// The record at a place of this side; null if there is none.
   const trace::Record* find(std::int64_t step, trace::Channel channel, const std::string& name) const;
 };
 
-/// A divergence, and all that its runs say about it. *Lifetime*: of question and divergence.
+/// A divergence, its context and its two sides. *Lifetime*: of question and divergence.
 struct Scene {
   const Question& question;
   const compare::Divergence& at;
@@ -49,12 +49,12 @@ struct Scene {
   bool within_one_run() const { return left.run != nullptr && left.run == right.run; }
 };
 
-/// What speaks against the right side only, else what speaks against the left side only: what both have in common
-/// makes no difference between them. Of one run, what speaks against it.
+/// Suspects of one side only, the right side's first: a cause that both sides share does not explain a difference.
+/// Within one run: all its suspects.
 template <typename SuspectsOf>
 std::vector<compare::Suspect> between(const Scene& scene, SuspectsOf suspects_of);
 
-/// Whether some suspect is this cause.
+/// Whether a cause is among the suspects.
 bool accuses(const std::vector<compare::Suspect>& suspects, const std::string& cause);
 
 template <typename SuspectsOf>

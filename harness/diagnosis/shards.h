@@ -7,12 +7,12 @@
 
 namespace lockstep::diagnosis {
 
-/// What is wrong with the shares that the ranks of one run take in the epoch of this step: no sampler by rank, or ranks
-/// that follow different orders. Empty where nothing is.
+/// Causes of wrong shards in the epoch of a step: no distributed sampler, or ranks that shuffle in different orders.
+/// Empty if the shards are right.
 std::vector<compare::Suspect> suspects_in_shards(const trace::RunTrace& run, const scenario::Promises& promises,
                                                  std::int64_t step);
 
-/// Whether the epoch of this step has the order of the first one, although the recipe shuffles.
+/// Causes of an epoch that repeats the first one's order although the recipe shuffles.
 std::vector<compare::Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenario::Promises& promises,
                                                  std::int64_t step);
 

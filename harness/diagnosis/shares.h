@@ -6,8 +6,9 @@
 
 namespace lockstep::diagnosis {
 
-/// Why trainings whose ranks have other shares of the batch part by design: layers that look at a whole share, masks
-/// that follow a sample's place in it. Empty where shares are alike, and where no such layer is there.
+/// Differences by design between ranks' shares of the batch. A layer may see a rank's whole share (BatchNorm), or a
+/// mask may depend on a sample's place in it (dropout). Empty if the shares are equal, or if the model has no such
+/// layer.
 std::vector<compare::Suspect> suspects_in_shares(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -6,7 +6,7 @@
 
 namespace lockstep::diagnosis {
 
-/// Why sides part in optimizer state, weights and averages: the likeliest cause first. Empty where no cause fits.
+/// Causes of different optimizer state, weights or averages, the likeliest first. Empty if no cause fits.
 std::vector<compare::Suspect> suspects_in_update(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -9,8 +9,8 @@
 
 namespace lockstep::diagnosis {
 
-/// Why a step of a run changes momentum or weights otherwise than its recipe, its rate and its gradients say: one
-/// coefficient of the update is off. Empty where all hold, several are off, and where no cause fits.
+/// Causes of an update with one wrong coefficient, judged by recipe, learning rate and gradients. Empty if all
+/// coefficients hold, if several are wrong, or if no cause fits.
 std::vector<compare::Suspect> suspects_in_update_terms(const trace::RunTrace& run, const scenario::Promises& promises,
                                                        std::int64_t step);
 

@@ -11,7 +11,7 @@
 
 namespace lockstep::experiment {
 
-/// One finding that is worth control runs, and what they have shown. *Lifetime*: of the verdict's report, the plan.
+/// One finding that needs control runs, and their results. *Lifetime*: of the verdict's report, the plan.
 struct Case {
   report::CheckReport& report;
   const scenario::Scenario& scenario;
@@ -19,13 +19,13 @@ struct Case {
   std::optional<compare::Divergence> unstable;  ///< where a side did not reproduce
   std::string unstable_variant;
   bool varies = false;                ///< more runs of a side differed too
-  std::string follows_fill = {};      ///< the variant that seems to follow the pattern in fresh memory
+  std::string follows_fill = {};      ///< variant whose result changes with the fill pattern of fresh memory
   bool lost = false;                  ///< a replay did not finish
-  bool small = false;                 ///< the difference is no more than one sample can do
+  bool small = false;                 ///< the difference is no larger than one sample's effect
   bool asks_one_state = false;        ///< single steps from one state are needed to decide
   bool parts_from_one_state = false;  ///< a step from one state differs, in float32
-  bool found_from_one_state = false;  ///< and that is the mistake
-  bool came_out_again = false;        ///< often enough, as a whole or from one state
+  bool found_from_one_state = false;  ///< and that step is a mistake
+  bool came_out_again = false;        ///< the finding reproduced often enough, as a whole or from one state
 
   bool differs() const { return report.result.divergence.has_value(); }
   compare::Divergence& at() { return *report.result.divergence; }

@@ -4,10 +4,10 @@
 
 namespace lockstep::experiment {
 
-/// Where two runs were looked at. Behind rounding, every operator has other inputs.
+/// State in which two runs were captured. After rounding, every operator has different inputs.
 enum class Looked { kFromTheStart, kBehindRounding, kFromOneState };
 
-/// Element, operator and detour of a difference, from what was captured of both sides.
+/// Fills in element, operator and detour of a difference, from the captures of both sides.
 void locate(compare::Divergence& at, const Side& left, const Side& right, Looked looked);
 
 }  // namespace lockstep::experiment

@@ -6,21 +6,21 @@
 #include "harness/experiment/case.h"
 #include "harness/experiment/runs.h"
 
-/// Teacher forcing: each step of all sides starts from the state that the first side had before it. A difference is
-/// then made by that step alone, however far rounding had grown before.
+/// Teacher forcing: each step of all sides starts from the first side's state. A difference then comes from that step
+/// alone, no matter how far rounding had grown before.
 namespace lockstep::experiment {
 
-/// The first side of each check leads the others, in float32 and in float64. If all cases are mistakes already, the
-/// runs end there: only earlier steps are of interest. *Throws*: InputError if no such training exists.
+/// Runs from one state in float32 and in float64; the first side of each check provides the state. If all cases are
+/// known mistakes, the runs end at them: only earlier steps matter. *Throws*: InputError if no such training exists.
 scenario::Scenario from_one_state(const scenario::Scenario& scenario, const std::vector<Case*>& cases);
 
-/// The same in float32 from other weights: activations on the kink of a ReLU move off it.
+/// The same in float32 from other weights, to move activations off the kink of a ReLU.
 scenario::Scenario from_another_state(const scenario::Scenario& scenario, const std::vector<Case*>& cases);
 
 /// `from_one_state` in float32, with the places of the findings captured.
 scenario::Scenario from_one_state_there(const scenario::Scenario& scenario, const std::vector<Case*>& cases);
 
-/// Their names in a report.
+/// Controls under which a report lists these runs.
 Control one_state();
 Control another_state();
 Control one_state_there();

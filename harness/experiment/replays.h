@@ -11,13 +11,14 @@ namespace lockstep::experiment {
 /// Marks a finding as non-reproducible: two runs of `variant` differ at `where`.
 void call_random(Case& one, const compare::Divergence& where, const std::string& variant);
 
-/// Tells whether each run of the finding reproduces.
+/// Decides whether each side of the finding reproduces.
 void judge_replay(Case& one, const Control& control, const Runs& before, const Runs& again);
 
-/// A side that reproduced once must do so each time; one that did not may have been disturbed once.
+/// Judges more replays: a side that reproduced once must do so each time; one that did not may have been disturbed
+/// once.
 void judge_often(Case& one, const Control& control, const Runs& before, const Runs& often);
 
-/// Tells whether two more runs of the non-reproducible side differ, and where.
+/// Decides whether two more runs of the non-reproducible side differ, and where.
 void judge_pair(Case& one, const Control& control, const Runs& twice);
 
 }  // namespace lockstep::experiment

@@ -18,11 +18,11 @@ void rule_out_rounding(Case& one);
 /// Whether a finding may be rounding, so that a run in float64 is worth its time.
 bool may_be_rounding(const Case& one, const Runs& runs);
 
-/// Decides by the same trainings in float64 whether a finding is rounding or a mistake, and where the mistake begins.
+/// Decides by float64 runs whether a finding is rounding or a mistake, and where the mistake begins.
 void climb(Case& one, const Control& control, const Runs& before, const Runs& after);
 
-/// Decides a check up to rounding that is open, or that differs by no more than one sample can do. If all differences
-/// shrink like rounding, the trainings agree, provided that each single step does: then the case asks for that.
+/// Decides a check up to rounding that is open, or that differs by no more than one sample's effect. The trainings
+/// agree if all differences shrink like rounding and each single step agrees too; the case then asks for single steps.
 void settle_rounding(Case& one, const Control& control, const Runs& before, const Runs& after);
 
 }  // namespace lockstep::experiment

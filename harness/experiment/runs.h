@@ -15,22 +15,22 @@ inline std::string variant_of(const std::string& run) { return run.substr(0, run
 
 using diagnosis::Side;
 
-/// Where a finding is, in the runs of its sides.
+/// Place of a finding in the runs of its sides.
 compare::Location place_of(const compare::Divergence& at, const Side& left, const Side& right);
 
-/// Runs of one scenario, in a plan that was executed. *Lifetime*: of plan and evidence.
+/// Runs of one scenario in an executed plan. *Lifetime*: of plan and evidence.
 class Runs {
  public:
   Runs(const plan::Plan& plan, const std::vector<report::Evidence>& evidence, std::string scenario);
 
-  /// "w3/0" or "w3/0 rank 1"; of another repeat, the first one where `any_repeat`.
+  /// Run by name: "w3/0" or "w3/0 rank 1". `any_repeat`: any repeat of the variant will do, the first one with a trace.
   Side side(const std::string& name, std::int64_t rank, bool any_repeat = false) const;
 
-  /// A finding's sides.
+  /// Sides of a finding.
   Side left(const compare::Divergence& at, bool any_repeat = false) const;
   Side right(const compare::Divergence& at, bool any_repeat = false) const;
 
-  /// The first run of a variant that left a trace; null where none did.
+  /// First run of a variant with a trace; null if there is none.
   const trace::RunTrace* first_of(const std::string& variant) const;
   std::vector<const trace::RunTrace*> all_of(const std::string& variant) const;
 

@@ -7,25 +7,25 @@
 #include "harness/experiment/control.h"
 #include "harness/experiment/runs.h"
 
-/// First weights are drawn in float32, whatever the precision of a training, and different kernels round them
-/// differently. Two trainings then differ by as much in float64, unless both start from the weights of one.
+/// Initial weights are drawn in float32 at any training precision, and different kernels round them differently. Two
+/// trainings then differ as much in float64, unless both start from the same weights.
 namespace lockstep::experiment {
 
-/// Trainings of one scenario whose first weights are equal up to rounding.
+/// Variants whose initial weights are equal up to rounding.
 struct Start {
-  std::string of;                   ///< variant whose weights all of them can start from
+  std::string of;                   ///< variant whose weights all of them use
   std::vector<std::string> others;  ///< variants that draw other bits
-  std::filesystem::path weights;    ///< file of `of`'s weights; empty: they were not captured
+  std::filesystem::path weights;    ///< file with the weights of `of`; empty if not captured
 };
 
-/// The starts that these variants share. A variant that loads a checkpoint has its weights already.
+/// Groups of variants with a common start. A variant that loads a checkpoint needs none.
 std::vector<Start> starts_of(const scenario::Scenario& scenario, const std::vector<std::string>& variants,
                              const Runs& runs);
 
-/// The control, with the first weights of every variant captured.
+/// The control, with every variant's initial weights captured.
 Control looking_at_start(Control control);
 
-/// Where a run's captured first weights are; empty where they are not.
+/// File of a run's captured initial weights; empty if there is none.
 std::filesystem::path captured_start(const Runs& runs, const std::string& variant);
 
 /// The scenario with the other variants loading the captured weights.

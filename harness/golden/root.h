@@ -5,18 +5,21 @@
 
 namespace lockstep::golden {
 
-/// Folder of a project's accepted traces, and why it is that one.
+/// Folder of a project's goldens, and why it was chosen.
 struct Root {
   std::filesystem::path folder;  ///< relative where it is below the current directory
   std::string reason;            ///< "beside lockstep.json"
 };
 
-/// The file that marks the root of a project. It holds `{}`: so far there is nothing to say in it.
+/// File that marks the root of a project. It holds `{}`, because there are no settings yet.
 inline constexpr const char* kProjectFile = "lockstep.json";
 
-/// Where the goldens of a scenario stand: in `golden/` beside the nearest lockstep.json in or above the scenario's
-/// folder, else beside the nearest folder `scenarios/` that it is in, else beside the scenario. `given`, where it is
-/// not empty, goes before all of these. *Throws*: InputError for a lockstep.json that is no empty object.
+/// Finds the goldens of a scenario. The first of these that exists decides:
+/// - `given`, if it is not empty;
+/// - `golden/` beside the nearest lockstep.json, in the scenario's folder or above it;
+/// - `golden/` beside the nearest folder `scenarios/` that holds the scenario;
+/// - `golden/` beside the scenario.
+/// *Throws*: InputError if lockstep.json is not an empty object.
 Root root_of(const std::filesystem::path& scenario_file, const std::filesystem::path& given);
 
 }  // namespace lockstep::golden

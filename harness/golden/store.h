@@ -10,32 +10,33 @@
 
 namespace lockstep::golden {
 
-/// Processors that a golden speaks for: "portable", "portable-v1", or "native-avx512" and the like.
+/// Class of processors that a golden holds for: "portable", "portable-v1", or "native-avx512" and the like.
 std::string key_of(const trace::RunTrace& run);
 
 /// Folder of one golden: <root>/<scenario>/<key>/<variant>, with one trace file for each rank.
 std::filesystem::path golden_directory(const std::filesystem::path& root, const std::string& scenario,
                                        const std::string& key, const std::string& variant);
 
-/// Reads an accepted trace; nothing when there is none.
-/// *Throws*: DamagedFile when it cannot be understood. Lines that merely fail their check are noted in `Trace::damage`.
+/// Reads a golden; nothing if there is none.
+/// *Throws*: DamagedFile if it cannot be parsed. Lines that only fail their checksum go to `Trace::damage`.
 std::optional<trace::RunTrace> read_golden(const std::filesystem::path& directory);
 
-/// What is wrong with a golden's files, each with its place; empty: they are whole.
+/// Damage of a golden's files, each with its place; empty if there is none.
 std::vector<std::string> damage_of(const trace::RunTrace& golden);
 
-/// Why a golden was accepted; goes into its first line.
+/// Origin of a golden; stored in its first line.
 struct Provenance {
   std::string reason;
   std::string date;  ///< "2027-01-31"
-  Json train;        ///< what it computes, completed
+  Json train;        ///< its recipe with all defaults filled in
 };
 
-/// What became of an acceptance.
+/// Result of an acceptance.
 enum class Accepted { kNew, kChanged, kUnchanged };
 
-/// Writes the first of `repeats` as golden, without sketches; the old golden stays whole until the new one is.
-/// *Throws*: InputError unless there are two repeats or more, all complete and bitwise equal; ResourceError.
+/// Writes the first of `repeats` as golden, without sketches. The old golden stays intact until the new one is
+/// complete.
+/// *Throws*: InputError unless there are at least two repeats, all complete and bitwise equal; ResourceError.
 Accepted accept(const std::filesystem::path& directory, const std::vector<trace::RunTrace>& repeats,
                 const Provenance& provenance);
 

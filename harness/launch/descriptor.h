@@ -4,12 +4,12 @@
 
 namespace lockstep::launch {
 
-/// Owns one file descriptor. It is above 2 always, so that a child can put its standard streams in place safely.
+/// Owns one file descriptor. It is always above 2, so a child can set up its standard streams safely.
 class Descriptor {
  public:
   Descriptor() = default;
 
-  /// Takes over `number`; a negative one is no descriptor.
+  /// Takes ownership of `number`; a negative number means none.
   explicit Descriptor(int number);
   ~Descriptor() { close(); }
   Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}

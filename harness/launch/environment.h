@@ -9,7 +9,7 @@ namespace lockstep::launch {
 /// Environment variables by name.
 using Environment = std::map<std::string, std::string>;
 
-/// The environment of this process, without what an outer lockstep said to it alone.
+/// Environment of this process, without variables that an outer lockstep set for it alone.
 Environment inherited_environment();
 
 /// "NAME=value" for each variable, in ascending or descending order of names.

@@ -8,24 +8,24 @@
 
 namespace lockstep::launch {
 
-/// While it lives, SIGINT and SIGTERM wait in a descriptor instead of ending this process.
+/// While it lives, SIGINT and SIGTERM make a descriptor readable instead of ending this process.
 ///
-/// A signal that was ignored before stays ignored (a job in the background of a shell, nohup).
+/// A signal that was ignored before stays ignored (nohup, background jobs of a shell).
 class Interruption {
  public:
   /// *Throws*: ResourceError.
   Interruption();
 
-  /// Puts everything back. After a first signal, later ones are swallowed: the user has been heard, and the report that
-  /// follows must not die of impatience. One that nobody has seen yet is delivered as ever.
+  /// Restores the signal mask. A signal that nobody has read yet is then delivered as usual. If one was read, later
+  /// ones are dropped, so that a second Ctrl-C cannot end the report that follows.
   ~Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 
-  /// Becomes readable when a signal waits.
+  /// Readable while a signal is pending.
   int descriptor() const { return descriptor_.number(); }
 
-  /// The first signal that came, if any.
+  /// The first signal received, if any.
   std::optional<int> seen();
 
  private:

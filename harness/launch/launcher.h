@@ -7,47 +7,47 @@
 
 namespace lockstep::launch {
 
-/// A job that has ended. `job` is the number that it was started under.
+/// A job that has ended. `job`: its number in `start`.
 struct Ended {
   std::size_t job = 0;
   RunOutcome outcome;
 };
 
-/// A job that runs, and the progress of its rank that has come least far.
+/// A running job and the progress of its slowest rank.
 struct Standing {
   std::size_t job = 0;
   Progress progress;
 };
 
-/// Starts jobs somewhere, looks after their ranks, and says what became of them: the seam between what is to run
-/// (launch_all) and where and how (one class for each way).
+/// Starts jobs, supervises their ranks and reports their outcomes. launch_all decides which job runs when; each
+/// subclass decides where and how.
 ///
-/// One thread uses it. Its destructor ends what still runs.
+/// Used by one thread. The destructor ends all running jobs.
 class Launcher {
  public:
   virtual ~Launcher() = default;
 
-  /// Called for every job before the first starts. *Throws*: InputError for one that can never run here.
+  /// Called for every job before the first one starts. *Throws*: InputError if the job can never run here.
   virtual void require(const Job& job) const = 0;
 
-  /// Whether a job may start beside those that run. Always, where none does.
+  /// Whether a job may start beside the running ones. Always true if none runs.
   virtual bool has_room_for(const Job& job) const = 0;
 
-  /// Starts a job; a start that fails is an outcome as well. *Lifetime*: `job` lives until it has ended.
-  /// *Throws*: InputError when its command cannot be executed.
+  /// Starts a job; a failed start gives an outcome, too. *Lifetime*: `job` must live until it has ended.
+  /// *Throws*: InputError if its command cannot be executed.
   virtual void start(std::size_t number, const Job& job) = 0;
 
-  /// Waits for a change, but no more than some hundredths of a second, and takes out the jobs that have ended.
+  /// Waits for a change, for a few hundredths of a second at most, and returns the jobs that have ended.
   virtual std::vector<Ended> wait() = 0;
 
-  /// The jobs that run, in the order of their start.
+  /// Running jobs, in the order of their start.
   virtual std::vector<Standing> standing() const = 0;
 
-  /// Ends every job that runs, because `signal` told us to. Their outcomes come out of `wait`.
+  /// Ends every running job because we received `signal`. `wait` returns their outcomes.
   virtual void interrupt(int signal) = 0;
 };
 
-/// Watches jobs run. Called between two looks at the ranks: it must be quick.
+/// Follows running jobs. Called while ranks are supervised, so it must return quickly.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -55,10 +55,9 @@ class Observer {
   virtual void ended(std::size_t /*job*/, const RunOutcome&) {}
 };
 
-/// Runs all jobs and waits for them. Jobs start in order, each as soon as those in `after` have finished well and the
-/// launcher has room. On SIGINT or SIGTERM everything is ended, and the outcomes so far come back, the rest as
-/// kInterrupted.
-/// *Throws*: InputError when a job can never run; as a rule before anything has started.
+/// Runs all jobs and waits for them. Jobs start in order, each once those in `after` have succeeded and the launcher
+/// has room. On SIGINT or SIGTERM, all jobs are ended; outcomes so far are kept, the rest are kInterrupted.
+/// *Throws*: InputError if a job can never run; normally before anything has started.
 std::vector<RunOutcome> launch_all(const std::vector<Job>& jobs, Launcher& launcher, Observer& observer);
 
 }  // namespace lockstep::launch

@@ -4,14 +4,14 @@
 
 namespace lockstep::launch {
 
-/// A pipe whose write end no other process holds: who reads from it learns of this process's death, whatever kills it
-/// and however many programs stand in between.
+/// A pipe whose write end only this process holds. A reader sees it close when this process dies, for any reason and
+/// through any number of programs in between.
 class Lifeline {
  public:
   /// *Throws*: ResourceError.
   Lifeline();
 
-  /// The end that ranks inherit. Closed on exec unless told otherwise.
+  /// The end that ranks inherit. It has close-on-exec set.
   int read_end() const { return read_.number(); }
 
  private:
@@ -19,9 +19,9 @@ class Lifeline {
   Descriptor write_;
 };
 
-/// Kills this process (SIGKILL) as soon as the write end of the pipe `descriptor` is closed. Returns at once; a thread
-/// watches. Does nothing when `descriptor` is no pipe: a program in between has closed what it did not know.
-/// *Throws*: std::system_error when no thread can be started.
+/// Kills this process (SIGKILL) once the write end of the pipe `descriptor` closes. Returns at once; a thread watches.
+/// Does nothing if `descriptor` is not a pipe, because a program in between may have closed it.
+/// *Throws*: std::system_error if no thread can be started.
 void die_with(int descriptor);
 
 }  // namespace lockstep::launch

@@ -6,7 +6,8 @@
 
 namespace lockstep::launch {
 
-/// A socket that listens on a port of 127.0.0.1 that the system chose: no port can be taken twice, no rank comes early.
+/// A socket that listens on a free port of 127.0.0.1, chosen by the system. Ports cannot clash, and no rank can connect
+/// too early.
 struct Listener {
   Descriptor socket;  ///< blocking, closed on exec
   std::uint16_t port = 0;

@@ -12,17 +12,17 @@
 
 namespace lockstep::launch {
 
-/// Ranks as processes of this machine.
+/// Runs ranks as processes on this machine.
 ///
-/// A job has room while `world_size` of `max_processes` places are free; one that is larger runs alone.
+/// A job has room while `world_size` of `max_processes` places are free. A larger job runs alone.
 ///
-/// Ranks learn their place as torchrun tells it (place/torchrun.h). Rank 0 also inherits a listening socket on the
-/// master's port, so that no rank can come too early. Every rank inherits the read end of a pipe whose write end closes
-/// when this process dies: a rank that is not started directly, but by a script, can watch it.
+/// Ranks learn their place from torchrun's variables (place/torchrun.h). Rank 0 also inherits a socket that listens on
+/// the master's port, so no rank can connect too early. Every rank inherits the read end of a lifeline: a rank started
+/// through a script can watch it.
 ///
-/// After the first failure the others get two seconds to fail by themselves, for their evidence, then they are ended.
-/// Every rank dies with the thread that starts it, whatever kills it. Nothing that a rank has started outlives its run,
-/// not even in another session, as long as it keeps LOCKSTEP_RUN_ID in its environment.
+/// After the first failure, the other ranks have two seconds to fail by themselves and write their evidence. Then they
+/// are ended. Every rank dies with the thread that started it. Processes that a rank started end with the run, even in
+/// another session, if they keep LOCKSTEP_RUN_ID in their environment.
 class LocalLauncher : public Launcher {
  public:
   explicit LocalLauncher(int max_processes) : max_processes_(max_processes) {}

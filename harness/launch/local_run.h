@@ -16,20 +16,19 @@
 
 namespace lockstep::launch {
 
-/// After the first failure the other ranks get this long to fail by themselves, so that their evidence is written.
+/// Time for the other ranks to fail by themselves after the first failure, so that they write their evidence.
 constexpr std::chrono::milliseconds kGrace{2000};
 
-/// After SIGKILL a rank gets this long to disappear; one that does not hangs in the kernel.
+/// Time for a rank to disappear after SIGKILL. One that does not hangs in the kernel.
 constexpr std::chrono::milliseconds kEndingLimit{10000};
 
-/// A pause between two looks counts as at most this much silence of the ranks: a machine that stood still, or that had
-/// no time for us, had none for them either.
+/// Longest silence counted between two looks. If this process was paused or starved for longer, so were the ranks.
 constexpr std::chrono::milliseconds kMostSilencePerLook{100};
 
-/// A rank that a signal has stopped ends the run after this long: time enough to continue it by hand.
+/// Time after which a stopped rank (SIGSTOP) ends the run. It leaves time to continue the rank by hand.
 constexpr std::chrono::duration<double> kStopGrace{2};
 
-/// One run of one job under supervision. Its owner looks at it again and again until it is over.
+/// One supervised run of one job. Its owner calls `look` until it is over.
 class LocalRun {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -37,21 +36,21 @@ class LocalRun {
   /// *Lifetime*: borrows all three.
   LocalRun(const Job& job, const OrphanKeeper& orphans, const Lifeline& lifeline, Time now);
 
-  /// One round: notes ends and progress, judges, and starts ranks that are due.
-  /// *Throws*: InputError when the command cannot be executed.
+  /// One round: notes exits and progress, judges, and starts ranks that are due.
+  /// *Throws*: InputError if the command cannot be executed.
   void look(Time now);
 
-  /// Ends the run because of a signal to us.
+  /// Ends the run because we received a signal.
   void interrupt(int signal, Time now);
 
-  /// Whether the outcome stands and no process is left.
+  /// Whether the outcome is known and no process is left.
   bool over() const { return outcome_.has_value(); }
   const RunOutcome& outcome() const { return *outcome_; }
 
-  /// Of the rank that has come least far.
+  /// Progress of the slowest rank.
   Progress progress() const;
 
-  /// Adds the descriptors that become readable when a rank ends.
+  /// Adds descriptors that become readable when a rank ends.
   void watch(std::vector<pollfd>& descriptors) const;
 
  private:
@@ -60,8 +59,8 @@ class LocalRun {
     std::optional<Process> process;
     RankExit exit;
     Time due;
-    bool moved = false;                        ///< gave a sign of life since the last look
-    std::chrono::duration<double> stopped{0};  ///< by a signal, without a break
+    bool moved = false;                        ///< showed progress since the last look
+    std::chrono::duration<double> stopped{0};  ///< how long it has been stopped by a signal
   };
 
   void start_ranks(Time now);
@@ -86,13 +85,13 @@ class LocalRun {
   std::string id_;
   Time start_;
   Time last_look_;
-  std::chrono::duration<double> silence_{0};  ///< of all ranks, since the last sign of life of any
+  std::chrono::duration<double> silence_{0};  ///< time since the last progress of any rank
   std::int64_t round_ = 0;
   std::vector<Rank> ranks_;
-  std::optional<Listener> listener_;  ///< until rank 0 has it
+  std::optional<Listener> listener_;  ///< until rank 0 inherits it
   std::uint16_t port_ = 0;
   std::optional<Time> failed_at_;
-  std::optional<Time> ended_at_;  ///< by us; the judgement stands since then
+  std::optional<Time> ended_at_;  ///< when we ended it; the judgement is final since then
   Judgement judgement_;
   std::optional<RunOutcome> outcome_;
 };

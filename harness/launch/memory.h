@@ -4,8 +4,8 @@
 
 namespace lockstep::launch {
 
-/// Memory that new processes can take: what the kernel calls available, and no more than this process's control group
-/// has left. The largest number where the system does not say. *Units*: bytes.
+/// Memory that new processes can use: the kernel's MemAvailable, limited by this process's control group. The largest
+/// number if unknown. *Units*: bytes.
 std::uintmax_t available_memory();
 
 }  // namespace lockstep::launch

@@ -8,35 +8,35 @@
 #include "harness/launch/job.h"
 #include "harness/launch/progress.h"
 
-/// Who is to blame: pure functions from what was seen of the ranks to a judgement.
+/// Pure functions that judge a failed run and find the rank to blame.
 namespace lockstep::launch {
 
-/// What the supervisor saw of one rank.
+/// State of one rank as the supervisor sees it.
 struct Sighting {
   enum class State {
-    kWaiting,    ///< its arrival is delayed: not started yet
-    kRunning,    ///< also when we ended it: that is no deed of its own
-    kStopped,    ///< by a signal, SIGSTOP for instance
-    kExited,     ///< left by itself, with `value` as exit code
-    kSignalled,  ///< died by signal `value`, which was not ours
+    kWaiting,    ///< not started yet: its arrival is delayed
+    kRunning,    ///< running, or ended by us
+    kStopped,    ///< stopped by a signal such as SIGSTOP
+    kExited,     ///< exited by itself with exit code `value`
+    kSignalled,  ///< killed by signal `value` that we did not send
   };
   State state = State::kRunning;
   int value = 0;
-  std::int64_t round = 0;  ///< poll round in which its end was seen: ends of one round have no order
+  std::int64_t round = 0;  ///< round in which its end was seen; ends in one round have no order
   Progress progress;
-  std::string not_loaded = {};  ///< why its program never began: the dynamic linker's words, for kExited
+  std::string not_loaded = {};  ///< the dynamic linker's message, if the program never began; for kExited
 
   bool operator==(const Sighting&) const = default;
 };
 
-/// Whether the rank itself makes the run a failure: died, left with another code than 0, or left with 0 before
-/// Phase::kDone although it had begun to train.
+/// Whether the rank itself failed: it was killed, exited with a code other than 0, or exited with 0 in the middle of
+/// its training.
 bool failed(const Sighting& rank);
 
-/// Whether a rank was done before a step that the other began: they did not have as many.
+/// Whether a rank finished before a step that the other began: it had fewer steps.
 bool done_before(const Progress& rank, const Progress& other);
 
-/// The part of a RunOutcome that says what happened.
+/// Status, culprit and reason of a RunOutcome.
 struct Judgement {
   RunOutcome::Status status = RunOutcome::Status::kFinished;
   std::optional<std::int64_t> culprit;
@@ -47,28 +47,33 @@ struct Judgement {
 
 /// Judges a run of which at least one rank failed.
 ///
-/// A death by signal goes before an exit code (an abort is one), and that before kPeerLost and SIGPIPE, which are what
-/// the victims of another rank end by; the only rank that was done early goes before these. Among equals the first in
-/// time is to blame; within one poll round, the one that had come least far.
+/// The first of these kinds is to blame:
+/// 1. killed by a signal other than SIGABRT and SIGPIPE;
+/// 2. aborted, or exited with an error code other than kPeerLost;
+/// 3. exited with 0 in the middle of its training;
+/// 4. the only rank that finished early;
+/// 5. exited with kPeerLost or killed by SIGPIPE, as other ranks' failures cause.
+///
+/// Among equals it is the earliest; within one round, the slowest.
 Judgement judge_failure(const std::vector<Sighting>& ranks);
 
-/// The clock that ran out. The options are `stall_s` and `deadline_s` of a scenario's "launch".
+/// The limit that ended a run. The options are `stall_s` and `deadline_s` in a scenario's "launch".
 struct Expiry {
   enum class Clock {
     kStall,
     kDeadline,
-    kStop,  ///< a rank was stopped by a signal for `seconds`: no option, since nothing is to be waited for
+    kStop,  ///< a rank was stopped by a signal for `seconds`; there is no option for it
   };
   Clock clock = Clock::kStall;
   double seconds = 0;
 };
 
-/// Judges a run that did not end. To blame is the only rank that was done early or stopped, else the only one that had
-/// come least far of those that still ran: in a collective, all others wait for it. Names the option whose limit ended
-/// the run.
+/// Judges a run that did not end, and names the option whose limit ended it. The rank to blame is the only one that
+/// finished early or was stopped. Otherwise it is the slowest running rank, if there is only one: all others wait for
+/// it in a collective.
 Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry);
 
-/// The line of a log in which the dynamic linker says why a program could not be loaded; "" where it says nothing.
+/// The line of a log in which the dynamic linker says why it could not load a program; "" if there is none.
 std::string linker_error_in(const std::string& log);
 
 /// "at step 3 in forward", "after step 3", "before its first step" (or "their" for several `ranks`).

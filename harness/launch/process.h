@@ -11,19 +11,19 @@
 
 namespace lockstep::launch {
 
-/// One spawned process, the leader of a session and process group of its own.
+/// One child process. It leads its own session and process group.
 ///
-/// It dies (SIGKILL) when the thread that started it does. Until `reap` its number stays taken, even after its death,
-/// so signals to it and to its group can never reach a stranger.
+/// It dies (SIGKILL) with the thread that started it. Its pid stays taken until `reap`, so signals to it or its group
+/// never reach another process.
 class Process {
  public:
   struct Command {
-    std::filesystem::path program;         ///< executed as it stands, never looked up in PATH
-    std::vector<std::string> arguments;    ///< the first is the name that the program sees
-    std::vector<std::string> environment;  ///< "NAME=value", handed over in this order
+    std::filesystem::path program;         ///< path to execute, never looked up in PATH
+    std::vector<std::string> arguments;    ///< the first is argv[0]
+    std::vector<std::string> environment;  ///< "NAME=value", passed in this order
     std::filesystem::path directory;       ///< its current directory
-    std::filesystem::path log;             ///< replaced; gets what it writes to stdout and stderr
-    std::vector<int> inherited;            ///< descriptors that stay open in it; every other one above 2 is closed
+    std::filesystem::path log;             ///< gets stdout and stderr; replaces an older file
+    std::vector<int> inherited;            ///< descriptors that stay open; all others above 2 are closed
   };
 
   /// How it ended.
@@ -32,25 +32,24 @@ class Process {
     int value = 0;  ///< signal when `signalled`, else exit code
   };
 
-  /// Returns when the program runs.
-  /// *Throws*: InputError when it cannot be executed, ResourceError when the machine has no process, memory or disk
-  /// left.
+  /// Returns once the program runs.
+  /// *Throws*: InputError if it cannot be executed; ResourceError if the machine has no process, memory or disk left.
   explicit Process(const Command& command);
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
 
-  /// Ends the group and waits, for a bounded time.
+  /// Kills the group and waits for a limited time.
   ~Process();
 
   pid_t pid() const { return pid_; }
 
-  /// Becomes readable at its end; −1 where the kernel has no such descriptors.
+  /// Becomes readable when the process ends; −1 if the kernel lacks such descriptors (pidfd).
   int end_descriptor() const { return end_.number(); }
 
-  /// Its end, if that has come. Does not reap.
+  /// How it ended; nothing while it runs. Does not reap.
   std::optional<Exit> poll() const;
 
-  /// Whether it stands still because somebody wanted that.
+  /// Whether it is stopped on purpose.
   enum class Halt {
     kNone,
     kStopped,   ///< by a signal (SIGSTOP, SIGTSTP, …)
@@ -58,10 +57,10 @@ class Process {
   };
   Halt halt() const;
 
-  /// SIGKILL to it and to everything in its group.
+  /// Sends SIGKILL to its group.
   void kill_group() const;
 
-  /// Ends what is left of the group and frees the process's number. The process should have ended.
+  /// Kills the rest of the group and frees the pid. The process should have ended.
   void reap();
 
  private:

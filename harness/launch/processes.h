@@ -8,28 +8,28 @@
 #include <signal.h>
 #include <sys/types.h>
 
-/// What /proc tells about processes, and the care for those that ranks leave behind.
+/// State of processes from /proc, and the cleanup of processes that ranks leave behind.
 namespace lockstep::launch {
 
-/// One line of /proc/<pid>/stat.
+/// State in /proc/<pid>/stat.
 struct ProcessState {
   char letter = '?';  ///< 'R' runs, 'S' sleeps, 'T' stopped, 't' held by a debugger, 'Z' dead but not reaped, …
   pid_t parent = 0;
   pid_t session = 0;
 };
 
-/// Nothing when there is no such process.
+/// State of a process; nothing if it does not exist.
 std::optional<ProcessState> state_of(pid_t pid);
 
-/// Reaps a child that has ended or is about to. Gives up after two seconds: a process inside a broken driver cannot be
-/// killed, and must not hang the gate.
+/// Reaps a child that has ended or is about to. Gives up after two seconds: a process stuck in a broken driver cannot
+/// be killed and must not hang lockstep.
 void wait_and_reap(pid_t pid);
 
-/// While it lives, processes whose parent dies become children of this process instead of init's, so that they can be
-/// found and ended.
+/// While it lives, descendants whose parent dies become children of this process (a subreaper), so it can find and end
+/// them.
 ///
-/// Children that this process had before, and those in its own session, are never touched. SIGCHLD has its default
-/// action meanwhile: were it ignored, as some callers leave it, the system would forget how the ranks ended.
+/// It never touches earlier children of this process, nor those in its own session. SIGCHLD has its default action
+/// meanwhile: if a caller had it ignored, the system would discard exit codes.
 class OrphanKeeper {
  public:
   OrphanKeeper();
@@ -37,8 +37,8 @@ class OrphanKeeper {
   OrphanKeeper(const OrphanKeeper&) = delete;
   OrphanKeeper& operator=(const OrphanKeeper&) = delete;
 
-  /// Ends every adopted process whose environment has `entry` ("NAME=value"), and its descendants. Waits for their
-  /// ends.
+  /// Ends every adopted process whose environment has `entry` ("NAME=value"), and its descendants. Waits until they
+  /// have ended.
   void end_orphans(const std::string& entry) const;
 
  private:

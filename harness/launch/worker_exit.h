@@ -2,14 +2,14 @@
 
 namespace lockstep::launch {
 
-/// Exit codes of a worker. Below 128, so that no scheduler takes them for a signal. kRefused and kUnsupported mean that
-/// only before the first step; after it, they are failures like any other code.
+/// Exit codes of a worker. They are below 128, so no scheduler takes them for a signal. kRefused and kUnsupported have
+/// their meaning only before the first step; later they are plain failures.
 enum class WorkerExit : int {
   kDone = 0,          ///< trained to the end, trace closed
-  kFailed = 1,        ///< an exception out of the training itself
-  kRefused = 2,       ///< the RunSpec or the environment is wrong: nothing was trained
-  kResource = 4,      ///< the machine gave out, disk full for instance, or a file is damaged
-  kPeerLost = 5,      ///< a collective failed, most likely because another rank went away
+  kFailed = 1,        ///< the training threw an exception
+  kRefused = 2,       ///< RunSpec or environment is wrong; nothing was trained
+  kResource = 4,      ///< out of memory or disk, or a file is damaged
+  kPeerLost = 5,      ///< a collective failed, most likely because another rank ended
   kUnsupported = 77,  ///< this build or machine cannot run it
 };
 

@@ -7,12 +7,12 @@
 
 namespace lockstep::launch {
 
-/// Why a rank gave up, as it wrote it down for the supervisor.
+/// Reason of a rank's failure, which it writes to a file for the supervisor.
 struct WorkerFailure {
   std::string what;
   std::string where;
-  bool damaged = false;  ///< a file that lockstep wrote cannot be trusted
-  bool missing = false;  ///< `where` is a file that was not there
+  bool damaged = false;  ///< a file that lockstep wrote is damaged
+  bool missing = false;  ///< `where` is a missing file
 
   bool operator==(const WorkerFailure&) const = default;
 };
@@ -20,10 +20,10 @@ struct WorkerFailure {
 /// File of one rank in the directory of its run: "rank3.failure.json".
 std::filesystem::path failure_path(const std::filesystem::path& run_directory, std::int64_t rank);
 
-/// The rank's side. A file that cannot be written is not: the exit code says enough.
+/// Called in the rank. A failed write is ignored: the exit code says enough.
 void write_failure(const std::filesystem::path& path, const WorkerFailure& failure) noexcept;
 
-/// The supervisor's side. Nothing where the file is missing or no such thing.
+/// Called in the supervisor. Nothing if the file is missing or invalid.
 std::optional<WorkerFailure> read_failure(const std::filesystem::path& path);
 
 }  // namespace lockstep::launch

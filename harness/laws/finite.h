@@ -6,21 +6,22 @@
 
 #include "harness/trace/trace.h"
 
-/// NaN and infinity swallow whatever is added to them or multiplied with them: bits that are equal there prove nothing.
+/// NaN and infinity hide faults: whatever is added to them is lost, so equal bits there prove nothing.
 namespace lockstep::laws {
 
-/// Whether no element of a record is NaN or infinite; of records that hold no floats always.
+/// Whether no element of a record is NaN or infinite. Always true for records without floats.
 bool is_finite(const trace::Record& record);
 
-/// Whether a record holds NaN or infinity from which its rank trains on: a fault in its step, or after it, may not
-/// show.
+/// Whether a record holds NaN or infinity that the training goes on with. Faults in this step or later may not show.
 ///
-/// Not so of what the rank is given (samples, inputs, generators), counts (ledger) and issues (collectives): these are
-/// not computed from weights. Not so of losses and gradients of a step that leaves weights and optimizer state finite:
-/// its update was skipped, as a GradScaler does. Not so of a buffer that never changes: a mask.
+/// Three kinds of records never hide a fault:
+/// - Samples, inputs, generators, ledger and collectives: they are not computed from weights.
+/// - Losses and gradients of a step that leaves weights and optimizer state finite: its update was skipped, as
+/// GradScaler does.
+/// - A buffer that never changes, such as a mask.
 bool hides(const trace::Record& record, const trace::Step& step, const trace::Trace& rank);
 
-/// Where a record is.
+/// Place of a record in a run.
 struct RecordPlace {
   std::int64_t step = 0;
   trace::Channel channel = trace::Channel::kSamples;

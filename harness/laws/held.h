@@ -13,16 +13,16 @@ namespace lockstep::laws {
 /// Sketches by parameter.
 using Sketches = std::map<std::string, const trace::Sketch*>;
 
-/// What one rank holds after one step, by place: a trace finds its records one after the other. Empty where the trace
-/// has no such step. *Lifetime*: of the run.
+/// Records of one rank after one step, indexed by channel and name; lookup in a trace itself is linear. Empty if the
+/// trace lacks the step. *Lifetime*: of the run.
 class Held {
  public:
   Held(const trace::RunTrace& run, std::size_t rank, std::int64_t step);
 
-  /// Null where there is none.
+  /// Null if there is none.
   const trace::Record* find(trace::Channel channel, const std::string& name) const;
 
-  /// In the order of the trace.
+  /// All records of a channel, in the order of the trace.
   std::vector<const trace::Record*> all(trace::Channel channel) const;
 
   bool empty() const { return step_ == nullptr; }
@@ -32,26 +32,26 @@ class Held {
   std::map<std::pair<trace::Channel, std::string>, const trace::Record*> records_;
 };
 
-/// Whether both hold records of a channel, all with the same content.
+/// Whether both have records of a channel, and all are equal.
 bool same(const Held& a, const Held& b, trace::Channel channel);
 
-/// "fc.weight" of "clipped fc.weight" and of "unscaled fc.weight".
+/// Parameter name in a gradient's name: "fc.weight" for "clipped fc.weight" and "unscaled fc.weight".
 std::string parameter_of(const std::string& gradient);
 
-/// Whether a gradient is as the reduction left it, or before: nothing was unscaled or clipped.
+/// Whether a gradient was neither unscaled nor clipped.
 bool is_plain(const trace::Record& gradient);
 
-/// The gradients that a rank updates with: of each parameter the last one of the step, reduced, unscaled and clipped as
-/// the training does it.
+/// Gradients that a rank's optimizer gets, by parameter: the last record of the step, after reduction, unscaling and
+/// clipping.
 std::map<std::string, const trace::Record*> final_gradients(const Held& held);
 
-/// L2 norm over all of them; NaN where one says nothing.
+/// L2 norm over all gradients; NaN if one has no norm.
 double total_norm(const std::map<std::string, const trace::Record*>& gradients);
 
-/// Factor times a sketch, and so on, added up; nulls are zero.
+/// Σ factor · sketch. A null sketch counts as zero.
 trace::Sketch sum_of(const std::vector<std::pair<double, const trace::Sketch*>>& terms);
 
-/// Ledger or loss number at a place; NaN where there is none.
+/// Number of a ledger entry or loss; NaN if there is none.
 double number_at(const Held& held, trace::Channel channel, const std::string& name);
 
 }  // namespace lockstep::laws

@@ -12,22 +12,22 @@
 
 namespace lockstep::laws {
 
-/// A sketch for each parameter, made of others'.
+/// One computed sketch per parameter.
 using Made = std::map<std::string, trace::Sketch>;
 
-/// The ranks' own gradients of one step, before the reduction, freed of a loss scale that the ledger names. Tells what
-/// the whole batch gives, whatever the reduction makes of it. *Lifetime*: of the run.
+/// Local gradients of all ranks in one step, before the reduction and divided by the ledger's loss scale. They give the
+/// whole batch's gradient even if the reduction is wrong. *Lifetime*: of the run.
 class OwnGradients {
  public:
   OwnGradients(const trace::RunTrace& run, std::int64_t step);
 
-  /// Whether every rank recorded some.
+  /// Whether every rank recorded local gradients.
   bool complete() const { return complete_; }
   std::size_t ranks() const { return held_.size(); }
   const std::vector<Held>& held() const { return held_; }
 
   Made mean() const;
-  /// Σ weights[rank] · own gradients of the rank.
+  /// Σ weights[rank] · local gradients of the rank.
   Made weighted(const std::vector<double>& weights) const;
   Made of(std::size_t rank) const;
 
@@ -37,13 +37,13 @@ class OwnGradients {
   double scale_ = 1;
 };
 
-/// Sketches of a channel's records, by the names that they have there.
+/// Sketches of a channel's records, by record name.
 Made made_of(const std::vector<const trace::Record*>& records);
 
-/// The combination of terms that fits all parameters of the target best, one coefficient for each term.
+/// Least-squares fit of the target by the terms: one coefficient per term, shared by all parameters.
 std::optional<Combination> fit(const Made& target, const std::vector<const Made*>& terms);
 
-/// ‖a − b‖ / ‖b‖ over all parameters; NaN where that is nothing.
+/// ‖a − b‖ / ‖b‖ over all parameters; NaN if undefined.
 double apart(const Made& a, const Made& b);
 
 }  // namespace lockstep::laws

@@ -12,40 +12,40 @@
 
 namespace lockstep::laws {
 
-/// Learning rates of one group as a trace's ledger holds them, by step.
+/// Recorded learning rates of one parameter group, by step.
 using Rates = std::map<std::int64_t, double>;
 
-/// `name`: "learning_rate", "learning_rate.1".
+/// Learning rates in a trace's ledger. `name`: "learning_rate", "learning_rate.1".
 Rates rates_of(const trace::Trace& rank, const std::string& name);
 
-/// Whether no update before a step had a rate: nothing has moved there yet.
+/// Whether all learning rates before a step were zero, so that no weight has moved.
 bool are_zero_before(const Rates& rates, std::int64_t step);
 
-/// What a schedule gives for an update; nothing where it is not known.
+/// Learning rate of a schedule at an update; nothing if unknown.
 using Curve = std::function<std::optional<double>(std::int64_t update)>;
 
-/// How a schedule may be counted otherwise.
+/// Ways to miscount a schedule.
 struct Counting {
-  double steps = 1;   ///< of the schedule, for each update
-  double warmup = 1;  ///< longer than the recipe says, this many times
+  double steps = 1;   ///< schedule steps per update
+  double warmup = 1;  ///< factor on the length of the warm-up
 };
 
-/// The closed form of a recipe's learning rate, whatever `schedule_every` says of ranks. Empty where none is known: the
-/// schedule advances with the epochs, or begins elsewhere. To be asked for one update after the other. `losses`: that
-/// the schedule saw, by update.
+/// Closed form of a recipe's learning rate under a way of counting, which replaces `schedule_every`. Empty if no closed
+/// form is known: the schedule advances per epoch, or starts at a later step. Call it with increasing updates.
+/// `losses`: those that the schedule saw, by update.
 Curve curve_of(const scenario::Promises& promises, const std::string& name, const Counting& counting,
                const std::vector<double>& losses);
 
-/// The same training's rates at steps·t in the place of t, as far as they were recorded.
+/// Curve that gives, at update t, the rate recorded at steps·t.
 Curve stretched(const Rates& rates, double steps);
 
-/// Whether the rates are the curve's: wherever it is known, and at several steps.
+/// Whether the rates follow the curve wherever it is known, at several steps at least.
 bool follows(const Rates& rates, const Curve& curve);
 
-/// The same, where the curve is no flat line: that one is of any pace.
+/// The same for a curve that is not constant. A constant curve fits any way of counting.
 bool traces(const Rates& rates, const Curve& curve);
 
-/// Updates of the recipe's warm-up, of schedule and rule; 0: none.
+/// Length of the recipe's warm-up (schedule and rule), in updates; 0 if none.
 std::int64_t warmup_of(const scenario::Promises& promises);
 
 }  // namespace lockstep::laws

@@ -5,26 +5,26 @@
 
 #include "harness/trace/sketch.h"
 
-/// What a tensor was made of: linear combinations are told from sketches alone, without the tensors.
+/// Finds the linear combination that made a tensor. Sketches suffice; the tensors are not needed.
 namespace lockstep::laws {
 
-/// One tensor, and those that it may be a combination of.
+/// A tensor and the tensors that it may be a linear combination of.
 struct Equation {
   const trace::Sketch* target = nullptr;
   std::vector<const trace::Sketch*> terms;  ///< null: zero
 };
 
-/// target = Σ coefficients[i] · terms[i], as nearly as the sketches allow.
+/// target = Σ coefficients[i] · terms[i], as precisely as sketches allow.
 struct Combination {
   std::vector<double> coefficients;
   double residual = 0;  ///< ‖target − Σ …‖ / ‖target‖
 };
 
-/// ‖target − Σ coefficients[i] · terms[i]‖, estimated; NaN where something is not finite.
+/// Estimate of ‖target − Σ coefficients[i] · terms[i]‖; NaN if a number is not finite.
 double distance_to(const Equation& equation, const std::vector<double>& coefficients);
 
-/// The coefficients that fit all equations best; all have as many terms. Nothing where the terms do not determine them:
-/// some depend on the others, the target is zero, or something is not finite.
+/// Coefficients that fit all equations best. All equations need the same number of terms. Nothing if the fit has no
+/// unique solution: terms are linearly dependent, the target is zero, or a number is not finite.
 std::optional<Combination> recover(const std::vector<Equation>& equations);
 
 }  // namespace lockstep::laws

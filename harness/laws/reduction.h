@@ -11,34 +11,35 @@
 
 namespace lockstep::laws {
 
-/// The gradients that one rank updates with in one step, held against what the ranks' own gradients make.
+/// Reduced gradients of one rank in one step, compared with the promised reduction of the local gradients.
 struct Reduction {
   std::vector<std::string> judged;  ///< parameters, in the order of the trace
-  std::vector<std::string> broken;  ///< those whose gradient is something else
-  std::vector<std::string> lost;    ///< those of which neither it nor what makes it is finite
-  double distance = 0;              ///< of the first broken one from what was promised
-  double bound = 0;                 ///< that rounding can explain
-  /// Weights of the ranks' own gradients that fit the broken ones best; nothing where they do not determine them.
+  std::vector<std::string> broken;  ///< parameters whose gradient breaks the law
+  std::vector<std::string> lost;    ///< parameters whose reduced and local gradients are not finite
+  double distance = 0;              ///< of the first broken one from the promised reduction
+  double bound = 0;                 ///< largest distance that rounding can explain
+  /// Weights of the local gradients that fit the broken ones best; nothing if they are not unique.
   std::optional<Combination> weights;
 };
 
-/// Law of the reduction: a reduced gradient is Σ_r weight·local_r, with 1/W or, for a sum, 1 as weight.
+/// Law of the reduction: a reduced gradient is Σ_r weight·local_r. The weight is 1/W for gradient averaging, 1 for a
+/// sum.
 ///
-/// Two orders of adding V float32 numbers differ by at most 2γ(V−1)·Σ|g|, an element at a time and so in the norm;
-/// scaling by the weight rounds once more. Sketches are linear and tell distances within a factor of 2 (exactly up to
-/// 32 elements). *Source*: Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 4.2.
+/// Sums of V float32 numbers in two orders differ by at most 2γ(V−1)·Σ|g| in each element, and so in the norm. Scaling
+/// by the weight rounds once more. Sketches are linear; their distances are right within a factor of 2 (exact up to 32
+/// elements). *Source*: Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 4.2.
 /// *Lifetime*: of the run.
 class ReductionLaw {
  public:
-  /// `weight`: of each rank's own gradient. `unit_roundoff`: of what is sent.
+  /// `weight`: of each local gradient. `unit_roundoff`: of the dtype that is sent.
   ReductionLaw(const trace::RunTrace& run, double weight, double unit_roundoff);
 
-  /// As a scenario's variant promises it.
+  /// The law that a variant promises.
   ReductionLaw(const trace::RunTrace& run, const scenario::Promises& promises);
 
   Reduction judge(std::int64_t step, std::int64_t rank) const;
 
-  /// The first rank that holds something else; nothing where the law is kept.
+  /// First rank whose gradients break the law; nothing if none does.
   std::optional<std::int64_t> first_broken(std::int64_t step) const;
 
  private:
@@ -48,10 +49,10 @@ class ReductionLaw {
   double weight_, unit_roundoff_;
 };
 
-/// Unit roundoff of what a variant's ranks send.
+/// Unit roundoff of the dtype in which a variant's ranks send gradients.
 double sent_roundoff(const scenario::Promises& promises);
 
-/// Weights as a person reads them: "0.333, 0.333, 0.333".
+/// Weights as text: "0.333, 0.333, 0.333".
 std::string to_text(const Combination& combination);
 
 }  // namespace lockstep::laws

@@ -6,47 +6,47 @@
 
 #include "harness/trace/trace.h"
 
-/// Sizes of what one run adds up: what the bound of rounding is made of.
+/// Norms and numbers of terms in one run, from which the rounding bound is computed.
 namespace lockstep::laws {
 
-/// Whether two ledger entries are apart by the last places of the float64 that they are computed in, whatever the
-/// precision of the tensors: by another libm, or another rounding mode.
+/// Whether two ledger entries differ only in the last bits of a float64, because of another libm or rounding mode.
 bool differ_in_last_places(const trace::Record& a, const trace::Record& b);
 
-/// Whether two records that differ say nothing against equality in exact arithmetic: rates in their last places; what a
-/// rank's loss is divided by, of which a mean over the world's samples knows another number, while a wrong one shows in
-/// the loss; and an accuracy, as rounding turns a prediction that is nearly as good as another.
+/// Whether two different records are compatible with equality in exact arithmetic:
+/// - learning rates that differ in their last bits;
+/// - denominators of a rank's loss: a mean over all ranks' samples uses another number, and a wrong one shows in the
+/// loss;
+/// - accuracies: rounding flips a prediction whose two best logits are nearly equal.
 bool differ_harmlessly(const trace::Record& a, const trace::Record& b);
 
-/// "fc1" of "fc1.weight"; empty for a name without a dot. What is added up for one parameter of a layer is added up for
-/// all.
+/// "fc1" for "fc1.weight"; empty for a name without a dot. The parameters of a layer share a scale.
 std::string layer_of(const std::string& parameter);
 
 /// Number of elements.
 double count_of(const trace::Record& record);
 
-/// Smallest normal number of float32: below it roundings are no part of the number any more, or all of it.
+/// Smallest normal number of float32. Relative rounding errors have no bound below it.
 inline constexpr double kLeastNormal = 0x1p-126;
 
-/// L2 distance of two tensors by their sketches: within a factor of 2 in 99.9 % of cases.
+/// L2 distance of two tensors, estimated from sketches: within a factor of 2 in 99.9 % of cases.
 double estimated_distance(const trace::Sketch& a, const trace::Sketch& b);
 
-/// Norms of one run's records, by layer: "fc1.weight" and "fc1.bias" share theirs.
+/// Norms of one run's records, by layer: "fc1.weight" and "fc1.bias" share one.
 class Scales {
  public:
   explicit Scales(const trace::RunTrace& run);
 
-  /// Largest norm in the record's layer: at the step for gradients (before the reduction or after), up to it for the
-  /// rest.
+  /// Largest norm in the record's layer. Gradients: in this step, before or after the reduction. Others: up to this
+  /// step.
   double largest(const trace::Record& record, std::int64_t step) const;
 
-  /// Norm of a state's change since the step recorded before; the largest of its layer.
+  /// Norm of a state's change since the previous recorded step; the largest of its layer.
   double update(const trace::Record& record, std::int64_t step) const;
 
-  /// Sum of these changes up to the step.
+  /// Sum of these norms up to the step.
   double path(const trace::Record& record, std::int64_t step) const;
 
-  /// Terms that reach an element in one step: samples × positions, ranks, fan-in and fan-out of every layer.
+  /// Number of terms that reach an element in one step: samples × positions, ranks, fan-in and fan-out of every layer.
   double terms(std::int64_t step) const;
 
   /// Samples of all ranks in one step; 0 when they are not recorded.

@@ -8,25 +8,25 @@
 
 namespace lockstep::laws {
 
-/// A learning rate in its closed form, and how far the trainer's may be from it: it computes step by step, each step
-/// rounds a few times. *Units*: float64.
+/// Learning rate in closed form, and a bound on the trainer's rounding: the trainer computes it step by step. *Units*:
+/// float64.
 struct ExpectedRate {
   double rate = 0;
   double rounding = 0;
 };
 
-/// The closed form of one parameter group's learning rate. *Lifetime*: of the schedule.
+/// Closed form of one parameter group's learning rate. *Lifetime*: of the schedule.
 class ScheduleForm {
  public:
-  /// A schedule that begins at `base`.
+  /// `base`: learning rate at which the schedule begins.
   ScheduleForm(const scenario::Choice& schedule, double base);
 
-  /// Learning rate after so many steps, never fewer than in the call before. `losses`: the reduced ones that a plateau
-  /// saw, one for each step. Nothing where no closed form is known, or losses are missing.
+  /// Learning rate after `steps` steps; `steps` must not decrease between calls. `losses`: reduced losses for a
+  /// plateau, one per step. Nothing if no closed form is known or losses are missing.
   std::optional<ExpectedRate> after(std::int64_t steps, const std::vector<double>& losses);
 
  private:
-  /// What a plateau remembers of the losses that it saw.
+  /// State of ReduceLROnPlateau.
   struct Plateau {
     std::int64_t seen = 0, bad = 0, cooling = 0, reductions = 0;
     double rate = 0, best = 0;

@@ -18,7 +18,7 @@ struct WorkerProgram {
   Json spec;  ///< its RunSpec, the content of run.json
 };
 
-/// What every rank of a run executes. Another kind of program is another alternative, and a branch in app/job.cpp.
+/// Program that every rank of a run executes. A new kind is one more alternative here, and a branch in app/job.cpp.
 using Program = std::variant<WorkerProgram>;
 
 /// One program to launch, and what is known of it: one repeat of one variant.

@@ -9,10 +9,10 @@
 #include "harness/record/include/lockstep/recorder.h"
 #include "harness/record/recorder.h"
 
-/// What callers from C pass, checked before anything looks at it. All of it *throws* InputError.
+/// Checks the arguments of C callers before they are used. All functions *throw* InputError.
 namespace lockstep::record {
 
-/// What `lockstep_recorder_open` is asked for.
+/// Checked arguments of `lockstep_recorder_open`.
 struct Opening {
   std::filesystem::path file;  ///< of the trace; its folder may not be there yet
   std::int64_t rank = 0;

@@ -38,7 +38,7 @@ struct Capture {
   std::string tensor;                     ///< '*' stands for any characters
 };
 
-/// What to record.
+/// Channels and steps to record.
 struct Selection {
   std::set<trace::Channel> channels;
   std::int64_t every = 1;  ///< steps −1, 0, every, 2·every, …

@@ -35,7 +35,7 @@ struct CleanRow {
   Status status = Status::kAgree;
 };
 
-/// What `lockstep faults` found out about lockstep itself.
+/// Result of `lockstep faults`.
 struct FaultTable {
   std::vector<FaultRow> faults;
   std::vector<CleanRow> clean;

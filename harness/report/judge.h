@@ -12,7 +12,7 @@
 
 namespace lockstep::report {
 
-/// What one run left behind; in the order of the plan's runs.
+/// Outcome and trace of one run. Lists are in the order of the plan's runs.
 struct Evidence {
   launch::RunOutcome outcome;
   std::optional<trace::RunTrace> trace;

@@ -10,7 +10,7 @@
 
 namespace lockstep::report {
 
-/// What a verdict, or a part of it, says. Ordered by weight: the worst wins.
+/// Status of a verdict or a part of it. Ordered by severity: the worst wins.
 enum class Status {
   kAgree,
   kUnsupported,
@@ -40,7 +40,7 @@ struct RunReport {
   std::string reproduce;
 };
 
-/// What one control run showed.
+/// Result of one control run.
 struct Experiment {
   std::string control;  ///< "replay", "float64"
   std::string shows;    ///< in words

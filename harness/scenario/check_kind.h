@@ -6,7 +6,7 @@
 
 namespace lockstep::scenario {
 
-/// What a check asks, in the order of the schema's branches.
+/// Kinds of checks, in the order of the schema's branches.
 enum class CheckKind {
   kEqual,
   kRounding,
@@ -33,7 +33,7 @@ enum class Sides {
   kLaw,         ///< a run and what its recipe says of it
 };
 
-/// What must hold between the sides.
+/// Relation that must hold between the sides.
 enum class Wanted {
   kSameBits,
   kUpToRounding,  ///< equal in exact arithmetic
@@ -41,7 +41,7 @@ enum class Wanted {
   kLaw,           ///< a statement of its own
 };
 
-/// What a check looks at.
+/// Part of the traces that a check reads.
 enum class LooksAt {
   kRecords,  ///< what the ranks recorded in their steps
   kHeaders,  ///< what they run on, which their traces begin with

@@ -49,7 +49,7 @@ struct CheckpointSpec {
 /// Reads a completed "checkpoint" object.
 CheckpointSpec checkpoint_spec_from(const Json& completed);
 
-/// What the schema cannot say; of a training of so many updates. *Throws*: InputError.
+/// Checks what the schema cannot. `steps`: updates of the training. *Throws*: InputError.
 void validate(const CheckpointSpec& spec, std::int64_t steps, std::int64_t world_size, const std::string& origin);
 
 }  // namespace lockstep::scenario

@@ -6,7 +6,7 @@
 
 namespace lockstep::scenario {
 
-/// What kind of difference a divergence is.
+/// Kind of a difference.
 enum class Class {
   kSemantic,        ///< another function is computed: a bug, or another recipe
   kRounding,        ///< the same function in another order or precision

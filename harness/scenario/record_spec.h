@@ -26,7 +26,7 @@ struct RecordSpec {
 /// Reads a completed "record" object.
 RecordSpec record_spec_from(const Json& completed);
 
-/// What the schema cannot say; of a training of so many updates. *Throws*: InputError.
+/// Checks what the schema cannot. `steps`: updates of the training. *Throws*: InputError.
 void validate(const RecordSpec& spec, std::int64_t steps, const std::string& origin);
 
 }  // namespace lockstep::scenario

@@ -26,8 +26,8 @@ struct LaunchSpec {
   double stall_s = 0;
 };
 
-/// What is known of a run besides its trace: what its owner says that it computes. Laws and diagnosis hold the trace to
-/// it.
+/// Description of a run besides its trace: its owner's statement of what it computes. Laws and diagnosis compare the
+/// trace with it.
 struct Promises {
   std::string name;  ///< of the variant
   std::int64_t world_size = 1;

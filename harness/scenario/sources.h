@@ -5,7 +5,7 @@
 
 namespace lockstep::scenario {
 
-/// What variants take from each other must be there, and what they record must have a name. Finds all errors.
+/// Checks that variants save the checkpoints that others load, and that recorded channels exist. Finds all errors.
 void validate_sources(const Scenario& scenario, Problems& problems);
 
 }  // namespace lockstep::scenario

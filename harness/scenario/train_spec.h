@@ -94,7 +94,7 @@ struct EvaluationSpec {
   std::string reduce;   ///< to "all", "root" or "none"
 };
 
-/// What one training computes.
+/// Complete settings of one training.
 struct TrainSpec {
   std::string device = "cpu";  ///< that it computes on
   Choice model;
@@ -146,16 +146,16 @@ std::vector<ParameterGroup> parameter_groups(const Choice& optimizer);
 /// Index of a parameter's group: the first of the scenario's that matches, else the default.
 std::size_t group_of(const std::vector<ParameterGroup>& groups, const std::string& parameter);
 
-/// What the rule makes of a learning rate when its warm-up is over.
+/// Factor of the rule on a learning rate after its warm-up.
 double rule_factor(const TrainSpec& spec, std::int64_t world_size);
 
-/// What is left of the rule's `factor` so many steps of the schedule into its warm-up: from 1 / factor to 1.
+/// Part of the rule's `factor` after `steps` steps of its warm-up. It grows from 1 / factor to 1.
 double rule_warmup(const TrainSpec& spec, double factor, std::int64_t steps);
 
 /// Each group's learning rate after the rule has scaled it to the global batch, in float64 as Python would.
 std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t world_size);
 
-/// What the schema cannot say. *Throws*: InputError that names the dotted path and `origin`.
+/// Checks what the schema cannot. *Throws*: InputError that names the dotted path and `origin`.
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin);
 
 }  // namespace lockstep::scenario

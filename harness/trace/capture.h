@@ -23,8 +23,8 @@ struct OperatorCall {
   bool operator==(const OperatorCall&) const = default;
 };
 
-/// What a rank keeps of one step beside its trace: elements of tensors, and the calls of its operators.
-/// `run`: the folder of the rank's trace.
+/// Captures of one step beside a rank's trace: elements of tensors, and operator calls. `run`: the folder of the rank's
+/// trace.
 std::filesystem::path captured_tensors_path(const std::filesystem::path& run, std::int64_t step, std::int64_t rank);
 std::filesystem::path captured_operators_path(const std::filesystem::path& run, std::int64_t step, std::int64_t rank);
 

@@ -8,7 +8,7 @@
 
 namespace lockstep::trace {
 
-/// What a record is about, in the order in which a training step produces it.
+/// Kind of a record, in the order in which a training step produces them.
 enum class Channel {
   kSamples,
   kInput,
@@ -31,19 +31,19 @@ enum class Sharing {
   kPerRank,     ///< each rank holds its own part
 };
 
-/// What a channel is in a training.
+/// Role of a channel in a training.
 enum class Part {
   kTaken,      ///< samples and inputs, as they came
   kGenerator,  ///< state that draws come from
   kComputed,   ///< losses and gradients: each step makes them anew
   kUpdated,    ///< what the optimizer's update makes: its state and the weights
   kFollowing,  ///< state that changes beside the update
-  kMeasured,   ///< what the weights are worth
+  kMeasured,   ///< metrics of the weights
   kCounted,    ///< rates, counters and denominators, which have a closed form
-  kExchanged,  ///< how the ranks talk
+  kExchanged,  ///< collectives of the ranks
 };
 
-/// What the names of its records are.
+/// Names of a channel's records.
 enum class Names {
   kOwn,                ///< "reduced", "ids"
   kParameters,         ///< "fc1.weight"

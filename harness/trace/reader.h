@@ -7,7 +7,7 @@
 
 namespace lockstep::trace {
 
-/// What to do with a line whose check does not fit its bytes.
+/// Treatment of a line whose checksum does not match.
 enum class Damage {
   kRefuse,  ///< throw; evidence is evidence only when it is whole
   kReport,  ///< note it in `Trace::damage` and go on if the line can still be understood: for goldens, where the

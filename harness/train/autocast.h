@@ -6,7 +6,8 @@
 
 namespace lockstep::train {
 
-/// While it lives, operations that torch.autocast(device, torch.bfloat16) would run in bfloat16 do. "none": nothing.
+/// While it lives, operations run in bfloat16 as under torch.autocast(device, torch.bfloat16). Kind "none" changes
+/// nothing.
 /// *Source*: torch/amp/autocast_mode.py, __enter__ and __exit__, PyTorch 2.11.
 class Autocast {
  public:

@@ -6,7 +6,8 @@
 
 namespace lockstep::train {
 
-/// Scales gradients together so that their L2 norm is at most `max_norm`. torch::nn::utils computes other bits.
+/// Scales all gradients by one factor so that their total L2 norm is at most `max_norm`. torch::nn::utils would give
+/// other bits than Python.
 /// *Source*: torch.nn.utils.clip_grad_norm_ with its default foreach path, PyTorch 2.11.
 void clip_norm(std::vector<at::Tensor> gradients, double max_norm);
 

@@ -13,37 +13,37 @@
 
 namespace lockstep::train {
 
-/// The ranks of a run, joined: a process group whose collectives are written down as they are issued.
+/// Process group of a run's ranks. It logs each collective when it is issued.
 class Collective {
  public:
-  /// Meets the other ranks at the place's address, and joins them as the device does.
+  /// Meets the other ranks at the place's address and joins them with the device's backends.
   /// *Lifetime*: of `progress`, which counts every collective.
-  /// *Throws*: what c10d throws when they do not come in time.
+  /// *Throws*: the errors of c10d if they do not arrive in time.
   Collective(const launch::Place& place, launch::ProgressWriter& progress, const Device& device,
              std::unique_ptr<Reduction> reduction);
   ~Collective();
 
-  /// What the Reducer and everything else of DDP communicates through. *Lifetime*: of this object.
+  /// Process group that the Reducer and the rest of DDP use. *Lifetime*: of this object.
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
 
   /// Collectives issued since the last call, in order: "allreduce float32[18634] SUM".
   std::vector<std::string> take_log();
 
-  /// Sum over the ranks, outside the log: what a training script does to print its loss and metrics.
-  /// `root_only`: for rank 0; what the other ranks get is not defined, as with dist.reduce.
+  /// Sum over the ranks without a log entry, as a training script computes a loss or metric to print. `root_only`: only
+  /// rank 0 gets the sum; other ranks' results are undefined, as with dist.reduce.
   at::Tensor metric_sum(const at::Tensor& value, bool root_only = false);
 
-  /// Sum over the ranks, a collective of the training like any other.
+  /// Sum over the ranks, logged like any other collective of the training.
   at::Tensor sum(const at::Tensor& value);
 
-  /// Waits for all ranks, outside the log.
+  /// Waits for all ranks, without a log entry.
   void barrier();
 
  private:
   class Log;
   class Logged;
 
-  /// The one that takes tensors of this type of device.
+  /// Backend for tensors of a device type.
   c10d::Backend& backend_for(c10::DeviceType device) const;
 
   launch::ProgressWriter& progress_;

@@ -17,27 +17,28 @@ namespace lockstep::train {
 /// Parameters of each bucket, by index, in the order of reduction.
 using BucketLayout = std::vector<std::vector<std::size_t>>;
 
-/// c10d::Reducer, armed as Python's DistributedDataParallel arms it; without `wrap`, the model alone.
+/// c10d::Reducer, set up as Python's DistributedDataParallel does. Without `wrap`, it is the bare model.
 /// *Source*: torch/nn/parallel/distributed.py, PyTorch 2.11: __init__, _ddp_init_helper, _pre_forward, _post_forward.
 class Ddp {
  public:
-  /// Verifies the parameters across ranks, broadcasts parameters and buffers from rank 0, builds the Reducer.
-  /// `layout` replaces the first bucket assignment: what a resumed run needs to reduce as the interrupted one did. It
-  /// holds each of its parameters once. *Throws*: InputError when those are not as many as the model's.
+  /// Verifies the parameters across ranks, broadcasts parameters and buffers from rank 0, builds the Reducer. `layout`
+  /// replaces the initial bucket assignment, so that a resumed run reduces as the interrupted one did. It must list
+  /// each parameter once.
+  /// *Throws*: InputError if their number differs from the model's.
   Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective,
       const std::optional<BucketLayout>& layout);
 
-  /// Forward pass; of an evaluation, when gradients are off. `sync`: whether the next backward reduces; false is
-  /// Python's no_sync().
+  /// Forward pass; an evaluation if gradients are off. `sync`: whether the next backward reduces; false is Python's
+  /// no_sync().
   at::Tensor forward(const at::Tensor& input, bool sync);
 
   /// The current bucket assignment.
   BucketLayout layout() const;
 
-  /// Assigns the buckets now, if the next forward would: what a resumed run must start with. On all ranks together.
+  /// Rebuilds the buckets now if the next forward pass would. A resumed run must start with them. Call on all ranks.
   void settle_buckets();
 
-  /// Where the model computes.
+  /// Device of the model.
   at::Device device() const { return parameters_.front().tensor.device(); }
 
   const std::vector<NamedTensor>& parameters() const { return parameters_; }

@@ -14,40 +14,41 @@
 
 namespace lockstep::train {
 
-/// Where a rank computes: what its tensors are made on, its generator, its queue of work, the switches that decide bits
-/// there, and how the ranks are joined.
+/// Device that a rank computes on. It knows its generator, its queue of work, its determinism switches and the backends
+/// that join the ranks.
 class Device {
  public:
   virtual ~Device() = default;
 
-  /// What parameters and batches are moved to.
+  /// Device to which parameters and batches are moved.
   virtual at::Device place() const = 0;
 
-  /// What it is, in one line.
+  /// Description in one line.
   virtual std::string description() const = 0;
 
-  /// Sets the switches that are this device's own, before the first tensor on it.
+  /// Sets this device's determinism switches. Call it before the first tensor on the device.
   virtual void apply(const scenario::DeterminismSpec& /*spec*/) const {}
 
-  /// What of it decides bits, beside environment_manifest(): for the trace's header.
+  /// Settings of the device that decide bits, in addition to environment_manifest(). For the trace's header.
   virtual Json manifest() const { return Json::object(); }
 
-  /// Its default generator, where that is not the CPU's.
+  /// Its default generator, if that is not the CPU's.
   virtual std::optional<at::Generator> generator() const { return std::nullopt; }
 
-  /// Waits until all work that was handed to it is done. *Throws*: what went wrong with it.
+  /// Waits until all queued work is done. *Throws*: the errors of that work.
   virtual void wait() const {}
 
-  /// Joins the ranks: a backend for the tensors of each type of device that a training on this one sends.
+  /// Joins the ranks. Returns a backend for each device type whose tensors a training on this device sends.
   virtual std::vector<Backend> join(const Member& member) const = 0;
 };
 
 /// Dispatches on the names of the schema's `train.device`: each is `make_<name>_device` in device/<name>.cpp, or in
-/// device/no_<name>.cpp in a build without it. `local_rank`: which of several on this machine.
-/// *Throws*: Unsupported when this build or machine lacks it.
+/// device/no_<name>.cpp in a build without it. `local_rank`: index among the devices of this machine.
+/// *Throws*: Unsupported if this build or machine lacks the device.
 std::unique_ptr<Device> make_device(const std::string& name, std::int64_t local_rank);
 
-/// Every device of the schema: its name, whether this build and machine can train on it, what it is or what is lacking.
+/// All devices of the schema: name, whether this build and machine can train on it, and its description or what is
+/// missing.
 Json devices_here();
 
 }  // namespace lockstep::train

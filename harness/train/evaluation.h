@@ -10,28 +10,29 @@
 
 namespace lockstep::train {
 
-/// What a validation loop reports.
+/// Result of an evaluation.
 struct Metrics {
   double loss = 0;                      ///< mean over the targets
-  double accuracy = 0;                  ///< share of targets whose logit is the largest
-  std::optional<std::int64_t> counted;  ///< targets, where they are counted over the ranks
+  double accuracy = 0;                  ///< share of targets with the largest logit
+  std::optional<std::int64_t> counted;  ///< number of targets, if it is summed over the ranks
 };
 
-/// Samples that are left to train on. *Throws*: InputError when there are none.
+/// Number of samples left for training. *Throws*: InputError if it is 0.
 std::int64_t training_samples(const std::optional<scenario::EvaluationSpec>& spec, const Dataset& data);
 
-/// The held-out samples of one rank, and how its metrics become those of all.
+/// Evaluates one rank's held-out samples and reduces its metrics over the ranks.
 /// *Lifetime*: of `data` and `collective`.
 class Evaluation {
  public:
   Evaluation(const scenario::EvaluationSpec& spec, const Dataset& data, const launch::Place& place,
              Collective& collective);
 
-  /// Evaluates; the model is left in training mode. `divisor`: of a mean over the ranks; rightly their number.
+  /// Runs the evaluation; leaves the model in training mode. `divisor`: for means over the ranks; normally their
+  /// number.
   Metrics run(Model& model, Ddp& ddp, std::int64_t divisor) const;
 
  private:
-  /// Sums over targets. *Units*: exact counts in float64.
+  /// Sums over targets. Counts are exact in float64.
   struct Sums {
     double loss = 0;
     double correct = 0;
@@ -44,9 +45,9 @@ class Evaluation {
   scenario::EvaluationSpec spec_;
   const Dataset& data_;
   Collective& collective_;
-  std::vector<std::int64_t> mine_;       ///< reduced over the ranks
-  std::size_t counted_ = 0;              ///< the first so many of them
-  std::vector<std::int64_t> leftovers_;  ///< evaluated on every rank, and not reduced
+  std::vector<std::int64_t> mine_;       ///< this rank's sample ids; its metrics are reduced
+  std::size_t counted_ = 0;              ///< only the first `counted_` ids of `mine_` count
+  std::vector<std::int64_t> leftovers_;  ///< ids that every rank evaluates, without reduction
 };
 
 }  // namespace lockstep::train

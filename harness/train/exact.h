@@ -6,13 +6,17 @@
 
 namespace lockstep::train {
 
-/// Arithmetic without rounding: everything that is summed lies on a grid so coarse that float64 holds each sum exactly,
-/// in any order and of any number of ranks. Two trainings that are equal in exact arithmetic are then equal in every
-/// bit, and any difference is a mistake.
+/// Arithmetic without rounding. All terms lie on a grid so coarse that float64 holds each sum exactly, in any order and
+/// for any number of ranks. Two trainings that are equal in exact arithmetic are then bitwise equal, and any difference
+/// is a mistake.
 ///
-/// Inputs and activations are multiples of 2⁻¹⁰ up to 2¹⁰, weights multiples of 2⁻¹⁶ up to 2⁴, gradients of activations
-/// multiples of W·2⁻ᵐ·2⁻¹⁰ with 2ᵐ no less than the samples of an update: W, because DDP divides by the ranks. Products
-/// have 40 bits at most, so 2¹³ of them may be added.
+/// The grids:
+/// - Inputs and activations: multiples of 2⁻¹⁰ up to 2¹⁰.
+/// - Weights: multiples of 2⁻¹⁶ up to 2⁴.
+/// - Gradients of activations: multiples of W·2⁻ᵐ·2⁻¹⁰, where 2ᵐ is at least the number of samples in an update. The
+/// factor W is there because DDP divides by W.
+///
+/// Products have at most 40 bits, so 2¹³ of them can be added.
 class Exact {
  public:
   Exact(std::int64_t world_size, std::int64_t samples_of_update);
@@ -20,7 +24,7 @@ class Exact {
   static at::Tensor input(const at::Tensor& x);
   static void settle_weight(const at::Tensor& weight);
 
-  /// Puts activations on their grid, and on the way back their gradients.
+  /// Rounds activations to their grid, and in the backward pass their gradients.
   at::Tensor settled(const at::Tensor& activations) const;
 
   /// Sum of the samples' cross entropies, times W·2⁻ᵐ. *Shape*: logits [batch, classes], labels [batch] → [].

@@ -7,14 +7,15 @@
 
 namespace lockstep::train {
 
-/// What an exception that is none of base/error.h means for a rank.
+/// Exit code and message of a rank for an exception that is not of base/error.h.
 struct Failure {
   launch::WorkerExit exit = launch::WorkerExit::kFailed;
   std::string message;  ///< without LibTorch's C++ backtrace
 };
 
-/// kResource when memory, descriptors or the network interface are lacking, kPeerLost when a connection to another rank
-/// broke or never came about, else kFailed. LibTorch and Gloo tell most of these apart in their messages alone.
+/// kResource if memory, descriptors or the network interface are lacking. kPeerLost if a connection to another rank
+/// broke or never succeeded. Else kFailed. It reads messages, because LibTorch and Gloo distinguish most of these only
+/// there.
 Failure failure_of(const std::exception& error);
 
 }  // namespace lockstep::train

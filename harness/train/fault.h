@@ -14,51 +14,51 @@
 
 namespace lockstep::train {
 
-/// What is restored, where a fault may lay hands on it.
+/// Restored state that a fault may change.
 struct Restored {
   std::int64_t& updates;
   Optimizer& optimizer;
 };
 
-/// A rank after an update.
+/// State of a rank after an update.
 struct Updated {
   const std::vector<NamedTensor>& weights;
   Collective& collective;
-  const std::filesystem::path& out;  ///< folder of the run, the same for all ranks
+  const std::filesystem::path& out;  ///< folder of the run, shared by all ranks
 };
 
-/// A mistake planted into a rank's training. Each hook stands at one place of the trainer's loop and does nothing
-/// unless a kind of fault overrides it; it is called in the steps in which the fault acts.
+/// A fault injected into a rank's training. Each hook belongs to one place of the training loop. By default it does
+/// nothing; kinds of faults override it. It is called only in steps in which the fault acts.
 class Fault {
  public:
-  /// When clipping happens, if it is asked for.
+  /// Order of clipping and unscaling, if the recipe clips.
   enum class Clipping { kAfterUnscaling, kBeforeUnscaling, kNever };
 
   virtual ~Fault() = default;
 
-  /// The last step in which it acts, begun at option "step": by default it acts once.
+  /// Whether it acts in all steps from option "step" on; by default only in that one.
   virtual bool lasts() const { return false; }
 
   // Before the first step.
   virtual void determinism(scenario::DeterminismSpec& /*spec*/) {}
   virtual void sampler(scenario::Choice& /*sampler*/, std::int64_t /*rank*/) {}
-  /// Ranks that a saved position is taken to be of.
+  /// World size that a saved position is assumed to come from.
   virtual std::int64_t ranks_that_saved(std::int64_t saved, std::int64_t /*now*/) const { return saved; }
-  /// Whether the loader goes on with the iterator of an epoch that had ended, and finds nothing in it.
+  /// Whether the loader continues with the exhausted iterator of an ended epoch.
   virtual bool keeps_ended_iterator() const { return false; }
   virtual void restored(const Restored& /*state*/) {}
 
   // In the order of a step.
-  /// Whether the rank leaves the loop ahead of this step.
+  /// Whether the rank leaves the loop before this step.
   virtual bool ends() const { return false; }
   virtual void arrive(launch::Phase /*phase*/, Collective& /*collective*/) {}
   virtual void samples(std::vector<std::int64_t>& /*ids*/) {}
   virtual at::Tensor loss(at::Tensor loss) { return loss; }
   virtual bool keeps_last_gradients() const { return false; }
-  /// Before the reduction, as backward leaves it.
+  /// Local gradient after the backward pass, before the reduction.
   virtual void own_gradient(const at::Tensor& /*gradient*/) {}
   virtual bool keeps_own_gradient(const std::string& /*parameter*/) const { return false; }
-  /// True: DDP reduces nothing, `reduce` does.
+  /// True: `reduce` replaces DDP's reduction.
   virtual bool reduces_by_hand() const { return false; }
   virtual void reduce(const std::vector<NamedTensor>& /*gradients*/, Collective& /*collective*/) {}
   virtual void reduced(const std::string& /*parameter*/, at::Tensor& /*gradient*/) {}
@@ -67,23 +67,23 @@ class Fault {
   virtual bool updates() const { return true; }
   virtual void updated(const Updated& /*rank*/) {}
   virtual bool averages() const { return true; }
-  /// What a metric's sum over the ranks is divided by.
+  /// Divisor of a metric's sum over the ranks.
   virtual std::int64_t metric_divisor(std::int64_t ranks) const { return ranks; }
-  /// The loss that a schedule follows.
+  /// Loss that a schedule follows.
   virtual double followed_loss(double reduced, double /*own*/) const { return reduced; }
-  /// A checkpoint of the update lies in the folder, and is about to be pointed to.
+  /// Called when the folder holds a checkpoint that `last_checkpoint` is about to name.
   virtual void saved(const std::filesystem::path& /*folder*/) {}
 
-  /// *Throws*: InputError when the fault names a parameter that the model lacks.
+  /// *Throws*: InputError if the fault names a parameter that the model lacks.
   virtual void require_parameters(const std::vector<NamedTensor>& /*parameters*/) const {}
-  /// *Throws*: InputError when it names a place outside a micro-batch of so many samples.
+  /// *Throws*: InputError if the fault names a position outside a micro-batch of `size` samples.
   virtual void require_samples(std::size_t /*size*/) const {}
 };
 
 /// Dispatches on the kinds of the schema: each is `make_<kind>_fault` in a file of fault/.
 std::unique_ptr<Fault> make_fault(const scenario::Choice& choice, const scenario::GradientSpec& gradient);
 
-/// The faults of one rank. Each hook goes over those that act in the step.
+/// Faults of one rank. Each hook calls those that act in the step.
 class Faults {
  public:
   Faults(const scenario::TrainSpec& spec, std::int64_t rank);
@@ -94,7 +94,7 @@ class Faults {
   bool keeps_ended_iterator() const;
   void restored(const Restored& state) const;
 
-  /// From here on it is this step.
+  /// Sets the current step.
   void begin(std::int64_t step) { step_ = step; }
 
   bool ends() const;
@@ -117,7 +117,7 @@ class Faults {
   void saved(const std::filesystem::path& folder) const;
 
   void require_parameters(const std::vector<NamedTensor>& parameters) const;
-  /// `updates`: done already.
+  /// `updates`: number of updates already done.
   void require_samples(const Loader& loader, std::int64_t updates, const scenario::BatchSpec& batch) const;
 
  private:

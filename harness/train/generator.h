@@ -7,24 +7,24 @@
 
 #include "harness/train/device.h"
 
-/// The CPU's default generator, which dropout and samplers without a seed of their own draw from.
+/// The CPU's default generator. Dropout and samplers without their own seed draw from it.
 namespace lockstep::train {
 
-/// Its whole state, as torch.get_rng_state gives it: uint8[5056].
+/// Its state, as torch.get_rng_state returns it: uint8[5056].
 at::Tensor rng_state();
 
 void set_rng(const at::Tensor& state);
 
-/// Its seed, and its place among the 624 numbers that it makes at once.
+/// Its seed, and its position in the current block of 624 numbers.
 std::vector<std::int64_t> rng_place();
 
 /// Saved states of a rank's generators.
 struct GeneratorStates {
   at::Tensor cpu;     ///< of the CPU's default generator
-  at::Tensor device;  ///< of the device's own; undefined where it had none
+  at::Tensor device;  ///< of the device's generator; undefined if it had none
 };
 
-/// Puts them back. *Throws*: InputError when they are those of another device.
+/// Restores them. *Throws*: InputError if they come from another device.
 void restore_generators(const Device& device, const GeneratorStates& saved);
 
 }  // namespace lockstep::train

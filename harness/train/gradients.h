@@ -13,7 +13,8 @@
 
 namespace lockstep::train {
 
-/// The gradients of one rank, from backward to update: seen before the reduction, after it, unscaled and clipped.
+/// Gradients of one rank from backward pass to update. It records them before and after the reduction, after unscaling
+/// and after clipping.
 /// *Lifetime*: of `recorder`, `faults` and `collective`, and no longer than any backward pass of the parameters.
 class Gradients {
  public:
@@ -22,13 +23,13 @@ class Gradients {
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
 
-  /// Forgets the last update's gradients.
+  /// Clears the gradients of the previous update.
   void begin();
 
-  /// Whether the backward pass to come is the update's last: its local gradients are those that are reduced.
+  /// Tells whether the next backward pass is the update's last one, whose local gradients are reduced.
   void expect(bool last) { last_ = last; }
 
-  /// Records the gradients, unscales and clips them. False when the update is to be skipped: some are not finite.
+  /// Records, unscales and clips the gradients. False if some are not finite, so that the update must be skipped.
   bool finish();
 
  private:
@@ -39,7 +40,7 @@ class Gradients {
   std::vector<NamedTensor> named() const;
   std::vector<at::Tensor> present() const;
 
-  /// A parameter, and its gradient before the reduction as far as somebody wants it.
+  /// A parameter and, if needed, its gradient before the reduction.
   struct Entry {
     NamedTensor parameter;
     std::optional<trace::Record> seen;

@@ -13,28 +13,28 @@
 
 namespace lockstep::train {
 
-/// What a model must take and give, and whom it may ask.
+/// Input, output and process group of a model.
 struct ModelContext {
   std::vector<std::int64_t> sample;  ///< shape of one sample's input
   bool tokens = false;               ///< inputs are int64 ids below `classes`, else float32
   std::int64_t classes = 2;
-  c10::intrusive_ptr<c10d::ProcessGroup> group;  ///< for layers that look at all ranks
+  c10::intrusive_ptr<c10d::ProcessGroup> group;  ///< for layers that reduce over all ranks
 
-  /// Numbers in one sample's input.
+  /// Number of elements in one sample's input.
   std::int64_t features() const { return c10::multiply_integers(sample); }
 };
 
 /// A classifier. Parameters are those of torch::nn::Module, in registration order.
 class Model : public torch::nn::Module {
  public:
-  /// From here on activations and their gradients are settled on the grids of exact arithmetic.
+  /// Rounds activations and their gradients to the grids of exact arithmetic from now on.
   void make_exact(const Exact& exact) { exact_ = exact; }
 
   /// *Shape*: [batch, sample…] → logits [batch, classes]; of tokens [batch, length] → [batch, length, classes].
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
  protected:
-  /// What a layer gives, as the next one takes it.
+  /// Output of a layer, as the next layer gets it.
   at::Tensor settled(const at::Tensor& activations) const {
     return exact_ ? exact_->settled(activations) : activations;
   }
@@ -51,14 +51,14 @@ std::shared_ptr<Model> make_model(const scenario::Choice& choice, const ModelCon
 /// *Source*: torch.nn.Module.to(device, dtype).
 void convert(Model& model, at::ScalarType to, at::Device device);
 
-/// The forward pass of torch.nn.Linear: one operation, where torch::nn::Linear's own has several, which autocast would
-/// round between. *Shape*: [..., inputs] → [..., outputs].
+/// Forward pass of Python's torch.nn.Linear. It is one operation; torch::nn::Linear has several, and autocast would
+/// round between them. *Shape*: [..., inputs] → [..., outputs].
 at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input);
 
 /// *Throws*: InputError unless samples are images [channels, height, width] of at least `smallest` pixels a side.
 void require_images(const std::string& model, const ModelContext& context, std::int64_t smallest);
 
-/// *Throws*: InputError unless samples are (or, false, are not) sequences of tokens.
+/// *Throws*: InputError if samples are tokens and `wanted` is false, or the other way round.
 void require_tokens(const std::string& model, const ModelContext& context, bool wanted);
 
 }  // namespace lockstep::train

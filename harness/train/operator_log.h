@@ -9,21 +9,21 @@
 
 namespace lockstep::train {
 
-/// Logs the operators that this thread calls, outermost ones only, in the order of execution; changes no bit of what
-/// they compute (measured).
+/// Logs the outermost operators that this thread calls, in the order of execution. It does not change their results
+/// (measured).
 ///
-/// Of a collective nothing is logged: what it brings shows as an input that nobody computed. Backward passes on the CPU
-/// run on the thread that asks for them. One log at a time on a thread.
+/// Collectives are not logged; their results appear as inputs that no operator computed. Backward passes on the CPU run
+/// on the calling thread. A thread can have one log at a time.
 /// *Source*: at::RecordFunction, PyTorch 2.11.
 class OperatorLog {
  public:
-  /// `parameters`: of the model, to name what an operator works on.
+  /// `parameters`: of the model, to name an operator's inputs.
   explicit OperatorLog(const std::vector<NamedTensor>& parameters);
   ~OperatorLog();
   OperatorLog(const OperatorLog&) = delete;
   OperatorLog& operator=(const OperatorLog&) = delete;
 
-  /// What the training does from here on: "forward".
+  /// Sets the phase of the operators that follow: "forward".
   void enter(std::string phase);
 
   const std::vector<trace::OperatorCall>& calls() const;

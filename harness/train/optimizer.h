@@ -10,16 +10,16 @@
 
 namespace lockstep::train {
 
-/// A tensor and the name under which traces and checkpoints know it.
+/// A tensor and its name in traces and checkpoints.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
 };
 
-/// One parameter's state tensors, in the order in which an update first asks for them.
+/// State tensors of one parameter, in the order of their first use.
 class ParameterState {
  public:
-  /// The state of this name; undefined until it is assigned. *Lifetime*: until the next name is asked for.
+  /// The state of this name; undefined until it is assigned. *Lifetime*: until another name is looked up.
   at::Tensor& operator[](const std::string& name);
 
   const std::vector<NamedTensor>& all() const { return tensors_; }
@@ -28,7 +28,7 @@ class ParameterState {
   std::vector<NamedTensor> tensors_;
 };
 
-/// What an optimizer does to one parameter, in the operation order of Python's single-tensor path.
+/// Update of one parameter by an optimizer, in the operation order of Python's single-tensor path.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -37,20 +37,20 @@ class UpdateRule {
   virtual void update(at::Tensor& parameter, at::Tensor gradient, ParameterState& state,
                       double learning_rate) const = 0;
 
-  /// Names of the state tensors: each has its parameter's shape, but "step" is a scalar.
+  /// Names of the state tensors. Each has its parameter's shape, except the scalar "step".
   virtual std::vector<std::string> states() const = 0;
 };
 
 /// Dispatches on the kinds of the schema: each is `make_<kind>_optimizer` in optimizer/<kind>.cpp.
 std::unique_ptr<UpdateRule> make_update_rule(const std::string& kind, const Json& options);
 
-/// Counts the update in "step", a float32 scalar as in Python. Returns the new count.
+/// Increments "step", a float32 scalar as in Python, and returns it.
 double count_step(ParameterState& state);
 
-/// The state of this name; zeros in the parameter's shape the first time.
+/// State tensor of this name. It starts as zeros in the parameter's shape.
 at::Tensor& zeros_at_first(ParameterState& state, const std::string& name, const at::Tensor& parameter);
 
-/// Updates parameters from their gradients. Each parameter group has a rule of its own.
+/// Updates parameters from their gradients. Each parameter group has its own rule.
 class Optimizer {
  public:
   Optimizer(const scenario::Choice& choice, std::vector<NamedTensor> parameters);
@@ -58,10 +58,10 @@ class Optimizer {
   /// One update of every parameter that has a gradient. *Shape*: one learning rate for each group.
   void step(const std::vector<double>& learning_rates);
 
-  /// State tensors that exist so far, "<parameter>.<state>", in parameter order.
+  /// Existing state tensors, named "<parameter>.<state>", in parameter order.
   std::vector<NamedTensor> state() const;
 
-  /// Takes over saved state by name. *Throws*: InputError for a name or shape that does not belong.
+  /// Restores saved state by name. *Throws*: InputError for a wrong name or shape.
   void restore(const std::vector<NamedTensor>& state);
 
  private:

@@ -9,22 +9,22 @@
 
 namespace lockstep::train {
 
-/// The bytes of a file from its beginning; of a gzip file, told by its magic number, the unpacked ones.
+/// Reads the bytes of a file in order. A gzip file, recognized by its magic number, is unpacked.
 ///
-/// A gzip file is unpacked once without being kept, so that a damaged one never takes memory, and its size is known.
-/// Files that are refused take at most about 16 times their size of memory; whole ones as much as they hold.
+/// A gzip file is first unpacked without keeping its content, to find damage and its size without using memory. A
+/// refused file takes at most about 16 times its size in memory.
 class PackedFile {
  public:
-  /// *Throws*: InputError when the file cannot be read, or is a gzip file that ends early or is corrupt.
+  /// *Throws*: InputError if the file cannot be read, or is a truncated or corrupt gzip file.
   explicit PackedFile(const std::filesystem::path& file);
   ~PackedFile();
   PackedFile(const PackedFile&) = delete;
   PackedFile& operator=(const PackedFile&) = delete;
 
-  /// Up to so many of the next bytes, fewer only at the end.
+  /// The next `most` bytes; fewer only at the end.
   std::string read(std::size_t most);
 
-  /// Bytes that it holds, unpacked.
+  /// Size of the unpacked content.
   std::uint64_t size() const { return size_; }
 
   /// Bytes read so far.
@@ -41,7 +41,7 @@ class PackedFile {
   std::size_t at_ = 0;  ///< in the content
   std::uint64_t offset_ = 0, size_ = 0;
   bool gzip_ = false;
-  bool ended_ = false;  ///< the last gzip member
+  bool ended_ = false;  ///< after the last gzip member
   z_stream stream_{};
 };
 

@@ -13,11 +13,11 @@
 
 namespace lockstep::train {
 
-/// What of a training is recorded.
+/// Selects what to record.
 record::Selection selection_of(const scenario::RecordSpec& spec);
 
-/// First line of the trace, but for what the recorder adds. `samples`: that the training takes. `inert`: prefixes whose
-/// skipping did nothing.
+/// First line of the trace, without the fields that the recorder adds. `samples`: number that the training takes.
+/// `inert`: prefixes to skip that matched no name.
 Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, const Device& device,
                const std::vector<std::string>& inert);
 

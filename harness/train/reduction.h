@@ -8,12 +8,12 @@
 
 namespace lockstep::train {
 
-/// How the ranks' tensors become their sum: which additions round, and in which order.
+/// Algorithm that sums tensors over the ranks. It fixes the order of the additions, and so their rounding.
 class Reduction {
  public:
   virtual ~Reduction() = default;
 
-  /// Sums `tensors` over the ranks, in place, by collectives of `backend`. DDP waits for the work that it returns.
+  /// Sums `tensors` over the ranks, in place, with collectives of `backend`. DDP waits for the returned work.
   /// *Lifetime*: of the backend and the tensors, until the work is done.
   virtual c10::intrusive_ptr<c10d::Work> sum(c10d::Backend& backend, std::vector<at::Tensor>& tensors,
                                              const c10d::AllreduceOptions& options) const = 0;

@@ -9,21 +9,21 @@
 
 namespace lockstep::train {
 
-/// What one worker is told: everything that it computes.
+/// Complete description of what one worker computes.
 struct RunSpec {
   std::string scenario;
   std::string variant;
   std::string train_digest;
   std::int64_t world_size = 1;
-  scenario::TrainSpec train;              ///< files of its data are absolute
-  std::filesystem::path weights_file;     ///< to load; empty: none
-  std::filesystem::path checkpoint_from;  ///< folder to load from; empty when nothing is loaded
-  std::filesystem::path followed;         ///< folder of the checkpoints to follow; empty when none is followed
-  std::int64_t followed_after = 0;        ///< updates that were done before the first one that is followed
+  scenario::TrainSpec train;              ///< data files are absolute paths
+  std::filesystem::path weights_file;     ///< file of weights to load; empty: none
+  std::filesystem::path checkpoint_from;  ///< folder to load a checkpoint from; empty: none
+  std::filesystem::path followed;         ///< folder of the checkpoints to follow (teacher forcing); empty: none
+  std::int64_t followed_after = 0;        ///< number of updates before the first followed checkpoint
 };
 
 /// Reads a RunSpec file. Relative paths in it start at its own folder.
-/// *Throws*: InputError when it is no RunSpec, or was written by another build of lockstep.
+/// *Throws*: InputError if it is not a RunSpec, or if another build of lockstep wrote it.
 RunSpec read_run_spec(const std::filesystem::path& file);
 
 }  // namespace lockstep::train

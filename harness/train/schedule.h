@@ -9,12 +9,12 @@ namespace lockstep::train {
 
 /// One group's learning rate before a step of the schedule. *Units*: float64, as in Python.
 struct Rate {
-  double initial = 0;      ///< the group's own, before the schedule touched it
-  double current = 0;      ///< as the step before left it; `initial` before step 0
-  std::int64_t steps = 0;  ///< of the schedule, with this one; 0: the schedule begins
+  double initial = 0;      ///< of the group, before the schedule changed it
+  double current = 0;      ///< after the previous step; `initial` before step 0
+  std::int64_t steps = 0;  ///< steps of the schedule, including this one; 0: it begins
 };
 
-/// Learning rate over the steps, in the form in which Python computes it.
+/// Learning rate by step, computed as Python computes it.
 class Schedule {
  public:
   virtual ~Schedule() = default;
@@ -22,13 +22,13 @@ class Schedule {
   /// The learning rate after this step.
   virtual double next(const Rate& rate) const = 0;
 
-  /// Whether `see` must be told of losses.
+  /// Whether `see` must be called.
   virtual bool wants_loss() const { return false; }
 
-  /// The reduced loss that the next step may look at; once for each step, before `next`.
+  /// Passes the reduced loss that the next step may use. Call once per step, before `next`.
   virtual void see(double /*loss*/) {}
 
-  /// What `see` keeps, for a checkpoint.
+  /// State of `see`, for a checkpoint.
   virtual Json state() const { return Json::object(); }
   virtual void restore(const Json& /*state*/) {}
 };

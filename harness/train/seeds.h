@@ -7,11 +7,11 @@
 
 namespace lockstep::train {
 
-/// What Python's random.Random(seed) gives for `count` calls of randint(0, 2**32 - 1).
+/// Results of `count` calls of randint(0, 2**32 - 1) on Python's random.Random(seed).
 /// *Source*: CPython 3, Modules/_randommodule.c (init_by_array) and Lib/random.py (_randbelow_with_getrandbits).
 std::vector<std::uint64_t> python_random_integers(std::uint64_t seed, std::int64_t count);
 
-/// Seed of a rank under a policy that seeds.
+/// Seed of a rank, for a policy that sets seeds.
 std::uint64_t seed_of_rank(const scenario::SeedSpec& spec, std::int64_t rank);
 
 }  // namespace lockstep::train

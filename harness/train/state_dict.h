@@ -8,12 +8,15 @@
 
 namespace lockstep::train {
 
-/// Those of the prefixes to skip that no loaded name has: skipping them does nothing, which is rarely meant.
+/// Prefixes to skip that match no loaded name. They have no effect, which is rarely intended.
 std::vector<std::string> inert_prefixes(const std::vector<NamedTensor>& loaded, const scenario::KeySpec& keys);
 
-/// Loaded tensors under the model's names: takes those of one entry, strips a prefix that all names have, leaves out
-/// skipped prefixes, then takes equal names, or for each of the model's names the longest loaded one that is its
-/// suffix. *Throws*: InputError that names what is missing or left over, with strict keys; also when nothing fits.
+/// Gives loaded tensors the model's names, as `keys` says:
+/// 1. Takes the tensors of one entry.
+/// 2. Strips a prefix that all names share.
+/// 3. Drops names with a skipped prefix.
+/// 4. Matches equal names, or for each model name the longest loaded name that is its suffix.
+/// *Throws*: InputError if nothing matches; with strict keys also for missing or unused names.
 /// *Source*: MCG-NJU/STMixer, alphaction/utils/model_serialization.py (suffixes, stripping).
 std::vector<NamedTensor> match_keys(std::vector<NamedTensor> loaded, const std::vector<NamedTensor>& model,
                                     const scenario::KeySpec& keys);

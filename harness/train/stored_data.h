@@ -7,18 +7,18 @@
 
 namespace lockstep::train {
 
-/// An array as a file holds it.
+/// An array from a file.
 struct StoredArray {
   trace::StoredTensor tensor;
-  std::string where;  ///< for messages: the file, and its name in there
+  std::string where;  ///< for messages: file, and name of the array in it
 };
 
-/// Samples of stored inputs and labels; `options` may hold `size` and `classes`.
+/// Dataset from stored inputs and labels; `options` may hold `size` and `classes`.
 ///
-/// *Shape* of the inputs: [samples, channels, height, width]; one channel may be left out, and so may one row.
-/// uint8 is divided by 255 (torchvision's ToTensor), floating-point numbers become float32. Integers
-/// [samples, length] of int32 or int64 are tokens, with as many labels of their own.
-/// *Throws*: InputError that names the file, and the element that cannot be.
+/// *Shape*: inputs are [samples, channels, height, width]; a single channel or row may be omitted. uint8 is divided by
+/// 255 (torchvision's ToTensor); floating-point numbers become float32. int32 or int64 inputs [samples, length] are
+/// tokens, with one label per token.
+/// *Throws*: InputError that names the file and the invalid element.
 Dataset dataset_from(const StoredArray& inputs, const StoredArray& labels, const Json& options);
 
 }  // namespace lockstep::train

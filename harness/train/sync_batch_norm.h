@@ -5,16 +5,17 @@
 
 namespace lockstep::train {
 
-/// Normalizes each channel by the batch's mean and variance; parameters, buffers and defaults of torch.nn.BatchNorm2d.
+/// Normalizes each channel by the batch's mean and variance. Parameters, buffers and defaults are
+/// torch.nn.BatchNorm2d's.
 ///
-/// With a process group, the batch is that of all ranks, as torch.nn.SyncBatchNorm's, also where they hold unequally
-/// many samples. That one runs on GPUs only; this is written in plain tensor operations, for every device.
+/// With a process group, the batch spans all ranks, as in torch.nn.SyncBatchNorm; ranks may hold different numbers of
+/// samples. torch's class runs only on GPUs. This one uses plain tensor operations and runs on every device.
 class BatchNorm : public torch::nn::Module {
  public:
   BatchNorm(std::int64_t channels, c10::intrusive_ptr<c10d::ProcessGroup> group);
 
   /// *Shape*: [batch, channels, height, width] float32 → the same.
-  /// *Throws*: InputError in training on one value for each channel, as torch does.
+  /// *Throws*: InputError in training with one value per channel, as torch does.
   at::Tensor forward(const at::Tensor& input);
 
  private:

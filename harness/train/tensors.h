@@ -11,9 +11,9 @@ namespace lockstep::train {
 trace::DType dtype_of(at::ScalarType type);
 at::ScalarType scalar_type_of(trace::DType dtype);
 
-/// A tensor as plain memory. The memory lives as long as the view.
+/// View of a tensor as host memory. The memory lives as long as the view.
 struct HostView : record::TensorView {
-  at::Tensor tensor;  ///< the one that is viewed; of one on another device, its copy on the host
+  at::Tensor tensor;  ///< the viewed tensor, or its copy on the host
 };
 
 HostView view_of(const at::Tensor& tensor);

@@ -16,7 +16,7 @@ struct PickledDict;
 struct StorageReference;
 struct TensorReference;
 
-/// What a pickle of tensors and containers can hold. Nothing is owned: values are shared, and containers may hold each
+/// A value in a pickle of tensors and containers. Values own nothing: they are shared, and containers may hold each
 /// other.
 using Pickled = std::variant<std::monostate, bool, std::int64_t, double, const std::string_view*, const PickledGlobal*,
                              const StorageReference*, const TensorReference*, PickledList*, PickledDict*>;
@@ -36,14 +36,14 @@ struct PickledDict {
   std::vector<std::pair<Pickled, Pickled>> items;
 };
 
-/// Where a tensor's elements lie in a torch.save archive.
+/// Location of a tensor's elements in a torch.save archive.
 struct StorageReference {
   const PickledGlobal* type = nullptr;  ///< "torch", "FloatStorage"
   std::string_view key;                 ///< name of the record below data/
   std::int64_t elements = 0;
 };
 
-/// A tensor as torch._utils._rebuild_tensor_v2 would build it. Sizes and strides may hold anything.
+/// A tensor as torch._utils._rebuild_tensor_v2 would build it. Sizes and strides are not validated.
 struct TensorReference {
   const StorageReference* storage = nullptr;
   std::int64_t offset = 0;
@@ -51,7 +51,7 @@ struct TensorReference {
   const PickledList* strides = nullptr;
 };
 
-/// A pickle's value, and everything that values point to.
+/// A pickle's value and all objects that it points to.
 /// *Lifetime*: strings are views into the pickle's bytes.
 struct Unpickled {
   Pickled value;
@@ -66,9 +66,10 @@ struct Unpickled {
 /// "torch._utils._rebuild_tensor_v2"
 std::string name_of(const PickledGlobal& global);
 
-/// Reads a pickle of protocol 2 without executing anything, in about 16 times the memory of its bytes at most.
-/// *Throws*: DamagedFile with the offset of what cannot be understood, or of what no pickle of this size needs;
-/// InputError for what is understood and refused: a global that is none of torch_file.h's. `origin` names the file.
+/// Reads a pickle of protocol 2 without executing anything. It takes at most about 16 times the pickle's size in
+/// memory. `origin` names the file.
+/// *Throws*: DamagedFile, with the offset, for bytes that are invalid or that no pickle of this size needs; InputError
+/// for a global that torch_file.h does not list.
 Unpickled unpickle(std::string_view bytes, const std::string& origin);
 
 }  // namespace lockstep::train

@@ -48,6 +48,24 @@ class Prose(unittest.TestCase):
     def test_code_is_not_prose(self):
         self.assertEqual(problems(f"Run this:\n\n```\n{LONG}\n```\n\nIt prints `{LONG}`.\n"), [])
 
+    def test_a_header_s_comments_are_read(self):
+        text = f"#pragma once\n\n/// Short.\n///\n/// {LONG}\n/// and on. One. Two. Three.\nstruct A {{}};\n"
+        self.assertEqual(len(problems(text, "harness/a.h")), 1)
+        self.assertIn("harness/a.h:5: a sentence of 43 words", problems(text, "harness/a.h")[0])
+
+    def test_a_comment_behind_a_member_is_read_alone(self):
+        text = f"  int a = 0;  ///< one\n  int b = 0;  ///< {LONG}\n"
+        self.assertIn("harness/a.h:2: a sentence of 41 words", problems(text, "harness/a.h")[0])
+        self.assertIn("as its subject", problems("  int a = 0;  ///< What it is\n", "harness/a.h")[0])
+        many = "  int a = 0;  ///< " + " ".join(["word"] * 19) + "\n"
+        self.assertEqual(problems(many * 3, "harness/a.h"), [])  # as a table's cell: not in the average
+
+    def test_comments_of_two_declarations_are_two_paragraphs(self):
+        self.assertEqual(problems(f"/// {'word ' * 15}\nint a();\n/// {'word ' * 15}\nint b();\n" * 2, "harness/a.h"), [])
+
+    def test_code_in_a_header_is_not_prose(self):
+        self.assertEqual(problems(f"int a;  // {LONG}\n// {LONG}\nint {LONG};\n", "harness/a.h"), [])
+
     def test_the_readme_is_short(self):
         self.assertEqual(problems("Line.\n\n" * 100, "README.md"), [])
         self.assertEqual(problems("Line.\n\n" * 101, "docs/page.md"), [])
@@ -63,8 +81,13 @@ class Prose(unittest.TestCase):
             (root / "docs").mkdir()
             (root / "docs/made.md").write_text(f"Written by `this`.\n\n{LONG}.\n")
             self.assertEqual(prose.main(root), 0)
-            (root / "docs/page.md").write_text(f"{LONG}.\n")
-            self.assertEqual(prose.main(root), 1)
+            (root / "harness/base").mkdir(parents=True)
+            (root / "harness/base/page.h").write_text("/// Short.\n")
+            self.assertEqual(prose.main(root), 0)
+            for name in ("docs/page.md", "harness/base/page.md", "harness/base/page.h"):
+                (root / name).write_text(f"/// {LONG}.\n")
+                self.assertEqual(prose.main(root), 1)
+                (root / name).unlink()
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@
 
 namespace lockstep::train {
 
-/// The 16-bit type that a fault's option "dtype" names.
+/// 16-bit type of a fault's option "dtype".
 inline at::ScalarType half_type(const Json& options) {
   return options.at("dtype") == "fp16" ? at::kHalf : at::kBFloat16;
 }
 
-/// The tensors that a fault acts on: of one that acts in float32 only, those of that type.
+/// Tensors that a fault acts on: all, or only float32 ones.
 class DtypeChoice {
  public:
   explicit DtypeChoice(const Json& options) : float32_only_(options.at("float32_only").get<bool>()) {}
@@ -22,7 +22,7 @@ class DtypeChoice {
   bool float32_only_;
 };
 
-/// The parameters that a fault's option "parameter" names: '*' stands for any characters, empty for all of them.
+/// Parameters that a fault's option "parameter" names. '*' matches any characters; empty means all parameters.
 class ParameterChoice {
  public:
   explicit ParameterChoice(const Json& options);
@@ -32,7 +32,7 @@ class ParameterChoice {
   /// The first of them.
   const NamedTensor& first_of(const std::vector<NamedTensor>& parameters) const;
 
-  /// *Throws*: InputError when the model has none of them.
+  /// *Throws*: InputError if the model has none of them.
   void require_in(const std::vector<NamedTensor>& parameters) const;
 
  private:

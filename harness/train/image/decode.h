@@ -8,37 +8,42 @@
 
 namespace lockstep::train {
 
-/// Reads a JPEG or PNG image, told by its magic number, as torchvision.io.decode_image(mode=RGB) does: gray becomes
-/// RGB, transparency is dropped, an orientation in the metadata is ignored.
+/// Reads a JPEG or PNG image, recognized by its magic number, as torchvision.io.decode_image(mode=RGB) does. Gray
+/// becomes RGB, transparency is dropped, and an orientation in the metadata is ignored.
 ///
-/// *Shape*: [3, height, width] uint8, a view of [height, width, 3] as torchvision's, whose resizing depends on it.
-/// *Throws*: InputError that names the file: damaged or truncated, where libjpeg would only warn too; 16 bits a
-/// channel; JPEG with colours at half the height and full width (4:4:0); or of more pixels than deflate,
-/// which packs at most 1,032 to 1, could put into the file, a progressive JPEG of more than 64 bytes of them for each
-/// of its own. An image larger than 16 times its file is decoded once without being kept, so that a damaged one never
-/// takes that memory; a progressive JPEG, whose coefficients libjpeg keeps, must have an end.
+/// *Shape*: [3, height, width] uint8, a view of [height, width, 3] as torchvision's, because its resizing depends on
+/// the layout.
+/// *Throws*: InputError that names the file, for:
+/// - a damaged or truncated file, also where libjpeg would only warn;
+/// - 16 bits per channel;
+/// - JPEG with 4:4:0 subsampling (colours at half the height and full width);
+/// - more pixels than the file can hold: deflate packs at most 1,032 to 1; a progressive JPEG may have 64 bytes of
+/// pixels for each of its own.
+///
+/// An image larger than 16 times its file is first decoded without being kept, so a damaged one never takes that
+/// memory. A progressive JPEG must have an end marker, because libjpeg keeps its coefficients.
 at::Tensor read_image(const std::filesystem::path& path);
 
-/// The same for the content of a file of one format; `path` is for messages.
+/// The same for a file's content in a known format. `path` is for messages.
 at::Tensor decode_jpeg(const std::string& content, const std::filesystem::path& path);
 at::Tensor decode_png(const std::string& content, const std::filesystem::path& path);
 
-/// *Units*: pixels.
+/// Size of an image. *Units*: pixels.
 struct Extent {
   std::uint64_t width = 0, height = 0;
 };
 
-/// Bytes that one byte of deflate stands for, at most.
+/// Largest expansion of deflate, in bytes per byte.
 inline constexpr std::uint64_t kDeflated = 1032;
 
-/// What a header claims must be possible. *Throws*: InputError, as above.
+/// Checks that a file can hold the pixels that its header claims. *Throws*: InputError, as above.
 void require_possible(const Extent& extent, const std::string& content, const std::filesystem::path& path,
                       std::uint64_t most_expansion = kDeflated);
 
-/// Whether it must be decoded once before its pixels are kept.
+/// Whether it must first be decoded without keeping its pixels.
 bool is_large(const Extent& extent, const std::string& content);
 
-/// The image of these bytes, [height, width, 3].
+/// The image of these bytes. *Shape*: bytes are [height, width, 3].
 at::Tensor image_of(const std::string& pixels, const Extent& extent);
 
 }  // namespace lockstep::train

@@ -7,8 +7,7 @@
 
 namespace lockstep::train {
 
-/// Transforms of torchvision 0.26 on images *Shape* [3, height, width] uint8, bit for bit; they make
-/// [3, size, size] float32 in [0, 1].
+/// Transforms of torchvision 0.26, bit for bit. *Shape*: [3, height, width] uint8 → [3, size, size] float32 in [0, 1].
 
 /// Resize((size, size)), bilinear with antialiasing.
 at::Tensor resized(const at::Tensor& image, std::int64_t size);
