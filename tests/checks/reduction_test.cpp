@@ -106,6 +106,13 @@ class Reducing {
     return run;
   }
 
+  /// Whether all ranks hold the same bits.
+  bool ranks_agree() const {
+    return std::all_of(reduced_.begin(), reduced_.end(), [](const std::vector<Values>& of_ranks) {
+      return std::all_of(of_ranks.begin(), of_ranks.end(), [&](const Values& own) { return own == of_ranks[0]; });
+    });
+  }
+
   /// Whether any rank holds anything but the mean.
   bool broken() const {
     const trace::RunTrace run = this->run();
@@ -158,6 +165,7 @@ TEST(ReductionLaw, NoOrderOfAdditionsBreaksIt) {
     for (unsigned seed = 0; seed < 40; ++seed) {
       Reducing reducing(ranks, seed);
       EXPECT_FALSE(reducing.broken()) << ranks << " ranks, seed " << seed;
+      EXPECT_EQ(reducing.ranks_agree(), ranks < 3) << ranks << " ranks: their orders make no other bits";
     }
   }
 }

@@ -72,16 +72,17 @@ TEST(RoundingHorizon, AStableTrainingAmplifiesByEightAtMost) {
     return compare::RoundingBound(clean.run("a"), clean.run("b")).judge(record, record, step, 0)->bound;
   };
   const double least = std::min(bound_at(2, "fc.weight"), bound_at(2, "fc.bias"));
-  const auto grown = [least](double times) {
+  const auto grown = [least](double times, double before = 1) {
     Bench bench(across());
     bench.rerun("b", {.gradient = [=](auto step, auto&, auto& gradient) {
-                  if (step == 2) gradient[3] += static_cast<float>(least / 2);
+                  if (step == 2) gradient[3] += static_cast<float>(before * least / 2);
                   if (step == 3) gradient[3] += static_cast<float>(times * least / 2);
                 }});
     erase_channel(bench.run("b"), Channel::kGradientLocal);  // whose mean it is not
     return bench.check();
   };
   EXPECT_TRUE(agrees(grown(4)));
+  EXPECT_TRUE(diverges_at(grown(4, 0), 3, Channel::kGradient, "fc.bias", 0)) << "nothing was there to amplify";
   EXPECT_TRUE(diverges_at(grown(40), 3, Channel::kGradient, "fc.bias", 0));
 }
 
