@@ -1,31 +1,10 @@
 // A finding that is left open, or not understood, is tried again: as it was, and in float64.
-#include <algorithm>
-
-#include "tests/end_to_end/fixture.h"
+#include "tests/end_to_end/pair.h"
 
 namespace lockstep::test {
 namespace {
 
-class ExperimentEndToEnd : public EndToEnd {
- protected:
-  /// The scenario with variants "one" and "other", and one check of them.
-  static Json pair(const std::string& relation, const Json& one, const Json& other,
-                   const Json& changes = Json::object()) {
-    return scenario(merged({{{"variants", {{"one", one}, {"other", other}}},
-                             {"checks", {check(relation, {{"variants", {"one", "other"}}})}}},
-                            changes}));
-  }
-};
-
-std::string shown_by(const Json& check, const std::string& control) {
-  std::string shown;
-  for (const Json& one : check.at("experiments")) {
-    if (one.at("control") == control) shown += one.at("shows").get<std::string>() + "\n";
-  }
-  return shown;
-}
-
-Json on_ranks(int world_size) { return {{"world_size", world_size}}; }
+using ExperimentEndToEnd = PairEndToEnd;
 
 TEST_F(ExperimentEndToEnd, AMistakeOfTheSizeOfRoundingIsNone) {
   const Json larger = {{"train", {{"faults", {fault("gradient_factor", 1, -1, {{"factor", 1 + 0x1p-20}})}}}}};
@@ -35,31 +14,6 @@ TEST_F(ExperimentEndToEnd, AMistakeOfTheSizeOfRoundingIsNone) {
   expect_divergence(check, {1, "gradient", "fc1.weight", 0});
   expect_says(shown_by(check, "replay"), {"one/0 reproduces", "other/0 reproduces"});
   expect_says(shown_by(check, "float64"), {"it is not rounding", "x 2^"});
-}
-
-/// Seeds at which the bound alone does not explain the difference: float64 must say so, or nothing was amplified.
-TEST_F(ExperimentEndToEnd, RoundingThatOneSampleAmplifiesIsRounding) {
-  const Json kink = {{"train",
-                      {{"model", {{"kind", "mlp"}, {"hidden", {64, 64}}}},
-                       {"data", {{"size", 96}}},
-                       {"batch", {{"global", 16}}},
-                       {"optimizer", {{"lr", 0.3}, {"momentum", 0.9}}},
-                       {"seed", {{"base", 17}}},
-                       {"determinism", {{"cpu", "portable"}}},
-                       {"steps", 60}}}};
-  const Json small_divisor = {{"train",
-                               {{"model", {{"kind", "lenet"}}},
-                                {"data", {{"size", 160}}},
-                                {"batch", {{"global", 48}}},
-                                {"optimizer", {{"kind", "rmsprop"}, {"lr", 0.003}}},
-                                {"seed", {{"base", 28}}},
-                                {"determinism", {{"cpu", "portable"}}},
-                                {"steps", 12}}}};
-  for (const Json& training : {kink, small_divisor}) {
-    const Result green = run(pair("rounding", merged({on_ranks(1), training}), merged({on_ranks(2), training})));
-    expect_green(green);
-    expect_says(shown_by(green.check("rounding"), "float64"), {"it is rounding: "});
-  }
 }
 
 TEST_F(ExperimentEndToEnd, WhatAutocastRoundsAwayIsDecidedInFloat64) {
@@ -129,24 +83,34 @@ Json decayed(bool float32_only) {
 
 // Only a step from one state shows what is no rounding.
 TEST_F(ExperimentEndToEnd, AMistakeInFloat32OnlyShowsInAStepFromOneState) {
-  expect_green(run(pair("rounding", with_rmsprop(1), with_rmsprop(3))));
-  for (const int ranks : {1, 3}) {
+  const auto judged = [&](int ranks) {
+    Json training = pair("rounding", with_rmsprop(ranks), with_rmsprop(3));
     for (const bool float32_only : {true, false}) {
-      const Result red = run(pair("rounding", with_rmsprop(ranks), merged({with_rmsprop(3), decayed(float32_only)})));
-      EXPECT_EQ(red.exit_code(), 1) << red.said();
-      const Json check = red.check("rounding");
+      const std::string name = float32_only ? "float32" : "everywhere";
+      training["variants"][name] = merged({with_rmsprop(3), decayed(float32_only)});
+      training["checks"].push_back(check("rounding", {{"variants", {"one", name}}}));
+    }
+    return run(training);
+  };
+  for (const int ranks : {1, 3}) {
+    const Result red = judged(ranks);
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    const Json& checks = red.json.at("checks");
+    EXPECT_EQ(checks.at(0).at("status"), "agree") << red.said();
+    for (const std::size_t i : {1U, 2U}) {
+      const Json& check = checks.at(i);
       expect_divergence(check, {4, "weight", "fc1.bias", 0});
       EXPECT_EQ(check.at("class"), "semantic") << red.said();
       EXPECT_FALSE(check.at("first_divergence").at("element").is_null()) << red.said();
-      if (!float32_only) continue;
-      expect_says(shown_by(check, "one_state"), {"step 4, weight fc1.bias"});
-      if (ranks == 1) {
-        expect_says(shown_by(check, "another_state"), {"it is there too"});
-      } else {  // of gradients that are equal nothing but the update can make it
-        EXPECT_EQ(shown_by(check, "another_state"), "") << red.said();
-      }
-      EXPECT_EQ(check.at("first_divergence").at("operator").is_null(), ranks == 1) << red.said();
     }
+    const Json& float32 = checks.at(1);
+    expect_says(shown_by(float32, "one_state"), {"step 4, weight fc1.bias"});
+    if (ranks == 1) {
+      expect_says(shown_by(float32, "another_state"), {"it is there too"});
+    } else {  // of gradients that are equal nothing but the update can make it
+      EXPECT_EQ(shown_by(float32, "another_state"), "") << red.said();
+    }
+    EXPECT_EQ(float32.at("first_divergence").at("operator").is_null(), ranks == 1) << red.said();
   }
 }
 
@@ -256,7 +220,7 @@ TEST_F(ExperimentEndToEnd, TrainingsThatBeginFromACheckpointTakeStepsFromOneStat
 }
 
 /// In float32 a step from one state is apart as `script` of the worker leaves it in the control run after that.
-class KinkEndToEnd : public ExperimentEndToEnd {
+class KinkEndToEnd : public PairEndToEnd {
  protected:
   void expect_open(const Json& changes, const std::string& script, const std::string& why) {
     const auto worker = script_worker(script + "\nexec $worker \"$@\"");
@@ -317,11 +281,15 @@ TEST_F(ExperimentEndToEnd, ADetourInFloat32OnlyIsNoRoundingOfAnotherWorldSize) {
   };
   for (const Json& recipe : recipes) {
     const Json one = merged({on_ranks(1), {{"train", recipe}}}), three = merged({on_ranks(3), {{"train", recipe}}});
-    expect_green(run(pair("rounding", one, three)));
-    for (const char* relation : {"rounding", "equal"}) {  // which differs from the first step on
-      const Result red = run(pair(relation, one, merged({three, at("train.faults", {rounded})})));
-      EXPECT_EQ(red.exit_code(), 1) << red.said();
-      const Json check = red.check(relation), place = check.at("first_divergence");
+    Json training = pair("rounding", one, three);
+    training["variants"]["mistaken"] = merged({three, at("train.faults", {rounded})});
+    for (const char* relation : {"rounding", "equal"})  // which differs from the first step on
+      training["checks"].push_back(check(relation, {{"variants", {"one", "mistaken"}}}));
+    const Result red = run(training);
+    EXPECT_EQ(red.exit_code(), 1) << red.said();
+    EXPECT_EQ(red.json.at("checks").at(0).at("status"), "agree") << red.said();
+    for (const std::size_t i : {1U, 2U}) {
+      const Json check = red.json.at("checks").at(i), place = check.at("first_divergence");
       EXPECT_EQ(check.at("cause"), "fp.precision_mode") << red.said();
       EXPECT_EQ(place.at("step"), 3) << red.said();
       EXPECT_EQ(place.at("channel"), "gradient") << red.said();
@@ -402,36 +370,41 @@ Json long_training(double rate, int samples, int steps) {
 TEST_F(ExperimentEndToEnd, ALongTrainingResumedFromAnotherWorldSizeIsNoAlarm) {
   const Json saves = {{"train", {{"steps", 20}, {"checkpoint", {{"save_after", 20}}}}}};
   const Json loads = {{"from", "saves"}, {"restore", {"weights", "optimizer", "ema", "schedule", "sampler"}}};
-  expect_green(
+  const Result green =
       run(scenario(merged({{{"world_size", 3},
                             {"variants",
                              {{"straight", Json::object()},
                               {"saves", merged({on_ranks(4), saves})},
                               {"resumed", {{"train", {{"checkpoint", {{"load", loads}}}}}}}}},
                             {"checks", {check("resumes", {{"straight", "straight"}, {"interrupted", "resumed"}})}}},
-                           long_training(0.1, 192, 160)}))));
+                           long_training(0.1, 192, 160)})));
+  expect_green(green);
+  expect_says(shown_by(green.check("resumes"), "float64"), {"it is rounding: "});
 }
 
 // Rounding has grown until the bound alone would explain them, and a lost sample would still show.
 TEST_F(ExperimentEndToEnd, ASmallFactorThatTheBoundHidesShowsInAStepFromOneState) {
   constexpr int kSteps = 60;
-  const auto judged = [&](const Json& faults) {
-    return run(pair("rounding", on_ranks(1), merged({on_ranks(3), at("train.faults", faults)}),
-                    merged({long_training(0.2, 192, kSteps), at("train.seed.base", 1)})));
-  };
-  const Result green = judged(Json::array());
-  expect_green(green);
-  expect_says(shown_by(green.check("rounding"), "one_state"), {"within the rounding of one step"});
   const auto last = [&](const char* kind, const Json& more) { return fault(kind, kSteps - 1, -1, more); };
   const std::pair<Json, const char*> mistakes[] = {{last("loss_factor", {{"factor", 1 + 0x1p-10}}), "loss"},
                                                    {last("loss_factor", {{"factor", 1 + 0x1p-16}}), "loss"},
                                                    {last("gradient_rounded", Json::object()), "gradient"}};
+  Json training =
+      pair("rounding", on_ranks(1), on_ranks(3), merged({long_training(0.2, 192, kSteps), at("train.seed.base", 1)}));
   for (const auto& [mistake, channel] : mistakes) {
-    const Result red = judged(Json::array({mistake}));
-    EXPECT_EQ(red.exit_code(), 1) << red.said();
-    const Json place = red.check("rounding").at("first_divergence");
+    const std::string name = "mistake" + std::to_string(training["checks"].size());
+    training["variants"][name] = merged({on_ranks(3), at("train.faults", {mistake})});
+    training["checks"].push_back(check("rounding", {{"variants", {"one", name}}}));
+  }
+  const Result red = run(training);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json& checks = red.json.at("checks");
+  EXPECT_EQ(checks.at(0).at("status"), "agree") << red.said();
+  expect_says(shown_by(checks.at(0), "one_state"), {"within the rounding of one step"});
+  for (std::size_t i = 0; i < std::size(mistakes); ++i) {
+    const Json& place = checks.at(1 + i).at("first_divergence");
     EXPECT_EQ(place.at("step"), kSteps - 1) << red.said();
-    EXPECT_EQ(place.at("channel"), channel) << red.said();
+    EXPECT_EQ(place.at("channel"), mistakes[i].second) << red.said();
   }
 }
 

@@ -61,23 +61,30 @@ TEST_F(ResumeEndToEnd, AnOrderDrawnFromTheDefaultGeneratorIsHadAgain) {
 /// world size, saved after the first update, within an epoch, at its end, and in the next one.
 TEST_F(ResumeEndToEnd, EverythingOnIsGreenOnEveryWorldSize) {
   for (const int world_size : {1, 2, 3, 4}) {
+    SCOPED_TRACE(world_size);
+    Json training = resuming("nothing");
+    training["world_size"] = world_size;
+    training["train"]["model"] = {{"kind", "resnet"}, {"widths", {4}}};
+    training["train"]["data"] = {{"kind", "synthetic"}, {"size", 12 * world_size * 2}};
+    training["train"]["batch"] = {{"per_rank", 6}, {"accumulation", 2}};
+    training["train"]["optimizer"] = {{"kind", "adamw"}, {"lr", 0.01}, {"amsgrad", true}};
+    training["train"]["schedule"] = {
+        {"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.1}, {"cooldown", 2}};
+    training["train"]["gradient"] = {{"clip_norm", 0.5}, {"loss_scale", 3}};
+    training["train"]["ema"] = {{"decay", 0.9}};
+    training["train"]["sampler"] = {{"kind", "distributed"}, {"set_epoch", "iteration"}};
+    training["train"]["steps"] = 8;
+    training["variants"]["half"]["train"] = {{"steps", 6}, {"checkpoint", {{"save_every", 1}}}};
+    const Json resumed = training["variants"]["resumed"];
+    training["variants"].erase("resumed");
+    training["checks"] = Json::array();
     for (const int position : {1, 3, 4, 6}) {
-      SCOPED_TRACE("world size " + std::to_string(world_size) + ", saved after " + std::to_string(position));
-      Json training = resuming("nothing");
-      training["world_size"] = world_size;
-      training["train"]["model"] = {{"kind", "resnet"}, {"widths", {4}}};
-      training["train"]["data"] = {{"kind", "synthetic"}, {"size", 12 * world_size * 2}};
-      training["train"]["batch"] = {{"per_rank", 6}, {"accumulation", 2}};
-      training["train"]["optimizer"] = {{"kind", "adamw"}, {"lr", 0.01}, {"amsgrad", true}};
-      training["train"]["schedule"] = {
-          {"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.1}, {"cooldown", 2}};
-      training["train"]["gradient"] = {{"clip_norm", 0.5}, {"loss_scale", 3}};
-      training["train"]["ema"] = {{"decay", 0.9}};
-      training["train"]["sampler"] = {{"kind", "distributed"}, {"set_epoch", "iteration"}};
-      training["train"]["steps"] = 8;
-      training["variants"]["half"]["train"] = {{"steps", position}, {"checkpoint", {{"save_after", position}}}};
-      expect_green(run(training));
+      const std::string name = "after-" + std::to_string(position);
+      training["variants"][name] = resumed;
+      training["variants"][name]["train"]["checkpoint"]["load"]["number"] = position;
+      training["checks"].push_back(check("resumes", {{"straight", "straight"}, {"interrupted", name}}));
     }
+    expect_green(run(training));
   }
 }
 
@@ -212,6 +219,9 @@ TEST_F(ResumeEndToEnd, EverySamplersOrderGoesOn) {
       Json training = resuming("nothing");
       training["world_size"] = world_size;
       training["train"]["sampler"] = {{"kind", kind}};
+      training["variants"].erase("half");  // the straight training saves, too
+      training["variants"]["straight"]["train"]["checkpoint"]["save_after"] = 3;
+      training["variants"]["resumed"]["train"]["checkpoint"]["load"]["from"] = "straight";
       expect_green(run(training));
     }
   }
@@ -231,7 +241,14 @@ TEST_F(ResumeEndToEnd, UnequalSharesGoOn) {
     training["variants"]["half"]["train"]["steps"] = updates;
     training["variants"]["half"]["train"]["checkpoint"] = {{"save_after", updates}};
     training["checks"].push_back(check("ledger"));
-    expect_green(run(training));
+    const Result green = run(training);
+    expect_green(green);
+    const auto samples = [&](const std::string& rank) {
+      const trace::Trace trace = trace::read_trace(green.out / "tiny/straight/0" / ("rank" + rank + ".jsonl"));
+      return trace.steps[4].find(trace::Channel::kSamples, "ids")->integers.size();  // the epoch's last update
+    };
+    EXPECT_EQ(samples("0"), 4U);
+    EXPECT_EQ(samples("2"), 3U);
   }
 }
 

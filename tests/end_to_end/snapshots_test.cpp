@@ -214,25 +214,39 @@ TEST_F(SnapshotsEndToEnd, APlateauHasNoPositionOfItsOwn) {
   expect_says(refused.said(), {"follows losses", "train.checkpoint.load.schedule"});
 }
 
-/// From two ranks to four in the midst of an epoch: the same samples in the same updates, and rounding alone besides.
+/// From two ranks to another world size in the midst of an epoch: the same samples in the same updates, and rounding
+/// alone besides.
 TEST_F(SnapshotsEndToEnd, AnotherWorldSizeGoesOnWithTheSameSamples) {
-  const Json restore = {"weights", "optimizer", "schedule", "sampler"};
-  for (const int number : {4, 6}) {
-    for (const int world_size : {1, 3, 4}) {
-      SCOPED_TRACE("after " + std::to_string(number) + ", world size " + std::to_string(world_size));
-      Json training = resuming({{"number", number}, {"restore", restore}});
-      training["world_size"] = 2;
-      training["variants"]["straight"]["world_size"] = world_size;
-      training["variants"]["resumed"]["world_size"] = world_size;
-      training["checks"].push_back(check("ledger", {{"variants", {"resumed"}}}));
-      expect_green(run(training));
+  const Json load = {{"restore", {"weights", "optimizer", "schedule", "sampler"}}};
+  Json training = resuming(load);
+  training["variants"].erase("straight");
+  training["variants"].erase("resumed");
+  training["checks"] = Json::array();
+  Json again = training;
+  for (const int world_size : {1, 3, 4}) {
+    const std::string of = "-on-" + std::to_string(world_size), straight = "straight" + of;
+    for (Json* one : {&training, &again}) (*one)["variants"][straight] = {{"world_size", world_size}};
+    for (const int number : {4, 6}) {
+      const std::string resumed = std::to_string(number) + of;
+      Json variant = {{"world_size", world_size}, {"train", {{"checkpoint", {{"load", load}}}}}};
+      Json& loads = variant["train"]["checkpoint"]["load"];
+      loads.update({{"from", "saved"}, {"number", number}});
+      training["variants"][resumed] = variant;
+      const Json check_it = check("resumes", {{"straight", straight}, {"interrupted", resumed}});
+      training["checks"].push_back(check_it);
+      training["checks"].push_back(check("ledger", {{"variants", {resumed}}}));
       if (number == 4 && world_size != 3) continue;  // red once is enough
-      training["variants"]["resumed"]["train"]["checkpoint"]["load"]["epoch"] = "again";
-      const Result red = run(training);
-      EXPECT_EQ(red.exit_code(), 1) << red.said();
-      expect_divergence(red.check("resumes"), {number, "samples", "ids", 0});
+      loads["epoch"] = "again";
+      again["variants"][resumed] = variant;
+      again["checks"].push_back(check_it);
     }
   }
+  expect_green(run(training));
+  const Result red = run(again);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  ASSERT_EQ(red.json.at("checks").size(), 4U);
+  const int saved[] = {6, 4, 6, 6};
+  for (std::size_t i = 0; i < 4; ++i) expect_divergence(red.json.at("checks")[i], {saved[i], "samples", "ids", 0});
 }
 
 /// Rounding hides nothing that is a fault: a lost momentum, a rate that is no more than 1 + 1/1000 of the right one.
@@ -265,13 +279,21 @@ TEST_F(SnapshotsEndToEnd, AnEpochThatDividesOtherwiseIsCountedRight) {
 }
 
 TEST_F(SnapshotsEndToEnd, AnotherWorldSizeStillShowsWhatIsLost) {
-  Json training = resuming({{"number", 6}, {"restore", {"weights", "schedule", "sampler"}}});
-  training["variants"]["saved"]["world_size"] = 3;
-  expect_divergence(red_check(training), {5, "optimizer", "fc1.weight.momentum_buffer", 0});
-  training["variants"]["resumed"]["train"]["checkpoint"]["load"]["restore"].push_back("optimizer");
-  expect_green(run(training));
-  training["variants"]["resumed"]["train"]["faults"] = {{{"kind", "learning_rate_factor"}, {"factor", 1.001}}};
-  EXPECT_EQ(red_check(training).at("class"), "semantic");
+  Json training = resuming({{"number", 6}, {"restore", {"weights", "optimizer", "schedule", "sampler"}}});
+  Json& variants = training["variants"];
+  variants["saved"]["world_size"] = 3;
+  variants["lost"] = variants["resumed"];
+  variants["lost"]["train"]["checkpoint"]["load"]["restore"] = {"weights", "schedule", "sampler"};
+  variants["faster"] = variants["resumed"];
+  variants["faster"]["train"]["faults"] = {{{"kind", "learning_rate_factor"}, {"factor", 1.001}}};
+  for (const char* resumed : {"lost", "faster"})
+    training["checks"].push_back(check("resumes", {{"straight", "straight"}, {"interrupted", resumed}}));
+  const Result red = run(training);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json& checks = red.json.at("checks");
+  EXPECT_EQ(checks.at(0).at("status"), "agree") << checks;
+  expect_divergence(checks.at(1), {5, "optimizer", "fc1.weight.momentum_buffer", 0});
+  EXPECT_EQ(checks.at(2).at("class"), "semantic") << checks;
 }
 
 TEST_F(SnapshotsEndToEnd, AnotherWorldSizeHasNoPlaceInContiguousBlocks) {
