@@ -111,7 +111,7 @@ class CommandLine {
     faults->add_flag("--markdown", faults_.markdown, "Print the table in the form of docs/faults.md");
     faults->callback([this] { command_ = [this] { return app::faults(faults_); }; });
     CLI::App* blame =
-        app_.add_subcommand("blame", "Find by control runs what makes two variants, or one and its golden, differ");
+        app_.add_subcommand("blame", "Find by control runs why two variants, or a variant and its golden, differ");
     blame->add_option("scenario", blame_.scenario, "Scenario file")->required()->check(not_empty);
     blame->add_option("left", blame_.left, "Variant (default: the first of the scenario's two)")->check(not_empty);
     blame->add_option("right", blame_.right, "Variant, or 'golden' (default: the second)")->check(not_empty);
@@ -141,14 +141,13 @@ class CommandLine {
         ->required()
         ->check(not_empty);
     accept->add_option("--variant", accept_.variants, "Accept these variants only")->allow_extra_args(false);
-    accept->add_flag("--in-ci", accept_.in_ci,
-                     "Accept although the environment variable CI says that this is a CI job");
+    accept->add_flag("--in-ci", accept_.in_ci, "Accept even if the environment variable CI is set");
     add_run_options(*accept, accept_.run);
     accept->callback([this] { command_ = [this] { return app::accept(accept_); }; });
   }
 
   void add_traces() {
-    CLI::App* diff = app_.add_subcommand("diff", "Find the first difference between two traces, or two runs' folders");
+    CLI::App* diff = app_.add_subcommand("diff", "Find the first difference between two traces or run folders");
     diff->add_option("left", diff_.left, "Trace file or run folder")->required();
     diff->add_option("right", diff_.right, "Trace file or run folder")->required();
     diff->add_option("--channel", diff_.channels, "Compare these channels only")->allow_extra_args(false);
@@ -158,9 +157,9 @@ class CommandLine {
     show->add_option("trace", show_.trace, "Trace file, or run folder (rank 0)")->required();
     show->add_option("--step", show_.step, "Only this step");
     show->add_option("--channel", show_.channel, "Only this channel");
-    show->add_flag("--header", show_.header, "Its header first: versions, recipe, environment");
+    show->add_flag("--header", show_.header, "Print the header first: versions, recipe, environment");
     show->callback([this] { command_ = [this] { return app::show(show_); }; });
-    CLI::App* explain = app_.add_subcommand("explain", "Explain a cause that a finding names, or list them all");
+    CLI::App* explain = app_.add_subcommand("explain", "Explain one cause, or list all causes");
     explain->add_option("cause", explain_.cause, "Id of the cause: grad.reduce_sum")->check(not_empty);
     explain->add_flag("--markdown", explain_.markdown, "Print all causes in the form of docs/causes.md");
     explain->callback([this] { command_ = [this] { return app::explain(explain_); }; });

@@ -82,7 +82,7 @@ void require_somebody_decides(const AcceptOptions& options) {
   const char* ci = std::getenv("CI");
   const std::string value = ci == nullptr ? "" : ci;
   if (options.in_ci || value.empty() || value == "0" || value == "false") return;
-  throw InputError({.what = "no golden is accepted in a CI job: a job that accepts what it is to judge is always green",
+  throw InputError({.what = "a CI job cannot accept goldens: a job that accepts its own goldens is always green",
                     .where = "the environment variable CI",
                     .expected = "not set",
                     .actual = printable(value),

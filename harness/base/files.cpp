@@ -64,11 +64,11 @@ std::filesystem::file_status status_of(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (status.type() != std::filesystem::file_type::none) return status;  // "not there" is an answer, too
-  throw InputError({.what = "cannot look at a file or folder: " + error.message(),
+  throw InputError({.what = "cannot access a file or folder: " + error.message(),
                     .where = path.string(),
                     .next = error == std::errc::too_many_symbolic_link_levels
                                 ? "links lead in a circle here: remove one, or name another place"
-                                : "name another place, or mend this one"});
+                                : "name another place, or repair this one"});
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ std::optional<Divergence> in_reduction(const Training& left, const Training& rig
                       .actual = "in " + (here ? right : left).run.run + " " + rounded(reduction.distance, 3) +
                                 " away; rounding explains " + rounded(reduction.bound, 3),
                       .class_ = scenario::Class::kSemantic,
-                      .cause = "one side alone holds something else than its ranks' own gradients make"};
+                      .cause = "on one side only, the reduced gradient does not follow from the ranks' own gradients"};
   }
   return std::nullopt;
 }

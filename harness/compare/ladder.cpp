@@ -132,7 +132,7 @@ std::string PrecisionLadder::obstacle() const {
   const auto weights = [](const trace::RunTrace& run) { return laws::Held(run, 0, trace::kInitialStep); };
   if (draw_otherwise(float32_.left, float32_.right) &&
       !laws::same(weights(float64_.left), weights(float64_.right), trace::Channel::kWeight))
-    return "both start from float32 weights that different kernels drew";
+    return "both sides start from float32 weights that different kernels drew";
   for (const trace::RunTrace* run : {&float64_.left, &float64_.right}) {
     if (compare::uses_16_bits(*run)) return "it still computes or sends 16 bits";
     if (!is_finite(*run)) return "NaN or infinity hides every difference in float64 too";
@@ -238,7 +238,7 @@ Relation PrecisionLadder::within_rounding_of_step(bool from_one_state) const {
     const double inherited = from_one_state ? 0 : until(is_computed ? of_computed_ : of_states_, step - 1);
     const double explained = std::max(kSteep * left, kJump * inherited);
     if (left > kGrown || rungs->in_float32 <= explained) return std::nullopt;
-    return rounded(rungs->in_float32, 3) + " of its scale apart; float64 leaves " + rounded(left, 3);
+    return rounded(rungs->in_float32, 3) + " of its scale apart in float32; in float64 " + rounded(left, 3);
   };
 }
 

@@ -198,7 +198,7 @@ std::vector<Suspect> suspects_in_batch_size(const Scene& scene) {
            {"step " + std::to_string(its.step) + ": " + std::to_string(its.samples) + " samples of all ranks in " +
                 right.run + ", " + std::to_string(expected) +
                 (scene.left ? " in " + scene.left.run->run : std::string(" by the recipe")),
-            "a factor of " + std::to_string(factor) + ", like the ranks (" + std::to_string(theirs) + " and " +
+            "a factor of " + std::to_string(factor) + ", as between the ranks (" + std::to_string(theirs) + " and " +
                 std::to_string(right.world_size()) + "): one side takes the batch per rank, the other for all ranks"}}};
 }
 

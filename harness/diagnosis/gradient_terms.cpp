@@ -46,9 +46,9 @@ std::vector<Suspect> not_zeroed(const Side& side, std::int64_t step, const Made&
   if (!near(terms->coefficients[0], 1) || !near(terms->coefficients[1], 1)) return {};
   return {{"grad.not_zeroed",
            {place(side, step) + ": the gradients before the reduction are " + rounded(terms->coefficients[0], 5) +
-                " times the other side's and " + rounded(terms->coefficients[1], 5) +
-                " times those that its own update " + std::to_string(step - 1) + " left",
-            "the rest is " + rounded(terms->residual, 3) + " of them"}}};
+                " times the other side's plus " + rounded(terms->coefficients[1], 5) +
+                " times its own gradients of update " + std::to_string(step - 1),
+            "the unexplained rest is " + rounded(terms->residual, 3) + " of them"}}};
 }
 
 /// A part of the weights in the gradients: an L2 term of the loss, that one side scales or does not have.
@@ -61,9 +61,9 @@ std::vector<Suspect> decay_in_loss(const Side& side, std::int64_t step, const Ma
   const auto alone = laws::fit(own, {&others});
   if (!alone || alone->residual < std::max(10 * terms->residual, kRest / 10)) return {};
   return {{"opt.decay_scale",
-           {place(side, step) + ": the gradients before the reduction are the other side's and " +
+           {place(side, step) + ": the gradients before the reduction are the other side's plus " +
                 rounded(terms->coefficients[1], 4) + " times the weights",
-            "the rest is " + rounded(terms->residual, 3) + " of them"}}};
+            "the unexplained rest is " + rounded(terms->residual, 3) + " of them"}}};
 }
 
 /// Weights of each rank's own gradients of two parameters in one reduced gradient: each rank gave one of the two.
@@ -131,8 +131,8 @@ std::vector<Suspect> suspects_in_collective_order(const trace::RunTrace& run, st
     return {{"comm.order_mismatch",
              {"step " + std::to_string(step) + ", " + run.run + ": in the reduced gradient of " + name + ", rank " +
                   std::to_string((*from)[0]) + (from->size() > 1 ? " and others have" : " has") + " its gradient of " +
-                  other + " in place of that of " + name,
-              "weights of all ranks' own gradients of both in it: " + laws::to_text(*mixed)}}};
+                  other + " instead of that of " + name,
+              "weights of all ranks' own gradients of both: " + laws::to_text(*mixed)}}};
   }
   return {};
 }

@@ -32,7 +32,7 @@ std::vector<Suspect> suspects_among_ranks(const Side& side, const compare::Diver
     if (its == nullptr || !made_of_the_same(*first, *its)) continue;
     return {{"comm.noncontiguous",
              {at.place() + ", " + side.run->run + ": rank " + std::to_string(rank) +
-              " has the norm and the largest element of rank 0, and other bits: the same numbers in other places"}}};
+              " has rank 0's norm and largest element, but other bits: the same numbers in another layout"}}};
   }
   return {};
 }

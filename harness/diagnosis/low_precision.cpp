@@ -82,7 +82,7 @@ std::vector<Suspect> named(const Scene& scene, const Side& side, const Ranks& ra
                                     join(ranks.in_short, ", ") + " the largest elements of " +
                                     std::to_string(ranks.example.numbers) + " of " + std::to_string(ranks.example.of) +
                                     " own gradients fit in 16 bits; the other side's do not"};
-  evidence.push_back("the sides' gradients are " + rounded(distance, 3) + " of their size apart");
+  evidence.push_back("the gradients of the two sides are " + rounded(distance, 3) + " of their norm apart");
   const auto losses = losses_differ(scene);
   const bool forward = losses.value_or(false);
   if (losses)

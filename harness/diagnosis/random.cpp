@@ -117,7 +117,7 @@ std::vector<Suspect> suspects_of_a_repeat(const Scene& scene) {
   if (trace::info(at.channel).part != trace::Part::kComputed) return {};
   const bool reduces = at.channel == Channel::kGradient;
   const std::vector<std::string> seen{at.place() + ": the runs differ, with equal " +
-                                      (reduces ? "gradients of the rank's own" : "inputs")};
+                                      (reduces ? "own gradients" : "inputs")};
   if (!same(scene, at.step, reduces ? Channel::kGradientLocal : Channel::kInput)) return {};
   if (!reduces) return suspects_of_threads(scene, seen);
   return is_corruption(scene) ? std::vector<Suspect>()
@@ -136,7 +136,7 @@ std::vector<Suspect> suspects_of_parted_ranks(const Scene& scene) {
 std::vector<Suspect> suspects_of_clones(const Scene& scene) {
   if (scene.at.channel != Channel::kRng || !scene.right) return {};
   const scenario::TrainSpec& train = scene.right.promises->train;
-  const std::vector<std::string> seen{scene.at.place() + ": the generators of two ranks are in one state"};
+  const std::vector<std::string> seen{scene.at.place() + ": the generators of two ranks are in the same state"};
   std::vector<Suspect> found;
   if (train.data.options.value("augment", "none") == "rank") found.push_back({"rng.augment_rank_clone", seen});
   if (train.model.options.value("dropout", 0.0) > 0) found.push_back({"rng.dropout_clone", seen});
@@ -162,13 +162,13 @@ std::vector<Suspect> suspects_in_random(const Scene& scene) {
                       *its = scene.right.find(scene.at.step, Channel::kRng, scene.at.tensor);
   if (theirs == nullptr || its == nullptr) return {};
   std::vector<std::string> seen{scene.at.place() + ": the generators differ",
-                                "they were in one state a step before, and the inputs are equal: "
-                                "one side drew more often, or less"};
+                                "they were equal one step before, and the inputs are equal: "
+                                "one side drew more often than the other"};
   if (theirs->integers.size() == 2 && its->integers.size() == 2) {
     const std::int64_t more = (its->integers[1] - theirs->integers[1] + kBlock) % kBlock;
     const std::int64_t numbers = std::min(more, kBlock - more);
     if (theirs->integers[0] != its->integers[0] || numbers == 0 || numbers > kFewNumbers) return {};
-    seen.push_back("it is " + std::to_string(numbers) + " numbers of the generator");
+    seen.push_back("the difference is " + std::to_string(numbers) + " numbers of the generator");
   }
   return {{"rng.loader_draw", seen}};
 }

@@ -142,7 +142,7 @@ bool reduced_something(const BrokenStep& of_step, std::int64_t rank) {
 std::vector<Suspect> suspects_of_own(const BrokenStep& of_step, std::int64_t rank,
                                      const std::vector<std::string>& seen) {
   const Reduction& reduction = of_step.broken.at(rank);
-  const auto evidence = with(seen, "rank " + std::to_string(rank) + " updates with its own gradients of them");
+  const auto evidence = with(seen, "rank " + std::to_string(rank) + " updates these parameters with its own gradients");
   const bool whole = reduction.broken.size() == reduction.judged.size();
   if (whole && of_step.promises.train.ddp.gradient_as_bucket_view && reduced_something(of_step, rank))
     return {{"grad.view_detached", with(evidence,

@@ -99,7 +99,7 @@ class Blaming {
   scenario::Scenario from_same_state(std::int64_t step) const {
     if (step < 1)
       throw InputError(
-          {.what = "the difference is in the first step: both sides start it from the state that they draw"});
+          {.what = "the difference is in the first step, which each side starts from its own initial state"});
     for (const std::string& name : variants()) {
       if (scenario_.variant(name).train.checkpoint.load)
         throw InputError({.what = "a side starts from its own checkpoint"});

@@ -130,7 +130,7 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
   if (left.run == nullptr || right.run == nullptr) return;  // a golden or a closed form has no precision
   if (left64.run == nullptr || right64.run == nullptr) return one.note(control, "one side did not finish");
   if (one.at().step == trace::kInitialStep && compare::draw_otherwise(*left.run, *right.run))
-    return one.note(control, "no result: first weights are drawn in float32, and different kernels drew these");
+    return one.note(control, "no result: the initial weights are drawn in float32, here by different kernels");
   const compare::PrecisionLadder ladder(*left.run, *right.run, *left64.run, *right64.run);
   if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
   const auto rungs = ladder.at(place_of(one.at(), left, right));

@@ -140,7 +140,7 @@ std::vector<compare::Suspect> suspects_by_digest(const trace::RunTrace& golden, 
   const scenario::Variant& of = input.scenario.variant(variant);
   if (of.train.checkpoint.load || !scenario::sources_of(of).empty() || !changed_keys(golden, input, variant).empty())
     return {};
-  return {{"data.content", {"the recipe is that of the golden; the digest over recipe and data is another"}}};
+  return {{"data.content", {"the recipe equals the golden's, but the digest of recipe and data differs"}}};
 }
 
 CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,

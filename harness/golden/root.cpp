@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 void require_project_file(const fs::path& file) {
   const Json project = parse_json(read_file(file), file.string());
   if (project.is_object() && project.empty()) return;
-  throw InputError({.what = "the file that marks a project holds what is not known",
+  throw InputError({.what = "the project file has unknown content",
                     .where = file.string(),
                     .expected = "{}",
                     .actual = project.is_object() ? "the key '" + project.begin().key() + "'" : "no object"});

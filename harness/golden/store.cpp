@@ -69,7 +69,7 @@ void require_proof(const std::vector<trace::RunTrace>& repeats) {
                         .where = rank.origin,
                         .expected = "records of every rank",
                         .actual = "no records",
-                        .next = "let train.record.channels name some"});
+                        .next = "list channels in train.record.channels"});
   }
 }
 
@@ -106,7 +106,9 @@ std::filesystem::path golden_directory(const std::filesystem::path& root, const 
 std::optional<trace::RunTrace> read_golden(const std::filesystem::path& directory) {
   std::error_code error;
   const bool there = is_there(directory) && !std::filesystem::is_empty(directory, error);
-  if (error) throw ResourceError({.what = "cannot look for a golden: " + error.message(), .where = directory.string()});
+  if (error)
+    throw ResourceError(
+        {.what = "cannot access the folder of a golden: " + error.message(), .where = directory.string()});
   if (!there) return std::nullopt;
   trace::RunTrace golden = trace::read_run(directory, "golden", trace::Damage::kReport);
   for (const trace::Trace& rank : golden.ranks) {

@@ -71,7 +71,7 @@ std::string_view meaning_of(const Sighting& rank) {
     case WorkerExit::kRefused:
       return " (RunSpec or environment refused)";
     case WorkerExit::kResource:
-      return " (a file is damaged, or the machine gave out)";
+      return " (a file is damaged, or memory or disk ran out)";
     case WorkerExit::kPeerLost:
       return " (a peer was lost)";
     case WorkerExit::kUnsupported:

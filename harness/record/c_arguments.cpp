@@ -74,7 +74,8 @@ Json header_from(const char* text) {
   if (!header.is_object()) refuse("the header is no JSON object", "an object", header.type_name());
   for (const std::string_view key : kReservedKeys) {
     if (header.contains(key))
-      refuse("the header may not say '" + std::string(key) + "'", "keys other than this one, which lockstep writes");
+      refuse("the header may not hold the key '" + std::string(key) + "'",
+             "keys other than this one, which lockstep writes");
   }
   for (const HeaderKey& row : kHeaderKeys) {
     const auto found = header.find(row.name);
@@ -93,8 +94,8 @@ lockstep_recorder_config known_part(const lockstep_recorder_config* config) {
     refuse("config->size is too small", "sizeof(lockstep_recorder_config)", std::to_string(config->size));
   const auto* const bytes = reinterpret_cast<const unsigned char*>(config);
   if (std::any_of(bytes + sizeof *config, bytes + config->size, [](unsigned char byte) { return byte != 0; }))
-    refuse("config asks for what this version of the library does not know",
-           "zeros behind byte " + std::to_string(sizeof *config), "",
+    refuse("config sets fields that this version of the library does not know",
+           "zeros after byte " + std::to_string(sizeof *config), "",
            "use the library that belongs to the header, or set config->size");
   return *config;
 }
@@ -170,7 +171,8 @@ void require_reachable(std::span<const std::int64_t> shape, std::span<const std:
                          __builtin_mul_overflow(reach, shape[i] - 1, &reach) ||
                          __builtin_add_overflow(reach < 0 ? below : above, reach, reach < 0 ? &below : &above));
     if (overflows)
-      refuse("the tensor's strides lead out of memory", "offsets of less than 2^63 bytes", "strides " + shown(strides));
+      refuse("the tensor's strides reach beyond memory", "offsets of less than 2^63 bytes",
+             "strides " + shown(strides));
   }
 }
 
@@ -181,12 +183,12 @@ Opening opening_from(const lockstep_recorder_config* given) {
   require_there(config.folder, "config->folder");
   if (*config.folder == '\0') refuse("config->folder is empty", "the folder of the run");
   if (config.world_size < 1 || config.rank < 0 || config.rank >= config.world_size)
-    refuse("the rank is not one of its world", "0 <= rank < world_size",
+    refuse("the rank is outside its world size", "0 <= rank < world_size",
            "rank " + std::to_string(config.rank) + " of " + std::to_string(config.world_size));
   const std::filesystem::path file = std::filesystem::path(config.folder) / trace::file_name_of_rank(config.rank);
   std::error_code unknown;  // a path that cannot be looked up cannot be made either, which says why
   if (std::filesystem::exists(std::filesystem::symlink_status(file, unknown)))
-    throw InputError({.what = "there is a trace already",
+    throw InputError({.what = "a trace already exists",
                       .where = file.string(),
                       .next = "choose a new folder: traces are never overwritten"});
   return {.file = file,

@@ -85,7 +85,7 @@ struct lockstep_recorder {
       return failed_;
     }
     try {
-      if (!recorder_) refuse("the recorder is closed", "no call after close but error and free");
+      if (!recorder_) refuse("the recorder is closed", "only error and free after close");
       body();
       return LOCKSTEP_OK;
     } catch (...) {
@@ -132,7 +132,7 @@ struct lockstep_recorder {
   }
 
   void require_step() const {
-    if (!in_step_) refuse("no step has begun", "begin_step before what belongs to the step");
+    if (!in_step_) refuse("no step has begun", "begin_step before the records of the step");
   }
 
   /// Ends the trace with its last line, if it holds all that it was told.
@@ -140,7 +140,7 @@ struct lockstep_recorder {
     const lockstep_status status = call([&] {
       if (in_step_) refuse("step " + std::to_string(step_) + " has not ended", "end_step before close");
       if (failed_ != LOCKSTEP_OK)
-        throw InputError({.what = "the trace stays torn: a call before failed",
+        throw InputError({.what = "the trace stays torn: an earlier call failed",
                           .expected = "no failed call",
                           .actual = first_error_.substr(0, first_error_.find('\n'))});
       recorder_->finish();

@@ -39,9 +39,9 @@ void validate_load(const LoadSpec& load, std::int64_t world_size, const std::str
   require_of(load.who != "newest" || !load.of_rank.empty(), ".who",
              "the newest checkpoint of several ranks is asked for", "'of_rank', which says what each rank has",
              "no 'of_rank'");
-  require_of(load.epoch == "saved" || load.restores("sampler"), ".epoch", "the saved epoch has no use",
+  require_of(load.epoch == "saved" || load.restores("sampler"), ".epoch", "'epoch' has no effect",
              "'sampler' in restore", join(load.restore, ", "));
-  require_of(!load.own_rates || load.restores("schedule"), ".schedule", "the saved position has no use",
+  require_of(!load.own_rates || load.restores("schedule"), ".schedule", "'schedule' has no effect",
              "'schedule' in restore", join(load.restore, ", "));
   require_ranks_together(load, origin);
 }

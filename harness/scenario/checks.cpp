@@ -138,8 +138,7 @@ void require_substance(const CheckSpec& check, const Scenario& scenario, const s
       for (const std::string& variant : check.variants) {
         const std::string& device = scenario.variant(variant).train.device;
         if (device != "cpu")
-          fail("a golden speaks for a processor, and none for a GPU is kept", "train.device = cpu in '" + variant + "'",
-               device);
+          fail("goldens exist only for trainings on a CPU", "train.device = cpu in '" + variant + "'", device);
       }
       return;
     case Sides::kLaw:

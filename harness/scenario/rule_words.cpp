@@ -46,12 +46,12 @@ std::string expectation(const Json& rule) {
                                                                   {"maximum", "at most "},
                                                                   {"exclusiveMaximum", "less than "},
                                                                   {"pattern", "matching "},
-                                                                  {"minItems", "items at least "},
-                                                                  {"maxItems", "items at most "},
-                                                                  {"minLength", "characters at least "},
-                                                                  {"maxLength", "characters at most "},
-                                                                  {"minProperties", "keys at least "},
-                                                                  {"maxProperties", "keys at most "}};
+                                                                  {"minItems", "number of items: at least "},
+                                                                  {"maxItems", "number of items: at most "},
+                                                                  {"minLength", "number of characters: at least "},
+                                                                  {"maxLength", "number of characters: at most "},
+                                                                  {"minProperties", "number of keys: at least "},
+                                                                  {"maxProperties", "number of keys: at most "}};
   for (const auto& [key, word] : words) {
     if (rule.contains(key))
       parts.push_back(word + (rule[key].is_string() ? rule[key].get<std::string>() : rule[key].dump()));
@@ -68,13 +68,13 @@ std::string fault_of(const Json& value, const Json& rule) {
                                                  [&](const std::string& type) { return is_of(type, value); });
   if (!fits) return "wrong type";
   if (value.is_number()) return "the number is out of range";
-  if (value.is_string()) return rule.contains("enum") ? "unknown value" : "the text is not as it must be";
-  if (value.is_array()) return "the list is not as it must be";
+  if (value.is_string()) return rule.contains("enum") ? "unknown value" : "the text has the wrong form";
+  if (value.is_array()) return "the list has the wrong form";
   std::vector<std::string> missing;
   for (const Json& key : rule.value("required", Json::array())) {
     if (!value.contains(key.get<std::string>())) missing.push_back("'" + key.get<std::string>() + "'");
   }
-  return missing.empty() ? "the object is not as it must be" : "a required key is missing: " + join(missing, ", ");
+  return missing.empty() ? "the object has the wrong form" : "a required key is missing: " + join(missing, ", ");
 }
 
 }  // namespace lockstep::scenario

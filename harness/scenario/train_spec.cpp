@@ -74,7 +74,7 @@ void validate_batch(const BatchSpec& batch, std::int64_t world_size, const std::
           std::to_string(batch.ranks_per_node));
   const std::int64_t divisor = ranks * batch.accumulation;
   const std::int64_t size = batch.global ? *batch.global : batch.per_node ? *batch.per_node : *batch.per_rank;
-  require(size % divisor == 0, origin, "train.batch." + given[0], "the batch does not divide",
+  require(size % divisor == 0, origin, "train.batch." + given[0], "the batch does not divide evenly",
           "a multiple of " + std::to_string(divisor) + " (" +
               (batch.per_rank ? "" : of_ranks + std::to_string(ranks) + " x ") + "accumulation " +
               std::to_string(batch.accumulation) + ")",

@@ -35,7 +35,7 @@ class TraceParser {
       read_line(rest_.substr(0, newline));
       rest_.remove_prefix(newline + 1);
     }
-    if (!rest_.empty()) fail("there is more after the closing line");
+    if (!rest_.empty()) fail("lines follow the closing line");
     if (!trace_.complete) trace_.torn = "it ends after line " + std::to_string(line_) + ", without the closing line";
     return std::move(trace_);
   }
@@ -119,7 +119,7 @@ void require_no_more_ranks(const std::filesystem::path& directory, const RunTrac
       return std::filesystem::path(rank.origin).filename() == name;
     });
     if (is_file_of_rank(name) && !is_ours)
-      throw DamagedFile({.what = "there is the trace of a rank too many",
+      throw DamagedFile({.what = "there are more traces than ranks",
                          .where = entry.path().string(),
                          .expected = std::to_string(run.ranks.size()) + " ranks, as " + run.ranks[0].origin + " says",
                          .next = "run it again, in an empty folder"});
@@ -132,7 +132,7 @@ void require_one_run(const Trace& first, const Trace& rank) {
   for (const char* key : {"scenario", "variant", "train_digest"}) {
     const Json expected = first.header.value(key, Json()), actual = rank.header.value(key, Json());
     if (expected == actual) continue;
-    throw DamagedFile({.what = std::string("the ranks in one directory are not of one run: ") + key + " differs",
+    throw DamagedFile({.what = std::string("the ranks in one directory belong to different runs: ") + key + " differs",
                        .where = rank.origin,
                        .expected = expected.dump() + ", as in " + first.origin,
                        .actual = actual.dump(),

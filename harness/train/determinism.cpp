@@ -53,11 +53,11 @@ void apply_cpu_profile(const std::string& name) {
     if (capability == profile.capability) break;
     const bool able = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
     if (!able)
-      throw Unsupported({.what = "this processor lacks what the CPU profile needs",
+      throw Unsupported({.what = "this processor lacks instructions that the CPU profile needs",
                          .where = "train.determinism.cpu = " + name,
                          .expected = profile.needs,
                          .actual = capability});
-    throw InputError({.what = "determinism was asked for too late: LibTorch has chosen its kernels already",
+    throw InputError({.what = "determinism was set too late: LibTorch has already chosen its kernels",
                       .where = "train.determinism.cpu = " + name,
                       .expected = profile.capability,
                       .actual = capability,
@@ -130,7 +130,7 @@ void apply_determinism(const scenario::DeterminismSpec& spec) {
   apply_cpu_profile(spec.cpu);
   at::set_num_threads(spec.threads);
   if (at::get_num_threads() != spec.threads) {
-    throw InputError({.what = "determinism was asked for too late: the number of threads cannot be changed any more",
+    throw InputError({.what = "determinism was set too late: the number of threads is already fixed",
                       .where = "train.determinism.threads",
                       .expected = std::to_string(spec.threads),
                       .actual = std::to_string(at::get_num_threads())});

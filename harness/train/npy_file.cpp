@@ -154,14 +154,15 @@ trace::StoredTensor read_npy(const std::filesystem::path& path) {
                       .expected = expected,
                       .actual = actual});
   };
-  if (!content.starts_with(kMagic)) fail(0, "it has another magic number", "\\x93NUMPY", "");
+  if (!content.starts_with(kMagic)) fail(0, "its magic number is wrong", "\\x93NUMPY", "");
   const auto byte = [&](std::size_t at) -> std::size_t {
     if (at >= content.size()) fail(content.size(), "it ends within the header", "more bytes", "the end of the file");
     return static_cast<unsigned char>(content[at]);
   };
   const std::size_t major = byte(6), minor = byte(7);
   if (major < 1 || major > 3 || minor != 0)
-    fail(6, "another version of the format", "1.0, 2.0 or 3.0", std::to_string(major) + "." + std::to_string(minor));
+    fail(6, "its version of the format is not supported", "1.0, 2.0 or 3.0",
+         std::to_string(major) + "." + std::to_string(minor));
   const std::size_t begin = major == 1 ? 10 : 12;
   std::size_t length = byte(8) | byte(9) << 8;
   if (major > 1) length |= byte(10) << 16 | byte(11) << 24;

@@ -41,7 +41,8 @@ std::vector<std::string> checkpoints_in(const std::filesystem::path& run) {
 
 std::string name_pointed_to(const std::filesystem::path& run) {
   const std::filesystem::path file = run / kPointer;
-  if (!std::filesystem::exists(file)) throw DamagedFile({.what = "the pointer is lost", .where = file.string()});
+  if (!std::filesystem::exists(file))
+    throw DamagedFile({.what = "the file 'last_checkpoint' is lost", .where = file.string()});
   std::string name = read_file(file);
   if (name.ends_with('\n')) name.pop_back();
   if (number_of(name) > 0 && std::filesystem::is_directory(run / name)) return name;

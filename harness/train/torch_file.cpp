@@ -83,7 +83,7 @@ const std::filesystem::path& require_plain_records(const std::filesystem::path& 
     if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &record) != 0)
       throw damaged("its list of records cannot be read");
     if (record.comp_method != ZIP_CM_STORE || record.size > bytes)
-      throw damaged("the record " + std::string(record.name) + " is packed, or larger than the file");
+      throw damaged("the record " + std::string(record.name) + " is compressed, or larger than the file");
     if (const auto offset = first_unreadable(archive.get(), record))
       throw damaged("the record " + std::string(record.name) +
                     " is not what was stored: its checksum differs, within " + std::to_string(*offset) +

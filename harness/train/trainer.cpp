@@ -190,7 +190,7 @@ class Trainer {
                       .where = "train.checkpoint.load",
                       .expected = spec_.optimizer.kind,
                       .actual = checkpoint.recipe.kind,
-                      .next = "leave 'optimizer' out of restore, or train on with the one that saved"});
+                      .next = "leave 'optimizer' out of restore, or use the optimizer that saved"});
   }
 
   void restore(const Checkpoint& checkpoint) {

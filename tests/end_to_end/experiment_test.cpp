@@ -349,7 +349,7 @@ TEST_F(ExperimentEndToEnd, FirstWeightsThatOtherKernelsDrewAreNoMistake) {
   expect_green(run(pair("rounding", here, elsewhere)));
   const Result red = run(pair("equal", here, elsewhere));
   expect_divergence(red.check("equal"), {-1, "weight", "conv1.weight", 0}, "rounding");
-  expect_says(shown_by(red.check("equal"), "float64"), {"first weights are drawn in float32"});
+  expect_says(shown_by(red.check("equal"), "float64"), {"initial weights are drawn in float32"});
   const Json on_gradients = {{"checks", {check("equal", {{"variants", {"one", "other"}}, {"on", {"gradient"}}})}}};
   const Result later = run(pair("equal", here, elsewhere, on_gradients));
   EXPECT_EQ(later.check("equal").at("class"), "rounding");

@@ -112,7 +112,7 @@ TEST_F(LivenessEndToEnd, AMachineThatGivesOutIsNoLostPeer) {
   const auto with = [this](const std::string& what) {
     const Result result = run(scenario(), {"--worker", script_worker(what + "\nexec $worker \"$@\"")});
     EXPECT_EQ(result.exit_code(), 4) << result.said();
-    expect_says(result.failed_run().at("why"), {"exited with code 4", "a file is damaged, or the machine gave out"});
+    expect_says(result.failed_run().at("why"), {"exited with code 4", "a file is damaged, or memory or disk ran out"});
     EXPECT_EQ(result.said().find("frame #"), std::string::npos) << result.said();
   };
   with("export GLOO_SOCKET_IFNAME=nowhere");

@@ -166,13 +166,13 @@ TEST_F(GoldenCheck, IsInconclusiveWhereBothHoldNan) {
 TEST_F(GoldenCheck, IsInconclusiveBesideARankTooMany) {
   accept();
   std::filesystem::copy_file(directory() / trace_file(1), directory() / trace_file(2));
-  EXPECT_TRUE(is_inconclusive(check(), "a rank too many"));
+  EXPECT_TRUE(is_inconclusive(check(), "more traces than ranks"));
 }
 
 TEST_F(GoldenCheck, IsInconclusiveWhereRank1IsOfAnotherTraining) {
   for (const char* key : {"scenario", "variant", "train_digest"}) {
     accept([key](trace::RunTrace& run) { run.ranks[1].header[key] = "other"; });
-    EXPECT_TRUE(is_inconclusive(check(), "not of one run")) << key;
+    EXPECT_TRUE(is_inconclusive(check(), "belong to different runs")) << key;
   }
 }
 

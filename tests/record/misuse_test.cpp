@@ -40,7 +40,7 @@ TEST_F(Misuse, ARankMustBeOneOfItsWorld) {
     auto wrong = config();
     wrong.rank = rank;
     wrong.world_size = world_size;
-    expect_refused(wrong, {"the rank is not one of its world", std::to_string(rank) + " of "});
+    expect_refused(wrong, {"the rank is outside its world size", std::to_string(rank) + " of "});
   }
 }
 
@@ -50,9 +50,9 @@ TEST_F(Misuse, TheHeaderIsReadBeforeAnythingIsWritten) {
       {"{\"a\": 1,\n  \"b\": }", {"not valid JSON", "header:2:8"}},
       {"{\"a\": 1, \"a\": 2}", {"'a' appears twice"}},
       {"[1]", {"no JSON object", "array"}},
-      {"{\"rank\": 0}", {"may not say 'rank'"}},
-      {"{\"check\": \"\"}", {"may not say 'check'"}},
-      {"{\"format\": \"mine\"}", {"may not say 'format'"}},
+      {"{\"rank\": 0}", {"may not hold the key 'rank'"}},
+      {"{\"check\": \"\"}", {"may not hold the key 'check'"}},
+      {"{\"format\": \"mine\"}", {"may not hold the key 'format'"}},
       {"{\"samples\": \"many\"}", {"'samples' has another type", "a natural number", "many"}},
       {"{\"samples\": -1}", {"'samples' has another type"}},
       {"{\"scenario\": 1}", {"'scenario' has another type", "a string"}},
@@ -148,7 +148,7 @@ TEST_F(Misuse, ShapesThatNoMemoryHasAreRefused) {
   for (const std::int64_t stride : {kHuge, -kHuge, std::numeric_limits<std::int64_t>::min()}) {
     const std::int64_t strides[] = {stride, 1};
     strided.strides = strides;
-    expect_misuse(tensor(strided), {"strides lead out of memory"});
+    expect_misuse(tensor(strided), {"strides reach beyond memory"});
   }
   expect_misuse(lockstep_recorder_integers(recorder_, "samples", "ids", nullptr, 2), {"values is NULL"});
   const std::int64_t one = 1;

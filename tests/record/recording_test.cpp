@@ -164,7 +164,7 @@ TEST_F(Recording, TheExampleRefusesAFolderThatIsUsed) {
   const std::string before = read_file(fs::path(run("used")) / "rank0.jsonl");
   const Outcome outcome = run_program({PROGRAM_example, run("used")}, 60);
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("there is a trace already"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("a trace already exists"), std::string::npos) << outcome.err;
   EXPECT_EQ(read_file(fs::path(run("used")) / "rank0.jsonl"), before);
 }
 

@@ -169,7 +169,7 @@ TEST(JudgeOfLostEvidence, IsInconclusiveOnTheTracesOfAnotherRun) {
       const report::Verdict verdict = judged.verdict();
       EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive) << key << " of rank " << rank;
       ASSERT_EQ(verdict.runs.size(), 1U) << key << " of rank " << rank;
-      EXPECT_NE(verdict.runs[0].why.find("not of one run: " + std::string(key)), std::string::npos)
+      EXPECT_NE(verdict.runs[0].why.find("belong to different runs: " + std::string(key)), std::string::npos)
           << verdict.runs[0].why;
     }
   }
@@ -189,7 +189,7 @@ TEST(JudgeOfLostEvidence, IsInconclusiveBesideARankTooMany) {
   std::filesystem::copy_file(judged.folder(1) / "rank1.jsonl", judged.folder(1) / "rank2.jsonl");
   const report::Verdict verdict = judged.verdict();
   EXPECT_EQ(verdict.status(), VerdictStatus::kInconclusive);
-  EXPECT_NE(verdict.runs.at(0).why.find("a rank too many"), std::string::npos) << verdict.runs[0].why;
+  EXPECT_NE(verdict.runs.at(0).why.find("more traces than ranks"), std::string::npos) << verdict.runs[0].why;
   EXPECT_THROW(report::read_recording(judged.folder(1)), DamagedFile) << "diff reads it, too";
 }
 

@@ -250,9 +250,10 @@ TEST(TrainSpec, CheckpointsOfRanksFitTheRanks) {
 }
 
 TEST(TrainSpec, PositionsAreAskedForWhereTheyAreRestored) {
-  EXPECT_PROBLEM(problem_of(loading_with({{"epoch", "next"}})), "saved epoch", "load.epoch", "'sampler'", "weights");
-  EXPECT_PROBLEM(problem_of(loading_with({{"schedule", "own"}})), "saved position", "load.schedule", "'schedule'",
+  EXPECT_PROBLEM(problem_of(loading_with({{"epoch", "next"}})), "'epoch' has no effect", "load.epoch", "'sampler'",
                  "weights");
+  EXPECT_PROBLEM(problem_of(loading_with({{"schedule", "own"}})), "'schedule' has no effect", "load.schedule",
+                 "'schedule'", "weights");
   EXPECT_NO_THROW(
       load(loading_with({{"epoch", "again"}, {"schedule", "own"}, {"restore", {"weights", "schedule", "sampler"}}})));
 }
@@ -386,7 +387,7 @@ TEST(TrainSpec, CudaTakesNoPartThatIsForTheCpuOnly) {
   EXPECT_EQ(load(fused).variants[0].train.optimizer.kind, "adam");
   EXPECT_PROBLEM(problem_of(with(fused, "train.device", "cuda")), "for the CPU only", "train.optimizer.fused", "false",
                  "true");
-  EXPECT_PROBLEM(problem_of(with(on_gpu, "checks", {{{"that", "golden"}}})), "none for a GPU", "checks.0", "cpu",
+  EXPECT_PROBLEM(problem_of(with(on_gpu, "checks", {{{"that", "golden"}}})), "goldens exist only", "checks.0", "cpu",
                  "cuda");
 }
 

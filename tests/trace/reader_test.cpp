@@ -124,7 +124,7 @@ TEST(Reader, MoreAfterTheEndIsDamage) {
   for (const std::string& more : {std::string("\n"), std::string("x"), std::string(1, '\0'), whole}) {
     const auto file = scratch.write("g", whole + more);
     const Problem problem = problem_of<DamagedFile>([&] { read_trace(file); });
-    EXPECT_NE(problem.what.find("more after the closing line"), std::string::npos);
+    EXPECT_NE(problem.what.find("lines follow the closing line"), std::string::npos);
     EXPECT_EQ(problem.where, file.string() + ", line 4");
   }
 }

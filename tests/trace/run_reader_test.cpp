@@ -65,7 +65,7 @@ TEST(RunReader, ARankTooManyIsRefused) {
   write_ranks(scratch, 2);
   write_sample(scratch.path() / "rank2.jsonl", sample_header(2, 3));
   const Problem problem = damage_of(scratch.path());
-  EXPECT_EQ(problem.what, "there is the trace of a rank too many");
+  EXPECT_EQ(problem.what, "there are more traces than ranks");
   EXPECT_EQ(problem.where, (scratch.path() / "rank2.jsonl").string());
   std::filesystem::rename(scratch.path() / "rank2.jsonl", scratch.path() / "rank10.jsonl");
   EXPECT_EQ(damage_of(scratch.path()).where, (scratch.path() / "rank10.jsonl").string());
@@ -83,7 +83,7 @@ TEST(RunReader, RanksOfAnotherRunAreRefused) {
     write_sample(scratch.path() / "rank1.jsonl", header);
     const Problem problem = damage_of(scratch.path());
     EXPECT_EQ(problem.where, (scratch.path() / "rank1.jsonl").string());
-    EXPECT_EQ(problem.what, std::string("the ranks in one directory are not of one run: ") + key + " differs");
+    EXPECT_EQ(problem.what, std::string("the ranks in one directory belong to different runs: ") + key + " differs");
     EXPECT_EQ(problem.actual, "\"other\"");
   }
 }

@@ -70,7 +70,7 @@ TEST_F(DataFiles, IdxDamageIsNamedWithItsByte) {
   expect_refused(images(kImages + "x"), {"bytes follow", "byte 28"});
   std::string absurd = kImages;
   for (std::size_t i = 4; i < 16; ++i) absurd[i] = '\xff';
-  expect_refused(images(absurd), {"absurd", "byte 8"});
+  expect_refused(images(absurd), {"too large", "byte 8"});
   const std::string packed = gzipped(kImages);
   expect_refused(images(packed.substr(0, packed.size() - 3)), {"gzip ends early", "images, byte"});
   expect_refused([&] { idx(kImages, test_idx({2}, "ab")); },

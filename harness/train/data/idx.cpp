@@ -38,12 +38,13 @@ StoredArray read_idx(const std::filesystem::path& path, std::size_t rank) {
   PackedFile file(path);
   const std::string magic = exactly(file, 4, "the magic number");
   if (magic[0] != 0 || magic[1] != 0)
-    fail(file, 0, "it has another magic number", "two zero bytes",
+    fail(file, 0, "its magic number is wrong", "two zero bytes",
          Json(magic.substr(0, 2)).dump(-1, ' ', true, Json::error_handler_t::replace));
   const auto type = static_cast<unsigned char>(magic[2]), extents = static_cast<unsigned char>(magic[3]);
   if (type != kUnsignedByte)
     fail(file, 2, "elements of an unsupported type", "8 (unsigned byte)", std::to_string(type));
-  if (extents != rank) fail(file, 3, "another number of dimensions", std::to_string(rank), std::to_string(extents));
+  if (extents != rank)
+    fail(file, 3, "its number of dimensions is wrong", std::to_string(rank), std::to_string(extents));
   trace::StoredTensor tensor{.name = "", .dtype = trace::DType::kUInt8, .shape = {}, .bytes = {}};
   std::uint64_t elements = 1;
   for (std::size_t i = 0; i < rank; ++i) {
@@ -51,7 +52,7 @@ StoredArray read_idx(const std::filesystem::path& path, std::size_t rank) {
     const std::uint32_t extent = big_endian(exactly(file, 4, "its dimensions"));
     if (extent == 0) fail(file, offset, "it is empty", "dimensions of at least 1", "0");
     if (elements > (std::uint64_t{1} << 48) / extent)
-      fail(file, offset, "its dimensions are absurd", "less than 2^48 elements",
+      fail(file, offset, "its dimensions are too large", "less than 2^48 elements",
            "a dimension of " + std::to_string(extent));
     elements *= extent;
     tensor.shape.push_back(extent);

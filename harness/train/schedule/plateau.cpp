@@ -54,7 +54,7 @@ class Plateau : public Schedule {
       throw InputError({.what = "the checkpoint was saved under a schedule that does not follow losses",
                         .where = "train.schedule",
                         .expected = "plateau",
-                        .next = "train on with the schedule that saved, or leave 'schedule' out of restore"});
+                        .next = "use the schedule that saved, or leave 'schedule' out of restore"});
     best_ = std::bit_cast<double>(from_hex(state.at("best_bits").get<std::string>()).value());
     bad_steps_ = state.at("bad_steps").get<std::int64_t>();
     cooling_ = state.at("cooling").get<std::int64_t>();
