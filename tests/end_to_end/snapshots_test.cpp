@@ -193,17 +193,23 @@ TEST_F(SnapshotsEndToEnd, TheSavedEpochOnceMoreHasItsOwnOrder) {
 }
 
 TEST_F(SnapshotsEndToEnd, ANewScheduleGoesOnAtTheSavedPosition) {
-  expect_green(run(resuming({{"schedule", "own"}})));
-  Json adjusted = resuming({{"schedule", "own"}, {"number", 4}});
-  adjusted["variants"]["resumed"]["train"]["optimizer"] = {{"lr", 0.3}};
-  adjusted["checks"].push_back(check("ledger", {{"variants", {"resumed"}}}));
-  const Result result = run(adjusted);
+  Json training = resuming({{"schedule", "own"}});
+  Json& variants = training["variants"];
+  variants["adjusted"] = variants["resumed"];
+  variants["adjusted"]["train"]["checkpoint"]["load"]["number"] = 4;
+  variants["adjusted"]["train"]["optimizer"] = {{"lr", 0.3}};
+  variants["kept"] = variants["adjusted"];
+  variants["kept"]["train"]["checkpoint"]["load"]["schedule"] = "saved";
+  training["checks"].push_back(check("resumes", {{"straight", "straight"}, {"interrupted", "adjusted"}}));
+  for (const char* resumed : {"adjusted", "kept"})
+    training["checks"].push_back(check("ledger", {{"variants", {resumed}}}));
+  const Result result = run(training);
   EXPECT_EQ(result.exit_code(), 1) << result.said();
-  EXPECT_EQ(result.check("ledger").at("status"), "agree") << result.said();
-  expect_divergence(result.check("resumes"), {4, "weight", "fc1.weight", 0});
-  adjusted["variants"]["resumed"]["train"]["checkpoint"]["load"]["schedule"] = "saved";
-  const Result kept = run(adjusted);
-  EXPECT_EQ(kept.check("ledger").at("status"), "divergence") << "the saved rates are not those of lr 0.3";
+  const Json& checks = result.json.at("checks");
+  EXPECT_EQ(checks.at(0).at("status"), "agree") << result.said();
+  expect_divergence(checks.at(1), {4, "weight", "fc1.weight", 0});
+  EXPECT_EQ(checks.at(2).at("status"), "agree") << result.said();
+  EXPECT_EQ(checks.at(3).at("status"), "divergence") << "the saved rates are not those of lr 0.3";
 }
 
 TEST_F(SnapshotsEndToEnd, APlateauHasNoPositionOfItsOwn) {

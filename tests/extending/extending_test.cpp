@@ -62,6 +62,18 @@ bool is_one_of(const std::string& file, const std::string& pattern) {
   return std::regex_match(file, std::regex(expression));
 }
 
+TEST(Extending, EverySeamListsItsFiles) {
+  for (const char* heading : {"## A model", "## A check", "## A channel", "## A launcher", "## A reduction",
+                              "## A device", "## A fault", "## A cause"}) {
+    const std::vector<std::string> listed = files_under(heading);
+    EXPECT_FALSE(listed.empty()) << heading;
+    for (const std::string& file : listed) {
+      const bool is_new = file.find('<') != std::string::npos;
+      EXPECT_TRUE(is_new || fs::exists(source_root() / file)) << heading << ": " << file;
+    }
+  }
+}
+
 TEST(Extending, APatchTouchesTheListedFilesAndNoOther) {
   for (const Extension& extension : kExtensions) {
     const std::vector<std::string> listed = files_under(extension.heading);
@@ -87,14 +99,16 @@ TEST(Extending, APatchApplies) {
   }
 }
 
-/// A copy of harness/ with the harness's part of some patches, and the kinds of checks as the build generates them.
+/// A copy of harness/ and tests/ with some patches, and the kinds of checks as the build generates them.
 class Copy {
  public:
   explicit Copy(const std::vector<std::string>& apply) {
-    fs::copy(source_root() / "harness", root() / "harness", fs::copy_options::recursive);
+    for (const char* folder : {"harness", "tests"})
+      fs::copy(source_root() / folder, root() / folder, fs::copy_options::recursive);
     for (const std::string& patch : apply) {
-      const Outcome outcome = run_program(
-          {"git", "apply", "--include=harness/*", (source_root() / "tests/extending" / patch).string()}, 60, root());
+      const Outcome outcome = run_program({"git", "apply", "--include=harness/*", "--include=tests/*",
+                                           (source_root() / "tests/extending" / patch).string()},
+                                          60, root());
       if (outcome.exit_code != 0) ADD_FAILURE() << patch << ": " << outcome.err;
     }
     generate_kinds();
@@ -130,8 +144,8 @@ TEST(Extending, WhatAPatchTouchesCompiles) {
     const Copy copy({extension.patch});
     std::set<std::string> files = {"harness/scenario/check_kind.cpp", "harness/trace/channel.cpp"};
     for (const std::string& file : files_touched_by(path_of(extension))) {
-      const bool needs_torch = file.starts_with("harness/train/");
-      if (file.starts_with("harness/") && file.ends_with(".cpp") && !needs_torch) files.insert(file);
+      const bool needs_torch = file.starts_with("harness/train/") || file.starts_with("tests/train/");
+      if (file.ends_with(".cpp") && !needs_torch) files.insert(file);
     }
     for (const std::string& file : files) {
       const Outcome outcome = copy.compile(file);
