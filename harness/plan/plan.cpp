@@ -52,6 +52,16 @@ Json with_plain_numbers(const Json& value) {
   return static_cast<double>(whole) == value.get<double>() ? Json(whole) : value;
 }
 
+void require_there(const std::filesystem::path& file, const scenario::Scenario& scenario,
+                   const scenario::Variant& variant, const std::string& key, const std::string& path) {
+  if (is_there(file)) return;
+  throw InputError({.what = "a file that the scenario names is not there",
+                    .where = scenario.file.string() + ": " + key + " (variant '" + variant.name + "')",
+                    .expected = "a file or folder, named from the folder of the scenario",
+                    .actual = "'" + path + "': nothing in " + file.string(),
+                    .next = "correct " + key + ", or put the file there"});
+}
+
 Run run_from(const scenario::Scenario& scenario, const scenario::Variant& variant, std::int64_t repeat,
              DataFiles& data) {
   Run run{.name = scenario.name + "/" + variant.name + "/" + std::to_string(repeat),
@@ -65,18 +75,20 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
   computed["train"].erase("record");  // what is recorded changes nothing of what is computed
   Json files = Json::object();
   // Of a file, the content counts, not the place.
-  const auto depend_on = [&](const std::string& name, const std::string& path, Json& within, const std::string& key) {
+  const auto depend_on = [&](const std::string& name, const std::string& path, const std::string& object,
+                             const std::string& option) {
     const std::filesystem::path file =
         (std::filesystem::absolute(scenario.file).parent_path() / path).lexically_normal();
+    require_there(file, scenario, variant, dotted(object + "/" + option), path);
     files[name] = file.string();
     computed[name + "_sha256"] = data.hash_of(file);
-    within.erase(key);
+    computed[Json::json_pointer(object)].erase(option);
   };
   const scenario::Choice& chosen = variant.train.data;
   for (const scenario::DataFile& of : scenario::files_of(chosen))
-    depend_on(of.name, chosen.options.at(of.option).get<std::string>(), computed["train"]["data"], of.option);
+    depend_on(of.name, chosen.options.at(of.option).get<std::string>(), "/train/data", of.option);
   if (const auto& load = variant.train.checkpoint.load; load && !load->file.empty())
-    depend_on("weights", load->file, computed["train"]["checkpoint"]["load"], "file");
+    depend_on("weights", load->file, "/train/checkpoint/load", "file");
   run.train_digest = sha256(with_plain_numbers(computed).dump());
   run.program = WorkerProgram{{{"format", kRunFormat},
                                {"build", build_id()},

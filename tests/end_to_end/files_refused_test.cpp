@@ -171,6 +171,7 @@ TEST_F(FilesRefused, DataFile) {
     const Result result = run(scenario(at("train.data.path", name)));
     EXPECT_EQ(result.exit_code(), 2) << result.said();
     expect_says(result.said(), {name});
+    if (std::string(name) == "missing.gz") expect_says(result.said(), {"next:", "train.data.path"});
   }
   const Result result = run(scenario(at("train.data.size", 5000)));
   EXPECT_EQ(result.exit_code(), 2) << result.said();

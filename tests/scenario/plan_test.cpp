@@ -183,8 +183,9 @@ TEST(Plan, MissingDataIsAnInputError) {
     make_plan({scenario});
     FAIL() << "planned";
   } catch (const InputError& error) {
-    EXPECT_EQ(error.problem().where, (scratch.path() / "none.gz").string());
-    EXPECT_NE(error.problem().what.find("No such file"), std::string::npos);
+    EXPECT_EQ(error.problem().where, (scratch.path() / "s.json").string() + ": train.data.path (variant 'main')");
+    EXPECT_EQ(error.problem().actual, "'none.gz': nothing in " + (scratch.path() / "none.gz").string());
+    EXPECT_EQ(error.problem().next, "correct train.data.path, or put the file there");
   }
 }
 
