@@ -133,6 +133,23 @@ TEST_F(GoldenEndToEnd, TwoSamplesSwapped) {
   }
 }
 
+TEST_F(GoldenEndToEnd, ADataFileThatChangedIsNamed) {
+  std::string digits;
+  for (int sample = 0; sample < 48; ++sample) {
+    for (int pixel = 0; pixel < 64; ++pixel) digits += std::to_string((7 * sample + 3 * pixel) % 17) + ",";
+    digits += std::to_string(sample % 10) + "\n";
+  }
+  scratch_.write("digits.csv", digits);
+  const Json scenario = accepted(at("train.data.path", "digits.csv"));
+  digits[0] = '1';
+  scratch_.write("digits.csv", digits);
+  const Result red = run(scenario);
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  const Json report = red.check("golden");
+  EXPECT_EQ(report.at("cause"), "data.content");
+  EXPECT_EQ(report.at("first_divergence").at("channel"), "input");
+}
+
 TEST_F(GoldenEndToEnd, NoGolden) {
   const Result result = run(against_golden());
   EXPECT_EQ(result.exit_code(), 3) << result.said();
