@@ -116,7 +116,7 @@ class CommandLine {
     blame->add_option("left", blame_.left, "Variant (default: the first of the scenario's two)")->check(not_empty);
     blame->add_option("right", blame_.right, "Variant, or 'golden' (default: the second)")->check(not_empty);
     blame->add_option("--that", blame_.that, "Relation between them (default: equal; rounding if their shapes differ)")
-        ->check(CLI::IsMember({"equal", "rounding"}));
+        ->check(CLI::IsMember(app::relations_of_blame()));
     blame->add_option("--vary", blame_.vary, "Controls to try: threads,isa only these; -threads all but this one")
         ->check(not_empty);
     add_run_options(*blame, blame_.run);

@@ -44,7 +44,7 @@ experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOp
                       .expected = "two variants, or one and 'golden'",
                       .next = "lockstep blame SCENARIO LEFT RIGHT"});
   const scenario::Variant& left = variant_named(scenario, parties.left);
-  if (parties.right == "golden") {
+  if (parties.right == name_of(scenario::CheckKind::kGolden)) {
     parties.that = scenario::CheckKind::kGolden;
     return parties;
   }
@@ -101,6 +101,14 @@ Json to_json(const experiment::Blame& blame) {
 }
 
 }  // namespace
+
+std::vector<std::string> relations_of_blame() {
+  std::vector<std::string> names;
+  for (const scenario::CheckTraits& row : scenario::kCheckKinds) {
+    if (row.wants_agreement()) names.emplace_back(row.name);
+  }
+  return names;
+}
 
 int blame(const BlameOptions& options) {
   const auto begin = std::chrono::steady_clock::now();

@@ -72,6 +72,8 @@ int show(const ShowOptions& options);
 int faults(FaultsOptions options);
 int explain(const ExplainOptions& options);
 int blame(const BlameOptions& options);
+/// Names of the relations that `blame --that` accepts.
+std::vector<std::string> relations_of_blame();
 int doctor(const DoctorOptions& options);
 
 }  // namespace lockstep::app

@@ -14,7 +14,7 @@
 namespace lockstep::app {
 namespace {
 
-std::vector<trace::Channel> channels_of(const std::vector<std::string>& names, bool same_world_size) {
+std::vector<trace::Channel> channels_named(const std::vector<std::string>& names) {
   std::vector<trace::Channel> channels;
   for (const std::string& name : names) {
     const auto channel = trace::channel_named(name);
@@ -25,12 +25,12 @@ std::vector<trace::Channel> channels_of(const std::vector<std::string>& names, b
                         .next = suggest(name, trace::channel_names())});
     channels.push_back(*channel);
   }
-  for (const trace::ChannelInfo& row : trace::kChannels) {
-    const bool shared = same_world_size || row.across == trace::Across::kAllShapes;
-    if (names.empty() && shared) channels.push_back(row.channel);
-  }
-  std::sort(channels.begin(), channels.end());
   return channels;
+}
+
+std::vector<trace::Channel> comparable_channels(bool same_world_size) {
+  return trace::channels_that(
+      [&](const trace::ChannelInfo& row) { return same_world_size || row.across == trace::Across::kAllShapes; });
 }
 
 std::string torn_part(const trace::RunTrace& run) {
@@ -42,14 +42,16 @@ std::string torn_part(const trace::RunTrace& run) {
 
 /// The first bits that differ, of traces of which nothing more is known.
 checks::CheckResult judge_traces(const trace::RunTrace& left, const trace::RunTrace& right,
-                                 const std::vector<trace::Channel>& channels) {
+                                 std::vector<trace::Channel> channels) {
+  if (channels.empty()) channels = comparable_channels(left.world_size() == right.world_size());
+  std::sort(channels.begin(), channels.end());
   checks::CheckResult result = checks::result_of(compare::compare_runs(left, right, channels, compare::bitwise));
   if (result.divergence) compare::name_rounding(*result.divergence, left, right);
   return result;
 }
 
 checks::CheckResult judge_with_promises(const report::Recording& left, const report::Recording& right,
-                                        const std::vector<std::string>& channels) {
+                                        const std::vector<trace::Channel>& channels) {
   std::optional<report::Recording> source;
   for (const report::Recording* side : {&left, &right}) {
     if (!side->loaded_from.empty()) source = report::read_recording(side->loaded_from);
@@ -63,11 +65,9 @@ checks::CheckResult judge_with_promises(const report::Recording& left, const rep
 
 int diff(const DiffOptions& options) {
   const report::Recording left = report::read_recording(options.left), right = report::read_recording(options.right);
-  const bool same_world = left.trace.world_size() == right.trace.world_size();
-  const std::vector<trace::Channel> channels = channels_of(options.channels, same_world);
-  const checks::CheckResult result = left.promises && right.promises
-                                         ? judge_with_promises(left, right, options.channels)
-                                         : judge_traces(left.trace, right.trace, channels);
+  const std::vector<trace::Channel> channels = channels_named(options.channels);
+  const checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
+                                                                     : judge_traces(left.trace, right.trace, channels);
   const std::string torn = torn_part(left.trace) + torn_part(right.trace);
   const auto& first = result.divergence;
 
@@ -76,7 +76,7 @@ int diff(const DiffOptions& options) {
   if (!torn.empty()) why = "a trace is torn (" + torn + "); what is there was compared";
   if (!first && result.status != checks::CheckResult::Status::kAgree) status = report::Status::kInconclusive;
   // A torn tail shows as missing steps: that proves nothing about the training.
-  const bool only_missing = first && (first->expected == "no such step" || first->actual == "no such step");
+  const bool only_missing = first && first->lacks(compare::Missing::kStep);
   if (!torn.empty() && (!first || only_missing)) status = report::Status::kInconclusive;
 
   if (!options.json.empty()) {

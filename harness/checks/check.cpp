@@ -56,12 +56,10 @@ std::vector<Channel> channels_of(const CheckInput& input, bool same_shape) {
   std::vector<Channel> channels;
   for (const trace::ChannelInfo& row : trace::kChannels) {
     const auto& named = input.spec.channels;
-    const bool wanted = named.empty() || std::find(named.begin(), named.end(), row.name) != named.end();
-    const bool recorded =
-        std::all_of(input.spec.variants.begin(), input.spec.variants.end(), [&](const std::string& name) {
-          const auto& channels_recorded = input.scenario.variant(name).train.record.channels;
-          return std::find(channels_recorded.begin(), channels_recorded.end(), row.name) != channels_recorded.end();
-        });
+    const bool wanted = named.empty() || std::find(named.begin(), named.end(), row.channel) != named.end();
+    const bool recorded = std::all_of(
+        input.spec.variants.begin(), input.spec.variants.end(),
+        [&](const std::string& name) { return input.scenario.variant(name).train.record.holds(row.channel); });
     if (wanted && recorded && (same_shape || row.across == trace::Across::kAllShapes)) channels.push_back(row.channel);
   }
   return channels;
@@ -89,12 +87,11 @@ CheckResult result_of(const Comparison& comparison) {
 
 CheckResult result_of(const Comparison& comparison, const CheckInput& input) {
   CheckResult result = result_of(comparison);
-  for (const std::string& name : input.spec.channels) {
-    const auto channel = trace::channel_named(name);
-    if (result.status != CheckResult::Status::kAgree || !channel || comparison.channels.contains(*channel)) continue;
+  for (const Channel channel : input.spec.channels) {
+    if (result.status != CheckResult::Status::kAgree || comparison.channels.contains(channel)) continue;
     result.status = CheckResult::Status::kInconclusive;
-    result.why =
-        "the channel '" + name + "' could not be compared: it was not recorded, or these world sizes do not share it";
+    result.why = "the channel '" + std::string(trace::name_of(channel)) +
+                 "' could not be compared: it was not recorded, or these world sizes do not share it";
     result.next = "remove it from \"on\", or record it";
   }
   return result;

@@ -197,8 +197,8 @@ class Coverage {
 };
 
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
-  const bool all_samples =
-      variant.train.record.every == 1 && variant.train.record.holds("samples") && !variant.train.checkpoint.load;
+  const bool all_samples = variant.train.record.every == 1 && variant.train.record.holds(Channel::kSamples) &&
+                           !variant.train.checkpoint.load;
   if (!all_samples)
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record the samples of every step from the first",

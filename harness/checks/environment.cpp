@@ -3,6 +3,11 @@
 #include "harness/checks/check.h"
 
 namespace lockstep::checks {
+namespace {
+
+compare::Party party(const compare::Located& at) { return {at.run->run, static_cast<std::int64_t>(at.rank)}; }
+
+}  // namespace
 
 /// All ranks of each run have one environment.
 CheckResult check_environment(const CheckInput& input) {
@@ -17,8 +22,8 @@ CheckResult check_environment(const CheckInput& input) {
         result.divergence = compare::Divergence{.step = trace::kInitialStep,
                                                 .rank = static_cast<std::int64_t>(found->odd.rank),
                                                 .phase = "start",
-                                                .left = found->other.name(),
-                                                .right = found->odd.name(),
+                                                .left = party(found->other),
+                                                .right = party(found->odd),
                                                 .expected = "the environment of " + found->other.name(),
                                                 .actual = suspects.empty() ? "none recorded" : suspects[0].evidence[0],
                                                 .class_ = scenario::Class::kEnvironment,

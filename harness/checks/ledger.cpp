@@ -74,7 +74,7 @@ class Ledger {
   std::optional<std::int64_t> counted(std::int64_t step, std::int64_t rank) const {
     const auto& evaluation = train_.evaluation;
     if (!evaluation || (step + 1) % evaluation->every != 0 || evaluation->average != "samples") return std::nullopt;
-    if (!train_.record.holds("metric")) return std::nullopt;
+    if (!train_.record.holds(Channel::kMetric)) return std::nullopt;
     if (targets_per_sample_ == 0 || (evaluation->reduce == "root" && rank != 0)) return std::nullopt;
     return evaluation->samples * targets_per_sample_;
   }
@@ -347,7 +347,7 @@ class Audit {
 };
 
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant, const CheckInput& input) {
-  if (!variant.train.record.holds("ledger"))
+  if (!variant.train.record.holds(Channel::kLedger))
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record the ledger",
             .next = "record the channel 'ledger'"};

@@ -74,13 +74,14 @@ void name_ranks(const trace::RunTrace& run, Divergence& divergence) {
   if (is_rank_0_astray(run, divergence)) {
     right = static_cast<std::size_t>(divergence.rank);
     divergence.rank = 0;
+    std::swap(divergence.left, divergence.right);
     std::swap(divergence.expected, divergence.actual);
     const trace::Record* theirs = held_by(run, right, divergence, divergence.channel);
     const trace::Record* its = held_by(run, 0, divergence, divergence.channel);
     divergence.relation = theirs != nullptr && its != nullptr ? compare::relation_between(*theirs, *its) : "";
   }
-  divergence.left = run.run + " rank " + std::to_string(right);
-  divergence.right = run.run + " rank " + std::to_string(divergence.rank);
+  divergence.left.rank = static_cast<std::int64_t>(right);
+  divergence.right.rank = divergence.rank;
 }
 
 /// Digests of one channel of one rank in one step.
@@ -115,7 +116,7 @@ std::optional<Divergence> first_agreement(const trace::RunTrace& run, std::int64
                           .channel = channel,
                           .rank = static_cast<std::int64_t>(rank),
                           .left = "other ranks",
-                          .right = run.run + " rank " + std::to_string(rank),
+                          .right = {run.run, static_cast<std::int64_t>(rank)},
                           .class_ = scenario::Class::kSemantic};
     if (held[rank].empty()) {
       divergence.expected = "a record, as on other ranks";

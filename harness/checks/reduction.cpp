@@ -12,7 +12,8 @@ namespace {
 
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
   CheckResult result;
-  if (!variant.train.record.holds("gradient") || !variant.train.record.holds("gradient.local")) {
+  if (!variant.train.record.holds(trace::Channel::kGradient) ||
+      !variant.train.record.holds(trace::Channel::kGradientLocal)) {
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record its gradients before and after the reduction",
             .next = "record the channels 'gradient.local' and 'gradient'"};

@@ -98,8 +98,7 @@ class Walker {
       if (left != nullptr && right != nullptr) {
         all.push_back({&pair, left, right, index_of(*left, channel), index_of(*right, channel)});
       } else if (!walk_.common_steps_only) {
-        note({.step = step, .channel = channel}, pair, left == nullptr ? "no such step" : "step is there",
-             right == nullptr ? "no such step" : "step is there");
+        note_missing({.step = step, .channel = channel}, pair, Missing::kStep, right == nullptr, "step is there");
         return;
       }
     }
@@ -121,8 +120,7 @@ class Walker {
 
   void compare_record(const laws::RecordPlace& at, const Sides& sides, const Record* left, const Record* right) {
     if (left == nullptr || right == nullptr) {
-      note(at, *sides.pair, left == nullptr ? "not recorded" : shown(*left),
-           right == nullptr ? "not recorded" : shown(*right));
+      note_missing(at, *sides.pair, Missing::kRecord, right == nullptr, shown(left == nullptr ? *right : *left));
       return;
     }
     ++result_.compared;
@@ -136,22 +134,42 @@ class Walker {
       return;
     }
     seen_.factor = factor_between(*left, *right);
-    note(at, *sides.pair, shown(*left), shown(*right), *difference);
+    note(at, *sides.pair, *left, *right, *difference);
   }
 
-  void note(const laws::RecordPlace& at, const Pair& pair, std::string expected, std::string actual,
-            std::string relation = "") {
-    result_.first = Divergence{.step = at.step,
-                               .channel = at.channel,
-                               .tensor = at.tensor,
-                               .rank = pair.rank,
-                               .left = walk_.left_name,
-                               .right = walk_.right_name,
-                               .expected = std::move(expected),
-                               .actual = std::move(actual),
-                               .relation = std::move(relation)};
+  /// One side lacks what the other holds.
+  void note_missing(const laws::RecordPlace& at, const Pair& pair, Missing what, bool on_the_right,
+                    const std::string& held) {
+    const std::string lacking = what == Missing::kStep ? "no such step" : "not recorded";
+    Divergence divergence = divergence_at(at, pair);
+    (on_the_right ? divergence.right : divergence.left).missing = what;
+    divergence.expected = on_the_right ? held : lacking;
+    divergence.actual = on_the_right ? lacking : held;
+    conclude(std::move(divergence), pair);
+  }
+
+  void note(const laws::RecordPlace& at, const Pair& pair, const Record& left, const Record& right,
+            std::string relation) {
+    Divergence divergence = divergence_at(at, pair);
+    divergence.expected = shown(left);
+    divergence.actual = shown(right);
+    divergence.relation = std::move(relation);
+    conclude(std::move(divergence), pair);
+  }
+
+  Divergence divergence_at(const laws::RecordPlace& at, const Pair& pair) const {
+    return {.step = at.step,
+            .channel = at.channel,
+            .tensor = at.tensor,
+            .rank = pair.rank,
+            .left = walk_.left_name,
+            .right = walk_.right_name};
+  }
+
+  void conclude(Divergence divergence, const Pair& pair) {
     seen_.world_size = pair.right->world_size;
-    explain(*result_.first, seen_);
+    explain(divergence, seen_);
+    result_.first = std::move(divergence);
   }
 
   const Walk& walk_;

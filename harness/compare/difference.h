@@ -11,6 +11,7 @@
 #include "harness/compare/detour.h"
 #include "harness/compare/element.h"
 #include "harness/compare/operators.h"
+#include "harness/compare/party.h"
 #include "harness/compare/suspect.h"
 #include "harness/laws/finite.h"
 #include "harness/scenario/class.h"
@@ -34,8 +35,8 @@ struct Divergence {
   std::string tensor;
   std::int64_t rank = 0;  ///< on the right side
   std::string phase;      ///< where a rank ended although no record differs: "forward"; replaces the channel
-  std::string left;       ///< the side compared with: "w1/0", "golden", "rank 0"
-  std::string right;
+  Party left;             ///< the side compared with
+  Party right;
   std::string expected;  ///< value of the left side, if it can be shown
   std::string actual;    ///< value of the right side
   std::string relation;  ///< how the two relate: "right = 4 x left", "differs by 3e-3 of its norm"
@@ -50,6 +51,9 @@ struct Divergence {
   std::optional<Element> element;            ///< if elements were captured
   std::optional<OperatorFinding> operator_;  ///< if operators were captured
   std::optional<Detour> detour;              ///< for a reduced gradient, if the ranks' own gradients were captured too
+
+  /// Whether one of the sides lacks this.
+  bool lacks(Missing what) const { return left.missing == what || right.missing == what; }
 
   /// Id of the likeliest cause; "unknown" if there is none.
   std::string cause_id() const { return suspects.empty() ? "unknown" : suspects[0].cause; }

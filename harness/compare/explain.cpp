@@ -178,12 +178,11 @@ std::string relation_between(const Record& left, const Record& right) {
 void explain(Divergence& divergence, const Seen& seen) {
   divergence.class_ = scenario::Class::kSemantic;
   const Stage& stage = stage_of(divergence.channel);
-  const std::string gone[] = {divergence.expected, divergence.actual};
-  if (gone[0] == "no such step" || gone[1] == "no such step") {
+  if (divergence.lacks(Missing::kStep)) {
     divergence.cause = "one side has more steps than the other";
     return;
   }
-  if (gone[0] == "not recorded" || gone[1] == "not recorded") {
+  if (divergence.lacks(Missing::kRecord)) {
     divergence.cause = "one side recorded what the other did not";
     return;
   }

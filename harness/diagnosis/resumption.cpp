@@ -81,8 +81,8 @@ std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& r
 std::vector<Suspect> suspects_in_resumption(const Scene& scene) {
   const auto restart = restart_in(scene);
   if (!restart) return {};
-  if (scene.at.left == "checkpoint") return suspects_in_beginning(*restart);
-  if (scene.at.tensor.empty() && scene.at.actual == "no such step") return suspects_in_length(*restart);
+  if (scene.at.left.run == "checkpoint") return suspects_in_beginning(*restart);
+  if (scene.at.right.missing == compare::Missing::kStep) return suspects_in_length(*restart);
   if (scene.at.step == restart->begin && trace::info(scene.at.channel).is_carried())
     return suspects_in_loaded_state(*restart, scene.at.channel);
   if (!restart->straight && scene.at.channel == Channel::kLedger) return suspects_in_own_epoch(*restart);

@@ -7,13 +7,12 @@ namespace {
 
 using compare::Suspect;
 
-/// The run that a divergence calls "w3/0" or "w3/0 rank 1".
-Side side_named(const Question& question, const std::string& name, std::int64_t rank) {
+/// The run and rank of a party; `rank`: where it names none.
+Side side_of(const Question& question, const compare::Party& party, std::int64_t rank) {
   for (const auto& [variant, runs] : question.traces) {
     for (const trace::RunTrace* run : runs) {
-      if (name != run->run && !name.starts_with(run->run + " ")) continue;
-      const std::size_t at = name.find(" rank ", run->run.size());
-      const auto which = at == std::string::npos ? static_cast<std::size_t>(rank) : std::stoul(name.substr(at + 6));
+      if (party.run != run->run) continue;
+      const auto which = static_cast<std::size_t>(party.rank.value_or(rank));
       return {run, question.promises.at(variant), which < run->ranks.size() ? which : 0};
     }
   }
@@ -33,8 +32,8 @@ const trace::Record* Side::find(std::int64_t step, trace::Channel channel, const
 Scene::Scene(const Question& question, const compare::Divergence& at)
     : question(question),
       at(at),
-      left(side_named(question, at.left, at.rank)),
-      right(side_named(question, at.right, at.rank)) {}
+      left(side_of(question, at.left, at.rank)),
+      right(side_of(question, at.right, at.rank)) {}
 
 bool accuses(const std::vector<Suspect>& suspects, const std::string& cause) {
   return std::any_of(suspects.begin(), suspects.end(), [&](const Suspect& s) { return s.cause == cause; });

@@ -180,6 +180,7 @@ std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenar
   const Epoch* epoch = epoch_at(epochs, step);
   if (epoch == nullptr || epoch->number == 0 || epochs.front().number != 0) return {};
   std::vector<std::string> alike;
+  std::string first_order;
   std::size_t ids = 0;
   for (std::size_t rank = 0; rank < epoch->ids.size(); ++rank) {
     const Ids& first = epochs.front().ids[rank];
@@ -189,15 +190,15 @@ std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenar
       return later.number < epoch->number || later.ids[rank].empty() || in_same_order(later.ids[rank], first) > 0;
     });
     if (same > 0 && !stays) return {};
+    if (same > 0 && alike.empty()) first_order = some_of(epoch->ids[rank]);
     if (same > 0) alike.push_back(std::to_string(rank));
     ids += same;
   }
   if (alike.empty() || ids < kFewInOrder) return {};
-  return {
-      {"data.epoch_not_advanced",
-       {run.run + ", step " + std::to_string(epoch->first_step) + ": epoch " + std::to_string(epoch->number) +
-            " of rank " + join(alike, ", ") + " has the order of epoch 0: " + some_of(epoch->ids[std::stoul(alike[0])]),
-        std::to_string(ids) + " samples in a row are the same, although the sampler shuffles each epoch anew"}}};
+  return {{"data.epoch_not_advanced",
+           {run.run + ", step " + std::to_string(epoch->first_step) + ": epoch " + std::to_string(epoch->number) +
+                " of rank " + join(alike, ", ") + " has the order of epoch 0: " + first_order,
+            std::to_string(ids) + " samples in a row are the same, although the sampler shuffles each epoch anew"}}};
 }
 
 }  // namespace lockstep::diagnosis

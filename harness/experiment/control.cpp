@@ -46,8 +46,8 @@ Json possible(Json patch, const scenario::TrainSpec& train) {
   for (Json& capture : patch[captures]) {
     const auto step = capture.at("step").get<std::int64_t>();
     if (step >= train.steps) continue;
-    const bool recorded =
-        train.record.holds(capture.at("channel").get<std::string>()) && (step < 0 || step % train.record.every == 0);
+    const auto channel = trace::channel_named(capture.at("channel").get<std::string>());
+    const bool recorded = channel && train.record.holds(*channel) && (step < 0 || step % train.record.every == 0);
     if (!recorded) capture["channel"] = "";
     reached.push_back(capture);
   }

@@ -199,8 +199,8 @@ void find_mistake(Case& one, const Control& control, const Comparison& compariso
                   const std::string& shows) {
   Divergence at = *comparison.first;
   if (one.is_mistake() && one.at().step < at.step) return;  // which is the first one
-  at.left = one.sides()[0] + "/0";
-  at.right = side + "/0";
+  at.left.run = one.sides()[0] + "/0";
+  at.right.run = side + "/0";
   at.again = compare::Again::kSame;
   one.note(control, shows + at.place_and_rank() + ", " + at.relation);
   one.report.result = {
@@ -270,9 +270,9 @@ Scenario from_one_state_there(const Scenario& scenario, const std::vector<Case*>
 }
 
 std::pair<Side, Side> sides_from_one_state(const Divergence& at, const Runs& forced) {
-  const std::string first = variant_of(at.left);
+  const std::string first = variant_of(at.left.run);
   return {forced.side(leader(first) + "/0", at.rank),
-          forced.side(follower(variant_of(at.right), first) + "/0", at.rank)};
+          forced.side(follower(variant_of(at.right.run), first) + "/0", at.rank)};
 }
 
 void judge_one_state(Case& one, const Runs& forced) {
@@ -306,7 +306,7 @@ void judge_one_state(Case& one, const Runs& forced) {
 }
 
 void judge_one_state_again(Case& one, const Runs& forced, const Runs& again) {
-  const std::string first = variant_of(one.at().left), other = variant_of(one.at().right);
+  const std::string first = variant_of(one.at().left.run), other = variant_of(one.at().right.run);
   for (const auto& [variant, run] : {std::pair(first, leader(first)), std::pair(other, follower(other, first))}) {
     const RunTrace *before = forced.first_of(run), *after = again.first_of(run);
     if (before == nullptr || after == nullptr) return;

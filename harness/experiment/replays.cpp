@@ -20,8 +20,8 @@ std::vector<const trace::RunTrace*> runs_of(const Case& one, const Runs& before)
       for (const trace::RunTrace* run : before.all_of(variant)) runs.push_back(run);
     }
   } else if (one.differs()) {
-    for (const std::string& name : {one.at().left, one.at().right}) {
-      const trace::RunTrace* run = before.side(name, one.at().rank).run;
+    for (const Side& side : {before.left(one.at()), before.right(one.at())}) {
+      const trace::RunTrace* run = side.run;
       if (run != nullptr && std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
     }
   }
@@ -94,7 +94,7 @@ void judge_often(Case& one, const Control& control, const Runs& before, const Ru
 }
 
 void judge_pair(Case& one, const Control& control, const Runs& twice) {
-  const std::string variant = one.unstable ? one.unstable_variant : variant_of(one.at().left);
+  const std::string variant = one.unstable ? one.unstable_variant : variant_of(one.at().left.run);
   const Side first = twice.side(variant + "/0", one.at().rank), second = twice.side(variant + "/1", one.at().rank);
   if (first.run == nullptr || second.run == nullptr)
     return one.note(control, variant + " did not finish when replayed");

@@ -19,18 +19,20 @@ Side Runs::side(const std::string& name, std::int64_t rank, bool any_repeat) con
     const plan::Run& run = plan_.runs[i];
     if (run.scenario != scenario_ || !evidence_[i].trace) continue;
     const std::string own = run.variant + "/" + std::to_string(run.repeat);
-    const bool is_it = name == own || name.starts_with(own + " ");
-    if (!is_it && !(any_repeat && name.starts_with(run.variant + "/"))) continue;
+    if (name != own && !(any_repeat && name.starts_with(run.variant + "/"))) continue;
     const trace::RunTrace& trace = *evidence_[i].trace;
-    const std::size_t at = name.find(" rank ");
-    const auto which = at == std::string::npos ? static_cast<std::size_t>(rank) : std::stoul(name.substr(at + 6));
+    const auto which = static_cast<std::size_t>(rank);
     return {.run = &trace, .rank = which < trace.ranks.size() ? which : 0};
   }
   return {};
 }
 
-Side Runs::left(const Divergence& at, bool any_repeat) const { return side(at.left, at.rank, any_repeat); }
-Side Runs::right(const Divergence& at, bool any_repeat) const { return side(at.right, at.rank, any_repeat); }
+Side Runs::left(const Divergence& at, bool any_repeat) const {
+  return side(at.left.run, at.left.rank.value_or(at.rank), any_repeat);
+}
+Side Runs::right(const Divergence& at, bool any_repeat) const {
+  return side(at.right.run, at.right.rank.value_or(at.rank), any_repeat);
+}
 
 const trace::RunTrace* Runs::first_of(const std::string& variant) const {
   return side(variant + "/", 0, /*any_repeat=*/true).run;

@@ -23,7 +23,7 @@ class Runs {
  public:
   Runs(const plan::Plan& plan, const std::vector<report::Evidence>& evidence, std::string scenario);
 
-  /// Run by name: "w3/0" or "w3/0 rank 1". `any_repeat`: any repeat of the variant will do, the first one with a trace.
+  /// A rank of the run "w3/0". `any_repeat`: any repeat of the variant will do, the first one with a trace.
   Side side(const std::string& name, std::int64_t rank, bool any_repeat = false) const;
 
   /// Sides of a finding.

@@ -66,11 +66,11 @@ std::optional<CheckResult> stranger(const trace::RunTrace& golden, const CheckIn
                      .next = accept_command(input)};
 }
 
-bool holds(const trace::RunTrace& run, const std::string& channel) {
+bool holds(const trace::RunTrace& run, trace::Channel channel) {
   const std::vector<trace::Step>& steps = run.ranks[0].steps;
   return std::any_of(steps.begin(), steps.end(), [&](const trace::Step& step) {
     return std::any_of(step.records.begin(), step.records.end(),
-                       [&](const trace::Record& record) { return name_of(record.channel) == channel; });
+                       [&](const trace::Record& record) { return record.channel == channel; });
   });
 }
 
@@ -83,14 +83,13 @@ std::string recorded_otherwise(const trace::RunTrace& golden, const CheckInput& 
   if (record.value("every", now.every) != now.every)
     return "the golden was recorded with train.record.every = " + record["every"].dump() + ", the run with " +
            std::to_string(now.every);
-  const auto then = record.value("channels", now.channels);
-  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  for (const std::string& channel : trace::channel_names()) {
-    if (has(then, channel) && !has(now.channels, channel) && holds(golden, channel))
+  const scenario::RecordSpec then{.channels = record.value("channels", now.channels), .captures = {}};
+  for (const trace::ChannelInfo& row : trace::kChannels) {
+    const bool was_held = then.holds(row.channel), is_held = now.holds(row.channel);
+    const std::string channel(row.name);
+    if (was_held && !is_held && holds(golden, row.channel))
       return "the golden holds the channel '" + channel + "', which the run does not record";
-    if (!has(then, channel) && has(now.channels, channel) && holds(run, channel))
+    if (!was_held && is_held && holds(run, row.channel))
       return "the run records the channel '" + channel + "', which the golden does not hold";
   }
   return "";
@@ -98,7 +97,7 @@ std::string recorded_otherwise(const trace::RunTrace& golden, const CheckInput& 
 
 /// A golden that lost lines lacks steps: that says nothing about the training.
 bool is_lost(const compare::Divergence& divergence, const std::vector<std::string>& damage) {
-  return !damage.empty() && divergence.expected == "no such step";
+  return !damage.empty() && divergence.left.missing == compare::Missing::kStep;
 }
 
 /// The same sources, training the same elsewhere: nothing else can be why. Other sources may have any reason.
@@ -161,7 +160,6 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
   if (result.next.empty()) result.next = accept_command(input);
   const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant);
   if (result.divergence && !is_lost(*result.divergence, damage)) {
-    result.divergence->left = "golden";
     if (stale)
       result.divergence->cause +=
           "; the training changed since the golden was accepted: " + changes_since(golden, input, variant);

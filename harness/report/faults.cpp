@@ -58,9 +58,9 @@ std::string cause_by_diff(const plan::Plan& plan, const std::vector<Evidence>& e
                           const scenario::CheckSpec& spec) {
   const auto& at = report.result.divergence;
   const bool for_diff = spec.traits().between_runs() && spec.traits().wanted != scenario::Wanted::kDifferent;
-  if (!for_diff || !at || at->left == at->right) return "";
-  const auto left = recorded(plan, evidence, report.scenario, at->left);
-  const auto right = recorded(plan, evidence, report.scenario, at->right);
+  if (!for_diff || !at || at->left.run == at->right.run) return "";
+  const auto left = recorded(plan, evidence, report.scenario, at->left.run);
+  const auto right = recorded(plan, evidence, report.scenario, at->right.run);
   if (!left || !right) return "";
   std::optional<Recorded> source;
   for (const Recorded* side : {&*left, &*right}) {
@@ -97,6 +97,7 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
 }
 
 bool is_between_runs(const FaultRow& row) { return !row.found_by_diff.empty(); }
+bool is_same_by_diff(const FaultRow& row) { return row.found_by_diff == row.found; }
 bool names_a_cause(const FaultRow& row) { return !row.planted.empty(); }
 bool is_any(const FaultRow&) { return true; }
 
@@ -133,9 +134,7 @@ std::vector<std::pair<std::string, std::string>> figures(const FaultTable& table
                names_a_cause)},
           {"class right", share(table.faults, [](const FaultRow& row) { return row.detected && row.class_right; })},
           {"located right", share(table.faults, [](const FaultRow& row) { return row.located; })},
-          {"same cause by diff alone",
-           share(
-               table.faults, [](const FaultRow& row) { return row.found_by_diff == row.found; }, is_between_runs)},
+          {"same cause by diff alone", share(table.faults, is_same_by_diff, is_between_runs)},
           {"inert, and left out of these", std::to_string(inert) + " of " + std::to_string(table.faults.size())},
           {"false alarms", std::to_string(alarms) + " in " + std::to_string(pairs) + " clean pairs"},
           {"clean checks left open", std::to_string(open) + " of " + std::to_string(table.clean.size())}};
@@ -193,6 +192,11 @@ std::string to_text(const FaultTable& table) {
     out += (row.detected ? "WRONG   " : "MISSED  ") + printable(row.scenario + ": " + row.check) + "\n";
     out += "  planted   " + printable(row.planted + ": " + row.reason) + "\n";
     out += "  found     " + printable(found + (row.at.empty() ? "" : ", " + row.at)) + "\n";
+  }
+  for (const FaultRow& row : table.faults) {
+    if (!is_between_runs(row) || is_same_by_diff(row)) continue;
+    out += "BY DIFF " + printable(row.scenario + ": " + row.check) + "\n";
+    out += "  named     " + row.found + ", by diff alone " + row.found_by_diff + "\n";
   }
   for (const CleanRow& row : table.clean) {
     if (row.status == Status::kAgree) continue;

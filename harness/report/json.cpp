@@ -99,8 +99,8 @@ Json to_json(const compare::Divergence& divergence) {
           {"element", divergence.element ? json_of(*divergence.element) : Json()},
           {"operator", divergence.operator_ ? json_of(*divergence.operator_) : Json()},
           {"values", {{"left", divergence.expected}, {"right", divergence.actual}}},
-          {"left", divergence.left},
-          {"right", divergence.right},
+          {"left", divergence.left.name()},
+          {"right", divergence.right.name()},
           {"expected", divergence.expected},
           {"actual", divergence.actual},
           {"relation", divergence.relation}};

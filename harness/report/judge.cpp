@@ -282,7 +282,8 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
 }  // namespace
 
 bool is_at(const scenario::Expectation& expect, const compare::Divergence& at) {
-  return (!expect.step || *expect.step == at.step) && (!expect.channel || *expect.channel == at.channel_name()) &&
+  return (!expect.step || *expect.step == at.step) &&
+         (!expect.channel || (at.phase.empty() && *expect.channel == at.channel)) &&
          (!expect.tensor || *expect.tensor == at.tensor) && (!expect.rank || *expect.rank == at.rank);
 }
 

@@ -54,7 +54,7 @@ bool is_resumed(const Recorded& run) {
 /// Two recorded runs as a scenario of two variants, with one check.
 class PairOfRuns {
  public:
-  PairOfRuns(const Recorded& left, const Recorded& right, const std::vector<std::string>& channels,
+  PairOfRuns(const Recorded& left, const Recorded& right, const std::vector<trace::Channel>& channels,
              const std::optional<Recorded>& source) {
     const std::string left_name = add(left), right_name = add(right);
     if (source) add(*source);
@@ -122,7 +122,7 @@ Recording read_recording(const fs::path& path) {
   return recording;
 }
 
-CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::vector<std::string>& channels,
+CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::vector<trace::Channel>& channels,
                        const std::optional<Recorded>& source) {
   const PairOfRuns pair(left, right, channels, source);
   const CheckInput input = pair.input();

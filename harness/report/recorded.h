@@ -31,9 +31,9 @@ struct Recorded {
 /// Holds two recorded runs against each other as a check of a scenario would, and names causes: the first difference
 /// that rounding does not explain, else the first difference. A resumed run is held against one that never stopped.
 ///
-/// `channels`: by name; empty: all that both record. `source`: the run whose checkpoint one of the two took, where it
+/// `channels`: empty: all that both record. `source`: the run whose checkpoint one of the two took, where it
 /// is there. Only bits that agree everywhere are agreement.
-checks::CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::vector<std::string>& channels,
+checks::CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::vector<trace::Channel>& channels,
                                const std::optional<Recorded>& source = std::nullopt);
 
 }  // namespace lockstep::report

@@ -132,7 +132,7 @@ std::string to_text(const compare::Divergence& divergence) {
                              (divergence.tensor.empty() ? "" : ", tensor " + divergence.tensor);
   add_line(out, "at",
            (divergence.phase.empty() ? record : divergence.place()) + ", rank " + std::to_string(divergence.rank));
-  if (divergence.phase.empty()) add_line(out, "between", divergence.left + " and " + divergence.right);
+  if (divergence.phase.empty()) add_line(out, "between", divergence.left.name() + " and " + divergence.right.name());
   add_line(out, "expected", divergence.expected);
   add_line(out, "actual", divergence.actual);
   add_line(out, "relation", divergence.relation);

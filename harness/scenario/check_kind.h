@@ -62,6 +62,9 @@ struct CheckTraits {
   /// Whether variants must have the same bits: then rounding, too, is a difference.
   constexpr bool wants_same_bits() const { return sides == Sides::kVariants && wanted == Wanted::kSameBits; }
 
+  /// Whether variants must agree. `blame` can ask for it.
+  constexpr bool wants_agreement() const { return sides == Sides::kVariants && wanted != Wanted::kDifferent; }
+
   /// Whether it is a negative control between such sides.
   constexpr bool wants_different(Sides between) const { return sides == between && wanted == Wanted::kDifferent; }
 };

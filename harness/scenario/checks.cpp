@@ -50,20 +50,19 @@ Names variants_of(const Json& check, const Names& all, const std::string& where)
   return result;
 }
 
-void require_known_channel(const std::string& channel, const std::string& where) {
-  const std::vector<std::string> known = trace::channel_names();
-  if (std::find(known.begin(), known.end(), channel) != known.end()) return;
+trace::Channel channel_from(const Json& name, const std::string& where) {
+  const auto channel = name.get<std::string>();
+  if (const auto known = trace::channel_named(channel)) return *known;
   throw InputError({.what = "a check names an unknown channel",
                     .where = where,
-                    .expected = "one of: " + join(known, ", "),
+                    .expected = "one of: " + join(trace::channel_names(), ", "),
                     .actual = "'" + channel + "'",
-                    .next = suggest(channel, known)});
+                    .next = suggest(channel, trace::channel_names())});
 }
 
-std::vector<std::string> channels_of(const Json& check, const std::string& where) {
-  std::vector<std::string> channels;
-  if (check.contains("on")) channels = check["on"].get<std::vector<std::string>>();
-  for (const std::string& channel : channels) require_known_channel(channel, where + ".on");
+std::vector<trace::Channel> channels_of(const Json& check, const std::string& where) {
+  std::vector<trace::Channel> channels;
+  for (const Json& name : check.value("on", Json::array())) channels.push_back(channel_from(name, where + ".on"));
   return channels;
 }
 
@@ -99,8 +98,7 @@ std::optional<Expectation> expectation_of(const Json& check, const std::string& 
   if (expect.contains("class")) result.class_ = class_named(expect["class"].get<std::string>());
   const Json at = expect.value("at", Json::object());
   if (at.contains("step")) result.step = at["step"].get<std::int64_t>();
-  if (at.contains("channel")) result.channel = at["channel"].get<std::string>();
-  if (result.channel) require_known_channel(*result.channel, where + ".expect.at.channel");
+  if (at.contains("channel")) result.channel = channel_from(at["channel"], where + ".expect.at.channel");
   if (at.contains("tensor")) result.tensor = at["tensor"].get<std::string>();
   if (at.contains("rank")) result.rank = at["rank"].get<std::int64_t>();
   return result;
@@ -154,13 +152,12 @@ void require_comparable(const CheckSpec& check, const Scenario& scenario, const 
     return scenario.variant(name).world_size != first.world_size;
   });
   if (other == check.variants.end()) return;
-  for (const std::string& channel : check.channels) {
-    const auto of_all = [](const std::string& name) {
-      return trace::info(*trace::channel_named(name)).across == trace::Across::kAllShapes;
-    };
-    if (of_all(channel)) continue;
-    std::vector<std::string> comparable = trace::channel_names();
-    std::erase_if(comparable, [&](const std::string& name) { return !of_all(name); });
+  for (const trace::Channel of_check : check.channels) {
+    const auto of_all = [](const trace::ChannelInfo& row) { return row.across == trace::Across::kAllShapes; };
+    if (of_all(trace::info(of_check))) continue;
+    const std::string channel(trace::name_of(of_check));
+    std::vector<std::string> comparable;
+    for (const trace::Channel other : trace::channels_that(of_all)) comparable.emplace_back(trace::name_of(other));
     throw InputError({.what = "a check compares a channel that different world sizes do not share",
                       .where = where + ".on",
                       .expected = "one of: " + join(comparable, ", "),
@@ -174,13 +171,14 @@ void require_comparable(const CheckSpec& check, const Scenario& scenario, const 
 /// A channel that a check needs must be recorded by the variants that it looks at.
 void require_recorded(const CheckSpec& check, const Scenario& scenario, const std::string& where) {
   for (const std::string& name : check.variants) {
-    const std::vector<std::string>& recorded = scenario.variant(name).train.record.channels;
-    for (const std::string& channel : check.channels) {
-      if (std::find(recorded.begin(), recorded.end(), channel) != recorded.end()) continue;
-      throw InputError({.what = "a check looks at a channel that the variant does not record",
-                        .where = where,
-                        .expected = "one of: " + join(recorded, ", ") + " (train.record.channels of '" + name + "')",
-                        .actual = "'" + channel + "'"});
+    const RecordSpec& record = scenario.variant(name).train.record;
+    for (const trace::Channel channel : check.channels) {
+      if (record.holds(channel)) continue;
+      throw InputError(
+          {.what = "a check looks at a channel that the variant does not record",
+           .where = where,
+           .expected = "one of: " + join(record.channels, ", ") + " (train.record.channels of '" + name + "')",
+           .actual = "'" + std::string(trace::name_of(channel)) + "'"});
     }
   }
 }

@@ -7,8 +7,8 @@
 
 namespace lockstep::scenario {
 
-bool RecordSpec::holds(const std::string& channel) const {
-  return std::find(channels.begin(), channels.end(), channel) != channels.end();
+bool RecordSpec::holds(trace::Channel channel) const {
+  return std::find(channels.begin(), channels.end(), trace::name_of(channel)) != channels.end();
 }
 
 RecordSpec record_spec_from(const Json& completed) {
@@ -28,7 +28,8 @@ void validate(const RecordSpec& spec, std::int64_t steps, const std::string& ori
     require(capture.step < steps, origin, where, "a captured step is never reached",
             "less than train.steps = " + std::to_string(steps), step);
     if (capture.channel.empty()) continue;  // elements are kept of what is recorded, when it is
-    require(spec.holds(capture.channel), origin, where, "elements of a channel that is not recorded",
+    require(std::find(spec.channels.begin(), spec.channels.end(), capture.channel) != spec.channels.end(), origin,
+            where, "elements of a channel that is not recorded",
             "one of train.record.channels: " + join(spec.channels, ", "), "'" + capture.channel + "'");
     require(capture.step < 0 || capture.step % spec.every == 0, origin, where,
             "elements of a step that is not recorded",

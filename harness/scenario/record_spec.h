@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harness/base/json.h"
+#include "harness/trace/channel.h"
 
 namespace lockstep::scenario {
 
@@ -16,11 +17,11 @@ struct CaptureSpec {
 };
 
 struct RecordSpec {
-  std::vector<std::string> channels;
+  std::vector<std::string> channels;  ///< as written
   std::int64_t every = 1;
   std::vector<CaptureSpec> captures;
 
-  bool holds(const std::string& channel) const;
+  bool holds(trace::Channel channel) const;
 };
 
 /// Reads a completed "record" object.

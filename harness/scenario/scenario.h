@@ -48,7 +48,7 @@ struct Expectation {
   std::optional<std::string> cause;  ///< id, or "unknown"
   std::optional<Class> class_;
   std::optional<std::int64_t> step;
-  std::optional<std::string> channel;
+  std::optional<trace::Channel> channel;
   std::optional<std::string> tensor;
   std::optional<std::int64_t> rank;
 };
@@ -56,8 +56,8 @@ struct Expectation {
 /// A check as written, with its variants resolved.
 struct CheckSpec {
   CheckKind that = CheckKind::kEqual;
-  std::vector<std::string> variants;  ///< names of existing variants, in the order of the scenario
-  std::vector<std::string> channels;  ///< as written; empty: all that the check can compare
+  std::vector<std::string> variants;     ///< names of existing variants, in the order of the scenario
+  std::vector<trace::Channel> channels;  ///< as written; empty: all that the check can compare
   std::optional<double> factor;
   std::string straight;
   std::string interrupted;

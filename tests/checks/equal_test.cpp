@@ -274,9 +274,9 @@ TEST(EqualAcrossWorldSizes, ComparesOfTheLossWhatIsReduced) {
 
 TEST(EqualAcrossWorldSizes, IsInconclusiveOnChannelsOfEachRank) {
   Bench bench(equal_across_world_sizes({"samples"}));
-  bench.scenario.checks[0].channels = {"input"};  // which the loader refuses
+  bench.scenario.checks[0].channels = {Channel::kInput};  // which the loader refuses
   EXPECT_TRUE(is_inconclusive(bench.check()));
-  bench.scenario.checks[0].channels = {"samples", "input"};
+  bench.scenario.checks[0].channels = {Channel::kSamples, Channel::kInput};
   EXPECT_TRUE(is_inconclusive(bench.check(), "'input'"));
 }
 

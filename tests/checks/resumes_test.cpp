@@ -84,13 +84,16 @@ TEST_F(Resumes, SeesACounterAhead) {
 
 TEST_F(Resumes, SeesARunThatStopsBeforeTheStraightOne) {
   for (const std::int64_t rank : {0, 1}) erase_step(run(), rank, 9);
-  EXPECT_TRUE(diverges_at(bench_.check(), 9, Channel::kSamples, "", 0));
+  const auto result = bench_.check();
+  ASSERT_TRUE(diverges_at(result, 9, Channel::kSamples, "", 0));
+  EXPECT_EQ(result.divergence->left.missing, compare::Missing::kNothing);
+  EXPECT_EQ(result.divergence->right.missing, compare::Missing::kStep);
 }
 
 TEST_F(Resumes, LeavesTheBucketLayoutsBroadcastOut) {
   step_at(run(), 0, kSaved + 1).records.push_back(text(Channel::kCollective, "1", "broadcast Int[3] from 0"));
   EXPECT_TRUE(agrees(bench_.check()));
-  bench_.scenario.checks[0].channels = {"collective"};
+  bench_.scenario.checks[0].channels = {Channel::kCollective};
   EXPECT_TRUE(diverges_at(bench_.check(), kSaved + 1, Channel::kCollective, "1", 0));
 }
 
@@ -106,9 +109,9 @@ TEST_F(Resumes, IsInconclusiveWithoutACommonStep) {
 }
 
 TEST_F(Resumes, IsInconclusiveOnAChannelRecordedByNobody) {
-  bench_.scenario.checks[0].channels = {"ema"};
+  bench_.scenario.checks[0].channels = {Channel::kEma};
   EXPECT_TRUE(is_inconclusive(bench_.check()));
-  bench_.scenario.checks[0].channels = {"weight", "ema"};
+  bench_.scenario.checks[0].channels = {Channel::kWeight, Channel::kEma};
   EXPECT_TRUE(is_inconclusive(bench_.check(), "'ema'"));
 }
 

@@ -133,7 +133,7 @@ TEST(RoundingHorizon, OneStepOfASmallUpdateMovesFewLastPlaces) {
 TEST(RoundingHorizon, KnowsNoKinkThatMovesTheLossOfItsStep) {
   LayeredBench bench(kink_at(3, 1e-3F));
   for (std::int64_t rank = 0; rank < 4; ++rank) put(bench.run("b"), rank, 3, scalar(Channel::kLoss, "reduced", 0.7F));
-  bench.scenario.checks[0].channels = {"gradient"};
+  bench.scenario.checks[0].channels = {Channel::kGradient};
   EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.weight", 0));
 }
 
@@ -166,7 +166,7 @@ TEST(RoundingHorizon, KnowsNoKinkWithoutGradients) {
         std::erase_if(step.records, [](const trace::Record& record) { return record.channel == Channel::kGradient; });
     }
   }
-  bench.scenario.checks[0].channels = {"weight"};
+  bench.scenario.checks[0].channels = {Channel::kWeight};
   EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kWeight, "fc.weight", 0));
 }
 
@@ -198,7 +198,7 @@ TEST(RoundingHorizon, EndsWhereALostSampleWouldNotShow) {
 
 /// Long before that a small factor would look the same.
 TEST(RoundingHorizon, EndsWhereASmallFactorWouldNotShow) {
-  const auto judged = [](std::int64_t steps, const char* channel) {
+  const auto judged = [](std::int64_t steps, Channel channel) {
     Bench bench(across(steps));
     bench.rerun("b", {.gradient = [](auto step, auto&, auto& gradient) {
                   for (float& value : gradient) value *= 1 + std::ldexp(0x1p-20F, static_cast<int>(step));
@@ -207,9 +207,9 @@ TEST(RoundingHorizon, EndsWhereASmallFactorWouldNotShow) {
     bench.scenario.checks[0].channels = {channel};
     return bench.check();
   };
-  for (const char* channel : {"gradient", "weight"}) {
+  for (const Channel channel : {Channel::kGradient, Channel::kWeight}) {
     EXPECT_TRUE(agrees(judged(6, channel)));
-    EXPECT_TRUE(is_inconclusive(judged(10, channel), "a wrong factor of 1 + 2^-10")) << channel;
+    EXPECT_TRUE(is_inconclusive(judged(10, channel), "a wrong factor of 1 + 2^-10")) << name_of(channel);
   }
 }
 
@@ -240,7 +240,7 @@ TEST(RoundingHorizon, InheritsOnlyWhatWasExplained) {
                           for (float& value : gradient) value *= 4;
                         },
                     .silent_rate = [](auto, double rate) { return rate / 4; }});
-  bench.scenario.checks[0].channels = {"weight"};
+  bench.scenario.checks[0].channels = {Channel::kWeight};
   EXPECT_TRUE(agrees(bench.check())) << "four times the gradient at a quarter of the rate";
   bench.rerun("b", {.gradient =
                         [](auto, auto&, auto& gradient) {

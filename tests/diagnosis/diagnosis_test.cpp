@@ -96,8 +96,8 @@ TEST(RandomCauses, RanksThatPartOtherwiseInEachRun) {
                          .channel = Channel::kGradient,
                          .tensor = "fc.weight",
                          .rank = 1,
-                         .left = "a/0 rank 0",
-                         .right = "a/0 rank 1"};
+                         .left = {"a/0", 0},
+                         .right = {"a/0", 1}};
   at.class_ = scenario::Class::kNondeterminism;
   EXPECT_EQ(causes_named(bench, at, diagnosis::suspects_in_random), Names{"fp.unordered_threads"});
   trace::Record own = test::at(bench.run("a"), 1, 1, Channel::kGradientLocal, "fc.weight");

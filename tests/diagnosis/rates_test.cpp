@@ -168,8 +168,8 @@ struct OneRankAstray : Rated {
   std::string against_a() const { return test::cause_named(bench, parted(), suspects_in_rates); }
   std::string against_rank_0(std::int64_t step) const {
     compare::Divergence at = parted();
-    at.left = "b/0 rank 0";
-    at.right = "b/0 rank 2";
+    at.left = {"b/0", 0};
+    at.right = {"b/0", 2};
     at.step = step;
     return test::cause_named(bench, at, suspects_in_rates);
   }

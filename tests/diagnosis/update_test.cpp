@@ -26,8 +26,8 @@ std::string cause(const Bench& bench, std::int64_t step, Channel channel = Chann
 /// Ranks 0 and `rank` of "b" held against each other.
 std::string cause_within(const Bench& bench, std::int64_t step, Channel channel, std::int64_t rank) {
   compare::Divergence where = test::parted(step, channel, "fc.weight", rank);
-  where.left = "b/0 rank 0";
-  where.right = "b/0 rank " + std::to_string(rank);
+  where.left = {"b/0", 0};
+  where.right = {"b/0", rank};
   return test::cause_named(bench, where, suspects_in_update);
 }
 

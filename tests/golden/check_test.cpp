@@ -87,7 +87,7 @@ TEST_F(GoldenCheck, NamesTheFirstDivergence) {
   spoil(bench_.run("a"), 1, 2, Channel::kGradient, "fc.weight");
   const auto result = check();
   ASSERT_TRUE(diverges_at(result, 2, Channel::kGradient, "fc.weight", 1));
-  EXPECT_EQ(result.divergence->left, "golden");
+  EXPECT_EQ(result.divergence->left.name(), "golden");
   EXPECT_NE(result.next.find("lockstep golden accept"), std::string::npos);
 }
 
@@ -116,7 +116,7 @@ TEST_F(GoldenCheck, NamesDataThatChanged) {
   accept();
   change();
   EXPECT_EQ(check().divergence->cause_id(), "data.content");
-  bench_.scenario.checks[0].channels = {"weight"};
+  bench_.scenario.checks[0].channels = {Channel::kWeight};
   ASSERT_TRUE(diverges_at(check(), 1, Channel::kWeight, "fc.weight", 1)) << "inputs are recorded, and not compared";
   EXPECT_EQ(check().divergence->cause_id(), "data.content");
   spoil(bench_.run("a"), 0, 0, Channel::kWeight, "fc.weight");
@@ -302,10 +302,10 @@ TEST_F(GoldenCheck, IsInconclusiveWhenARankIsGone) {
 
 TEST_F(GoldenCheck, LooksOnlyAtTheChannelsNamed) {
   accept();
-  bench_.scenario.checks[0].channels = {"weight"};
+  bench_.scenario.checks[0].channels = {Channel::kWeight};
   spoil(bench_.run("a"), 0, 0, Channel::kLoss, "local");
   EXPECT_TRUE(agrees(check()));
-  bench_.scenario.checks[0].channels = {"weight", "ema"};
+  bench_.scenario.checks[0].channels = {Channel::kWeight, Channel::kEma};
   EXPECT_TRUE(is_inconclusive(check(), "'ema'"));
 }
 
@@ -320,7 +320,7 @@ TEST_F(GoldenCheck, IsInconclusiveOnAnEmptyRun) {
   accept();
   for (trace::Trace& rank : bench_.run("a").ranks) rank.steps.clear();
   EXPECT_EQ(check().status, Status::kDivergence) << "the golden has steps";
-  bench_.scenario.checks[0].channels = {"ema"};
+  bench_.scenario.checks[0].channels = {Channel::kEma};
   bench_.run("a") = tiny_run(bench_.scenario.variant("a"), "a/0");
   EXPECT_TRUE(is_inconclusive(check()));
 }

@@ -134,7 +134,8 @@ TEST(ReportText, NoLineBeginsWithTextOfAFile) {
     check.experiments.push_back({.control = command, .shows = command});
     if (!check.result.divergence) continue;
     auto& at = *check.result.divergence;
-    for (std::string* text : {&at.tensor, &at.left, &at.right, &at.expected, &at.actual, &at.relation, &at.cause})
+    for (std::string* text :
+         {&at.tensor, &at.left.run, &at.right.run, &at.expected, &at.actual, &at.relation, &at.cause})
       *text += command;
   }
   for (report::RunReport& run : mixed.verdict.runs) run.run += command;

@@ -3,6 +3,8 @@
 
 #include <set>
 #include <sstream>
+#include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -37,6 +39,14 @@ TEST(CheckKind, RowsFitTheBranchesOfTheSchema) {
     const std::set<std::string> required = branches[i].value("required", std::set<std::string>());
     EXPECT_EQ(required.contains("variants"), row.sides == Sides::kVariants) << row.name;
   }
+}
+
+TEST(CheckKind, VariantsAgreeBitForBitOrUpToRounding) {
+  std::vector<std::string_view> names;
+  for (const CheckTraits& row : kCheckKinds) {
+    if (row.wants_agreement()) names.push_back(row.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string_view>{"equal", "rounding"}));
 }
 
 /// The first cells of the tables in a document.

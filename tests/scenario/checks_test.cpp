@@ -138,7 +138,7 @@ TEST(Checks, ChannelsOfOneRankAreNotComparedBetweenWorldSizes) {
 
 TEST(Checks, EveryChannelIsComparedWithinOneWorldSize) {
   const Json check = {{"that", "equal"}, {"variants", {"w4", "w4-again"}}, {"on", trace::channel_names()}};
-  EXPECT_EQ(accepted(worlds(), check).channels, trace::channel_names());
+  EXPECT_EQ(accepted(worlds(), check).channels, trace::all_channels());
 }
 
 TEST(Checks, ResumesNamesTwoVariants) {
@@ -176,7 +176,7 @@ TEST(Checks, ExpectationIsRead) {
   EXPECT_EQ(check.expect->reason, "known");
   EXPECT_EQ(check.expect->until, "2027-01-31");
   EXPECT_EQ(check.expect->step, 3);
-  EXPECT_EQ(check.expect->channel, "weight");
+  EXPECT_EQ(check.expect->channel, trace::Channel::kWeight);
   EXPECT_EQ(check.expect->tensor, "fc.weight");
   EXPECT_EQ(check.expect->rank, 1);
   EXPECT_FALSE(accepted(worlds(), {{"that", "golden"}}).expect.has_value());

@@ -63,7 +63,8 @@ TEST(Scenario, ExampleOfTheDesignLoads) {
   EXPECT_EQ(train.ddp.bucket_mb, 25.0);
   ASSERT_EQ(scenario.checks.size(), 5U);
   EXPECT_EQ(scenario.checks[0].variants, (Names{"w1", "w2", "w3", "w4"}));
-  EXPECT_EQ(scenario.checks[1].channels, (Names{"weight", "buffer", "optimizer"}));
+  EXPECT_EQ(scenario.checks[1].channels,
+            (std::vector{trace::Channel::kWeight, trace::Channel::kBuffer, trace::Channel::kOptimizer}));
   EXPECT_EQ(scenario.checks[4].that, CheckKind::kGolden);
   EXPECT_EQ(scenario.checks[4].variants, (Names{"w1", "w4"}));
 }

@@ -232,10 +232,7 @@ class Training {
       for (const auto& [name, values] : buffers_)
         row.push_back(floats(Channel::kOptimizer, name + ".momentum_buffer", values, shape_of(name)));
       for (const auto& [name, values] : weights_) row.push_back(floats(Channel::kWeight, name, values, shape_of(name)));
-      std::erase_if(row, [&](const trace::Record& record) {
-        const auto& kept = variant_.train.record.channels;
-        return std::find(kept.begin(), kept.end(), trace::name_of(record.channel)) == kept.end();
-      });
+      std::erase_if(row, [&](const trace::Record& record) { return !variant_.train.record.holds(record.channel); });
       std::stable_sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.channel < b.channel; });
       if (step < 0 || step % variant_.train.record.every == 0)
         run_.ranks[rank].steps.push_back({.step = step, .records = row});
