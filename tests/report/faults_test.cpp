@@ -1,0 +1,33 @@
+#include "harness/report/faults.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::report {
+namespace {
+
+FaultRow found(const std::string& cause, const std::string& by_diff) {
+  return {.scenario = "s",
+          .check = "equal (a, b)",
+          .planted = cause,
+          .detected = true,
+          .class_right = true,
+          .rank_of_cause = 1,
+          .located = true,
+          .found = cause,
+          .found_by_diff = by_diff};
+}
+
+TEST(FaultTable, ListsWhatDiffAloneNamesOtherwise) {
+  FaultTable table{.faults = {found("lr.value", "lr.value"), found("data.seed", "")}, .clean = {}, .part = {}};
+  EXPECT_EQ(to_text(table).find("BY DIFF"), std::string::npos) << to_text(table);
+  table.faults.push_back(found("mem.uninitialised", "unknown"));
+  const std::string text = to_text(table);
+  EXPECT_NE(text.find("BY DIFF s: equal (a, b)\n  named     mem.uninitialised, by diff alone unknown\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("1 of 2"), std::string::npos) << text;
+  EXPECT_TRUE(perfect(table)) << "what only control runs show is no fault of diff";
+}
+
+}  // namespace
+}  // namespace lockstep::report
