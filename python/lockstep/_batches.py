@@ -1,0 +1,105 @@
+"""Which samples a forward pass takes: batches that loaders gave, until a model takes them. Holds no tensor alive."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, Deque, Iterable, Iterator, List, Optional, Tuple
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+#: Batches that wait for a model; older ones were left out by the training.
+_WAITING = 64
+
+NamedTensors = List[Tuple[str, torch.Tensor]]
+
+
+def tensors_in(value: Any, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]:
+    """Tensors of nested containers: "x", "0", "1.input_ids"."""
+    if isinstance(value, torch.Tensor):
+        yield name or "x", value
+    elif isinstance(value, collections.abc.Mapping):
+        for key, item in value.items():
+            yield from tensors_in(item, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from tensors_in(item, f"{name}.{index}" if name else str(index))
+
+
+def items_in(tensors: Iterable[torch.Tensor]) -> List[int]:
+    """A number for each item of a batch, which its content decides: 64 bits of BLAKE2b over its row of each tensor."""
+    rows = [tensor.detach() for tensor in tensors if tensor.dim() > 0 and not tensor.is_sparse]
+    count = rows[0].shape[0] if rows else 0
+    rows = [_bytes_of(tensor) for tensor in rows if tensor.shape[0] == count and tensor.numel() > 0]
+    items = []
+    for index in range(count if rows else 0):
+        digest = hashlib.blake2b(digest_size=8)
+        for row in rows:
+            digest.update(row[index])
+        items.append(int.from_bytes(digest.digest(), "little", signed=True))
+    return items
+
+
+def _bytes_of(tensor: torch.Tensor) -> Any:
+    there = tensor.cpu().resolve_conj().resolve_neg().contiguous()
+    return there.reshape(there.shape[0], -1).view(torch.uint8).numpy()
+
+
+@dataclass(eq=False)
+class Batch:
+    """What a loader gave at one time."""
+
+    ids: Optional[List[int]]      #: indices into the data set, where its sampler names them
+    epoch: Optional[int]          #: as the sampler was told, or how often the loader was begun before
+    passes: Optional[int] = None  #: how often the loader was begun before, where the sampler has an epoch of its own
+    items: List[int] = field(default_factory=list)  #: without ids, a number for each item as it came
+    storages: List[StorageWeakRef] = field(default_factory=list)
+    tensors: List[Tuple[str, "weakref.ref[torch.Tensor]"]] = field(default_factory=list)
+
+    def is_alive(self) -> bool:
+        return any(not storage.expired() for storage in self.storages)
+
+    def named_tensors(self) -> NamedTensors:
+        alive = ((name, reference()) for name, reference in self.tensors)
+        return [(name, tensor) for name, tensor in alive if tensor is not None]
+
+
+class Batches:
+    """Batches that loaders gave, in order."""
+
+    def __init__(self) -> None:
+        self._waiting: Deque[Batch] = collections.deque(maxlen=_WAITING)
+        self.any_given = False
+
+    def give(self, data: Any, batch: Batch, wants_items: bool) -> None:
+        self.any_given = True
+        named = list(tensors_in(data))
+        if batch.ids is None and wants_items:
+            batch.items = items_in(tensor for _, tensor in named)
+        for name, tensor in named:
+            if tensor.layout is torch.strided:
+                batch.storages.append(StorageWeakRef(tensor.untyped_storage()))
+            batch.tensors.append((name, weakref.ref(tensor)))
+        self._waiting.append(batch)
+
+    def take(self, inputs: Iterable[torch.Tensor]) -> List[Batch]:
+        """The batches that these inputs come from: those that share memory with them, else the oldest that waits.
+
+        Inputs may be moved or transformed; of a batch that waits something is alive then, its labels for one.
+        """
+        storages = {tensor.untyped_storage()._cdata for tensor in inputs if tensor.layout is torch.strided}
+        taken = [batch for batch in self._waiting
+                 if any(storage.cdata in storages and not storage.expired() for storage in batch.storages)]
+        for batch in taken:
+            self._waiting.remove(batch)
+        return taken or self.take_oldest()
+
+    def take_oldest(self) -> List[Batch]:
+        """The oldest batch that is alive; without any, the oldest one."""
+        place = next((i for i, batch in enumerate(self._waiting) if batch.is_alive()), 0)
+        for _ in range(place):
+            self._waiting.popleft()
+        return [self._waiting.popleft()] if self._waiting else []

@@ -1,0 +1,55 @@
+"""How the training ended: a trace is whole only if it came to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Any, Optional
+
+
+def place_of(error: BaseException) -> str:
+    """File and line where an exception was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
+
+
+class Ending:
+    """Knows by what a process says itself whether it failed. A killed process says nothing: its trace is torn."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._rank: Optional[int] = None
+        self._exit_code: Any = None
+
+    def begin(self, rank: int) -> None:
+        self._rank = rank
+
+    def leaves(self, exit_code: Any) -> None:
+        """The script calls sys.exit."""
+        self._exit_code = exit_code
+
+    def goes_on(self) -> None:
+        """Whatever exit was asked for, somebody caught it."""
+        self._exit_code = None
+
+    def reason(self, exit_code: int) -> Optional[str]:
+        """Why the training failed; nothing where it came to its end."""
+        error = getattr(sys, "last_value", None)  # what the interpreter printed a traceback of, before any hook
+        if error is not None:
+            return f"the script ended with {type(error).__name__}: {error} ({place_of(error)})"
+        code = exit_code or self._exit_code
+        if code is None or code == 0:
+            return None
+        return f"the script left with exit code {code if isinstance(code, int) else 1}"
+
+    def write(self, what: str, where: str = "") -> None:
+        """Says beside the trace why it stays torn; where even that fails, the tear says enough."""
+        path = os.path.join(self._folder, f"rank{self._rank}.failure.json")
+        try:
+            with open(path, "x", encoding="utf-8") as file:
+                json.dump({"what": what, "where": where, "damaged": False, "missing": False}, file)
+                file.write("\n")
+        except OSError:
+            pass

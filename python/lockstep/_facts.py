@@ -1,0 +1,215 @@
+"""The trace's first line: the environment, what was seen of the training, and what cannot be seen of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+import torch
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from lockstep import _library, _models
+
+if TYPE_CHECKING:
+    from lockstep._session import Session
+
+VERSION = "0.1.0"
+
+#: Variables that decide bits: those of lockstep-worker (harness/train/determinism.cpp), and Python's.
+_VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+              "OMP_DYNAMIC", "MKL_DYNAMIC", "CUBLAS_WORKSPACE_CONFIG", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+              "NVIDIA_TF32_OVERRIDE", "PYTHONHASHSEED", "NCCL_ALGO", "NCCL_PROTO", "PYTORCH_CUDA_ALLOC_CONF")
+
+#: Packages whose version may decide bits, and those that run trainings.
+_FRAMEWORKS = ("accelerate", "transformers", "lightning", "pytorch_lightning", "deepspeed", "timm", "diffusers")
+_LIBRARIES = ("numpy", "torchvision", "torchdata", "datasets", "tokenizers", "PIL")
+
+_KINDS = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "RMSprop": "rmsprop", "Adagrad": "adagrad",
+          "Adamax": "adamax", "LBFGS": "lbfgs", "NAdam": "nadam", "RAdam": "radam", "Adadelta": "adadelta"}
+_SAMPLERS = {"DistributedSampler": "distributed", "RandomSampler": "random", "SequentialSampler": "sequential",
+             "SubsetRandomSampler": "subset_random", "WeightedRandomSampler": "weighted_random"}
+_DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+def header_of(session: "Session") -> Dict[str, Any]:
+    seen = seen_in(session)
+    header: Dict[str, Any] = {
+        "scenario": "recorded", "variant": "-", "train_digest": "", "recorder": "python", "recorder_version": VERSION,
+        "framework": [f"{name} {version}" for name, version in _versions(_FRAMEWORKS).items()],
+        "command": list(sys.argv), "environment": environment(), "seen": seen, "unseen": unseen_in(session)}
+    if isinstance(seen.get("data", {}).get("samples"), int):
+        header["samples"] = seen["data"]["samples"]
+    if _autocast_dtype() is not None:
+        header["arithmetic"] = str(_autocast_dtype())[len("torch."):]
+    if session.settings.controls:
+        header["controls"] = dict(session.settings.controls)
+    header.update(session.settings.header)
+    return header
+
+
+def environment() -> Dict[str, Any]:
+    """The manifest, spelled as lockstep-worker spells it where the same thing is meant."""
+    values = {
+        "torch": torch.__version__.partition("+")[0],
+        "build": torch.__version__,
+        "cpu_model": _cpu_model(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "deterministic_algorithms_warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "fill_uninitialized_memory": torch.utils.deterministic.fill_uninitialized_memory,
+        "cudnn_deterministic": torch.backends.cudnn.deterministic,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "tf32_cublas": _allows_tf32(torch.backends.cuda.matmul),
+        "tf32_cudnn": _allows_tf32(torch.backends.cudnn),
+        "libraries": {"python": sys.version.split()[0], **_versions(_FRAMEWORKS + _LIBRARIES)},
+        "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+    }
+    for key, getter in (("mkldnn", "_get_mkldnn_enabled"), ("nnpack", "_get_nnpack_enabled"),
+                        ("cudnn", "_get_cudnn_enabled"), ("mkldnn_deterministic", "_get_mkldnn_deterministic")):
+        if hasattr(torch._C, getter):
+            values[key] = getattr(torch._C, getter)()
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        values["gpu_model"] = torch.cuda.get_device_name()
+        values["libraries"]["cuda"] = torch.version.cuda
+        values["libraries"]["cudnn"] = str(torch.backends.cudnn.version())
+    return values
+
+
+def _allows_tf32(backend: Any) -> Optional[bool]:
+    try:
+        return bool(backend.allow_tf32)
+    except Exception:  # set by torch's newer switches, which the older one cannot tell of
+        return None
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return "unknown"
+
+
+def _versions(names: Any) -> Dict[str, str]:
+    """Of those that are imported."""
+    found = {}
+    for name in names:
+        if name in sys.modules:
+            found[name] = str(getattr(sys.modules[name], "__version__", "?"))
+    return found
+
+
+def seen_in(session: "Session") -> Dict[str, Any]:
+    """Facts of the training, in the words of the scenario's schema where it has them."""
+    roots = [root for _, root in session.models.roots()]
+    seen: Dict[str, Any] = {"optimizer": [_optimizer(session, found) for found in session.optimizers.alive()],
+                            "ddp": _ddp(session), "model": _model(roots[0]) if roots else {},
+                            "grad_scaler": session.scaler() is not None}
+    if len(roots) > 1:
+        seen["models"] = [_model(root) for root in roots]
+    dtype = _autocast_dtype()
+    if dtype is not None:
+        seen["autocast"] = _DTYPES.get(dtype, str(dtype))
+    if session.loader is not None:
+        seen.update(session.loader)
+    return seen
+
+
+def _optimizer(session: "Session", optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
+    groups = []
+    for group in optimizer.param_groups:
+        names = [name for name, _ in session.models.in_order(group["params"])]
+        groups.append({**{key: _plain(value) for key, value in group.items() if key not in ("params", "param_names")},
+                       "parameters": names})
+    name = type(optimizer).__name__
+    return {"class": name, "kind": _KINDS.get(name, name.lower()), "groups": groups}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, torch.Tensor):
+        return value.item() if value.numel() == 1 else str(tuple(value.shape))
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _ddp(session: "Session") -> Dict[str, Any]:
+    for wrapper in session.ddp_wrappers():
+        hooks = [str(getattr(hook, "__qualname__", hook)) for hook, _ in getattr(wrapper, "_comm_hooks", [])]
+        return {"wrap": True, "bucket_mb": getattr(wrapper, "bucket_bytes_cap", 0) / (1024 * 1024),
+                "gradient_as_bucket_view": bool(wrapper.gradient_as_bucket_view),
+                "find_unused_parameters": bool(wrapper.find_unused_parameters),
+                "broadcast_buffers": bool(wrapper.broadcast_buffers),
+                "comm_hook": hooks[0] if hooks else None, "static_graph": bool(getattr(wrapper, "static_graph", False))}
+    return {"wrap": False}
+
+
+def _model(root: torch.nn.Module) -> Dict[str, Any]:
+    drops = any(isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 for part in root.modules())
+    return {"class": type(root).__name__, "parameters": sum(p.numel() for p in root.parameters()),
+            "trainable": sum(p.numel() for p in root.parameters() if p.requires_grad),
+            "buffers": [_models.plain(name) for name, _ in root.named_buffers()], "dropout": drops}
+
+
+def _autocast_dtype() -> Optional[torch.dtype]:
+    """Of the autocast that is on as the trace begins."""
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device):
+            return torch.get_autocast_dtype(device)
+    return None
+
+
+def loader_facts(loader: Any, sampler: Any) -> Dict[str, Any]:
+    """Of a DataLoader: "data", "sampler" and "batch"."""
+    data: Dict[str, Any] = {"class": type(loader.dataset).__name__}
+    try:
+        data["samples"] = len(loader.dataset)
+    except (TypeError, NotImplementedError, AttributeError):
+        pass
+    name = type(sampler).__name__
+    facts: Dict[str, Any] = {"class": name, "kind": _SAMPLERS.get(name, name)}
+    facts["shuffle"] = getattr(sampler, "shuffle", name == "RandomSampler")
+    for key in ("seed", "drop_last", "num_replicas", "rank", "replacement"):
+        if isinstance(getattr(sampler, key, None), (bool, int)):
+            facts[key] = getattr(sampler, key)
+    batch = {"per_rank": loader.batch_size or getattr(loader.batch_sampler, "batch_size", None),
+             "drop_last": bool(loader.drop_last)}
+    return {"data": data, "sampler": facts, "batch": batch, "loader_workers": loader.num_workers}
+
+
+def unseen_in(session: "Session") -> List[str]:
+    """What cannot be recorded, and why: a sentence each."""
+    told = []
+    for _, root in session.models.roots():
+        name = type(root).__name__
+        owner = _models.sharding_of(root)
+        if owner is not None:
+            told.append(f"{owner} keeps parts of {name} on other ranks: weights, buffers, gradients and optimizer "
+                        "state are not recorded.")
+        hidden = sum(1 for p in root.parameters() if not _library.is_readable(p))
+        if hidden:
+            told.append(f"{hidden} parameters of {name} are DTensors or have no memory of their own (tensor parallel, "
+                        "FSDP2): their weights, gradients and optimizer state are not recorded.")
+        if any(_is_compiled(part) for part in root.modules()):
+            told.append(f"{name} is compiled by torch.compile: what happens inside is not seen; inputs may be those of "
+                        "the loader.")
+        if issubclass(type(root), DataParallel):
+            told.append(f"{name} is spread over devices by DataParallel: gradients before its sum are not recorded.")
+    for optimizer in session.optimizers.alive():
+        if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
+            told.append("ZeroRedundancyOptimizer keeps a part of the optimizer's state on each rank: it is not "
+                        "recorded.")
+    if any(issubclass(type(wrapper), DistributedDataParallel) and getattr(wrapper, "_comm_hooks", [])
+           for wrapper in session.ddp_wrappers()):
+        told.append("A communication hook reduces the gradients: how is not recorded.")
+    return told
+
+
+def _is_compiled(module: torch.nn.Module) -> bool:
+    return type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None

@@ -1,0 +1,63 @@
+"""The one place where errors of the recorder are caught: a recorder that fails never breaks the training."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import Any, Callable, Optional, Protocol, TypeVar
+
+Result = TypeVar("Result")
+
+#: Exit code of a training that a failed recorder ends (LOCKSTEP_RECORD_STRICT=1).
+STRICT_EXIT_CODE = 70
+
+
+class Failing(Protocol):
+    """Who is told of errors."""
+
+    def listens(self) -> bool:
+        """Whether hooks are to do anything: not after a failure, nor in a process that records nothing."""
+
+    def fail(self, error: BaseException) -> None:
+        """Records nothing more."""
+
+
+def tell(message: str) -> None:
+    """Says something once on stderr, if there is one."""
+    try:
+        print(f"lockstep: {message}", file=sys.stderr, flush=True)
+    except Exception:
+        pass  # closed or full: nobody is there to be told
+
+
+def end_process() -> None:
+    """Ends the process at once: an exception could be caught, or be lost in a thread of the autograd engine."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+    os._exit(STRICT_EXIT_CODE)
+
+
+def guarded(session: Failing, hook: Callable[..., Result]) -> Callable[..., Optional[Result]]:
+    """A hook whose errors stay inside. Without a result where there is nothing to listen to, or where it failed."""
+
+    @functools.wraps(hook)
+    def call(*args: Any, **kwargs: Any) -> Optional[Result]:
+        if not session.listens():
+            return None
+        try:
+            return hook(*args, **kwargs)
+        except Exception as error:
+            session.fail(error)
+            return None
+
+    return call
+
+
+def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Puts `make(original)` in the place of a function of a module or class."""
+    original = getattr(owner, name)
+    setattr(owner, name, functools.wraps(original)(make(original)))

@@ -1,0 +1,31 @@
+"""Backward passes: the loss is what `backward` is called on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+import torch
+
+from lockstep._guard import guarded, replace
+
+if TYPE_CHECKING:
+    from lockstep._session import Session
+
+
+def install(session: "Session") -> None:
+    begins = guarded(session, session.backward_begins)
+    ends = guarded(session, session.backward_ends)
+
+    def observed(original: Callable[..., None]) -> Callable[..., None]:
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            if torch.compiler.is_compiling():
+                return original(tensors, *args, **kwargs)
+            begins(tensors)
+            try:
+                return original(tensors, *args, **kwargs)
+            finally:
+                ends()
+
+        return backward
+
+    replace(torch.autograd, "backward", observed)

@@ -1,0 +1,38 @@
+"""DistributedDataParallel: names, inputs, and gradients before the reduction.
+
+Never a communication hook: it changes the bits of the reduction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+from torch.nn.parallel import DistributedDataParallel
+
+from lockstep._guard import guarded, replace
+
+if TYPE_CHECKING:
+    from lockstep._session import Session
+
+
+def install(session: "Session") -> None:
+    local_gradient = guarded(session, session.local_gradient)
+    listens_to_gradients = "gradient.local" in session.settings.channels
+
+    def listen(wrapper: DistributedDataParallel) -> None:
+        session.ddp_made(wrapper)
+        if listens_to_gradients:
+            for parameter in wrapper.module.parameters():
+                if parameter.requires_grad:
+                    parameter.register_post_accumulate_grad_hook(local_gradient)
+
+    made = guarded(session, listen)
+
+    def initialise(original: Callable[..., None]) -> Callable[..., None]:
+        def __init__(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            made(self)
+
+        return __init__
+
+    replace(DistributedDataParallel, "__init__", initialise)

@@ -1,0 +1,122 @@
+"""DataLoaders: which samples a batch holds. Workers run ahead: indices wait until their batch comes."""
+
+from __future__ import annotations
+
+import collections
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Deque, List, Optional
+
+from torch.utils.data import dataloader
+
+from lockstep import _facts
+from lockstep._batches import Batch
+from lockstep._guard import guarded, replace
+
+if TYPE_CHECKING:
+    from lockstep._session import Session
+
+_Iterator = dataloader._BaseDataLoaderIter
+
+
+class Pass:
+    """One pass over a loader."""
+
+    def __init__(self, loader: Any, number: int) -> None:
+        self.loader = weakref.ref(loader)
+        self.sampler = _sampler_of(loader)
+        self.number = number
+        self.in_order = getattr(loader, "in_order", True) or loader.num_workers == 0
+        self.indices: Deque[Optional[List[int]]] = collections.deque()
+
+    def batch(self) -> Batch:
+        ids = self.indices.popleft() if self.indices else None
+        epoch = getattr(self.sampler, "epoch", None)
+        if isinstance(epoch, int):
+            return Batch(ids if self.in_order else None, epoch, self.number)
+        return Batch(ids if self.in_order else None, self.number)
+
+
+class Loaders:
+    """The passes that run, by their iterator."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._passes: "weakref.WeakKeyDictionary[Any, Pass]" = weakref.WeakKeyDictionary()
+        self._begun: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
+
+    def begins(self, iterator: Any, loader: Any) -> None:
+        number = self._begun.get(loader, -1) + 1
+        self._begun[loader] = number
+        self._passes[iterator] = Pass(loader, number)
+
+    def takes(self, iterator: Any, index: Any) -> None:
+        if iterator in self._passes:
+            self._passes[iterator].indices.append(ids_of(index))
+
+    def gives(self, iterator: Any, data: Any) -> None:
+        if iterator not in self._passes:
+            return
+        this = self._passes[iterator]
+        loader = this.loader()
+        if self._session.loader is None and loader is not None:
+            self._session.loader = _facts.loader_facts(loader, this.sampler)
+        self._session.batches.give(data, this.batch(), self._session.wants_items())
+
+
+def ids_of(index: Any) -> Optional[List[int]]:
+    """Indices into the data set; nothing where it is iterable, or its keys are no numbers."""
+    try:
+        return [int(i) for i in (index if hasattr(index, "__iter__") else [index])]
+    except (TypeError, ValueError):
+        return None
+
+
+def _sampler_of(loader: Any) -> Any:
+    """The innermost sampler: what batches and shards of it are made from."""
+    sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    while True:
+        inner = getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)
+        if inner is None or inner is sampler:
+            return sampler
+        sampler = inner
+
+
+def install(session: "Session") -> None:
+    loaders = Loaders(session)
+    begins, takes, gives = (guarded(session, hook) for hook in (loaders.begins, loaders.takes, loaders.gives))
+
+    def initialise(original: Callable[..., None]) -> Callable[..., None]:
+        def __init__(self: Any, loader: Any) -> None:
+            begins(self, loader)
+            original(self, loader)
+
+        return __init__
+
+    def reset(original: Callable[..., None]) -> Callable[..., None]:
+        def _reset(self: Any, loader: Any, first_iter: bool = False) -> None:
+            if not first_iter:
+                begins(self, loader)
+            original(self, loader, first_iter)
+
+        return _reset
+
+    def next_index(original: Callable[..., Any]) -> Callable[..., Any]:
+        def _next_index(self: Any) -> Any:
+            index = original(self)
+            takes(self, index)
+            return index
+
+        return _next_index
+
+    def next_batch(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __next__(self: Any) -> Any:
+            data = original(self)
+            gives(self, data)
+            return data
+
+        return __next__
+
+    replace(_Iterator, "__init__", initialise)
+    replace(_Iterator, "_reset", reset)
+    replace(_Iterator, "_next_index", next_index)
+    replace(_Iterator, "__next__", next_batch)

@@ -1,0 +1,162 @@
+"""The C library (lockstep/recorder.h) by ctypes, which frees the interpreter's lock during a call.
+
+The only file that knows the C functions. Tensors arrive in lists: a call that takes many is a change here alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+
+NAME = "liblockstep_recorder.so.1"
+ABI = 1
+
+_DTYPES = {torch.bool: 0, torch.uint8: 1, torch.int8: 2, torch.int16: 3, torch.int32: 4, torch.int64: 5,
+           torch.float16: 6, torch.bfloat16: 7, torch.float32: 8, torch.float64: 9}
+_UINT8 = _DTYPES[torch.uint8]
+
+
+class RecorderError(Exception):
+    """The library refused a call, or could not do its work."""
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("dtype", c_int), ("dimensions", c_size_t), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
+                ("data", c_void_p)]
+
+
+class _Config(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("folder", c_char_p), ("rank", c_int64), ("world_size", c_int64),
+                ("header", c_char_p), ("channels", POINTER(c_char_p)), ("channel_count", c_size_t), ("every", c_int64)]
+
+
+_FUNCTIONS = {
+    "open": [POINTER(_Config), POINTER(c_void_p)], "begin_step": [c_void_p, c_int64],
+    "tensor": [c_void_p, c_char_p, c_char_p, POINTER(_Tensor)], "number": [c_void_p, c_char_p, c_char_p, c_double],
+    "integer": [c_void_p, c_char_p, c_char_p, c_int64],
+    "integers": [c_void_p, c_char_p, c_char_p, POINTER(c_int64), c_size_t],
+    "text": [c_void_p, c_char_p, c_char_p, c_char_p], "end_step": [c_void_p], "close": [c_void_p],
+}
+
+
+@functools.lru_cache(maxsize=1)
+def load() -> ctypes.CDLL:
+    """The library beside this package. Raises RecorderError."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), NAME)
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise RecorderError(f"cannot load {path}: {error}") from error
+    found = library.lockstep_recorder_abi()
+    if found != ABI:
+        raise RecorderError(f"{path} has the interface {found}; {ABI} is expected")
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, "lockstep_recorder_" + name)
+        function.argtypes, function.restype = arguments, c_int
+    library.lockstep_recorder_free.argtypes, library.lockstep_recorder_free.restype = [c_void_p], None
+    library.lockstep_recorder_error.argtypes, library.lockstep_recorder_error.restype = [c_void_p], c_char_p
+    return library
+
+
+@functools.lru_cache(maxsize=4096)
+def _vector(values: Tuple[int, ...]) -> Any:
+    return (c_int64 * len(values))(*values)
+
+
+@functools.lru_cache(maxsize=65536)
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def is_readable(tensor: torch.Tensor) -> bool:
+    """Whether its elements lie in memory: not those of a DTensor, or another tensor that wraps some, nor of 'meta'."""
+    kind = type(tensor)
+    if kind is not torch.Tensor and kind is not torch.nn.Parameter and hasattr(kind, "__tensor_flatten__"):
+        return False
+    return tensor.device.type != "meta" and not tensor.is_quantized
+
+
+def _in_memory(tensor: torch.Tensor) -> Tuple[torch.Tensor, int]:
+    """The tensor as the library can read it, and its dtype there: bytes where the format has no such dtype."""
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    if tensor.device.type != "cpu":
+        tensor = tensor.cpu()
+    dtype = _DTYPES.get(tensor.dtype)
+    if dtype is None:
+        return tensor.contiguous().reshape(-1).view(torch.uint8), _UINT8
+    return tensor, dtype
+
+
+class Recorder:
+    """The trace of one rank. Every method raises RecorderError where the library fails."""
+
+    def __init__(self, folder: str, rank: int, world_size: int, header: Mapping[str, Any], channels: Sequence[str],
+                 every: int) -> None:
+        self._library = load()
+        self._handle = c_void_p()
+        names = (c_char_p * len(channels))(*[_encoded(name) for name in channels])
+        config = _Config(ctypes.sizeof(_Config), os.fsencode(folder), rank, world_size,
+                         _encoded(json.dumps(header)), names, len(channels), every)
+        if self._library.lockstep_recorder_open(byref(config), byref(self._handle)) != 0:
+            raise RecorderError(self._said(None))
+
+    def begin_step(self, step: int) -> None:
+        self._check(self._library.lockstep_recorder_begin_step(self._handle, step))
+
+    def end_step(self) -> None:
+        self._check(self._library.lockstep_recorder_end_step(self._handle))
+
+    def tensors(self, channel: str, named: Iterable[Tuple[str, torch.Tensor]]) -> None:
+        for name, tensor in named:
+            there, dtype = _in_memory(tensor)
+            view = _Tensor(dtype, there.dim(), _vector(tuple(there.shape)), _vector(there.stride()), there.data_ptr())
+            self._check(self._library.lockstep_recorder_tensor(self._handle, _encoded(channel), _encoded(name),
+                                                               byref(view)))
+
+    def raw(self, channel: str, name: str, content: bytes) -> None:
+        """Records bytes as a tensor of uint8."""
+        view = _Tensor(_UINT8, 1, _vector((len(content),)), None, ctypes.cast(c_char_p(content), c_void_p))
+        self._check(self._library.lockstep_recorder_tensor(self._handle, _encoded(channel), _encoded(name),
+                                                           byref(view)))
+
+    def number(self, channel: str, name: str, value: float) -> None:
+        self._check(self._library.lockstep_recorder_number(self._handle, _encoded(channel), _encoded(name), value))
+
+    def integer(self, channel: str, name: str, value: int) -> None:
+        self._check(self._library.lockstep_recorder_integer(self._handle, _encoded(channel), _encoded(name), value))
+
+    def integers(self, channel: str, name: str, values: List[int]) -> None:
+        self._check(self._library.lockstep_recorder_integers(self._handle, _encoded(channel), _encoded(name),
+                                                             (c_int64 * len(values))(*values), len(values)))
+
+    def text(self, channel: str, name: str, text: str) -> None:
+        self._check(self._library.lockstep_recorder_text(self._handle, _encoded(channel), _encoded(name),
+                                                         text.encode("utf-8", "backslashreplace")))
+
+    def close(self) -> None:
+        """Makes the trace a whole one."""
+        self._check(self._library.lockstep_recorder_close(self._handle))
+
+    def free(self) -> None:
+        """Gives the trace up where `close` did not come before."""
+        handle, self._handle = self._handle, c_void_p()
+        self._library.lockstep_recorder_free(handle)
+
+    def _check(self, status: int) -> None:
+        if status != 0:
+            raise RecorderError(self._said(self._handle))
+
+    def _said(self, handle: Optional[c_void_p]) -> str:
+        return self._library.lockstep_recorder_error(handle).decode("utf-8", "replace")

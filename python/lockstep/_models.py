@@ -1,0 +1,166 @@
+"""Which modules are trained, and how their parameters are called. Holds modules and parameters weakly."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import weakref
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+
+import torch
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from lockstep import _library
+
+#: Modules around the one that people mean; their names are no part of a parameter's.
+_WRAPPERS = (DistributedDataParallel, DataParallel)
+
+#: Modules that keep parts of their parameters on other ranks, by the name of their class, and how people call them.
+_SHARDED = {"FullyShardedDataParallel": "FSDP", "DeepSpeedEngine": "DeepSpeed"}
+
+
+def _is_module(value: Any) -> bool:
+    # type(), not isinstance(): that asks lazy objects for their class, and torch.distributed.reduce_op then warns.
+    return issubclass(type(value), torch.nn.Module)
+
+
+def sharding_of(module: torch.nn.Module) -> Optional[str]:
+    """Who shards some of its parameters as plain tensors; nothing where all of them are whole, or say what they are."""
+    for part in module.modules():
+        for kind in type(part).__mro__:
+            if kind.__name__ in _SHARDED:
+                return _SHARDED[kind.__name__]
+    return None
+
+
+class Models:
+    """The outermost modules whose parameters are updated ("roots"), in the order in which they became known."""
+
+    def __init__(self) -> None:
+        self._roots: List["weakref.ref[torch.nn.Module]"] = []
+        self._several = False
+        self._names: Dict[int, str] = {}
+        self._signatures: "weakref.WeakKeyDictionary[torch.nn.Module, List[str]]" = weakref.WeakKeyDictionary()
+        #: What the training calls: the root itself, or DDP around it.
+        self._callers: Dict[int, "weakref.ref[torch.nn.Module]"] = {}
+        self._listen: Optional[Callable[[torch.nn.Module], None]] = None
+
+    def roots(self) -> Iterator[Tuple[int, torch.nn.Module]]:
+        for index, reference in enumerate(self._roots):
+            root = reference()
+            if root is not None:
+                yield index, root
+
+    def adopt(self, module: torch.nn.Module) -> None:
+        """Makes a module a root, unless it is a part of one; its own parts are none any more."""
+        parts = {id(part) for part in module.modules()}
+        known = [reference for reference in self._roots if reference() is not None and id(reference()) not in parts]
+        if not any(module is part for reference in known for part in _modules_of(reference)):
+            known.append(weakref.ref(module))
+        self._roots = known
+        self.refresh()
+
+    def on_watch(self, listen: Callable[[torch.nn.Module], None]) -> None:
+        self._listen = listen
+
+    def watch(self, caller: torch.nn.Module) -> None:
+        self._callers[id(caller)] = weakref.ref(caller)
+        if self._listen is not None:
+            self._listen(caller)
+
+    def watches(self, module: torch.nn.Module) -> bool:
+        reference = self._callers.get(id(module))
+        return reference is not None and reference() is module
+
+    def adopt_holders_of(self, parameters: Iterable[torch.Tensor]) -> List[torch.nn.Module]:
+        """Finds the outermost modules that hold these parameters, of those alive, and returns the new ones."""
+        wanted = [parameter for parameter in parameters if id(parameter) not in self._names]
+        if not wanted:
+            return []
+        modules = [found for found in gc.get_objects() if _is_module(found) and type(found) not in _WRAPPERS]
+        inner = {id(child) for module in modules for child in module._modules.values()}
+        new = []
+        for module in modules:
+            if id(module) not in inner and _holds_any(module, {id(parameter) for parameter in wanted}):
+                new.append(module)
+        places = {id(parameter): place for place, parameter in enumerate(wanted)}
+        new.sort(key=lambda module: min(places.get(id(p), len(places)) for p in module.parameters()))
+        for module in new:
+            self.adopt(module)
+        return new
+
+    def fix_names(self) -> None:
+        """From now on names stay: with one root they have no prefix."""
+        self._several = sum(1 for _ in self.roots()) > 1
+        self.refresh()
+
+    def prefix(self, index: int) -> str:
+        return f"model{index}." if self._several or index > 0 else ""
+
+    def named_parameters(self) -> Iterator[Tuple[str, torch.Tensor]]:
+        for index, root in self.roots():
+            for name, parameter in root.named_parameters():
+                yield self.prefix(index) + plain(name), parameter
+
+    def named_buffers(self) -> Iterator[Tuple[str, torch.Tensor]]:
+        for index, root in self.roots():
+            for name, buffer in root.named_buffers():
+                yield self.prefix(index) + plain(name), buffer
+
+    def readable_roots(self) -> bool:
+        return all(sharding_of(root) is None for _, root in self.roots())
+
+    def refresh(self) -> None:
+        """Learns the names of parameters anew: modules may have been exchanged."""
+        self._names = {id(parameter): name for name, parameter in self.named_parameters()}
+
+    def name_of(self, parameter: torch.Tensor) -> Optional[str]:
+        return self._names.get(id(parameter))
+
+    def in_order(self, parameters: Iterable[torch.Tensor]) -> List[Tuple[str, torch.Tensor]]:
+        """Parameters with names, in the order of their models; those of no model after them, by their number."""
+        order = {identity: place for place, identity in enumerate(self._names)}
+        given = list(parameters)
+        named = [(self.name_of(p) or f"parameter{i}", p) for i, p in enumerate(given)]
+        return sorted(named, key=lambda item: order.get(id(item[1]), len(order)))
+
+    def argument_names(self, caller: torch.nn.Module) -> List[str]:
+        """Names of the positional arguments of its forward, as far as it names them."""
+        if caller not in self._signatures:
+            self._signatures[caller] = _positional(caller)
+        return self._signatures[caller]
+
+    def prefix_of_caller(self, caller: torch.nn.Module) -> str:
+        inside = {id(part) for part in caller.modules()}
+        for index, root in self.roots():
+            if id(root) in inside:
+                return self.prefix(index)
+        return ""
+
+
+def plain(name: str) -> str:
+    """A parameter's name without those of wrappers: torch.compile's and DataParallel's."""
+    name = name.replace("_orig_mod.", "")
+    return name[len("module."):] if name.startswith("module.") else name
+
+
+def readable(named: Iterable[Tuple[str, torch.Tensor]]) -> Iterator[Tuple[str, torch.Tensor]]:
+    return ((name, tensor) for name, tensor in named if _library.is_readable(tensor))
+
+
+def _modules_of(reference: "weakref.ref[torch.nn.Module]") -> Iterator[torch.nn.Module]:
+    root = reference()
+    return root.modules() if root is not None else iter(())
+
+
+def _holds_any(module: torch.nn.Module, wanted: Set[int]) -> bool:
+    return any(id(parameter) in wanted for parameter in module.parameters())
+
+
+def _positional(caller: torch.nn.Module) -> List[str]:
+    inner = caller.module if type(caller) in _WRAPPERS else getattr(caller, "_orig_mod", caller)
+    try:
+        parameters = inspect.signature(inner.forward).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

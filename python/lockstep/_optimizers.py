@@ -1,0 +1,109 @@
+"""The optimizers of a process, and whose update ends a step. Holds them weakly."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Dict, Iterator, List, Set, Tuple
+
+import torch
+from torch.optim import Optimizer
+
+#: Entries of a parameter group that are no hyperparameters: the rate has records of its own.
+_NOT_HYPER = frozenset({"params", "lr", "initial_lr", "param_names"})
+
+
+class Optimizers:
+    """Optimizers in the order in which they became known."""
+
+    def __init__(self) -> None:
+        self._known: List["weakref.ref[Optimizer]"] = []
+        self._names: "weakref.WeakKeyDictionary[Optimizer, str]" = weakref.WeakKeyDictionary()
+        self._hyper: "weakref.WeakKeyDictionary[Optimizer, Dict[str, float]]" = weakref.WeakKeyDictionary()
+        self._several = False
+        #: Those whose updates make up a step; empty: all that are known.
+        self._turn: List["weakref.ref[Optimizer]"] = []
+
+    def meet(self, optimizer: Optimizer) -> None:
+        if optimizer not in self._names:
+            self._names[optimizer] = f"optimizer{len(self._known)}."
+            self._known.append(weakref.ref(optimizer))
+
+    def alive(self) -> Iterator[Optimizer]:
+        for reference in self._known:
+            optimizer = reference()
+            if optimizer is not None:
+                yield optimizer
+
+    def parameters(self) -> Iterator[torch.Tensor]:
+        for optimizer in self.alive():
+            yield from parameters_of(optimizer)
+
+    def fix_names(self) -> None:
+        self._several = sum(1 for _ in self.alive()) > 1
+
+    def prefix(self, optimizer: Optimizer) -> str:
+        """Of its records in the ledger: nothing for the only one."""
+        name = self._names[optimizer]
+        return name if self._several or not name.startswith("optimizer0.") else ""
+
+    def expected(self) -> List[Optimizer]:
+        """Those whose updates make up a step."""
+        turn = [reference() for reference in self._turn]
+        return [optimizer for optimizer in turn if optimizer is not None] or list(self.alive())
+
+    def lead(self, optimizer: Optimizer) -> None:
+        """From now on each update of this one is a step: the optimizers do not take turns one by one."""
+        self._turn = [weakref.ref(optimizer)]
+
+    def rates(self, optimizer: Optimizer) -> List[Tuple[str, float]]:
+        return [(self.prefix(optimizer) + "learning_rate" + suffix, float(group["lr"]))
+                for suffix, group in _groups(optimizer) if "lr" in group]
+
+    def changed_hyperparameters(self, optimizer: Optimizer) -> List[Tuple[str, float]]:
+        """Hyperparameters of each group that are new or other than before: "momentum", "betas.0", "momentum.1"."""
+        prefix, now = self.prefix(optimizer), {}
+        for suffix, group in _groups(optimizer):
+            for key, value in group.items():
+                if key not in _NOT_HYPER:
+                    now.update((prefix + name + suffix, number) for name, number in _numbers(key, value))
+        before = self._hyper.get(optimizer, {})
+        self._hyper[optimizer] = now
+        return [(name, value) for name, value in now.items() if before.get(name) != value]
+
+
+def parameters_of(optimizer: Optimizer) -> List[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def state_of(optimizer: Optimizer, names: Dict[int, str]) -> Iterator[Tuple[str, Any]]:
+    """Entries of its state: "fc1.weight.momentum_buffer"; of lists "fc1.weight.old_dirs.0"."""
+    told: Set[int] = set()
+    for parameter in parameters_of(optimizer):
+        if id(parameter) in told or parameter not in optimizer.state:
+            continue
+        told.add(id(parameter))
+        yield from _entries(names[id(parameter)], optimizer.state[parameter])
+
+
+def _entries(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _entries(f"{name}.{key}", item)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _entries(f"{name}.{index}", item)
+    else:
+        yield name, value
+
+
+def _groups(optimizer: Optimizer) -> Iterator[Tuple[str, Dict[str, Any]]]:
+    for index, group in enumerate(optimizer.param_groups):
+        yield (f".{index}" if index else ""), group
+
+
+def _numbers(name: str, value: Any) -> Iterator[Tuple[str, float]]:
+    for entry, number in _entries(name, value):
+        if isinstance(number, torch.Tensor) and number.numel() == 1:
+            number = number.item()
+        if isinstance(number, (bool, int, float)):
+            yield entry, float(number)

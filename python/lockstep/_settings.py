@@ -1,0 +1,75 @@
+"""What the environment asks of the recorder: `lockstep record` and `lockstep run` set these variables for a command."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, FrozenSet, Mapping, Optional
+
+#: Channels of the format (harness/trace/format.md), in the order of a step.
+CHANNELS = ("samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer", "ema",
+            "metric", "ledger", "collective")
+
+#: Channels that LOCKSTEP_RECORD_WEIGHTS=checkpoints leaves to the steps that write a checkpoint.
+STATE = frozenset({"optimizer", "weight", "buffer"})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to record."""
+
+    folder: str
+    every: int = 1
+    channels: FrozenSet[str] = frozenset(CHANNELS)
+    state_at_checkpoints: bool = False
+    header: Mapping[str, Any] = None  # type: ignore[assignment]
+    controls: Mapping[str, Any] = None  # type: ignore[assignment]
+    strict: bool = False
+
+
+def is_strict() -> bool:
+    return os.environ.get("LOCKSTEP_RECORD_STRICT", "") not in ("", "0")
+
+
+def settings_from_environment() -> Optional[Settings]:
+    """Nothing where recording is not switched on. Raises ValueError where a variable cannot be understood."""
+    folder = os.environ.get("LOCKSTEP_RECORD")
+    if not folder:
+        return None
+    return Settings(folder=os.path.abspath(folder), every=_every(), channels=_channels(),
+                    state_at_checkpoints=_weights() == "checkpoints", header=_object("LOCKSTEP_RECORD_HEADER"),
+                    controls=_object("LOCKSTEP_CONTROL"), strict=is_strict())
+
+
+def _every() -> int:
+    text = os.environ.get("LOCKSTEP_RECORD_EVERY") or "1"
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"LOCKSTEP_RECORD_EVERY is '{text}'; a number of steps from 1 on is expected")
+    return int(text)
+
+
+def _channels() -> FrozenSet[str]:
+    names = [name.strip() for name in os.environ.get("LOCKSTEP_RECORD_CHANNELS", "").split(",") if name.strip()]
+    for name in names:
+        if name not in CHANNELS:
+            raise ValueError(f"LOCKSTEP_RECORD_CHANNELS names '{name}'; the channels are {', '.join(CHANNELS)}")
+    return frozenset(names or CHANNELS)
+
+
+def _weights() -> str:
+    text = os.environ.get("LOCKSTEP_RECORD_WEIGHTS") or "steps"
+    if text not in ("steps", "checkpoints"):
+        raise ValueError(f"LOCKSTEP_RECORD_WEIGHTS is '{text}'; 'steps' or 'checkpoints' is expected")
+    return text
+
+
+def _object(variable: str) -> Dict[str, Any]:
+    text = os.environ.get(variable)
+    try:
+        value = json.loads(text) if text else {}
+    except ValueError as error:
+        raise ValueError(f"{variable} is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{variable} is no JSON object")
+    return value

@@ -1,0 +1,91 @@
+"""What is there after an update: generators, optimizers, weights and buffers."""
+
+from __future__ import annotations
+
+import random
+import struct
+import sys
+from array import array
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Tuple
+
+import torch
+
+from lockstep import _library, _models, _optimizers
+
+if TYPE_CHECKING:
+    from lockstep._session import Session
+
+
+class Generators:
+    """Generators outside of torch are recorded once they moved: unseeded, each process has another one."""
+
+    def __init__(self) -> None:
+        self._first = dict(_states_outside_torch())
+
+    def record(self, recorder: _library.Recorder) -> None:
+        # Called on the generator: torch.get_rng_state() may be replaced by a device's context.
+        recorder.tensors("rng", [("cpu", torch.default_generator.get_state())])
+        for name, state in _states_outside_torch():
+            if self._first.setdefault(name, state) != state:
+                self._first[name] = b""  # moved: recorded from now on
+                recorder.raw("rng", name, state)
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            recorder.tensors("rng", [("cuda", torch.cuda.get_rng_state())])
+
+
+def _states_outside_torch() -> Iterator[Tuple[str, bytes]]:
+    _, words, gauss = random.getstate()
+    yield "python", array("q", words).tobytes() + struct.pack("<d", gauss or 0.0)
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        _, keys, position, _, gauss = numpy_random.get_state()
+        yield "numpy", keys.tobytes() + struct.pack("<qd", position, gauss)
+
+
+def record_state(session: "Session", recorder: _library.Recorder) -> None:
+    """Optimizer, weights and buffers, as far as this step keeps them."""
+    models = session.models
+    models.refresh()
+    if not models.readable_roots():
+        return  # the header's "unseen" says why
+    if session.wants("optimizer"):
+        _record_optimizers(session, recorder)
+    if session.wants("weight"):
+        recorder.tensors("weight", _models.readable(_weights(session)))
+    if session.wants("buffer"):
+        recorder.tensors("buffer", _models.readable(models.named_buffers()))
+
+
+def _weights(session: "Session") -> List[Tuple[str, torch.Tensor]]:
+    """Those of the models, and those that optimizers hold of no model."""
+    models = session.models
+    named = list(models.named_parameters())
+    for optimizer in session.optimizers.alive():
+        loose = [p for p in _optimizers.parameters_of(optimizer) if models.name_of(p) is None]
+        if loose:
+            prefix = session.optimizers.prefix(optimizer)
+            named += [(prefix + name, p) for name, p in _names_of(session, optimizer) if models.name_of(p) is None]
+    return named
+
+
+def _names_of(session: "Session", optimizer: torch.optim.Optimizer) -> List[Tuple[str, torch.Tensor]]:
+    return session.models.in_order(_optimizers.parameters_of(optimizer))
+
+
+def _record_optimizers(session: "Session", recorder: _library.Recorder) -> None:
+    for optimizer in session.optimizers.alive():
+        names: Dict[int, str] = {}
+        for name, parameter in _names_of(session, optimizer):
+            names[id(parameter)] = name
+        for name, value in _optimizers.state_of(optimizer, names):
+            _record_value(recorder, name, value)
+
+
+def _record_value(recorder: _library.Recorder, name: str, value: Any) -> None:
+    if isinstance(value, torch.Tensor):
+        if _library.is_readable(value):
+            recorder.tensors("optimizer", [(name, value)])
+    elif isinstance(value, (bool, int)):
+        recorder.integer("optimizer", name, int(value))
+    elif isinstance(value, float):
+        recorder.number("optimizer", name, value)

@@ -1,0 +1,132 @@
+"""What the tests of recorded programs share: launching ranks, with and without recording, and reading traces."""
+
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("LOCKSTEP_BUILD_ROOT", HERE.parents[1] / "build"))
+LOCKSTEP = BUILD / "bin/lockstep"
+PACKAGE = BUILD / "python"
+
+
+def environment(**variables):
+    """That of a user: nothing of ours in it but what is asked for."""
+    ours = ("LOCKSTEP_", "PYTHONPATH", "PROBE_")
+    plain = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    return {**plain, "OMP_NUM_THREADS": "1", **variables}
+
+
+def recording(folder, **variables):
+    """What `lockstep record --out FOLDER` sets."""
+    return {"PYTHONPATH": str(PACKAGE), "LOCKSTEP_RECORD": str(folder), **variables}
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class Ended:
+    """How the ranks ended."""
+
+    def __init__(self, exit_codes, out, err):
+        self.exit_codes, self.out, self.err = exit_codes, out, err
+
+    def __repr__(self):
+        return f"exit codes {self.exit_codes}\n{self.out}\n{self.err}"
+
+
+def launch(words, world_size, directory, timeout=300, **variables):
+    """Starts one process for each rank, as torchrun does but without its seconds of waiting."""
+    common = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(world_size), **variables)
+    ranks = []
+    for rank in range(world_size):
+        # Files: a pipe that nobody reads while another rank is waited for would stop a rank.
+        out, err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+        process = subprocess.Popen([sys.executable, *map(str, words)], cwd=directory, stdout=out, stderr=err,
+                                   env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        ranks.append((process, out, err))
+    try:
+        exit_codes = [process.wait(timeout) for process, _, _ in ranks]
+    finally:
+        for process, _, _ in ranks:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    said = []
+    for index in (1, 2):
+        files = [rank[index] for rank in ranks]
+        for file in files:
+            file.seek(0)
+        said.append("".join(file.read() for file in files))
+        for file in files:
+            file.close()
+    return Ended(exit_codes, *said)
+
+
+def lockstep(*words):
+    return subprocess.run([str(LOCKSTEP), *map(str, words)], capture_output=True, text=True)
+
+
+class Trace:
+    """One rank's trace, read without lockstep."""
+
+    def __init__(self, folder, rank=0):
+        lines = (pathlib.Path(folder) / f"rank{rank}.jsonl").read_text().splitlines()
+        objects = [json.loads(line) for line in lines]
+        self.header = objects[0]
+        self.is_whole = bool(objects[-1].get("end"))
+        self.steps = {line["step"]: line for line in objects if "step" in line}
+
+    def names(self, step, channel):
+        return [record["name"] for record in self.steps[step].get(channel, [])]
+
+    def record(self, step, channel, name):
+        return next(record for record in self.steps[step][channel] if record["name"] == name)
+
+    def value(self, step, channel, name):
+        record = self.record(step, channel, name)
+        return record["integers"] if "integers" in record else float(record["decimal"])
+
+
+class ProgramTest(unittest.TestCase):
+    """Each test has a folder of its own."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-programs-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def script(self, text, name="train.py"):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def recorded(self, words, world_size=1, folder="run", **variables):
+        """Runs a program with recording; it has to end well. Returns its folder."""
+        run = self.folder / folder
+        ended = launch(words, world_size, self.folder, **recording(run, **variables))
+        self.assertEqual(ended.exit_codes, [0] * world_size, ended)
+        self.assertNotIn("lockstep:", ended.err)
+        return run
+
+    def assert_torn(self, folder, rank=0):
+        self.assertFalse(Trace(folder, rank).is_whole)
+
+    def assert_agree(self, left, right):
+        ended = lockstep("diff", left, right)
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        return ended.stdout
+
+
+if __name__ == "__main__":
+    sys.exit("a module of tests")

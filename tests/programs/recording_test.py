@@ -1,0 +1,51 @@
+"""What recorded programs leave: names, channels and steps, and nothing where nothing trains."""
+
+import json
+import subprocess
+import sys
+import unittest
+
+from programs import HERE, ProgramTest, Trace, environment, free_port, lockstep, recording
+
+
+class RecordingTest(ProgramTest):
+    def test_torchrun_records_an_unchanged_script(self):
+        for folder in ("one", "two"):
+            directory = self.folder / f"work-{folder}"
+            directory.mkdir()
+            ended = subprocess.run(
+                [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
+                 str(free_port()), str(HERE / "ddp_tutorial/train.py"), "--epochs", "2"], cwd=directory,
+                env=environment(**recording(self.folder / folder)), capture_output=True, text=True)
+            self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+            self.assertEqual(sorted(path.name for path in (self.folder / folder).iterdir()),
+                             ["checkpoints.rank0.jsonl", "rank0.jsonl", "rank1.jsonl"])
+        self.assertIn("agree: ", self.assert_agree(self.folder / "one", self.folder / "two"))
+        trace = Trace(self.folder / "one", 1)
+        self.assertTrue(trace.is_whole)
+        self.assertEqual(sorted(trace.steps), list(range(-1, 18)))
+        self.assertEqual(trace.names(-1, "weight"), ["net1.weight", "net1.bias", "net2.weight", "net2.bias"])
+        for channel in ("gradient", "weight"):
+            self.assertEqual(trace.names(0, channel), trace.names(-1, "weight"))
+        self.assertEqual(sorted(trace.names(0, "gradient.local")), sorted(trace.names(-1, "weight")))
+        self.assertEqual(trace.names(0, "optimizer")[0], "net1.weight.momentum_buffer")
+        self.assertEqual(trace.names(0, "input"), ["x"])
+        self.assertEqual(trace.names(0, "loss"), ["local"])
+        self.assertEqual(trace.value(17, "ledger", "updates"), [18])
+        self.assertEqual(trace.value(17, "ledger", "epoch"), [1])
+        self.assertEqual(trace.value(-1, "ledger", "momentum"), 0.9)
+        written = json.loads((self.folder / "one/checkpoints.rank0.jsonl").read_text())
+        self.assertEqual((written["what"], written["updates"]), ("written", 9))
+
+    def test_a_wrong_rate_is_found(self):
+        healthy = self.recorded([HERE / "ddp_tutorial/train.py", "--epochs", "1"], folder="healthy")
+        (self.folder / "snapshot.pt").unlink()
+        faulty = self.recorded([HERE / "ddp_tutorial/train.py", "--epochs", "1", "--lr", "0.1"], folder="faulty")
+        ended = lockstep("diff", healthy, faulty)
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("step 0", ended.stdout)
+        self.assertIn("weight", ended.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
