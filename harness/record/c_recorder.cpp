@@ -126,6 +126,12 @@ struct lockstep_recorder {
     in_step_ = false;
   }
 
+  void drop_step() {
+    require_step();
+    recorder_->drop_step();
+    in_step_ = false;
+  }
+
   bool wants(Channel channel) const {
     require_step();
     return recorder_->wants(channel);
@@ -273,6 +279,10 @@ lockstep_status lockstep_recorder_text(lockstep_recorder* recorder, const char* 
 
 lockstep_status lockstep_recorder_end_step(lockstep_recorder* recorder) {
   return with(recorder, [](lockstep_recorder& r) { return r.call([&] { r.end_step(); }); });
+}
+
+lockstep_status lockstep_recorder_drop_step(lockstep_recorder* recorder) {
+  return with(recorder, [](lockstep_recorder& r) { return r.call([&] { r.drop_step(); }); });
 }
 
 lockstep_status lockstep_recorder_close(lockstep_recorder* recorder) {

@@ -200,6 +200,11 @@ void Recorder::end_step() {
   write_captured();
 }
 
+void Recorder::drop_step() {
+  line_.begin(step_);
+  kept_.clear();
+}
+
 void Recorder::finish() { writer_.finish(); }
 
 }  // namespace lockstep::record

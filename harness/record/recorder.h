@@ -78,6 +78,9 @@ class Recorder {
   /// Writes the step's line. *Throws*: ResourceError.
   void end_step();
 
+  /// Forgets the step that has begun.
+  void drop_step();
+
   /// Closes the trace; without it the trace counts as torn. *Throws*: ResourceError.
   void finish();
 

@@ -51,6 +51,22 @@ TEST_F(RecorderCalls, EveryDTypeAndAnyStrideIsRecordedAsItsDenseCopy) {
   EXPECT_EQ(digest("spread"), digest("twos"));
 }
 
+TEST_F(RecorderCalls, ADroppedStepLeavesNoLine) {
+  open();
+  EXPECT_EQ(lockstep_recorder_number(recorder_, "loss", "local", 1), LOCKSTEP_OK);
+  EXPECT_EQ(lockstep_recorder_drop_step(recorder_), LOCKSTEP_OK);
+  EXPECT_EQ(lockstep_recorder_begin_step(recorder_, 4), LOCKSTEP_OK);
+  EXPECT_EQ(lockstep_recorder_number(recorder_, "loss", "reduced", 1), LOCKSTEP_OK);
+  EXPECT_EQ(lockstep_recorder_end_step(recorder_), LOCKSTEP_OK);
+  EXPECT_EQ(lockstep_recorder_begin_step(recorder_, 5), LOCKSTEP_OK);
+  EXPECT_EQ(lockstep_recorder_drop_step(recorder_), LOCKSTEP_OK);
+  ASSERT_EQ(lockstep_recorder_close(recorder_), LOCKSTEP_OK) << lockstep_recorder_error(recorder_);
+  const trace::Trace whole = trace();
+  ASSERT_EQ(whole.steps.size(), 1U);
+  EXPECT_EQ(whole.steps[0].step, 4);
+  EXPECT_EQ(whole.steps[0].records.size(), 1U);
+}
+
 TEST_F(RecorderCalls, AllChannelsAreKnownByTheNamesOfTheHeader) {
   open();
   const std::string header = read_file(source_root() / "harness/record/include/lockstep/recorder.h");

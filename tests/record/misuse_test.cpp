@@ -130,6 +130,7 @@ TEST_F(Misuse, EveryFunctionTakesANullRecorder) {
   EXPECT_EQ(lockstep_recorder_integers(nullptr, "samples", "ids", nullptr, 0), LOCKSTEP_MISUSE);
   EXPECT_EQ(lockstep_recorder_text(nullptr, "rng", "t", ""), LOCKSTEP_MISUSE);
   EXPECT_EQ(lockstep_recorder_end_step(nullptr), LOCKSTEP_MISUSE);
+  EXPECT_EQ(lockstep_recorder_drop_step(nullptr), LOCKSTEP_MISUSE);
   EXPECT_EQ(lockstep_recorder_close(nullptr), LOCKSTEP_MISUSE);
   expect_says(lockstep_recorder_error(nullptr), {"recorder is NULL"});
   lockstep_recorder_free(nullptr);
@@ -181,6 +182,7 @@ TEST_F(Misuse, StepsComeOneAfterTheOther) {
   EXPECT_EQ(lockstep_recorder_end_step(recorder_), LOCKSTEP_OK);
   expect_misuse(lockstep_recorder_number(recorder_, "loss", "local", 1), {"no step has begun"});
   expect_misuse(lockstep_recorder_end_step(recorder_), {"no step has begun"});
+  expect_misuse(lockstep_recorder_drop_step(recorder_), {"no step has begun"});
   int wanted = 0;
   expect_misuse(lockstep_recorder_wants(recorder_, "loss", &wanted), {"no step has begun"});
   expect_misuse(lockstep_recorder_begin_step(recorder_, 3), {"does not come after", "more than 3"});

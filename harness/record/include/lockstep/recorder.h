@@ -118,6 +118,9 @@ LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_text(lockstep_recorder* 
 /// Ends the step. Its line reaches the operating system within milliseconds; a later call reports that it could not.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_end_step(lockstep_recorder* recorder);
 
+/// Forgets the step that has begun, with its records: a training that ends before its update has no such step.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_drop_step(lockstep_recorder* recorder);
+
 /// Finishes the trace. Whatever the status, the recorder takes nothing more; it still has to be freed.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_close(lockstep_recorder* recorder);
 
