@@ -31,7 +31,7 @@ def record(name: str, value: Union["torch.Tensor", float, int], channel: str = "
 
     A metric has to be the same on all ranks; record what each rank has of its own in "input" or "loss".
     """
-    session = _session()
+    session = _active()
     if session is not None:
         _guarded(session, session.told)(channel, name, value)
 
@@ -41,25 +41,25 @@ def step() -> None:
 
     From the first call on only such calls end steps.
     """
-    session = _session()
+    session = _active()
     if session is not None:
         _guarded(session, session.step_by_hand)()
 
 
 def ids(batch_indices: Iterable[int]) -> None:
     """Says which samples the rank takes in this step; called again, further ones. Replaces what DataLoaders tell."""
-    session = _session()
+    session = _active()
     if session is not None:
         _guarded(session, session.tell_ids)(batch_indices)
 
 
 def off() -> "AbstractContextManager[None]":
     """A context in which nothing is recorded: an evaluation with gradients, a second training."""
-    session = _session()
+    session = _active()
     return session.off() if session is not None else nullcontext()
 
 
-def _session() -> Optional["Session"]:
+def _active() -> Optional["Session"]:
     installed = sys.modules.get("lockstep._install")
     return installed.session if installed is not None else None
 

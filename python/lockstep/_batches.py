@@ -31,9 +31,9 @@ def tensors_in(value: Any, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]
 
 def items_in(tensors: Iterable[torch.Tensor]) -> List[int]:
     """A number for each item of a batch, which its content decides: 64 bits of BLAKE2b over its row of each tensor."""
-    rows = [tensor.detach() for tensor in tensors if tensor.dim() > 0 and not tensor.is_sparse]
-    count = rows[0].shape[0] if rows else 0
-    rows = [_bytes_of(tensor) for tensor in rows if tensor.shape[0] == count and tensor.numel() > 0]
+    batched = [tensor.detach() for tensor in tensors if tensor.dim() > 0 and not tensor.is_sparse]
+    count = batched[0].shape[0] if batched else 0
+    rows = [_bytes_of(tensor) for tensor in batched if tensor.shape[0] == count and tensor.numel() > 0]
     items = []
     for index in range(count if rows else 0):
         digest = hashlib.blake2b(digest_size=8)

@@ -50,7 +50,7 @@ def header_of(session: "Session") -> Dict[str, Any]:
 
 def environment() -> Dict[str, Any]:
     """The manifest, spelled as lockstep-worker spells it where the same thing is meant."""
-    values = {
+    values: Dict[str, Any] = {
         "torch": torch.__version__.partition("+")[0],
         "build": torch.__version__,
         "cpu_model": _cpu_model(),
@@ -58,7 +58,7 @@ def environment() -> Dict[str, Any]:
         "threads": torch.get_num_threads(),
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
         "deterministic_algorithms_warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
-        "fill_uninitialized_memory": torch.utils.deterministic.fill_uninitialized_memory,
+        "fill_uninitialized_memory": torch._C._get_deterministic_fill_uninitialized_memory(),
         "cudnn_deterministic": torch.backends.cudnn.deterministic,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
         "tf32_cublas": _allows_tf32(torch.backends.cuda.matmul),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Optional
 
-from lockstep import _settings
+from lockstep import _library, _settings
 from lockstep._hooks import (autograd, checkpoint, clip, collective, ddp, forward, loader, optimizer, process, scaler)
+from lockstep._passes import Passes
 from lockstep._session import Session
+from lockstep._updates import Updates
 
 #: The session of this process; nothing where nothing is recorded.
 session: Optional[Session] = None
@@ -18,8 +20,14 @@ def install() -> None:
     settings = _settings.settings_from_environment()
     if settings is None:
         return
-    from lockstep import _library
     _library.load()
     session = Session(settings)
-    for hook in (forward, optimizer, ddp, autograd, scaler, clip, loader, collective, checkpoint, process):
+    passes, updates = Passes(session), Updates(session)
+    forward.install(session, passes)
+    ddp.install(session, passes)
+    autograd.install(session, passes)
+    scaler.install(session, passes, updates)
+    clip.install(session, updates)
+    optimizer.install(session, updates)
+    for hook in (loader, collective, checkpoint, process):
         hook.install(session)

@@ -41,7 +41,8 @@ _FUNCTIONS = {
     "tensor": [c_void_p, c_char_p, c_char_p, POINTER(_Tensor)], "number": [c_void_p, c_char_p, c_char_p, c_double],
     "integer": [c_void_p, c_char_p, c_char_p, c_int64],
     "integers": [c_void_p, c_char_p, c_char_p, POINTER(c_int64), c_size_t],
-    "text": [c_void_p, c_char_p, c_char_p, c_char_p], "end_step": [c_void_p], "close": [c_void_p],
+    "text": [c_void_p, c_char_p, c_char_p, c_char_p], "end_step": [c_void_p], "drop_step": [c_void_p],
+    "close": [c_void_p],
 }
 
 
@@ -117,6 +118,10 @@ class Recorder:
 
     def end_step(self) -> None:
         self._check(self._library.lockstep_recorder_end_step(self._handle))
+
+    def drop_step(self) -> None:
+        """Forgets the step that has begun."""
+        self._check(self._library.lockstep_recorder_drop_step(self._handle))
 
     def tensors(self, channel: str, named: Iterable[Tuple[str, torch.Tensor]]) -> None:
         for name, tensor in named:

@@ -107,7 +107,8 @@ class Models:
             for name, buffer in root.named_buffers():
                 yield self.prefix(index) + plain(name), buffer
 
-    def readable_roots(self) -> bool:
+    def are_readable(self) -> bool:
+        """Whether nobody shards them as plain tensors."""
         return all(sharding_of(root) is None for _, root in self.roots())
 
     def refresh(self) -> None:
@@ -158,7 +159,7 @@ def _holds_any(module: torch.nn.Module, wanted: Set[int]) -> bool:
 
 
 def _positional(caller: torch.nn.Module) -> List[str]:
-    inner = caller.module if type(caller) in _WRAPPERS else getattr(caller, "_orig_mod", caller)
+    inner: Any = caller.module if type(caller) in _WRAPPERS else getattr(caller, "_orig_mod", caller)
     try:
         parameters = inspect.signature(inner.forward).parameters.values()
     except (TypeError, ValueError):

@@ -61,7 +61,8 @@ class Optimizers:
 
     def changed_hyperparameters(self, optimizer: Optimizer) -> List[Tuple[str, float]]:
         """Hyperparameters of each group that are new or other than before: "momentum", "betas.0", "momentum.1"."""
-        prefix, now = self.prefix(optimizer), {}
+        prefix = self.prefix(optimizer)
+        now: Dict[str, float] = {}
         for suffix, group in _groups(optimizer):
             for key, value in group.items():
                 if key not in _NOT_HYPER:

@@ -42,14 +42,16 @@ def _states_outside_torch() -> Iterator[Tuple[str, bytes]]:
         yield "numpy", keys.tobytes() + struct.pack("<qd", position, gauss)
 
 
-def record_state(session: "Session", recorder: _library.Recorder) -> None:
+def record_state(session: "Session") -> None:
     """Optimizer, weights and buffers, as far as this step keeps them."""
-    models = session.models
+    if not any(session.wants(channel) for channel in ("optimizer", "weight", "buffer")):
+        return
+    models, recorder = session.models, session.recorder
     models.refresh()
-    if not models.readable_roots():
+    if not models.are_readable():
         return  # the header's "unseen" says why
     if session.wants("optimizer"):
-        _record_optimizers(session, recorder)
+        _record_optimizers(session)
     if session.wants("weight"):
         recorder.tensors("weight", _models.readable(_weights(session)))
     if session.wants("buffer"):
@@ -72,13 +74,13 @@ def _names_of(session: "Session", optimizer: torch.optim.Optimizer) -> List[Tupl
     return session.models.in_order(_optimizers.parameters_of(optimizer))
 
 
-def _record_optimizers(session: "Session", recorder: _library.Recorder) -> None:
+def _record_optimizers(session: "Session") -> None:
     for optimizer in session.optimizers.alive():
         names: Dict[int, str] = {}
         for name, parameter in _names_of(session, optimizer):
             names[id(parameter)] = name
         for name, value in _optimizers.state_of(optimizer, names):
-            _record_value(recorder, name, value)
+            _record_value(session.recorder, name, value)
 
 
 def _record_value(recorder: _library.Recorder, name: str, value: Any) -> None:

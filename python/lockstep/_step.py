@@ -22,12 +22,18 @@ class Step:
     told: Set[str] = field(default_factory=set)  #: gradients that are recorded
     rates: List[Tuple[str, float]] = field(default_factory=list)
     names: Dict[Tuple[str, str], int] = field(default_factory=dict)  #: how often a record of a name was made
-    collectives: int = 0
     skipped: bool = False
     complete: bool = False
+    has_state: bool = False  #: where only checkpoints' states are kept
 
     def unique(self, channel: str, name: str) -> str:
         """A name that the step has not yet: "x", then "x#1"."""
         count = self.names.get((channel, name), 0)
         self.names[channel, name] = count + 1
         return f"{name}#{count}" if count else name
+
+    def number(self, channel: str) -> str:
+        """The next number of a record in a channel: "0"."""
+        count = self.names.get((channel, ""), 0)
+        self.names[channel, ""] = count + 1
+        return str(count)

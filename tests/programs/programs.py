@@ -1,13 +1,16 @@
 """What the tests of recorded programs share: launching ranks, with and without recording, and reading traces."""
 
+import atexit
 import json
 import os
 import pathlib
+import runpy
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -80,7 +83,9 @@ class Trace:
     """One rank's trace, read without lockstep."""
 
     def __init__(self, folder, rank=0):
-        lines = (pathlib.Path(folder) / f"rank{rank}.jsonl").read_text().splitlines()
+        lines = (pathlib.Path(folder) / f"rank{rank}.jsonl").read_text().splitlines(keepends=True)
+        if not lines[-1].endswith("\n"):
+            del lines[-1]  # torn within a line
         objects = [json.loads(line) for line in lines]
         self.header = objects[0]
         self.is_whole = bool(objects[-1].get("end"))
@@ -95,6 +100,45 @@ class Trace:
     def value(self, step, channel, name):
         record = self.record(step, channel, name)
         return record["integers"] if "integers" in record else float(record["decimal"])
+
+
+def run_here(script, directory, variables):
+    """Runs a script in a fork of this process, which has imported torch already: that takes seconds.
+
+    The recorder is made in the child as torch makes it at the end of its import.
+    """
+    out, err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+    child = os.fork()
+    if child == 0:
+        exit_code = 1
+        try:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            os.chdir(directory)
+            os.environ.update(variables)
+            sys.path.insert(0, str(PACKAGE))
+            sys.argv = [str(script)]
+            import lockstep._entry
+            lockstep._entry.activate()
+            runpy.run_path(str(script), run_name="__main__")
+            exit_code = 0
+        except SystemExit as error:
+            exit_code = error.code if isinstance(error.code, int) else 1 if error.code else 0
+        except BaseException as error:
+            sys.last_value = error
+            traceback.print_exc()
+        finally:
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(exit_code)
+    exit_code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    said = []
+    for file in (out, err):
+        file.seek(0)
+        said.append(file.read())
+        file.close()
+    return Ended([exit_code], *said)
 
 
 class ProgramTest(unittest.TestCase):
@@ -118,6 +162,16 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(ended.exit_codes, [0] * world_size, ended)
         self.assertNotIn("lockstep:", ended.err)
         return run
+
+    def records(self, text, folder="run", **variables):
+        """Runs the text of a script, quickly, with recording; it has to end well. Returns its trace."""
+        ended = self.run_recorded(text, folder, **variables)
+        self.assertEqual(ended.exit_codes, [0], ended)
+        self.assertNotIn("lockstep:", ended.err)
+        return Trace(self.folder / folder)
+
+    def run_recorded(self, text, folder="run", **variables):
+        return run_here(self.script(text), self.folder, {"LOCKSTEP_RECORD": str(self.folder / folder), **variables})
 
     def assert_torn(self, folder, rank=0):
         self.assertFalse(Trace(folder, rank).is_whole)

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Callable
 import torch
 
 from lockstep._guard import guarded, replace
+from lockstep._passes import Passes
 
 if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session") -> None:
-    begins = guarded(session, session.backward_begins)
-    ends = guarded(session, session.backward_ends)
+def install(session: "Session", passes: Passes) -> None:
+    begins = guarded(session, passes.backward_begins)
+    ends = guarded(session, passes.backward_ends)
 
     def observed(original: Callable[..., None]) -> Callable[..., None]:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:

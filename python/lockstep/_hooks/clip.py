@@ -8,6 +8,7 @@ import torch
 from torch.nn.utils import clip_grad
 
 from lockstep._guard import guarded, replace
+from lockstep._updates import Updates
 
 if TYPE_CHECKING:
     from lockstep._session import Session
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 _FUNCTIONS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
 
 
-def install(session: "Session") -> None:
+def install(session: "Session", updates: Updates) -> None:
     def clips(parameters: Any) -> None:
-        session.gradients(parameters, then="clipped ")
+        updates.gradients(parameters, then="clipped ")
 
     before_clipping = guarded(session, clips)
 

@@ -52,7 +52,8 @@ def install(session: "Session") -> None:
         if session.wants("collective"):
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            session.collective(text_of(operation, bound.arguments.get(sent), bound.arguments))
+            text = text_of(operation, bound.arguments.get(sent), bound.arguments)
+            session.recorder.text("collective", session.step.number("collective"), text)
 
     before = guarded(session, observe)
 

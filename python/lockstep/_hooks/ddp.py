@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Callable
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep._guard import guarded, replace
+from lockstep._passes import Passes
 
 if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session") -> None:
-    local_gradient = guarded(session, session.local_gradient)
+def install(session: "Session", passes: Passes) -> None:
+    local_gradient = guarded(session, passes.local_gradient)
     listens_to_gradients = "gradient.local" in session.settings.channels
 
     def listen(wrapper: DistributedDataParallel) -> None:

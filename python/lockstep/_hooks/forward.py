@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import torch
 
 from lockstep._guard import guarded
+from lockstep._passes import Passes
 
 if TYPE_CHECKING:
     from lockstep._session import Session
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 class Calls:
     """Wraps `__call__` of the classes of models, each once."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", passes: Passes) -> None:
         self._wrapped: "weakref.WeakSet[type]" = weakref.WeakSet()
         self._models = session.models
-        self._begins = guarded(session, session.forward_begins)
-        self._ends = guarded(session, session.forward_ends)
+        self._begins = guarded(session, passes.forward_begins)
+        self._ends = guarded(session, passes.forward_ends)
 
     def listen_to(self, model: torch.nn.Module) -> None:
         kind = type(model)
@@ -48,5 +49,5 @@ class Calls:
         return __call__
 
 
-def install(session: "Session") -> None:
-    session.models.on_watch(Calls(session).listen_to)
+def install(session: "Session", passes: Passes) -> None:
+    session.models.on_watch(Calls(session, passes).listen_to)

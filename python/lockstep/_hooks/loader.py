@@ -60,7 +60,9 @@ class Loaders:
         loader = this.loader()
         if self._session.loader is None and loader is not None:
             self._session.loader = _facts.loader_facts(loader, this.sampler)
-        self._session.batches.give(data, this.batch(), self._session.wants_items())
+        batch = this.batch()
+        if not self._session.is_muted:
+            self._session.batches.give(data, batch, self._session.wants_items())
 
 
 def ids_of(index: Any) -> Optional[List[int]]:

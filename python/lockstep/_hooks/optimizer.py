@@ -8,14 +8,15 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from lockstep._guard import guarded, replace
+from lockstep._updates import Updates
 
 if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session") -> None:
+def install(session: "Session", updates: Updates) -> None:
     made = guarded(session, session.optimizer_made)
-    ends = guarded(session, session.update_ends)
+    ends = guarded(session, updates.ends)
 
     def initialise(original: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
@@ -28,5 +29,5 @@ def install(session: "Session") -> None:
         ends(optimizer)
 
     replace(torch.optim.Optimizer, "__init__", initialise)
-    register_optimizer_step_pre_hook(guarded(session, session.update_begins))
+    register_optimizer_step_pre_hook(guarded(session, updates.begins))
     register_optimizer_step_post_hook(after)

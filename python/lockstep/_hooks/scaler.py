@@ -8,18 +8,20 @@ from torch.amp.grad_scaler import GradScaler
 
 from lockstep import _optimizers
 from lockstep._guard import guarded, replace
+from lockstep._passes import Passes
+from lockstep._updates import Updates
 
 if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session") -> None:
-    scaled = guarded(session, session.scaled)
-    skipped = guarded(session, session.update_skipped)
-    begun = guarded(session, session.updates_begun)
+def install(session: "Session", passes: Passes, updates: Updates) -> None:
+    scaled = guarded(session, passes.scaled)
+    skipped = guarded(session, updates.skipped)
+    count = guarded(session, updates.count)
 
     def unscales(optimizer: Any) -> None:
-        session.gradients(_optimizers.parameters_of(optimizer), then="unscaled ")
+        updates.gradients(_optimizers.parameters_of(optimizer), then="unscaled ")
 
     before_unscaling = guarded(session, unscales)
 
@@ -41,9 +43,9 @@ def install(session: "Session") -> None:
 
     def step(original: Callable[..., Any]) -> Callable[..., Any]:
         def step(self: GradScaler, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            before = begun()
+            before = count()
             result = original(self, optimizer, *args, **kwargs)
-            if self.is_enabled() and before == begun():
+            if self.is_enabled() and before == count():
                 skipped(optimizer)
             return result
 

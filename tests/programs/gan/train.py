@@ -44,7 +44,7 @@ optimizerD = optim.Adam(netD.parameters(), lr=lr, betas=(beta1, 0.999))
 optimizerG = optim.Adam(netG.parameters(), lr=lr, betas=(beta1, 0.999))
 
 for epoch in range(num_epochs):
-    for i, data in enumerate(dataloader, 0):
+    for _, data in enumerate(dataloader, 0):
         # (1) Update D network: maximize log(D(x)) + log(1 - D(G(z)))
         netD.zero_grad()
         real = data[0]

@@ -1,0 +1,117 @@
+"""Forward and backward passes: inputs, samples, losses, and gradients before the reduction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from lockstep._batches import NamedTensors, tensors_in
+from lockstep._models import readable
+
+if TYPE_CHECKING:
+    from lockstep._session import Session
+
+
+class Passes:
+    """Hears of outermost passes only: a model inside of a model, and what backward computes again, are their parts."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._in_forward = self._in_backward = 0
+        self._reduces = False  #: whether DDP was told to reduce the gradients of the forward pass that came last
+        self._unscaled: Dict[int, torch.Tensor] = {}  #: a loss before it was scaled, by the identity of the scaled one
+
+    def forward_begins(self, caller: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        self._in_forward += 1
+        session = self._session
+        if self._in_forward > 1 or self._in_backward or session.is_muted:
+            return
+        # Not `training`: Lightning leaves DDP's wrapper in evaluation mode, and people train with frozen statistics.
+        if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+            session.batches.take(tensor for _, tensor in tensors_in((args, kwargs)))
+            return
+        if not session.start():
+            return
+        session.go_on()
+        if issubclass(type(caller), DistributedDataParallel):
+            self._reduces = bool(caller.require_backward_grad_sync)
+        step, identity = session.step, id(caller)
+        count = step.forwards[identity] = step.forwards.get(identity, 0) + 1
+        step.forwards_since_backward += 1
+        inputs = self._inputs_of(caller, args, kwargs)
+        session.take(session.batches.take(tensor for _, tensor in inputs), inputs)
+        self._record_input(inputs, count - 1)
+
+    def forward_ends(self) -> None:
+        self._in_forward -= 1
+
+    def _inputs_of(self, caller: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> NamedTensors:
+        models = self._session.models
+        names, prefix = models.argument_names(caller), models.prefix_of_caller(caller)
+        given = [(names[i] if i < len(names) else str(i), value) for i, value in enumerate(args)]
+        return [(prefix + name, tensor) for key, value in [*given, *kwargs.items()]
+                for name, tensor in tensors_in(value, key)]
+
+    def _record_input(self, inputs: NamedTensors, count: int) -> None:
+        if self._session.wants("input"):
+            named = ((_numbered(name, count), tensor) for name, tensor in readable(inputs))
+            self._session.recorder.tensors("input", named)
+
+    def scaled(self, scaler: Any, before: Any, after: Any) -> None:
+        """A GradScaler multiplied a loss: the one before is recorded."""
+        self._session.scaler_used(scaler)
+        if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor) and after is not before:
+            self._unscaled = {id(after): before.detach()}
+
+    def backward_begins(self, tensors: Any) -> None:
+        self._in_backward += 1
+        session = self._session
+        if self._in_backward > 1 or session.is_muted or not (session.records or any(session.optimizers.alive())):
+            return
+        if not session.start():
+            return
+        session.go_on()
+        step = session.step
+        if step.forwards_since_backward == 0:
+            self._take_batch()
+        self._record_loss([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
+        step.backwards += 1
+        step.forwards_since_backward = 0
+        self._unscaled.clear()
+
+    def _take_batch(self) -> None:
+        """The model was not called as a whole: its input is the batch that a loader gave."""
+        session = self._session
+        batches = session.batches.take_oldest()
+        inputs = [("batch." + name, tensor) for batch in batches for name, tensor in batch.named_tensors()]
+        session.take(batches, inputs)
+        self._record_input(inputs, session.step.backwards)
+
+    def _record_loss(self, losses: List[Any]) -> None:
+        session = self._session
+        if not session.wants("loss"):
+            return
+        named = [("local" + (f"[{index}]" if index else ""), self._unscaled.get(id(loss), loss))
+                 for index, loss in enumerate(losses) if isinstance(loss, torch.Tensor)]
+        session.recorder.tensors("loss", ((_numbered(name, session.step.backwards), loss)
+                                          for name, loss in readable(named)))
+
+    def backward_ends(self) -> None:
+        self._in_backward -= 1
+
+    def local_gradient(self, parameter: torch.Tensor) -> None:
+        """Before the reduction, in the backward pass that reduces."""
+        session = self._session
+        if not self._reduces or parameter.grad is None or not session.wants("gradient.local"):
+            return
+        name = session.models.name_of(parameter)
+        if name is not None:
+            name = session.step.unique("gradient.local", name)
+            session.recorder.tensors("gradient.local", readable([(name, parameter.grad)]))
+
+
+def _numbered(name: str, count: int) -> str:
+    """ "x", then "x#1" """
+    return f"{name}#{count}" if count else name

@@ -1,0 +1,118 @@
+"""Updates: gradients, rates, and which updates make up a step."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+
+import torch
+from torch.optim import Optimizer
+
+from lockstep import _guard, _optimizers
+from lockstep._models import readable
+
+if TYPE_CHECKING:
+    from lockstep._session import Session
+
+
+class Updates:
+    """Hears of the steps of optimizers."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._updating: List[int] = []  #: an optimizer in its step, and those that it calls
+
+    def begins(self, optimizer: Optimizer, args: Tuple[Any, ...],
+               kwargs: Dict[str, Any]) -> Optional[Tuple[Any, Any]]:
+        """Returns arguments with another closure, where there is one: forward and backward pass run inside."""
+        if self._updating and self._updating[0] != id(optimizer):
+            self._updating.append(id(optimizer))
+            return None
+        self._updating = [id(optimizer)]
+        session = self._session
+        session.optimizers.meet(optimizer)
+        if not session.start():
+            return None
+        session.go_on()
+        self._take_turn(optimizer)
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if closure is None:
+            self._before_update(optimizer)
+            return None
+        observed = self._observed(closure, optimizer)
+        return ((args[0], observed, *args[2:]), kwargs) if len(args) > 1 else (args, {**kwargs, "closure": observed})
+
+    def _observed(self, closure: Callable[..., Any], optimizer: Optimizer) -> Callable[..., Any]:
+        evaluated = _guard.guarded(self._session, self._evaluated)
+
+        @functools.wraps(closure)
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            result = closure(*args, **kwargs)
+            evaluated(optimizer)
+            return result
+
+        return observed
+
+    def _evaluated(self, optimizer: Optimizer) -> None:
+        self._session.step.evaluations += 1
+        self._before_update(optimizer)
+
+    def _take_turn(self, optimizer: Optimizer) -> None:
+        """An optimizer that comes again before all others came leads from now on: each of its updates is a step."""
+        session = self._session
+        if session.by_hand:
+            return
+        if id(optimizer) in session.step.updated:
+            session.optimizers.lead(optimizer)
+            session.complete()
+            session.go_on()
+
+    def _before_update(self, optimizer: Optimizer) -> None:
+        session = self._session
+        if not session.records:
+            return
+        session.step.rates += [rate for rate in session.optimizers.rates(optimizer) if rate not in session.step.rates]
+        session.record_hyperparameters(optimizer)
+        session.models.refresh()
+        self.gradients(_optimizers.parameters_of(optimizer))
+
+    def ends(self, optimizer: Optimizer, skipped: bool = False) -> None:
+        if self._updating and self._updating[-1] == id(optimizer):
+            self._updating.pop()
+        session = self._session
+        if self._updating or not session.records:
+            return
+        step = session.step
+        step.updated.add(id(optimizer))
+        step.skipped = step.skipped or skipped
+        step.evaluations = 0
+        if not session.by_hand and all(id(other) in step.updated for other in session.optimizers.expected()):
+            session.complete()
+
+    def skipped(self, optimizer: Optimizer) -> None:
+        """A GradScaler found gradients that are not finite, and left the update out."""
+        if self._session.records:
+            self._take_turn(optimizer)
+            self._before_update(optimizer)
+            self.ends(optimizer, skipped=True)
+
+    def count(self) -> Tuple[int, int]:
+        """Another one after each update."""
+        return self._session.updates, len(self._session.step.updated)
+
+    def gradients(self, parameters: Iterable[torch.Tensor], then: Optional[str] = None) -> None:
+        """Records gradients as they are, unless that is done; `then`: what is about to be done to them."""
+        session, parameters = self._session, list(parameters)
+        if session.wants("gradient") and session.models.are_readable():
+            session.recorder.tensors("gradient", readable(self._untold(parameters)))
+        if then is not None:
+            session.step.stage.update((id(parameter), then) for parameter in parameters)
+
+    def _untold(self, parameters: List[torch.Tensor]) -> Iterator[Tuple[str, torch.Tensor]]:
+        step = self._session.step
+        suffix = f"#{step.evaluations - 1}" if step.evaluations > 1 else ""
+        for name, parameter in self._session.models.in_order(parameters):
+            name = step.stage.get(id(parameter), "") + name + suffix
+            if parameter.grad is not None and name not in step.told:
+                step.told.add(name)
+                yield name, parameter.grad

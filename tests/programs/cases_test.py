@@ -1,0 +1,368 @@
+"""Cases that people's trainings have: closures, turns of optimizers, scalers, compiled models; the public functions."""
+
+import unittest
+
+import torch  # once: the scripts run in forks of this process
+
+from programs import ProgramTest
+
+#: What the scripts begin with.
+START = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+x, y = torch.randn(12, 4), torch.randn(12, 2)
+model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+sgd = lambda *models: torch.optim.SGD([p for m in models for p in m.parameters()], lr=0.1, momentum=0.9)
+def loss_of(model): return nn.functional.mse_loss(model(x), y)
+def update(optimizer, *models):
+    optimizer.zero_grad()
+    sum(loss_of(m) for m in models).backward()
+    optimizer.step()
+"""
+
+WEIGHTS = ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+class CasesTest(ProgramTest):
+    def test_a_loop_without_a_loader_has_a_number_for_each_row(self):
+        trace = self.records(START + "optimizer = sgd(model)\nfor _ in range(3): update(optimizer, model)")
+        self.assertTrue(trace.is_whole)
+        self.assertEqual(trace.names(0, "samples"), ["items"])
+        items = trace.value(0, "samples", "items")
+        self.assertEqual(len(set(items)), 12)
+        self.assertEqual(items, trace.value(2, "samples", "items"))
+        self.assertEqual(trace.value(2, "ledger", "samples_taken"), [36])
+        self.assertEqual(trace.names(2, "weight"), WEIGHTS)
+        self.assertEqual(sorted(trace.steps), [-1, 0, 1, 2])
+
+    def test_closures_are_looked_into(self):
+        trace = self.records(START + """
+optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+def closure():
+    optimizer.zero_grad()
+    loss = loss_of(model)
+    loss.backward()
+    return loss
+for _ in range(2): optimizer.step(closure)
+""")
+        evaluations = trace.value(0, "ledger", "micro_batches")[0]
+        self.assertGreater(evaluations, 1)
+        self.assertEqual(trace.names(0, "loss"), ["local"] + [f"local#{i}" for i in range(1, evaluations)])
+        self.assertEqual(trace.names(0, "gradient")[:5], WEIGHTS + ["0.weight#1"])
+        self.assertIn("0.weight.old_dirs.0", trace.names(1, "optimizer"))
+        self.assertEqual(trace.value(1, "ledger", "updates"), [2])
+
+    def test_optimizers_in_turns_make_a_step(self):
+        trace = self.records(START + """
+other = nn.Linear(4, 2)
+one, two = sgd(model), sgd(other)
+for _ in range(3):
+    update(one, model)
+    update(two, other)
+""")
+        self.assertEqual(sorted(trace.steps), [-1, 0, 1, 2])
+        self.assertEqual(trace.names(0, "weight"), ["model0." + n for n in WEIGHTS] + ["model1.weight", "model1.bias"])
+        self.assertEqual(trace.names(1, "gradient"), trace.names(0, "weight"))
+        self.assertEqual(trace.names(1, "input"), ["model0.input", "model1.input"])
+        self.assertIn("optimizer1.learning_rate", trace.names(0, "ledger"))
+        self.assertIn("optimizer1.momentum", trace.names(-1, "ledger"))
+
+    def test_of_optimizers_without_turns_one_leads(self):
+        trace = self.records(START + """
+critic, generator = nn.Linear(4, 2), model
+one, two = sgd(critic), sgd(generator)
+for i in range(9):
+    update(one, critic)
+    if i % 3 == 2: update(two, generator)
+""")
+        self.assertEqual(sorted(trace.steps), list(range(-1, 10)))  # the generator's last update follows the ninth
+        self.assertEqual(trace.value(8, "ledger", "updates"), [9])
+        self.assertEqual([step for step in range(9) if "model1.0.weight" in trace.names(step, "gradient")], [3, 6])
+
+    def test_a_pass_after_the_last_update_makes_no_step(self):
+        trace = self.records(START + "optimizer = sgd(model)\nupdate(optimizer, model)\nloss_of(model).backward()")
+        self.assertTrue(trace.is_whole)
+        self.assertEqual(sorted(trace.steps), [-1, 0])
+
+    def test_one_optimizer_of_two_models(self):
+        trace = self.records(START + """
+other = nn.Linear(4, 2)
+optimizer = sgd(model, other)
+update(optimizer, model, other)
+""")
+        names = ["model0." + name for name in WEIGHTS] + ["model1.weight", "model1.bias"]
+        self.assertEqual(trace.names(0, "gradient"), names)
+
+    def test_a_part_that_is_trained_belongs_to_its_model(self):
+        trace = self.records(START + """
+for p in model[0].parameters(): p.requires_grad_(False)
+optimizer = torch.optim.Adam(model[2].parameters())
+update(optimizer, model)
+""")
+        self.assertEqual(trace.names(0, "weight"), WEIGHTS)
+        self.assertEqual(trace.names(0, "gradient"), WEIGHTS[2:])
+        self.assertEqual(trace.names(0, "input"), ["input"])
+
+    def test_parameters_of_no_model_have_numbers(self):
+        trace = self.records(START + """
+w = torch.zeros(4, 2, requires_grad=True)
+optimizer = torch.optim.SGD([w], lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    (x @ w - y).square().mean().backward()
+    optimizer.step()
+""")
+        self.assertEqual(trace.names(1, "weight"), ["parameter0"])
+        self.assertEqual(trace.names(1, "gradient"), ["parameter0"])
+
+    def test_an_overflow_leaves_an_update_out(self):
+        trace = self.records(START + """
+optimizer = sgd(model)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8, growth_interval=1)
+for i in range(3):
+    optimizer.zero_grad()
+    loss = loss_of(model) * (float("inf") if i == 1 else 1)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""")
+        self.assertEqual(sorted(trace.steps), [-1, 0, 1, 2])
+        self.assertEqual([trace.value(s, "ledger", "skipped") for s in range(3)], [[0], [1], [1]])
+        self.assertEqual([trace.value(s, "ledger", "loss_scale") for s in range(3)], [256.0, 512.0, 256.0])
+        self.assertEqual(trace.names(0, "gradient"), WEIGHTS + ["unscaled " + name for name in WEIGHTS])
+        self.assertEqual(trace.names(1, "gradient"), trace.names(0, "gradient"))
+        self.assertLess(trace.value(0, "loss", "local"), 10)
+
+    def test_what_a_checkpointed_layer_computes_again_is_no_pass(self):
+        trace = self.records(START + """
+from torch.utils.checkpoint import checkpoint
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, 2)
+    def forward(self, x, reentrant):
+        return self.last(checkpoint(self.first, x, use_reentrant=reentrant))
+model = Model()
+optimizer = sgd(model)
+x.requires_grad_()
+for reentrant in (True, False):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x, reentrant), y).backward()
+    optimizer.step()
+""")
+        for step in (0, 1):
+            self.assertEqual(trace.names(step, "loss"), ["local"])
+            self.assertEqual(trace.names(step, "input"), ["x"])
+            self.assertEqual(trace.value(step, "ledger", "micro_batches"), [1])
+
+    def test_a_compiled_model_is_told(self):
+        trace = self.records(START + """
+model = torch.compile(model, backend="eager")
+optimizer = sgd(model)
+for _ in range(2): update(optimizer, model)
+""")
+        self.assertEqual(trace.names(1, "weight"), WEIGHTS)
+        self.assertIn("torch.compile", trace.header["unseen"][0])
+        self.assertEqual(len(trace.names(1, "input")), 1)
+
+    def test_a_model_compiled_in_place_is_told(self):
+        trace = self.records(START + """
+optimizer = sgd(model)
+model.compile(backend="eager")
+for _ in range(2): update(optimizer, model)
+""")
+        self.assertEqual(trace.names(1, "weight"), WEIGHTS)
+        self.assertIn("torch.compile", trace.header["unseen"][0])
+
+    def test_tensors_without_memory_are_told(self):
+        trace = self.records(START + """
+import os
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor, Replicate, distribute_module, init_device_mesh
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+class Last(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = distribute_module(nn.Linear(4, 2), init_device_mesh("cpu", (1,)))
+        self.last = nn.Linear(4, 2)
+    def forward(self, x): return self.last(x)
+whole = Last()
+optimizer = sgd(whole)
+optimizer.zero_grad()
+nn.functional.mse_loss(whole(x), y).backward()
+optimizer.step()
+""")
+        self.assertEqual(trace.names(0, "weight"), ["last.weight", "last.bias"])
+        self.assertIn("2 parameters of Last are DTensors", trace.header["unseen"][0])
+
+    def test_a_second_training_goes_on_in_the_trace(self):
+        trace = self.records(START + """
+def train(model):
+    optimizer = sgd(model)
+    for _ in range(3): update(optimizer, model)
+train(model)
+other = nn.Linear(4, 2)
+train(other)
+""")
+        self.assertEqual(sorted(trace.steps), list(range(-1, 6)))
+        self.assertIn("model1.weight", trace.names(5, "weight"))
+
+    def test_evaluation_is_no_part(self):
+        trace = self.records(START + """
+from torch.utils.data import DataLoader, TensorDataset
+train, test = DataLoader(TensorDataset(x, y), 4, shuffle=True), DataLoader(TensorDataset(x, y), 6)
+optimizer = sgd(model)
+for epoch in range(2):
+    for a, b in train:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(a * 2), b).backward()
+        optimizer.step()
+        with torch.no_grad():
+            for a, b in test: model(a)
+""")
+        self.assertEqual(sorted(sum((trace.value(s, "samples", "ids") for s in range(3)), [])), list(range(12)))
+        self.assertEqual([trace.value(s, "ledger", "epoch")[0] for s in range(6)], [0, 0, 0, 1, 1, 1])
+        self.assertEqual(trace.names(0, "input"), ["input"])
+
+    def test_batches_left_out_are_not_counted(self):
+        trace = self.records(START + """
+from torch.utils.data import DataLoader, TensorDataset
+optimizer = sgd(model)
+for i, (a, b) in enumerate(DataLoader(TensorDataset(x, y), 4)):
+    if i == 0: continue
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(a - 1), b).backward()
+    optimizer.step()
+""")
+        self.assertEqual(trace.value(0, "samples", "ids"), [4, 5, 6, 7])
+
+    def test_a_model_called_through_its_parts_has_the_loaders_input(self):
+        trace = self.records(START + """
+from torch.utils.data import DataLoader, TensorDataset
+optimizer = sgd(model)
+for a, b in DataLoader(TensorDataset(x, y), 4):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model[2](model[1](model[0](a))), b).backward()
+    optimizer.step()
+""")
+        self.assertEqual(trace.names(0, "input"), ["batch.0", "batch.1"])
+        self.assertEqual(trace.value(1, "samples", "ids"), [4, 5, 6, 7])
+
+    def test_rates_and_hyperparameters_are_told_when_they_change(self):
+        trace = self.records(START + """
+optimizer = torch.optim.AdamW([{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.5}], lr=0.1)
+for step in range(3):
+    update(optimizer, model)
+    if step == 0: optimizer.param_groups[1]["weight_decay"] = 0.25
+    optimizer.param_groups[0]["lr"] /= 2
+""")
+        self.assertEqual([trace.value(s, "ledger", "learning_rate") for s in range(3)], [0.1, 0.05, 0.025])
+        self.assertEqual(trace.value(2, "ledger", "learning_rate.1"), 0.5)
+        self.assertEqual(trace.value(-1, "ledger", "betas.1"), 0.999)
+        self.assertNotIn("weight_decay.1", trace.names(0, "ledger"))
+        self.assertEqual(trace.value(1, "ledger", "weight_decay.1"), 0.25)
+        self.assertNotIn("weight_decay.1", trace.names(2, "ledger"))
+
+    def test_every_and_channels_choose(self):
+        script = START + "optimizer = sgd(model)\nfor _ in range(5): update(optimizer, model)"
+        trace = self.records(script, LOCKSTEP_RECORD_EVERY="2", LOCKSTEP_RECORD_CHANNELS="weight,ledger")
+        self.assertEqual(sorted(trace.steps), [-1, 0, 2, 4])
+        self.assertEqual(set(trace.steps[2]) - {"check"}, {"step", "weight", "ledger"})
+        self.assertEqual(trace.value(4, "ledger", "updates"), [5])
+
+    def test_weights_at_checkpoints_only(self):
+        trace = self.records(START + """
+optimizer = sgd(model)
+for step in range(4):
+    update(optimizer, model)
+    if step % 2: torch.save(model.state_dict(), "model.pt")
+""", LOCKSTEP_RECORD_WEIGHTS="checkpoints")
+        self.assertEqual([step for step in trace.steps if "weight" in trace.steps[step]], [-1, 1, 3])
+        self.assertEqual([step for step in trace.steps if "optimizer" in trace.steps[step]], [1, 3])
+        self.assertIn("gradient", trace.steps[2])
+
+    def test_the_public_functions_record(self):
+        trace = self.records(START + """
+import lockstep
+weight = torch.zeros(4, 2, requires_grad=True)
+lockstep.record("begin", 1)
+for i in range(2):
+    lockstep.ids(torch.arange(12) + i)
+    weight.grad = None
+    (x @ weight - y).square().mean().backward()
+    with torch.no_grad(): weight -= 0.1 * weight.grad
+    lockstep.record("w", weight, channel="weight")
+    lockstep.step()
+    lockstep.record("accuracy", 0.5)
+    lockstep.record("accuracy", 0.75)
+    with lockstep.off():
+        lockstep.record("hidden", 1)
+""")
+        self.assertEqual(trace.value(0, "samples", "ids"), list(range(12)))
+        self.assertEqual(trace.names(1, "weight"), ["w"])
+        self.assertEqual(trace.names(1, "metric"), ["accuracy", "accuracy#1"])
+        self.assertEqual(trace.value(1, "metric", "accuracy#1"), 0.75)
+        self.assertEqual(trace.value(1, "ledger", "updates"), [2])
+
+    def test_steps_by_hand_outweigh_optimizers(self):
+        trace = self.records(START + """
+import lockstep
+optimizer = sgd(model)
+for _ in range(3):
+    update(optimizer, model)
+    update(optimizer, model)
+    lockstep.step()
+""")
+        self.assertEqual(trace.value(max(trace.steps), "ledger", "updates"), [4])
+
+    def test_an_evaluation_with_gradients_can_be_left_out(self):
+        trace = self.records(START + """
+import lockstep
+optimizer = sgd(model)
+for _ in range(2):
+    update(optimizer, model)
+    with lockstep.off(): loss_of(model).backward()
+""")
+        self.assertEqual(trace.names(1, "loss"), ["local"])
+        self.assertEqual(trace.names(1, "input"), ["input"])
+
+    def test_public_functions_do_nothing_without_recording(self):
+        ended = self.run_recorded("""
+import lockstep
+lockstep.record("a", 1.0)
+lockstep.ids([1])
+lockstep.step()
+with lockstep.off(): pass
+import sys
+assert "lockstep._install" not in sys.modules
+""", LOCKSTEP_RECORD="")
+        self.assertEqual(ended.exit_codes, [0], ended)
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_nothing_of_the_model_is_touched(self):
+        """Neither what is pickled nor what is copied knows of the recorder, and nothing is kept alive."""
+        script = START + """
+import copy, gc, weakref
+optimizer = sgd(model)
+update(optimizer, model)
+torch.save(model, "model.pt")
+torch.save(copy.deepcopy(model), "copy.pt")
+torch.save(optimizer.state_dict(), "optimizer.pt")
+gone = [weakref.ref(thing) for thing in (model, optimizer, *model.parameters())]
+del model, optimizer
+gc.collect()
+assert not any(reference() is not None for reference in gone), gone
+"""
+        self.records(script)
+        names = ("model.pt", "copy.pt", "optimizer.pt")
+        recorded = {name: (self.folder / name).read_bytes() for name in names}
+        plain = self.run_recorded(script, LOCKSTEP_RECORD="")
+        self.assertEqual(plain.exit_codes, [0], plain)
+        for name in names:
+            self.assertEqual(recorded[name], (self.folder / name).read_bytes(), name)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main(verbosity=2)
