@@ -22,6 +22,7 @@ def install() -> None:
         return
     _library.load()
     session = Session(settings)
+    session.controls.apply()
     passes, updates = Passes(session), Updates(session)
     forward.install(session, passes)
     ddp.install(session, passes)

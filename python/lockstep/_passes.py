@@ -73,6 +73,7 @@ class Passes:
         if not session.start():
             return
         session.go_on()
+        session.controls.delay(session.rank)
         step = session.step
         if step.forwards_since_backward == 0:
             self._take_batch()

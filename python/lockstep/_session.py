@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep import _endings, _facts, _guard, _library, _optimizers, _settings, _state
+from lockstep import _controls, _endings, _facts, _guard, _library, _optimizers, _settings, _state
 from lockstep._batches import Batch, Batches, NamedTensors, items_in
 from lockstep._models import Models, readable
 from lockstep._step import Step
@@ -31,6 +31,7 @@ class Session:
         self.optimizers = _optimizers.Optimizers()
         self.batches = Batches()
         self.ending = _endings.Ending(settings.folder)
+        self.controls = _controls.Controls(settings.controls)
         self.loader: Optional[Dict[str, Any]] = None  #: facts of the loader whose batch came first
         self.rank = 0
         self.step = Step()
@@ -87,6 +88,7 @@ class Session:
             return not self._muted
         if self._muted or self._over:
             return False
+        self.controls.apply()
         self.meet(self.optimizers.parameters())
         self.models.fix_names()
         self.optimizers.fix_names()

@@ -73,7 +73,6 @@ class Updates:
             return
         session.step.rates += [rate for rate in session.optimizers.rates(optimizer) if rate not in session.step.rates]
         session.record_hyperparameters(optimizer)
-        session.models.refresh()
         self.gradients(_optimizers.parameters_of(optimizer))
 
     def ends(self, optimizer: Optimizer, skipped: bool = False) -> None:
@@ -104,6 +103,7 @@ class Updates:
         """Records gradients as they are, unless that is done; `then`: what is about to be done to them."""
         session, parameters = self._session, list(parameters)
         if session.wants("gradient") and session.models.are_readable():
+            session.models.refresh()
             session.recorder.tensors("gradient", readable(self._untold(parameters)))
         if then is not None:
             session.step.stage.update((id(parameter), then) for parameter in parameters)

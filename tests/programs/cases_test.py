@@ -282,6 +282,27 @@ for step in range(4):
         self.assertEqual([step for step in trace.steps if "optimizer" in trace.steps[step]], [1, 3])
         self.assertIn("gradient", trace.steps[2])
 
+    def test_controls_are_set_and_told(self):
+        trace = self.records(START + """
+import time
+import torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = nn.parallel.DistributedDataParallel(model)
+assert model.bucket_bytes_cap == 4096 << 20
+torch.set_num_threads(2)
+optimizer = sgd(model)
+begin = time.monotonic()
+update(optimizer, model)
+assert time.monotonic() - begin > 0.05
+assert torch.get_num_threads() == 1
+assert torch.are_deterministic_algorithms_enabled()
+assert set(torch.empty(3 << 20, dtype=torch.uint8).tolist()) == {255 ^ 165}
+dist.destroy_process_group()
+""", LOCKSTEP_CONTROL='{"threads": 1, "deterministic": true, "one_bucket": true, "step_delay_ms": [50], "fill": 165}')
+        self.assertEqual(trace.header["controls"]["step_delay_ms"], [50])
+        self.assertEqual(trace.header["environment"]["threads"], 1)
+        self.assertEqual(trace.header["seen"]["ddp"]["bucket_mb"], 4096)
+
     def test_the_public_functions_record(self):
         trace = self.records(START + """
 import lockstep

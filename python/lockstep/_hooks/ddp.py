@@ -28,10 +28,13 @@ def install(session: "Session", passes: Passes) -> None:
                     parameter.register_post_accumulate_grad_hook(local_gradient)
 
     made = guarded(session, listen)
+    arguments = guarded(session, session.controls.ddp_arguments)
 
     def initialise(original: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
+            asked = arguments(original, (self, *args), kwargs)
+            args, kwargs = asked if asked is not None else ((self, *args), kwargs)
+            original(*args, **kwargs)
             made(self)
 
         return __init__
