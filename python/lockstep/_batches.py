@@ -6,13 +6,16 @@ import collections
 import hashlib
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Deque, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Deque, Iterable, Iterator, List, Optional, Set, Tuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 #: Batches that wait for a model; older ones were left out by the training.
 _WAITING = 64
+
+#: Elements of a tensor by which a copy of it is known.
+_LOOKED_AT = 16
 
 NamedTensors = List[Tuple[str, torch.Tensor]]
 
@@ -48,6 +51,19 @@ def _bytes_of(tensor: torch.Tensor) -> Any:
     return there.reshape(there.shape[0], -1).view(torch.uint8).numpy()
 
 
+def look_of(tensor: torch.Tensor) -> str:
+    """Shape and some of its elements, the same of a copy on another device."""
+    count = tensor.numel()
+    if tensor.layout is not torch.strided or count == 0:
+        return ""
+    tensor = tensor.detach()
+    if tensor.is_contiguous():
+        some = tensor.view(-1)[::max(1, count // _LOOKED_AT)][:_LOOKED_AT]
+    else:
+        some = tensor[tuple(slice(None, None, max(1, extent - 1)) for extent in tensor.shape)].reshape(-1)[:_LOOKED_AT]
+    return f"{tensor.dtype} {tuple(tensor.shape)} {some.tolist()}"
+
+
 @dataclass(eq=False)
 class Batch:
     """What a loader gave at one time."""
@@ -55,12 +71,14 @@ class Batch:
     ids: Optional[List[int]]      #: indices into the data set, where its sampler names them
     epoch: Optional[int]          #: as the sampler was told, or how often the loader was begun before
     passes: Optional[int] = None  #: how often the loader was begun before, where the sampler has an epoch of its own
+    source: int = 0  #: the pass over a loader that it belongs to
     items: List[int] = field(default_factory=list)  #: without ids, a number for each item as it came
+    looks: Set[str] = field(default_factory=set)  #: of its tensors, by which copies of them are known
     storages: List[StorageWeakRef] = field(default_factory=list)
     tensors: List[Tuple[str, "weakref.ref[torch.Tensor]"]] = field(default_factory=list)
 
-    def is_alive(self) -> bool:
-        return any(not storage.expired() for storage in self.storages)
+    def shares_memory(self, storages: Set[int]) -> bool:
+        return any(storage.cdata in storages and not storage.expired() for storage in self.storages)
 
     def named_tensors(self) -> NamedTensors:
         alive = ((name, reference()) for name, reference in self.tensors)
@@ -83,23 +101,28 @@ class Batches:
             if tensor.layout is torch.strided:
                 batch.storages.append(StorageWeakRef(tensor.untyped_storage()))
             batch.tensors.append((name, weakref.ref(tensor)))
+            batch.looks.add(look_of(tensor))
         self._waiting.append(batch)
 
     def take(self, inputs: Iterable[torch.Tensor]) -> List[Batch]:
-        """The batches that these inputs come from: those that share memory with them, else the oldest that waits.
+        """The batches that these inputs come from: those that share memory with them or look the same, else the oldest.
 
-        Inputs may be moved or transformed; of a batch that waits something is alive then, its labels for one.
+        Loaders' wrappers fetch ahead and move batches, scripts leave some out and transform others: where a batch is
+        left out *and* others are transformed, the oldest one is a wrong guess.
         """
+        inputs = list(inputs)
         storages = {tensor.untyped_storage()._cdata for tensor in inputs if tensor.layout is torch.strided}
-        taken = [batch for batch in self._waiting
-                 if any(storage.cdata in storages and not storage.expired() for storage in batch.storages)]
+        taken = [batch for batch in self._waiting if batch.shares_memory(storages)]
+        if not taken and len(self._waiting) > 1:
+            looks = {look_of(tensor) for tensor in inputs} - {""}
+            taken = [batch for batch in self._waiting if batch.looks & looks][:1]
+        if not taken:
+            return self.take_oldest()
+        while taken[0].source == self._waiting[0].source and self._waiting[0] is not taken[0]:
+            self._waiting.popleft()  # of the same pass, and left out
         for batch in taken:
             self._waiting.remove(batch)
-        return taken or self.take_oldest()
+        return taken
 
     def take_oldest(self) -> List[Batch]:
-        """The oldest batch that is alive; without any, the oldest one."""
-        place = next((i for i, batch in enumerate(self._waiting) if batch.is_alive()), 0)
-        for _ in range(place):
-            self._waiting.popleft()
         return [self._waiting.popleft()] if self._waiting else []

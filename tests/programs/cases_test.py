@@ -232,10 +232,30 @@ optimizer = sgd(model)
 for i, (a, b) in enumerate(DataLoader(TensorDataset(x, y), 4)):
     if i == 0: continue
     optimizer.zero_grad()
-    nn.functional.mse_loss(model(a - 1), b).backward()
+    nn.functional.mse_loss(model(a.clone()), b).backward()
     optimizer.step()
 """)
         self.assertEqual(trace.value(0, "samples", "ids"), [4, 5, 6, 7])
+
+    def test_batches_fetched_ahead_and_moved_are_known(self):
+        """As accelerate does: the batch is moved to its device before the next one is fetched."""
+        trace = self.records(START + """
+from torch.utils.data import DataLoader, TensorDataset
+def ahead(loader):
+    iterator = iter(loader)
+    now = [t.clone() for t in next(iterator)]
+    for following in iterator:
+        yield now
+        now = [t.clone() for t in following]
+    yield now
+optimizer = sgd(model)
+for epoch in range(2):
+    for a, b in ahead(DataLoader(TensorDataset(x, y), 4)):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(a - 1), b).backward()
+        optimizer.step()
+""")
+        self.assertEqual([trace.value(s, "samples", "ids")[0] for s in range(6)], [0, 4, 8, 0, 4, 8])
 
     def test_a_model_called_through_its_parts_has_the_loaders_input(self):
         trace = self.records(START + """

@@ -32,8 +32,8 @@ class Pass:
         ids = self.indices.popleft() if self.indices else None
         epoch = getattr(self.sampler, "epoch", None)
         if isinstance(epoch, int):
-            return Batch(ids if self.in_order else None, epoch, self.number)
-        return Batch(ids if self.in_order else None, self.number)
+            return Batch(ids if self.in_order else None, epoch, self.number, source=id(self))
+        return Batch(ids if self.in_order else None, self.number, source=id(self))
 
 
 class Loaders:
