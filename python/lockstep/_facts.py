@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from lockstep import _library, _models
+from lockstep import _library, _models, _optimizers
 
 if TYPE_CHECKING:
     from lockstep._session import Session
@@ -107,7 +107,7 @@ def _versions(names: Any) -> Dict[str, str]:
 def seen_in(session: "Session") -> Dict[str, Any]:
     """Facts of the training, in the words of the scenario's schema where it has them."""
     roots = [root for _, root in session.models.roots()]
-    seen: Dict[str, Any] = {"optimizer": [_optimizer(session, found) for found in session.optimizers.alive()],
+    seen: Dict[str, Any] = {"optimizer": [_optimizer(session, found) for found in session.optimizers.outermost()],
                             "ddp": _ddp(session), "model": _model(roots[0]) if roots else {},
                             "grad_scaler": session.scaler() is not None}
     if len(roots) > 1:
@@ -202,7 +202,7 @@ def unseen_in(session: "Session") -> List[str]:
         if issubclass(type(root), DataParallel):
             told.append(f"{name} is spread over devices by DataParallel: gradients before its sum are not recorded.")
     for optimizer in session.optimizers.alive():
-        if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
+        if _optimizers.is_sharded(optimizer):
             told.append("ZeroRedundancyOptimizer keeps a part of the optimizer's state on each rank: it is not "
                         "recorded.")
     if any(issubclass(type(wrapper), DistributedDataParallel) and getattr(wrapper, "_comm_hooks", [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from typing import Any, Dict, Iterator, List, Set, Tuple
 
@@ -24,8 +25,7 @@ class Optimizers:
         self._turn: List["weakref.ref[Optimizer]"] = []
 
     def meet(self, optimizer: Optimizer) -> None:
-        if optimizer not in self._names:
-            self._names[optimizer] = f"optimizer{len(self._known)}."
+        if not any(known is optimizer for known in self.alive()):
             self._known.append(weakref.ref(optimizer))
 
     def alive(self) -> Iterator[Optimizer]:
@@ -34,22 +34,42 @@ class Optimizers:
             if optimizer is not None:
                 yield optimizer
 
+    def outermost(self) -> List[Optimizer]:
+        """Those that no other one wraps."""
+        alive = list(self.alive())
+        wrapped = {id(value) for optimizer in alive for value in vars(optimizer).values()}
+        return [optimizer for optimizer in alive if id(optimizer) not in wrapped]
+
+    def with_whole_state(self) -> Iterator[Optimizer]:
+        """Those whose state is on this rank."""
+        sharded = [optimizer for optimizer in self.alive() if is_sharded(optimizer)]
+        parts = {id(value) for optimizer in sharded for value in [optimizer, *vars(optimizer).values()]}
+        return (optimizer for optimizer in self.alive() if id(optimizer) not in parts)
+
     def parameters(self) -> Iterator[torch.Tensor]:
         for optimizer in self.alive():
             yield from parameters_of(optimizer)
 
     def fix_names(self) -> None:
-        self._several = sum(1 for _ in self.alive()) > 1
+        """With one optimizer, what the ledger holds of it has no prefix from now on."""
+        outermost = self.outermost()
+        self._several = len(outermost) > 1
+        for optimizer in outermost:
+            self.prefix(optimizer)
 
     def prefix(self, optimizer: Optimizer) -> str:
         """Of its records in the ledger: nothing for the only one."""
+        if optimizer not in self._names:
+            used = set(self._names.values())
+            self._names[optimizer] = next(name for name in map("optimizer{}.".format, itertools.count())
+                                          if name not in used)
         name = self._names[optimizer]
         return name if self._several or not name.startswith("optimizer0.") else ""
 
     def expected(self) -> List[Optimizer]:
         """Those whose updates make up a step."""
         turn = [reference() for reference in self._turn]
-        return [optimizer for optimizer in turn if optimizer is not None] or list(self.alive())
+        return [optimizer for optimizer in turn if optimizer is not None] or self.outermost()
 
     def lead(self, optimizer: Optimizer) -> None:
         """From now on each update of this one is a step: the optimizers do not take turns one by one."""
@@ -70,6 +90,10 @@ class Optimizers:
         before = self._hyper.get(optimizer, {})
         self._hyper[optimizer] = now
         return [(name, value) for name, value in now.items() if before.get(name) != value]
+
+
+def is_sharded(optimizer: Optimizer) -> bool:
+    return any(kind.__name__ == "ZeroRedundancyOptimizer" for kind in type(optimizer).__mro__)
 
 
 def parameters_of(optimizer: Optimizer) -> List[torch.Tensor]:

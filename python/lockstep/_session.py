@@ -249,7 +249,7 @@ class Session:
         if self.wants("rng") and self._generators is not None:
             self._generators.record(self.recorder)
         _state.record_state(self)
-        for optimizer in self.optimizers.alive():
+        for optimizer in self.optimizers.outermost():
             self.record_hyperparameters(optimizer)
 
     def record_hyperparameters(self, optimizer: torch.optim.Optimizer) -> None:

@@ -62,7 +62,7 @@ def _weights(session: "Session") -> List[Tuple[str, torch.Tensor]]:
     """Those of the models, and those that optimizers hold of no model."""
     models = session.models
     named = list(models.named_parameters())
-    for optimizer in session.optimizers.alive():
+    for optimizer in session.optimizers.outermost():
         loose = [p for p in _optimizers.parameters_of(optimizer) if models.name_of(p) is None]
         if loose:
             prefix = session.optimizers.prefix(optimizer)
@@ -75,7 +75,7 @@ def _names_of(session: "Session", optimizer: torch.optim.Optimizer) -> List[Tupl
 
 
 def _record_optimizers(session: "Session") -> None:
-    for optimizer in session.optimizers.alive():
+    for optimizer in session.optimizers.with_whole_state():
         names: Dict[int, str] = {}
         for name, parameter in _names_of(session, optimizer):
             names[id(parameter)] = name

@@ -196,6 +196,96 @@ optimizer.step()
         self.assertEqual(trace.names(0, "weight"), ["last.weight", "last.bias"])
         self.assertIn("2 parameters of Last are DTensors", trace.header["unseen"][0])
 
+    def test_sharded_models_are_told_and_left_out(self):
+        for wrap, owner in (("FullyShardedDataParallel(model, device_id=torch.device('cpu'))", "FSDP keeps parts"),
+                            ("fully_shard(model, mesh=init_device_mesh('cpu', (1,)))", "are DTensors")):
+            with self.subTest(owner):
+                trace = self.records(START + f"""
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.tensor import init_device_mesh
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = {wrap}
+optimizer = sgd(model)
+for _ in range(2): update(optimizer, model)
+dist.destroy_process_group()
+""", folder=owner.replace(" ", "-"))
+                self.assertIn(owner, trace.header["unseen"][0])
+                self.assertLessEqual({"input", "loss", "ledger", "rng"}, set(trace.steps[1]))
+                self.assertFalse({"weight", "gradient", "optimizer", "buffer"} & set(trace.steps[1]))
+
+    def test_a_sharded_optimizer_is_told(self):
+        trace = self.records(START + """
+import torch.distributed as dist
+from torch.distributed.optim import ZeroRedundancyOptimizer
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = nn.parallel.DistributedDataParallel(model)
+optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.1)
+for _ in range(2): update(optimizer, model)
+dist.destroy_process_group()
+""")
+        self.assertIn("ZeroRedundancyOptimizer", trace.header["unseen"][0])
+        self.assertEqual(sorted(trace.steps), [-1, 0, 1])
+        self.assertEqual(trace.names(1, "input"), ["input"])
+        self.assertEqual(trace.names(1, "weight"), WEIGHTS)
+        self.assertEqual(trace.value(1, "ledger", "learning_rate"), 0.1)
+        self.assertNotIn("optimizer", trace.steps[1])
+
+    def test_an_optimizer_in_an_optimizer_is_one(self):
+        trace = self.records(START + """
+class Lookahead(torch.optim.Optimizer):
+    def __init__(self, inner):
+        super().__init__(inner.param_groups, {})
+        self.inner = inner
+    def step(self, closure=None): return self.inner.step(closure)
+optimizer = Lookahead(torch.optim.Adam(model.parameters()))
+for _ in range(2): update(optimizer, model)
+""")
+        self.assertEqual(sorted(trace.steps), [-1, 0, 1])
+        self.assertEqual(trace.names(1, "loss"), ["local"])
+        self.assertIn("0.weight.exp_avg", trace.names(1, "optimizer"))
+        self.assertIn("learning_rate", trace.names(1, "ledger"))
+
+    def test_arguments_of_any_kind_have_names(self):
+        trace = self.records(START + """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(4, 2)
+        self.register_buffer("phases", torch.ones(2, dtype=torch.complex64))
+    def forward(self, batch, *rest, scale=None): return self.last(batch["x"]) * scale
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.125), capturable=False, foreach=False)
+for _ in range(2):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model({"x": x}, 3, y, scale=torch.tensor(2.0)), y).backward()
+    optimizer.step()
+""")
+        self.assertEqual(trace.names(1, "input"), ["batch.x", "2", "scale"])
+        self.assertEqual(trace.record(1, "buffer", "phases")["shape"], [2, 2])
+        self.assertEqual(trace.value(1, "ledger", "learning_rate"), 0.125)
+
+    def test_loaders_with_workers_tell_ids_where_they_keep_the_order(self):
+        for options, name in (("batch_size=4, persistent_workers=True", "ids"), ("batch_size=4, in_order=False", "items"),
+                              ("batch_size=None", "ids")):
+            with self.subTest(options):
+                trace = self.records(START + f"""
+from torch.utils.data import DataLoader, TensorDataset
+optimizer = sgd(model)
+loader = DataLoader(TensorDataset(x, y), num_workers=2, {options})
+for epoch in range(2):
+    for a, b in loader:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(a), b).backward()
+        optimizer.step()
+""", folder=options.replace(" ", ""))
+                taken = [trace.value(step, "samples", name) for step in sorted(trace.steps) if step >= 0]
+                epoch = sum(taken[:len(taken) // 2], [])
+                self.assertEqual(sorted(epoch), sorted(sum(taken[len(taken) // 2:], [])))
+                self.assertEqual(len(set(epoch)), 12)
+                if name == "ids":
+                    self.assertEqual(epoch, list(range(12)))
+
     def test_a_second_training_goes_on_in_the_trace(self):
         trace = self.records(START + """
 def train(model):
