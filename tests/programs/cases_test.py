@@ -266,8 +266,8 @@ for _ in range(2):
         self.assertEqual(trace.value(1, "ledger", "learning_rate"), 0.125)
 
     def test_loaders_with_workers_tell_ids_where_they_keep_the_order(self):
-        for options, name in (("batch_size=4, persistent_workers=True", "ids"), ("batch_size=4, in_order=False", "items"),
-                              ("batch_size=None", "ids")):
+        for options, name in (("batch_size=4, persistent_workers=True", "ids"), ("batch_size=None", "ids"),
+                              ("batch_size=4, in_order=False", "items")):
             with self.subTest(options):
                 trace = self.records(START + f"""
 from torch.utils.data import DataLoader, TensorDataset
