@@ -1,11 +1,13 @@
 // The C interface (include/lockstep/recorder.h) over Recorder. Nothing is thrown out of here.
 
 #include <csignal>
+#include <cstddef>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <pthread.h>
 #include <unistd.h>
@@ -14,14 +16,16 @@
 #include "harness/base/files.h"
 #include "harness/record/c_arguments.h"
 #include "harness/record/c_errors.h"
+#include "harness/record/staged_recorder.h"
 
 namespace {
 
 using lockstep::InputError;
 using lockstep::record::kNoMemory;
+using lockstep::record::NamedTensor;
+using lockstep::record::StagedRecorder;
 using lockstep::record::status_of_exception;
 using lockstep::trace::Channel;
-using lockstep::trace::Record;
 
 constexpr const char* kForked =
     "the recorder belongs to another process\n  expected: calls of the process that opened it\n"
@@ -93,20 +97,32 @@ struct lockstep_recorder {
     }
   }
 
-  /// A call that records. `add` gets the channel and the name, where the step keeps them.
+  /// A call that records. `add` gets the channel and the name.
   template <typename Add>
   lockstep_status record(const char* channel, const char* name, Add add) noexcept {
     return call([&] {
       require_step();
-      const Channel to = lockstep::record::channel_from(channel);
-      const std::string as = lockstep::record::name_from(name);
-      try {
-        add(to, as);
-      } catch (const InputError& error) {
-        lockstep::Problem problem = error.problem();
-        problem.where = place() + ", " + channel + " '" + as + "'";
-        throw InputError(problem);
+      located(channel, name, add);
+    });
+  }
+
+  /// One call for many tensors: all are looked at before one is recorded.
+  lockstep_status tensors(std::size_t count, const char* const* channels, const char* const* names,
+                          const lockstep_tensor* tensors) noexcept {
+    return call([&] {
+      require_step();
+      if (count == 0) return;
+      lockstep::record::require_there(channels, "channels");
+      lockstep::record::require_there(names, "names");
+      lockstep::record::require_there(tensors, "tensors");
+      std::vector<NamedTensor> taken;
+      taken.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        located(channels[i], names[i], [&](Channel channel, const std::string& name) {
+          taken.push_back({channel, name, lockstep::record::view_from(&tensors[i])});
+        });
       }
+      recorder_->tensors(std::move(taken));
     });
   }
 
@@ -157,7 +173,7 @@ struct lockstep_recorder {
     return status;
   }
 
-  lockstep::record::Recorder& recorder() { return *recorder_; }
+  StagedRecorder& recorder() { return *recorder_; }
 
   std::string error() const {
     const std::lock_guard lock(mutex_);
@@ -165,6 +181,20 @@ struct lockstep_recorder {
   }
 
  private:
+  /// Calls `body` with the channel and the name. What it refuses is told with them.
+  template <typename Body>
+  void located(const char* channel, const char* name, Body body) const {
+    const Channel to = lockstep::record::channel_from(channel);
+    const std::string as = lockstep::record::name_from(name);
+    try {
+      body(to, as);
+    } catch (const InputError& error) {
+      lockstep::Problem problem = error.problem();
+      problem.where = place() + ", " + channel + " '" + as + "'";
+      throw InputError(problem);
+    }
+  }
+
   std::string place() const { return file_ + (in_step_ ? ", step " + std::to_string(step_) : ""); }
 
   /// Remembers the exception that is being handled: the trace is no whole one any more.
@@ -187,7 +217,7 @@ struct lockstep_recorder {
   const pid_t process_ = ::getpid();
   const std::string file_;
   mutable std::mutex mutex_;
-  std::optional<lockstep::record::Recorder> recorder_;     ///< nothing: closed
+  std::optional<StagedRecorder> recorder_;                 ///< nothing: closed
   std::int64_t step_ = lockstep::trace::kInitialStep - 1;  ///< the last one begun
   bool in_step_ = false;
   lockstep_status failed_ = LOCKSTEP_OK;  ///< the worst of all calls
@@ -239,14 +269,14 @@ lockstep_status lockstep_recorder_wants(lockstep_recorder* recorder, const char*
 
 lockstep_status lockstep_recorder_tensor(lockstep_recorder* recorder, const char* channel, const char* name,
                                          const lockstep_tensor* tensor) {
-  return record(recorder, channel, name, [&](auto& to, Channel at, const std::string& as) {
-    const lockstep::record::TensorView view = lockstep::record::view_from(tensor);
-    if (!to.wants(at)) return;
-    Record record = to.observe(at, as, view);
-    if (view.shape.empty() && is_floating(view.dtype))
-      record.number = lockstep::trace::value_of(view.dtype, static_cast<const std::byte*>(view.data));
-    to.add(record);
+  return record(recorder, channel, name, [&](StagedRecorder& to, Channel at, const std::string& as) {
+    to.tensors({{at, as, lockstep::record::view_from(tensor)}});
   });
+}
+
+lockstep_status lockstep_recorder_tensors(lockstep_recorder* recorder, size_t count, const char* const* channels,
+                                          const char* const* names, const lockstep_tensor* tensors) {
+  return with(recorder, [&](lockstep_recorder& r) { return r.tensors(count, channels, names, tensors); });
 }
 
 lockstep_status lockstep_recorder_number(lockstep_recorder* recorder, const char* channel, const char* name,

@@ -1,13 +1,10 @@
 #include "harness/record/recorder.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include <fnmatch.h>
 
-#include "harness/base/error.h"
 #include "harness/base/files.h"
 
 namespace lockstep::record {
@@ -21,61 +18,6 @@ Json with_place(Json header, std::int64_t rank, std::int64_t world_size) {
   header["world_size"] = world_size;
   return header;
 }
-
-std::size_t count_of(std::span<const std::int64_t> shape) {
-  std::size_t count = 1;
-  for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
-  return count;
-}
-
-bool is_dense(const TensorView& tensor) {
-  std::int64_t expected = 1;
-  for (std::size_t i = tensor.strides.size(); i-- > 0;) {
-    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
-    expected *= tensor.shape[i];
-  }
-  return true;
-}
-
-/// Row-major copy of a strided tensor.
-std::vector<std::byte> gather(const TensorView& tensor) {
-  const std::size_t size = trace::bytes_of(tensor.dtype);
-  std::vector<std::byte> dense(count_of(tensor.shape) * size);
-  std::vector<std::int64_t> index(tensor.shape.size(), 0);
-  const auto* base = static_cast<const std::byte*>(tensor.data);
-  for (std::size_t at = 0; at < dense.size(); at += size) {
-    std::int64_t offset = 0;
-    for (std::size_t d = 0; d < index.size(); ++d) offset += index[d] * tensor.strides[d];
-    std::memcpy(dense.data() + at, base + offset * static_cast<std::int64_t>(size), size);
-    for (std::size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < tensor.shape[d]) break;
-      index[d] = 0;
-    }
-  }
-  return dense;
-}
-
-/// A tensor's elements in row-major order, copied only if they do not lie so. *Lifetime*: of the tensor.
-class Elements {
- public:
-  explicit Elements(const TensorView& tensor) {
-    LOCKSTEP_CHECK(tensor.strides.empty() || tensor.strides.size() == tensor.shape.size());
-    if (is_dense(tensor)) {
-      bytes_ = {static_cast<const std::byte*>(tensor.data), count_of(tensor.shape) * trace::bytes_of(tensor.dtype)};
-    } else {
-      copy_ = gather(tensor);
-      bytes_ = copy_;
-    }
-  }
-  Elements(const Elements&) = delete;
-  Elements& operator=(const Elements&) = delete;
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::vector<std::byte> copy_;
-  std::span<const std::byte> bytes_;
-};
 
 }  // namespace
 
@@ -109,9 +51,7 @@ void Recorder::begin_step(std::int64_t step) {
   line_.begin(step);
 }
 
-bool Recorder::is_due() const { return step_ < 0 || step_ % selection_.every == 0; }
-
-bool Recorder::wants(Channel channel) const { return is_due() && selection_.channels.contains(channel); }
+bool Recorder::wants(Channel channel) const { return selection_.wants(channel, step_); }
 
 bool Recorder::captures() const {
   return std::any_of(selection_.captures.begin(), selection_.captures.end(),
@@ -196,7 +136,7 @@ void Recorder::add(const trace::Record& record) {
 }
 
 void Recorder::end_step() {
-  if (is_due()) writer_.write(line_.seal());
+  if (selection_.is_due(step_)) writer_.write(line_.seal());
   write_captured();
 }
 

@@ -10,20 +10,13 @@
 #include <vector>
 
 #include "harness/base/json.h"
+#include "harness/record/elements.h"
 #include "harness/trace/capture.h"
 #include "harness/trace/line.h"
 #include "harness/trace/trace.h"
 #include "harness/trace/writer.h"
 
 namespace lockstep::record {
-
-/// A tensor in plain memory. *Lifetime*: borrowed for the duration of a call.
-struct TensorView {
-  const void* data = nullptr;
-  trace::DType dtype = trace::DType::kFloat32;
-  std::span<const std::int64_t> shape;
-  std::span<const std::int64_t> strides;  ///< in elements; empty: dense, row-major
-};
 
 /// Identity of its elements in row-major order.
 trace::Digest digest_of(const TensorView& tensor);
@@ -43,6 +36,9 @@ struct Selection {
   std::set<trace::Channel> channels;
   std::int64_t every = 1;  ///< steps −1, 0, every, 2·every, …
   std::vector<Capture> captures;
+
+  bool is_due(std::int64_t step) const { return step < 0 || step % every == 0; }
+  bool wants(trace::Channel channel, std::int64_t step) const { return is_due(step) && channels.contains(channel); }
 };
 
 /// Records the trace of one rank: one line a step, its records by channel.
@@ -85,7 +81,6 @@ class Recorder {
   void finish();
 
  private:
-  bool is_due() const;
   void keep(trace::Channel channel, const std::string& name, const TensorView& tensor);
   void write_captured();
 

@@ -81,7 +81,7 @@ static void fill_the_disk(const char* folder) {
   lockstep_status status = LOCKSTEP_OK;
   char text[1024] = {0};
   memset(text, 'x', sizeof text - 1);
-  for (int64_t step = 0; step < 100 && status == LOCKSTEP_OK; ++step) {
+  for (int64_t step = 0; step < 100000 && status == LOCKSTEP_OK; ++step) {
     lockstep_recorder_begin_step(recorder, step);
     lockstep_recorder_text(recorder, "collective", "0", text);
     status = lockstep_recorder_end_step(recorder);
@@ -89,7 +89,7 @@ static void fill_the_disk(const char* folder) {
   const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
   setrlimit(RLIMIT_FSIZE, &none);  // space again: the trace must not be closed as if nothing had happened
   printf("end_step %d\n", (int)status);
-  printf("begin_step %d\n", (int)lockstep_recorder_begin_step(recorder, 100));
+  printf("begin_step %d\n", (int)lockstep_recorder_begin_step(recorder, 100000));
   printf("close %d\n%s\n", (int)lockstep_recorder_close(recorder), lockstep_recorder_error(recorder));
   lockstep_recorder_free(recorder);
 }

@@ -9,11 +9,14 @@
 /// *Errors*: every call returns a status; `lockstep_recorder_error` says more. A call that fails records nothing, and
 /// its trace stays *torn*: `lockstep_recorder_close` fails too, and no comparison takes the trace for a whole one. A
 /// program may thus look at the statuses of open and close alone. *Threads*: threads may share a recorder; each call is
-/// atomic. Records of one channel are stored in the order in which their calls end. Each recorder has one thread of its
-/// own, which writes the file and takes no signals. *Processes*: a recorder belongs to the process that opened it.
-/// After a fork, calls fail in the child. *Lifetime*: arguments are borrowed for the duration of a call. *ABI*: within
-/// one SONAME, no function, value or struct changes, and none goes. `lockstep_recorder_config` may grow at its end; its
-/// `size` says which one the caller knows.
+/// atomic. Records of one channel are stored in the order in which their calls end. Each recorder has two threads of
+/// its own, which take no signals: one makes digests, the other writes the file. *Memory*: a call copies what it is
+/// given, and returns; what a thread could not do with it, a later call reports, `close` at the latest. Copies of
+/// tensors take at most 128 MiB, which are used again in each step. Where there is no room left, a call waits for it; a
+/// tensor that is larger than all the room is not copied, and the call waits until it is recorded. *Processes*: a
+/// recorder belongs to the process that opened it. After a fork, calls fail in the child. *Lifetime*: arguments are
+/// borrowed for the duration of a call. *ABI*: within one SONAME, no function, value or struct changes, and none goes.
+/// `lockstep_recorder_config` may grow at its end; its `size` says which one the caller knows.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -99,6 +102,12 @@ LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_wants(lockstep_recorder*
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_tensor(lockstep_recorder* recorder, const char* channel,
                                                                const char* name, const lockstep_tensor* tensor);
 
+/// The same for many tensors: tensor i becomes the record `names[i]` of `channels[i]`. All are looked at before one is
+/// recorded. NULL pointers are allowed where `count` is 0.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_tensors(lockstep_recorder* recorder, size_t count,
+                                                                const char* const* channels, const char* const* names,
+                                                                const lockstep_tensor* tensors);
+
 /// Records a float64 with its value: a learning rate, a metric.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_number(lockstep_recorder* recorder, const char* channel,
                                                                const char* name, double value);
@@ -115,7 +124,8 @@ LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_integers(lockstep_record
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_text(lockstep_recorder* recorder, const char* channel,
                                                              const char* name, const char* text);
 
-/// Ends the step. Its line reaches the operating system within milliseconds; a later call reports that it could not.
+/// Ends the step. Its line reaches the operating system within milliseconds after its last digest; a later call reports
+/// that it could not.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_end_step(lockstep_recorder* recorder);
 
 /// Forgets the step that has begun, with its records: a training that ends before its update has no such step.
