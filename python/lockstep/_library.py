@@ -1,6 +1,6 @@
 """The C library (lockstep/recorder.h) by ctypes, which frees the interpreter's lock during a call.
 
-The only file that knows the C functions. Tensors arrive in lists: a call that takes many is a change here alone.
+The only file that knows the C functions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class _Config(ctypes.Structure):
 
 _FUNCTIONS = {
     "open": [POINTER(_Config), POINTER(c_void_p)], "begin_step": [c_void_p, c_int64],
-    "tensor": [c_void_p, c_char_p, c_char_p, POINTER(_Tensor)], "number": [c_void_p, c_char_p, c_char_p, c_double],
+    "tensor": [c_void_p, c_char_p, c_char_p, POINTER(_Tensor)],
+    "tensors": [c_void_p, c_size_t, POINTER(c_char_p), POINTER(c_char_p), POINTER(_Tensor)],
+    "number": [c_void_p, c_char_p, c_char_p, c_double],
     "integer": [c_void_p, c_char_p, c_char_p, c_int64],
     "integers": [c_void_p, c_char_p, c_char_p, POINTER(c_int64), c_size_t],
     "text": [c_void_p, c_char_p, c_char_p, c_char_p], "end_step": [c_void_p], "drop_step": [c_void_p],
@@ -124,11 +126,19 @@ class Recorder:
         self._check(self._library.lockstep_recorder_drop_step(self._handle))
 
     def tensors(self, channel: str, named: Iterable[Tuple[str, torch.Tensor]]) -> None:
+        """Records all in one call, which copies them and returns."""
+        names: List[bytes] = []
+        views: List[Tuple[int, int, Any, Any, int]] = []
+        kept: List[torch.Tensor] = []  # alive until the call returns
         for name, tensor in named:
             there, dtype = _in_memory(tensor)
-            view = _Tensor(dtype, there.dim(), _vector(tuple(there.shape)), _vector(there.stride()), there.data_ptr())
-            self._check(self._library.lockstep_recorder_tensor(self._handle, _encoded(channel), _encoded(name),
-                                                               byref(view)))
+            kept.append(there)
+            names.append(_encoded(name))
+            views.append((dtype, there.dim(), _vector(tuple(there.shape)), _vector(there.stride()), there.data_ptr()))
+        count = len(names)
+        self._check(self._library.lockstep_recorder_tensors(
+            self._handle, count, (c_char_p * count)(*[_encoded(channel)] * count), (c_char_p * count)(*names),
+            (_Tensor * count)(*views)))
 
     def raw(self, channel: str, name: str, content: bytes) -> None:
         """Records bytes as a tensor of uint8."""
