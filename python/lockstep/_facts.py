@@ -70,7 +70,7 @@ def environment() -> Dict[str, Any]:
                         ("cudnn", "_get_cudnn_enabled"), ("mkldnn_deterministic", "_get_mkldnn_deterministic")):
         if hasattr(torch._C, getter):
             values[key] = getattr(torch._C, getter)()
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():
         values["gpu_model"] = torch.cuda.get_device_name()
         values["libraries"]["cuda"] = torch.version.cuda
         values["libraries"]["cudnn"] = str(torch.backends.cudnn.version())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
+import itertools
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
@@ -19,11 +19,6 @@ _WRAPPERS = (DistributedDataParallel, DataParallel)
 _SHARDED = {"FullyShardedDataParallel": "FSDP", "DeepSpeedEngine": "DeepSpeed"}
 
 
-def _is_module(value: Any) -> bool:
-    # type(), not isinstance(): that asks lazy objects for their class, and torch.distributed.reduce_op then warns.
-    return issubclass(type(value), torch.nn.Module)
-
-
 def sharding_of(module: torch.nn.Module) -> Optional[str]:
     """Who shards some of its parameters as plain tensors; nothing where all of them are whole, or say what they are."""
     for part in module.modules():
@@ -37,6 +32,8 @@ class Models:
     """The outermost modules whose parameters are updated ("roots"), in the order in which they became known."""
 
     def __init__(self) -> None:
+        self._made: "weakref.WeakValueDictionary[int, torch.nn.Module]" = weakref.WeakValueDictionary()
+        self._numbers = itertools.count()
         self._roots: List["weakref.ref[torch.nn.Module]"] = []
         self._several = False
         self._names: Dict[int, str] = {}
@@ -44,6 +41,10 @@ class Models:
         #: What the training calls: the root itself, or DDP around it.
         self._callers: Dict[int, "weakref.ref[torch.nn.Module]"] = {}
         self._listen: Optional[Callable[[torch.nn.Module], None]] = None
+
+    def made(self, module: torch.nn.Module) -> None:
+        """A module was constructed, copied or unpickled."""
+        self._made[next(self._numbers)] = module
 
     def roots(self) -> Iterator[Tuple[int, torch.nn.Module]]:
         for index, reference in enumerate(self._roots):
@@ -73,11 +74,11 @@ class Models:
         return reference is not None and reference() is module
 
     def adopt_holders_of(self, parameters: Iterable[torch.Tensor]) -> List[torch.nn.Module]:
-        """Finds the outermost modules that hold these parameters, of those alive, and returns the new ones."""
+        """Finds the outermost modules that hold these parameters, and returns the new ones."""
         wanted = [parameter for parameter in parameters if id(parameter) not in self._names]
         if not wanted:
             return []
-        modules = [found for found in gc.get_objects() if _is_module(found) and type(found) not in _WRAPPERS]
+        modules = [module for module in self._made.values() if type(module) not in _WRAPPERS]
         inner = {id(child) for module in modules for child in module._modules.values()}
         new = []
         for module in modules:

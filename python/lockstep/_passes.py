@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
+#: Arguments of a forward pass that the loss is divided by: that of transformers' models.
+_DENOMINATORS = ("num_items_in_batch",)
+
+
 class Passes:
     """Hears of outermost passes only: a model inside of a model, and what backward computes again, are their parts."""
 
@@ -43,6 +47,9 @@ class Passes:
         inputs = self._inputs_of(caller, args, kwargs)
         session.take(session.batches.take(tensor for _, tensor in inputs), inputs)
         self._record_input(inputs, count - 1)
+        if session.wants("ledger"):
+            step.denominators.update((name, float(kwargs[name])) for name in _DENOMINATORS
+                                     if isinstance(kwargs.get(name), (int, float, torch.Tensor)))
 
     def forward_ends(self) -> None:
         self._in_forward -= 1

@@ -261,6 +261,8 @@ class Session:
     def _record_ledger(self) -> None:
         for name, rate in self.step.rates:
             self.recorder.number("ledger", name, rate)
+        for name, value in self.step.denominators.items():
+            self.recorder.number("ledger", name, value)
         counts = {"micro_batches": self.step.backwards, "samples_taken": self._taken}
         scaler = self.scaler()
         if scaler is not None:

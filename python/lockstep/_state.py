@@ -29,7 +29,7 @@ class Generators:
             if self._first.setdefault(name, state) != state:
                 self._first[name] = b""  # moved: recorded from now on
                 recorder.raw("rng", name, state)
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # never is_available(): it may start the driver, which no fork survives
             recorder.tensors("rng", [("cuda", torch.cuda.get_rng_state())])
 
 

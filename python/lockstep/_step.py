@@ -20,6 +20,7 @@ class Step:
     evaluations: int = 0  #: of the closure in the update that runs
     stage: Dict[int, str] = field(default_factory=dict)  #: of each parameter's gradient: "", "unscaled ", "clipped "
     told: Set[str] = field(default_factory=set)  #: gradients that are recorded
+    denominators: Dict[str, float] = field(default_factory=dict)  #: that a forward pass was told
     rates: List[Tuple[str, float]] = field(default_factory=list)
     names: Dict[Tuple[str, str], int] = field(default_factory=dict)  #: how often a record of a name was made
     skipped: bool = False

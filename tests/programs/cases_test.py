@@ -104,6 +104,17 @@ update(optimizer, model)
         self.assertEqual(trace.names(0, "gradient"), WEIGHTS[2:])
         self.assertEqual(trace.names(0, "input"), ["input"])
 
+    def test_copies_and_unpickled_models_are_known(self):
+        trace = self.records(START + """
+import copy
+torch.save(copy.deepcopy(model), "whole.pt")
+model = torch.load("whole.pt", weights_only=False)
+optimizer = sgd(model)
+update(optimizer, model)
+""")
+        self.assertEqual(trace.names(0, "weight"), WEIGHTS)
+        self.assertEqual(trace.names(0, "input"), ["input"])
+
     def test_parameters_of_no_model_have_numbers(self):
         trace = self.records(START + """
 w = torch.zeros(4, 2, requires_grad=True)
@@ -253,17 +264,19 @@ class Model(nn.Module):
         super().__init__()
         self.last = nn.Linear(4, 2)
         self.register_buffer("phases", torch.ones(2, dtype=torch.complex64))
-    def forward(self, batch, *rest, scale=None): return self.last(batch["x"]) * scale
+    def forward(self, batch, *rest, scale=None, num_items_in_batch=None): return self.last(batch["x"]) * scale
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.125), capturable=False, foreach=False)
 for _ in range(2):
     optimizer.zero_grad()
-    nn.functional.mse_loss(model({"x": x}, 3, y, scale=torch.tensor(2.0)), y).backward()
+    output = model({"x": x}, 3, y, scale=torch.tensor(2.0), num_items_in_batch=24)
+    nn.functional.mse_loss(output, y).backward()
     optimizer.step()
 """)
         self.assertEqual(trace.names(1, "input"), ["batch.x", "2", "scale"])
         self.assertEqual(trace.record(1, "buffer", "phases")["shape"], [2, 2])
         self.assertEqual(trace.value(1, "ledger", "learning_rate"), 0.125)
+        self.assertEqual(trace.value(1, "ledger", "num_items_in_batch"), 24)
 
     def test_loaders_with_workers_tell_ids_where_they_keep_the_order(self):
         for options, name in (("batch_size=4, persistent_workers=True", "ids"), ("batch_size=None", "ids"),
