@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/base/progress_memory.h"
 #include "harness/record/c_arguments.h"
 #include "harness/record/c_errors.h"
 #include "harness/record/staged_recorder.h"
@@ -75,6 +77,9 @@ struct lockstep_recorder {
     const SignalsBlocked blocked;
     recorder_.emplace(opening.file, opening.rank, opening.world_size, std::move(opening.header),
                       std::move(opening.selection));
+    progress_.reset(
+        lockstep::map_progress(opening.file.parent_path() / ("rank" + std::to_string(opening.rank) + ".progress")));
+    report(lockstep::ProgressMemory::kStart);
   }
 
   /// In the child of a fork the thread that writes is missing, and a lock may be held for ever.
@@ -134,12 +139,15 @@ struct lockstep_recorder {
     recorder_->begin_step(step);
     step_ = step;
     in_step_ = true;
+    report(lockstep::ProgressMemory::kInStep);
   }
 
   void end_step() {
     require_step();
     recorder_->end_step();
     in_step_ = false;
+    ended_step_ = step_;
+    report(lockstep::ProgressMemory::kRecorded);
   }
 
   void drop_step() {
@@ -166,6 +174,7 @@ struct lockstep_recorder {
                           .expected = "no failed call",
                           .actual = first_error_.substr(0, first_error_.find('\n'))});
       recorder_->finish();
+      report(lockstep::ProgressMemory::kDone);
     });
     if (is_of_another_process()) return status;
     const std::lock_guard lock(mutex_);
@@ -181,6 +190,11 @@ struct lockstep_recorder {
   }
 
  private:
+  /// A sign of life for who supervises the rank.
+  void report(lockstep::ProgressMemory::RecordedPhase phase) {
+    progress_->report(in_step_ ? step_ : ended_step_, phase);
+  }
+
   /// Calls `body` with the channel and the name. What it refuses is told with them.
   template <typename Body>
   void located(const char* channel, const char* name, Body body) const {
@@ -217,8 +231,11 @@ struct lockstep_recorder {
   const pid_t process_ = ::getpid();
   const std::string file_;
   mutable std::mutex mutex_;
+  std::unique_ptr<lockstep::ProgressMemory, decltype(&lockstep::unmap_progress)> progress_{nullptr,
+                                                                                           &lockstep::unmap_progress};
   std::optional<StagedRecorder> recorder_;                 ///< nothing: closed
   std::int64_t step_ = lockstep::trace::kInitialStep - 1;  ///< the last one begun
+  std::int64_t ended_step_ = lockstep::trace::kInitialStep;
   bool in_step_ = false;
   lockstep_status failed_ = LOCKSTEP_OK;  ///< the worst of all calls
   std::string first_error_, error_;

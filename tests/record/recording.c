@@ -94,6 +94,14 @@ static void fill_the_disk(const char* folder) {
   lockstep_recorder_free(recorder);
 }
 
+/// Makes no more progress in step 3.
+static void stop_in_a_step(const char* folder) {
+  lockstep_recorder* recorder = open_rank(folder, 0, 1);
+  for (int64_t step = -1; step < 3; ++step) record_step(recorder, step, 0, 0);
+  demand(lockstep_recorder_begin_step(recorder, 3), recorder);
+  sleep(600);
+}
+
 static lockstep_recorder* shared;
 static pthread_barrier_t start;
 
@@ -152,6 +160,7 @@ int main(int argc, char** argv) {
   if (strcmp(deed, "rank") == 0) record_rank(argv[2], rank, flipped_step);
   if (strcmp(deed, "die") == 0) die_in_a_step(argv[2]);
   if (strcmp(deed, "leave") == 0) leave_without_close(argv[2]);
+  if (strcmp(deed, "stop") == 0) stop_in_a_step(argv[2]);
   if (strcmp(deed, "full") == 0) fill_the_disk(argv[2]);
   if (strcmp(deed, "threads") == 0) record_with_threads(argv[2]);
   if (strcmp(deed, "fork") == 0) fork_in_a_step(argv[2]);
