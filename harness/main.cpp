@@ -64,6 +64,7 @@ class CommandLine {
     app_.set_version_flag("--version", std::string("lockstep 0.1.0, build ") + build_id());
     app_.footer(kExitCodes);
     add_run();
+    add_programs();
     add_golden();
     add_traces();
   }
@@ -130,6 +131,29 @@ class CommandLine {
     doctor->callback([this] { command_ = [this] { return app::doctor(doctor_); }; });
   }
 
+  void add_programs() {
+    CLI::App* record =
+        app_.add_subcommand("record", "Record a training of your own: lockstep record --out FOLDER -- COMMAND");
+    record->add_option("--out", record_.out, "Folder for the traces; must be empty")
+        ->type_name("FOLDER")
+        ->required()
+        ->check(not_empty);
+    record->add_option("--every", record_.every, "Record every so many updates")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+    record->add_option("--channel", record_.channels, "Record these channels only")->allow_extra_args(false);
+    record->add_flag("--strict", record_.strict, "A recorder that fails ends the training");
+    record->add_option("command", record_.command, "The command, after --")->required()->check(not_empty);
+    record->callback([this] { command_ = [this] { return app::record(record_); }; });
+    CLI::App* init = app_.add_subcommand("init", "Write a first scenario for a command: lockstep init -- COMMAND");
+    init->add_option("--out", init_.out, "File to write. Default: named after the script")
+        ->type_name("FILE")
+        ->check(not_empty);
+    init->add_option("command", init_.command, "The command, after --")->required()->check(not_empty);
+    init->callback([this] { command_ = [this] { return app::init(init_); }; });
+    for (CLI::App* command : {record, init}) command->positionals_at_end();
+  }
+
   void add_golden() {
     CLI::App* golden = app_.add_subcommand("golden", "Accepted traces");
     golden->require_subcommand(1);
@@ -174,6 +198,8 @@ class CommandLine {
   app::FaultsOptions faults_;
   app::BlameOptions blame_;
   app::DoctorOptions doctor_;
+  app::RecordOptions record_;
+  app::InitOptions init_;
   std::function<int()> command_;
 };
 

@@ -59,6 +59,19 @@ struct BlameOptions {
   std::string vary;         ///< controls; empty: all
 };
 
+struct RecordOptions {
+  std::filesystem::path out;          ///< folder for the traces
+  std::vector<std::string> command;   ///< program and arguments
+  std::int64_t every = 1;             ///< updates
+  std::vector<std::string> channels;  ///< empty: all
+  bool strict = false;                ///< a recorder that fails ends the training
+};
+
+struct InitOptions {
+  std::filesystem::path out;  ///< the scenario's file; empty: named after the script
+  std::vector<std::string> command;
+};
+
 struct DoctorOptions {
   RunOptions run;
 };
@@ -75,5 +88,9 @@ int blame(const BlameOptions& options);
 /// Names of the relations that `blame --that` accepts.
 std::vector<std::string> relations_of_blame();
 int doctor(const DoctorOptions& options);
+int init(const InitOptions& options);
+
+/// Its exit code is the command's, where that is not 0.
+int record(const RecordOptions& options);
 
 }  // namespace lockstep::app

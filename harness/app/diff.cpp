@@ -68,12 +68,15 @@ int diff(const DiffOptions& options) {
   const std::vector<trace::Channel> channels = channels_named(options.channels);
   const checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
                                                                      : judge_traces(left.trace, right.trace, channels);
-  const std::string torn = torn_part(left.trace) + torn_part(right.trace);
+  std::string torn = torn_part(left.trace) + torn_part(right.trace);
+  for (const report::Recording* side : {&left, &right}) {
+    if (torn.empty()) torn = side->failed;
+  }
   const auto& first = result.divergence;
 
   report::Status status = first ? report::Status::kDivergence : report::Status::kAgree;
   std::string why = result.why;
-  if (!torn.empty()) why = "a trace is torn (" + torn + "); what is there was compared";
+  if (!torn.empty()) why = "a trace is not whole (" + torn + "); what is there was compared";
   if (!first && result.status != checks::CheckResult::Status::kAgree) status = report::Status::kInconclusive;
   // A torn tail shows as missing steps: that proves nothing about the training.
   const bool only_missing = first && first->lacks(compare::Missing::kStep);

@@ -29,9 +29,11 @@ bool is_terminal() {
   return ::isatty(STDERR_FILENO) != 0 && term != nullptr && std::string(term) != "dumb";
 }
 
-std::int64_t steps_of(const plan::Plan& plan, std::size_t run) {
+/// Nothing where only the program knows.
+std::optional<std::int64_t> steps_of(const plan::Plan& plan, std::size_t run) {
   const plan::Run& of = plan.runs[run];
-  return plan.scenario(of.scenario).variant(of.variant).train.steps;
+  const scenario::Variant& variant = plan.scenario(of.scenario).variant(of.variant);
+  return variant.knows("steps") ? std::optional(variant.train.steps) : std::nullopt;
 }
 
 /// Steps behind it, of a rank's last sign of life.
@@ -83,9 +85,10 @@ std::string Display::line_of(const std::vector<launch::Standing>& runs) const {
   const char* separator = ": ";
   for (const launch::Standing& run : runs) {
     const std::int64_t step = run.progress.step;
+    const std::optional<std::int64_t> steps = steps_of(plan_, run.job);
     line += separator + printable(plan_.runs[run.job].name) +
-            (step < 0 ? " starts"
-                      : " step " + std::to_string(step + 1) + " of " + std::to_string(steps_of(plan_, run.job)));
+            (step < 0 ? " starts" : " step " + std::to_string(step + 1)) +
+            (step < 0 || !steps ? "" : " of " + std::to_string(*steps));
     separator = ", ";
   }
   return line;
@@ -97,7 +100,9 @@ std::string Display::time_left(const std::vector<launch::Standing>& runs) const 
   for (const plan::Run& run : plan_.runs) all += static_cast<double>(run.world_size);
   for (const std::size_t run : done_) behind += static_cast<double>(plan_.runs[run].world_size);
   for (const launch::Standing& run : runs) {
-    const auto steps = static_cast<double>(std::max<std::int64_t>(1, steps_of(plan_, run.job)));
+    const std::optional<std::int64_t> all_steps = steps_of(plan_, run.job);
+    if (!all_steps) continue;
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, *all_steps));
     const double done = std::clamp(static_cast<double>(steps_done(run.progress)) / steps, 0.0, 1.0);
     behind += static_cast<double>(plan_.runs[run.job].world_size) * done;
   }

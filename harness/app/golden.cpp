@@ -140,7 +140,7 @@ int accept(const AcceptOptions& options) {
                                                       scenario.name, golden::key_of(repeats.front()), variant);
       const golden::Accepted what =
           golden::accept(directory, repeats,
-                         {.reason = options.reason, .date = today(), .train = scenario.variant(variant).train_json});
+                         {.reason = options.reason, .date = today(), .train = scenario.variant(variant).recipe_json()});
       print_line(stdout, padded(name_of(what), 9) + "  " + directory.string());
     }
   }

@@ -1,9 +1,11 @@
 #include "harness/app/job.h"
 
+#include <cstdlib>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "harness/app/recorder.h"
 #include "harness/base/files.h"
 
 namespace lockstep::app {
@@ -14,35 +16,71 @@ namespace fs = std::filesystem;
 /// A worker with a small model, as measured at 150 and 300 ranks: LibTorch's own data, and the sockets to all others.
 constexpr std::uintmax_t kWorkerMemory = 64 << 20;
 
-/// One overload for each kind of program.
-struct CommandOf {
-  const fs::path& worker;
-  const fs::path& directory;
+/// A Python interpreter that has imported torch.
+constexpr std::uintmax_t kPythonMemory = 200 << 20;
 
-  std::vector<std::string> operator()(const plan::WorkerProgram& program) const {
-    const fs::path spec = directory / "run.json";
+/// Completes a job; one overload for each kind of program.
+struct TakeProgram {
+  launch::Job& job;
+  const plan::Run& run;
+  const Surroundings& around;
+
+  void operator()(const plan::WorkerProgram& program) const {
+    const fs::path spec = job.directory / "run.json";
     write_file(spec, program.spec.dump(1) + "\n");
-    return {worker.string(), "--spec", spec.string(), "--out", directory.string()};
+    job.command = {around.worker.string(), "--spec", spec.string(), "--out", job.directory.string()};
+    job.rank_memory = kWorkerMemory;
+  }
+
+  void operator()(const plan::CommandProgram& program) const {
+    const std::string port = std::to_string(around.port);
+    const scenario::Placeholders values = {{"world_size", std::to_string(run.world_size)},
+                                           {"folder", job.directory.string()},
+                                           {"variant", run.variant},
+                                           {"repeat", std::to_string(run.repeat)},
+                                           {"port", port}};
+    for (const std::string& word : program.spec.command) job.command.push_back(scenario::filled_in(word, values));
+    job.command[0] = find_program(job.command[0], program.directory).string();
+    job.starter = launch::Starter::kCommand;
+    job.alone = program.spec.alone;
+    job.work_directory = program.directory;
+    job.rank_memory = kPythonMemory;
+    // torchrun takes its options from PET_ variables, too: two of them on one machine need two ports.
+    std::map<std::string, std::string> variables = {
+        {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}, {"PET_MASTER_PORT", port}};
+    for (const auto& [name, value] : program.spec.environment) variables[name] = scenario::filled_in(value, values);
+    for (const auto& [name, value] : job.environment) variables[name] = value;
+    const char* const inherited = std::getenv("PYTHONPATH");
+    const std::string python_path = variables.contains("PYTHONPATH") ? variables["PYTHONPATH"]
+                                    : inherited == nullptr           ? ""
+                                                                     : inherited;
+    const RecordingRequest request{.folder = job.directory,
+                                   .every = program.spec.record.every,
+                                   .channels = program.spec.record.channels,
+                                   .header = program.header};
+    for (const auto& [name, value] : recording_variables(request, python_path)) variables[name] = value;
+    job.environment = std::move(variables);
   }
 };
 
 }  // namespace
 
-launch::Job job_of(const plan::Run& run, const fs::path& worker, const fs::path& directory) {
-  return {.run = run.name,
-          .directory = directory,
-          .command = std::visit(CommandOf{worker, directory}, run.program),
-          .world_size = run.world_size,
-          .arrival_delay_ms = run.launch.arrival_delay_ms,
-          .step_delay_ms = run.launch.step_delay_ms,
-          .environment = run.launch.environment,
-          .rank_environment = run.launch.rank_environment,
-          .reverse_environment = run.launch.reverse_environment,
-          .work_directory = run.launch.directory,
-          .deadline_s = run.launch.deadline_s,
-          .stall_s = run.launch.stall_s,
-          .rank_memory = kWorkerMemory,
-          .after = run.after};
+launch::Job job_of(const plan::Run& run, const fs::path& directory, const Surroundings& around) {
+  launch::Job job{.run = run.name,
+                  .directory = directory,
+                  .command = {},
+                  .world_size = run.world_size,
+                  .arrival_delay_ms = run.launch.arrival_delay_ms,
+                  .step_delay_ms = run.launch.step_delay_ms,
+                  .environment = run.launch.environment,
+                  .rank_environment = run.launch.rank_environment,
+                  .reverse_environment = run.launch.reverse_environment,
+                  .work_directory = run.launch.directory,
+                  .deadline_s = run.launch.deadline_s,
+                  .stall_s = run.launch.stall_s,
+                  .after = run.after};
+  std::visit(TakeProgram{job, run, around}, run.program);
+  return job;
 }
 
 }  // namespace lockstep::app

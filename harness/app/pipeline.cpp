@@ -19,6 +19,7 @@
 #include "harness/diagnosis/causes.h"
 #include "harness/experiment/investigation.h"
 #include "harness/golden/root.h"
+#include "harness/launch/listener.h"
 #include "harness/launch/local.h"
 
 namespace lockstep::app {
@@ -121,13 +122,21 @@ int ranks_at_once(const RunOptions& options) {
 }
 
 std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
-  const fs::path worker = find_worker(options.worker);
+  Surroundings around;
+  std::vector<launch::Listener> held;  // together, so that no two runs get one port
   std::vector<launch::Job> jobs;
   for (const plan::Run& run : plan.runs) {
-    const fs::path directory = runs_root / run.name;
+    const fs::path directory = fs::absolute(runs_root / run.name);
     make_directories(directory);
-    jobs.push_back(job_of(run, worker, directory));
+    if (std::holds_alternative<plan::WorkerProgram>(run.program)) {
+      if (around.worker.empty()) around.worker = find_worker(options.worker);
+    } else {
+      held.push_back(launch::listen_on_loopback(1));
+      around.port = held.back().port;
+    }
+    jobs.push_back(job_of(run, directory, around));
   }
+  held.clear();
   launch::LocalLauncher launcher(ranks_at_once(options));
   std::vector<launch::RunOutcome> outcomes;
   {

@@ -97,6 +97,9 @@ CheckResult result_of(const compare::Comparison& comparison);
 /// The same for a check that names channels. It is also inconclusive if one of them was compared nowhere.
 CheckResult result_of(const compare::Comparison& comparison, const CheckInput& input);
 
+/// Inconclusive, where the author of a program has not promised all of `parts`: "sampler". Our own worker's are known.
+std::optional<CheckResult> lacking_promise(const scenario::Variant& variant, const std::vector<std::string>& parts);
+
 /// Result of a whole check: agreement without any comparison becomes inconclusive.
 CheckResult concluded(CheckResult total);
 

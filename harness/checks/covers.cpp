@@ -203,9 +203,12 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record the samples of every step from the first",
             .next = "record the channel 'samples' at every step, in a variant that does not resume"};
-  const std::int64_t samples = run.ranks[0].header.value("samples", std::int64_t{0});
+  if (auto lacking = lacking_promise(variant, {"sampler", "batch"})) return *lacking;
+  const std::int64_t samples = laws::samples_of(run, variant);
   if (samples < 1)
-    return {.status = CheckResult::Status::kInconclusive, .why = run.run + " does not record the number of samples"};
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = run.run + " does not record the number of samples",
+            .next = variant.program ? "say it: promises.data.samples" : ""};
   const std::optional<Promise> promise = laws::promise_of(variant, samples);
   if (!promise || !promise->usable())
     return {.status = CheckResult::Status::kInconclusive,

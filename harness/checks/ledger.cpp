@@ -24,19 +24,23 @@ struct Position {
 /// Closed forms of one variant's ledger.
 class Ledger {
  public:
-  /// `header`: of a trace; it says how large the data are.
-  Ledger(const scenario::Scenario& scenario, const scenario::Variant& variant, const Json& header)
+  /// `run`: it says how large the data are.
+  Ledger(const scenario::Scenario& scenario, const scenario::Variant& variant, const trace::RunTrace& run)
       : train_(variant.train),
         world_(variant.world_size),
-        targets_per_sample_(header.value("targets_per_sample", std::int64_t{0})) {
-    const std::int64_t samples = header.value("samples", std::int64_t{0});
+        targets_per_sample_(run.ranks[0].header.value("targets_per_sample", std::int64_t{0})),
+        knows_last_step_(variant.knows("steps")) {
+    const std::int64_t samples = laws::samples_of(run, variant);
     const auto promise = samples > 0 ? laws::promise_of(variant, samples) : std::nullopt;
     if (!promise || !promise->usable()) return;
     each_ = promise->each;
     micro_ = train_.batch.micro_size(world_);
     per_epoch_ = (each_[0] + micro_ - 1) / micro_;
-    for (const double base : scenario::base_learning_rates(train_, world_)) forms_.emplace_back(train_.schedule, base);
-    begin(scenario, header);
+    if (variant.knows("optimizer") && variant.knows("schedule")) {
+      for (const double base : scenario::base_learning_rates(train_, world_))
+        forms_.emplace_back(train_.schedule, base);
+    }
+    begin(scenario, run);
   }
 
   std::size_t groups() const { return forms_.size(); }
@@ -84,19 +88,21 @@ class Ledger {
   /// Samples of one rank up to and including this step.
   std::int64_t taken(std::int64_t step, std::int64_t rank) const { return position(step, rank).taken; }
 
-  /// Last step that the trace must hold.
-  std::int64_t last_step() const { return train_.last_recorded_step(); }
+  /// Last step that the trace must hold; nothing where only the program knows.
+  std::optional<std::int64_t> last_step() const {
+    return knows_last_step_ ? std::optional(train_.last_recorded_step()) : std::nullopt;
+  }
 
   bool usable() const { return !each_.empty() && micro_ > 0; }
 
  private:
   /// A resumed training begins where the one that saved was, if it is to restore that.
-  void begin(const scenario::Scenario& scenario, const Json& header) {
+  void begin(const scenario::Scenario& scenario, const trace::RunTrace& run) {
     begin_.resize(each_.size());
     const auto& load = train_.checkpoint.load;
     if (!load || load->from.empty() || !load->restores("schedule") || !load->restores("sampler")) return;
     const scenario::Variant& source = scenario.variant(load->from);
-    const Ledger saved(scenario, source, header);
+    const Ledger saved(scenario, source, run);
     if (!saved.usable()) return;
     first_ = scenario::newest_saved(*load, source);
     schedule_steps_ = saved.schedule_steps(first_);
@@ -149,6 +155,7 @@ class Ledger {
 
   const scenario::TrainSpec& train_;
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
+  bool knows_last_step_ = true;
   std::int64_t first_ = 0;                 ///< step that comes first
   std::int64_t schedule_steps_ = 0;        ///< before it
   std::vector<Position> begin_;            ///< of each rank, before it
@@ -174,7 +181,8 @@ constexpr Entry kEntries[] = {
 /// Holds one run's ledgers against their closed form; the first violation in (step, entry, rank) order counts.
 class Audit {
  public:
-  Audit(const trace::RunTrace& run, Ledger& ledger) : run_(run), ledger_(ledger) {}
+  /// `may_lack`: whether the trace need not hold every entry, as of a program that is not ours.
+  Audit(const trace::RunTrace& run, Ledger& ledger, bool may_lack) : run_(run), ledger_(ledger), may_lack_(may_lack) {}
 
   CheckResult judge() {
     if (!recorded_any()) return {.status = CheckResult::Status::kInconclusive, .why = run_.run + " recorded no ledger"};
@@ -198,9 +206,9 @@ class Audit {
         ++losses_known_;
       }
     }
-    const std::int64_t last = run_.ranks[0].steps.back().step;
-    if (last != ledger_.last_step())
-      fail(last, "updates", 0, "steps to " + std::to_string(ledger_.last_step()), "steps to " + std::to_string(last));
+    const std::int64_t last = run_.ranks[0].steps.back().step, expected = ledger_.last_step().value_or(last);
+    if (last != expected)
+      fail(last, "updates", 0, "steps to " + std::to_string(expected), "steps to " + std::to_string(last));
     if (hidden_) hide_from(result_, *hidden_, run_.run);
     return result_;
   }
@@ -265,6 +273,7 @@ class Audit {
   }
 
   void judge_entry(const Entry& entry, const trace::Trace& rank, std::int64_t step) {
+    if (may_lack_ && record_of(rank, step, entry.name) == nullptr) return;
     std::optional<std::int64_t> expected = entry.expected(ledger_, step, rank.rank);
     if (!expected) expected = targets_counted(rank, step);
     const std::string text = expected ? std::to_string(*expected) : "a count of targets";
@@ -340,6 +349,7 @@ class Audit {
 
   const trace::RunTrace& run_;
   Ledger& ledger_;
+  bool may_lack_;
   std::vector<double> losses_;               ///< reduced, one for each step of the schedule so far
   std::int64_t losses_known_ = 0;            ///< updates from the first on whose loss is among them
   std::optional<laws::RecordPlace> hidden_;  ///< from where on the losses are NaN or infinite
@@ -351,11 +361,12 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + variant.name + "' does not record the ledger",
             .next = "record the channel 'ledger'"};
-  Ledger ledger(input.scenario, variant, run.ranks[0].header);
+  if (auto lacking = lacking_promise(variant, {"sampler", "batch"})) return *lacking;
+  Ledger ledger(input.scenario, variant, run);
   if (!ledger.usable())
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " does not record the number of samples, or the epochs of its sampler are not known"};
-  return Audit(run, ledger).judge();
+  return Audit(run, ledger, variant.program.has_value()).judge();
 }
 
 }  // namespace

@@ -21,13 +21,25 @@ compare::PairsOf against_rank_0(const trace::RunTrace& run) {
   };
 }
 
+/// Whether each rank notes the statistics of its own share. Of a program that is not ours, the trace tells.
+bool has_own_buffers(const scenario::Promises& promises, const trace::RunTrace& run) {
+  if (!promises.known) return promises.train.has_own_buffers();
+  const auto is_statistic = [](const trace::Record& record) {
+    return record.channel == Channel::kBuffer && record.name.ends_with("running_mean");
+  };
+  const std::vector<trace::Step>& steps = run.ranks[0].steps;
+  return !steps.empty() && std::any_of(steps[0].records.begin(), steps[0].records.end(), is_statistic);
+}
+
 /// The channels of the check that every rank holds the same by design, unless it names others itself.
-std::vector<Channel> agreeing_channels(const CheckInput& input, const scenario::TrainSpec& train) {
+std::vector<Channel> agreeing_channels(const CheckInput& input, const scenario::Promises& promises,
+                                       const trace::RunTrace& run) {
+  const bool own_buffers = has_own_buffers(promises, run);
   std::vector<Channel> channels = channels_of(input, true);
   if (input.spec.channels.empty()) {
     std::erase_if(channels, [&](Channel channel) {
       return trace::info(channel).sharing != trace::Sharing::kReplicated ||
-             (channel == Channel::kBuffer && train.has_own_buffers());
+             (channel == Channel::kBuffer && own_buffers);
     });
   }
   return channels;
@@ -173,7 +185,7 @@ CheckResult check_ranks_agree(const CheckInput& input) {
       if (run.world_size() < 2) continue;
       CheckResult result =
           result_of(compare::compare({.pairs = against_rank_0(run),
-                                      .channels = agreeing_channels(input, input.scenario.variant(variant).train),
+                                      .channels = agreeing_channels(input, input.scenario.variant(variant), run),
                                       .relation = compare::bitwise,
                                       .skip = [&input](Channel channel, const std::string& name,
                                                        std::int64_t) { return is_own_count(input, channel, name); },

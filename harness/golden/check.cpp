@@ -25,9 +25,9 @@ std::string accept_command(const CheckInput& input) {
 }
 
 /// A training of an older version, with the keys that have been added since.
-Json with_todays_defaults(const Json& train) {
+Json with_todays_defaults(const Json& train, const char* definition) {
   try {
-    return scenario::complete(train, "train", {.file = "golden", .within = ""});
+    return scenario::complete(train, definition, {.file = "golden", .within = ""});
   } catch (const InputError&) {
     return train;  // it has keys that are gone
   }
@@ -37,10 +37,13 @@ Json with_todays_defaults(const Json& train) {
 std::vector<std::string> changed_keys(const trace::RunTrace& golden, const CheckInput& input,
                                       const std::string& variant) {
   std::vector<std::string> changes;
-  Json before = with_todays_defaults(golden.ranks[0].header.value("/golden/train"_json_pointer, Json::object()));
-  Json now = input.scenario.variant(variant).train_json;
+  const scenario::Variant& of = input.scenario.variant(variant);
+  const char* const definition = of.recipe_definition();
+  Json before =
+      with_todays_defaults(golden.ranks[0].header.value("/golden/train"_json_pointer, Json::object()), definition);
+  Json now = of.recipe_json();
   for (Json* train : {&before, &now}) train->erase("record");  // it changes nothing of what is computed
-  for (const scenario::Change& change : scenario::changes_between(before, now, "train"))
+  for (const scenario::Change& change : scenario::changes_between(before, now, definition))
     changes.push_back(change.text());
   return changes;
 }

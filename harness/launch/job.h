@@ -13,19 +13,28 @@
 
 namespace lockstep::launch {
 
-/// One run to start: `world_size` processes of one command. A launcher need not know what the command computes.
+/// Who starts the ranks of a job.
+enum class Starter {
+  kLauncher,  ///< the launcher: `world_size` processes of one command
+  kCommand,   ///< the command itself: one process, as torchrun is; its exit codes mean nothing to us
+};
+
+/// One run to start. A launcher need not know what the command computes.
 struct Job {
-  std::string run;                   ///< name, for messages
-  std::filesystem::path directory;   ///< exists and belongs to this run; gets rank<r>.log and rank<r>.progress
+  std::string run;  ///< name, for messages
+  std::filesystem::path
+      directory;  ///< exists and belongs to this run; gets rank<r>.log (or command.log), rank<r>.progress
   std::vector<std::string> command;  ///< program and arguments, the same for every rank
+  Starter starter = Starter::kLauncher;
+  bool alone = false;  ///< not beside another one of these
   std::int64_t world_size = 1;
   std::vector<std::int64_t> arrival_delay_ms;      ///< by rank; missing entries are 0
   std::vector<std::int64_t> step_delay_ms = {};    ///< by rank; pause before each backward pass
   std::map<std::string, std::string> environment;  ///< added to ours
   std::map<std::int64_t, std::map<std::string, std::string>> rank_environment;  ///< overrides `environment`, by rank
-  bool reverse_environment = false;     ///< pass variables in descending order of names
-  std::string work_directory = "work";  ///< created inside `directory`; the ranks' current directory
-  std::optional<double> deadline_s;     ///< nothing: no limit while the run makes progress
+  bool reverse_environment = false;               ///< pass variables in descending order of names
+  std::filesystem::path work_directory = "work";  ///< created inside `directory`; the ranks' current directory
+  std::optional<double> deadline_s;               ///< nothing: no limit while the run makes progress
   double stall_s = 60;
   std::uintmax_t rank_memory = 0;  ///< least memory of a rank, in bytes; a run that cannot fit is not started
   std::vector<std::size_t> after;  ///< indices of jobs that must succeed before this one starts

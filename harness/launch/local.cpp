@@ -30,13 +30,19 @@ void LocalLauncher::require(const Job& job) const {
 
 bool LocalLauncher::has_room_for(const Job& job) const {
   std::int64_t in_use = 0;
-  for (const Active& active : runs_) in_use += active.world_size;
+  for (const Active& active : runs_) {
+    in_use += active.world_size;
+    if (active.alone && job.alone) return false;
+  }
   return runs_.empty() || in_use + job.world_size <= max_processes_;
 }
 
 void LocalLauncher::start(std::size_t number, const Job& job) {
   const auto now = Clock::now();
-  runs_.push_back({.number = number, .world_size = job.world_size, .run = LocalRun(job, orphans_, lifeline_, now)});
+  runs_.push_back({.number = number,
+                   .world_size = job.world_size,
+                   .alone = job.alone,
+                   .run = LocalRun(job, orphans_, lifeline_, now)});
   runs_.back().run.look(now);
 }
 

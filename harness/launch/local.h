@@ -38,6 +38,7 @@ class LocalLauncher : public Launcher {
   struct Active {
     std::size_t number;
     std::int64_t world_size;
+    bool alone;
     LocalRun run;
   };
 

@@ -23,7 +23,7 @@ using State = Sighting::State;
 using Status = RunOutcome::Status;
 
 std::filesystem::path log_path(const Job& job, std::size_t rank) {
-  return job.directory / ("rank" + std::to_string(rank) + ".log");
+  return job.directory / (job.starter == Starter::kCommand ? "command.log" : "rank" + std::to_string(rank) + ".log");
 }
 
 /// Unlike a counter alone, never the same again, not even in a later process with our number.
@@ -69,6 +69,7 @@ LocalRun::LocalRun(const Job& job, const OrphanKeeper& orphans, const Lifeline& 
     const std::int64_t delay = i < job.arrival_delay_ms.size() ? job.arrival_delay_ms[i] : 0;
     ranks_[i].due = now + std::chrono::milliseconds(delay);
     ranks_[i].exit = {.how = RankExit::How::kEnded, .log = log_path(job, i)};
+    ranks_[i].sighting.by_command = job.starter == Starter::kCommand;
   }
 }
 
@@ -129,12 +130,38 @@ void LocalRun::prepare() {
     std::filesystem::remove(progress_path(job_.directory, static_cast<std::int64_t>(i)), missing);
     std::filesystem::remove(failure_path(job_.directory, static_cast<std::int64_t>(i)), missing);
   }
+  if (starts_itself()) return;
   constexpr int kPerRank = 4;
   listener_ = listen_on_loopback(static_cast<int>(job_.world_size) * kPerRank);
   port_ = listener_->port;
 }
 
+Environment LocalRun::environment() const {
+  Environment environment = inherited_environment();
+  if (starts_itself()) forget_place(environment);
+  for (const auto& [name, value] : job_.environment) environment[name] = value;
+  environment["LOCKSTEP_RUN_ID"] = id_;
+  return environment;
+}
+
+void LocalRun::spawn(std::size_t rank, const Environment& environment, const std::vector<int>& inherited) {
+  ranks_[rank].process.emplace(Process::Command{.program = std::filesystem::absolute(job_.command.front()),
+                                                .arguments = job_.command,
+                                                .environment = environment_block(environment, job_.reverse_environment),
+                                                .directory = job_.directory / job_.work_directory,
+                                                .log = ranks_[rank].exit.log,
+                                                .inherited = inherited});
+  silence_ = {};
+}
+
+/// All ranks begin and end with the command, as far as is seen from outside.
+void LocalRun::start_command() {
+  spawn(0, environment(), {});
+  for (Rank& rank : ranks_) rank.sighting.state = State::kRunning;
+}
+
 void LocalRun::start(std::size_t rank) {
+  if (starts_itself()) return start_command();
   Place place{.rank = static_cast<std::int64_t>(rank),
               .local_rank = static_cast<std::int64_t>(rank),
               .world_size = job_.world_size,
@@ -143,28 +170,26 @@ void LocalRun::start(std::size_t rank) {
               .step_delay_ms = rank < job_.step_delay_ms.size() ? job_.step_delay_ms[rank] : 0};
   std::vector<int> inherited = {lifeline_.read_end()};
   if (rank == 0) inherited.push_back(place.listen_descriptor.emplace(listener_->socket.number()));
-  Environment environment = inherited_environment();
-  for (const auto& [name, value] : job_.environment) environment[name] = value;
+  Environment variables = environment();
   if (const auto own = job_.rank_environment.find(place.rank); own != job_.rank_environment.end()) {
-    for (const auto& [name, value] : own->second) environment[name] = value;
+    for (const auto& [name, value] : own->second) variables[name] = value;
   }
-  for (const auto& [name, value] : torchrun_variables_of(place)) environment[name] = value;
-  environment["LOCKSTEP_RUN_ID"] = id_;
-  ranks_[rank].process.emplace(Process::Command{.program = std::filesystem::absolute(job_.command.front()),
-                                                .arguments = job_.command,
-                                                .environment = environment_block(environment, job_.reverse_environment),
-                                                .directory = job_.directory / job_.work_directory,
-                                                .log = ranks_[rank].exit.log,
-                                                .inherited = inherited});
+  for (const auto& [name, value] : torchrun_variables_of(place)) variables[name] = value;
+  spawn(rank, variables, inherited);
   ranks_[rank].sighting.state = State::kRunning;
-  silence_ = {};
   if (rank == 0) listener_.reset();
 }
 
 void LocalRun::note_ends(Time now) {
   for (Rank& rank : ranks_) {
     if (rank.sighting.state != State::kRunning || !rank.process) continue;
-    if (const std::optional<Process::Exit> end = rank.process->poll()) note_end(rank, *end, now);
+    const std::optional<Process::Exit> end = rank.process->poll();
+    if (!end) continue;
+    if (!starts_itself()) {
+      note_end(rank, *end, now);
+    } else {
+      for (Rank& each : ranks_) note_end(each, *end, now);
+    }
   }
 }
 
@@ -185,7 +210,7 @@ void LocalRun::note_progress() {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     Rank& rank = ranks_[i];
     const bool may_have_changed = rank.sighting.state == State::kRunning || rank.sighting.round == round_;
-    if (!rank.process || !may_have_changed) continue;
+    if (!may_have_changed) continue;
     const Progress progress = read_progress(progress_path(job_.directory, static_cast<std::int64_t>(i)));
     rank.moved = progress.beats != rank.sighting.progress.beats;
     if (rank.moved) silence_ = {};
@@ -197,7 +222,7 @@ void LocalRun::note_progress() {
 /// After the progress: only a rank that gave no sign of life is asked. Who debugs a rank has stopped our clock, too.
 void LocalRun::note_halts(std::chrono::duration<double> elapsed) {
   for (Rank& rank : ranks_) {
-    const bool silent = rank.sighting.state == State::kRunning && !rank.moved;
+    const bool silent = rank.process && rank.sighting.state == State::kRunning && !rank.moved;
     const Process::Halt halt = silent ? rank.process->halt() : Process::Halt::kNone;
     rank.stopped = halt == Process::Halt::kStopped ? rank.stopped + elapsed : std::chrono::duration<double>(0);
     if (halt == Process::Halt::kDebugged) silence_ = {};
@@ -252,6 +277,10 @@ std::optional<Expiry> LocalRun::expiry(Time now) const {
   const bool all_started = std::none_of(ranks_.begin(), ranks_.end(),
                                         [](const Rank& rank) { return rank.sighting.state == State::kWaiting; });
   if (!all_started || silence_.count() < job_.stall_s) return std::nullopt;
+  // A program may take long before its first step, and has nothing to show then.
+  const bool has_begun =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.sighting.progress.beats > 0; });
+  if (starts_itself() && !has_begun) return std::nullopt;
   return Expiry{.clock = Expiry::Clock::kStall, .seconds = job_.stall_s};
 }
 

@@ -7,6 +7,7 @@
 
 #include <poll.h>
 
+#include "harness/launch/environment.h"
 #include "harness/launch/job.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/listener.h"
@@ -56,7 +57,7 @@ class LocalRun {
  private:
   struct Rank {
     Sighting sighting{.state = Sighting::State::kWaiting};
-    std::optional<Process> process;
+    std::optional<Process> process;  ///< of a command that starts its ranks itself, with rank 0
     RankExit exit;
     Time due;
     bool moved = false;                        ///< showed progress since the last look
@@ -65,6 +66,10 @@ class LocalRun {
 
   void start_ranks(Time now);
   void prepare();
+  bool starts_itself() const { return job_.starter == Starter::kCommand; }
+  Environment environment() const;
+  void spawn(std::size_t rank, const Environment& environment, const std::vector<int>& inherited);
+  void start_command();
   void start(std::size_t rank);
   void note_ends(Time now);
   void note_end(Rank& rank, Process::Exit end, Time now);

@@ -42,12 +42,21 @@ bool left_early(const Sighting& rank) {
 /// Class of those who fail because another did.
 constexpr int kVictim = 3;
 
+/// An exit code as the worker's own word. A worker refuses before it trains: later, only a program that knows nothing
+/// of our codes leaves with these, in the middle of its training.
+WorkerExit word_of(const Sighting& rank) {
+  const auto code = static_cast<WorkerExit>(rank.value);
+  if (rank.by_command) return rank.value == 0 ? WorkerExit::kDone : WorkerExit::kFailed;
+  const bool refusal = code == WorkerExit::kRefused || code == WorkerExit::kUnsupported;
+  return refusal && rank.progress.step >= 0 ? WorkerExit::kFailed : code;
+}
+
 /// Lower is more to blame.
 int blame_class(const Sighting& rank) {
   if (rank.state == State::kSignalled && rank.value == SIGPIPE) return kVictim;  // wrote to one that was gone
   if (rank.state == State::kSignalled && rank.value != SIGABRT) return 0;        // an abort is the program's own exit
   if (left_early(rank)) return 2;
-  return rank.value == static_cast<int>(WorkerExit::kPeerLost) ? kVictim : 1;
+  return word_of(rank) == WorkerExit::kPeerLost ? kVictim : 1;
 }
 
 std::string name_of_rank(std::size_t rank) { return "rank " + std::to_string(rank); }
@@ -55,14 +64,6 @@ std::string name_of_rank(std::size_t rank) { return "rank " + std::to_string(ran
 std::string name_of_signal(int signal) {
   const char* const name = ::sigabbrev_np(signal);
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
-}
-
-/// An exit code as the worker's own word. A worker refuses before it trains: later, only a program that knows nothing
-/// of our codes leaves with these, in the middle of its training.
-WorkerExit word_of(const Sighting& rank) {
-  const auto code = static_cast<WorkerExit>(rank.value);
-  const bool refusal = code == WorkerExit::kRefused || code == WorkerExit::kUnsupported;
-  return refusal && rank.progress.step >= 0 ? WorkerExit::kFailed : code;
 }
 
 /// What a worker means by its exit code.
@@ -102,12 +103,13 @@ Status status_of(const Sighting& culprit) {
 }
 
 std::string describe_end(std::size_t rank, const Sighting& seen) {
+  const std::string who = seen.by_command && !left_early(seen) ? "the command" : name_of_rank(rank);
   if (!seen.not_loaded.empty())
-    return name_of_rank(rank) + " did not start, because its program could not be loaded: " + seen.not_loaded;
+    return who + " did not start, because its program could not be loaded: " + seen.not_loaded;
   const std::string deed = seen.state == State::kSignalled
                                ? " was killed by " + name_of_signal(seen.value)
                                : " exited with code " + std::to_string(seen.value) + std::string(meaning_of(seen));
-  return name_of_rank(rank) + deed + " " + place_of(seen.progress);
+  return who + deed + " " + place_of(seen.progress);
 }
 
 std::vector<std::size_t> unfinished_ranks(const std::vector<Sighting>& ranks) {

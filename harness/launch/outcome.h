@@ -24,6 +24,7 @@ struct Sighting {
   int value = 0;
   std::int64_t round = 0;  ///< round in which its end was seen; ends in one round have no order
   Progress progress;
+  bool by_command = false;      ///< its command started it: how it ended is how the command ended
   std::string not_loaded = {};  ///< the dynamic linker's message, if the program never began; for kExited
 
   bool operator==(const Sighting&) const = default;

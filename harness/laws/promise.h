@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harness/scenario/scenario.h"
+#include "harness/trace/trace.h"
 
 namespace lockstep::laws {
 
@@ -24,6 +25,9 @@ struct Promise {
   /// Whether every rank takes at least one sample.
   bool usable() const;
 };
+
+/// Samples in the data of a run: as its trace or its author says; 0: not known.
+std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises);
 
 /// Promise of a variant's sampler over `samples` samples (at least 1). Nothing for an unknown kind.
 std::optional<Promise> promise_of(const scenario::Promises& promises, std::int64_t samples);

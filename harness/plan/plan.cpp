@@ -62,6 +62,43 @@ void require_there(const std::filesystem::path& file, const scenario::Scenario& 
                     .next = "correct " + key + ", or put the file there"});
 }
 
+/// Words of a command that name files, and all that it is said to depend on.
+std::vector<std::string> inputs_of(const scenario::ProgramSpec& program, const std::filesystem::path& directory) {
+  std::vector<std::string> inputs = program.inputs;
+  for (const std::string& word : program.command) {
+    std::error_code unknown;
+    const bool is_own = word != program.command[0] || word.find('/') != std::string::npos;
+    if (is_own && std::filesystem::is_regular_file(directory / word, unknown)) inputs.push_back(word);
+  }
+  std::sort(inputs.begin(), inputs.end());
+  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+  return inputs;
+}
+
+/// The same for a program of one's own: its command, and the content of the files that it names.
+void take_command(Run& run, const scenario::Scenario& scenario, const scenario::Variant& variant, DataFiles& data) {
+  const std::filesystem::path directory =
+      (std::filesystem::absolute(scenario.file).parent_path() / variant.program->directory).lexically_normal();
+  if (!is_folder(directory))
+    throw InputError({.what = "the folder to start the program in is missing",
+                      .where = scenario.file.string() + ": program.directory",
+                      .expected = "a folder, seen from the scenario's file",
+                      .actual = directory.string()});
+  Json computed = {{"world_size", variant.world_size},
+                   {"program", scenario::without_defaults(variant.program_json, "program")}};
+  for (const char* key : {"record", "directory", "inputs", "alone"}) computed["program"].erase(key);
+  for (const std::string& input : inputs_of(*variant.program, directory)) {
+    const std::filesystem::path file = (directory / input).lexically_normal();
+    require_there(file, scenario, variant, "program.inputs", input);
+    computed["inputs_sha256"][input] = data.hash_of(file);
+  }
+  run.train_digest = sha256(with_plain_numbers(computed).dump());
+  run.program = CommandProgram{
+      .spec = *variant.program,
+      .directory = directory,
+      .header = {{"scenario", scenario.name}, {"variant", variant.name}, {"train_digest", run.train_digest}}};
+}
+
 Run run_from(const scenario::Scenario& scenario, const scenario::Variant& variant, std::int64_t repeat,
              DataFiles& data) {
   Run run{.name = scenario.name + "/" + variant.name + "/" + std::to_string(repeat),
@@ -69,7 +106,14 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
           .variant = variant.name,
           .repeat = repeat,
           .world_size = variant.world_size,
-          .launch = variant.launch};
+          .launch = variant.launch,
+          .program = {},
+          .train_digest = {},
+          .after = {}};
+  if (variant.program) {
+    take_command(run, scenario, variant, data);
+    return run;
+  }
   Json computed = {{"world_size", variant.world_size},
                    {"train", scenario::without_defaults(variant.train_json, "train")}};
   computed["train"].erase("record");  // what is recorded changes nothing of what is computed
@@ -115,7 +159,7 @@ void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
     return sources.empty() ? all : sha256(all);
   };
   for (Run& run : plan.runs) {
-    if (run.scenario != scenario.name) continue;
+    if (run.scenario != scenario.name || !std::holds_alternative<WorkerProgram>(run.program)) continue;
     Json& spec = std::get<WorkerProgram>(run.program).spec;
     const scenario::CheckpointSpec& checkpoint = scenario.variant(run.variant).train.checkpoint;
     const auto connect = [&](const std::string& file, const std::string& source) {

@@ -18,8 +18,15 @@ struct WorkerProgram {
   Json spec;  ///< its RunSpec, the content of run.json
 };
 
-/// Program that every rank of a run executes. A new kind is one more alternative here, and a branch in app/job.cpp.
-using Program = std::variant<WorkerProgram>;
+/// Somebody's own training program, which starts its ranks itself and is recorded.
+struct CommandProgram {
+  scenario::ProgramSpec spec;
+  std::filesystem::path directory;  ///< absolute, to start it in
+  Json header;                      ///< of its traces: the run that they are of
+};
+
+/// What a run executes. Another kind of program is another alternative, and a branch in app/job.cpp.
+using Program = std::variant<WorkerProgram, CommandProgram>;
 
 /// One program to launch, and what is known of it: one repeat of one variant.
 struct Run {

@@ -100,7 +100,9 @@ struct Holdings {
 /// A run whose ranks all left ahead of the recipe's last step as if they were done. Nothing where they were.
 std::optional<compare::Divergence> early_end(const plan::Plan& plan, const plan::Run& run,
                                              const trace::RunTrace& trace) {
-  const std::int64_t last = plan.scenario(run.scenario).variant(run.variant).train.last_recorded_step();
+  const scenario::Variant& variant = plan.scenario(run.scenario).variant(run.variant);
+  if (!variant.knows("steps")) return std::nullopt;
+  const std::int64_t last = variant.train.last_recorded_step();
   const std::vector<trace::Step>& steps = trace.ranks[0].steps;
   const std::int64_t recorded = steps.empty() ? trace::kInitialStep - 1 : steps.back().step;
   if (recorded >= last) return std::nullopt;

@@ -11,10 +11,14 @@
 
 namespace lockstep::report {
 
+/// File of a recorded command in the folder of its traces: the command, and its exit code.
+inline constexpr const char* kCommandFile = "command.json";
+
 /// A run as its folder holds it: the traces of its ranks, and what its run.json promises of it.
 struct Recording {
   trace::RunTrace trace;
   std::optional<scenario::Promises> promises;
+  std::string failed;                 ///< how its command failed, whatever its traces say; empty: it did not
   std::string no_promises;            ///< why there are none: a foreign program, a trace file alone, another version
   std::filesystem::path loaded_from;  ///< folder of the run whose checkpoint it took; empty: none, or it is gone
 };

@@ -9,6 +9,7 @@
 #include "harness/base/text.h"
 #include "harness/scenario/checks.h"
 #include "harness/scenario/override.h"
+#include "harness/scenario/reading.h"
 #include "harness/scenario/rule_words.h"
 #include "harness/scenario/schema.h"
 #include "harness/scenario/sources.h"
@@ -137,17 +138,54 @@ void take_one_batch(Json& batch, const Json& change) {
   if (!given("per_node")) batch.erase("ranks_per_node");
 }
 
+/// A variant has one training: of our worker, or a program's.
+void require_one_program(const Json& completed, const std::string& origin) {
+  const bool trains = completed.contains("train"), runs = completed.contains("program");
+  if (!runs && !completed.at("promises").empty() && trains)
+    throw InputError({.what = "'promises' are of a program, and there is none",
+                      .where = origin + ": promises",
+                      .expected = "'program' beside it, or no 'promises'"});
+  if (trains != runs) return;
+  throw InputError({.what = trains ? "a variant has two trainings" : "a required key is missing: 'train' or 'program'",
+                    .where = origin,
+                    .expected = "'train', for lockstep's own worker, or 'program', for a program of your own",
+                    .actual = trains ? "both" : "neither"});
+}
+
+/// What a program is started with, and what its author promises of it.
+void take_program(Variant& variant, const Json& completed, const Json& run, const std::string& origin) {
+  variant.program_json = completed.at("program");
+  variant.promises_json = run.value("promises", Json::object());
+  variant.program = program_spec_from(variant.program_json, origin);
+  require_environment_names(variant.program->environment, origin + ": program.environment");
+  variant.known.emplace();
+  for (const auto& [part, unused] : variant.promises_json.items()) variant.known->insert(part);
+  variant.train = train_spec_from_promises(completed.at("promises"), *variant.known);
+  variant.train.record = variant.program->record;
+  const LaunchSpec& launch = variant.launch;
+  const bool places_ranks = !launch.arrival_delay_ms.empty() || !launch.rank_environment.empty();
+  require(!places_ranks, origin, "launch", "a program starts its ranks itself: lockstep cannot place one of them",
+          "neither arrival_delay_ms nor rank_environment", "one of them");
+}
+
 Variant variant_of(const std::string& name, const Json& run, const std::string& file) {
-  const Json completed = complete(run, "run", {.file = file, .within = "variant '" + name + "'"});
-  Variant variant{{.name = name,
-                   .world_size = completed.at("world_size").get<std::int64_t>(),
-                   .train = train_spec_from(completed.at("train"))},
-                  completed.at("train"),
-                  completed.at("launch"),
-                  launch_from(completed.at("launch"))};
+  const std::string within = "variant '" + name + "'", origin = file + " (" + within + ")";
+  const Json completed = complete(run, "run", {.file = file, .within = within});
+  require_one_program(completed, origin);
+  Variant variant;
+  variant.name = name;
+  variant.world_size = completed.at("world_size").get<std::int64_t>();
+  variant.launch_json = completed.at("launch");
+  variant.launch = launch_from(variant.launch_json);
   Problems problems;
   problems.collect([&] { require_environments(variant, file); });
-  problems.collect([&] { validate(variant.train, variant.world_size, file + " (variant '" + name + "')"); });
+  if (completed.contains("program")) {
+    problems.collect([&] { take_program(variant, completed, run, origin); });
+  } else {
+    variant.train_json = completed.at("train");
+    variant.train = train_spec_from(variant.train_json);
+    problems.collect([&] { validate(variant.train, variant.world_size, origin); });
+  }
   problems.throw_if_any();
   return variant;
 }
@@ -157,14 +195,14 @@ Variant variant_from(const Patch& patch, const Json& base, const std::string& fi
   Json merged = base;
   merge_json(merged, patch.changes);
   // Another kind brings keys of its own: those of the kind that it replaces must not linger.
-  if (patch.changes.contains("train")) {
-    for (const auto& [key, change] : patch.changes["train"].items()) {
-      const bool other_kind = change.is_object() && change.contains("kind") &&
-                              base.value("/train"_json_pointer, Json::object()).contains(key) &&
-                              base["train"][key].is_object() &&
-                              base["train"][key].value("kind", Json()) != change["kind"];
-      if (other_kind) merged["train"][key] = change;
-      if (key == "batch" && change.is_object()) take_one_batch(merged["train"]["batch"], change);
+  for (const std::string part : {"train", "promises"}) {
+    if (!patch.changes.contains(part)) continue;
+    const Json before = base.value(part, Json::object());
+    for (const auto& [key, change] : patch.changes[part].items()) {
+      const bool other_kind = change.is_object() && change.contains("kind") && before.contains(key) &&
+                              before[key].is_object() && before[key].value("kind", Json()) != change["kind"];
+      if (other_kind) merged[part][key] = change;
+      if (key == "batch" && change.is_object()) take_one_batch(merged[part]["batch"], change);
     }
   }
   return variant_of(patch.name, merged, file);
@@ -278,12 +316,14 @@ class Loading {
   /// Whether all variants are sound.
   bool read_variants(Scenario& scenario) {
     Json base = Json::object();
-    for (const char* part : {"world_size", "train", "launch"}) {
+    for (const char* part : {"world_size", "train", "program", "promises", "launch"}) {
       if (document_.contains(part)) base[part] = document_[part];
     }
     const std::vector<Patch> all = patches();
     for (const Patch& patch : all) names_.push_back(patch.name);
-    if (!part("train", Json(), object_rule()).is_object()) return false;
+    for (const char* key : {"train", "program", "promises"}) {
+      if (document_.contains(key) && !part(key, Json(), object_rule()).is_object()) return false;
+    }
     SharedProblems shared;
     std::set<std::string> distinct;
     for (const Patch& patch : all) {
@@ -317,7 +357,13 @@ const Variant& Scenario::variant(const std::string& name) const {
 }
 
 Variant patched(const Variant& variant, const Json& patch, const std::string& file) {
-  Json merged = {{"world_size", variant.world_size}, {"train", variant.train_json}, {"launch", variant.launch_json}};
+  Json merged = {{"world_size", variant.world_size}, {"launch", variant.launch_json}};
+  if (variant.program) {
+    merged["program"] = variant.program_json;
+    merged["promises"] = variant.promises_json;
+  } else {
+    merged["train"] = variant.train_json;
+  }
   merged.merge_patch(patch);
   return variant_of(variant.name, merged, file);
 }

@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "harness/base/json.h"
 #include "harness/scenario/check_kind.h"
 #include "harness/scenario/class.h"
+#include "harness/scenario/program_spec.h"
 #include "harness/scenario/train_spec.h"
 
 namespace lockstep::scenario {
@@ -32,13 +34,23 @@ struct Promises {
   std::string name;  ///< of the variant
   std::int64_t world_size = 1;
   TrainSpec train;
+  std::optional<std::set<std::string>> known;  ///< parts of `train` that are known: "batch". Nothing: all of them
+
+  bool knows(const std::string& part) const { return !known || known->contains(part); }
 };
 
 /// One training of a scenario, complete.
 struct Variant : Promises {
-  Json train_json;   ///< completed "train"; what the worker gets
+  Json train_json;                     ///< completed "train"; what the worker gets. Null for a program
+  std::optional<ProgramSpec> program;  ///< instead of our worker
+  Json program_json;                   ///< completed "program", and the "promises" as written
+  Json promises_json;
   Json launch_json;  ///< completed "launch"
   LaunchSpec launch;
+
+  /// The part of the scenario that says what is computed, and its definition in the schema.
+  const Json& recipe_json() const { return program ? program_json : train_json; }
+  const char* recipe_definition() const { return program ? "program" : "train"; }
 };
 
 /// A failure that the author knows of, or wants.

@@ -15,17 +15,6 @@ namespace {
 
 Choice choice_from(const Json& object) { return {.kind = object.at("kind").get<std::string>(), .options = object}; }
 
-BatchSpec batch_from(const Json& object) {
-  return {.global = integer_at(object, "global"),
-          .per_rank = integer_at(object, "per_rank"),
-          .per_node = integer_at(object, "per_node"),
-          .ranks_per_node = object.at("ranks_per_node").get<std::int64_t>(),
-          .accumulation = object.at("accumulation").get<std::int64_t>(),
-          .no_sync = object.at("no_sync").get<bool>(),
-          .drop_last = object.at("drop_last").get<bool>(),
-          .updates_at_epoch_end = object.at("at_epoch_end") == "update"};
-}
-
 DeterminismSpec determinism_from(const Json& object) {
   return {.algorithms = object.at("algorithms").get<std::string>(),
           .cudnn_deterministic = object.at("cudnn_deterministic").get<bool>(),
@@ -144,6 +133,17 @@ void validate(const Choice& fault, const TrainSpec& spec, std::int64_t world_siz
 
 }  // namespace
 
+BatchSpec batch_spec_from(const Json& completed) {
+  return {.global = integer_at(completed, "global"),
+          .per_rank = integer_at(completed, "per_rank"),
+          .per_node = integer_at(completed, "per_node"),
+          .ranks_per_node = completed.at("ranks_per_node").get<std::int64_t>(),
+          .accumulation = completed.at("accumulation").get<std::int64_t>(),
+          .no_sync = completed.at("no_sync").get<bool>(),
+          .drop_last = completed.at("drop_last").get<bool>(),
+          .updates_at_epoch_end = completed.at("at_epoch_end") == "update"};
+}
+
 std::int64_t BatchSpec::micro_batches(std::int64_t updates, std::int64_t per_epoch) const {
   if (!updates_at_epoch_end) return updates * accumulation;
   const std::int64_t updates_per_epoch = (per_epoch + accumulation - 1) / accumulation;
@@ -169,7 +169,7 @@ TrainSpec train_spec_from(const Json& completed) {
       .model = choice_from(completed.at("model")),
       .data = choice_from(completed.at("data")),
       .sampler = choice_from(completed.at("sampler")),
-      .batch = batch_from(completed.at("batch")),
+      .batch = batch_spec_from(completed.at("batch")),
       .loss_average = completed.at("loss").at("average").get<std::string>(),
       .gradient = {number_at(completed.at("gradient"), "clip_norm"), number_at(completed.at("gradient"), "clip_value"),
                    number_at(completed.at("gradient"), "loss_scale")},

@@ -131,6 +131,9 @@ struct TrainSpec {
   bool has_own_buffers() const;
 };
 
+/// Reads a completed "batch" object.
+BatchSpec batch_spec_from(const Json& completed);
+
 /// Reads a completed "train" object.
 TrainSpec train_spec_from(const Json& completed);
 

@@ -97,4 +97,11 @@ void forget_own_place(Environment& environment) {
   for (const char* name : {kListenVariable, kSupervisorVariable, kStepDelayVariable}) environment.erase(name);
 }
 
+void forget_place(Environment& environment) {
+  forget_own_place(environment);
+  for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
+                           "ROLE_RANK", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    environment.erase(name);
+}
+
 }  // namespace lockstep::launch

@@ -20,4 +20,7 @@ Environment torchrun_variables_of(const Place& place);
 /// Removes variables that an outer lockstep set for this process alone.
 void forget_own_place(Environment& environment);
 
+/// The same, and what any launcher said of this process: a program that starts ranks would take it for its own.
+void forget_place(Environment& environment);
+
 }  // namespace lockstep::launch

@@ -1,0 +1,107 @@
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "harness/app/commands.h"
+#include "harness/app/recorder.h"
+#include "harness/base/console.h"
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/text.h"
+#include "harness/launch/environment.h"
+#include "harness/launch/foreground.h"
+#include "harness/report/recorded.h"
+#include "harness/report/verdict.h"
+#include "harness/trace/reader.h"
+
+namespace lockstep::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+void require_new(const fs::path& folder) {
+  if (is_there(folder) && !is_folder(folder))
+    throw InputError({.what = "the folder for the traces is a file",
+                      .where = "--out " + folder.string(),
+                      .expected = "an empty folder, or the name of a new one"});
+  make_directories(folder);
+  if (!entries_of(folder).empty())
+    throw InputError({.what = "the folder for the traces is not empty",
+                      .where = "--out " + folder.string(),
+                      .next = "choose another, or empty it: traces are never overwritten"});
+}
+
+void require_known_channels(const std::vector<std::string>& channels) {
+  for (const std::string& name : channels) {
+    if (trace::channel_named(name)) continue;
+    throw InputError({.what = "unknown channel '" + name + "'",
+                      .where = "--channel",
+                      .expected = "one of: " + join(trace::channel_names(), ", "),
+                      .next = suggest(name, trace::channel_names())});
+  }
+}
+
+void say(const std::string& line) { print_line(stderr, "lockstep: " + line); }
+
+/// Sentences of all ranks about what their recorders could not see, each once.
+std::set<std::string> unseen_by(const trace::RunTrace& run) {
+  std::set<std::string> all;
+  for (const trace::Trace& rank : run.ranks) {
+    const Json unseen = rank.header.is_object() ? rank.header.value("unseen", Json::array()) : Json::array();
+    for (const Json& sentence : unseen) {
+      if (sentence.is_string()) all.insert(sentence.get<std::string>());
+    }
+  }
+  return all;
+}
+
+/// What was recorded, for people; whether it is whole.
+bool tell(const fs::path& folder) {
+  if (!is_there(folder / trace::file_name_of_rank(0))) {
+    say("nothing was recorded: no process of this command made an optimizer's update with torch 2.5 or later");
+    return false;
+  }
+  const trace::RunTrace run = trace::read_run(folder, folder.string());
+  std::string torn;
+  std::size_t steps = 0, records = 0;
+  for (const trace::Trace& rank : run.ranks) {
+    if (!rank.complete && torn.empty()) torn = rank.origin + ": " + rank.torn;
+    steps = std::max(steps, rank.steps.size());
+    for (const trace::Step& step : rank.steps) records += step.records.size();
+  }
+  say(std::to_string(run.ranks.size()) + (run.ranks.size() == 1 ? " rank, " : " ranks, ") + std::to_string(steps) +
+      " steps, " + std::to_string(records) + " records in " + folder.string());
+  for (const std::string& sentence : unseen_by(run)) say("not recorded: " + sentence);
+  if (!torn.empty()) say("the trace is torn: " + torn);
+  return torn.empty();
+}
+
+}  // namespace
+
+int record(const RecordOptions& options) {
+  require_known_channels(options.channels);
+  const fs::path program = find_program(options.command.at(0), fs::current_path());
+  find_recorder();
+  require_new(options.out);
+  const fs::path folder = fs::absolute(options.out);
+  launch::Environment environment = launch::inherited_environment();
+  const auto python_path = environment.find("PYTHONPATH");
+  const RecordingRequest request{
+      .folder = folder, .every = options.every, .channels = options.channels, .strict = options.strict};
+  for (const auto& [name, value] :
+       recording_variables(request, python_path == environment.end() ? "" : python_path->second))
+    environment[name] = value;
+  const int code = launch::run_in_foreground(program, options.command, environment);
+  write_file(folder / report::kCommandFile, Json({{"format", "lockstep.command/1"},
+                                                  {"command", options.command},
+                                                  {"directory", fs::current_path().string()},
+                                                  {"exit_code", code}})
+                                                    .dump(1, ' ', false, Json::error_handler_t::replace) +
+                                                "\n");
+  const bool whole = tell(folder);
+  if (code != 0) say("the command exited with code " + std::to_string(code));
+  if (code != 0) return code;
+  return exit_code(whole ? report::Status::kAgree : report::Status::kInconclusive);
+}
+
+}  // namespace lockstep::app

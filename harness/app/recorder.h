@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/base/json.h"
+
+/// How a program that is not ours is recorded: the recorder gets into its Python processes through their environment.
+namespace lockstep::app {
+
+/// What is to be recorded of a program, and where.
+struct RecordingRequest {
+  std::filesystem::path folder;  ///< of the run, absolute; gets rank<r>.jsonl
+  std::int64_t every = 1;
+  std::vector<std::string> channels;  ///< empty: all
+  Json header = Json::object();       ///< merged into that of each trace
+  bool strict = false;                ///< a recorder that fails ends the training
+};
+
+/// The folder that holds the Python package of the recorder. *Throws*: InputError where this installation has none.
+std::filesystem::path find_recorder();
+
+/// Variables that record a program: to be added to its environment. `python_path`: its PYTHONPATH so far.
+std::map<std::string, std::string> recording_variables(const RecordingRequest& request, const std::string& python_path);
+
+/// The file that a command names: a path, seen from `directory`, or a program in PATH.
+/// *Throws*: InputError where there is none.
+std::filesystem::path find_program(const std::string& name, const std::filesystem::path& directory);
+
+}  // namespace lockstep::app

@@ -1,0 +1,128 @@
+#include "harness/scenario/program_spec.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+
+namespace lockstep::scenario {
+namespace {
+
+constexpr const char* kPlaceholders[] = {"world_size", "folder", "variant", "repeat", "port"};
+
+std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+/// The words of one option: none where it is false.
+std::vector<std::string> words_of(const std::string& name, const Json& value) {
+  if (value == Json(false)) return {};
+  std::vector<std::string> words = {name};
+  if (value == Json(true)) return words;
+  if (value.is_array()) {
+    for (const Json& item : value) words.push_back(text_of(item));
+  } else {
+    words.push_back(text_of(value));
+  }
+  return words;
+}
+
+/// The name in braces that begins at `at`; empty where these are other braces.
+std::string name_in_braces(const std::string& text, std::size_t at) {
+  const std::size_t end = text.find('}', at);
+  if (end == std::string::npos) return "";
+  const std::string name = text.substr(at + 1, end - at - 1);
+  const bool is_name =
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::islower(c) != 0 || c == '_'; });
+  return is_name ? name : "";
+}
+
+Choice choice_of(const Json& completed, const std::string& key, const std::set<std::string>& known) {
+  if (!known.contains(key)) return {.kind = "", .options = Json::object()};
+  const Json& object = completed.at(key);
+  return {.kind = object.at("kind").get<std::string>(), .options = object};
+}
+
+}  // namespace
+
+std::string filled_in(const std::string& text, const Placeholders& values) {
+  std::string filled;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "{{") == 0) {
+      filled += '{';
+      ++i;
+      continue;
+    }
+    const std::string name = text[i] == '{' ? name_in_braces(text, i) : "";
+    if (name.empty()) {
+      filled += text[i];
+      continue;
+    }
+    const auto value = values.find(name);
+    if (value == values.end()) {
+      std::vector<std::string> names;
+      for (const auto& [known, unused] : values) names.push_back(known);
+      throw InputError({.what = "unknown placeholder '{" + name + "}'",
+                        .expected = "one of: " + join(names, ", ") + "; '{{' for a brace",
+                        .actual = "'" + text + "'",
+                        .next = suggest(name, names)});
+    }
+    filled += value->second;
+    i += name.size() + 1;
+  }
+  return filled;
+}
+
+ProgramSpec program_spec_from(const Json& completed, const std::string& origin) {
+  ProgramSpec program{.command = completed.at("command").get<std::vector<std::string>>(),
+                      .environment = completed.at("environment").get<std::map<std::string, std::string>>(),
+                      .directory = completed.at("directory").get<std::string>(),
+                      .inputs = completed.at("inputs").get<std::vector<std::string>>(),
+                      .alone = completed.at("alone").get<bool>(),
+                      .record = {.channels = completed.at("record").at("channels").get<std::vector<std::string>>(),
+                                 .every = completed.at("record").at("every").get<std::int64_t>(),
+                                 .captures = {}}};
+  for (const auto& [name, value] : completed.at("arguments").items()) {
+    for (const Json& item : value.is_array() ? value : Json::array()) {
+      if (item.is_structured())
+        throw InputError({.what = "an option's value is no text or number",
+                          .where = origin + ": program.arguments." + name,
+                          .expected = "texts and numbers",
+                          .actual = item.dump()});
+    }
+    for (std::string& word : words_of(name, value)) program.command.push_back(std::move(word));
+  }
+  Placeholders any;
+  for (const char* name : kPlaceholders) any[name] = "";
+  try {
+    for (const std::string& word : program.command) filled_in(word, any);
+    for (const auto& [name, value] : program.environment) filled_in(value, any);
+  } catch (const InputError& error) {
+    Problem problem = error.problem();
+    problem.where = origin + ": program";
+    throw InputError(problem);
+  }
+  return program;
+}
+
+TrainSpec train_spec_from_promises(const Json& completed, const std::set<std::string>& known) {
+  TrainSpec train;
+  train.model.options = train.data.options = Json::object();
+  train.loss_average = "rank";
+  train.precision = "float32";
+  train.autocast = "none";
+  train.schedule_every = "update";
+  train.seed.policy = "unseeded";
+  train.ddp.compression = "none";
+  train.sampler = choice_of(completed, "sampler", known);
+  train.optimizer = choice_of(completed, "optimizer", known);
+  train.learning_rate_rule = choice_of(completed, "learning_rate_rule", known);
+  if (train.learning_rate_rule.kind.empty()) train.learning_rate_rule.kind = "none";  // rates are as they are promised
+  train.schedule = choice_of(completed, "schedule", known);
+  train.batch = known.contains("batch") ? batch_spec_from(completed.at("batch")) : BatchSpec{.per_rank = 1};
+  if (known.contains("schedule_every")) train.schedule_every = completed.at("schedule_every").get<std::string>();
+  if (known.contains("steps")) train.steps = completed.at("steps").get<std::int64_t>();
+  if (known.contains("data")) train.data.options["samples"] = completed.at("data").at("samples");
+  return train;
+}
+
+}  // namespace lockstep::scenario

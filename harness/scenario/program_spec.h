@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/base/json.h"
+#include "harness/scenario/record_spec.h"
+#include "harness/scenario/train_spec.h"
+
+namespace lockstep::scenario {
+
+/// Values of the placeholders of a program's texts, by name: {"world_size", "2"}.
+using Placeholders = std::map<std::string, std::string>;
+
+/// A training program that is not ours: a command that starts its ranks itself.
+struct ProgramSpec {
+  std::vector<std::string> command;  ///< with its options, placeholders not yet filled in
+  std::map<std::string, std::string> environment;
+  std::string directory;            ///< to start it in, seen from the scenario's file
+  std::vector<std::string> inputs;  ///< files and folders that it depends on, seen from `directory`
+  bool alone = true;                ///< no other program runs beside it
+  RecordSpec record;
+};
+
+/// Reads a completed "program" object. *Throws*: InputError at `origin` for an unknown placeholder.
+ProgramSpec program_spec_from(const Json& completed, const std::string& origin);
+
+/// A text with its placeholders filled in: '{world_size}' becomes '2', '{{' a brace. Other braces stay as they are.
+/// *Throws*: InputError for a name in braces that `values` lacks.
+std::string filled_in(const std::string& text, const Placeholders& values);
+
+/// What a program's promises tell of its training. `completed`: the "promises" object; parts that `known` lacks are
+/// left as they are in an empty TrainSpec.
+TrainSpec train_spec_from_promises(const Json& completed, const std::set<std::string>& known);
+
+}  // namespace lockstep::scenario
