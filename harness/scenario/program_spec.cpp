@@ -44,6 +44,33 @@ Choice choice_of(const Json& completed, const std::string& key, const std::set<s
 
 }  // namespace
 
+std::map<std::string, std::string> variables_for(const Json& train) {
+  std::map<std::string, std::string> variables;
+  Json told = Json::object();  // to the recorder, which sets what the libraries read no variable for
+  const Json flat = train.flatten();
+  for (const auto& [path, value] : flat.items()) {
+    if (path.empty() || path.starts_with("/record/")) continue;
+    if (path == "/determinism/threads") {
+      for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) variables[name] = value.dump();
+      told["threads"] = value;
+    } else if (path == "/determinism/cpu" && value == "portable") {
+      variables["ATEN_CPU_CAPABILITY"] = "avx2";
+      variables["ONEDNN_MAX_CPU_ISA"] = "AVX2";
+      variables["MKL_CBWR"] = "COMPATIBLE";
+    } else if (path == "/determinism/algorithms") {
+      if (value == "deterministic") told["deterministic"] = true;
+    } else if (path == "/ddp/bucket_mb") {
+      told["bucket_mb"] = value;
+    } else {
+      std::string name = path.substr(1);
+      std::replace(name.begin(), name.end(), '/', '.');
+      throw InputError({.what = "a program of one's own has no switch for train." + name});
+    }
+  }
+  if (!told.empty()) variables["LOCKSTEP_CONTROL"] = told.dump();
+  return variables;
+}
+
 std::string filled_in(const std::string& text, const Placeholders& values) {
   std::string filled;
   for (std::size_t i = 0; i < text.size(); ++i) {

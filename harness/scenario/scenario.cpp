@@ -364,7 +364,12 @@ Variant patched(const Variant& variant, const Json& patch, const std::string& fi
   } else {
     merged["train"] = variant.train_json;
   }
-  merged.merge_patch(patch);
+  Json changes = patch;
+  if (variant.program && changes.contains("train")) {
+    changes["launch"]["environment"].update(Json(variables_for(changes["train"])));
+    changes.erase("train");
+  }
+  merged.merge_patch(changes);
   return variant_of(variant.name, merged, file);
 }
 
