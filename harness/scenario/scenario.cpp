@@ -139,9 +139,9 @@ void take_one_batch(Json& batch, const Json& change) {
 }
 
 /// A variant has one training: of our worker, or a program's.
-void require_one_program(const Json& completed, const std::string& origin) {
-  const bool trains = completed.contains("train"), runs = completed.contains("program");
-  if (!runs && !completed.at("promises").empty() && trains)
+void require_one_program(const Json& run, const std::string& origin) {
+  const bool trains = run.contains("train"), runs = run.contains("program");
+  if (trains && !runs && run.contains("promises"))
     throw InputError({.what = "'promises' are of a program, and there is none",
                       .where = origin + ": promises",
                       .expected = "'program' beside it, or no 'promises'"});
@@ -171,7 +171,7 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
 Variant variant_of(const std::string& name, const Json& run, const std::string& file) {
   const std::string within = "variant '" + name + "'", origin = file + " (" + within + ")";
   const Json completed = complete(run, "run", {.file = file, .within = within});
-  require_one_program(completed, origin);
+  require_one_program(run, origin);
   Variant variant;
   variant.name = name;
   variant.world_size = completed.at("world_size").get<std::int64_t>();
