@@ -11,7 +11,7 @@
 /// How a program that is not ours is recorded: the recorder gets into its Python processes through their environment.
 namespace lockstep::app {
 
-/// What is to be recorded of a program, and where.
+/// A recording of a program: its folder, and the part that is kept.
 struct RecordingRequest {
   std::filesystem::path folder;  ///< of the run, absolute; gets rank<r>.jsonl
   std::int64_t every = 1;

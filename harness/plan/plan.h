@@ -25,7 +25,7 @@ struct CommandProgram {
   Json header;                      ///< of its traces: the run that they are of
 };
 
-/// What a run executes. Another kind of program is another alternative, and a branch in app/job.cpp.
+/// Program of a run. Another kind of program is another alternative, and a branch in app/job.cpp.
 using Program = std::variant<WorkerProgram, CommandProgram>;
 
 /// One program to launch, and what is known of it: one repeat of one variant.

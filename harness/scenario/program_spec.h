@@ -27,16 +27,16 @@ struct ProgramSpec {
 /// Reads a completed "program" object. *Throws*: InputError at `origin` for an unknown placeholder.
 ProgramSpec program_spec_from(const Json& completed, const std::string& origin);
 
-/// A change of a training, as variables that a program's libraries and its recorder follow. `train`: a patch of "train",
-/// of which captures are left out: a program shows no operators.
-/// *Throws*: InputError for a change that no variable makes.
+/// A change of a training, as variables that a program's libraries and its recorder follow. `train`: a patch of
+/// "train", of which captures are left out: a program shows no operators. *Throws*: InputError for a change that no
+/// variable makes.
 std::map<std::string, std::string> variables_for(const Json& train);
 
 /// A text with its placeholders filled in: '{world_size}' becomes '2', '{{' a brace. Other braces stay as they are.
 /// *Throws*: InputError for a name in braces that `values` lacks.
 std::string filled_in(const std::string& text, const Placeholders& values);
 
-/// What a program's promises tell of its training. `completed`: the "promises" object; parts that `known` lacks are
+/// Recipe of a program's training, as far as it is promised. `completed`: the "promises" object; parts that `known` lacks are
 /// left as they are in an empty TrainSpec.
 TrainSpec train_spec_from_promises(const Json& completed, const std::set<std::string>& known);
 
