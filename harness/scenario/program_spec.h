@@ -36,8 +36,8 @@ std::map<std::string, std::string> variables_for(const Json& train);
 /// *Throws*: InputError for a name in braces that `values` lacks.
 std::string filled_in(const std::string& text, const Placeholders& values);
 
-/// Recipe of a program's training, as far as it is promised. `completed`: the "promises" object; parts that `known` lacks are
-/// left as they are in an empty TrainSpec.
+/// Recipe of a program's training, as far as it is promised. `completed`: the "promises" object; parts that `known`
+/// lacks are left as they are in an empty TrainSpec.
 TrainSpec train_spec_from_promises(const Json& completed, const std::set<std::string>& known);
 
 }  // namespace lockstep::scenario
