@@ -76,7 +76,7 @@ TEST(Checks, UnknownChannelNamesTheNearest) {
 }
 
 TEST(Checks, ChannelsOfTheSchemaAreThoseOfTheTrace) {
-  const Json& names = schema()["definitions"]["record"]["properties"]["channels"]["default"];
+  const Json& names = schema()["definitions"]["recorded_channels"]["default"];
   EXPECT_EQ(names, Json(trace::channel_names()));
 }
 
