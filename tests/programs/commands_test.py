@@ -1,0 +1,122 @@
+"""The commands for somebody's own training: record, diff, init, run, golden accept."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+from programs import HERE, LOCKSTEP, ProgramTest, Trace, environment
+
+TORCHRUN = ["torchrun", "--nproc-per-node", "2"]
+PROMISES = {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 8}, "data": {"samples": 144}, "steps": 9,
+            "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9}, "schedule": {"kind": "constant"}}
+
+
+class CommandsTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        shutil.copy(HERE / "ddp_tutorial/train.py", self.folder)
+
+    def lockstep(self, *words, **variables):
+        """As a user starts it, in a folder that holds train.py, with torch's programs in PATH."""
+        path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        return subprocess.run([str(LOCKSTEP), *map(str, words)], cwd=self.folder, capture_output=True, text=True,
+                              env=environment(PATH=path, **variables))
+
+    def scenario(self, checks, variants, **more):
+        """Two ranks, one epoch: the first snapshot is never resumed from, since each run has its own."""
+        document = {"name": "own", "description": "A tutorial's training.", "world_size": 2,
+                    "program": {"command": ["torchrun", "--nproc-per-node", "{world_size}", "train.py"],
+                                "arguments": {"--epochs": 1, "--snapshot": "{folder}/snapshot.pt"}},
+                    "promises": PROMISES, "variants": variants, "checks": checks, **more}
+        file = self.folder / "own.json"
+        file.write_text(json.dumps(document))
+        return file
+
+    def judged(self, file, code, **variables):
+        ended = self.lockstep("run", file, "--json", "-", **variables)
+        self.assertEqual(ended.returncode, code, ended.stdout + ended.stderr)
+        return json.loads(ended.stdout)["checks"]
+
+    def test_record_leaves_what_the_command_says_and_a_trace(self):
+        ended = self.lockstep("record", "--out", "runs/a", "--", *TORCHRUN, "train.py", "--epochs", "1")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(ended.stdout, "")
+        self.assertIn("lockstep: 2 ranks, 10 steps, ", ended.stderr)
+        self.assertTrue(Trace(self.folder / "runs/a", 1).is_whole)
+        self.assertEqual(json.loads((self.folder / "runs/a/command.json").read_text())["exit_code"], 0)
+        again = self.lockstep("record", "--out", "runs/a", "--", "true")
+        self.assertEqual(again.returncode, 2)
+        self.assertIn("is not empty", again.stderr)
+
+    def test_a_command_that_fails_is_no_whole_run(self):
+        script = "import torch; w = torch.nn.Parameter(torch.ones(2)); o = torch.optim.SGD([w], lr=0.1)\n" \
+                 "for _ in range(3): o.zero_grad(); w.sum().backward(); o.step()\n" \
+                 "raise SystemExit(int(__import__('sys').argv[1]))\n"
+        self.script(script)
+        for code, name in ((0, "good"), (3, "bad")):
+            ended = self.lockstep("record", "--out", name, "--", "python", "train.py", code)
+            self.assertEqual(ended.returncode, code, ended.stderr)
+        self.assertEqual(self.lockstep("diff", "good", "good").returncode, 0)
+        ended = self.lockstep("diff", "good", "bad")
+        self.assertEqual(ended.returncode, 4, "an exit code outweighs a trace that looks whole: " + ended.stdout)
+        self.assertIn("code 3", ended.stdout)
+
+    def test_nothing_recorded_is_inconclusive(self):
+        ended = self.lockstep("record", "--out", "none", "--", "python", "-c", "import torch")
+        self.assertEqual(ended.returncode, 4)
+        self.assertIn("nothing was recorded", ended.stderr)
+        missing = self.lockstep("record", "--out", "more", "--", "no-such-program")
+        self.assertEqual(missing.returncode, 2)
+        self.assertIn("'no-such-program' is not found", missing.stderr)
+
+    def test_init_writes_a_scenario_that_runs(self):
+        ended = self.lockstep("init", "--", *TORCHRUN, "train.py", "--epochs", "1", "--snapshot", "{folder}/s.pt")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        file = self.folder / "train.lockstep.json"
+        document = json.loads(file.read_text())
+        self.assertEqual(document["world_size"], 2)
+        self.assertIn("{world_size}", document["program"]["command"])
+        self.assertIn("{{folder}/s.pt", document["program"]["command"], "a brace of the command stays one")
+        self.assertEqual({check["that"] for check in document["checks"]},
+                         {"repeatable", "ranks_agree", "ranks_differ", "reduction"})
+        self.assertEqual(self.lockstep("init", "--", "torchrun", "train.py").returncode, 2, "it is there already")
+        document["program"]["command"] = [word.replace("{{", "{") for word in document["program"]["command"]]
+        file.write_text(json.dumps(document))
+        self.assertEqual([check["status"] for check in self.judged(file, 0)], ["agree"] * 4)
+
+    def test_checks_hold_and_find_a_planted_rate(self):
+        checks = [{"that": "equal", "variants": ["a", "b"]}, {"that": "ledger", "variants": ["a"]},
+                  {"that": "ledger", "variants": ["b"]}, {"that": "covers", "variants": ["a"]},
+                  {"that": "reduction"}, {"that": "ranks_agree"}, {"that": "environment"}]
+        variants = {"a": {}, "b": {"program": {"arguments": {"--lr": 0.1}}}}
+        found = self.judged(self.scenario(checks, variants), 1)
+        self.assertEqual([check["status"] for check in found],
+                         ["divergence", "agree", "divergence", "agree", "agree", "agree", "agree"])
+        place = found[0]["first_divergence"]
+        self.assertEqual((place["step"], place["channel"], found[0]["class"]), (0, "weight", "semantic"))
+        self.assertEqual(found[0]["cause"], "lr.scaled_wrongly")
+
+    def test_what_is_not_promised_is_inconclusive(self):
+        file = self.scenario([{"that": "covers"}, {"that": "ledger"}], {"a": {}}, promises={})
+        for check in self.judged(file, 4):
+            self.assertEqual(check["status"], "inconclusive")
+            self.assertIn("promises.sampler", check["why"])
+
+    def test_a_golden_is_stale_when_the_script_changes(self):
+        file = self.scenario([{"that": "golden"}], {"a": {}}, repeats=2)
+        accepted = self.lockstep("golden", "accept", file, "--reason", "first")
+        self.assertEqual(accepted.returncode, 0, accepted.stderr)
+        self.assertEqual([check["status"] for check in self.judged(file, 0)], ["agree"])
+        script = self.folder / "train.py"
+        script.write_text(script.read_text() + "# another line\n")
+        self.assertEqual([check["status"] for check in self.judged(file, 3)], ["baseline"])
+        script.write_text(script.read_text().replace("default=0.05", "default=0.06"))
+        self.assertEqual([check["status"] for check in self.judged(file, 1)], ["divergence"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
