@@ -39,6 +39,7 @@ class Session:
         self.by_hand = False  #: steps end where the script says so
         self._over = False
         self._recorder: Optional[_library.Recorder] = None
+        self._cpu_at_import = _state.cpu_state()
         self._generators: Optional[_state.Generators] = None
         self._starting: List[Callable[[], None]] = []
         self._due = True
@@ -98,7 +99,7 @@ class Session:
             return False
         atexit.register(self.finish)
         self.ending.begin(self.rank)
-        self._generators = _state.Generators()
+        self._generators = _state.Generators(self._cpu_at_import)
         told_ids = self.step.told_ids
         self._begin(_INITIAL)
         self._record_initial_state()

@@ -17,20 +17,29 @@ if TYPE_CHECKING:
 
 
 class Generators:
-    """Generators outside of torch are recorded once they moved: unseeded, each process has another one."""
+    """Generators are recorded once somebody seeds them or draws: untouched, each process has another state."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_at_import: torch.Tensor) -> None:
         self._first = dict(_states_outside_torch())
+        self._cpu_at_import = cpu_at_import
+        self._cpu_moved = False
 
     def record(self, recorder: _library.Recorder) -> None:
-        # Called on the generator: torch.get_rng_state() may be replaced by a device's context.
-        recorder.tensors("rng", [("cpu", torch.default_generator.get_state())])
+        cpu = cpu_state()
+        self._cpu_moved = self._cpu_moved or not torch.equal(cpu, self._cpu_at_import)
+        if self._cpu_moved:
+            recorder.tensors("rng", [("cpu", cpu)])
         for name, state in _states_outside_torch():
             if self._first.setdefault(name, state) != state:
                 self._first[name] = b""  # moved: recorded from now on
                 recorder.raw("rng", name, state)
         if torch.cuda.is_initialized():  # never is_available(): it may start the driver, which no fork survives
             recorder.tensors("rng", [("cuda", torch.cuda.get_rng_state())])
+
+
+def cpu_state() -> torch.Tensor:
+    """Of torch's default generator, asked itself: torch.get_rng_state() may be replaced by a device's context."""
+    return torch.default_generator.get_state()
 
 
 def _states_outside_torch() -> Iterator[Tuple[str, bytes]]:
