@@ -158,11 +158,14 @@ def _model(root: torch.nn.Module) -> Dict[str, Any]:
 
 
 def _autocast_dtype() -> Optional[torch.dtype]:
-    """Of the autocast that is on as the trace begins."""
+    """Of the autocast under which the model computes, as far as it is known when the trace begins."""
     for device in ("cuda", "cpu"):
         if torch.is_autocast_enabled(device):
             return torch.get_autocast_dtype(device)
-    return None
+    # accelerate, and transformers through it, switch it on inside of the model's forward.
+    accelerate = sys.modules.get("accelerate.state")
+    state = getattr(getattr(accelerate, "AcceleratorState", None), "_shared_state", {})
+    return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(str(state.get("_mixed_precision")))
 
 
 def loader_facts(loader: Any, sampler: Any) -> Dict[str, Any]:

@@ -36,6 +36,8 @@ class Models:
         self._numbers = itertools.count()
         self._roots: List["weakref.ref[torch.nn.Module]"] = []
         self._several = False
+        self._readable: Optional[bool] = None
+        self._prefixes: "weakref.WeakKeyDictionary[torch.nn.Module, str]" = weakref.WeakKeyDictionary()
         self._names: Dict[int, str] = {}
         self._signatures: "weakref.WeakKeyDictionary[torch.nn.Module, List[str]]" = weakref.WeakKeyDictionary()
         #: What the training calls: the root itself, or DDP around it.
@@ -59,6 +61,8 @@ class Models:
         if not any(module is part for reference in known for part in _modules_of(reference)):
             known.append(weakref.ref(module))
         self._roots = known
+        self._readable = None
+        self._prefixes.clear()
         self.refresh()
 
     def on_watch(self, listen: Callable[[torch.nn.Module], None]) -> None:
@@ -93,6 +97,7 @@ class Models:
     def fix_names(self) -> None:
         """From now on names stay: with one root they have no prefix."""
         self._several = sum(1 for _ in self.roots()) > 1
+        self._prefixes.clear()
         self.refresh()
 
     def prefix(self, index: int) -> str:
@@ -110,11 +115,15 @@ class Models:
 
     def are_readable(self) -> bool:
         """Whether nobody shards them as plain tensors."""
-        return all(sharding_of(root) is None for _, root in self.roots())
+        if self._readable is None:
+            self._readable = all(sharding_of(root) is None for _, root in self.roots())
+        return self._readable
 
-    def refresh(self) -> None:
-        """Learns the names of parameters anew: modules may have been exchanged."""
-        self._names = {id(parameter): name for name, parameter in self.named_parameters()}
+    def refresh(self) -> List[Tuple[str, torch.Tensor]]:
+        """Learns the names of parameters anew, for modules may have been exchanged, and returns them."""
+        named = list(self.named_parameters())
+        self._names = {id(parameter): name for name, parameter in named}
+        return named
 
     def name_of(self, parameter: torch.Tensor) -> Optional[str]:
         return self._names.get(id(parameter))
@@ -133,11 +142,11 @@ class Models:
         return self._signatures[caller]
 
     def prefix_of_caller(self, caller: torch.nn.Module) -> str:
-        inside = {id(part) for part in caller.modules()}
-        for index, root in self.roots():
-            if id(root) in inside:
-                return self.prefix(index)
-        return ""
+        if caller not in self._prefixes:
+            inside = {id(part) for part in caller.modules()}
+            prefixes = [self.prefix(index) for index, root in self.roots() if id(root) in inside]
+            self._prefixes[caller] = prefixes[0] if prefixes else ""
+        return self._prefixes[caller]
 
 
 def plain(name: str) -> str:

@@ -56,21 +56,20 @@ def record_state(session: "Session") -> None:
     if not any(session.wants(channel) for channel in ("optimizer", "weight", "buffer")):
         return
     models, recorder = session.models, session.recorder
-    models.refresh()
+    named = models.refresh()
     if not models.are_readable():
         return  # the header's "unseen" says why
     if session.wants("optimizer"):
         _record_optimizers(session)
     if session.wants("weight"):
-        recorder.tensors("weight", _models.readable(_weights(session)))
+        recorder.tensors("weight", _models.readable(named + _loose(session)))
     if session.wants("buffer"):
         recorder.tensors("buffer", _models.readable(models.named_buffers()))
 
 
-def _weights(session: "Session") -> List[Tuple[str, torch.Tensor]]:
-    """Those of the models, and those that optimizers hold of no model."""
-    models = session.models
-    named = list(models.named_parameters())
+def _loose(session: "Session") -> List[Tuple[str, torch.Tensor]]:
+    """Parameters that optimizers hold of no model."""
+    models, named = session.models, []
     for optimizer in session.optimizers.outermost():
         loose = [p for p in _optimizers.parameters_of(optimizer) if models.name_of(p) is None]
         if loose:
@@ -88,15 +87,13 @@ def _record_optimizers(session: "Session") -> None:
         names: Dict[int, str] = {}
         for name, parameter in _names_of(session, optimizer):
             names[id(parameter)] = name
-        for name, value in _optimizers.state_of(optimizer, names):
-            _record_value(session.recorder, name, value)
+        _record_values(session.recorder, list(_optimizers.state_of(optimizer, names)))
 
 
-def _record_value(recorder: _library.Recorder, name: str, value: Any) -> None:
-    if isinstance(value, torch.Tensor):
-        if _library.is_readable(value):
-            recorder.tensors("optimizer", [(name, value)])
-    elif isinstance(value, (bool, int)):
-        recorder.integer("optimizer", name, int(value))
-    elif isinstance(value, float):
-        recorder.number("optimizer", name, value)
+def _record_values(recorder: _library.Recorder, named: List[Tuple[str, Any]]) -> None:
+    recorder.tensors("optimizer", _models.readable((n, v) for n, v in named if isinstance(v, torch.Tensor)))
+    for name, value in named:
+        if isinstance(value, (bool, int)):
+            recorder.integer("optimizer", name, int(value))
+        elif isinstance(value, float):
+            recorder.number("optimizer", name, value)

@@ -103,7 +103,8 @@ class Updates:
         """Records gradients as they are, unless that is done; `then`: what is about to be done to them."""
         session, parameters = self._session, list(parameters)
         if session.wants("gradient") and session.models.are_readable():
-            session.models.refresh()
+            if any(session.models.name_of(parameter) is None for parameter in parameters):
+                session.models.refresh()
             session.recorder.tensors("gradient", readable(self._untold(parameters)))
         if then is not None:
             session.step.stage.update((id(parameter), then) for parameter in parameters)

@@ -104,6 +104,23 @@ update(optimizer, model)
         self.assertEqual(trace.names(0, "gradient"), WEIGHTS[2:])
         self.assertEqual(trace.names(0, "input"), ["input"])
 
+    def test_autocast_is_told(self):
+        for script in ("""
+with torch.autocast("cpu", dtype=torch.bfloat16): loss = loss_of(model)
+loss.backward()
+""", """
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True, mixed_precision="bf16")
+model = accelerator.prepare(model)
+accelerator.backward(loss_of(model))
+"""):
+            folder = "accelerate" if "accelerate" in script else "autocast"
+            with self.subTest(folder):
+                trace = self.records(START + "optimizer = sgd(model)" + script + "optimizer.step()", folder)
+                self.assertEqual(trace.header["arithmetic"], "bfloat16")
+                self.assertEqual(trace.header["seen"]["autocast"], "bf16")
+                self.assertEqual(trace.names(0, "input"), ["input"])
+
     def test_copies_and_unpickled_models_are_known(self):
         trace = self.records(START + """
 import copy
