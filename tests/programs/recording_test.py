@@ -19,7 +19,8 @@ class RecordingTest(ProgramTest):
                 env=environment(**recording(self.folder / folder)), capture_output=True, text=True)
             self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
             self.assertEqual(sorted(path.name for path in (self.folder / folder).iterdir()),
-                             ["checkpoints.rank0.jsonl", "rank0.jsonl", "rank1.jsonl"])
+                             ["checkpoints.rank0.jsonl", "rank0.jsonl", "rank0.progress", "rank1.jsonl",
+                              "rank1.progress"])
         self.assertIn("agree: ", self.assert_agree(self.folder / "one", self.folder / "two"))
         trace = Trace(self.folder / "one", 1)
         self.assertTrue(trace.is_whole)
