@@ -78,11 +78,12 @@ def plant(what):
         refresh = models.refresh
 
         def flip():
-            refresh()
-            for _, parameter in models.named_parameters():
+            named = refresh()
+            for _, parameter in named:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     parameter.data.view(-1)[:1].view(torch.int32).bitwise_xor_(1)
+            return named
 
         models.refresh = flip
 
