@@ -20,8 +20,8 @@ struct NamedTensor {
 
 /// A Recorder that works on a thread of its own: calls copy what they are given, and return.
 ///
-/// Its trace is the one that a Recorder would write. One thread at a time calls. What could not be done is thrown by a
-/// later call, and by all that follow. *Throws*: ResourceError, std::bad_alloc.
+/// Its trace is the one that a Recorder would write. One thread at a time calls. A failure is thrown by a later call,
+/// and by all that follow. *Throws*: ResourceError, std::bad_alloc.
 class StagedRecorder {
  public:
   /// Copies that wait take no more than this.
