@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from programs import HERE, ProgramTest, Trace, launch, lockstep, recording
+from programs import HERE, ProgramTest, Trace, filled, launch, lockstep, missing, recording, write_images
 
 #: Program, arguments, world sizes.
 PROGRAMS = [
@@ -14,6 +14,13 @@ PROGRAMS = [
     ("iterable", [], [1, 2, 3]),
     ("single", [], [1]),
     ("gan", [], [1]),
+    ("imagenet", ["{images}"], [1, 2, 3]),
+    ("accelerate_cv", ["--cpu", "--data_dir", "{images}/pets", "--num_epochs", "4"], [1, 2, 3]),
+    ("accelerate_cv", ["--cpu", "--data_dir", "{images}/pets", "--num_epochs", "5",
+                       "--gradient_accumulation_steps", "2", "--mixed_precision", "bf16"], [2]),
+    ("hf_trainer", [], [1, 2, 3]),
+    ("lightning_fit", ["--devices", "{world_size}"], [1, 2, 3]),
+    ("lightning_fit", ["--devices", "{world_size}", "--precision", "bf16-mixed"], [2]),
 ]
 
 
@@ -29,7 +36,12 @@ class ExactTest(ProgramTest):
         return [json.loads((directory / f"bits.{rank}.json").read_text()) for rank in range(world_size)]
 
     def assert_exact(self, program, arguments, world_size):
-        words = [HERE / program / "train.py", *arguments]
+        if missing(program):
+            self.skipTest(f"{program} needs {', '.join(missing(program))}")
+        images = self.folder / "images"
+        if "{images}" in "".join(arguments):
+            write_images(images)
+        words = [HERE / program / "train.py", *filled(arguments, images=images, world_size=world_size)]
         plain = self.bits("plain", words, world_size)
         recorded = self.bits("recorded", words, world_size, **recording(self.folder / "run"))
         for rank in range(world_size):
@@ -61,7 +73,8 @@ def add_programs():
     for program, arguments, world_size in cases[int(part) - 1::int(parts)]:
         def test(self, program=program, arguments=arguments, world_size=world_size):
             self.assert_exact(program, arguments, world_size)
-        name = "_".join([program, *(word.lstrip("-") for word in arguments), "on", str(world_size)])
+        plain = [word.lstrip("-") for word in arguments if "{" not in word]
+        name = "_".join([program, *plain, "on", str(world_size)])
         setattr(ExactTest, "test_" + name, test)
 
 

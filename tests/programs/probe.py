@@ -60,9 +60,9 @@ def flat(name, value):
 
 def final():
     found = {"generators": generators()}
-    ordered = sorted(modules, key=lambda module: (type(module).__name__, len(module.state_dict())))
-    for index, module in enumerate(ordered):
-        found.update(flat(f"module{index}", module.state_dict()))
+    # The garbage collector knows modules in an order that recording may change: equal sets, in one order.
+    held = sorted([type(module).__name__, *flat("module", module.state_dict())] for module in modules)
+    found["modules"] = [[name, *map(list, tensors)] for name, *tensors in held]
     for index, optimizer in enumerate(optimizers):
         found.update(flat(f"optimizer{index}", optimizer.state_dict()))
     return found

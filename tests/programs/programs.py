@@ -1,6 +1,7 @@
 """What the tests of recorded programs share: launching ranks, with and without recording, and reading traces."""
 
 import atexit
+import importlib.util
 import json
 import os
 import pathlib
@@ -29,6 +30,36 @@ def environment(**variables):
 def recording(folder, **variables):
     """What `lockstep record --out FOLDER` sets."""
     return {"PYTHONPATH": str(PACKAGE), "LOCKSTEP_RECORD": str(folder), **variables}
+
+
+#: What a program imports besides torch and numpy.
+FRAMEWORKS = {"imagenet": ["torchvision"], "accelerate_cv": ["accelerate", "torchvision"],
+              "hf_trainer": ["accelerate", "transformers"], "lightning_fit": ["lightning"]}
+
+
+def missing(program):
+    """The frameworks that a program needs and this Python does not have."""
+    return [name for name in FRAMEWORKS.get(program, []) if importlib.util.find_spec(name) is None]
+
+
+def write_images(folder):
+    """Small pictures, as ImageFolder reads them (train/<class>, val/<class>) and with the class in the name (pets)."""
+    import numpy
+    from PIL import Image
+    generator = numpy.random.RandomState(0)
+    for group, count in (("train", 15), ("val", 6), ("pets", 20)):
+        for kind in ("ant", "bee", "cat", "dog"):
+            place = folder / group / ("" if group == "pets" else kind)
+            place.mkdir(parents=True, exist_ok=True)
+            for index in range(count):
+                pixels = generator.randint(0, 256, (40, 40, 3), dtype=numpy.uint8)
+                Image.fromarray(pixels).save(place / f"{kind}_{index}.png")
+    return folder
+
+
+def filled(words, **values):
+    """Words of a command whose '{images}' and the like are replaced."""
+    return [str(word).format(**values) for word in words]
 
 
 def free_port():
