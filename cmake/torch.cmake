@@ -24,7 +24,7 @@ endif()
 
 find_path(GLOO_INCLUDE gloo/context.h REQUIRED)
 
-add_library(lockstep::torch INTERFACE IMPORTED)
+add_library(lockstep::torch INTERFACE IMPORTED GLOBAL)
 target_include_directories(lockstep::torch SYSTEM INTERFACE
   ${LOCKSTEP_TORCH_ROOT}/torch/include ${LOCKSTEP_TORCH_ROOT}/torch/include/torch/csrc/api/include)
 # As the wheel was built: without NDEBUG some of its classes have members more.

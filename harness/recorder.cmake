@@ -23,7 +23,7 @@ target_link_options(lockstep_recorder PRIVATE -Wl,--version-script=${CMAKE_CURRE
 target_precompile_headers(lockstep_recorder PRIVATE base/precompiled.h)
 
 install(TARGETS lockstep_recorder EXPORT lockstep)
-install(FILES record/include/lockstep/recorder.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep)
+install(FILES record/include/lockstep/recorder.h record/include/lockstep/torch.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep)
 
 # find_package(lockstep) gives lockstep::recorder; pkg-config knows it as lockstep-recorder.
 include(CMakePackageConfigHelpers)

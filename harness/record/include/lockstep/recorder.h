@@ -71,7 +71,7 @@ typedef struct lockstep_recorder_config {
   size_t size;         ///< sizeof(lockstep_recorder_config)
   const char* folder;  ///< of the run, for all its ranks; made where it is not there. The trace is `rank<rank>.jsonl`;
                        ///< a few bytes in `rank<rank>.progress` tell `lockstep run` where the rank is
-  int64_t rank;  ///< 0 … world_size − 1
+  int64_t rank;        ///< 0 … world_size − 1
   int64_t world_size;
   const char* header;           ///< JSON object for the trace's first line (docs/recording.md); NULL: nothing to say
   const char* const* channels;  ///< names of the channels to keep; NULL: all
