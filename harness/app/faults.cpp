@@ -12,9 +12,10 @@ namespace lockstep::app {
 int faults(FaultsOptions options) {
   if (options.run.scenarios.empty()) options.run.scenarios = {"scenarios/faults", "scenarios/traps"};
   const plan::Part part = plan::parse_part(options.part);
-  const plan::Plan plan = plan::make_plan(plan::part_of(load(options.run), part));
+  plan::Plan plan = plan::make_plan(plan::part_of(load(options.run), part));
   RunsFolder runs(options.run.out);
   const std::vector<report::Evidence> evidence = execute(plan, options.run, runs.path());
+  report::take_seen(plan, evidence);
   report::Verdict verdict = report::judge(plan, evidence, options.run.golden_root, today());
   investigate(verdict, plan, evidence, options.run, runs.path());
   report::FaultTable table = report::fault_table(verdict, plan, evidence);

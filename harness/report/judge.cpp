@@ -8,6 +8,7 @@
 #include "harness/diagnosis/diagnose.h"
 #include "harness/report/dispatch.h"
 #include "harness/report/endings.h"
+#include "harness/scenario/seen.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::report {
@@ -316,6 +317,28 @@ std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::
     }
   }
   return evidence;
+}
+
+void take_seen(scenario::Promises& promises, const trace::RunTrace& run) {
+  const trace::Trace& rank = run.ranks.at(0);
+  const auto first =
+      std::find_if(rank.steps.begin(), rank.steps.end(), [](const auto& step) { return step.step >= 0; });
+  const trace::Record* passes =
+      first == rank.steps.end() ? nullptr : first->find(trace::Channel::kLedger, "micro_batches");
+  const std::int64_t accumulation = passes != nullptr && passes->integers.size() == 1 ? passes->integers[0] : 1;
+  scenario::take_seen(promises, rank.header.value("seen", Json()), accumulation);
+}
+
+void take_seen(plan::Plan& plan, const std::vector<Evidence>& evidence) {
+  for (std::size_t i = 0; i < plan.runs.size(); ++i) {
+    if (plan.runs[i].repeat != 0 || !evidence[i].trace) continue;
+    for (scenario::Scenario& scenario : plan.scenarios) {
+      for (scenario::Variant& variant : scenario.variants) {
+        const bool is_its = scenario.name == plan.runs[i].scenario && variant.name == plan.runs[i].variant;
+        if (is_its && variant.program) take_seen(variant, *evidence[i].trace);
+      }
+    }
+  }
 }
 
 Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,

@@ -23,6 +23,12 @@ struct Evidence {
 std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::RunOutcome> outcomes,
                                     const std::filesystem::path& runs_root);
 
+/// Completes the recipes of programs with what their recorders saw (scenario/seen.h), for diagnosis.
+void take_seen(plan::Plan& plan, const std::vector<Evidence>& evidence);
+
+/// The same for one recorded run.
+void take_seen(scenario::Promises& promises, const trace::RunTrace& run);
+
 /// Judges every check of the plan. *Units*: `today` as "2027-01-31", for expectations that end.
 Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,
               const std::string& today);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include <fnmatch.h>
 
@@ -68,9 +67,9 @@ std::vector<trace::Channel> channels_of(const Json& check, const std::string& wh
 
 /// A day of the calendar, as written.
 std::string date_from(const std::string& text, const std::string& where) {
-  int year = 0;
-  unsigned month = 0, day = 0;
-  std::sscanf(text.c_str(), "%d-%u-%u", &year, &month, &day);
+  const auto number = [&](std::size_t at, std::size_t digits) { return std::stoi(text.substr(at, digits)); };
+  const int year = number(0, 4);  // the schema's pattern has made sure that these are digits
+  const auto month = static_cast<unsigned>(number(5, 2)), day = static_cast<unsigned>(number(8, 2));
   const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
   if (date.ok()) return text;
   throw InputError({.what = "a date does not exist",

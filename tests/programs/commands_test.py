@@ -65,6 +65,16 @@ class CommandsTest(ProgramTest):
         self.assertEqual(ended.returncode, 4, "an exit code outweighs a trace that looks whole: " + ended.stdout)
         self.assertIn("code 3", ended.stdout)
 
+    def test_diff_names_a_cause_by_what_the_recorder_saw(self):
+        for rate, name in ((0.05, "healthy"), (0.1, "faulty")):
+            ended = self.lockstep("record", "--out", name, "--", *TORCHRUN, "train.py", "--epochs", "1", "--lr", rate,
+                                  "--snapshot", f"{name}.pt")
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+        ended = self.lockstep("diff", "healthy", "faulty")
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("at          step 0, channel weight", ended.stdout)
+        self.assertIn("cause       lr.scaled_wrongly", ended.stdout)
+
     def test_nothing_recorded_is_inconclusive(self):
         ended = self.lockstep("record", "--out", "none", "--", "python", "-c", "import torch")
         self.assertEqual(ended.returncode, 4)
