@@ -1,0 +1,85 @@
+"""How the programs are started, and variations that must change nothing."""
+
+import dataclasses
+import sys
+
+#: What every training of a program is given. 'promises': what its trace cannot tell.
+PROGRAMS = {
+    "ddp_tutorial": {"world_size": 2,
+                     "arguments": ["--epochs", "3", "--batch-size", "16", "--snapshot", "{folder}/s.pt"],
+                     "promises": {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 16},
+                                  "data": {"samples": 144}, "schedule": {"kind": "constant"}, "steps": 15,
+                                  "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9}}},
+    "single": {"world_size": 1, "arguments": []},
+    "gan": {"world_size": 1, "arguments": []},
+    "iterable": {"world_size": 2, "arguments": []},
+    "amp_clip": {"world_size": 2, "arguments": ["--updates", "10"]},
+    "imagenet": {"world_size": 2, "arguments": ["{images}", "-j", "1", "--epochs", "2"]},
+    "accelerate_cv": {"world_size": 2, "arguments": [
+        "--cpu", "--data_dir", "{images}/pets", "--num_epochs", "1", "--gradient_accumulation_steps", "2",
+        "--output_dir", "{folder}"]},
+    "hf_trainer": {"world_size": 2, "arguments": ["--max-steps", "6", "--output-dir", "{folder}/out"]},
+    "lightning_fit": {"world_size": 2, "arguments": ["--devices", "2", "--max-epochs", "2", "--samples", "80"]},
+}
+
+
+@dataclasses.dataclass
+class Side:
+    """How one training is started."""
+
+    launcher: str = "start"
+    world_size: int = 0
+    arguments: list = dataclasses.field(default_factory=list)
+    environment: dict = dataclasses.field(default_factory=dict)
+    options: list = dataclasses.field(default_factory=list)
+    before: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Variation:
+    """Two trainings that must agree in every record that `lockstep diff` with these options compares."""
+
+    name: str
+    program: str
+    left: Side
+    right: Side
+    options: tuple = ()
+
+    @property
+    def sides(self):
+        return self.left, self.right
+
+
+def variation(name, program, left=None, options=(), **right):
+    return Variation(f"{program}: {name}", program, left or Side(), Side(**right), options)
+
+
+SPAWN = ["--multiprocessing-distributed", "--world-size", "2", "--dist-url", "tcp://127.0.0.1:{port}"]
+
+VARIATIONS = [
+    variation("recorded twice", "ddp_tutorial"),
+    variation("recorded twice", "amp_clip"),
+    variation("recorded twice", "gan"),
+    variation("recorded twice", "iterable"),
+    variation("recorded twice", "hf_trainer"),
+    variation("recorded twice", "accelerate_cv"),
+    variation("by torchrun, another port", "ddp_tutorial", launcher="torchrun"),
+    variation("by torchrun", "accelerate_cv", launcher="torchrun"),
+    variation("by torchrun", "hf_trainer", launcher="torchrun"),
+    variation("mp.spawn starts the ranks", "imagenet", launcher="own", arguments=SPAWN),
+    variation("Lightning starts the ranks", "lightning_fit", launcher="own"),
+    variation("without a launcher", "single", launcher="own"),
+    variation("two threads", "single", environment={"OMP_NUM_THREADS": "2"}),
+    variation("one loader worker", "single", arguments=["--workers", "1"]),
+    variation("no loader worker", "single", arguments=["--workers", "0"]),
+    variation("on one core", "ddp_tutorial", before=["taskset", "-c", "0"]),
+    variation("nice", "iterable", before=["nice", "-n", "5"]),
+    variation("other hashes and variables", "amp_clip", environment={"PYTHONHASHSEED": "7", "UNRELATED": "1"}),
+    Variation("ddp_tutorial: every third update", "ddp_tutorial", Side(options=["--every", "3"]),
+              Side(options=["--every", "3"])),
+    Variation("ddp_tutorial: weights alone", "ddp_tutorial", Side(),
+              Side(options=["--channel", "weight"]), ("--channel", "weight")),
+]
+
+if __name__ == "__main__":
+    sys.exit("a module of tests")
