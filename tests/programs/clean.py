@@ -69,7 +69,6 @@ VARIATIONS = [
     variation("mp.spawn starts the ranks", "imagenet", launcher="own", arguments=SPAWN),
     variation("Lightning starts the ranks", "lightning_fit", launcher="own"),
     variation("without a launcher", "single", launcher="own"),
-    variation("two threads", "single", environment={"OMP_NUM_THREADS": "2"}),
     variation("one loader worker", "single", arguments=["--workers", "1"]),
     variation("no loader worker", "single", arguments=["--workers", "0"]),
     variation("on one core", "ddp_tutorial", before=["taskset", "-c", "0"]),
