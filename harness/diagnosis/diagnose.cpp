@@ -1,6 +1,7 @@
 #include "harness/diagnosis/diagnose.h"
 
 #include "harness/compare/pattern.h"
+#include "harness/compare/runs.h"
 #include "harness/diagnosis/causes.h"
 #include "harness/diagnosis/data.h"
 #include "harness/diagnosis/environment.h"
@@ -48,6 +49,22 @@ unsigned shown_of(const Divergence& at) {
   return shown;
 }
 
+/// Two programs whose generators differ before the first update: a sampler may have drawn its order, or somebody seeds
+/// otherwise. The first difference of another channel tells more.
+std::vector<Suspect> suspects_behind_generators(const Question& question, const Scene& scene) {
+  const bool at_start = scene.at.channel == trace::Channel::kRng && scene.at.step == trace::kInitialStep;
+  const auto is_program = [](const Side& side) { return side && side.promises->known.has_value(); };
+  if (!at_start || !is_program(scene.left) || !is_program(scene.right) || scene.within_one_run()) return {};
+  std::vector<trace::Channel> others =
+      trace::channels_that([](const trace::ChannelInfo& row) { return row.part != trace::Part::kGenerator; });
+  auto next = compare::compare_runs(*scene.left.run, *scene.right.run, others, compare::bitwise).first;
+  if (!next) return {};
+  diagnose(question, *next);
+  for (Suspect& suspect : next->suspects)
+    suspect.evidence.push_back("behind the generators, the first difference is at " + next->place_and_rank());
+  return next->suspects;
+}
+
 }  // namespace
 
 void diagnose(const Question& question, Divergence& at) {
@@ -63,6 +80,7 @@ void diagnose(const Question& question, Divergence& at) {
     if (at.suspects.empty()) at.suspects = suspects_of(scene);
     std::erase_if(at.suspects, refuted);
   }
+  if (at.suspects.empty()) at.suspects = suspects_behind_generators(question, scene);
   if (!at.suspects.empty()) at.class_ = find_cause(at.suspects[0].cause)->class_;
 }
 
