@@ -107,7 +107,7 @@ bool is_lost(const compare::Divergence& divergence, const std::vector<std::strin
 void blame_environment(const trace::RunTrace& golden, const trace::RunTrace& run, compare::Divergence& divergence) {
   std::vector<compare::Suspect> suspects = compare::suspects_between({&golden, 0}, {&run, 0});
   const auto build = [](const trace::RunTrace& of) {
-    return of.ranks[0].header.value("/environment/build"_json_pointer, "");
+    return of.ranks[0].header.value("/environment/build"_json_pointer, Json());
   };
   if (build(golden) == build(run)) {
     divergence.suspects = std::move(suspects);

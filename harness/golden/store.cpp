@@ -88,11 +88,31 @@ std::string golden_text(const trace::Trace& trace, const Provenance& provenance)
 
 }  // namespace
 
+namespace {
+
+/// A part of a golden's first line that the check reads and that `accept` cannot have written so; empty: none.
+std::string fault_of_provenance(const Json& header) {
+  const Json golden = header.value("golden", Json::object());
+  if (!golden.is_object()) return "'golden' is not an object";
+  const Json train = golden.value("train", Json::object());
+  if (!train.is_object()) return "'golden.train' is not an object";
+  const Json record = train.value("record", Json::object());
+  if (!record.is_object()) return "'golden.train.record' is not an object";
+  if (!record.value("every", Json(1)).is_number_integer()) return "'golden.train.record.every' is not an integer";
+  const Json channels = record.value("channels", Json::array());
+  const bool are_names = channels.is_array() && std::all_of(channels.begin(), channels.end(),
+                                                            [](const Json& name) { return name.is_string(); });
+  return are_names ? "" : "'golden.train.record.channels' is not an array of strings";
+}
+
+}  // namespace
+
 std::string key_of(const trace::RunTrace& run) {
   const Json& header = run.ranks.at(0).header;
   const std::string cpu = header.value("cpu", "native");
   if (cpu != "native") return cpu;
-  std::string capability = header.value("/environment/cpu_capability"_json_pointer, "unknown");
+  const Json recorded = header.value("/environment/cpu_capability"_json_pointer, Json("unknown"));
+  std::string capability = recorded.is_string() ? recorded.get<std::string>() : "unknown";
   std::transform(capability.begin(), capability.end(), capability.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return "native-" + capability;
@@ -114,6 +134,8 @@ std::optional<trace::RunTrace> read_golden(const std::filesystem::path& director
   for (const trace::Trace& rank : golden.ranks) {
     if (!rank.header.is_object())
       throw DamagedFile({.what = "a golden is damaged: " + rank.torn, .where = rank.origin});
+    if (const std::string fault = fault_of_provenance(rank.header); !fault.empty())
+      throw DamagedFile({.what = "a golden is damaged: its " + fault, .where = rank.origin + ", line 1"});
   }
   return golden;
 }

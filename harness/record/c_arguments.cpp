@@ -13,6 +13,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/trace/header.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::record {
@@ -36,35 +37,6 @@ bool is_utf8(const std::string& text) {
 
 // ---- the header
 
-/// Keys of a first line that readers know, with the type that they expect. Others may hold anything.
-struct HeaderKey {
-  std::string_view name;
-  bool (*fits)(const Json& value);
-  std::string_view expected;
-};
-
-bool is_string(const Json& value) { return value.is_string(); }
-bool is_object(const Json& value) { return value.is_object(); }
-bool is_count(const Json& value) { return value.is_number_integer() && value >= 0; }
-bool is_dtype(const Json& value) { return is_string(value) && trace::dtype_named(value.get<std::string>()); }
-bool are_strings(const Json& value) {
-  if (!value.is_array()) return false;
-  for (const Json& item : value) {
-    if (!is_string(item)) return false;
-  }
-  return true;
-}
-
-constexpr std::array<HeaderKey, 9> kHeaderKeys = {{{"scenario", is_string, "a string"},
-                                                   {"variant", is_string, "a string"},
-                                                   {"train_digest", is_string, "a string"},
-                                                   {"cpu", is_string, "a string"},
-                                                   {"arithmetic", is_dtype, "a floating dtype's name"},
-                                                   {"environment", is_object, "an object"},
-                                                   {"samples", is_count, "a natural number"},
-                                                   {"targets_per_sample", is_count, "a natural number"},
-                                                   {"warnings", are_strings, "an array of strings"}}};
-
 /// What the recorder or a golden says in a first line.
 constexpr std::array<std::string_view, 5> kReservedKeys = {"format", "rank", "world_size", "check", "golden"};
 
@@ -77,11 +49,8 @@ Json header_from(const char* text) {
       refuse("the header may not hold the key '" + std::string(key) + "'",
              "keys other than this one, which lockstep writes");
   }
-  for (const HeaderKey& row : kHeaderKeys) {
-    const auto found = header.find(row.name);
-    if (found != header.end() && !row.fits(*found))
-      refuse("the header's '" + std::string(row.name) + "' has another type", std::string(row.expected), found->dump());
-  }
+  if (const auto fault = trace::fault_of_header(header))
+    refuse("the header's '" + fault->key + "' has another type", fault->expected, header[fault->key].dump());
   return header;
 }
 

@@ -102,26 +102,33 @@ void append_record(std::string& out, const Record& record) {
   out += '}';
 }
 
+/// A key's text, without a copy: records are many.
+const std::string& text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) throw std::runtime_error("the key '" + std::string(key) + "' is missing");
+  if (!found->is_string()) throw std::runtime_error("'" + std::string(key) + "' has the wrong type");
+  return found->get_ref<const std::string&>();
+}
+
 Record record_from(Channel channel, const Json& object) {
   Record record;
   record.channel = channel;
-  record.name = object.at("name").get<std::string>();
-  const auto digest = digest_from(object.at("digest").get_ref<const std::string&>());
-  const auto dtype = dtype_named(object.at("dtype").get_ref<const std::string&>());
+  record.name = field<std::string>(object, "name");
+  const auto digest = digest_from(text_of(object, "digest"));
+  const auto dtype = dtype_named(text_of(object, "dtype"));
   if (!digest) throw std::runtime_error("the digest of '" + record.name + "' is not 32 hexadecimal digits");
   if (!dtype) throw std::runtime_error("the dtype of '" + record.name + "' is unknown");
   record.digest = *digest;
   record.dtype = *dtype;
-  record.shape = object.at("shape").get<std::vector<std::int64_t>>();
-  if (object.contains("norm")) record.norm = double_from(object["norm"].get_ref<const std::string&>());
-  if (object.contains("max")) record.max_abs = double_from(object["max"].get_ref<const std::string&>());
+  record.shape = field<std::vector<std::int64_t>>(object, "shape");
+  if (object.contains("norm")) record.norm = double_from(text_of(object, "norm"));
+  if (object.contains("max")) record.max_abs = double_from(text_of(object, "max"));
   if (object.contains("sketch")) {
-    record.sketch = sketch_from(object["sketch"].get_ref<const std::string&>(), record.norm.value_or(0),
-                                record.max_abs.value_or(0));
+    record.sketch = sketch_from(text_of(object, "sketch"), record.norm.value_or(0), record.max_abs.value_or(0));
   }
-  if (object.contains("integers")) record.integers = object["integers"].get<std::vector<std::int64_t>>();
-  if (object.contains("bits")) record.number = double_from(object["bits"].get_ref<const std::string&>());
-  if (object.contains("text")) record.text = object["text"].get<std::string>();
+  if (object.contains("integers")) record.integers = field<std::vector<std::int64_t>>(object, "integers");
+  if (object.contains("bits")) record.number = double_from(text_of(object, "bits"));
+  if (object.contains("text")) record.text = field<std::string>(object, "text");
   return record;
 }
 
@@ -186,7 +193,7 @@ std::string line_of_end(std::size_t lines, const std::string& sha256) {
 
 Step step_from(const Json& object) {
   Step step;
-  step.step = object.at("step").get<std::int64_t>();
+  step.step = field<std::int64_t>(object, "step");
   std::size_t known = 2;  // "step" and "check"
   for (const ChannelInfo& row : kChannels) {
     const auto records = object.find(row.name);

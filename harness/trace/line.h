@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,18 @@
 namespace lockstep::trace {
 
 inline constexpr std::string_view kTraceFormat = "lockstep.trace/1";
+
+/// A key of a line. *Throws*: std::runtime_error if it is missing or has another type; the reader names the line.
+template <typename T>
+T field(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) throw std::runtime_error("the key '" + std::string(key) + "' is missing");
+  try {
+    return found->template get<T>();
+  } catch (const Json::type_error&) {
+    throw std::runtime_error("'" + std::string(key) + "' has the wrong type");
+  }
+}
 
 /// Closes a JSON object that lacks its final brace: appends the check and a newline.
 void seal(std::string& open_object);

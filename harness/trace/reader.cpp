@@ -7,6 +7,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
+#include "harness/trace/header.h"
 #include "harness/trace/line.h"
 
 namespace lockstep::trace {
@@ -57,30 +58,35 @@ class TraceParser {
       }
     } catch (const Error&) {
       throw;
+    } catch (const Json::parse_error&) {
+      fail("it is not valid JSON");
+    } catch (const Json::exception&) {
+      fail("a value has the wrong type");
     } catch (const std::exception& error) {
       fail(error.what());
     }
   }
 
   void read_header(const Json& object) {
-    const std::string format = object.value("format", "");
+    const std::string format = object.contains("format") ? field<std::string>(object, "format") : "";
     if (format != kTraceFormat) {
       throw InputError({.what = "this version cannot read this trace",
                         .where = trace_.origin,
                         .expected = std::string(kTraceFormat),
                         .actual = format.empty() ? "no format" : format});
     }
-    trace_.rank = object.at("rank").get<std::int64_t>();
-    trace_.world_size = object.at("world_size").get<std::int64_t>();
+    trace_.rank = field<std::int64_t>(object, "rank");
+    trace_.world_size = field<std::int64_t>(object, "world_size");
     if (trace_.rank < 0 || trace_.rank >= trace_.world_size) fail("its rank is not below its world size");
+    if (const auto fault = fault_of_header(object)) fail("its '" + fault->key + "' is not " + fault->expected);
     trace_.header = object;
     trace_.header.erase("check");
   }
 
   void read_end(const Json& object, std::string_view line) {
     const std::string_view before(content_.data(), static_cast<std::size_t>(line.data() - content_.data()));
-    if (object.at("lines").get<std::size_t>() != line_ - 1) report("its line count is wrong");
-    if (object.at("sha256").get<std::string>() != sha256(before)) report("its SHA-256 does not match the lines before");
+    if (field<std::size_t>(object, "lines") != line_ - 1) report("its line count is wrong");
+    if (field<std::string>(object, "sha256") != sha256(before)) report("its SHA-256 does not match the lines before");
     trace_.complete = true;
   }
 

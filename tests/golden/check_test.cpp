@@ -193,7 +193,7 @@ TEST_F(GoldenCheck, IsBaselineForAnotherWorldSize) {
   scenario::Variant wide = bench_.scenario.variant("a");
   wide.world_size = 4;
   const trace::RunTrace run = tiny_run(wide, "a/0");
-  golden::accept(directory(), {run, run}, {.reason = "test", .date = "2027-01-31", .train = {}});
+  golden::accept(directory(), {run, run}, {.reason = "test", .date = "2027-01-31", .train = Json::object()});
   const auto result = check();
   EXPECT_EQ(result.status, Status::kBaseline);
   EXPECT_NE(result.why.find("found 'tiny', variant 'a', 4 ranks"), std::string::npos) << result.why;
@@ -331,6 +331,32 @@ TEST(GoldenKey, SpeaksForAProcessor) {
   bench.run("a").ranks[0].header["cpu"] = "native";
   bench.run("a").ranks[0].header["environment"] = {{"cpu_capability", "AVX512"}};
   EXPECT_EQ(golden::key_of(bench.run("a")), "native-avx512");
+}
+
+/// A header that is well sealed and holds values of other types, under a recipe that changed since.
+TEST_F(GoldenCheck, NamesAHeaderOfTheWrongTypesByFileAndLine) {
+  const Json sound = bench_.scenario.variant("a").train_json;
+  Json odd_every = sound, odd_channels = sound;
+  odd_every["record"]["every"] = "x";
+  odd_channels["record"]["channels"] = {1};
+  const std::vector<std::tuple<Json, Json, std::string>> wrongs = {
+      {{{"samples", "x"}}, sound, "'samples' is not a natural number"},
+      {Json::object(), 3, "'golden.train' is not an object"},
+      {Json::object(), odd_every, "'golden.train.record.every' is not an integer"},
+      {Json::object(), odd_channels, "'golden.train.record.channels' is not an array of strings"}};
+  const auto& learning_rate = bench_.scenario.variants[0].train_json["optimizer"]["lr"];
+  for (const auto& [changes, train, what] : wrongs) {
+    trace::RunTrace run = tiny_run(bench_.scenario.variant("a"), "a/0");
+    merge_json(run.ranks[0].header, changes);
+    golden::accept(directory(), {run, run}, {.reason = "test", .date = "2027-01-31", .train = train});
+    bench_.scenario.variants[0].train_json["optimizer"]["lr"] = learning_rate.get<double>() / 2;
+    spoil(bench_.run("a"), 1, 2, Channel::kWeight, "fc.weight");
+    const auto result = check();
+    EXPECT_EQ(result.status, Status::kInconclusive);
+    for (const std::string& part : {what, (directory() / "rank0.jsonl").string() + ", line 1"})
+      EXPECT_NE(result.why.find(part), std::string::npos) << result.why;
+    EXPECT_EQ(result.why.find("json.exception"), std::string::npos) << result.why;
+  }
 }
 
 }  // namespace

@@ -176,5 +176,29 @@ TEST(Reader, HeaderWithoutAPossiblePlaceIsDamage) {
   }
 }
 
+/// Damage is told in our words, with its line, however well the line is sealed.
+TEST(Reader, WellSealedValuesOfAnotherTypeAreDamage) {
+  const Scratch scratch;
+  const std::vector<std::tuple<std::vector<std::string>, std::string, std::string>> wrongs = {
+      {{header_line({{"samples", "x"}})}, "1", "its 'samples' is not a natural number"},
+      {{header_line({{"train_digest", 3}})}, "1", "its 'train_digest' is not a string"},
+      {{header_line({{"format", 1}})}, "1", "'format' has the wrong type"},
+      {{header_line({{"rank", "0"}})}, "1", "'rank' has the wrong type"},
+      {{header_line(), line_of_header({{"step", 0}, {"loss", {{{"digest", "0"}}}}})}, "2", "the key 'name' is missing"},
+      {{header_line(), line_of_header({{"step", 0}, {"loss", {{{"name", 7}}}}})}, "2", "'name' has the wrong type"},
+      {{header_line(), line_of_header({{"steps", 0}})}, "2", "the key 'step' is missing"},
+      {{header_line(), "{\"step\"\n"}, "2", "its checksum does not match"},
+  };
+  for (const auto& [lines, line, what] : wrongs) {
+    const auto file = scratch.write("f", sealed(lines));
+    const Problem problem = problem_of<DamagedFile>([&] { read_trace(file); });
+    EXPECT_EQ(problem.what, "damaged trace: " + what);
+    EXPECT_EQ(problem.where, file.string() + ", line " + line);
+  }
+  const auto file = scratch.write("f", header_line() + "{\"step\"\n");
+  EXPECT_EQ(problem_of<DamagedFile>([&] { read_trace(file, Damage::kReport); }).what,
+            "damaged trace: it is not valid JSON");
+}
+
 }  // namespace
 }  // namespace lockstep::trace
