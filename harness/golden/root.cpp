@@ -30,6 +30,13 @@ fs::path nearest_above(fs::path folder, const Wanted& wanted) {
   return folder;
 }
 
+/// Folder that really holds a scenario: behind a symbolic link stand other neighbours than beside it.
+fs::path real_folder_of(const fs::path& scenario_file) {
+  std::error_code unknown;
+  const fs::path real = fs::weakly_canonical(scenario_file, unknown);
+  return (unknown ? fs::absolute(scenario_file).lexically_normal() : real).parent_path();
+}
+
 /// As a person in the current directory writes it.
 fs::path seen_from_here(const fs::path& absolute) {
   std::error_code gone;
@@ -42,7 +49,7 @@ fs::path seen_from_here(const fs::path& absolute) {
 
 Root root_of(const fs::path& scenario_file, const fs::path& given) {
   if (!given.empty()) return {.folder = given, .reason = "named by --golden"};
-  const fs::path folder = fs::absolute(scenario_file).lexically_normal().parent_path();
+  const fs::path folder = real_folder_of(scenario_file);
   std::error_code ignored;
   const fs::path project =
       nearest_above(folder, [&](const fs::path& at) { return fs::exists(at / kProjectFile, ignored); });

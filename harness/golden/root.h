@@ -19,6 +19,7 @@ inline constexpr const char* kProjectFile = "lockstep.json";
 /// - `golden/` beside the nearest lockstep.json, in the scenario's folder or above it;
 /// - `golden/` beside the nearest folder `scenarios/` that holds the scenario;
 /// - `golden/` beside the scenario.
+/// Symbolic links on the way to the scenario are followed first: a link has the goldens of what it leads to.
 /// *Throws*: InputError if lockstep.json is not an empty object.
 Root root_of(const std::filesystem::path& scenario_file, const std::filesystem::path& given);
 

@@ -64,6 +64,21 @@ TEST(GoldenRoot, IsTheSameFromEverywhereAndReadsAsWrittenHere) {
   fs::current_path(before);
 }
 
+TEST(GoldenRoot, IsThatOfTheRealScenarioBehindALink) {
+  const Scratch scratch;
+  scratch.write("p/scenarios/gate/s.json", "{}");
+  scratch.write("links/x", "");
+  const fs::path golden = fs::canonical(scratch.path()) / "p/golden";
+  fs::create_directory_symlink(scratch.path() / "p/scenarios", scratch.path() / "links/sc");
+  fs::create_directory_symlink("../p/scenarios/gate", scratch.path() / "links/scenarios");
+  fs::create_symlink("../p/scenarios/gate/s.json", scratch.path() / "links/s.json");
+  for (const char* link : {"links/sc/gate/s.json", "links/scenarios/s.json", "links/s.json"}) {
+    const Root root = root_of(scratch.path() / link, "");
+    EXPECT_EQ(root.folder, golden) << link;
+    EXPECT_EQ(root.reason, "beside the folder scenarios/") << link;
+  }
+}
+
 TEST(GoldenRoot, ProjectFileThatSaysMoreIsRefused) {
   const Scratch scratch;
   for (const auto& [content, actual] : {std::pair{"{\"goldens\": \"x\"}", "the key 'goldens'"}, {"[]", "no object"}}) {
