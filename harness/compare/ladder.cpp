@@ -54,9 +54,11 @@ Ladder::Says Ladder::says() const {
 }
 
 std::string Ladder::text() const {
-  std::string text = rounded(in_float32, 2) + " of its scale in float32, " + rounded(in_float64, 2) + " in float64";
-  if (in_float32 > 0 && in_float64 > 0) text += " (x 2^" + rounded(std::log2(in_float64 / in_float32), 3) + ")";
-  return text;
+  std::string text = "the difference is " + rounded(in_float32, 2) + " of the layer's scale in float32 and " +
+                     rounded(in_float64, 2) + " in float64";
+  if (!(in_float32 > 0) || !(in_float64 > 0)) return text;
+  const double bits = std::log2(in_float64 / in_float32);
+  return text + ", 2^" + rounded(std::abs(bits), 3) + " times " + (bits < 0 ? "less" : "as much");
 }
 
 PrecisionLadder::PrecisionLadder(const trace::RunTrace& left, const trace::RunTrace& right,
@@ -238,7 +240,8 @@ Relation PrecisionLadder::within_rounding_of_step(bool from_one_state) const {
     const double inherited = from_one_state ? 0 : until(is_computed ? of_computed_ : of_states_, step - 1);
     const double explained = std::max(kSteep * left, kJump * inherited);
     if (left > kGrown || rungs->in_float32 <= explained) return std::nullopt;
-    return rounded(rungs->in_float32, 3) + " of its scale apart in float32; in float64 " + rounded(left, 3);
+    return "the difference is " + rounded(rungs->in_float32, 3) +
+           " of the layer's scale in float32; judging by float64, rounding makes at most " + rounded(explained, 3);
   };
 }
 

@@ -156,7 +156,7 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
     if (rounds && is_open(one)) one.at().class_ = scenario::Class::kRounding;
     one.asks_one_state =
         rounds && one.is_equal() && one.at().class_ == scenario::Class::kRounding && !ladder.uses_16_bits();
-    one.note(control, (rounds ? "it is rounding: " : "it shrinks, but not like rounding: ") + rungs->text());
+    one.note(control, (rounds ? "it is rounding: " : "float64 leaves open whether it is rounding: ") + rungs->text());
   }
 }
 
