@@ -96,10 +96,13 @@ void require_safe_name(const std::string& name, const std::string& file) {
                       return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '=';
                     });
   if (safe) return;
-  throw InputError({.what = "a variant's name cannot be used as the name of a folder",
-                    .where = file + ": variants",
-                    .expected = "letters, digits, '_', '-', '.', '='; not '.' or '-' at the start",
-                    .actual = "'" + name + "'"});
+  throw InputError(
+      {.what = "a variant's name cannot be used as the name of a folder",
+       .where = file + ": variants",
+       .expected = "at most " + std::to_string(kLongestName) +
+                   " letters, digits, '_', '-', '.', '='; not '.' or '-' at the start",
+       .actual = "'" + name.substr(0, kLongestName) +
+                 (name.size() > kLongestName ? "...', " + std::to_string(name.size()) + " characters" : "'")});
 }
 
 /// A name that no shell could set is a slip; an empty one, or one with '=', is none to the kernel either.

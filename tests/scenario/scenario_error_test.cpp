@@ -173,6 +173,13 @@ TEST(ScenarioError, NamesThatAreNoFolders) {
   }
 }
 
+TEST(ScenarioError, ALongNameIsNotPrintedInFull) {
+  const Problem problem = problem_of(with_variants({{std::string(30000, 'a'), Json::object()}}));
+  EXPECT_PROBLEM(problem, "name of a folder", ": variants", "at most 200 letters", "aaa...'");
+  EXPECT_NE(problem.actual.find("30000 characters"), std::string::npos) << problem.actual;
+  EXPECT_LT(describe(problem).size(), 600U) << describe(problem);
+}
+
 TEST(ScenarioError, MatrixValuesThatLookAlike) {
   const Problem problem = problem_of(with("matrix", {{"train.description", {"a b", "a_b"}}}));
   EXPECT_NE(problem.what, "");
