@@ -84,7 +84,7 @@ void require_somebody_decides(const AcceptOptions& options) {
   if (options.in_ci || value.empty() || value == "0" || value == "false") return;
   throw InputError({.what = "a CI job cannot accept goldens: a job that accepts its own goldens is always green",
                     .where = "the environment variable CI",
-                    .expected = "not set",
+                    .expected = "not set, empty, 0 or false",
                     .actual = printable(value),
                     .next = "accept it where you review it, or add --in-ci"});
 }

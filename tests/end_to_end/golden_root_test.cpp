@@ -67,11 +67,11 @@ TEST_F(GoldenRootEndToEnd, ACiJobAcceptsNothing) {
   for (const char* ci : {"CI=1", "CI=true"}) {
     const Outcome refused = accept_with(ci, "--variant=main");
     EXPECT_EQ(refused.exit_code, 2) << refused.out;
-    expect_says(refused.err, {"CI", "--in-ci"});
+    expect_says(refused.err, {"CI", "not set, empty, 0 or false", "--in-ci"});
     EXPECT_FALSE(fs::exists(at("golden")));
   }
   EXPECT_EQ(accept_with("CI=1", "--in-ci").exit_code, 0);
-  EXPECT_EQ(accept_with("CI=", "--variant=main").exit_code, 0);
+  for (const char* ci : {"CI=", "CI=0", "CI=false"}) EXPECT_EQ(accept_with(ci, "--variant=main").exit_code, 0) << ci;
   EXPECT_TRUE(fs::exists(at("golden/a/portable/main/rank0.jsonl")));
 }
 
