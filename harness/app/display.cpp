@@ -64,7 +64,7 @@ Display::~Display() {
 void Display::running(const std::vector<launch::Standing>& runs) {
   if (!live_ || Clock::now() - drawn_at_ < kRedraw) return;
   drawn_at_ = Clock::now();
-  std::string line = line_of(runs).substr(0, columns());
+  std::string line = line_of(runs, columns());
   if (line == drawn_) return;
   drawn_ = std::move(line);
   print_page(stderr, "\r" + printable(drawn_) + "\033[K");
@@ -79,19 +79,21 @@ void Display::ended(std::size_t job, const launch::RunOutcome& outcome) {
                          fixed(outcome.wall_s) + " s" + why);
 }
 
-std::string Display::line_of(const std::vector<launch::Standing>& runs) const {
-  std::string line = "lockstep: " + std::to_string(done_.size()) + " of " + std::to_string(plan_.runs.size()) +
-                     " runs done" + time_left(runs);
-  const char* separator = ": ";
+std::string Display::line_of(const std::vector<launch::Standing>& runs, std::size_t width) const {
+  const std::string head = "lockstep: " + std::to_string(done_.size()) + " of " + std::to_string(plan_.runs.size()) +
+                           " runs done" + time_left(runs);
+  std::vector<std::string> parts;
   for (const launch::Standing& run : runs) {
     const std::int64_t step = run.progress.step;
     const std::optional<std::int64_t> steps = steps_of(plan_, run.job);
-    line += separator + printable(plan_.runs[run.job].name) +
-            (step < 0 ? " starts" : " step " + std::to_string(step + 1)) +
-            (step < 0 || !steps ? "" : " of " + std::to_string(*steps));
-    separator = ", ";
+    parts.push_back(printable(plan_.runs[run.job].name) + (step < 0 ? " starts" : " step " + std::to_string(step + 1)) +
+                    (step < 0 || !steps ? "" : " of " + std::to_string(*steps)));
   }
-  return line;
+  for (std::size_t shown = parts.size(); shown > 0; --shown) {
+    std::string line = head + ": " + some_of(parts, shown);
+    if (line.size() <= width) return line;
+  }
+  return head.substr(0, width);
 }
 
 /// Every run counts as much as it has ranks; one that goes, as far as it has come.

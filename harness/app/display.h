@@ -29,7 +29,8 @@ class Display : public launch::Observer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::string line_of(const std::vector<launch::Standing>& runs) const;
+  /// As many of the runs that go as fit whole into `width` columns, and how many more there are.
+  std::string line_of(const std::vector<launch::Standing>& runs, std::size_t width) const;
   std::string time_left(const std::vector<launch::Standing>& runs) const;
 
   const plan::Plan& plan_;

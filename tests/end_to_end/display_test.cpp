@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <sstream>
 
 #include <fcntl.h>
 #include <pty.h>
@@ -77,6 +78,24 @@ TEST_F(DisplayEndToEnd, ATerminalShowsTheSteps) {
   Json one = scenario({{"name", "s"}, {"launch", {{"step_delay_ms", {300}}}}});
   const std::string seen = on_terminal(write(one), "xterm");
   expect_says(seen, {"s/main/0 step ", " of 4"});
+}
+
+TEST_F(DisplayEndToEnd, ANarrowTerminalShowsWholeRunsAndHowManyMore) {
+  const Json many = scenario({{"name", "s"},
+                              {"world_size", 1},
+                              {"variants", {{"a", Json::object()}, {"b", Json::object()}, {"c", Json::object()}}},
+                              {"checks", Json::array({check("ledger")})},
+                              {"launch", {{"step_delay_ms", {300}}}}});
+  const std::string seen = on_terminal(write(many), "xterm");
+  expect_says(seen, {" and 1 more"});
+  std::istringstream lines(seen);
+  for (std::string line; std::getline(lines, line, '\r');) {
+    if (!line.ends_with("\033[K")) continue;
+    line.resize(line.size() - 3);
+    const bool whole = line.empty() || line.ends_with("done") || line.ends_with(" left") || line.ends_with(" starts") ||
+                       line.ends_with(" of 4") || line.ends_with(" more");
+    EXPECT_TRUE(whole) << line;
+  }
 }
 
 TEST_F(DisplayEndToEnd, ADumbTerminalHasALineForEachRun) {
