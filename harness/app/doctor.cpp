@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include <sys/wait.h>
+
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
 #include "harness/base/build_id.h"
@@ -37,24 +39,44 @@ class Examination {
   bool healthy_ = true;
 };
 
-/// The first line that the worker prints when asked with `flag`; empty where it does not start or know the question.
-std::string answer_of(const std::filesystem::path& worker, const std::string& flag) {
-  const std::string command = shell_quoted(worker.string()) + " " + flag + " 2>/dev/null";
+/// What a shell command prints, and how it ends, as waitpid tells; -1: it was not started.
+struct Said {
+  std::string text;
+  int status = -1;
+};
+
+Said said_by(const std::string& command) {
   FILE* pipe = ::popen(command.c_str(), "r");
-  std::string line;
+  Said said;
   char text[256];
-  while (pipe != nullptr && std::fgets(text, sizeof text, pipe) != nullptr && (line += text).back() != '\n') {
-  }
-  if (pipe != nullptr) ::pclose(pipe);
-  if (!line.empty() && line.back() == '\n') line.pop_back();
-  return line;
+  while (pipe != nullptr && std::fgets(text, sizeof text, pipe) != nullptr) said.text += text;
+  if (pipe != nullptr) said.status = ::pclose(pipe);
+  while (said.text.ends_with('\n')) said.text.pop_back();
+  return said;
+}
+
+/// The first line that the worker prints when asked with `flag`.
+/// *Throws*: ResourceError with the reason if it fails; most often a library is missing.
+std::string answer_of(const std::filesystem::path& worker, const std::string& flag) {
+  const std::string command = shell_quoted(worker.string()) + " " + flag;
+  const Said answer = said_by(command + " 2>/dev/null");
+  if (answer.status == 0) return answer.text.substr(0, answer.text.find('\n'));
+  const Said complaint = said_by(command + " 2>&1 >/dev/null");
+  const std::string how = WIFSIGNALED(complaint.status)
+                              ? "ended by signal " + std::to_string(WTERMSIG(complaint.status))
+                              : "exit code " + std::to_string(WEXITSTATUS(complaint.status));
+  throw ResourceError({.what = "the worker cannot be loaded, or fails at once",
+                       .where = command,
+                       .expected = "an answer",
+                       .actual = how + (complaint.text.empty() ? "" : ": " + complaint.text),
+                       .next = "see which libraries are missing: ldd " + shell_quoted(worker.string())});
 }
 
 std::string examine_worker(const RunOptions& options) {
   const std::filesystem::path worker = find_worker(options.worker);
   const std::string build = answer_of(worker, "--build-id");
   if (build != build_id()) {
-    throw InputError({.what = "the worker belongs to another build, or does not start",
+    throw InputError({.what = "the worker belongs to another build",
                       .where = worker.string(),
                       .expected = std::string("build ") + build_id(),
                       .actual = build.empty() ? "no answer" : "build " + build,

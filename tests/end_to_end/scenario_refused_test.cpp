@@ -222,5 +222,18 @@ TEST_F(ScenarioRefused, ADeviceThatTheWorkerLacks) {
   expect_says(doctor.out, {"cpu: ", "no cuda: this worker was built without CUDA"});
 }
 
+TEST_F(ScenarioRefused, DoctorSaysWhyAWorkerCannotBeLoaded) {
+  const std::string worker = script_worker("echo 'libc10.so: cannot open shared object file' >&2; exit 127");
+  const Outcome doctor = run_lockstep({"doctor", "--worker", worker, write(scenario()).string()});
+  EXPECT_EQ(doctor.exit_code, 2);
+  for (const char* question : {"problem  worker ", "problem  devices "}) {
+    const std::size_t at = doctor.out.find(question);
+    ASSERT_NE(at, std::string::npos) << doctor.out;
+    expect_says(doctor.out.substr(at, doctor.out.find("next", at) - at),
+                {"cannot be loaded", worker, "exit code 127: libc10.so: cannot open shared object file"});
+  }
+  EXPECT_EQ(doctor.out.find("JSON"), std::string::npos) << doctor.out;
+}
+
 }  // namespace
 }  // namespace lockstep::test
