@@ -1,6 +1,7 @@
 // `cmake --install` to a prefix gives a lockstep that works from any directory, and a recorder that others build with.
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -124,6 +125,42 @@ TEST_F(Installed, ACProgramIsBuiltWithPkgConfig) {
   const Outcome outcome = run({"sh", "-c", build}, here);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   expect_records(here / "record", prefix(), here);
+}
+
+/// The commands of docs/recording.md as they stand, with a prefix that no loader looks into.
+TEST_F(Installed, TheDocumentedCommandsRecordAndCompare) {
+  const std::string page = read_file(source_root() / "docs/recording.md");
+  const std::size_t inside = page.find("./record runs/a");
+  ASSERT_NE(inside, std::string::npos);
+  const std::size_t begin = page.rfind("```\n", inside) + 4, end = page.find("```", inside);
+  const fs::path here = folder("documented");
+  fs::create_directory_symlink(prefix(), here / "PREFIX");  // without a space in it
+  const std::string commands =
+      std::regex_replace(page.substr(begin, end - begin), std::regex("PREFIX"), (here / "PREFIX").string());
+  fs::copy_file(source_root() / "docs/examples/record.c", here / "record.c");
+  const Outcome outcome = run({"sh", "-exc", commands}, here);
+  EXPECT_EQ(outcome.exit_code, 1) << "diff, the last one, finds a difference:\n" << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("step 0"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.err.find("cannot open shared object"), std::string::npos) << outcome.err;
+}
+
+/// README installs after the gate: nothing may be missing then.
+TEST(Gate, BuildsAllThatIsInstalled) {
+  const fs::path build = fs::canonical(LOCKSTEP_BUILD_ROOT);
+  const std::string gate = read_file(source_root() / "ci/gate");
+  std::smatch targets;
+  ASSERT_TRUE(std::regex_search(gate, targets, std::regex("ci/build ([^|]*)\\|\\|"))) << gate;
+  const Outcome commands =
+      run_program({"sh", "-c", "ninja -C '" + build.string() + "' -t commands " + targets[1].str()}, 60);
+  ASSERT_EQ(commands.exit_code, 0) << commands.err;
+  const std::string rules = read_file(build / "harness/cmake_install.cmake");
+  const std::regex built("\"(" + build.string() + "/(?:bin|lib)/[^\"]+)\"");
+  std::size_t found = 0;
+  for (std::sregex_iterator at(rules.begin(), rules.end(), built), none; at != none; ++at, ++found) {
+    const std::string file = fs::relative(fs::canonical((*at)[1].str()), build).string();
+    EXPECT_NE(commands.out.find(" -o " + file + " "), std::string::npos) << file;
+  }
+  EXPECT_GE(found, 3U) << rules;
 }
 
 TEST_F(Installed, ACxxProgramIsBuiltWithFindPackage) {
