@@ -5,6 +5,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/json.h"
+#include "harness/compare/environment.h"
 #include "harness/compare/rounding.h"
 #include "harness/diagnosis/diagnose.h"
 #include "harness/report/dispatch.h"
@@ -76,23 +77,39 @@ bool is_resumed(const Recorded& run) {
   return load && !load->from.empty();
 }
 
-/// Two recorded runs as a scenario of two variants, with one check.
+/// Whether both are runs of one training, on machines that do not differ: whatever differs, nothing was changed.
+bool are_repeats(const Recorded& left, const Recorded& right) {
+  if (left.trace->world_size() != right.trace->world_size()) return false;
+  const Json &one = left.trace->ranks[0].header, &other = right.trace->ranks[0].header;
+  for (const char* key : {"scenario", "variant", "train_digest"}) {
+    if (!one.is_object() || !other.is_object() || !one.contains(key) || one[key] != other.value(key, Json()))
+      return false;
+  }
+  for (std::size_t rank = 0; rank < left.trace->ranks.size(); ++rank) {
+    if (!compare::suspects_between({left.trace, rank}, {right.trace, rank}).empty()) return false;
+  }
+  return true;
+}
+
+/// Two recorded runs as a scenario with one check: of two variants, or of a variant's repeats.
 class PairOfRuns {
  public:
   PairOfRuns(const Recorded& left, const Recorded& right, const std::vector<trace::Channel>& channels,
              const std::optional<Recorded>& source) {
-    const std::string left_name = add(left), right_name = add(right);
+    const std::string left_name = add(left);
+    spec_.channels = channels;
+    if (are_repeats(left, right)) {
+      spec_.that = scenario::CheckKind::kRepeatable;
+      spec_.variants = {left_name};
+      traces_[left_name].push_back(right.trace);
+    } else {
+      ask_of_two(left, left_name, right, add(right));
+    }
     if (source) add(*source);
     for (scenario::Variant& variant : scenario_.variants) {
       auto& load = variant.train.checkpoint.load;
       if (load && !traces_.contains(load->from)) load->from.clear();  // that run is not here, and tells nothing
     }
-    spec_.variants = {left_name, right_name};
-    spec_.channels = channels;
-    if (is_resumed(left) == is_resumed(right)) return;
-    spec_.that = scenario::CheckKind::kResumes;
-    spec_.straight = is_resumed(left) ? right_name : left_name;
-    spec_.interrupted = is_resumed(left) ? left_name : right_name;
   }
 
   CheckInput input() const {
@@ -100,6 +117,15 @@ class PairOfRuns {
   }
 
  private:
+  void ask_of_two(const Recorded& left, const std::string& left_name, const Recorded& right,
+                  const std::string& right_name) {
+    spec_.variants = {left_name, right_name};
+    if (is_resumed(left) == is_resumed(right)) return;
+    spec_.that = scenario::CheckKind::kResumes;
+    spec_.straight = is_resumed(left) ? right_name : left_name;
+    spec_.interrupted = is_resumed(left) ? left_name : right_name;
+  }
+
   /// Runs of one variant get names of their own; a run that is there already keeps its name.
   std::string add(const Recorded& run) {
     std::string name = run.promises->name;
@@ -153,7 +179,7 @@ CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::v
   const PairOfRuns pair(left, right, channels, source);
   const CheckInput input = pair.input();
   CheckResult result;
-  if (input.spec.traits().sides == scenario::Sides::kResumption) {
+  if (input.spec.traits().sides != scenario::Sides::kVariants) {
     result = run_check(input);
   } else {
     const auto compared = channels_of(input, compare::same_shape(*left.trace, *right.trace));

@@ -70,6 +70,18 @@ TEST_F(DiffEndToEnd, FindsTheMistakeBehindRounding) {
   expect_says(found["why"].get<std::string>(), {"the first difference is at step", "by rounding"});
 }
 
+TEST_F(DiffEndToEnd, AsksOfTwoRepeatsWhatRepeatableAsks) {
+  record(scenario({{"repeats", 2},
+                   {"train", {{"seed", {{"policy", "unseeded"}}}}},
+                   {"checks", Json::array({check("repeatable")})}}));
+  const Json check = result_.check("repeatable");
+  EXPECT_EQ(check["cause"], "rng.unseeded") << result_.said();
+  const Outcome outcome = run_lockstep({"diff", folder_ / "main/0", folder_ / "main/1", "--json", "-"});
+  const Json found = Json::parse(outcome.out, nullptr, false);
+  for (const char* key : {"cause", "class"}) EXPECT_EQ(found[key], check[key]) << outcome.out;
+  EXPECT_EQ(found["first_divergence"]["step"], check["first_divergence"]["step"]);
+}
+
 TEST_F(DiffEndToEnd, KnowsAResumptionByItsRunSpec) {
   const Json saves = at("train.checkpoint.save_after", 2);
   const Json resumed = {
