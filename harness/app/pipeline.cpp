@@ -21,6 +21,8 @@
 #include "harness/golden/root.h"
 #include "harness/launch/listener.h"
 #include "harness/launch/local.h"
+#include "harness/plan/validation.h"
+#include "harness/scenario/loading.h"
 
 namespace lockstep::app {
 namespace {
@@ -31,17 +33,18 @@ namespace fs = std::filesystem;
 constexpr const char* kExperiments = ".experiments";
 
 /// A cause that no finding can name would never be met.
-void require_known_causes(const scenario::Scenario& scenario) {
+void require_known_causes(const scenario::Scenario& scenario, Problems& problems) {
   for (std::size_t i = 0; i < scenario.checks.size(); ++i) {
     const auto& expect = scenario.checks[i].expect;
     if (!expect || !expect->cause || *expect->cause == "unknown") continue;
     const diagnosis::Cause* const cause = diagnosis::find_cause(*expect->cause);
     if (cause != nullptr && cause->is_named) continue;
-    throw InputError({.what = (cause == nullptr ? "unknown cause '" : "lockstep does not recognise this cause yet: '") +
-                              *expect->cause + "'",
-                      .where = scenario.file.string() + ": checks." + std::to_string(i) + ".expect.cause",
-                      .expected = "an id that `lockstep explain` lists, or 'unknown'",
-                      .next = cause == nullptr ? suggest(*expect->cause, diagnosis::cause_ids()) : ""});
+    problems.add({.what = (cause == nullptr ? "unknown cause '" : "lockstep does not recognise this cause yet: '") +
+                          *expect->cause + "'",
+                  .where = scenario.file.string() + ": checks." + std::to_string(i) + ".expect.cause",
+                  .expected = "an id that `lockstep explain` lists, or 'unknown'",
+                  .actual = "",
+                  .next = cause == nullptr ? suggest(*expect->cause, diagnosis::cause_ids()) : ""});
   }
 }
 
@@ -70,13 +73,15 @@ bool is_interrupted(const std::vector<report::Evidence>& evidence) {
 
 }  // namespace
 
-std::vector<fs::path> select(const std::vector<fs::path>& paths) {
+std::vector<fs::path> select(const std::vector<fs::path>& paths, Problems& problems) {
   std::vector<fs::path> files;
   for (const fs::path& path : paths) {
-    if (!is_there(path))
-      throw InputError({.what = "a scenario is missing",
-                        .where = path.string(),
-                        .expected = "a scenario file, or a folder of them"});
+    if (!is_there(path)) {
+      problems.add({.what = "a scenario is missing",
+                    .where = path.string(),
+                    .expected = "a scenario file, or a folder of them"});
+      continue;
+    }
     if (!is_folder(path)) {
       files.push_back(path);
       continue;
@@ -86,22 +91,28 @@ std::vector<fs::path> select(const std::vector<fs::path>& paths) {
       if (!is_project && (entry.extension() == ".json" || entry.extension() == ".jsonc")) files.push_back(entry);
     }
   }
-  if (files.empty())
-    throw InputError({.what = "nothing is selected: there is no scenario to run",
-                      .expected = "at least one *.json or *.jsonc",
-                      .next = "name a scenario file, or a folder that holds some"});
+  if (files.empty() && problems.all().empty())
+    problems.add({.what = "nothing is selected: there is no scenario to run",
+                  .where = "",
+                  .expected = "at least one *.json or *.jsonc",
+                  .actual = "",
+                  .next = "name a scenario file, or a folder that holds some"});
   return files;
 }
 
 std::vector<scenario::Scenario> load(const RunOptions& options) {
   if (!options.golden_root.empty())
     is_there(options.golden_root);  // or says why it cannot be told, ahead of all trainings
+  Problems problems;
   std::vector<scenario::Scenario> scenarios;
-  for (const fs::path& file : select(options.scenarios)) {
-    scenarios.push_back(scenario::load_scenario(file, options.overrides));
-    golden::root_of(file, options.golden_root);  // who marks a project wrongly learns it before the work
-    require_known_causes(scenarios.back());
+  for (const fs::path& file : select(options.scenarios, problems)) {
+    scenarios.push_back(scenario::read_scenario(file, options.overrides, problems));
+    // Who marks a project wrongly learns it before the work.
+    problems.collect([&] { golden::root_of(file, options.golden_root); });
+    require_known_causes(scenarios.back(), problems);
   }
+  plan::validate(scenarios, problems);
+  problems.throw_if_any();
   return scenarios;
 }
 

@@ -6,15 +6,17 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/runs_folder.h"
+#include "harness/base/problems.h"
 #include "harness/plan/plan.h"
 #include "harness/report/judge.h"
 
 namespace lockstep::app {
 
 /// Scenario files of a selection: files as they are, of a folder every *.json and *.jsonc, sorted.
-/// *Throws*: InputError when a path is missing or nothing is selected.
-std::vector<std::filesystem::path> select(const std::vector<std::filesystem::path>& paths);
+/// A missing path, or that nothing is selected, is added to `problems`.
+std::vector<std::filesystem::path> select(const std::vector<std::filesystem::path>& paths, Problems& problems);
 
+/// All scenarios of a selection. *Throws*: InputError with the errors of all of them.
 std::vector<scenario::Scenario> load(const RunOptions& options);
 
 /// The worker to start. *Throws*: InputError when there is none.

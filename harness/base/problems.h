@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -7,10 +9,13 @@
 
 namespace lockstep {
 
-/// Errors of one input that do not follow from each other: they are found one after the other, and told at once.
+/// Errors of the user's input that do not follow from each other: they are found one after the other, and told at once.
+/// Several files may share an error, such as a wrong --set; it is told once.
 class Problems {
  public:
-  void add(Problem problem) { problems_.push_back(std::move(problem)); }
+  void add(Problem problem) {
+    if (told_.insert(describe(problem)).second) problems_.push_back(std::move(problem));
+  }
 
   /// Runs a stage that throws InputError at its first error; whether it came to its end.
   template <typename Stage>
@@ -19,7 +24,7 @@ class Problems {
       stage();
       return true;
     } catch (const InputError& error) {
-      problems_.insert(problems_.end(), error.problems().begin(), error.problems().end());
+      for (const Problem& problem : error.problems()) add(problem);
       return false;
     }
   }
@@ -33,6 +38,7 @@ class Problems {
 
  private:
   std::vector<Problem> problems_;
+  std::set<std::string> told_;
 };
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
+#include "harness/plan/validation.h"
 #include "harness/scenario/schema.h"
 
 namespace lockstep::plan {
@@ -52,16 +53,6 @@ Json with_plain_numbers(const Json& value) {
   return static_cast<double>(whole) == value.get<double>() ? Json(whole) : value;
 }
 
-void require_there(const std::filesystem::path& file, const scenario::Scenario& scenario,
-                   const scenario::Variant& variant, const std::string& key, const std::string& path) {
-  if (is_there(file)) return;
-  throw InputError({.what = "a file that the scenario names is not there",
-                    .where = scenario.file.string() + ": " + key + " (variant '" + variant.name + "')",
-                    .expected = "a file or folder, named from the folder of the scenario",
-                    .actual = "'" + path + "': nothing in " + file.string(),
-                    .next = "correct " + key + ", or put the file there"});
-}
-
 /// Words of a command that name files, and all that it is said to depend on.
 std::vector<std::string> inputs_of(const scenario::ProgramSpec& program, const std::filesystem::path& directory) {
   std::vector<std::string> inputs = program.inputs;
@@ -77,21 +68,12 @@ std::vector<std::string> inputs_of(const scenario::ProgramSpec& program, const s
 
 /// The same for a program of one's own: its command, and the content of the files that it names.
 void take_command(Run& run, const scenario::Scenario& scenario, const scenario::Variant& variant, DataFiles& data) {
-  const std::filesystem::path directory =
-      (std::filesystem::absolute(scenario.file).parent_path() / variant.program->directory).lexically_normal();
-  if (!is_folder(directory))
-    throw InputError({.what = "the folder to start the program in is missing",
-                      .where = scenario.file.string() + ": program.directory",
-                      .expected = "a folder, seen from the scenario's file",
-                      .actual = directory.string()});
+  const std::filesystem::path directory = file_of(scenario, variant.program->directory);
   Json computed = {{"world_size", variant.world_size},
                    {"program", scenario::without_defaults(variant.program_json, "program")}};
   for (const char* key : {"record", "directory", "inputs", "alone"}) computed["program"].erase(key);
-  for (const std::string& input : inputs_of(*variant.program, directory)) {
-    const std::filesystem::path file = (directory / input).lexically_normal();
-    require_there(file, scenario, variant, "program.inputs", input);
-    computed["inputs_sha256"][input] = data.hash_of(file);
-  }
+  for (const std::string& input : inputs_of(*variant.program, directory))
+    computed["inputs_sha256"][input] = data.hash_of((directory / input).lexically_normal());
   run.train_digest = sha256(with_plain_numbers(computed).dump());
   run.program = CommandProgram{
       .spec = *variant.program,
@@ -121,9 +103,7 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
   // Of a file, the content counts, not the place.
   const auto depend_on = [&](const std::string& name, const std::string& path, const std::string& object,
                              const std::string& option) {
-    const std::filesystem::path file =
-        (std::filesystem::absolute(scenario.file).parent_path() / path).lexically_normal();
-    require_there(file, scenario, variant, dotted(object + "/" + option), path);
+    const std::filesystem::path file = file_of(scenario, path);
     files[name] = file.string();
     computed[name + "_sha256"] = data.hash_of(file);
     computed[Json::json_pointer(object)].erase(option);
@@ -194,16 +174,12 @@ std::vector<std::size_t> Plan::runs_of(const std::string& scenario, const std::s
 }
 
 Plan make_plan(std::vector<scenario::Scenario> scenarios) {
+  Problems problems;
+  validate(scenarios, problems);
+  problems.throw_if_any();
   Plan plan{.scenarios = std::move(scenarios), .runs = {}, .checks = {}};
   DataFiles data;
-  std::map<std::string, std::string> file_of;
   for (const scenario::Scenario& scenario : plan.scenarios) {
-    const auto [other, fresh] = file_of.emplace(scenario.name, scenario.file.string());
-    if (!fresh) {
-      throw InputError({.what = "two scenarios have the same name, '" + scenario.name + "'",
-                        .where = scenario.file.string() + " and " + other->second,
-                        .next = "rename one of them: goldens and results go by that name"});
-    }
     for (const scenario::Variant& variant : scenario.variants) {
       for (std::int64_t repeat = 0; repeat < scenario.repeats; ++repeat) {
         plan.runs.push_back(run_from(scenario, variant, repeat, data));

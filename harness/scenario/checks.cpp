@@ -88,16 +88,18 @@ double factor_from(double factor, const std::string& where) {
                     .next = "to ask for equal updates, use the check 'rounding' or 'equal'"});
 }
 
-std::optional<Expectation> expectation_of(const Json& check, const std::string& where) {
+std::optional<Expectation> expectation_of(const Json& check, const std::string& where, Problems& problems) {
   if (!check.contains("expect")) return std::nullopt;
   const Json& expect = check["expect"];
   Expectation result{.reason = expect.at("reason").get<std::string>()};
-  if (expect.contains("until")) result.until = date_from(expect["until"].get<std::string>(), where);
+  if (expect.contains("until"))
+    problems.collect([&] { result.until = date_from(expect["until"].get<std::string>(), where); });
   if (expect.contains("cause")) result.cause = expect["cause"].get<std::string>();
   if (expect.contains("class")) result.class_ = class_named(expect["class"].get<std::string>());
   const Json at = expect.value("at", Json::object());
   if (at.contains("step")) result.step = at["step"].get<std::int64_t>();
-  if (at.contains("channel")) result.channel = channel_from(at["channel"], where + ".expect.at.channel");
+  if (at.contains("channel"))
+    problems.collect([&] { result.channel = channel_from(at["channel"], where + ".expect.at.channel"); });
   if (at.contains("tensor")) result.tensor = at["tensor"].get<std::string>();
   if (at.contains("rank")) result.rank = at["rank"].get<std::int64_t>();
   return result;
@@ -182,28 +184,40 @@ void require_recorded(const CheckSpec& check, const Scenario& scenario, const st
   }
 }
 
-CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& variants, const std::string& path) {
-  const auto that = object.at("that").get<std::string>();
-  CheckSpec check{.that = check_kind_named(that).value()};  // the schema knows no other
-  const std::string where = scenario.file.string() + ": " + path + " (" + that + ")";
-  check.channels = channels_of(object, where);
-  check.expect = expectation_of(object, where);
-  if (object.contains("factor")) check.factor = factor_from(object["factor"].get<double>(), where);
+/// The variants that a check names.
+void take_variants(CheckSpec& check, const Json& object, const Names& all, const std::string& where) {
   if (check.traits().sides == Sides::kResumption) {
-    check.straight = resolve_one(object.at("straight").get<std::string>(), variants, where + ".straight");
-    check.interrupted = resolve_one(object.at("interrupted").get<std::string>(), variants, where + ".interrupted");
+    check.straight = resolve_one(object.at("straight").get<std::string>(), all, where + ".straight");
+    check.interrupted = resolve_one(object.at("interrupted").get<std::string>(), all, where + ".interrupted");
     check.variants = {check.straight, check.interrupted};
   } else {
-    check.variants = variants_of(object, variants, where + ".variants");
+    check.variants = variants_of(object, all, where + ".variants");
   }
-  const bool known = std::all_of(check.variants.begin(), check.variants.end(), [&](const std::string& name) {
+}
+
+bool are_known(const Names& variants, const Scenario& scenario) {
+  return std::all_of(variants.begin(), variants.end(), [&](const std::string& name) {
     return std::any_of(scenario.variants.begin(), scenario.variants.end(),
                        [&](const Variant& variant) { return variant.name == name; });
   });
-  if (!known) return check;  // what is wrong with a variant is told of that variant
-  require_substance(check, scenario, where);
-  require_comparable(check, scenario, where);
-  require_recorded(check, scenario, where);
+}
+
+/// A check that the schema accepts; what else is wrong with it is added to `problems`.
+CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& variants, const std::string& path,
+                     Problems& problems) {
+  const auto that = object.at("that").get<std::string>();
+  CheckSpec check{.that = check_kind_named(that).value()};  // the schema knows no other
+  const std::string where = scenario.file.string() + ": " + path + " (" + that + ")";
+  problems.collect([&] { check.channels = channels_of(object, where); });
+  check.expect = expectation_of(object, where, problems);
+  if (object.contains("factor"))
+    problems.collect([&] { check.factor = factor_from(object["factor"].get<double>(), where); });
+  if (variants.empty()) return check;  // none could be read, and that is told
+  const bool named = problems.collect([&] { take_variants(check, object, variants, where); });
+  if (!named || !are_known(check.variants, scenario)) return check;  // what is wrong with a variant is told of it
+  problems.collect([&] { require_substance(check, scenario, where); });
+  problems.collect([&] { require_comparable(check, scenario, where); });
+  problems.collect([&] { require_recorded(check, scenario, where); });
   return check;
 }
 
@@ -211,12 +225,12 @@ CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& 
 
 std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario, const Names& variants,
                                    Problems& problems) {
-  std::vector<CheckSpec> result;
+  std::vector<CheckSpec> result(checks.size());
   for (std::size_t i = 0; i < checks.size(); ++i) {
     problems.collect([&] {
       const std::string path = "checks." + std::to_string(i);
       const Json completed = complete(checks[i], "check", {.file = scenario.file.string(), .within = "", .path = path});
-      if (!variants.empty()) result.push_back(check_from(completed, scenario, variants, path));
+      result[i] = check_from(completed, scenario, variants, path, problems);
     });
   }
   return result;

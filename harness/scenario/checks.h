@@ -9,7 +9,8 @@
 namespace lockstep::scenario {
 
 /// Reads "checks", completes them and resolves names and patterns against `variants`, the names of all variants of the
-/// scenario. Adds all errors to `problems`; each names its check. Rules that depend on a variant use those of the
+/// scenario. Adds all errors to `problems`; each names its check. A check with
+/// errors keeps its place in the list. Rules that depend on a variant use those of the
 /// scenario.
 std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario,
                                    const std::vector<std::string>& variants, Problems& problems);

@@ -8,6 +8,7 @@
 #include "harness/base/problems.h"
 #include "harness/base/text.h"
 #include "harness/scenario/checks.h"
+#include "harness/scenario/loading.h"
 #include "harness/scenario/override.h"
 #include "harness/scenario/reading.h"
 #include "harness/scenario/rule_words.h"
@@ -171,7 +172,8 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
           "neither arrival_delay_ms nor rank_environment", "one of them");
 }
 
-Variant variant_of(const std::string& name, const Json& run, const std::string& file) {
+/// A variant as the schema completes it; what else is wrong with it is added to `problems`. *Throws*: InputError.
+Variant variant_of(const std::string& name, const Json& run, const std::string& file, Problems& problems) {
   const std::string within = "variant '" + name + "'", origin = file + " (" + within + ")";
   const Json completed = complete(run, "run", {.file = file, .within = within});
   require_one_program(run, origin);
@@ -180,20 +182,18 @@ Variant variant_of(const std::string& name, const Json& run, const std::string& 
   variant.world_size = completed.at("world_size").get<std::int64_t>();
   variant.launch_json = completed.at("launch");
   variant.launch = launch_from(variant.launch_json);
-  Problems problems;
   problems.collect([&] { require_environments(variant, file); });
   if (completed.contains("program")) {
-    problems.collect([&] { take_program(variant, completed, run, origin); });
+    take_program(variant, completed, run, origin);
   } else {
     variant.train_json = completed.at("train");
     variant.train = train_spec_from(variant.train_json);
     problems.collect([&] { validate(variant.train, variant.world_size, origin); });
   }
-  problems.throw_if_any();
   return variant;
 }
 
-Variant variant_from(const Patch& patch, const Json& base, const std::string& file) {
+Variant variant_from(const Patch& patch, const Json& base, const std::string& file, Problems& problems) {
   require_safe_name(patch.name, file);
   Json merged = base;
   merge_json(merged, patch.changes);
@@ -208,7 +208,7 @@ Variant variant_from(const Patch& patch, const Json& base, const std::string& fi
       if (key == "batch" && change.is_object()) take_one_batch(merged[part]["batch"], change);
     }
   }
-  return variant_of(patch.name, merged, file);
+  return variant_of(patch.name, merged, file, problems);
 }
 
 /// Errors of variants. They share most of what they are: an error of several is told once.
@@ -257,8 +257,8 @@ Json object_rule() { return {{"type", "object"}}; }
 /// Reads a document part by part. What is wrong in one does not hide what is wrong in another.
 class Loading {
  public:
-  Loading(std::filesystem::path file, Json document)
-      : file_(std::move(file)), name_(file_.string()), document_(std::move(document)) {}
+  Loading(std::filesystem::path file, Json document, Problems& problems)
+      : file_(std::move(file)), name_(file_.string()), document_(std::move(document)), problems_(problems) {}
 
   Scenario load(const std::vector<std::string>& overrides) {
     if (!document_.is_object())
@@ -271,11 +271,10 @@ class Loading {
                       .overrides = overrides,
                       .repeats = part("repeats", 2).get<std::int64_t>(),
                       .may_be_unsupported = part("may_be_unsupported", false).get<bool>()};
-    const bool whole = read_variants(scenario);
-    if (whole) validate_sources(scenario, problems_);
+    read_variants(scenario);
+    validate_sources(scenario, names_, sound_, problems_);
     const Json checks = part("checks", Json::array(), rule_of("checks", {{"items", Json::object()}}));
     scenario.checks = checks_from(checks, scenario, names_, problems_);
-    problems_.throw_if_any();
     return scenario;
   }
 
@@ -316,8 +315,8 @@ class Loading {
     return expanded ? patches : std::vector<Patch>{};
   }
 
-  /// Whether all variants are sound.
-  bool read_variants(Scenario& scenario) {
+  /// Reads what variants can be read; `sound_` are those without an error.
+  void read_variants(Scenario& scenario) {
     Json base = Json::object();
     for (const char* part : {"world_size", "train", "program", "promises", "launch"}) {
       if (document_.contains(part)) base[part] = document_[part];
@@ -325,30 +324,31 @@ class Loading {
     const std::vector<Patch> all = patches();
     for (const Patch& patch : all) names_.push_back(patch.name);
     for (const char* key : {"train", "program", "promises"}) {
-      if (document_.contains(key) && !part(key, Json(), object_rule()).is_object()) return false;
+      if (document_.contains(key) && !part(key, Json(), object_rule()).is_object()) return;
     }
     SharedProblems shared;
     std::set<std::string> distinct;
     for (const Patch& patch : all) {
       Problems of_variant;
-      of_variant.collect([&] { scenario.variants.push_back(variant_from(patch, base, name_)); });
+      of_variant.collect([&] { scenario.variants.push_back(variant_from(patch, base, name_, of_variant)); });
       if (!distinct.insert(patch.name).second) {
         of_variant.add({.what = "two variants have the same name",
                         .where = name_,
                         .actual = "'" + patch.name + "'",
                         .next = "give the matrix values that differ in letters and digits"});
       }
+      if (of_variant.all().empty()) sound_.insert(patch.name);
       shared.add(patch.name, of_variant);
     }
     shared.tell(problems_);
-    return !all.empty() && scenario.variants.size() == all.size();
   }
 
   std::filesystem::path file_;
   std::string name_;
   Json document_;
   std::vector<std::string> names_;  ///< of all variants, sound or not
-  Problems problems_;
+  std::set<std::string> sound_;
+  Problems& problems_;
 };
 
 }  // namespace
@@ -373,7 +373,10 @@ Variant patched(const Variant& variant, const Json& patch, const std::string& fi
     changes.erase("train");
   }
   merged.merge_patch(changes);
-  return variant_of(variant.name, merged, file);
+  Problems problems;
+  Variant result = variant_of(variant.name, merged, file, problems);
+  problems.throw_if_any();
+  return result;
 }
 
 std::string arguments_of(const Scenario& scenario, const std::filesystem::path& golden_root) {
@@ -384,11 +387,21 @@ std::string arguments_of(const Scenario& scenario, const std::filesystem::path& 
 }
 
 Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  Json document = read_json(file);
   Problems problems;
-  for (const std::string& text : overrides) problems.collect([&] { apply_override(document, text); });
+  Scenario scenario = read_scenario(file, overrides, problems);
   problems.throw_if_any();
-  return Loading(file, std::move(document)).load(overrides);
+  return scenario;
+}
+
+Scenario read_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                       Problems& problems) {
+  Scenario scenario{.file = file};
+  problems.collect([&] {
+    Json document = read_json(file);
+    for (const std::string& text : overrides) problems.collect([&] { apply_override(document, text); });
+    scenario = Loading(file, std::move(document), problems).load(overrides);
+  });
+  return scenario;
 }
 
 }  // namespace lockstep::scenario

@@ -38,24 +38,30 @@ void require_saved(const LoadSpec& load, const Variant& source, const Scenario& 
   }
 }
 
-/// Variants that lead from one back to itself; empty where none do.
-std::vector<std::string> circle_through(const Variant& variant, const Scenario& scenario) {
-  if (sources_of(variant).empty()) return {};
+/// Every variant that one takes checkpoints from, directly or through others, with the one that it was reached from.
+std::map<std::string, std::string> reached_from(const Variant& variant, const Scenario& scenario) {
   std::map<std::string, const Variant*> by_name;
   for (const Variant& one : scenario.variants) by_name[one.name] = &one;
-  std::map<std::string, std::string> reached_from;  // each variant once: paths may be far more than variants
+  std::map<std::string, std::string> reached;  // each variant once: paths may be far more than variants
   std::vector<std::string> open = {variant.name};
   while (!open.empty()) {
     const std::string at = open.back();
     open.pop_back();
     if (!by_name.contains(at)) continue;  // said where that variant is looked at
     for (const std::string& source : sources_of(*by_name.at(at))) {
-      if (reached_from.emplace(source, at).second) open.push_back(source);
+      if (reached.emplace(source, at).second) open.push_back(source);
     }
   }
-  if (!reached_from.contains(variant.name)) return {};
+  return reached;
+}
+
+/// Variants that lead from one back to itself; empty where none do.
+std::vector<std::string> circle_through(const Variant& variant, const Scenario& scenario) {
+  if (sources_of(variant).empty()) return {};
+  const std::map<std::string, std::string> reached = reached_from(variant, scenario);
+  if (!reached.contains(variant.name)) return {};
   std::vector<std::string> circle = {variant.name};
-  do circle.push_back(reached_from.at(circle.back()));
+  do circle.push_back(reached.at(circle.back()));
   while (circle.back() != variant.name);
   return {circle.rbegin(), circle.rend()};
 }
@@ -70,13 +76,8 @@ void require_no_circle(const Variant& variant, const Scenario& scenario, const s
                     .actual = join(circle, " from ")});
 }
 
-/// The variant of a scenario that another takes checkpoints from.
-const Variant& require_source(const std::string& name, const Scenario& scenario, const std::string& where) {
-  std::vector<std::string> names;
-  for (const Variant& variant : scenario.variants) {
-    if (variant.name == name) return variant;
-    names.push_back(variant.name);
-  }
+void require_source(const std::string& name, const std::vector<std::string>& names, const std::string& where) {
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
   throw InputError({.what = "a checkpoint is loaded from a variant that does not exist",
                     .where = where,
                     .expected = "one of: " + some_of(names, 20),
@@ -84,12 +85,16 @@ const Variant& require_source(const std::string& name, const Scenario& scenario,
                     .next = suggest(name, names)});
 }
 
+std::string place_of(const Variant& variant, const Scenario& scenario, const char* key) {
+  return scenario.file.string() + ": train.checkpoint." + key + " (variant '" + variant.name + "')";
+}
+
 /// Who is followed saves every update that the follower makes, under the model's own names.
 void require_followed(const Variant& variant, const Scenario& scenario) {
   const std::string& follow = variant.train.checkpoint.follow;
   if (follow.empty()) return;
-  const std::string where = scenario.file.string() + ": train.checkpoint.follow (variant '" + variant.name + "')";
-  const Variant& source = require_source(follow, scenario, where);
+  const std::string where = place_of(variant, scenario, "follow");
+  const Variant& source = scenario.variant(follow);
   const CheckpointSpec& saved = source.train.checkpoint;
   const auto require_of = [&](bool holds, const std::string& what, const std::string& expected,
                               const std::string& actual) {
@@ -102,7 +107,6 @@ void require_followed(const Variant& variant, const Scenario& scenario) {
              "no train.checkpoint.prefix in '" + follow + "'", "'" + saved.prefix + "'");
   require_of(variant.train.steps <= source.train.steps, "the followed variant ends earlier",
              "at most train.steps = " + std::to_string(source.train.steps), std::to_string(variant.train.steps));
-  require_no_circle(variant, scenario, where);
   const std::int64_t begin = updates_before(source, scenario);
   require_of(begin <= updates_before(variant, scenario), "the followed variant starts later",
              "a variant that saves the state before each update",
@@ -116,18 +120,31 @@ void require_recordable(const RecordSpec& record, const std::string& file) {
   }
 }
 
-void require_loadable(const Variant& variant, const Scenario& scenario) {
+/// Every source is a variant, and none leads back. Sources that could not be read are told where they are.
+void require_sources(const Variant& variant, const Scenario& scenario, const std::vector<std::string>& names) {
   const auto& load = variant.train.checkpoint.load;
-  if (!load || load->from.empty()) return;
-  const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
-  const Variant& source = require_source(load->from, scenario, where);
-  if (!source.train.checkpoint.saves()) {
-    throw InputError({.what = "a checkpoint is loaded from a variant that saves none",
-                      .where = where,
-                      .expected = "a variant with train.checkpoint.save_after or save_every",
-                      .actual = "'" + load->from + "'"});
+  const std::string& follow = variant.train.checkpoint.follow;
+  if (!follow.empty()) require_source(follow, names, place_of(variant, scenario, "follow"));
+  if (load && !load->from.empty()) {
+    const std::string where = place_of(variant, scenario, "load.from");
+    require_source(load->from, names, where);
+    const auto source = std::find_if(scenario.variants.begin(), scenario.variants.end(),
+                                     [&](const Variant& one) { return one.name == load->from; });
+    if (source != scenario.variants.end() && !source->train.checkpoint.saves())
+      throw InputError({.what = "a checkpoint is loaded from a variant that saves none",
+                        .where = where,
+                        .expected = "a variant with train.checkpoint.save_after or save_every",
+                        .actual = "'" + load->from + "'"});
   }
-  require_no_circle(variant, scenario, where);
+  require_no_circle(variant, scenario,
+                    place_of(variant, scenario, load && !load->from.empty() ? "load.from" : "follow"));
+}
+
+/// Whether a variant and all that it takes checkpoints from, one from the other, are sound.
+bool stands_on(const Variant& variant, const Scenario& scenario, const std::set<std::string>& sound) {
+  const std::map<std::string, std::string> reached = reached_from(variant, scenario);
+  return sound.contains(variant.name) &&
+         std::all_of(reached.begin(), reached.end(), [&](const auto& source) { return sound.contains(source.first); });
 }
 
 }  // namespace
@@ -156,23 +173,23 @@ std::int64_t newest_saved(const LoadSpec& load, const Promises& source) {
   return newest;
 }
 
-void validate_sources(const Scenario& scenario, Problems& problems) {
-  Problems found;
+void validate_sources(const Scenario& scenario, const std::vector<std::string>& names, std::set<std::string> sound,
+                      Problems& problems) {
   for (const Variant& variant : scenario.variants) {
-    found.collect([&] { require_recordable(variant.train.record, scenario.file.string()); });
-    found.collect([&] { require_loadable(variant, scenario); });
+    const bool records = problems.collect([&] { require_recordable(variant.train.record, scenario.file.string()); });
+    const bool loads = problems.collect([&] { require_sources(variant, scenario, names); });
+    if (!records || !loads) sound.erase(variant.name);
   }
   // Which checkpoints there are follows from where each variant begins: only if all of that is sound.
   for (const Variant& variant : scenario.variants) {
-    if (!found.all().empty()) break;
+    if (!stands_on(variant, scenario, sound)) continue;
     const auto& load = variant.train.checkpoint.load;
-    const std::string where = scenario.file.string() + ": train.checkpoint.load.from (variant '" + variant.name + "')";
     problems.collect([&] {
-      if (load && !load->from.empty()) require_saved(*load, scenario.variant(load->from), scenario, where);
+      if (load && !load->from.empty())
+        require_saved(*load, scenario.variant(load->from), scenario, place_of(variant, scenario, "load.from"));
       require_followed(variant, scenario);
     });
   }
-  for (const Problem& problem : found.all()) problems.add(problem);
 }
 
 }  // namespace lockstep::scenario

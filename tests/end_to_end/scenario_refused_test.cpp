@@ -163,6 +163,23 @@ TEST_F(ScenarioRefused, TwiceTheSame) {
   expect_refused(scratch_.write("variants.json", variants), {"'twin' appears twice"});
 }
 
+TEST_F(ScenarioRefused, ErrorsOfEveryStageAndFileAreToldAtOnce) {
+  Json one =
+      scenario({{"name", "one"},
+                {"train", {{"batch", {{"global", 25}}}, {"data", {{"path", "none.csv.gz"}}}}},
+                {"variants", {{"a", {{"world_size", 2}}}, {"l", at("train.checkpoint.load", {{"from", "nobody"}})}}}});
+  const Json expect = {{"status", "divergence"}, {"reason", "r"}, {"cause", "nope"}};
+  one["checks"] = {check("ledger", {{"expect", expect}}), check("equal", {{"variants", {"a"}}})};
+  scratch_.write("all/a.json", one.dump());
+  scratch_.write("all/b.json", "{\"name\": ");
+  scratch_.write("all/c.json", scenario({{"name", "c"}, {"tarin", 1}}).dump());
+  expect_refused(
+      scratch_.path() / "all",
+      {"25", "'nobody'", "none.csv.gz", "and 1 more", "unknown cause 'nope'", "checks.0.expect.cause",
+       "compare a variant with itself", "not valid JSON", "b.json", "unknown key 'tarin'", "c.json", "nothere.json"},
+      {scratch_.path() / "nothere.json"});
+}
+
 TEST_F(ScenarioRefused, TwoScenariosOfOneName) {
   scratch_.write("both/a.json", scenario().dump());
   scratch_.write("both/b.json", scenario().dump());

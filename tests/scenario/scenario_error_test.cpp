@@ -254,6 +254,19 @@ TEST(ScenarioError, SemanticOnesAreIndependentOfEachOther) {
   EXPECT_EQ(problems_of(document).size(), 6U) << places_of(problems_of(document));
 }
 
+/// A batch that does not divide hides neither another variant's source nor anything of the checks.
+TEST(ScenarioError, NoStageHidesALaterOne) {
+  const Json loads = {{"train", {{"checkpoint", {{"load", {{"from", "nobody"}}}}}}}};
+  Json document = with_variants({{"a", {{"world_size", 2}}}, {"l", loads}});
+  document["train"]["batch"]["global"] = 25;
+  const Json late = {{"status", "divergence"}, {"reason", "r"}, {"until", "2026-02-30"}, {"at", {{"channel", "x"}}}};
+  document["checks"] = {{{"that", "equal"}, {"variants", {"a"}}, {"on", {"wait"}}, {"expect", late}}};
+  std::string all;
+  for (const Problem& problem : problems_of(document)) all += describe(problem);
+  for (const char* part : {"batch", "'nobody'", "compare a variant with itself", "'wait'", "2026-02-30", "'x'"})
+    EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
+}
+
 TEST(ScenarioError, WhatVariantsShareIsToldOnce) {
   Json document = with_variants({{"a", Json::object()}, {"b", Json::object()}, {"c", {{"train", {{"steps", 0}}}}}});
   document["train"]["optimizer"]["lr"] = -1;

@@ -196,7 +196,7 @@ TEST(TrainSpec, NobodyFollowsHimself) {
                            {"follower.train.checkpoint.save_after", 4},
                            {"leader.train.checkpoint.load", {{"from", "half"}, {"restore", {"weights"}}}}});
   EXPECT_PROBLEM(problem_of(circle), "in a circle", "train.checkpoint", "loads none",
-                 "half from follower from leader from half");
+                 "follower from leader from half from follower");
 }
 
 TEST(TrainSpec, WeightsComeFromAVariantOrAFile) {

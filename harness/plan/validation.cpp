@@ -1,0 +1,88 @@
+#include "harness/plan/validation.h"
+
+#include <map>
+#include <utility>
+
+#include "harness/base/files.h"
+
+namespace lockstep::plan {
+namespace {
+
+/// A file or folder that a variant needs.
+struct NamedFile {
+  std::string key;             ///< "train.data.path"
+  std::string path;            ///< as written
+  std::filesystem::path file;  ///< where that is
+};
+
+std::vector<NamedFile> files_of(const scenario::Scenario& scenario, const scenario::Variant& variant) {
+  std::vector<NamedFile> files;
+  const auto add = [&](const std::string& key, const std::string& path, const std::filesystem::path& file) {
+    files.push_back({key, path, file});
+  };
+  if (variant.program) {
+    const std::filesystem::path directory = file_of(scenario, variant.program->directory);
+    for (const std::string& input : variant.program->inputs)
+      add("program.inputs", input, (directory / input).lexically_normal());
+    return files;
+  }
+  const scenario::Choice& data = variant.train.data;
+  for (const scenario::DataFile& of : scenario::files_of(data)) {
+    const auto path = data.options.at(of.option).get<std::string>();
+    add("train.data." + of.option, path, file_of(scenario, path));
+  }
+  if (const auto& load = variant.train.checkpoint.load; load && !load->file.empty())
+    add("train.checkpoint.load.file", load->file, file_of(scenario, load->file));
+  return files;
+}
+
+/// A missing file is told once, with the first variant that names it.
+void require_files(const scenario::Scenario& scenario, Problems& problems) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> missing;  // variants by key and text
+  for (const scenario::Variant& variant : scenario.variants) {
+    if (variant.program && !is_folder(file_of(scenario, variant.program->directory))) {
+      problems.add({.what = "the folder to start the program in is missing",
+                    .where = scenario.file.string() + ": program.directory",
+                    .expected = "a folder, seen from the scenario's file",
+                    .actual = file_of(scenario, variant.program->directory).string(),
+                    .next = ""});
+      continue;
+    }
+    for (const NamedFile& named : files_of(scenario, variant)) {
+      if (is_there(named.file)) continue;
+      missing[{named.key, "'" + named.path + "': nothing in " + named.file.string()}].push_back(variant.name);
+    }
+  }
+  for (const auto& [named, variants] : missing) {
+    const auto& [key, nothing] = named;
+    const std::string more = variants.size() > 1 ? " and " + std::to_string(variants.size() - 1) + " more" : "";
+    problems.add({.what = "a file that the scenario names is not there",
+                  .where = scenario.file.string() + ": " + key + " (variant '" + variants[0] + "'" + more + ")",
+                  .expected = "a file or folder, named from the folder of " +
+                              std::string(key == "program.inputs" ? "the program" : "the scenario"),
+                  .actual = nothing,
+                  .next = "correct " + key + ", or put the file there"});
+  }
+}
+
+}  // namespace
+
+std::filesystem::path file_of(const scenario::Scenario& scenario, const std::string& path) {
+  return (std::filesystem::absolute(scenario.file).parent_path() / path).lexically_normal();
+}
+
+void validate(const std::vector<scenario::Scenario>& scenarios, Problems& problems) {
+  std::map<std::string, std::string> by_name;
+  for (const scenario::Scenario& scenario : scenarios) {
+    const auto [other, fresh] = by_name.emplace(scenario.name, scenario.file.string());
+    if (!fresh && !scenario.name.empty())
+      problems.add({.what = "two scenarios have the same name, '" + scenario.name + "'",
+                    .where = scenario.file.string() + " and " + other->second,
+                    .expected = "",
+                    .actual = "",
+                    .next = "rename one of them: goldens and results go by that name"});
+    problems.collect([&] { require_files(scenario, problems); });
+  }
+}
+
+}  // namespace lockstep::plan
