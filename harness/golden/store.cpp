@@ -58,7 +58,7 @@ void require_proof(const std::vector<trace::RunTrace>& repeats) {
     throw InputError(
         {.what = "a training whose numbers are not finite proves nothing: NaN and infinity hide every difference",
          .where = repeats[0].ranks[0].origin,
-         .expected = "finite losses, weights and states of the optimizer in every step",
+         .expected = "finite losses, weights, buffers and states of the optimizer in every step",
          .actual = "NaN or infinity, first at " + hidden->text(),
          .next = checks::kMendTheTraining});
   const auto holds_records = [](const trace::Step& step) { return !step.records.empty(); };

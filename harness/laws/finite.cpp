@@ -10,6 +10,12 @@ using trace::Channel;
 using trace::Record;
 using trace::Step;
 
+/// Whether an element is NaN: norm and largest element are NaN then, and infinite where elements are infinite only.
+bool holds_nan(const Record& record) {
+  return std::isnan(record.max_abs.value_or(0)) || std::isnan(record.norm.value_or(0)) ||
+         std::isnan(record.number.value_or(0));
+}
+
 /// Whether a step leaves what the next one begins with, and all of it is finite.
 bool leaves_finite_state(const Step& step) {
   const auto is_state = [](const Record& record) { return trace::info(record.channel).part == trace::Part::kUpdated; };
@@ -36,12 +42,13 @@ bool hides(const Record& record, const Step& step, const trace::Trace& rank) {
       return true;
     case trace::Part::kComputed:
       return !leaves_finite_state(step);
-    case trace::Part::kFollowing:  // a buffer may hold infinity from the start, as a mask does
-      return channel.is_of_parameters() ||
+    case trace::Part::kFollowing:  // a buffer may hold infinity from the start, as a mask does, and never NaN
+      return channel.is_of_parameters() || holds_nan(record) ||
              !trace::same_bits(rank.steps.front().find(record.channel, record.name), &record);
+    case trace::Part::kCounted:
+      return holds_nan(record);
     case trace::Part::kTaken:
     case trace::Part::kGenerator:
-    case trace::Part::kCounted:
     case trace::Part::kExchanged:
       return false;
   }

@@ -15,10 +15,11 @@ bool is_finite(const trace::Record& record);
 /// Whether a record holds NaN or infinity that the training goes on with. Faults in this step or later may not show.
 ///
 /// Three kinds of records never hide a fault:
-/// - Samples, inputs, generators, ledger and collectives: they are not computed from weights.
+/// - Samples, inputs, generators, ledger and collectives: they are not computed from weights. A ledger entry that is
+/// NaN counts nothing, and hides.
 /// - Losses and gradients of a step that leaves weights and optimizer state finite: its update was skipped, as
 /// GradScaler does.
-/// - A buffer that never changes, such as a mask.
+/// - A buffer of infinities that never changes, such as a mask. NaN in a buffer always hides.
 bool hides(const trace::Record& record, const trace::Step& step, const trace::Trace& rank);
 
 /// Place of a record in a run.

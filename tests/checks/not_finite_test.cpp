@@ -121,6 +121,33 @@ TEST(NotFinite, HidesNothingInABufferThatNeverChanges) {
   EXPECT_TRUE(is_inconclusive(bench.check(), "first at step 3, buffer mask, rank 0"));
 }
 
+/// Running statistics that were loaded as NaN stay NaN, whatever the training does.
+TEST(NotFinite, HidesABufferThatBeginsAsNan) {
+  const Json on = {"buffer"};
+  const Json checks[] = {between("equal", on),
+                         between("rounding", on),
+                         {{"that", "repeatable"}, {"on", on}},
+                         {{"that", "ranks_agree"}, {"on", on}}};
+  for (const Json& check : checks) {
+    Bench bench({{"repeats", 2}, {"checks", {check}}});
+    for (auto& [variant, repeats] : bench.runs) {
+      for (trace::RunTrace& run : repeats) {
+        for (trace::Trace& rank : run.ranks) {
+          for (trace::Step& step : rank.steps)
+            step.records.push_back(floats(Channel::kBuffer, "bn.running_mean", {kNan, 1}));
+        }
+      }
+    }
+    EXPECT_TRUE(is_inconclusive(bench.check(), "first at step -1, buffer bn.running_mean")) << check;
+  }
+}
+
+TEST(NotFinite, HidesWhatALedgerCounts) {
+  Bench bench(Json{{"checks", {between("equal", {"ledger"})}}});
+  for (const char* side : {"a", "b"}) put(bench.run(side), 0, 1, number("learning_rate", kNan));
+  EXPECT_TRUE(is_inconclusive(bench.check(), "first at step 1, ledger learning_rate"));
+}
+
 TEST(NotFinite, HidesWhatAnOptimizerHoldsBesideFiniteWeights) {
   Bench bench(Json{{"checks", {between("equal")}}});
   for (const char* side : {"a", "b"})

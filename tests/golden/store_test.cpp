@@ -121,6 +121,15 @@ TEST_F(GoldenStore, RefusesNumbersThatAreNotFinite) {
   EXPECT_FALSE(fs::exists(directory()));
 }
 
+TEST_F(GoldenStore, RefusesABufferThatBeginsAsNan) {
+  for (trace::RunTrace& run : repeats()) {
+    for (trace::Step& step : run.ranks[0].steps)
+      step.records.push_back(floats(Channel::kBuffer, "bn.running_mean", {std::nanf(""), 1}));
+  }
+  EXPECT_NE(refusal().find("NaN and infinity hide every difference"), std::string::npos);
+  EXPECT_FALSE(fs::exists(directory()));
+}
+
 TEST_F(GoldenStore, RefusesTracesWithoutRecords) {
   for (trace::RunTrace& run : repeats()) {
     for (trace::Trace& rank : run.ranks) rank.steps.clear();
