@@ -52,17 +52,24 @@ CheckResult for_each_repeat(const CheckInput& input, const std::string& left, co
   return total;
 }
 
-std::vector<Channel> channels_of(const CheckInput& input, bool same_shape) {
-  std::vector<Channel> channels;
-  for (const trace::ChannelInfo& row : trace::kChannels) {
-    const auto& named = input.spec.channels;
+std::vector<Channel> channels_of(const std::vector<Channel>& named, const std::vector<const scenario::Promises*>& sides,
+                                 bool same_shape) {
+  return trace::channels_that([&](const trace::ChannelInfo& row) {
     const bool wanted = named.empty() || std::find(named.begin(), named.end(), row.channel) != named.end();
-    const bool recorded = std::all_of(
-        input.spec.variants.begin(), input.spec.variants.end(),
-        [&](const std::string& name) { return input.scenario.variant(name).train.record.holds(row.channel); });
-    if (wanted && recorded && (same_shape || row.across == trace::Across::kAllShapes)) channels.push_back(row.channel);
-  }
-  return channels;
+    const bool recorded = std::all_of(sides.begin(), sides.end(), [&](const scenario::Promises* side) {
+      return side->train.record.holds(row.channel);
+    });
+    return wanted && recorded && (same_shape || row.across == trace::Across::kAllShapes);
+  });
+}
+
+std::vector<Channel> channels_of(const CheckInput& input, const trace::RunTrace& run) {
+  return channels_of(input.spec.channels, {&input.promises_of(run)}, true);
+}
+
+std::vector<Channel> channels_of(const CheckInput& input, const trace::RunTrace& left, const trace::RunTrace& right) {
+  return channels_of(input.spec.channels, {&input.promises_of(left), &input.promises_of(right)},
+                     compare::same_shape(left, right));
 }
 
 void hide_from(CheckResult& result, const laws::RecordPlace& first, const std::string& whose) {

@@ -57,17 +57,26 @@ struct CheckResult {
   std::string next;  ///< what the user should do
 };
 
-/// Channels of a check, in order: those it names, else all that are comparable. `same_shape`: whether the runs have the
-/// same number of ranks and micro-batches, since fewer channels are comparable otherwise.
-std::vector<trace::Channel> channels_of(const CheckInput& input, bool same_shape);
+/// Channels that a check compares, in order: those it names, else all, as far as all sides record them. `same_shape`:
+/// whether the runs have the same number of ranks and micro-batches, since fewer channels are comparable otherwise.
+std::vector<trace::Channel> channels_of(const std::vector<trace::Channel>& named,
+                                        const std::vector<const scenario::Promises*>& sides, bool same_shape);
+
+/// Channels of a check within one run. It loses none because another variant of the check does not record it.
+std::vector<trace::Channel> channels_of(const CheckInput& input, const trace::RunTrace& run);
+
+/// Channels of a check between two runs.
+std::vector<trace::Channel> channels_of(const CheckInput& input, const trace::RunTrace& left,
+                                        const trace::RunTrace& right);
 
 /// Calls `judge` with every repeat of `left` and the same repeat of `right`, and combines the results.
 CheckResult for_each_repeat(const CheckInput& input, const std::string& left, const std::string& right,
                             const std::function<CheckResult(const trace::RunTrace&, const trace::RunTrace&)>& judge);
 
-/// Channels of a check up to rounding: those it names, else the training's inputs and results. Collectives and
-/// generators are left out: they may differ between trainings that are equal in exact arithmetic.
-std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same_shape);
+/// Channels of a check up to rounding, out of all that it can compare: those it names, else the training's inputs and
+/// results. Collectives and generators are left out: they may differ between trainings that are equal in exact
+/// arithmetic.
+std::vector<trace::Channel> rounding_channels(const scenario::CheckSpec& spec, std::vector<trace::Channel> all);
 
 /// Whether a resumption check spans different world sizes: those of the straight run, the saving run and the resumed
 /// run. Such runs are equal only up to rounding.

@@ -125,8 +125,9 @@ CheckResult check_factor(const trace::RunTrace& reference, const trace::RunTrace
 
 /// What a training computes: a control that differs in the generators' states, in the order of its samples or in its
 /// collectives only has had no effect.
-std::vector<Channel> computed_channels(const CheckInput& input, bool same_shape) {
-  std::vector<Channel> channels = channels_of(input, same_shape);
+std::vector<Channel> computed_channels(const CheckInput& input, const trace::RunTrace& reference,
+                                       const trace::RunTrace& other) {
+  std::vector<Channel> channels = channels_of(input, reference, other);
   if (!input.spec.channels.empty()) return channels;
   std::erase_if(channels, [](Channel channel) { return !trace::info(channel).can_round(); });
   return channels;
@@ -137,13 +138,12 @@ CheckResult check_pair(const trace::RunTrace& reference, const trace::RunTrace& 
   const RoundingBound bound = RoundingBound::of_finer(reference, other);
   // A run that is merely longer, or that records more seldom, does not compute anything else.
   const compare::Comparison comparison =
-      compare::compare_runs(reference, other, computed_channels(input, compare::same_shape(reference, other)),
-                            compare::within(bound), {.common_steps_only = true});
+      compare::compare_runs(reference, other, computed_channels(input, reference, other), compare::within(bound),
+                            {.common_steps_only = true});
   if (comparison.compared == 0 && !comparison.first) return result_of(comparison);
   if (!comparison.first && comparison.hidden) return result_of(comparison);  // what differs may be hidden
   if (!comparison.first)
-    return not_different(reference, other, comparison.compared,
-                         computed_channels(input, compare::same_shape(reference, other)));
+    return not_different(reference, other, comparison.compared, computed_channels(input, reference, other));
   const Record* left = compare::record_at(reference, *comparison.first);
   const Record* right = compare::record_at(other, *comparison.first);
   const auto is_lost = [](const Record* record) { return record != nullptr && !laws::is_finite(*record); };

@@ -6,7 +6,7 @@ namespace lockstep::checks {
 CheckResult check_equal(const CheckInput& input) {
   CheckResult total;
   const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
-    const std::vector<trace::Channel> channels = channels_of(input, compare::same_shape(reference, other));
+    const std::vector<trace::Channel> channels = channels_of(input, reference, other);
     CheckResult result = result_of(compare::compare_runs(reference, other, channels, compare::bitwise), input);
     if (result.divergence) compare::name_rounding(*result.divergence, reference, other);
     return result;

@@ -32,10 +32,9 @@ bool has_own_buffers(const scenario::Promises& promises, const trace::RunTrace& 
 }
 
 /// The channels of the check that every rank holds the same by design, unless it names others itself.
-std::vector<Channel> agreeing_channels(const CheckInput& input, const scenario::Promises& promises,
-                                       const trace::RunTrace& run) {
-  const bool own_buffers = has_own_buffers(promises, run);
-  std::vector<Channel> channels = channels_of(input, true);
+std::vector<Channel> agreeing_channels(const CheckInput& input, const trace::RunTrace& run) {
+  const bool own_buffers = has_own_buffers(input.promises_of(run), run);
+  std::vector<Channel> channels = channels_of(input, run);
   if (input.spec.channels.empty()) {
     std::erase_if(channels, [&](Channel channel) {
       return trace::info(channel).sharing != trace::Sharing::kReplicated ||
@@ -168,7 +167,7 @@ std::set<std::int64_t> steps_of(const trace::RunTrace& run) {
 CheckResult judge_difference(const trace::RunTrace& run, const CheckInput& input) {
   compare::Comparison comparison{.sides = run.run};
   for (const std::int64_t step : steps_of(run)) {
-    for (const Channel channel : channels_of(input, true)) {
+    for (const Channel channel : channels_of(input, run)) {
       if (!comparison.first) comparison.first = first_agreement(run, step, channel, comparison);
     }
   }
@@ -185,7 +184,7 @@ CheckResult check_ranks_agree(const CheckInput& input) {
       if (run.world_size() < 2) continue;
       CheckResult result =
           result_of(compare::compare({.pairs = against_rank_0(run),
-                                      .channels = agreeing_channels(input, input.scenario.variant(variant), run),
+                                      .channels = agreeing_channels(input, run),
                                       .relation = compare::bitwise,
                                       .skip = [&input](Channel channel, const std::string& name,
                                                        std::int64_t) { return is_own_count(input, channel, name); },

@@ -13,7 +13,8 @@ CheckResult check_repeatable(const CheckInput& input) {
                       .next = "set repeats to 2 or more"});
     for (std::size_t i = 1; i < repeats.size(); ++i) {
       CheckResult result = result_of(
-          compare::compare_runs(*repeats.front(), *repeats[i], channels_of(input, true), compare::bitwise), input);
+          compare::compare_runs(*repeats.front(), *repeats[i], channels_of(input, *repeats[i]), compare::bitwise),
+          input);
       if (result.divergence) {
         result.divergence->class_ = scenario::Class::kNondeterminism;
         result.divergence->cause = "repeats of one training differ; first in: " + result.divergence->cause;

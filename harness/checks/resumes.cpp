@@ -63,16 +63,16 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
             .why = "the runs share no step after the checkpoint",
             .next = "save earlier, or train longer"};
   }
-  std::vector<Channel> channels = channels_of(input, compare::same_shape(straight, resumed));
-  // A resumed run rebuilds its buckets once more and broadcasts the layout: an extra collective, not another result.
-  if (input.spec.channels.empty()) std::erase(channels, Channel::kCollective);
+  std::vector<Channel> channels = channels_of(input, straight, resumed);
   const Scope scope = after_loading(input.scenario, input.spec, resumed);
   if (resumes_at_another_world_size(input.scenario, input.spec)) {
-    CheckResult result = judge_rounding(straight, resumed,
-                                        rounding_channels(input, compare::same_shape(straight, resumed)), input, scope);
+    CheckResult result =
+        judge_rounding(straight, resumed, rounding_channels(input.spec, std::move(channels)), input, scope);
     if (result.divergence) result.divergence->cause += parts_left_out(input);
     return result;
   }
+  // A resumed run rebuilds its buckets once more and broadcasts the layout: an extra collective, not another result.
+  if (input.spec.channels.empty()) std::erase(channels, Channel::kCollective);
   CheckResult result = result_of(compare::compare_runs(straight, resumed, channels, compare::bitwise, scope), input);
   if (result.divergence) {
     compare::name_rounding(*result.divergence, straight, resumed);

@@ -66,14 +66,13 @@ class Reductions {
 
 }  // namespace
 
-std::vector<trace::Channel> rounding_channels(const CheckInput& input, bool same_shape) {
-  std::vector<trace::Channel> channels = channels_of(input, same_shape);
-  if (!input.spec.channels.empty()) return channels;
-  std::erase_if(channels, [](trace::Channel channel) {
+std::vector<trace::Channel> rounding_channels(const scenario::CheckSpec& spec, std::vector<trace::Channel> all) {
+  if (!spec.channels.empty()) return all;
+  std::erase_if(all, [](trace::Channel channel) {
     const trace::Part part = trace::info(channel).part;
     return part == trace::Part::kExchanged || part == trace::Part::kGenerator;
   });
-  return channels;
+  return all;
 }
 
 CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
@@ -122,7 +121,7 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
 CheckResult check_rounding(const CheckInput& input) {
   CheckResult total;
   const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
-    return judge_rounding(reference, other, rounding_channels(input, compare::same_shape(reference, other)), input);
+    return judge_rounding(reference, other, rounding_channels(input.spec, channels_of(input, reference, other)), input);
   };
   for (std::size_t i = 1; i < input.spec.variants.size(); ++i)
     combine(total, for_each_repeat(input, input.spec.variants[0], input.spec.variants[i], judge));

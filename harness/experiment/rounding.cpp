@@ -92,12 +92,12 @@ bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLa
 
 std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunTrace& left,
                                               const trace::RunTrace& right, bool all) {
-  scenario::CheckSpec spec = one.check.spec;
-  if (all) spec = {};
-  const std::map<std::string, std::vector<const trace::RunTrace*>> none;
-  return checks::rounding_channels(
-      {.scenario = one.scenario, .spec = spec, .traces = none, .train_digests = {}, .golden_root = {}},
-      compare::same_shape(left, right));
+  const bool same_shape = compare::same_shape(left, right);
+  if (all) return checks::rounding_channels({}, checks::channels_of({}, {}, same_shape));
+  const auto promises = [&](const trace::RunTrace& run) { return &one.scenario.variant(variant_of(run.run)); };
+  const scenario::CheckSpec& spec = one.check.spec;
+  return checks::rounding_channels(spec,
+                                   checks::channels_of(spec.channels, {promises(left), promises(right)}, same_shape));
 }
 
 void leave_open(Case& one, const Control& control, const std::string& why) {

@@ -158,7 +158,7 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
   if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty() && damage.empty())
     return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
   compare::Comparison comparison =
-      compare::compare_runs(golden, run, checks::channels_of(input, true), compare::bitwise);
+      compare::compare_runs(golden, run, checks::channels_of(input, run), compare::bitwise);
   CheckResult result = checks::result_of(comparison, input);
   if (result.next.empty()) result.next = accept_command(input);
   const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant);

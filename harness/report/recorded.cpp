@@ -147,9 +147,9 @@ class PairOfRuns {
 
 /// The first difference that rounding does not explain; nothing where it explains all, or may.
 std::optional<Divergence> beyond_rounding(const Recorded& left, const Recorded& right, const CheckInput& input) {
-  const bool same_shape = compare::same_shape(*left.trace, *right.trace);
-  CheckResult result = judge_rounding(*left.trace, *right.trace, rounding_channels(input, same_shape), input,
-                                      compare::held_by_both(*left.trace, *right.trace));
+  CheckResult result = judge_rounding(
+      *left.trace, *right.trace, checks::rounding_channels(input.spec, channels_of(input, *left.trace, *right.trace)),
+      input, compare::held_by_both(*left.trace, *right.trace));
   return result.status == CheckResult::Status::kDivergence ? std::move(result.divergence) : std::nullopt;
 }
 
@@ -182,7 +182,7 @@ CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::v
   if (input.spec.traits().sides != scenario::Sides::kVariants) {
     result = run_check(input);
   } else {
-    const auto compared = channels_of(input, compare::same_shape(*left.trace, *right.trace));
+    const auto compared = channels_of(input, *left.trace, *right.trace);
     result = checks::result_of(compare::compare_runs(*left.trace, *right.trace, compared, compare::bitwise), input);
     if (result.divergence) compare::name_rounding(*result.divergence, *left.trace, *right.trace);
     const bool rounds = result.divergence && result.divergence->class_ == scenario::Class::kRounding;

@@ -181,6 +181,21 @@ TEST(Equal, NeverAgreesWithoutACommonStep) {
   EXPECT_TRUE(diverges_at(bench.check(), -1, Channel::kSamples, "", 0));
 }
 
+/// The channels of a pair are those that both record, and no third variant makes them fewer.
+TEST(Equal, LosesNoChannelThatAThirdVariantDoesNotRecord) {
+  Json changes = equal_on();
+  changes["variants"] = {{"a", Json::object()},
+                         {"b", Json::object()},
+                         {"c", {{"train", {{"record", {{"channels", {"samples", "ledger"}}}}}}}}};
+  for (const char* that : {"equal", "rounding"}) {
+    changes["checks"][0] = {{"that", that}, {"variants", {"a", "b", "c"}}};
+    Bench bench(changes);
+    EXPECT_TRUE(agrees(bench.check())) << that;
+    put(bench.run("b"), 1, 2, floats(Channel::kWeight, "fc.bias", {1, 2, 3, 4}));
+    EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kWeight, "fc.bias", 1)) << that;
+  }
+}
+
 TEST(Equal, IsInconclusiveWithOneVariantOnly) {
   Bench bench(equal_on());
   bench.scenario.checks[0].variants = {"a"};

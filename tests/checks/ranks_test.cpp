@@ -127,6 +127,24 @@ TEST(RanksAgree, IsInconclusiveWhenOneVariantOfSeveralHoldsNothing) {
   EXPECT_TRUE(is_inconclusive(bench.check()));
 }
 
+/// A variant "a" that records everything, and "b" that records little.
+Json with_a_narrow_one(const Json& check, std::int64_t repeats = 1) {
+  const Json narrow = {{"train", {{"record", {{"channels", {"samples", "ledger"}}}}}}};
+  return {{"repeats", repeats}, {"variants", {{"a", Json::object()}, {"b", narrow}}}, {"checks", {check}}};
+}
+
+TEST(ChecksOfOneRun, LoseNoChannelThatAnotherVariantDoesNotRecord) {
+  Bench ranks(with_a_narrow_one({{"that", "ranks_agree"}}));
+  EXPECT_TRUE(agrees(ranks.check()));
+  spoil(ranks.run("a"), 1, 1, Channel::kGradient, "fc.weight");
+  EXPECT_TRUE(diverges_at(ranks.check(), 1, Channel::kGradient, "fc.weight", 1));
+
+  Bench repeats(with_a_narrow_one({{"that", "repeatable"}}, 2));
+  EXPECT_TRUE(agrees(repeats.check()));
+  spoil(repeats.run("a", 1), 0, 1, Channel::kGradient, "fc.weight");
+  EXPECT_TRUE(diverges_at(repeats.check(), 1, Channel::kGradient, "fc.weight", 0));
+}
+
 TEST(RanksAgree, LeavesVariantsOfOneRankOut) {
   const Json variants = {{"a", {{"world_size", 1}}}, {"b", Json::object()}};
   const Bench agree({{"variants", variants}, {"checks", {{{"that", "ranks_agree"}}}}});

@@ -144,6 +144,27 @@ TEST_F(GoldenCheck, NamesDataOfAnotherSize) {
   EXPECT_EQ(check().divergence->cause_id(), "data.content");
 }
 
+class GoldenCheckOfTwo : public GoldenCheck {
+ protected:
+  GoldenCheckOfTwo() : GoldenCheck(of_two()) {}
+
+  static Json of_two() {
+    Json changes = with_golden();
+    changes["variants"]["b"] = {{"train", {{"record", {{"channels", {"samples", "ledger"}}}}}}};
+    return changes;
+  }
+};
+
+TEST_F(GoldenCheckOfTwo, LosesNoChannelThatAnotherVariantDoesNotRecord) {
+  accept();
+  const trace::RunTrace narrow = tiny_run(bench_.scenario.variant("b"), "b/0");
+  golden::accept(directory().parent_path() / "b", {narrow, narrow},
+                 {.reason = "test", .date = "2027-01-31", .train = bench_.scenario.variant("b").train_json});
+  EXPECT_TRUE(agrees(check()));
+  spoil(bench_.run("a"), 1, 1, Channel::kGradient, "fc.weight");
+  EXPECT_TRUE(diverges_at(check(), 1, Channel::kGradient, "fc.weight", 1));
+}
+
 TEST_F(GoldenCheck, IsInconclusiveWhereBothHoldNan) {
   const auto lose = [](trace::RunTrace& run) {
     put(run, 0, 2, floats(Channel::kWeight, "fc.bias", {std::nanf(""), 0, 0, 0}));
