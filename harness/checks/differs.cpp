@@ -22,7 +22,8 @@ CheckResult not_different(const trace::RunTrace& left, const trace::RunTrace& ri
                "' are equal up to rounding, but must differ: the change has no effect, or the check cannot see it";
   for (const trace::Step& step : right.ranks[0].steps) {
     for (const Record& record : step.records) {
-      if (step.step < 0 || record.channel != channels.at(0)) continue;
+      const bool is_shared = left.ranks[0].find(step.step, record.channel, record.name) != nullptr;
+      if (step.step < 0 || record.channel != channels.at(0) || !is_shared) continue;
       result.divergence = Divergence{.step = step.step,
                                      .channel = record.channel,
                                      .tensor = record.name,
@@ -136,19 +137,20 @@ std::vector<Channel> computed_channels(const CheckInput& input, const trace::Run
 /// Holds two variants against each other that must not be equal.
 CheckResult check_pair(const trace::RunTrace& reference, const trace::RunTrace& other, const CheckInput& input) {
   const RoundingBound bound = RoundingBound::of_finer(reference, other);
-  // A run that is merely longer, or that records more seldom, does not compute anything else.
-  const compare::Comparison comparison =
-      compare::compare_runs(reference, other, computed_channels(input, reference, other), compare::within(bound),
-                            {.common_steps_only = true});
+  const std::vector<Channel> channels = computed_channels(input, reference, other);
+  // A run that is longer, resumes, or records more seldom does not compute anything else: what one side lacks is no
+  // difference.
+  const compare::Comparison comparison = compare::compare_runs(reference, other, channels, compare::within(bound),
+                                                               compare::held_by_both(reference, other));
   if (comparison.compared == 0 && !comparison.first) return result_of(comparison);
   if (!comparison.first && comparison.hidden) return result_of(comparison);  // what differs may be hidden
-  if (!comparison.first)
-    return not_different(reference, other, comparison.compared, computed_channels(input, reference, other));
+  if (!comparison.first) return not_different(reference, other, comparison.compared, channels);
   const Record* left = compare::record_at(reference, *comparison.first);
   const Record* right = compare::record_at(other, *comparison.first);
   const auto is_lost = [](const Record* record) { return record != nullptr && !laws::is_finite(*record); };
   auto why = bound.undecided(*comparison.first);
   if (is_lost(left) && is_lost(right)) why = "both sides hold NaN or infinity";
+  if (comparison.first->lacks(compare::Missing::kRecord)) why = "one side lacks it on some ranks only";
   if (why)
     return {.status = CheckResult::Status::kInconclusive,
             .compared = comparison.compared,

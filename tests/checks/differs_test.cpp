@@ -51,6 +51,45 @@ TEST(Differs, IsNotFooledByAnotherNumberOfSteps) {
   EXPECT_EQ(Bench(control(seldom)).check().status, Status::kDivergence) << "equal where both record";
 }
 
+/// A variant "b" that goes on from the third update of "a".
+Json resumed(const Json& on, const Json& train = Json::object()) {
+  Json changes = control({{"train", {{"checkpoint", {{"load", {{"from", "half"}}}}}}}}, on);
+  changes["variants"]["half"] = {{"train", {{"steps", 3}, {"checkpoint", {{"save_after", 3}}}}}};
+  changes["train"] = train;
+  return changes;
+}
+
+/// The first step of a resumed run holds its state alone: that it lacks a loss there is no difference.
+TEST(Differs, IsNotFooledByWhatAResumedRunLacks) {
+  for (const Json& on : {Json::object(), Json{{"on", {"loss", "weight"}}}}) {
+    for (const bool is_reference : {false, true}) {
+      Bench bench(resumed(on));
+      bench.run("b") = resumed_from(bench.run("a"), 3, "b/0");
+      ASSERT_EQ(bench.run("b").ranks[0].steps.front().find(Channel::kLoss, "reduced"), nullptr);
+      if (is_reference) std::swap(bench.scenario.checks[0].variants[0], bench.scenario.checks[0].variants[1]);
+      const auto result = bench.check();
+      EXPECT_EQ(result.status, Status::kDivergence) << on;
+      EXPECT_NE(result.why.find("but must differ"), std::string::npos) << result.why;
+      put(bench.run("b"), 0, 3, floats(Channel::kWeight, "fc.bias", {1, 2, 3, 4}));
+      EXPECT_TRUE(agrees(bench.check())) << on;
+    }
+  }
+}
+
+TEST(Differs, IsNotFooledByWhatOneRankLacks) {
+  for (const char* side : {"a", "b"}) {
+    Bench bench(control(Json::object()));
+    erase(bench.run(side), 1, 2, Channel::kGradient, "fc.bias");
+    EXPECT_TRUE(is_inconclusive(bench.check(), "lacks it on some ranks only")) << side;
+  }
+}
+
+TEST(Differs, IsInconclusiveOnNanThatWasResumed) {
+  Bench bench(resumed(Json::object(), {{"optimizer", {{"lr", 1e30}}}}));
+  bench.run("b") = resumed_from(bench.run("a"), 3, "b/0");
+  EXPECT_TRUE(is_inconclusive(bench.check(), "NaN or infinity hides every difference"));
+}
+
 TEST(Differs, IsInconclusiveWithoutACommonStep) {
   Bench bench(control(with_rate(0.2)));
   for (trace::Trace& rank : bench.run("b").ranks) rank.steps.clear();
