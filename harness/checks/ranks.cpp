@@ -176,6 +176,31 @@ CheckResult judge_difference(const trace::RunTrace& run, const CheckInput& input
 
 }  // namespace
 
+std::optional<Divergence> ranks_apart(const trace::RunTrace& run, std::vector<Channel> channels) {
+  std::erase_if(channels, [](Channel channel) {
+    const trace::ChannelInfo& traits = trace::info(channel);
+    return traits.sharing != trace::Sharing::kReplicated || !traits.can_round() || channel == Channel::kBuffer;
+  });
+  // A rank may leave to another what needs to be recorded, or kept, only once.
+  const auto some_lack = [&run](Channel channel, const std::string& name, std::int64_t step) {
+    return std::any_of(run.ranks.begin(), run.ranks.end(),
+                       [&](const trace::Trace& rank) { return rank.find(step, channel, name) == nullptr; });
+  };
+  auto first = compare::compare({.pairs = against_rank_0(run),
+                                 .channels = channels,
+                                 .relation = compare::bitwise,
+                                 .common_steps_only = true,
+                                 .skip = some_lack,
+                                 .left_name = run.run,
+                                 .right_name = run.run})
+                   .first;
+  if (first) {
+    name_ranks(run, *first);
+    first->is_no_rounding = true;
+  }
+  return first;
+}
+
 CheckResult check_ranks_agree(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {

@@ -18,6 +18,20 @@ std::string place(std::int64_t step, trace::Channel channel, const std::string& 
   return "step " + std::to_string(step) + ", " + std::string(trace::name_of(channel)) + " " + tensor;
 }
 
+/// Makes ranks of one run that disagree the finding, unless the runs part before. Where they part in the same channel
+/// of the same step, that says more.
+void deny_where_ranks_disagree(CheckResult& result, const trace::RunTrace& run,
+                               const std::vector<trace::Channel>& channels) {
+  auto apart = ranks_apart(run, channels);
+  if (!apart) return;
+  const auto when = [](const compare::Divergence& at) { return std::pair(at.step, at.channel); };
+  if (!result.divergence || when(*apart) < when(*result.divergence)) {
+    result = {.status = CheckResult::Status::kDivergence, .compared = result.compared, .divergence = std::move(apart)};
+  } else if (when(*apart) == when(*result.divergence)) {
+    result.divergence->is_no_rounding = true;
+  }
+}
+
 /// Whether a record is not finite, or near where float32 ends: rounding decides which.
 bool overflows(const trace::Record* record) {
   constexpr double kNearTheEnd = 0x1p120;
@@ -101,10 +115,16 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
   const std::string shorter = "compare fewer steps: rounding grows with every update";
   if (result.divergence) {
     const compare::Divergence at = *result.divergence;
-    if (overflows(compare::record_at(reference, at)) && overflows(compare::record_at(other, at)))
+    if (overflows(compare::record_at(reference, at)) && overflows(compare::record_at(other, at))) {
       leave_open("NaN or infinity on both sides hides every difference, first at " + at.place(), kMendTheTraining);
-    else if (const auto why = bound.undecided(at))
-      leave_open(*why + " (" + at.place() + ")", shorter);
+      return result;
+    }
+  }
+  for (const trace::RunTrace* run : {&reference, &other}) deny_where_ranks_disagree(result, *run, channels);
+  if (result.divergence && result.divergence->is_no_rounding) return result;
+  if (result.divergence) {
+    const compare::Divergence at = *result.divergence;
+    if (const auto why = bound.undecided(at)) leave_open(*why + " (" + at.place() + ")", shorter);
   } else if (const auto limit = bound.horizon(); limit && result.status == CheckResult::Status::kAgree) {
     leave_open("no difference exceeds rounding, but from step " + std::to_string(*limit) +
                    " on one lost sample would no longer show",

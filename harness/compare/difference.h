@@ -46,7 +46,7 @@ struct Divergence {
   std::vector<Suspect> suspects;  ///< causes by name, the likeliest first; empty: unknown
   std::vector<Pattern> patterns;
   Again again = Again::kNotTried;
-  bool is_no_rounding = false;               ///< control runs showed that rounding does not explain it
+  bool is_no_rounding = false;               ///< control runs or other ranks show that rounding does not explain it
   bool behind_rounding = false;              ///< the runs already differ before it, by rounding
   std::optional<Element> element;            ///< if elements were captured
   std::optional<OperatorFinding> operator_;  ///< if operators were captured

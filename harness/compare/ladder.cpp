@@ -31,6 +31,9 @@ constexpr double kJump = 32;
 /// What rounding has grown to where it has grown too far: in float64, and in float32.
 constexpr double kGrown = 0x1p-42, kSaturated = 0x1p-6;
 
+/// No rounding is as large as what it rounds.
+constexpr double kWhole = 0.5;
+
 /// What a step computes anew: losses and gradients.
 std::vector<trace::Channel> computed_channels(const trace::RunTrace& left, const trace::RunTrace& right) {
   const bool alike = same_shape(left, right);
@@ -49,7 +52,8 @@ Location place_of(const trace::Record& record, std::int64_t step, std::int64_t r
 
 Ladder::Says Ladder::says() const {
   if (!(in_float32 > 0) || !std::isfinite(in_float32) || !std::isfinite(in_float64)) return Says::kNothing;
-  if (in_float64 <= kRounding * in_float32) return Says::kRounding;
+  const bool shrinks = in_float64 <= kRounding * std::min(in_float32, kSaturated);
+  if (shrinks && (in_float32 < kWhole || is_in_bound)) return Says::kRounding;
   return in_float64 >= kMistake * in_float32 ? Says::kMistake : Says::kNothing;
 }
 
@@ -101,7 +105,12 @@ std::optional<double> PrecisionLadder::Rung::distance(const Location& place) con
 std::optional<Ladder> PrecisionLadder::at(const Location& place) const {
   const auto in_float32 = float32_.distance(place), in_float64 = float64_.distance(place);
   if (!in_float32 || !in_float64) return std::nullopt;
-  return Ladder{.in_float32 = *in_float32, .in_float64 = *in_float64};
+  const trace::Record* left = record_of(float64_.left, place, place.left_rank);
+  const trace::Record* right = record_of(float64_.right, place, place.right_rank);
+  const auto rank = static_cast<std::int64_t>(std::max(place.left_rank, place.right_rank));
+  return Ladder{.in_float32 = *in_float32,
+                .in_float64 = *in_float64,
+                .is_in_bound = *in_float32 >= kWhole && explained_in_float64(*left, *right, place.step, rank)};
 }
 
 const trace::Record* record_of(const trace::RunTrace& run, const Location& place, std::size_t rank) {
@@ -150,7 +159,8 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels, c
     const auto in_float64 = trace::info(a.channel).can_round() ? float64_.distance(a, b, step) : std::nullopt;
     if (!in_float64) return different;
     const double in_float32 = float32_.distance(place_of(a, step, rank)).value_or(0);
-    const Ladder ladder{.in_float32 = std::max({in_float32, rounding_until(step), kLeast}), .in_float64 = *in_float64};
+    const double inherited = std::min(rounding_until(step), kSaturated);
+    const Ladder ladder{.in_float32 = std::max({in_float32, inherited, kLeast}), .in_float64 = *in_float64};
     if (ladder.says() == Ladder::Says::kRounding || explained_in_float64(a, b, step, rank)) return std::nullopt;
     return *different + "; " + ladder.text();
   };

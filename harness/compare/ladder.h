@@ -14,6 +14,11 @@
 namespace lockstep::compare {
 
 /// The same difference measured in float32 and in float64.
+///
+/// Rounding shrinks, but not all that shrinks is rounding: a flipped bit of an exponent may be 10^36 of the scale in
+/// float32, and 10^-2 in float64. A difference in float64 is no rounding if it is larger than float32's largest
+/// rounding can make it. Where float32 is wrong as a whole, its size says nothing, and the bound of float64 alone
+/// decides.
 struct Ladder {
   enum class Says {
     kRounding,  ///< it shrinks as rounding does
@@ -22,6 +27,7 @@ struct Ladder {
   };
   double in_float32 = 0;  ///< relative to the largest norm in the layer
   double in_float64 = 0;
+  bool is_in_bound = false;  ///< RoundingBound of the float64 runs explains it there
 
   Says says() const;
   /// "the difference is 2.4e-07 of the layer's scale in float32 and 3.1e-16 in float64, 2^29.5 times less".
@@ -52,7 +58,7 @@ bool uses_16_bits(const trace::RunTrace& run);
 ///
 /// The two trainings compute the same if everything that cannot round is equal, and each difference in float64 is
 /// rounding. It is rounding if one of these holds:
-/// - It is at most 2^-18 of the largest rounding in float32 up to its step.
+/// - It is at most 2^-18 of the largest rounding in float32 up to its step, and float32 is not wrong as a whole there.
 /// - It is within RoundingBound of the float64 runs. Differences that grow for long reach a limit in float32, so the
 /// ratio alone would not do.
 /// *Lifetime*: of the four runs.

@@ -145,6 +145,8 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
       go_back(one, control, ladder, compared_channels(one, *left.run, *right.run), scope_of(one, *right.run));
     return rule_out_rounding(one);
   }
+  if (one.is_mistake())
+    return one.note(control, "the ranks of one run disagree, which is no rounding: " + rungs->text());
   const bool rounds = says == compare::Ladder::Says::kRounding;
   const bool passes =
       rounds && (one.is_equal() || one.is_up_to_rounding()) &&
@@ -180,6 +182,13 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
     if (!compare::is_finite(*runs[0]) || !compare::is_finite(*runs[1]))
       return leave_open(one, control, "NaN or infinity in float32 hides every difference: float64 cannot decide");
     const std::vector<trace::Channel> channels = compared_channels(one, *runs[0], *runs[1]);
+    for (const trace::RunTrace* run : {runs[0], runs[1]}) {
+      if (const auto apart = checks::ranks_apart(*run, channels)) {
+        one.note(control, "the ranks of " + run->run + " disagree in float32, first at " + apart->place_and_rank());
+        result = {.status = CheckResult::Status::kDivergence, .compared = result.compared, .divergence = apart};
+        return rule_out_rounding(one);
+      }
+    }
     const compare::Scope scope = scope_of(one, *runs[1]);
     const compare::Comparison comparison = ladder.judge(channels, scope);
     const auto limit = ladder.horizon();

@@ -107,6 +107,31 @@ TEST(Rounding, SeesOneRankWhoseGradientWasNotReduced) {
       << "ranks that disagree are no matter of rounding";
 }
 
+/// Ranks of one run hold the result of one reduction: they differ by no rounding, however little.
+TEST(Rounding, NeverAgreesWhereTheRanksOfARunDisagree) {
+  for (const std::int64_t world_size : {2, 4}) {
+    for (const char* side : {"a", "b"}) {
+      Json changes = across(world_size, kComputed);
+      changes["variants"]["a"]["world_size"] = 2;
+      Bench bench(changes);
+      ASSERT_TRUE(agrees(bench.check()));
+      trace::Record& weight = at(bench.run(side), 1, 5, Channel::kWeight, "fc.weight");
+      weight.digest.low ^= 1;
+      const auto result = bench.check();
+      ASSERT_TRUE(diverges_at(result, 5, Channel::kWeight, "fc.weight", 1)) << world_size << side;
+      EXPECT_TRUE(result.divergence->is_no_rounding);
+    }
+  }
+}
+
+/// As an average that rank 0 alone keeps.
+TEST(Rounding, LeavesToOneRankWhatItAloneRecords) {
+  Bench bench(across(4, {"gradient", "weight"}));
+  for (const char* side : {"a", "b"})
+    step_at(bench.run(side), 0, 2).records.push_back(floats(Channel::kWeight, "averaged", {1, 2}));
+  EXPECT_FALSE(checks::ranks_apart(bench.run("b"), {Channel::kGradient, Channel::kWeight}));
+}
+
 TEST(Rounding, SeesOneFlippedBitOfAWeight) {
   Bench bench(across(2, kComputed));
   bench.rerun("b", {.weight = [](auto step, auto& name, auto& weight) {

@@ -23,6 +23,11 @@ TEST(Ladder, TellsRoundingFromMistakes) {
   EXPECT_EQ(says(0x1p-11, 0x1p-11), Ladder::Says::kMistake);
   EXPECT_EQ(says(0x1p-21, 0x1p-21), Ladder::Says::kMistake) << "as small as rounding";
   EXPECT_EQ(says(1e-3, 1e-6), Ladder::Says::kNothing);
+  EXPECT_EQ(says(3.3e36, 0.0096), Ladder::Says::kNothing) << "a bit of an exponent";
+  EXPECT_EQ(says(6.9e34, 0.0002), Ladder::Says::kNothing) << "a bit of an exponent";
+  EXPECT_EQ(says(1, 1e-10), Ladder::Says::kNothing) << "no rounding is as large as what it rounds";
+  EXPECT_EQ((Ladder{.in_float32 = 1, .in_float64 = 1e-10, .is_in_bound = true}.says()), Ladder::Says::kRounding);
+  EXPECT_EQ(says(0.4, 1e-6), Ladder::Says::kNothing) << "more than rounding in float32 is believed to grow to";
   EXPECT_EQ(says(0, 1), Ladder::Says::kNothing);
   EXPECT_EQ(says(std::numeric_limits<double>::quiet_NaN(), 0), Ladder::Says::kNothing);
   EXPECT_EQ(says(1, std::numeric_limits<double>::infinity()), Ladder::Says::kNothing);
@@ -102,6 +107,30 @@ TEST(PrecisionLadder, FindsAMistakeBehindRounding) {
       EXPECT_EQ(found->step, 2);
       EXPECT_EQ(found->tensor, tensor);
     }
+  }
+}
+
+/// In float32 an element becomes huge, in float64 it becomes zero: however much the difference shrinks, it is none of
+/// rounding.
+TEST(PrecisionLadder, TakesNoFlippedExponentForRounding) {
+  for (const float before : {1.0F, 1e-9F}) {
+    test::Bench low(pair()), high(pair());
+    const auto hold = [&](test::Bench& bench, const char* side, float element) {
+      test::put(bench.run(side), 1, 3, test::floats(Channel::kWeight, "fc.bias", {element, 1, 1, 1}));
+    };
+    hold(low, "a", before);
+    hold(low, "b", before * 0x1p120F);
+    hold(high, "a", before);
+    hold(high, "b", 0);
+    for (const char* name : {"a", "b"}) widen(high.run(name));
+    const PrecisionLadder ladder(low.run("a"), low.run("b"), high.run("a"), high.run("b"));
+    const auto rungs =
+        ladder.at({.step = 3, .channel = Channel::kWeight, .tensor = "fc.bias", .left_rank = 1, .right_rank = 1});
+    ASSERT_TRUE(rungs);
+    EXPECT_NE(rungs->says(), Ladder::Says::kRounding) << rungs->text();
+    const auto first = ladder.judge({Channel::kWeight}).first;
+    ASSERT_TRUE(first) << before;
+    EXPECT_EQ(first->place_and_rank(), "step 3, weight fc.bias, rank 1");
   }
 }
 
