@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/base/error.h"
 #include "harness/base/text.h"
 
 namespace lockstep::compare {
@@ -119,6 +120,7 @@ class Walker {
   }
 
   void compare_record(const laws::RecordPlace& at, const Sides& sides, const Record* left, const Record* right) {
+    LOCKSTEP_CHECK(left != nullptr || right != nullptr);
     if (left == nullptr || right == nullptr) {
       note_missing(at, *sides.pair, Missing::kRecord, right == nullptr, shown(left == nullptr ? *right : *left));
       return;

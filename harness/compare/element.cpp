@@ -12,8 +12,6 @@
 namespace lockstep::compare {
 namespace {
 
-using trace::DType;
-
 /// One element's bits, as the integer that they are in memory.
 std::uint64_t bits_of(const trace::StoredTensor& tensor, std::size_t i) {
   const std::size_t size = trace::bytes_of(tensor.dtype);
