@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "harness/base/error.h"
 #include "harness/base/text.h"
 
 namespace lockstep::compare {
@@ -115,28 +114,30 @@ class Walker {
   void compare_name(const laws::RecordPlace& at, const Sides& sides) {
     const auto& left = records_named(sides.left, at.tensor);
     const auto& right = records_named(sides.right, at.tensor);
-    for (std::size_t i = 0; i < std::max(left.size(), right.size()) && !result_.first; ++i)
-      compare_record(at, sides, i < left.size() ? left[i] : nullptr, i < right.size() ? right[i] : nullptr);
+    for (std::size_t i = 0; i < std::max(left.size(), right.size()) && !result_.first; ++i) {
+      if (i >= right.size()) {
+        note_missing(at, *sides.pair, Missing::kRecord, /*on_the_right=*/true, shown(*left[i]));
+      } else if (i >= left.size()) {
+        note_missing(at, *sides.pair, Missing::kRecord, /*on_the_right=*/false, shown(*right[i]));
+      } else {
+        compare_record(at, sides, *left[i], *right[i]);
+      }
+    }
   }
 
-  void compare_record(const laws::RecordPlace& at, const Sides& sides, const Record* left, const Record* right) {
-    LOCKSTEP_CHECK(left != nullptr || right != nullptr);
-    if (left == nullptr || right == nullptr) {
-      note_missing(at, *sides.pair, Missing::kRecord, right == nullptr, shown(left == nullptr ? *right : *left));
-      return;
-    }
+  void compare_record(const laws::RecordPlace& at, const Sides& sides, const Record& left, const Record& right) {
     ++result_.compared;
     result_.channels.insert(at.channel);
-    if (!result_.hidden && laws::hides(*left, *sides.left_step, *sides.pair->left) &&
-        laws::hides(*right, *sides.right_step, *sides.pair->right))
+    if (!result_.hidden && laws::hides(left, *sides.left_step, *sides.pair->left) &&
+        laws::hides(right, *sides.right_step, *sides.pair->right))
       result_.hidden = at;
-    const std::optional<std::string> difference = walk_.relation(*left, *right, at.step, at.rank);
+    const std::optional<std::string> difference = walk_.relation(left, right, at.step, at.rank);
     if (!difference) {
-      (trace::same_bits(left, right) ? seen_.equal : seen_.unequal).insert(at.channel);
+      (trace::same_bits(&left, &right) ? seen_.equal : seen_.unequal).insert(at.channel);
       return;
     }
-    seen_.factor = factor_between(*left, *right);
-    note(at, *sides.pair, *left, *right, *difference);
+    seen_.factor = factor_between(left, right);
+    note(at, *sides.pair, left, right, *difference);
   }
 
   /// One side lacks what the other holds.
