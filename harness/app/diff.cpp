@@ -68,19 +68,18 @@ int diff(const DiffOptions& options) {
   const std::vector<trace::Channel> channels = channels_named(options.channels);
   const checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
                                                                      : judge_traces(left.trace, right.trace, channels);
-  std::string torn = torn_part(left.trace) + torn_part(right.trace);
-  for (const report::Recording* side : {&left, &right}) {
-    if (torn.empty()) torn = side->failed;
-  }
+  const std::string torn = torn_part(left.trace) + torn_part(right.trace), failed = left.failed + right.failed;
   const auto& first = result.divergence;
 
   report::Status status = first ? report::Status::kDivergence : report::Status::kAgree;
   std::string why = result.why;
-  if (!torn.empty()) why = "a trace is not whole (" + torn + "); what is there was compared";
+  if (!failed.empty()) why = failed + "; what is there was compared";
+  if (!torn.empty()) why = "a trace is torn (" + torn + "); what is there was compared";
   if (!first && result.status != checks::CheckResult::Status::kAgree) status = report::Status::kInconclusive;
   // A torn tail shows as missing steps: that proves nothing about the training.
   const bool only_missing = first && first->lacks(compare::Missing::kStep);
-  if (!torn.empty() && (!first || only_missing)) status = report::Status::kInconclusive;
+  const bool is_whole = torn.empty() && failed.empty();
+  if (!is_whole && (!first || only_missing)) status = report::Status::kInconclusive;
 
   if (!options.json.empty()) {
     write_json(options.json, {{"format", "lockstep.diff/1"},

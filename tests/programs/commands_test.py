@@ -10,7 +10,7 @@ import unittest
 
 from programs import HERE, LOCKSTEP, ProgramTest, Trace, environment
 
-TORCHRUN = ["torchrun", "--nproc-per-node", "2"]
+TORCHRUN = ["python", "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 PROMISES = {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 8}, "data": {"samples": 144}, "steps": 9,
             "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9}, "schedule": {"kind": "constant"}}
 
@@ -29,7 +29,7 @@ class CommandsTest(ProgramTest):
     def scenario(self, checks, variants, **more):
         """Two ranks, one epoch: the first snapshot is never resumed from, since each run has its own."""
         document = {"name": "own", "description": "A tutorial's training.", "world_size": 2,
-                    "program": {"command": ["torchrun", "--nproc-per-node", "{world_size}", "train.py"],
+                    "program": {"command": [*TORCHRUN[:-1], "{world_size}", "train.py"],
                                 "arguments": {"--epochs": 1, "--snapshot": "{folder}/snapshot.pt"}},
                     "promises": PROMISES, "variants": variants, "checks": checks, **more}
         file = self.folder / "own.json"
@@ -93,7 +93,7 @@ class CommandsTest(ProgramTest):
         self.assertIn("{{folder}/s.pt", document["program"]["command"], "a brace of the command stays one")
         self.assertEqual({check["that"] for check in document["checks"]},
                          {"repeatable", "ranks_agree", "ranks_differ", "reduction"})
-        self.assertEqual(self.lockstep("init", "--", "torchrun", "train.py").returncode, 2, "it is there already")
+        self.assertEqual(self.lockstep("init", "--", "python", "train.py").returncode, 2, "it is there already")
         document["program"]["command"] = [word.replace("{{", "{") for word in document["program"]["command"]]
         file.write_text(json.dumps(document))
         self.assertEqual([check["status"] for check in self.judged(file, 0)], ["agree"] * 4)
@@ -118,7 +118,7 @@ class CommandsTest(ProgramTest):
 
     def test_a_golden_is_stale_when_the_script_changes(self):
         file = self.scenario([{"that": "golden"}], {"a": {}}, repeats=2)
-        accepted = self.lockstep("golden", "accept", file, "--reason", "first")
+        accepted = self.lockstep("golden", "accept", file, "--reason", "first", "--in-ci")
         self.assertEqual(accepted.returncode, 0, accepted.stderr)
         self.assertEqual([check["status"] for check in self.judged(file, 0)], ["agree"])
         script = self.folder / "train.py"
