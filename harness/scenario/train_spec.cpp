@@ -207,6 +207,7 @@ std::vector<DataFile> files_of(const Choice& data) {
 }
 
 std::vector<ParameterGroup> parameter_groups(const Choice& optimizer) {
+  if (optimizer.kind.empty()) return {};
   Json common = optimizer.options;
   common.erase("groups");
   std::vector<ParameterGroup> groups{{.pattern = "*", .options = common}};

@@ -143,7 +143,7 @@ struct ParameterGroup {
   Json options;         ///< the optimizer's, with the group's own in their place
 };
 
-/// The default group, then those of the scenario, in its order.
+/// The default group, then those of the scenario, in its order. None of an optimizer that is not known.
 std::vector<ParameterGroup> parameter_groups(const Choice& optimizer);
 
 /// Index of a parameter's group: the first of the scenario's that matches, else the default.

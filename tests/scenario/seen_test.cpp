@@ -61,6 +61,7 @@ TEST(Seen, IgnoresPartsThatHaveNoWordOrAreDamaged) {
     EXPECT_NO_THROW(take_seen(variant, seen, 1)) << seen;
     EXPECT_EQ(variant.train.sampler.kind, "") << seen;
     EXPECT_EQ(variant.train.optimizer.kind, "") << seen;
+    EXPECT_TRUE(base_learning_rates(variant.train, 2).empty()) << "of an optimizer that is not known";
     EXPECT_EQ(variant.train.batch.rank_size(1), 1) << seen;
   }
 }
