@@ -16,28 +16,13 @@ namespace {
 
 std::vector<trace::Channel> channels_named(const std::vector<std::string>& names) {
   std::vector<trace::Channel> channels;
-  for (const std::string& name : names) {
-    const auto channel = trace::channel_named(name);
-    if (!channel)
-      throw InputError({.what = "unknown channel '" + name + "'",
-                        .where = "--channel",
-                        .expected = "one of: " + join(trace::channel_names(), ", "),
-                        .next = suggest(name, trace::channel_names())});
-    channels.push_back(*channel);
-  }
+  for (const std::string& name : names) channels.push_back(channel_option(name));
   return channels;
 }
 
 std::vector<trace::Channel> comparable_channels(bool same_world_size) {
   return trace::channels_that(
       [&](const trace::ChannelInfo& row) { return same_world_size || row.across == trace::Across::kAllShapes; });
-}
-
-std::string torn_part(const trace::RunTrace& run) {
-  for (const trace::Trace& rank : run.ranks) {
-    if (!rank.complete) return rank.origin + ": " + rank.torn;
-  }
-  return "";
 }
 
 /// The first bits that differ, of traces of which nothing more is known.
@@ -68,7 +53,7 @@ int diff(const DiffOptions& options) {
   const std::vector<trace::Channel> channels = channels_named(options.channels);
   const checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
                                                                      : judge_traces(left.trace, right.trace, channels);
-  const std::string torn = torn_part(left.trace) + torn_part(right.trace), failed = left.failed + right.failed;
+  const std::string torn = left.trace.torn() + right.trace.torn(), failed = left.failed + right.failed;
   const auto& first = result.divergence;
 
   report::Status status = first ? report::Status::kDivergence : report::Status::kAgree;

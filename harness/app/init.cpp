@@ -87,8 +87,8 @@ std::string name_from(const std::string& script) {
   return name.empty() ? "training" : name.substr(0, kLongest);
 }
 
-Json checks_for(std::int64_t world_size) {
-  Json checks = Json::array({{{"that", "repeatable"}}});
+nlohmann::ordered_json checks_for(std::int64_t world_size) {
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array({{{"that", "repeatable"}}});
   if (world_size > 1) {
     checks.push_back({{"that", "ranks_agree"}});
     checks.push_back({{"that", "ranks_differ"}, {"on", {"samples"}}});
@@ -119,7 +119,7 @@ int init(const InitOptions& options) {
       {"world_size", command.world_size},
       {"program", {{"command", command.words}, {"directory", directory.empty() ? "." : directory}}},
       {"repeats", 2},
-      {"checks", nlohmann::ordered_json::parse(checks_for(command.world_size).dump())}};
+      {"checks", checks_for(command.world_size)}};
   make_directories(folder);
   replace_file(file, scenario.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   scenario::load_scenario(file);  // it must be one

@@ -12,6 +12,7 @@
 
 #include "harness/app/display.h"
 #include "harness/app/job.h"
+#include "harness/app/recorder.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -116,10 +117,18 @@ std::vector<scenario::Scenario> load(const RunOptions& options) {
   return scenarios;
 }
 
+trace::Channel channel_option(const std::string& name) {
+  if (const auto channel = trace::channel_named(name)) return *channel;
+  throw InputError({.what = "unknown channel '" + name + "'",
+                    .where = "--channel",
+                    .expected = "one of: " + join(trace::channel_names(), ", "),
+                    .next = suggest(name, trace::channel_names())});
+}
+
 fs::path find_worker(const fs::path& given) {
   fs::path worker = given;
   if (worker.empty()) worker = fs::read_symlink("/proc/self/exe").parent_path() / "lockstep-worker";
-  if (::access(worker.c_str(), X_OK) == 0 && !is_folder(worker)) return fs::absolute(worker);
+  if (is_program(worker)) return fs::absolute(worker);
   throw InputError({.what = "the worker is missing",
                     .where = worker.string(),
                     .expected = "an executable lockstep-worker",

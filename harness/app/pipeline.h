@@ -12,6 +12,9 @@
 
 namespace lockstep::app {
 
+/// The channel that an option `--channel` names. *Throws*: InputError for an unknown one, with the nearest.
+trace::Channel channel_option(const std::string& name);
+
 /// Scenario files of a selection: files as they are, of a folder every *.json and *.jsonc, sorted.
 /// A missing path, or that nothing is selected, is added to `problems`.
 std::vector<std::filesystem::path> select(const std::vector<std::filesystem::path>& paths, Problems& problems);

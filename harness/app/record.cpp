@@ -3,7 +3,9 @@
 #include <set>
 
 #include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
 #include "harness/app/recorder.h"
+#include "harness/app/runs_folder.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -18,28 +20,6 @@ namespace lockstep::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-void require_new(const fs::path& folder) {
-  if (is_there(folder) && !is_folder(folder))
-    throw InputError({.what = "the folder for the traces is a file",
-                      .where = "--out " + folder.string(),
-                      .expected = "an empty folder, or the name of a new one"});
-  make_directories(folder);
-  if (!entries_of(folder).empty())
-    throw InputError({.what = "the folder for the traces is not empty",
-                      .where = "--out " + folder.string(),
-                      .next = "choose another, or empty it: traces are never overwritten"});
-}
-
-void require_known_channels(const std::vector<std::string>& channels) {
-  for (const std::string& name : channels) {
-    if (trace::channel_named(name)) continue;
-    throw InputError({.what = "unknown channel '" + name + "'",
-                      .where = "--channel",
-                      .expected = "one of: " + join(trace::channel_names(), ", "),
-                      .next = suggest(name, trace::channel_names())});
-  }
-}
 
 void say(const std::string& line) { print_line(stderr, "lockstep: " + line); }
 
@@ -62,10 +42,9 @@ bool tell(const fs::path& folder) {
     return false;
   }
   const trace::RunTrace run = trace::read_run(folder, folder.string());
-  std::string torn;
+  const std::string torn = run.torn();
   std::size_t steps = 0, records = 0;
   for (const trace::Trace& rank : run.ranks) {
-    if (!rank.complete && torn.empty()) torn = rank.origin + ": " + rank.torn;
     steps = std::max(steps, rank.steps.size());
     for (const trace::Step& step : rank.steps) records += step.records.size();
   }
@@ -79,10 +58,8 @@ bool tell(const fs::path& folder) {
 }  // namespace
 
 int record(const RecordOptions& options) {
-  require_known_channels(options.channels);
+  for (const std::string& name : options.channels) channel_option(name);
   const fs::path program = find_program(options.command.at(0), fs::current_path());
-  find_recorder();
-  require_new(options.out);
   const fs::path folder = fs::absolute(options.out);
   launch::Environment environment = launch::inherited_environment();
   const auto python_path = environment.find("PYTHONPATH");
@@ -91,6 +68,7 @@ int record(const RecordOptions& options) {
   for (const auto& [name, value] :
        recording_variables(request, python_path == environment.end() ? "" : python_path->second))
     environment[name] = value;
+  require_new_folder(options.out, "traces");
   const int code = launch::run_in_foreground(program, options.command, environment);
   write_file(folder / report::kCommandFile, Json({{"format", "lockstep.command/1"},
                                                   {"command", options.command},

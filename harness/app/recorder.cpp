@@ -16,8 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPackage = "lockstep/__init__.py";
 
-bool is_program(const fs::path& file) { return ::access(file.c_str(), X_OK) == 0 && !is_folder(file); }
-
 }  // namespace
 
 fs::path find_recorder() {
@@ -46,6 +44,8 @@ std::map<std::string, std::string> recording_variables(const RecordingRequest& r
   if (request.strict) variables["LOCKSTEP_RECORD_STRICT"] = "1";
   return variables;
 }
+
+bool is_program(const fs::path& file) { return ::access(file.c_str(), X_OK) == 0 && !is_folder(file); }
 
 fs::path find_program(const std::string& name, const fs::path& directory) {
   if (name.find('/') != std::string::npos) {

@@ -26,6 +26,9 @@ std::filesystem::path find_recorder();
 /// Variables that record a program: to be added to its environment. `python_path`: its PYTHONPATH so far.
 std::map<std::string, std::string> recording_variables(const RecordingRequest& request, const std::string& python_path);
 
+/// Whether a path is that of an executable file.
+bool is_program(const std::filesystem::path& file);
+
 /// The file that a command names: a path, seen from `directory`, or a program in PATH.
 /// *Throws*: InputError where there is none.
 std::filesystem::path find_program(const std::string& name, const std::filesystem::path& directory);

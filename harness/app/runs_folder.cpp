@@ -12,6 +12,18 @@ namespace lockstep::app {
 
 namespace fs = std::filesystem;
 
+void require_new_folder(const fs::path& given, const std::string& content) {
+  if (is_there(given) && !is_folder(given))
+    throw InputError({.what = "the folder for the " + content + " is a file",
+                      .where = "--out " + given.string(),
+                      .expected = "an empty folder, or the name of a new one"});
+  make_directories(given);
+  if (entries_of(given).empty()) return;
+  throw InputError({.what = "the folder for the " + content + " is not empty",
+                    .where = given.string(),
+                    .next = "choose another with --out, or empty it: traces are never overwritten"});
+}
+
 RunsFolder::RunsFolder(const fs::path& given) {
   if (given.empty()) {
     sweep_leftovers();
@@ -21,16 +33,7 @@ RunsFolder::RunsFolder(const fs::path& given) {
     temporary_ = true;
     return;
   }
-  if (is_there(given) && !is_folder(given))
-    throw InputError({.what = "the folder for the runs is a file",
-                      .where = "--out " + given.string(),
-                      .expected = "an empty folder, or the name of a new one"});
-  make_directories(given);
-  if (!entries_of(given).empty()) {
-    throw InputError({.what = "the folder for the runs is not empty",
-                      .where = given.string(),
-                      .next = "choose another with --out, or empty it: traces are never overwritten"});
-  }
+  require_new_folder(given, "runs");
   path_ = fs::absolute(given);
 }
 

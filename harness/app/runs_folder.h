@@ -1,10 +1,15 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "harness/app/leftovers.h"
 
 namespace lockstep::app {
+
+/// Makes the folder that `--out` names; it may exist, but hold nothing. `content`: "runs".
+/// *Throws*: InputError, ResourceError.
+void require_new_folder(const std::filesystem::path& given, const std::string& content);
 
 /// Folder that the runs' own folders are in. A temporary one goes away at the end unless `keep` was called; to make one
 /// removes what earlier calls have left for too long.

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -12,14 +13,6 @@
 
 namespace lockstep::app {
 namespace {
-
-void require_known_channel(const std::string& channel) {
-  if (channel.empty() || trace::channel_named(channel)) return;
-  throw InputError({.what = "unknown channel '" + channel + "'",
-                    .where = "--channel",
-                    .expected = "one of: " + join(trace::channel_names(), ", "),
-                    .next = suggest(channel, trace::channel_names())});
-}
 
 /// The lines of the records that are asked for.
 std::vector<std::string> lines_of(const trace::Trace& trace, const ShowOptions& options) {
@@ -38,7 +31,7 @@ std::vector<std::string> lines_of(const trace::Trace& trace, const ShowOptions& 
 }  // namespace
 
 int show(const ShowOptions& options) {
-  require_known_channel(options.channel);
+  if (!options.channel.empty()) channel_option(options.channel);
   const std::filesystem::path file =
       is_folder(options.trace) ? options.trace / trace::file_name_of_rank(0) : options.trace;
   const trace::Trace trace = trace::read_trace(file);

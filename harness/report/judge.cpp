@@ -330,13 +330,11 @@ void take_seen(scenario::Promises& promises, const trace::RunTrace& run) {
 }
 
 void take_seen(plan::Plan& plan, const std::vector<Evidence>& evidence) {
-  for (std::size_t i = 0; i < plan.runs.size(); ++i) {
-    if (plan.runs[i].repeat != 0 || !evidence[i].trace) continue;
-    for (scenario::Scenario& scenario : plan.scenarios) {
-      for (scenario::Variant& variant : scenario.variants) {
-        const bool is_its = scenario.name == plan.runs[i].scenario && variant.name == plan.runs[i].variant;
-        if (is_its && variant.program) take_seen(variant, *evidence[i].trace);
-      }
+  for (scenario::Scenario& scenario : plan.scenarios) {
+    for (scenario::Variant& variant : scenario.variants) {
+      if (!variant.program) continue;
+      const auto& first = evidence[plan.runs_of(scenario.name, variant.name).front()].trace;
+      if (first) take_seen(variant, *first);
     }
   }
 }

@@ -25,4 +25,11 @@ const Record* Trace::find(std::int64_t step, Channel channel, std::string_view n
   return found == nullptr ? nullptr : found->find(channel, name);
 }
 
+std::string RunTrace::torn() const {
+  for (const Trace& rank : ranks) {
+    if (!rank.complete) return rank.origin + ": " + rank.torn;
+  }
+  return "";
+}
+
 }  // namespace lockstep::trace

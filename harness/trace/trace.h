@@ -71,6 +71,9 @@ struct RunTrace {
   std::vector<Trace> ranks;
 
   std::int64_t world_size() const { return static_cast<std::int64_t>(ranks.size()); }
+
+  /// File and missing part of the first rank whose trace is torn; empty: all are whole.
+  std::string torn() const;
 };
 
 }  // namespace lockstep::trace
