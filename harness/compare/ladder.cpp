@@ -31,8 +31,17 @@ constexpr double kJump = 32;
 /// What rounding has grown to where it has grown too far: in float64, and in float32.
 constexpr double kGrown = 0x1p-42, kSaturated = 0x1p-6;
 
-/// No rounding is as large as what it rounds.
+/// A difference that is as large as what differs: rounding amplified until no digit is left, or no rounding.
 constexpr double kWhole = 0.5;
+
+/// Rounding leaves a result of about its size. A flipped bit of an exponent makes it 2, 4, 16, ... times as large.
+bool of_one_size(const trace::Record& left, const trace::Record& right) {
+  const auto size = [](const trace::Record& record) {
+    return std::fabs(record.number.value_or(record.norm.value_or(0)));
+  };
+  const double a = size(left), b = size(right);
+  return std::max(a, b) < 2 * std::min(a, b);
+}
 
 /// What a step computes anew: losses and gradients.
 std::vector<trace::Channel> computed_channels(const trace::RunTrace& left, const trace::RunTrace& right) {
@@ -53,7 +62,7 @@ Location place_of(const trace::Record& record, std::int64_t step, std::int64_t r
 Ladder::Says Ladder::says() const {
   if (!(in_float32 > 0) || !std::isfinite(in_float32) || !std::isfinite(in_float64)) return Says::kNothing;
   const bool shrinks = in_float64 <= kRounding * std::min(in_float32, kSaturated);
-  if (shrinks && (in_float32 < kWhole || is_in_bound)) return Says::kRounding;
+  if (shrinks && (in_float32 < kWhole || may_be_whole)) return Says::kRounding;
   return in_float64 >= kMistake * in_float32 ? Says::kMistake : Says::kNothing;
 }
 
@@ -105,12 +114,15 @@ std::optional<double> PrecisionLadder::Rung::distance(const Location& place) con
 std::optional<Ladder> PrecisionLadder::at(const Location& place) const {
   const auto in_float32 = float32_.distance(place), in_float64 = float64_.distance(place);
   if (!in_float32 || !in_float64) return std::nullopt;
-  const trace::Record* left = record_of(float64_.left, place, place.left_rank);
-  const trace::Record* right = record_of(float64_.right, place, place.right_rank);
-  const auto rank = static_cast<std::int64_t>(std::max(place.left_rank, place.right_rank));
   return Ladder{.in_float32 = *in_float32,
                 .in_float64 = *in_float64,
-                .is_in_bound = *in_float32 >= kWhole && explained_in_float64(*left, *right, place.step, rank)};
+                .may_be_whole = *in_float32 >= kWhole && (of_one_size_at(place) || explained_in_float64(place))};
+}
+
+bool PrecisionLadder::of_one_size_at(const Location& place) const {
+  const trace::Record* left = record_of(float32_.left, place, place.left_rank);
+  const trace::Record* right = record_of(float32_.right, place, place.right_rank);
+  return left != nullptr && right != nullptr && of_one_size(*left, *right);
 }
 
 const trace::Record* record_of(const trace::RunTrace& run, const Location& place, std::size_t rank) {
@@ -158,9 +170,12 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels, c
     if (!different || laws::differ_harmlessly(a, b)) return std::nullopt;
     const auto in_float64 = trace::info(a.channel).can_round() ? float64_.distance(a, b, step) : std::nullopt;
     if (!in_float64) return different;
-    const double in_float32 = float32_.distance(place_of(a, step, rank)).value_or(0);
+    const Location place = place_of(a, step, rank);
+    const double in_float32 = float32_.distance(place).value_or(0);
     const double inherited = std::min(rounding_until(step), kSaturated);
-    const Ladder ladder{.in_float32 = std::max({in_float32, inherited, kLeast}), .in_float64 = *in_float64};
+    const Ladder ladder{.in_float32 = std::max({in_float32, inherited, kLeast}),
+                        .in_float64 = *in_float64,
+                        .may_be_whole = of_one_size_at(place)};
     if (ladder.says() == Ladder::Says::kRounding || explained_in_float64(a, b, step, rank)) return std::nullopt;
     return *different + "; " + ladder.text();
   };
@@ -172,6 +187,13 @@ bool PrecisionLadder::explained_in_float64(const trace::Record& left, const trac
   if (horizon64_ && step >= *horizon64_) return false;
   const auto rounding = bound64_.judge(left, right, step, rank);
   return rounding && rounding->explained();
+}
+
+bool PrecisionLadder::explained_in_float64(const Location& place) const {
+  const trace::Record* left = record_of(float64_.left, place, place.left_rank);
+  const trace::Record* right = record_of(float64_.right, place, place.right_rank);
+  return explained_in_float64(*left, *right, place.step,
+                              static_cast<std::int64_t>(std::max(place.left_rank, place.right_rank)));
 }
 
 PrecisionLadder::BySteps PrecisionLadder::rounding_of(const std::vector<trace::Channel>& channels) const {
@@ -215,9 +237,7 @@ Relation PrecisionLadder::shrinks() const {
     const Location place = place_of(a, step, rank);
     const auto rungs = at(place);
     if (!rungs || rungs->says() != Ladder::Says::kMistake) return std::nullopt;
-    const trace::Record* left = record_of(float64_.left, place, place.left_rank);
-    const trace::Record* right = record_of(float64_.right, place, place.right_rank);
-    if (explained_in_float64(*left, *right, step, rank)) return std::nullopt;
+    if (explained_in_float64(place)) return std::nullopt;
     return *different + "; " + rungs->text();
   };
 }

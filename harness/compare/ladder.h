@@ -17,8 +17,8 @@ namespace lockstep::compare {
 ///
 /// Rounding shrinks, but not all that shrinks is rounding: a flipped bit of an exponent may be 10^36 of the scale in
 /// float32, and 10^-2 in float64. A difference in float64 is no rounding if it is larger than float32's largest
-/// rounding can make it. Where float32 is wrong as a whole, its size says nothing, and the bound of float64 alone
-/// decides.
+/// rounding can make it. Where float32 differs as a whole, the difference is rounding only if the sides are of one
+/// size, or within the bound of float64.
 struct Ladder {
   enum class Says {
     kRounding,  ///< it shrinks as rounding does
@@ -27,7 +27,7 @@ struct Ladder {
   };
   double in_float32 = 0;  ///< relative to the largest norm in the layer
   double in_float64 = 0;
-  bool is_in_bound = false;  ///< RoundingBound of the float64 runs explains it there
+  bool may_be_whole = false;  ///< rounding may be as large as the result: the sides are of one size
 
   Says says() const;
   /// "the difference is 2.4e-07 of the layer's scale in float32 and 3.1e-16 in float64, 2^29.5 times less".
@@ -58,7 +58,8 @@ bool uses_16_bits(const trace::RunTrace& run);
 ///
 /// The two trainings compute the same if everything that cannot round is equal, and each difference in float64 is
 /// rounding. It is rounding if one of these holds:
-/// - It is at most 2^-18 of the largest rounding in float32 up to its step, and float32 is not wrong as a whole there.
+/// - It is at most 2^-18 of the largest rounding in float32 up to its step. If float32 differs as a whole there, both
+/// sides have about one norm.
 /// - It is within RoundingBound of the float64 runs. Differences that grow for long reach a limit in float32, so the
 /// ratio alone would not do.
 /// *Lifetime*: of the four runs.
@@ -123,6 +124,10 @@ class PrecisionLadder {
   /// Whether the difference in float64 is within rounding.
   bool explained_in_float64(const trace::Record& left, const trace::Record& right, std::int64_t step,
                             std::int64_t rank) const;
+  bool explained_in_float64(const Location& place) const;
+
+  /// Whether the sides in float32 are of about one norm: what rounding leaves of a result.
+  bool of_one_size_at(const Location& place) const;
 
   using BySteps = std::map<std::int64_t, double>;
   BySteps rounding_of(const std::vector<trace::Channel>& channels) const;

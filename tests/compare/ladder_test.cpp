@@ -25,8 +25,8 @@ TEST(Ladder, TellsRoundingFromMistakes) {
   EXPECT_EQ(says(1e-3, 1e-6), Ladder::Says::kNothing);
   EXPECT_EQ(says(3.3e36, 0.0096), Ladder::Says::kNothing) << "a bit of an exponent";
   EXPECT_EQ(says(6.9e34, 0.0002), Ladder::Says::kNothing) << "a bit of an exponent";
-  EXPECT_EQ(says(1, 1e-10), Ladder::Says::kNothing) << "no rounding is as large as what it rounds";
-  EXPECT_EQ((Ladder{.in_float32 = 1, .in_float64 = 1e-10, .is_in_bound = true}.says()), Ladder::Says::kRounding);
+  EXPECT_EQ(says(1, 1e-10), Ladder::Says::kNothing) << "one side is far larger than the other";
+  EXPECT_EQ((Ladder{.in_float32 = 1, .in_float64 = 1e-10, .may_be_whole = true}.says()), Ladder::Says::kRounding);
   EXPECT_EQ(says(0.4, 1e-6), Ladder::Says::kNothing) << "more than rounding in float32 is believed to grow to";
   EXPECT_EQ(says(0, 1), Ladder::Says::kNothing);
   EXPECT_EQ(says(std::numeric_limits<double>::quiet_NaN(), 0), Ladder::Says::kNothing);
@@ -131,6 +131,28 @@ TEST(PrecisionLadder, TakesNoFlippedExponentForRounding) {
     const auto first = ladder.judge({Channel::kWeight}).first;
     ASSERT_TRUE(first) << before;
     EXPECT_EQ(first->place_and_rank(), "step 3, weight fc.bias, rank 1");
+  }
+}
+
+/// A step may amplify rounding until no digit is left in float32. Both sides are of one size then.
+TEST(PrecisionLadder, TakesAmplifiedRoundingForRounding) {
+  for (const bool is_one_size : {true, false}) {
+    test::Bench low(pair()), high(pair());
+    const auto hold = [&](test::Bench& bench, const char* side, const std::vector<float>& gradient) {
+      for (const std::size_t rank : {0, 1})
+        test::put(bench.run(side), rank, 3, test::floats(Channel::kGradient, "fc.bias", gradient));
+    };
+    hold(low, "a", {1, -2, 3, 1});
+    hold(low, "b", is_one_size ? std::vector<float>{-2, 1, 1, 3} : std::vector<float>{-20, 1, 1, 3});
+    hold(high, "a", {1, -2, 3, 1e-3F});
+    hold(high, "b", {1, -2, 3, 1.0001e-3F});
+    for (const char* name : {"a", "b"}) widen(high.run(name));
+    const PrecisionLadder ladder(low.run("a"), low.run("b"), high.run("a"), high.run("b"));
+    const auto rungs = ladder.at({.step = 3, .channel = Channel::kGradient, .tensor = "fc.bias"});
+    ASSERT_TRUE(rungs);
+    EXPECT_GT(rungs->in_float32, 0.5);
+    EXPECT_EQ(rungs->says() == Ladder::Says::kRounding, is_one_size) << rungs->text();
+    EXPECT_EQ(ladder.judge({Channel::kGradient}).first.has_value(), !is_one_size);
   }
 }
 
