@@ -123,10 +123,10 @@ class CommandLine {
     add_run_options(*blame, blame_.run);
     add_json_option(*blame, blame_.run.json);
     blame->callback([this] { command_ = [this] { return app::blame(blame_); }; });
-    CLI::App* doctor =
-        app_.add_subcommand("doctor", "Examine this installation: worker, processor, space, scenarios, goldens");
+    CLI::App* doctor = app_.add_subcommand(
+        "doctor", "Examine this installation: worker, recorder, processor, space, scenarios, goldens");
     doctor->add_option("scenarios", doctor_.run.scenarios,
-                       "Scenario files, or folders of them (default: scenarios/gate)");
+                       "Scenario files, or folders of them (default: scenarios/gate, if it is there)");
     add_run_options(*doctor, doctor_.run);
     doctor->callback([this] { command_ = [this] { return app::doctor(doctor_); }; });
   }

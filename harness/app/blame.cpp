@@ -29,7 +29,10 @@ const scenario::Variant& variant_named(const scenario::Scenario& scenario, const
 
 /// Whether two trainings cut their batches alike, as far as their recipes say.
 bool same_shape(const scenario::Variant& left, const scenario::Variant& right) {
-  return left.world_size == right.world_size && left.train_json["batch"] == right.train_json["batch"];
+  const auto batch_of = [](const scenario::Variant& variant) {
+    return (variant.program ? variant.promises_json : variant.train_json).value("batch", Json());
+  };
+  return left.world_size == right.world_size && batch_of(left) == batch_of(right);
 }
 
 experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOptions& options) {
@@ -82,7 +85,7 @@ std::string to_text(const experiment::Blame& blame) {
 Json to_json(const std::vector<scenario::Change>& changes) {
   Json all = Json::array();
   for (const scenario::Change& change : changes)
-    all.push_back({{"path", change.path}, {"left", change.left}, {"right", change.right}});
+    all.push_back({{"path", change.path()}, {"left", change.left}, {"right", change.right}});
   return all;
 }
 
@@ -124,7 +127,7 @@ int blame(const BlameOptions& options) {
                       .actual = std::to_string(scenarios.size())});
   const experiment::Parties parties = parties_of(scenarios[0], options);
   RunsFolder runs(options.run.out);
-  const experiment::Execute execute = [&](const plan::Plan& plan, const std::string& folder) {
+  const experiment::Execute execute = [&](plan::Plan& plan, const std::string& folder) {
     return execute_again(plan, options.run, runs.path() / folder);
   };
   experiment::Blame blame =

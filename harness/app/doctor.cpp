@@ -9,6 +9,9 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
+#include "harness/app/programs.h"
+#include "harness/app/recorder.h"
+#include "harness/app/shell.h"
 #include "harness/base/build_id.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
@@ -38,22 +41,6 @@ class Examination {
  private:
   bool healthy_ = true;
 };
-
-/// What a shell command prints, and how it ends, as waitpid tells; -1: it was not started.
-struct Said {
-  std::string text;
-  int status = -1;
-};
-
-Said said_by(const std::string& command) {
-  FILE* pipe = ::popen(command.c_str(), "r");
-  Said said;
-  char text[256];
-  while (pipe != nullptr && std::fgets(text, sizeof text, pipe) != nullptr) said.text += text;
-  if (pipe != nullptr) said.status = ::pclose(pipe);
-  while (said.text.ends_with('\n')) said.text.pop_back();
-  return said;
-}
 
 /// The first line that the worker prints when asked with `flag`.
 /// *Throws*: ResourceError with the reason if it fails; most often a library is missing.
@@ -208,21 +195,74 @@ std::string examine_goldens(const RunOptions& options) {
   return goldens.summary();
 }
 
+/// Kinds of programs in a selection.
+struct Needs {
+  bool worker = false;
+  bool programs = false;
+};
+
+/// What cannot be read is told where scenarios are asked for; a worker is looked at then.
+Needs needs_of(const RunOptions& options) {
+  Needs needs;
+  try {
+    for (const scenario::Scenario& scenario : load(options)) {
+      for (const scenario::Variant& variant : scenario.variants)
+        (variant.program ? needs.programs : needs.worker) = true;
+    }
+  } catch (const Error&) {
+    needs.worker = true;
+  }
+  return needs;
+}
+
+std::string examine_python_in_path() {
+  const std::filesystem::path python = python_in_path();
+  if (python.empty())
+    throw InputError({.what = "there is no Python", .where = "PATH", .expected = "python or python3"});
+  return examine_python(python);
+}
+
+/// Commands of all programs are there, and what they run in would be recorded.
+std::string examine_programs(const RunOptions& options) {
+  std::set<std::string> commands, pythons;
+  for (const scenario::Scenario& scenario : load(options)) {
+    for (const scenario::Variant& variant : scenario.variants) {
+      if (!variant.program) continue;
+      const std::filesystem::path program = examine_command(scenario, variant);
+      commands.insert(program.string());
+      if (const auto python = python_of(program); !python.empty()) pythons.insert(python.string());
+    }
+  }
+  std::vector<std::string> all(commands.begin(), commands.end());
+  for (const std::string& python : pythons) all.push_back(examine_python(python));
+  return join(all, "; ");
+}
+
 }  // namespace
 
 int doctor(const DoctorOptions& options) {
   RunOptions run = options.run;
-  if (run.scenarios.empty()) run.scenarios = {"scenarios/gate"};
+  const std::filesystem::path usual = "scenarios/gate";
+  if (run.scenarios.empty() && is_folder(usual)) run.scenarios = {usual};
+  const bool has_scenarios = !run.scenarios.empty();
+  const Needs needs = has_scenarios ? needs_of(run) : Needs{};
   Examination examination;
   examination.ask("lockstep", [] { return std::string("build ") + build_id(); });
-  examination.ask("worker", [&] { return examine_worker(run); });
+  if (needs.worker) {
+    examination.ask("worker", [&] { return examine_worker(run); });
+    examination.ask("devices", [&] { return examine_devices(run); });
+  }
+  examination.ask("recorder", [] { return find_recorder().string(); });
+  if (needs.programs) examination.ask("programs", [&] { return examine_programs(run); });
+  if (!has_scenarios) examination.ask("python", examine_python_in_path);
   examination.ask("launchers", [&] { return examine_launchers(run); });
-  examination.ask("devices", [&] { return examine_devices(run); });
   examination.ask("processor", examine_processor);
   examination.ask("space for traces", [] { return examine_space(temporary_base()); });
   examination.ask("leftovers", examine_leftovers);
-  examination.ask("scenarios", [&] { return examine_scenarios(run); });
-  examination.ask("goldens", [&] { return examine_goldens(run); });
+  if (has_scenarios) {
+    examination.ask("scenarios", [&] { return examine_scenarios(run); });
+    examination.ask("goldens", [&] { return examine_goldens(run); });
+  }
   return examination.healthy() ? 0 : 2;
 }
 

@@ -15,7 +15,6 @@ int faults(FaultsOptions options) {
   plan::Plan plan = plan::make_plan(plan::part_of(load(options.run), part));
   RunsFolder runs(options.run.out);
   const std::vector<report::Evidence> evidence = execute(plan, options.run, runs.path());
-  report::take_seen(plan, evidence);
   report::Verdict verdict = report::judge(plan, evidence, options.run.golden_root, today());
   investigate(verdict, plan, evidence, options.run, runs.path());
   report::FaultTable table = report::fault_table(verdict, plan, evidence);

@@ -122,7 +122,6 @@ int accept(const AcceptOptions& options) {
   plan::Plan plan = plan::make_plan(judged);
   RunsFolder runs(options.run.out);
   const std::vector<report::Evidence> evidence = execute(plan, options.run, runs.path());
-  report::take_seen(plan, evidence);
   const report::Verdict verdict = report::judge(plan, evidence, options.run.golden_root, today());
   // A golden check alone leaves nothing else to judge; runs that failed show in the verdict all the same.
   const bool nothing_else = plan.checks.empty() && verdict.runs.empty();

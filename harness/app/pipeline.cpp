@@ -141,7 +141,7 @@ int ranks_at_once(const RunOptions& options) {
   return options.jobs > 0 ? options.jobs : 2 * cores;
 }
 
-std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
+std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
   Surroundings around;
   std::vector<launch::Listener> held;  // together, so that no two runs get one port
   std::vector<launch::Job> jobs;
@@ -166,8 +166,7 @@ std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& 
   return report::read_evidence(plan, std::move(outcomes), runs_root);
 }
 
-std::vector<report::Evidence> execute_again(const plan::Plan& plan, const RunOptions& options,
-                                            const fs::path& runs_root) {
+std::vector<report::Evidence> execute_again(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
   std::vector<report::Evidence> evidence = execute(plan, options, runs_root);
   if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
   return evidence;
@@ -176,7 +175,7 @@ std::vector<report::Evidence> execute_again(const plan::Plan& plan, const RunOpt
 void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
                  const RunOptions& options, const fs::path& runs_root) {
   if (is_interrupted(evidence)) return;
-  experiment::investigate(verdict, plan, evidence, today(), [&](const plan::Plan& again, const std::string& folder) {
+  experiment::investigate(verdict, plan, evidence, today(), [&](plan::Plan& again, const std::string& folder) {
     print_line(stderr, "lockstep: " + std::to_string(again.runs.size()) + " runs again: " + folder);
     return execute_again(again, options, runs_root / kExperiments / folder);
   });

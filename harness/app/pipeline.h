@@ -28,12 +28,12 @@ std::filesystem::path find_worker(const std::filesystem::path& given);
 /// Ranks that run at once.
 int ranks_at_once(const RunOptions& options);
 
-/// Launches every run of the plan and reads what it left behind.
-std::vector<report::Evidence> execute(const plan::Plan& plan, const RunOptions& options,
+/// Launches every run of the plan and reads what it left behind (report::read_evidence).
+std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options,
                                       const std::filesystem::path& runs_root);
 
 /// The same of control runs. *Throws*: Interrupted, where they were: runs that nobody let finish show nothing.
-std::vector<report::Evidence> execute_again(const plan::Plan& plan, const RunOptions& options,
+std::vector<report::Evidence> execute_again(plan::Plan& plan, const RunOptions& options,
                                             const std::filesystem::path& runs_root);
 
 /// Tries again what the verdict leaves open or calls different, and says on stderr that it does.

@@ -16,7 +16,6 @@ int run(const RunOptions& options) {
   plan::Plan plan = plan::make_plan(load(options));
   RunsFolder runs(options.out);
   const std::vector<report::Evidence> evidence = execute(plan, options, runs.path());
-  report::take_seen(plan, evidence);
   report::Verdict verdict = report::judge(plan, evidence, options.golden_root, today());
   investigate(verdict, plan, evidence, options, runs.path());
   verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

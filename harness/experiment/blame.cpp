@@ -13,8 +13,10 @@ using report::Status;
 
 /// What a training computes, and how it is launched.
 Json document_of(const scenario::Variant& variant) {
-  Json document = {{"world_size", variant.world_size}, {"train", variant.train_json}, {"launch", variant.launch_json}};
-  document["train"].erase("record");
+  const char* const recipe = variant.recipe_definition();
+  Json document = {
+      {"world_size", variant.world_size}, {recipe, variant.recipe_json()}, {"launch", variant.launch_json}};
+  document[recipe].erase("record");
   return document;
 }
 
@@ -186,7 +188,7 @@ class Blaming {
       return;
     }
     for (const scenario::Change& one : all) {
-      trying(one.path);
+      trying(one.path());
       if (differs_with({one}).value_or(false)) blame.smallest.push_back(one);
     }
     blame.found = !blame.smallest.empty();
@@ -194,7 +196,7 @@ class Blaming {
     for (std::size_t i = 0; i < all.size() && all.size() > 1;) {
       std::vector<scenario::Change> fewer = all;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-      trying("all but " + all[i].path);
+      trying("all but " + all[i].path());
       if (differs_with(fewer).value_or(false)) {
         all = fewer;
       } else {

@@ -8,7 +8,7 @@
 namespace lockstep::experiment {
 
 /// Runs a plan and reads its traces. `folder`: name of the folder for them.
-using Execute = std::function<std::vector<report::Evidence>(const plan::Plan& plan, const std::string& folder)>;
+using Execute = std::function<std::vector<report::Evidence>(plan::Plan& plan, const std::string& folder)>;
 
 /// Runs controls for each difference or open check of a verdict, and adds the results to the verdict.
 ///

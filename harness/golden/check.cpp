@@ -43,7 +43,7 @@ std::vector<std::string> changed_keys(const trace::RunTrace& golden, const Check
       with_todays_defaults(golden.ranks[0].header.value("/golden/train"_json_pointer, Json::object()), definition);
   Json now = of.recipe_json();
   for (Json* train : {&before, &now}) train->erase("record");  // it changes nothing of what is computed
-  for (const scenario::Change& change : scenario::changes_between(before, now, definition))
+  for (const scenario::Change& change : scenario::changes_between(before, now, {definition}))
     changes.push_back(change.text());
   return changes;
 }

@@ -5,29 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "harness/launch/job.h"
 #include "harness/plan/plan.h"
+#include "harness/report/evidence.h"
 #include "harness/report/verdict.h"
-#include "harness/trace/trace.h"
 
 namespace lockstep::report {
-
-/// Outcome and trace of one run. Lists are in the order of the plan's runs.
-struct Evidence {
-  launch::RunOutcome outcome;
-  std::optional<trace::RunTrace> trace;
-  std::string problem;  ///< why there is no trace that counts
-};
-
-/// Reads the traces of finished runs. A missing, torn or damaged trace of a finished run is a problem, never a pass.
-std::vector<Evidence> read_evidence(const plan::Plan& plan, std::vector<launch::RunOutcome> outcomes,
-                                    const std::filesystem::path& runs_root);
-
-/// Completes the recipes of programs with what their recorders saw (scenario/seen.h), for diagnosis.
-void take_seen(plan::Plan& plan, const std::vector<Evidence>& evidence);
-
-/// The same for one recorded run.
-void take_seen(scenario::Promises& promises, const trace::RunTrace& run);
 
 /// Judges every check of the plan. *Units*: `today` as "2027-01-31", for expectations that end.
 Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,

@@ -9,7 +9,7 @@
 #include "harness/compare/rounding.h"
 #include "harness/diagnosis/diagnose.h"
 #include "harness/report/dispatch.h"
-#include "harness/report/judge.h"
+#include "harness/report/evidence.h"
 #include "harness/scenario/schema.h"
 #include "harness/trace/reader.h"
 

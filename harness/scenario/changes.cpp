@@ -1,21 +1,26 @@
 #include "harness/scenario/changes.h"
 
-#include <algorithm>
+#include <utility>
+
+#include "harness/base/text.h"
 
 namespace lockstep::scenario {
 
-std::string Change::text() const { return path + " " + left.dump() + " -> " + right.dump(); }
+std::string Change::path() const { return join(keys, "."); }
 
-std::vector<Change> changes_between(const Json& left, const Json& right, const std::string& path) {
+std::string Change::text() const { return path() + " " + left.dump() + " -> " + right.dump(); }
+
+std::vector<Change> changes_between(const Json& left, const Json& right, const std::vector<std::string>& keys) {
   if (left == right) return {};
   const bool objects = left.is_object() && right.is_object();
-  if (!objects || left.value("kind", Json()) != right.value("kind", Json())) return {{path, left, right}};
-  Json keys = left;
-  keys.update(right);
+  if (!objects || left.value("kind", Json()) != right.value("kind", Json())) return {{keys, left, right}};
+  Json all = left;
+  all.update(right);
   std::vector<Change> changes;
-  for (const std::string& key : keys_of(keys)) {
-    for (Change& change :
-         changes_between(left.value(key, Json()), right.value(key, Json()), path.empty() ? key : path + "." + key))
+  for (const std::string& key : keys_of(all)) {
+    std::vector<std::string> below = keys;
+    below.push_back(key);
+    for (Change& change : changes_between(left.value(key, Json()), right.value(key, Json()), below))
       changes.push_back(std::move(change));
   }
   return changes;
@@ -30,9 +35,9 @@ Json patch_of(const std::vector<Change>& changes) {
         if (!value.contains(key)) value[key] = nullptr;
       }
     }
-    std::string pointer = "/" + change.path;
-    std::replace(pointer.begin(), pointer.end(), '.', '/');
-    patch[Json::json_pointer(pointer)] = std::move(value);
+    Json::json_pointer at;
+    for (const std::string& key : change.keys) at /= key;
+    patch[at] = std::move(value);
   }
   return patch;
 }

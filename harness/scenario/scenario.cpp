@@ -351,6 +351,24 @@ class Loading {
   Problems& problems_;
 };
 
+/// A change of our worker's training, as one of a program. *Throws*: InputError where a program has no such change.
+Json for_program(Json changes, const Variant& variant) {
+  const ProgramSpec& program = *variant.program;
+  const auto takes_ranks = [](const std::string& text) { return text.find("{world_size}") != std::string::npos; };
+  const bool other_ranks = changes.value("world_size", variant.world_size) != variant.world_size;
+  if (other_ranks && std::none_of(program.command.begin(), program.command.end(), takes_ranks))
+    throw InputError({.what = "the command does not say its number of ranks as {world_size}"});
+  if (!changes.contains("train")) return changes;
+  const Json train = changes["train"];
+  changes.erase("train");
+  for (const char* key : {"channels", "every"}) {
+    const Json::json_pointer at = Json::json_pointer("/record") / key;
+    if (train.contains(at)) changes["program"]["record"][key] = train[at];
+  }
+  changes["launch"]["environment"].update(Json(variables_for(train)));
+  return changes;
+}
+
 }  // namespace
 
 const Variant& Scenario::variant(const std::string& name) const {
@@ -367,12 +385,7 @@ Variant patched(const Variant& variant, const Json& patch, const std::string& fi
   } else {
     merged["train"] = variant.train_json;
   }
-  Json changes = patch;
-  if (variant.program && changes.contains("train")) {
-    changes["launch"]["environment"].update(Json(variables_for(changes["train"])));
-    changes.erase("train");
-  }
-  merged.merge_patch(changes);
+  merged.merge_patch(variant.program ? for_program(patch, variant) : patch);
   Problems problems;
   Variant result = variant_of(variant.name, merged, file, problems);
   problems.throw_if_any();

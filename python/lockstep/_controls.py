@@ -13,15 +13,12 @@ import torch
 #: glibc, malloc.h: fresh memory is filled with the complement of this byte. As the variable MALLOC_PERTURB_.
 _M_PERTURB = -6
 
-#: All gradients fit into one bucket, as harness/experiment/control.cpp has it.
-_ONE_BUCKET_MB = 4096
-
 
 class Controls:
     """What is asked for. Raises ValueError where it is not known."""
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
-        known = {"threads": int, "deterministic": bool, "one_bucket": bool, "step_delay_ms": list, "fill": int}
+        known = {"threads": int, "deterministic": bool, "bucket_mb": (int, float), "step_delay_ms": list, "fill": int}
         for name, value in asked.items():
             if name not in known or not isinstance(value, known[name]):
                 raise ValueError(f"LOCKSTEP_CONTROL: '{name}' with {value!r} is no control; these are known: "
@@ -48,10 +45,10 @@ class Controls:
 
     def ddp_arguments(self, initialise: Callable[..., None], args: Tuple[Any, ...],
                       kwargs: Dict[str, Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
-        """The arguments of DDP's constructor, self included, with one bucket where that is asked for."""
-        if not self._asked.get("one_bucket"):
+        """The arguments of DDP's constructor, self included, with buckets of the size that is asked for."""
+        if "bucket_mb" not in self._asked:
             return args, kwargs
         bound = inspect.signature(initialise).bind(*args, **kwargs)
-        bound.arguments["bucket_cap_mb"] = _ONE_BUCKET_MB
+        bound.arguments["bucket_cap_mb"] = self._asked["bucket_mb"]
         bound.arguments.pop("bucket_cap_mb_list", None)
         return bound.args, bound.kwargs

@@ -438,7 +438,7 @@ assert torch.get_num_threads() == 1
 assert torch.are_deterministic_algorithms_enabled()
 assert set(torch.empty(3 << 20, dtype=torch.uint8).tolist()) == {255 ^ 165}
 dist.destroy_process_group()
-""", LOCKSTEP_CONTROL='{"threads": 1, "deterministic": true, "one_bucket": true, "step_delay_ms": [50], "fill": 165}')
+""", LOCKSTEP_CONTROL='{"threads": 1, "deterministic": true, "bucket_mb": 4096, "step_delay_ms": [50], "fill": 165}')
         self.assertEqual(trace.header["controls"]["step_delay_ms"], [50])
         self.assertEqual(trace.header["environment"]["threads"], 1)
         self.assertEqual(trace.header["seen"]["ddp"]["bucket_mb"], 4096)

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/plan/plan.h"
+#include "harness/scenario/changes.h"
 #include "harness/scenario/program_spec.h"
 
 #include "tests/scenario/loading.h"
@@ -94,6 +95,11 @@ TEST(Program, ControlsReachItThroughItsEnvironment) {
   const Variant one_thread = patched(variant, threads, "s.json");
   EXPECT_EQ(one_thread.launch.environment.at("OMP_NUM_THREADS"), "1");
   EXPECT_EQ(Json::parse(one_thread.launch.environment.at("LOCKSTEP_CONTROL")), (Json{{"threads", 1}}));
+  const Json bucket = {{"train", {{"ddp", {{"bucket_mb", 4096}}}}}};
+  EXPECT_EQ(Json::parse(patched(variant, bucket, "s.json").launch.environment.at("LOCKSTEP_CONTROL")),
+            (Json{{"bucket_mb", 4096}}));
+  const Json recorded = {{"train", {{"record", {{"channels", {"weight"}}}}}}};
+  EXPECT_EQ(patched(variant, recorded, "s.json").program->record.channels, (std::vector<std::string>{"weight"}));
   const Json cpu = {{"train", {{"determinism", {{"cpu", "portable"}}}}}};
   EXPECT_EQ(patched(variant, cpu, "s.json").launch.environment.at("ATEN_CPU_CAPABILITY"), "avx2");
   try {
@@ -102,6 +108,26 @@ TEST(Program, ControlsReachItThroughItsEnvironment) {
   } catch (const InputError& error) {
     EXPECT_EQ(error.problem().what, "a program of one's own has no switch for train.precision");
   }
+}
+
+TEST(Program, OnlyACommandThatTakesItsRanksRunsOnOthers) {
+  const Json one_rank = {{"world_size", 1}};
+  EXPECT_EQ(patched(load(program_document()).variants[0], one_rank, "s.json").world_size, 1);
+  const Variant fixed =
+      load(program_document({{"command", {"torchrun", "--nproc-per-node", "2", "t.py"}}})).variants[0];
+  EXPECT_EQ(patched(fixed, {{"world_size", 2}}, "s.json").world_size, 2);
+  EXPECT_THROW(patched(fixed, one_rank, "s.json"), InputError);
+}
+
+TEST(Program, AnOptionWithADotIsChangedAgain) {
+  const Json left = {{"program", {{"arguments", {{"--a", 1}}}}}};
+  const Json right = {{"program", {{"arguments", {{"--a", 1}, {"--trainer.steps/epoch", 2}}}}}};
+  const std::vector<Change> changes = changes_between(left, right);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].path(), "program.arguments.--trainer.steps/epoch");
+  Json again = left;
+  again.merge_patch(patch_of(changes));
+  EXPECT_EQ(again, right);
 }
 
 TEST(Program, DigestFollowsCommandAndFilesNotPlaceNorRecording) {

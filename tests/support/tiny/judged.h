@@ -39,7 +39,7 @@ class Judged {
   }
 
   Scratch scratch;
-  plan::Plan plan;
+  mutable plan::Plan plan;  ///< completed by what the traces tell
   std::vector<trace::RunTrace> traces;
   std::vector<launch::RunOutcome> outcomes;
 };

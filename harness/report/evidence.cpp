@@ -1,0 +1,96 @@
+#include "harness/report/evidence.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/base/error.h"
+#include "harness/scenario/seen.h"
+#include "harness/trace/reader.h"
+
+namespace lockstep::report {
+namespace {
+
+/// Whether a trace's first line is of this run.
+bool is_of(const plan::Run& run, const Json& header) {
+  return header.value("train_digest", "") == run.train_digest && header.value("scenario", "") == run.scenario &&
+         header.value("variant", "") == run.variant;
+}
+
+/// The first step that rank 0 or another rank alone recorded; empty where all recorded the same steps.
+std::string step_not_recorded(const trace::RunTrace& run) {
+  const trace::Trace& first = run.ranks[0];
+  const auto same_step = [](const trace::Step& a, const trace::Step& b) { return a.step == b.step; };
+  for (const trace::Trace& rank : run.ranks) {
+    const auto [its, theirs] =
+        std::mismatch(first.steps.begin(), first.steps.end(), rank.steps.begin(), rank.steps.end(), same_step);
+    if (its == first.steps.end() && theirs == rank.steps.end()) continue;
+    const bool first_lacks = its == first.steps.end() || (theirs != rank.steps.end() && theirs->step < its->step);
+    const trace::Trace &lacks = first_lacks ? first : rank, &has = first_lacks ? rank : first;
+    return "step " + std::to_string((first_lacks ? theirs : its)->step) + " is missing in " + lacks.origin + ": rank " +
+           std::to_string(has.rank) + " recorded it";
+  }
+  return "";
+}
+
+/// The trace of a finished run, if it is whole.
+void read_trace_of(const plan::Run& run, const std::filesystem::path& directory, Evidence& evidence) {
+  try {
+    trace::RunTrace trace = trace::read_run(directory, run.variant + "/" + std::to_string(run.repeat));
+    const auto torn =
+        std::find_if(trace.ranks.begin(), trace.ranks.end(), [](const trace::Trace& rank) { return !rank.complete; });
+    if (torn != trace.ranks.end()) {
+      evidence.problem = "the trace " + torn->origin + " is torn: " + torn->torn;
+    } else if (trace.world_size() != run.world_size ||
+               !std::all_of(trace.ranks.begin(), trace.ranks.end(),
+                            [&](const trace::Trace& rank) { return is_of(run, rank.header); })) {
+      evidence.problem = "the traces in " + directory.string() + " belong to another run";
+    } else {
+      evidence.problem = step_not_recorded(trace);
+      if (evidence.problem.empty()) evidence.trace = std::move(trace);
+    }
+  } catch (const Error& error) {
+    evidence.problem = error.problem().what + " (" + error.problem().where + ")";
+  }
+}
+
+/// A program's recipe is what its first repeat was seen to do.
+void complete_recipes(plan::Plan& plan, const std::vector<Evidence>& evidence) {
+  for (scenario::Scenario& scenario : plan.scenarios) {
+    for (scenario::Variant& variant : scenario.variants) {
+      if (!variant.program) continue;
+      const auto& first = evidence[plan.runs_of(scenario.name, variant.name).front()].trace;
+      if (first) take_seen(variant, *first);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Evidence> read_evidence(plan::Plan& plan, std::vector<launch::RunOutcome> outcomes,
+                                    const std::filesystem::path& runs_root) {
+  LOCKSTEP_CHECK(outcomes.size() == plan.runs.size());
+  std::vector<Evidence> evidence;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    Evidence& entry = evidence.emplace_back();
+    entry.outcome = std::move(outcomes[i]);
+    if (entry.outcome.status == launch::RunOutcome::Status::kFinished) {
+      read_trace_of(plan.runs[i], runs_root / plan.runs[i].name, entry);
+    } else {
+      entry.problem = "the run " + plan.runs[i].name + " did not finish: " + entry.outcome.why;
+    }
+  }
+  complete_recipes(plan, evidence);
+  return evidence;
+}
+
+void take_seen(scenario::Promises& promises, const trace::RunTrace& run) {
+  const trace::Trace& rank = run.ranks.at(0);
+  const auto first =
+      std::find_if(rank.steps.begin(), rank.steps.end(), [](const auto& step) { return step.step >= 0; });
+  const trace::Record* passes =
+      first == rank.steps.end() ? nullptr : first->find(trace::Channel::kLedger, "micro_batches");
+  const std::int64_t accumulation = passes != nullptr && passes->integers.size() == 1 ? passes->integers[0] : 1;
+  scenario::take_seen(promises, rank.header.value("seen", Json()), accumulation);
+}
+
+}  // namespace lockstep::report
