@@ -10,7 +10,7 @@ import functools
 import json
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
-from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -94,7 +94,9 @@ def _in_memory(tensor: torch.Tensor) -> Tuple[torch.Tensor, int]:
         tensor = tensor.resolve_conj().resolve_neg()
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
-    if tensor.device.type != "cpu":
+    if tensor.device.type == "cuda":  # its copy is under way; Recorder.tensors waits for all of them at once
+        tensor = torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor, non_blocking=True)
+    elif tensor.device.type != "cpu":
         tensor = tensor.cpu()
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
@@ -130,11 +132,16 @@ class Recorder:
         names: List[bytes] = []
         views: List[Tuple[int, int, Any, Any, int]] = []
         kept: List[torch.Tensor] = []  # alive until the call returns
+        devices: Set[torch.device] = set()
         for name, tensor in named:
             there, dtype = _in_memory(tensor)
+            if tensor.device.type == "cuda":
+                devices.add(tensor.device)
             kept.append(there)
             names.append(_encoded(name))
             views.append((dtype, there.dim(), _vector(tuple(there.shape)), _vector(there.stride()), there.data_ptr()))
+        for device in devices:
+            torch.cuda.current_stream(device).synchronize()
         count = len(names)
         self._check(self._library.lockstep_recorder_tensors(
             self._handle, count, (c_char_p * count)(*[_encoded(channel)] * count), (c_char_p * count)(*names),

@@ -42,6 +42,7 @@ class Session:
         self._cpu_at_import = _state.cpu_state()
         self._generators: Optional[_state.Generators] = None
         self._starting: List[Callable[[], None]] = []
+        self._ending_steps: List[Callable[[], None]] = []
         self._due = True
         self._muted = 0
         self._taken = self._skipped = 0
@@ -82,6 +83,10 @@ class Session:
     def on_start(self, action: Callable[[], None]) -> None:
         """To be done once the trace has begun."""
         self._starting.append(action)
+
+    def on_step_end(self, action: Callable[[], None]) -> None:
+        """To be done before the line of a step is ended."""
+        self._ending_steps.append(action)
 
     def start(self) -> bool:
         """Opens the trace, unless that was done, and records the state before the first update."""
@@ -131,7 +136,7 @@ class Session:
         if reason is None and self.step.updated and not self.step.complete:
             self.complete()  # the last turn is not a whole one
         if self.step.complete:
-            self.recorder.end_step()
+            self._end_step()
         else:
             self.recorder.drop_step()
         if reason is None:
@@ -173,8 +178,13 @@ class Session:
     def go_on(self) -> None:
         """Something of the next update happens: the line of the last one is done."""
         if self.step.complete:
-            self.recorder.end_step()
+            self._end_step()
             self._begin(self.updates)
+
+    def _end_step(self) -> None:
+        for action in self._ending_steps:
+            action()
+        self.recorder.end_step()
 
     def complete(self) -> None:
         """The updates of the step are done: records the state after them."""

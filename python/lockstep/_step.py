@@ -23,6 +23,7 @@ class Step:
     denominators: Dict[str, float] = field(default_factory=dict)  #: that a forward pass was told
     rates: List[Tuple[str, float]] = field(default_factory=list)
     names: Dict[Tuple[str, str], int] = field(default_factory=dict)  #: how often a record of a name was made
+    called: List[Tuple[str, int]] = field(default_factory=list)  #: collectives of the script, and their elements
     skipped: bool = False
     complete: bool = False
     has_state: bool = False  #: where only checkpoints' states are kept

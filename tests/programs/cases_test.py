@@ -422,6 +422,25 @@ for step in range(4):
         self.assertEqual([step for step in trace.steps if "optimizer" in trace.steps[step]], [1, 3])
         self.assertIn("gradient", trace.steps[2])
 
+    def test_collectives_are_told_once(self):
+        script = START + """
+import torch.distributed as dist
+import lockstep
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = nn.parallel.DistributedDataParallel(model)
+optimizer = sgd(model)
+for _ in range(3):
+    update(optimizer, model)
+    dist.all_reduce(torch.ones(7), op=dist.ReduceOp.MAX)
+    with lockstep.off(): dist.all_reduce(torch.ones(5))
+dist.destroy_process_group()
+"""
+        trace = self.records(script)
+        for step in (0, 2):  # in the other the buckets are laid out anew
+            self.assertEqual(trace.texts(step, "collective"), ["allreduce Float[7] MAX", "allreduce Float[23] SUM"])
+        short = self.records(script, folder="short", TORCH_FR_BUFFER_SIZE="2")
+        self.assertEqual(short.texts(2, "collective"), ["allreduce Float[7] MAX", "lost 1"])
+
     def test_controls_are_set_and_told(self):
         trace = self.records(START + """
 import time

@@ -125,6 +125,9 @@ class Trace:
     def names(self, step, channel):
         return [record["name"] for record in self.steps[step].get(channel, [])]
 
+    def texts(self, step, channel):
+        return [record["text"] for record in self.steps[step].get(channel, [])]
+
     def record(self, step, channel, name):
         return next(record for record in self.steps[step][channel] if record["name"] == name)
 

@@ -35,6 +35,11 @@ class RecordingTest(ProgramTest):
         self.assertEqual(trace.value(17, "ledger", "updates"), [18])
         self.assertEqual(trace.value(17, "ledger", "epoch"), [1])
         self.assertEqual(trace.value(-1, "ledger", "momentum"), 0.9)
+        for step in range(18):  # of DDP: gradients are reduced at once; its buckets are laid out anew after the first
+            sent = trace.texts(step, "collective")
+            layout = [text for text in sent if text.startswith("broadcast Int[")]
+            self.assertEqual([text for text in sent if text not in layout], ["allreduce Float[165] SUM"])
+            self.assertEqual(len(layout) > 0, step == 1, sent)
         written = json.loads((self.folder / "one/checkpoints.rank0.jsonl").read_text())
         self.assertEqual((written["what"], written["updates"]), ("written", 9))
 

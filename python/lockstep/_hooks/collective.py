@@ -1,17 +1,18 @@
-"""Collectives that the script itself calls, spelled as the format does: "allreduce Float[650] SUM".
+"""Collectives, spelled as the format does: "allreduce Float[650] SUM".
 
-Those of DDP are issued below Python and are not seen.
+Those that the script calls come first in a step. Those of DDP are issued below Python: they follow when the step ends.
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Callable, Dict, List
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 import torch
 import torch.distributed as dist
 
 from lockstep._batches import tensors_in
+from lockstep._flight import Flight
 from lockstep._guard import guarded, replace
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ _DTYPES = {torch.float32: "Float", torch.float64: "Double", torch.float16: "Half
            torch.int64: "Long", torch.int32: "Int", torch.int16: "Short", torch.int8: "Char", torch.uint8: "Byte",
            torch.bool: "Bool"}
 
+#: DDP reduces gradients and broadcasts buffers, layouts of its buckets and what ranks must agree in.
+_OF_DDP = {"allreduce": "SUM", "broadcast": "from 0"}
+
 
 def text_of(operation: str, sent: Any, arguments: Dict[str, Any]) -> str:
     words: List[str] = [operation]
@@ -43,18 +47,40 @@ def text_of(operation: str, sent: Any, arguments: Dict[str, Any]) -> str:
     return " ".join(words)
 
 
+def _key(operation: str, sent: Any) -> Tuple[str, int]:
+    return operation, next((tensor.numel() for _, tensor in tensors_in(sent)), 0)
+
+
+def _record_those_of_ddp(session: "Session", flight: Flight) -> None:
+    called = list(session.step.called)
+    for operation, tensors in flight.take():
+        key = (operation, tensors[0][1] if tensors else 0)
+        if key in called:
+            called.remove(key)
+        elif operation == "lost" and session.wants("collective"):
+            session.recorder.text("collective", session.step.number("collective"), f"lost {key[1]}")
+        elif operation in _OF_DDP and session.wants("collective"):
+            sent = " ".join(f"{dtype}[{elements}]" for dtype, elements in tensors)
+            text = f"{operation} {sent} {_OF_DDP[operation]}"
+            session.recorder.text("collective", session.step.number("collective"), text)
+
+
 def install(session: "Session") -> None:
     if not dist.is_available() or "collective" not in session.settings.channels:
         return
     from torch.distributed import distributed_c10d as c10d
 
     def observe(signature: inspect.Signature, operation: str, sent: str, args: Any, kwargs: Any) -> None:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        session.step.called.append(_key(operation, bound.arguments.get(sent)))
         if session.wants("collective"):
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
             text = text_of(operation, bound.arguments.get(sent), bound.arguments)
             session.recorder.text("collective", session.step.number("collective"), text)
 
+    flight = Flight()
+    session.on_start(flight.skip)
+    session.on_step_end(lambda: _record_those_of_ddp(session, flight))
     before = guarded(session, observe)
 
     def observed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
