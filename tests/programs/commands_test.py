@@ -11,6 +11,7 @@ import unittest
 from programs import HERE, LOCKSTEP, ProgramTest, Trace, environment
 
 TORCHRUN = ["python", "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+FORKS = ["python", str(HERE / "start.py")]  # the same in a third of the time
 PROMISES = {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 8}, "data": {"samples": 144}, "steps": 9,
             "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9}, "schedule": {"kind": "constant"}}
 
@@ -29,7 +30,7 @@ class CommandsTest(ProgramTest):
     def scenario(self, checks, variants, **more):
         """Two ranks, one epoch: the first snapshot is never resumed from, since each run has its own."""
         document = {"name": "own", "description": "A tutorial's training.", "world_size": 2,
-                    "program": {"command": [*TORCHRUN[:-1], "{world_size}", "train.py"],
+                    "program": {"command": [*FORKS, "{world_size}", "train.py"],
                                 "arguments": {"--epochs": 1, "--snapshot": "{folder}/snapshot.pt"}},
                     "promises": PROMISES, "variants": variants, "checks": checks, **more}
         file = self.folder / "own.json"
@@ -67,7 +68,7 @@ class CommandsTest(ProgramTest):
 
     def test_diff_names_a_cause_by_what_the_recorder_saw(self):
         for rate, name in ((0.05, "healthy"), (0.1, "faulty")):
-            ended = self.lockstep("record", "--out", name, "--", *TORCHRUN, "train.py", "--epochs", "1", "--lr", rate,
+            ended = self.lockstep("record", "--out", name, "--", *FORKS, 2, "train.py", "--epochs", "1", "--lr", rate,
                                   "--snapshot", f"{name}.pt")
             self.assertEqual(ended.returncode, 0, ended.stderr)
         ended = self.lockstep("diff", "healthy", "faulty")
