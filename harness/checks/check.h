@@ -87,13 +87,13 @@ bool resumes_at_another_world_size(const scenario::Scenario& scenario, const sce
 compare::Scope after_loading(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
                              const trace::RunTrace& resumed);
 
-/// First place in these channels where the ranks of one run hold different gradients, weights, averages or optimizer
-/// states. No rounding explains that, because all ranks hold the result of one reduction. Running statistics are left
-/// out: each rank may have its own.
+/// First place in these channels where the ranks of one run hold gradients, weights, averages or optimizer states
+/// further apart than RoundingBound explains. All ranks hold the result of one reduction, and each adds in its own order
+/// at most. Running statistics are left out: each rank may have its own.
 std::optional<compare::Divergence> ranks_apart(const trace::RunTrace& run, std::vector<trace::Channel> channels);
 
 /// Compares two trainings up to rounding. Inconclusive if rounding, NaN or infinity would hide a mistake. Never
-/// agreement if the ranks of one of them disagree.
+/// agreement if the ranks of one of them disagree by more than rounding.
 CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
                            const std::vector<trace::Channel>& channels, const CheckInput& input,
                            const compare::Scope& scope = {});

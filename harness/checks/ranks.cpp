@@ -3,6 +3,7 @@
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/compare/rounding.h"
 #include "harness/laws/finite.h"
 
 namespace lockstep::checks {
@@ -186,9 +187,10 @@ std::optional<Divergence> ranks_apart(const trace::RunTrace& run, std::vector<Ch
     return std::any_of(run.ranks.begin(), run.ranks.end(),
                        [&](const trace::Trace& rank) { return rank.find(step, channel, name) == nullptr; });
   };
+  const compare::RoundingBound bound(run, run);
   auto first = compare::compare({.pairs = against_rank_0(run),
                                  .channels = channels,
-                                 .relation = compare::bitwise,
+                                 .relation = compare::within(bound),
                                  .common_steps_only = true,
                                  .skip = some_lack,
                                  .left_name = run.run,
