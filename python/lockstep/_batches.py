@@ -6,7 +6,7 @@ import collections
 import hashlib
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Deque, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -72,6 +72,7 @@ class Batch:
     epoch: Optional[int]          #: as the sampler was told, or how often the loader was begun before
     passes: Optional[int] = None  #: how often the loader was begun before, where the sampler has an epoch of its own
     source: int = 0  #: the pass over a loader that it belongs to
+    facts: Dict[str, Any] = field(default_factory=dict)  #: of the loader
     items: List[int] = field(default_factory=list)  #: without ids, a number for each item as it came
     looks: Set[str] = field(default_factory=set)  #: of its tensors, by which copies of them are known
     storages: List[StorageWeakRef] = field(default_factory=list)
@@ -90,7 +91,12 @@ class Batches:
 
     def __init__(self) -> None:
         self._waiting: Deque[Batch] = collections.deque(maxlen=_WAITING)
-        self.any_given = False
+        self.any_given = self.any_guessed = False
+
+    @property
+    def waiting(self) -> int:
+        """Batches that no model has taken."""
+        return len(self._waiting)
 
     def give(self, data: Any, batch: Batch, wants_items: bool) -> None:
         self.any_given = True
@@ -108,7 +114,7 @@ class Batches:
         """The batches that these inputs come from: those that share memory with them or look the same, else the oldest.
 
         Loaders' wrappers fetch ahead and move batches, scripts leave some out and transform others: where a batch is
-        left out *and* others are transformed, the oldest one is a wrong guess.
+        left out *and* others are transformed, the oldest one is a wrong guess. One more waits then when the pass ends.
         """
         inputs = list(inputs)
         storages = {tensor.untyped_storage()._cdata for tensor in inputs if tensor.layout is torch.strided}
@@ -124,5 +130,10 @@ class Batches:
             self._waiting.remove(batch)
         return taken
 
+    def facts(self) -> Dict[str, Any]:
+        """Of the loader that the model is about to take a batch of: batches of an evaluation are taken already."""
+        return self._waiting[0].facts if self._waiting else {}
+
     def take_oldest(self) -> List[Batch]:
+        self.any_guessed = self.any_guessed or len(self._waiting) > 1
         return [self._waiting.popleft()] if self._waiting else []

@@ -109,14 +109,14 @@ def seen_in(session: "Session") -> Dict[str, Any]:
     roots = [root for _, root in session.models.roots()]
     seen: Dict[str, Any] = {"optimizer": [_optimizer(session, found) for found in session.optimizers.outermost()],
                             "ddp": _ddp(session), "model": _model(roots[0]) if roots else {},
-                            "grad_scaler": session.scaler() is not None}
+                            "grad_scaler": session.scaler() is not None, "seeds": session.seeds.said(),
+                            "loaded": session.loaded, "every": session.settings.every}
     if len(roots) > 1:
         seen["models"] = [_model(root) for root in roots]
     dtype = _autocast_dtype()
     if dtype is not None:
         seen["autocast"] = _DTYPES.get(dtype, str(dtype))
-    if session.loader is not None:
-        seen.update(session.loader)
+    seen.update(session.batches.facts())
     return seen
 
 

@@ -113,6 +113,10 @@ class Models:
             for name, buffer in root.named_buffers():
                 yield self.prefix(index) + plain(name), buffer
 
+    def modes(self) -> Iterator[Tuple[str, int]]:
+        """Whether each root trains: "training" is 0 in evaluation mode."""
+        return ((self.prefix(index) + "training", int(root.training)) for index, root in self.roots())
+
     def are_readable(self) -> bool:
         """Whether nobody shards them as plain tensors."""
         if self._readable is None:

@@ -12,8 +12,10 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep import _controls, _endings, _facts, _guard, _library, _optimizers, _settings, _state
+from lockstep import _controls, _endings, _facts, _guard, _ledger, _library, _optimizers, _settings, _state
 from lockstep._batches import Batch, Batches, NamedTensors, items_in
+from lockstep._hooks.schedule import Schedules
+from lockstep._hooks.seed import Seeds
 from lockstep._models import Models, readable
 from lockstep._step import Step
 
@@ -32,7 +34,8 @@ class Session:
         self.batches = Batches()
         self.ending = _endings.Ending(settings.folder)
         self.controls = _controls.Controls(settings.controls)
-        self.loader: Optional[Dict[str, Any]] = None  #: facts of the loader whose batch came first
+        self.schedules, self.seeds = Schedules(), Seeds()
+        self.loaded: List[Dict[str, Any]] = []  #: checkpoints that were read before the trace began
         self.rank = 0
         self.step = Step()
         self.updates = 0  #: that are done
@@ -45,8 +48,8 @@ class Session:
         self._ending_steps: List[Callable[[], None]] = []
         self._due = True
         self._muted = 0
-        self._taken = self._skipped = 0
-        self._last_batch: Optional[Batch] = None
+        self.taken = self.skipped = 0  #: samples and updates
+        self.last_batch: Optional[Batch] = None
         self._ddp: List["weakref.ref[DistributedDataParallel]"] = []
         self._scaler: Optional["weakref.ref[Any]"] = None
 
@@ -189,14 +192,14 @@ class Session:
     def complete(self) -> None:
         """The updates of the step are done: records the state after them."""
         self.updates += 1
-        self._skipped += self.step.skipped
+        self.skipped += self.step.skipped
         self._record_samples()
         if self.wants("rng") and self._generators is not None:
             self._generators.record(self.recorder)
         if not self.settings.state_at_checkpoints:
             _state.record_state(self)
         if self.wants("ledger"):
-            self._record_ledger()
+            _ledger.record(self)
         self.step.complete = True
         self.ending.goes_on()
 
@@ -241,7 +244,7 @@ class Session:
     def take(self, batches: List[Batch], inputs: NamedTensors) -> None:
         """Counts the samples of an input: its ids where a loader told them, else a digest of each item."""
         for batch in batches:
-            self._last_batch = batch
+            self.last_batch = batch
             self.step.ids += batch.ids or []
             self.step.items += batch.items
         if not self.batches.any_given and self.wants("samples"):
@@ -249,7 +252,7 @@ class Session:
 
     def _record_samples(self) -> None:
         ids = self.step.told_ids or self.step.ids
-        self._taken += len(ids or self.step.items)
+        self.taken += len(ids or self.step.items)
         if self.wants("samples"):
             if ids:
                 self.recorder.integers("samples", "ids", ids)
@@ -268,24 +271,6 @@ class Session:
         if self.wants("ledger"):
             for name, value in self.optimizers.changed_hyperparameters(optimizer):
                 self.recorder.number("ledger", name, value)
-
-    def _record_ledger(self) -> None:
-        for name, rate in self.step.rates:
-            self.recorder.number("ledger", name, rate)
-        for name, value in self.step.denominators.items():
-            self.recorder.number("ledger", name, value)
-        counts = {"micro_batches": self.step.backwards, "samples_taken": self._taken}
-        scaler = self.scaler()
-        if scaler is not None:
-            self.recorder.number("ledger", "loss_scale", float(scaler.get_scale()))
-            counts["skipped"] = self._skipped
-        counts["updates"] = self.updates
-        batch = self._last_batch
-        if batch is not None:
-            counts.update((name, value) for name, value in (("epoch", batch.epoch), ("passes", batch.passes))
-                          if value is not None)
-        for name, count in counts.items():
-            self.recorder.integer("ledger", name, count)
 
     def told(self, channel: str, name: str, value: Any) -> None:
         """lockstep.record()"""

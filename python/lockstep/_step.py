@@ -21,6 +21,8 @@ class Step:
     stage: Dict[int, str] = field(default_factory=dict)  #: of each parameter's gradient: "", "unscaled ", "clipped "
     told: Set[str] = field(default_factory=set)  #: gradients that are recorded
     denominators: Dict[str, float] = field(default_factory=dict)  #: that a forward pass was told
+    clips: int = 0  #: calls that clip gradients
+    thresholds: Dict[str, float] = field(default_factory=dict)  #: that they were given
     rates: List[Tuple[str, float]] = field(default_factory=list)
     names: Dict[Tuple[str, str], int] = field(default_factory=dict)  #: how often a record of a name was made
     called: List[Tuple[str, int]] = field(default_factory=list)  #: collectives of the script, and their elements

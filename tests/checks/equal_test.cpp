@@ -38,6 +38,14 @@ TEST(Equal, ComparesEveryRecordOfEveryRank) {
   EXPECT_EQ(bench.check().compared, records);
 }
 
+TEST(Equal, LeavesOutWhatAProgramsRecorderCountedOfItsCalls) {
+  Bench bench(equal_on());
+  step_at(bench.run("b"), 0, 1).records.push_back(integer("seen.clips", 1));
+  EXPECT_TRUE(agrees(bench.check()));
+  step_at(bench.run("b"), 0, 1).records.push_back(integer("clips", 1));
+  EXPECT_TRUE(diverges_at(bench.check(), 1, Channel::kLedger, "clips", 0));
+}
+
 TEST(Equal, NamesStepChannelTensorAndRankOfOneOtherDigest) {
   std::map<Channel, std::string> last_of;  // which the tiny training records
   Bench clean(equal_on());

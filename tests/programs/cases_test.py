@@ -376,6 +376,21 @@ for epoch in range(2):
         optimizer.step()
 """)
         self.assertEqual([trace.value(s, "samples", "ids")[0] for s in range(6)], [0, 4, 8, 0, 4, 8])
+        self.assertEqual([trace.value(step, "ledger", "seen.waiting") for step in (2, 5)], [[0], [0]])
+
+    def test_the_header_tells_of_the_loader_that_trains(self):
+        trace = self.records(START + """
+from torch.utils.data import DataLoader, TensorDataset
+optimizer = sgd(model)
+with torch.no_grad():
+    for (a,) in DataLoader(TensorDataset(x[:5]), 2): model(a)
+for a, b in DataLoader(TensorDataset(x, y), 4, shuffle=True):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(a), b).backward()
+    optimizer.step()
+""")
+        self.assertEqual(trace.header["samples"], 12)
+        self.assertEqual(trace.header["seen"]["sampler"]["kind"], "random")
 
     def test_a_model_called_through_its_parts_has_the_loaders_input(self):
         trace = self.records(START + """
@@ -388,6 +403,70 @@ for a, b in DataLoader(TensorDataset(x, y), 4):
 """)
         self.assertEqual(trace.names(0, "input"), ["batch.0", "batch.1"])
         self.assertEqual(trace.value(1, "samples", "ids"), [4, 5, 6, 7])
+
+    def test_steps_of_schedules_modes_and_clipping_are_counted(self):
+        trace = self.records(START + """
+optimizer = sgd(model)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+for step in range(3):
+    optimizer.zero_grad()
+    loss_of(model).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.25 if step != 1 else float("inf"))
+    if step == 2: nn.utils.clip_grad_value_(model.parameters(), clip_value=2)
+    optimizer.step()
+    for _ in range(2): schedule.step()
+    if step == 0: model.eval()
+""")
+        self.assertEqual([trace.value(s, "ledger", "seen.schedule_steps") for s in range(3)], [[0], [2], [4]])
+        self.assertEqual([trace.value(s, "ledger", "seen.training") for s in range(3)], [[1], [0], [0]])
+        self.assertEqual(trace.value(0, "ledger", "seen.clips"), [1])
+        self.assertEqual(trace.value(0, "ledger", "seen.clip_norm"), 0.25)
+        self.assertFalse({"seen.clips", "seen.clip_norm"} & set(trace.names(1, "ledger")))
+        self.assertEqual(trace.value(2, "ledger", "seen.clips"), [2])
+        self.assertEqual(trace.value(2, "ledger", "seen.clip_value"), 2)
+
+    def test_seeds_are_told_and_those_that_come_too_late(self):
+        end = "\noptimizer = sgd(model)\nupdate(optimizer, model)"
+        def seeds(text, folder):
+            return self.records(text + end, folder).header["seen"]["seeds"]
+        def torch_and_python(text, folder):
+            said = seeds(text, folder)
+            return said.get("cpu"), said["python"]
+        seeded = "torch.manual_seed(0)"
+        self.assertEqual(torch_and_python(START, "a"), ("set", "never"))
+        unseeded = START.replace(seeded, "import random; random.seed(3)")
+        self.assertEqual(torch_and_python(unseeded, "b"), ("never", "set"))
+        late = f"torch.rand(1); {seeded}; import random; random.seed()"
+        self.assertEqual(torch_and_python(START.replace(seeded, late), "c"), ("late", "never"))
+        unknown = START.replace(seeded, "torch.default_generator.manual_seed(0)")
+        self.assertEqual(torch_and_python(unknown, "d"), (None, "never"))
+        for folder, said, text in (("e", "set", "np.random.seed(3)"), ("f", "never", "np.random.seed()"),
+                                   ("g", "never", "np.random.rand()")):
+            self.assertEqual(seeds(f"import numpy as np\n{text}\n" + START, folder)["numpy"], said)
+
+    def test_checkpoints_read_before_the_first_update_are_told(self):
+        trace = self.records(START + """
+torch.save(model.state_dict(), "saved.pt")
+model.load_state_dict(torch.load("saved.pt"))
+optimizer = sgd(model)
+update(optimizer, model)
+torch.load("saved.pt")
+""")
+        [loaded] = trace.header["seen"]["loaded"]
+        self.assertEqual(loaded["file"], "saved.pt")
+        self.assertEqual(len(loaded["sha256"]), 64)
+
+    def test_batches_left_out_where_others_are_changed_still_wait(self):
+        trace = self.records(START + """
+from torch.utils.data import DataLoader, TensorDataset
+optimizer = sgd(model)
+for i, (a, b) in enumerate(DataLoader(TensorDataset(x, y), 4)):
+    if i == 0: continue
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(a - 1), b).backward()
+    optimizer.step()
+""")
+        self.assertEqual([trace.value(step, "ledger", "seen.waiting") for step in (0, 1)], [[1], [1]])
 
     def test_rates_and_hyperparameters_are_told_when_they_change(self):
         trace = self.records(START + """

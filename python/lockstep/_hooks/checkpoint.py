@@ -49,6 +49,8 @@ class Checkpoints:
             self._append(entry)
         else:
             self._early.append(entry)
+            if what == "read":
+                self._session.loaded.append({"file": os.path.basename(path or ""), "sha256": entry["sha256"]})
 
     def _append(self, entry: Dict[str, Any]) -> None:
         name = f"checkpoints.rank{self._session.rank}.jsonl"

@@ -1,7 +1,9 @@
-"""Clipping by torch.nn.utils: gradients before it; those after it are seen at the update."""
+"""Clipping by torch.nn.utils: its threshold, and gradients before it; those after it are seen at the update."""
 
 from __future__ import annotations
 
+import inspect
+import math
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
@@ -15,18 +17,31 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
 
+#: Arguments that are thresholds, and how the ledger calls them.
+_THRESHOLDS = {"max_norm": "clip_norm", "clip_value": "clip_value"}
+
 
 def install(session: "Session", updates: Updates) -> None:
     def clips(parameters: Any) -> None:
         updates.gradients(parameters, then="clipped ")
 
-    before_clipping = guarded(session, clips)
+    def asks(signature: inspect.Signature, args: Any, kwargs: Any) -> None:
+        given = signature.bind(None, *args, **kwargs).arguments
+        asked = {name: float(given[argument]) for argument, name in _THRESHOLDS.items() if argument in given}
+        if not any(map(math.isinf, asked.values())):  # of an infinite one nothing but the norm is wanted
+            session.step.clips += 1
+            session.step.thresholds.update(asked)
+
+    before_clipping, asked = guarded(session, clips), guarded(session, asks)
 
     def observed(original: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(original)
+
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             if not isinstance(parameters, torch.Tensor):
                 parameters = list(parameters)  # it may be a generator, which gives them once
             before_clipping([parameters] if isinstance(parameters, torch.Tensor) else parameters)
+            asked(signature, args, kwargs)
             return original(parameters, *args, **kwargs)
 
         return clip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Deque, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional
 
 from torch.utils.data import dataloader
 
@@ -21,19 +21,20 @@ _Iterator = dataloader._BaseDataLoaderIter
 class Pass:
     """One pass over a loader."""
 
-    def __init__(self, loader: Any, number: int) -> None:
-        self.loader = weakref.ref(loader)
+    def __init__(self, loader: Any, number: int, facts_of: Optional[Callable[[Any, Any], Dict[str, Any]]]) -> None:
         self.sampler = _sampler_of(loader)
         self.number = number
+        self.facts = facts_of(loader, self.sampler) if facts_of is not None else {}
         self.in_order = getattr(loader, "in_order", True) or loader.num_workers == 0
         self.indices: Deque[Optional[List[int]]] = collections.deque()
 
     def batch(self) -> Batch:
         ids = self.indices.popleft() if self.indices else None
         epoch = getattr(self.sampler, "epoch", None)
+        ids = ids if self.in_order else None
         if isinstance(epoch, int):
-            return Batch(ids if self.in_order else None, epoch, self.number, source=id(self))
-        return Batch(ids if self.in_order else None, self.number, source=id(self))
+            return Batch(ids, epoch, self.number, source=id(self), facts=self.facts)
+        return Batch(ids, self.number, source=id(self), facts=self.facts)
 
 
 class Loaders:
@@ -47,7 +48,8 @@ class Loaders:
     def begins(self, iterator: Any, loader: Any) -> None:
         number = self._begun.get(loader, -1) + 1
         self._begun[loader] = number
-        self._passes[iterator] = Pass(loader, number)
+        # The header tells them; it is written when the trace begins.
+        self._passes[iterator] = Pass(loader, number, None if self._session.records else _facts.loader_facts)
 
     def takes(self, iterator: Any, index: Any) -> None:
         if iterator in self._passes:
@@ -56,11 +58,7 @@ class Loaders:
     def gives(self, iterator: Any, data: Any) -> None:
         if iterator not in self._passes:
             return
-        this = self._passes[iterator]
-        loader = this.loader()
-        if self._session.loader is None and loader is not None:
-            self._session.loader = _facts.loader_facts(loader, this.sampler)
-        batch = this.batch()
+        batch = self._passes[iterator].batch()
         if not self._session.is_muted:
             self._session.batches.give(data, batch, self._session.wants_items())
 
