@@ -196,6 +196,24 @@ class Coverage {
   std::int64_t epochs_ = std::numeric_limits<std::int64_t>::max();  ///< finished by every rank
 };
 
+/// A step that ends a pass over a program's loader although a batch still waits for a model. The recorder had guessed
+/// which batches the model took ("seen.waiting" is told since then), and one of the pass was left out.
+std::optional<std::int64_t> guessed_wrongly(const trace::RunTrace& run) {
+  for (const trace::Trace& rank : run.ranks) {
+    for (std::size_t i = 0; i < rank.steps.size(); ++i) {
+      const trace::Record* waiting = rank.steps[i].find(Channel::kLedger, "seen.waiting");
+      if (waiting == nullptr || waiting->integers == std::vector<std::int64_t>{0}) continue;
+      const auto pass_of = [](const trace::Step& step) {
+        const trace::Record* pass = step.find(Channel::kLedger, "passes");
+        return pass != nullptr ? pass : step.find(Channel::kLedger, "epoch");
+      };
+      const bool is_last = i + 1 == rank.steps.size();
+      if (is_last || !trace::same_bits(pass_of(rank.steps[i]), pass_of(rank.steps[i + 1]))) return rank.steps[i].step;
+    }
+  }
+  return std::nullopt;
+}
+
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
   const bool all_samples = variant.train.record.every == 1 && variant.train.record.holds(Channel::kSamples) &&
                            !variant.train.checkpoint.load;
@@ -204,6 +222,11 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
             .why = "'" + variant.name + "' does not record the samples of every step from the first",
             .next = "record the channel 'samples' at every step, in a variant that does not resume"};
   if (auto lacking = lacking_promise(variant, {"sampler", "batch"})) return *lacking;
+  if (const auto step = guessed_wrongly(run))
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = run.run + " leaves batches of its loader out (at step " + std::to_string(*step) +
+                   " one still waits), and changes others, so that the ids of its samples are not certain",
+            .next = "tell them in the script: lockstep.ids(indices)"};
   const std::int64_t samples = laws::samples_of(run, variant);
   if (samples < 1)
     return {.status = CheckResult::Status::kInconclusive,

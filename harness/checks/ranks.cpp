@@ -46,8 +46,10 @@ std::vector<Channel> agreeing_channels(const CheckInput& input, const trace::Run
 }
 
 /// What a rank counts of its own share of the data, and others of theirs: compared where the check names the ledger.
+/// num_items_in_batch: the tokens that a model of transformers is told to divide by.
 bool is_own_count(const CheckInput& input, Channel channel, const std::string& name) {
-  const bool counts = name == "samples_taken" || name == "targets" || name == "loss_denominator";
+  const bool counts =
+      name == "samples_taken" || name == "targets" || name == "loss_denominator" || name == "num_items_in_batch";
   return input.spec.channels.empty() && channel == Channel::kLedger && counts;
 }
 

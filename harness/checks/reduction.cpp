@@ -1,14 +1,40 @@
 #include "harness/laws/reduction.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/diagnosis/reduction.h"
+#include "harness/diagnosis/seen.h"
 #include "harness/laws/finite.h"
 
 namespace lockstep::checks {
 namespace {
+
+/// Why a program's reduction cannot be judged; nothing where it can.
+std::optional<CheckResult> undecidable(const trace::RunTrace& run, const scenario::Variant& variant) {
+  if (!variant.program) return std::nullopt;
+  const auto because = [](std::string why) {
+    return CheckResult{.status = CheckResult::Status::kInconclusive, .why = std::move(why)};
+  };
+  if (run.world_size() < 2) return because(run.run + " is one process: nothing is reduced");
+  const Json ddp = diagnosis::seen_of(run, "ddp");
+  const Json hook = ddp.is_object() ? ddp.value("comm_hook", Json()) : Json();
+  if (hook.is_string())
+    return because("DDP of " + run.run + " reduces by the communication hook " + hook.get<std::string>() +
+                   ": its rule is not known");
+  const bool any = std::any_of(run.ranks[0].steps.begin(), run.ranks[0].steps.end(), [](const trace::Step& step) {
+    return std::any_of(step.records.begin(), step.records.end(),
+                       [](const trace::Record& record) { return record.channel == trace::Channel::kGradientLocal; });
+  });
+  if (any) return std::nullopt;
+  const bool wraps = ddp.is_object() && ddp.value("wrap", Json()) == true;
+  return because(wraps ? "no backward pass of " + run.run + " goes through DDP, or all are under no_sync"
+                       : "the model of " + run.run +
+                             " is not wrapped in DDP: gradients before the reduction are not "
+                             "recorded");
+}
 
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
   CheckResult result;
@@ -18,6 +44,7 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& varia
             .why = "'" + variant.name + "' does not record its gradients before and after the reduction",
             .next = "record the channels 'gradient.local' and 'gradient'"};
   }
+  if (auto reason = undecidable(run, variant)) return *reason;
   const laws::ReductionLaw law(run, variant);
   std::optional<laws::RecordPlace> hidden;
   for (const trace::Step& step : run.ranks[0].steps) {

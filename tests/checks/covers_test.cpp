@@ -209,6 +209,23 @@ TEST(Covers, IsInconclusiveWhenItCannotKnow) {
   EXPECT_TRUE(is_inconclusive(few.check(), "too little data"));
 }
 
+TEST(Covers, IsInconclusiveWhereAGuessLeavesABatchOver) {
+  Bench bench(covered(24));
+  const auto wait = [&](std::int64_t rank, const std::vector<std::int64_t>& batches) {
+    for (std::size_t step = 0; step < batches.size(); ++step)
+      step_at(bench.run("a"), rank, static_cast<std::int64_t>(step))
+          .records.push_back(integer("seen.waiting", batches[step]));
+  };
+  for (std::int64_t rank = 0; rank < 3; ++rank) wait(rank, {1, 0, 1, 0, 0});
+  EXPECT_TRUE(agrees(bench.check())) << "one was fetched ahead";
+  Bench left_out(covered(24));
+  step_at(left_out.run("a"), 2, 1).records.push_back(integer("seen.waiting", 1));
+  EXPECT_TRUE(is_inconclusive(left_out.check(), "at step 1"));
+  Bench at_the_end(covered(24));
+  step_at(at_the_end.run("a"), 0, 4).records.push_back(integer("seen.waiting", 1));
+  EXPECT_TRUE(is_inconclusive(at_the_end.check(), "at step 4"));
+}
+
 TEST(Covers, CoversOneRankToo) {
   Json changes = covered(24);
   changes["world_size"] = 1;

@@ -49,6 +49,14 @@ TEST(RanksAgree, LeavesEachRankItsOwnCounts) {
   }
 }
 
+/// A model of transformers is told the tokens that its rank's loss is divided by, where ranks do not add them up.
+TEST(RanksAgree, LeavesAProgramsRanksTheirOwnDenominators) {
+  Bench bench(of_one({{"that", "ranks_agree"}}));
+  for (const std::int64_t rank : {0, 1, 2})
+    step_at(bench.run("a"), rank, 1).records.push_back(number("num_items_in_batch", 81 + static_cast<double>(rank)));
+  EXPECT_TRUE(agrees(bench.check()));
+}
+
 TEST(RanksAgree, NamesTheRankThatIsApart) {
   for (const Channel channel : {Channel::kGradient, Channel::kWeight}) {
     Bench bench(of_one({{"that", "ranks_agree"}}));

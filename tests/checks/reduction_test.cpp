@@ -316,6 +316,25 @@ TEST(CheckReduction, IsInconclusiveWithoutTheOwnGradients) {
   EXPECT_TRUE(test::is_inconclusive(bench.check()));
 }
 
+TEST(CheckReduction, OfAProgramSaysWhyItIsInconclusive) {
+  const auto judged = [](std::int64_t ranks, const Json& ddp, bool records) {
+    Json changes = reducing();
+    changes["world_size"] = ranks;
+    test::Bench bench(changes);
+    bench.scenario.variants[0].program.emplace();
+    for (trace::Trace& rank : bench.run("a").ranks) rank.header["seen"]["ddp"] = ddp;
+    if (!records) test::erase_channel(bench.run("a"), Channel::kGradientLocal);
+    return bench.check();
+  };
+  const Json wrapped = {{"wrap", true}, {"comm_hook", nullptr}};
+  EXPECT_TRUE(test::agrees(judged(3, wrapped, true)));
+  EXPECT_TRUE(test::is_inconclusive(judged(3, {{"wrap", true}, {"comm_hook", "fp16_compress_hook"}}, true),
+                                    "fp16_compress_hook"));
+  EXPECT_TRUE(test::is_inconclusive(judged(1, {{"wrap", false}}, false), "one process"));
+  EXPECT_TRUE(test::is_inconclusive(judged(3, {{"wrap", false}}, false), "not wrapped in DDP"));
+  EXPECT_TRUE(test::is_inconclusive(judged(3, wrapped, false), "goes through DDP"));
+}
+
 /// What fits nothing has no name: honest, and no less a fault.
 TEST(ReductionCauses, AnUnknownFactorHasNoName) {
   Reducing reducing(3);

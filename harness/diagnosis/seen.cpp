@@ -1,0 +1,27 @@
+#include "harness/diagnosis/seen.h"
+
+namespace lockstep::diagnosis {
+
+Json seen_of(const trace::RunTrace& run, const char* part) {
+  if (run.ranks.empty() || !run.ranks[0].header.is_object()) return {};
+  const Json seen = run.ranks[0].header.value("seen", Json());
+  return seen.is_object() ? seen.value(part, Json()) : Json();
+}
+
+bool is_between_programs(const Scene& scene) {
+  const auto is_program = [](const Side& side) { return side && side.promises->known.has_value(); };
+  return is_program(scene.left) && is_program(scene.right) && !scene.within_one_run();
+}
+
+std::optional<double> told_in(const Side& side, std::int64_t step, const std::string& name) {
+  const trace::Record* record = side.find(step, trace::Channel::kLedger, name);
+  if (record == nullptr) return std::nullopt;
+  if (record->integers.size() == 1) return static_cast<double>(record->integers[0]);
+  return record->number;
+}
+
+std::string place_of(const Side& side, std::int64_t step) {
+  return "step " + std::to_string(step) + ", " + side.run->run;
+}
+
+}  // namespace lockstep::diagnosis

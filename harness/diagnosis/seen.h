@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "harness/base/json.h"
+#include "harness/diagnosis/scene.h"
+
+/// Facts of a program that its recorder tells beside the tensors. python/lockstep/_facts.py writes the header's "seen".
+namespace lockstep::diagnosis {
+
+/// A part of a run's "seen": "ddp". Null where nothing was seen, as of our own worker.
+Json seen_of(const trace::RunTrace& run, const char* part);
+
+/// Whether the divergence is one of two programs.
+bool is_between_programs(const Scene& scene);
+
+/// A number or a count that a side's ledger holds in a step.
+std::optional<double> told_in(const Side& side, std::int64_t step, const std::string& name);
+
+/// "step 3, runs/b"
+std::string place_of(const Side& side, std::int64_t step);
+
+}  // namespace lockstep::diagnosis
