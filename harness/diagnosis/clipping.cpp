@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/seen.h"
 #include "harness/laws/held.h"
 
 namespace lockstep::diagnosis {
@@ -86,8 +87,13 @@ std::vector<Suspect> suspects_in_clipping(const trace::RunTrace& run, const scen
                                           std::int64_t step) {
   const scenario::GradientSpec& recipe = promises.train.gradient;
   if (!recipe.clip_norm || recipe.clip_value || run.ranks.empty()) return {};
-  Clipping at{
-      .run = run, .step = step, .most = *recipe.clip_norm, .loss_scale = recipe.loss_scale.value_or(1), .of = {}};
+  // A dynamic scale is another one in each step.
+  const double scale = laws::number_at(Held(run, 0, step), Channel::kLedger, "loss_scale");
+  Clipping at{.run = run,
+              .step = step,
+              .most = *recipe.clip_norm,
+              .loss_scale = std::isfinite(scale) ? scale : recipe.loss_scale.value_or(1),
+              .of = {}};
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
     const Held held(run, rank, step);
     at.of.push_back({norm_of_reduced(held) / at.loss_scale, laws::total_norm(laws::final_gradients(held))});
@@ -96,6 +102,49 @@ std::vector<Suspect> suspects_in_clipping(const trace::RunTrace& run, const scen
   }
   if (auto found = not_clipped(at); !found.empty()) return found;
   return before_unscale(at);
+}
+
+namespace {
+
+double final_norm(const Side& side, std::int64_t step) {
+  return laws::total_norm(laws::final_gradients(Held(*side.run, side.rank, step)));
+}
+
+/// Gradients that were clipped are named so where they are unscaled afterwards.
+bool unscales_after_clipping(const Side& side, std::int64_t step) {
+  bool clipped = false;
+  for (const trace::Record* record : Held(*side.run, side.rank, step).all(Channel::kGradient)) {
+    clipped = clipped || record->name.starts_with("clipped ");
+    if (record->name.starts_with("unscaled ")) return clipped;
+  }
+  return false;
+}
+
+std::vector<Suspect> of_calls(const Side& side, const Side& other, std::int64_t step) {
+  const double its = told_in(side, step, "seen.clips").value_or(0),
+               others = told_in(other, step, "seen.clips").value_or(0);
+  const double passes = told_in(side, step, "micro_batches").value_or(1);
+  const std::string seen = place_of(side, step) + ": gradients were clipped ";
+  if (its > 0 && unscales_after_clipping(side, step) && !unscales_after_clipping(other, step))
+    return {{"clip.before_unscale", {seen + "before they were unscaled; " + other.run->run + " unscales first"}}};
+  if (passes > 1 && others > 0 && its == passes * others)
+    return {{"clip.before_reduce",
+             {seen + to_decimal(its) + " times, once for each of " + to_decimal(passes) + " micro-batches; " +
+              other.run->run + " clips " + to_decimal(others) + (others == 1 ? " time" : " times")}}};
+  const auto most = told_in(other, step, "seen.clip_norm");
+  if (its > 0 || others == 0 || !most || !(final_norm(side, step) > *most * (1 + kNear))) return {};
+  return {{"clip.missing",
+           {place_of(side, step) + ": no gradient was clipped; " + other.run->run + " clips to " + to_decimal(*most),
+            "the update takes gradients of norm " + rounded(final_norm(side, step), 5) + ", that of " + other.run->run +
+                " " + rounded(final_norm(other, step), 5)}}};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_calls_of_clipping(const Scene& scene) {
+  if (!is_between_programs(scene)) return {};
+  auto found = of_calls(scene.right, scene.left, scene.at.step);
+  return found.empty() ? of_calls(scene.left, scene.right, scene.at.step) : found;
 }
 
 }  // namespace lockstep::diagnosis

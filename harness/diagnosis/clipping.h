@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "harness/compare/suspect.h"
-#include "harness/scenario/scenario.h"
+#include "harness/diagnosis/scene.h"
 #include "harness/trace/trace.h"
 
 namespace lockstep::diagnosis {
@@ -13,5 +13,8 @@ namespace lockstep::diagnosis {
 /// no cause fits.
 std::vector<compare::Suspect> suspects_in_clipping(const trace::RunTrace& run, const scenario::Promises& promises,
                                                    std::int64_t step);
+
+/// Two programs that call the clipping differently: one not at all, before unscaling, or for each micro-batch.
+std::vector<compare::Suspect> suspects_in_calls_of_clipping(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -58,6 +58,11 @@ std::string step_and_rank(const Scene& scene) {
   return "step " + std::to_string(scene.at.step) + ", rank " + std::to_string(scene.at.rank);
 }
 
+const trace::Record* samples_of(const Side& side, std::int64_t step) {
+  const trace::Step* found = side.run->ranks[side.rank].find(step);
+  return found == nullptr ? nullptr : samples_in(*found);
+}
+
 /// The state of a rank's generators before a step.
 const trace::Record* generator_before(const Side& side, std::size_t rank, std::int64_t step) {
   const trace::Record* last = nullptr;
@@ -85,8 +90,7 @@ std::size_t rank_with_other_inputs(const Scene& scene, std::int64_t step) {
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const Side left{scene.left.run, scene.left.promises, rank}, right{scene.right.run, scene.right.promises, rank};
     const trace::Step* found = left.run->ranks[rank].find(step);
-    const trace::Record* ours = left.find(step, Channel::kSamples, "ids");
-    const trace::Record* theirs = right.find(step, Channel::kSamples, "ids");
+    const trace::Record *ours = samples_of(left, step), *theirs = samples_of(right, step);
     if (found == nullptr || !trace::same_bits(ours, theirs)) continue;
     for (const trace::Record& record : found->records) {
       if (record.channel != Channel::kInput) continue;
@@ -114,7 +118,7 @@ std::vector<Suspect> suspects_in_augmentation(const Scene& scene, std::int64_t s
 bool is_of_others(const trace::RunTrace& run, const trace::Record& tensor, const trace::Record& ids) {
   for (const trace::Trace& rank : run.ranks) {
     for (const trace::Step& step : rank.steps) {
-      const trace::Record* taken = step.find(Channel::kSamples, "ids");
+      const trace::Record* taken = samples_in(step);
       if (trace::same_bits(step.find(Channel::kInput, tensor.name), &tensor) && taken && !trace::same_bits(taken, &ids))
         return true;
     }
@@ -127,8 +131,7 @@ std::vector<Suspect> suspects_in_inputs(const Scene& scene) {
   if (auto suspects = suspects_in_augmentation(scene, scene.at.step); !suspects.empty()) return suspects;
   const trace::Record* left = scene.left.find(scene.at.step, Channel::kInput, scene.at.tensor);
   const trace::Record* right = scene.right.find(scene.at.step, Channel::kInput, scene.at.tensor);
-  const trace::Record* ours = scene.left.find(scene.at.step, Channel::kSamples, "ids");
-  const trace::Record* theirs = scene.right.find(scene.at.step, Channel::kSamples, "ids");
+  const trace::Record *ours = samples_of(scene.left, scene.at.step), *theirs = samples_of(scene.right, scene.at.step);
   if (left == nullptr || right == nullptr || ours == nullptr || theirs == nullptr) return {};
   // Another dtype is another precision, which both recipes may ask for.
   if (left->dtype != right->dtype || trace::same_bits(left, right) || !trace::same_bits(ours, theirs)) return {};

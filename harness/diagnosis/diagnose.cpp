@@ -6,12 +6,16 @@
 #include "harness/diagnosis/data.h"
 #include "harness/diagnosis/environment.h"
 #include "harness/diagnosis/gradients.h"
+#include "harness/diagnosis/hyperparameters.h"
 #include "harness/diagnosis/layout.h"
+#include "harness/diagnosis/loaded_programs.h"
 #include "harness/diagnosis/random.h"
 #include "harness/diagnosis/ranks.h"
 #include "harness/diagnosis/rates.h"
 #include "harness/diagnosis/resumption.h"
 #include "harness/diagnosis/rounding.h"
+#include "harness/diagnosis/seeds.h"
+#include "harness/diagnosis/seen.h"
 #include "harness/diagnosis/shares.h"
 #include "harness/diagnosis/update.h"
 
@@ -22,12 +26,13 @@ using compare::Again;
 using compare::Divergence;
 using compare::Suspect;
 
-/// The first that knows a cause is believed. What is known to be random, or to come from the machines, is no matter of
+/// The first that knows a cause is believed. A program's hyperparameters and modes are told, and nothing is left to
+/// explain. What is known to be random, or to come from the machines, is no matter of
 /// the recipe; the rest in the order in which a training meets it.
 constexpr std::vector<Suspect> (*kDiagnosers[])(const Scene&) = {
-    suspects_in_random, suspects_in_environment, suspects_in_resumption, suspects_in_data,
-    suspects_in_rates,  suspects_in_layout,      suspects_in_shares,     suspects_in_gradients,
-    suspects_in_update, suspects_in_ranks,       suspects_in_rounding,
+    suspects_in_hyperparameters, suspects_in_random, suspects_in_seeds, suspects_in_environment, suspects_in_resumption,
+    suspects_in_loaded_programs, suspects_in_data,   suspects_in_rates, suspects_in_layout,      suspects_in_shares,
+    suspects_in_gradients,       suspects_in_update, suspects_in_ranks, suspects_in_rounding,
 };
 
 /// Whether the first operator that parts was told to do something else, by a number or a flag, or draws: then nothing
@@ -49,19 +54,20 @@ unsigned shown_of(const Divergence& at) {
   return shown;
 }
 
-/// Two programs whose generators differ before the first update: a sampler may have drawn its order, or somebody seeds
-/// otherwise. The first difference of another channel tells more.
-std::vector<Suspect> suspects_behind_generators(const Question& question, const Scene& scene) {
-  const bool at_start = scene.at.channel == trace::Channel::kRng && scene.at.step == trace::kInitialStep;
-  const auto is_program = [](const Side& side) { return side && side.promises->known.has_value(); };
-  if (!at_start || !is_program(scene.left) || !is_program(scene.right) || scene.within_one_run()) return {};
+/// Two programs whose generators or ledgers differ before the first update: a sampler may have drawn its order,
+/// somebody seeds otherwise, or schedules are made for other rates. The first difference of another channel tells more.
+std::vector<Suspect> suspects_behind_the_start(const Question& question, const Scene& scene) {
+  const trace::Channel channel = scene.at.channel;
+  const bool is_start = channel == trace::Channel::kRng || channel == trace::Channel::kLedger;
+  if (!is_start || scene.at.step != trace::kInitialStep || !is_between_programs(scene)) return {};
   std::vector<trace::Channel> others =
-      trace::channels_that([](const trace::ChannelInfo& row) { return row.part != trace::Part::kGenerator; });
+      trace::channels_that([&](const trace::ChannelInfo& row) { return row.channel != channel; });
   auto next = compare::compare_runs(*scene.left.run, *scene.right.run, others, compare::bitwise).first;
   if (!next) return {};
   diagnose(question, *next);
   for (Suspect& suspect : next->suspects)
-    suspect.evidence.push_back("behind the generators, the first difference is at " + next->place_and_rank());
+    suspect.evidence.push_back("outside of the channel " + std::string(name_of(channel)) +
+                               ", the first difference is at " + next->place_and_rank());
   return next->suspects;
 }
 
@@ -80,7 +86,7 @@ void diagnose(const Question& question, Divergence& at) {
     if (at.suspects.empty()) at.suspects = suspects_of(scene);
     std::erase_if(at.suspects, refuted);
   }
-  if (at.suspects.empty()) at.suspects = suspects_behind_generators(question, scene);
+  if (at.suspects.empty()) at.suspects = suspects_behind_the_start(question, scene);
   if (!at.suspects.empty()) at.class_ = find_cause(at.suspects[0].cause)->class_;
 }
 

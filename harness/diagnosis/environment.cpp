@@ -13,6 +13,17 @@ std::vector<Suspect> suspects_within(const Side& side) {
   return found ? found->suspects() : std::vector<Suspect>();
 }
 
+std::vector<Suspect> suspects_in_threads(const Scene& scene) {
+  const auto threads_of = [](const Side& side) {
+    const Json environment = side.run->ranks[0].header.value("environment", Json());
+    return environment.is_object() ? environment.value("threads", Json()) : Json();
+  };
+  const Json left = threads_of(scene.left), right = threads_of(scene.right);
+  if (left.is_null() || right.is_null() || left == right) return {};
+  return {{"fp.thread_count",
+           {scene.left.run->run + " has " + left.dump() + " threads, " + scene.right.run->run + " " + right.dump()}}};
+}
+
 bool ask_for_one_environment(const scenario::Promises& a, const scenario::Promises& b) {
   return a.train.determinism == b.train.determinism;
 }
@@ -27,6 +38,12 @@ std::vector<Suspect> suspects_in_environment(const Scene& scene) {
   found = compare::suspects_between({scene.left.run, 0}, {scene.right.run, 0});
   for (Suspect& suspect : found) {
     if (suspect.cause == "env.version_mismatch") suspect.cause = "fp.library_version";
+  }
+  // A variable asks for threads; their number is why.
+  auto threads = suspects_in_threads(scene);
+  if (!threads.empty() && !accuses(found, "fp.library_version")) {
+    threads.insert(threads.end(), found.begin(), found.end());
+    return threads;
   }
   return found;
 }

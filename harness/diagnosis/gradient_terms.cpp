@@ -94,11 +94,26 @@ std::vector<const trace::Record*> own_of(const OwnGradients& own, const std::str
 
 }  // namespace
 
+namespace {
+
+/// Leaves out what both sides hold alike: of several optimizers, one may be at fault.
+void keep_differences(Made& left, Made& right) {
+  for (auto its = right.begin(); its != right.end();) {
+    const auto theirs = left.find(its->first);
+    const bool same = theirs != left.end() && theirs->second.buckets == its->second.buckets;
+    if (same) left.erase(theirs);
+    its = same ? right.erase(its) : std::next(its);
+  }
+}
+
+}  // namespace
+
 std::vector<Suspect> suspects_in_gradient_terms(const Scene& scene) {
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
   const OwnGradients left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
   if (!left.complete() || !right.complete()) return {};
-  const Made of_left = left.mean(), of_right = right.mean();
+  Made of_left = left.mean(), of_right = right.mean();
+  keep_differences(of_left, of_right);
   if (!(laws::apart(of_right, of_left) > kRest / 10)) return {};
   for (const auto terms_of : {not_zeroed, decay_in_loss}) {
     if (auto found = terms_of(scene.right, scene.at.step, of_right, of_left); !found.empty()) return found;

@@ -8,6 +8,7 @@
 #include "harness/diagnosis/low_precision.h"
 #include "harness/diagnosis/metrics.h"
 #include "harness/diagnosis/reduction.h"
+#include "harness/diagnosis/unreduced.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -23,6 +24,7 @@ std::vector<Suspect> suspects_by_law(const Scene& scene) {
   if (found.empty()) found = of([&](const Side& side) { return suspects_in_collective_order(*side.run, step); });
   if (found.empty())
     found = of([&](const Side& side) { return suspects_in_clipping(*side.run, *side.promises, step); });
+  if (found.empty()) found = suspects_in_calls_of_clipping(scene);
   return found;
 }
 
@@ -39,6 +41,10 @@ std::vector<Suspect> suspects_in_gradients(const Scene& scene) {
   const Channel channel = scene.at.channel;
   if (channel == Channel::kLoss || channel == Channel::kMetric) {
     if (auto found = suspects_in_metrics(scene); !found.empty()) return found;
+  }
+  if (auto found = suspects_in_unrecorded_reduction(scene); !found.empty()) return found;
+  if (channel == Channel::kGradientLocal) {
+    if (auto found = suspects_in_calls_of_clipping(scene); !found.empty()) return found;
   }
   if (channel == Channel::kGradient) {
     if (auto found = suspects_by_law(scene); !found.empty()) return found;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/seen.h"
 #include "harness/laws/own_gradients.h"
 
 namespace lockstep::diagnosis {
@@ -25,10 +26,21 @@ struct Cut {
   double loss = 0;     ///< reduced
 };
 
+/// Mean over the ranks of their losses, which micro-batches share.
+double mean_loss(const OwnGradients& own) {
+  const double reduced = laws::number_at(own.held()[0], Channel::kLoss, "reduced");
+  if (std::isfinite(reduced)) return reduced;
+  double sum = 0;
+  for (const laws::Held& held : own.held()) {
+    for (const trace::Record* loss : held.all(Channel::kLoss)) sum += loss->number.value_or(NAN);
+  }
+  return sum / static_cast<double>(own.ranks());
+}
+
 Cut cut_of(const Side& side, const OwnGradients& own) {
   Cut cut{.side = side, .ranks = static_cast<double>(own.ranks())};
   cut.micro_batches = static_cast<double>(side.promises->train.batch.accumulation);
-  cut.loss = laws::number_at(own.held()[0], Channel::kLoss, "reduced");
+  cut.loss = mean_loss(own);
   for (const laws::Held& held : own.held()) {
     const trace::Record* ids = held.find(Channel::kSamples, "ids");
     const double samples = ids == nullptr || ids->shape.size() != 1 ? 0 : static_cast<double>(ids->shape[0]);
@@ -46,17 +58,24 @@ struct Mistake {
   std::string why;
 };
 
+/// Whether the script itself has to divide by the micro-batches: accelerate, transformers and Lightning do it for it.
+bool divides_by_itself(const Cut& cut) {
+  const Json& header = cut.side.run->ranks[0].header;
+  return !seen_of(*cut.side.run, "optimizer").is_null() && header.value("framework", Json::array()).empty();
+}
+
 std::string ranks_of(const Cut& cut) { return to_decimal(cut.ranks) + " ranks"; }
 
 /// What may have happened to `of` alone, beside `other`. Where ranks and micro-batches are as many, what the sides do
-/// not have in common comes first.
+/// not have in common comes first; a division that a program's script makes itself may be forgotten.
 std::vector<Mistake> mistakes_of(const Cut& of, const Cut& other) {
   const std::string a = to_decimal(of.micro_batches);
   std::vector<Mistake> all{
       {"loss.world_scale", of.ranks,
        "the number of ranks: the reduction divides by it, the loss is multiplied with it"},
       {"grad.accum_scale", of.micro_batches, "the number of micro-batches, " + a + ": their gradients are added"}};
-  if (of.ranks == other.ranks && of.micro_batches != other.micro_batches) std::swap(all[0], all[1]);
+  const bool tells_apart = of.ranks == other.ranks && of.micro_batches != other.micro_batches;
+  if (tells_apart || (of.ranks == of.micro_batches && divides_by_itself(of))) std::swap(all[0], all[1]);
   const double each = of.ranks * of.micro_batches;
   if (of.ranks > 1 && of.micro_batches > 1)
     all.push_back({"loss.world_scale", each, "ranks times micro-batches, " + ranks_of(of) + " x " + a});
@@ -85,10 +104,12 @@ std::vector<Mistake> mistakes_of_both(const Cut& of, const Cut& other) {
 void look_at_loss(const Cut& of, const Cut& other, double factor, std::vector<Suspect>& found) {
   const double ratio = of.loss / other.loss;
   const bool same = std::fabs(ratio - 1) < kNear, scaled = std::fabs(ratio / factor - 1) < kNear;
-  for (Suspect& suspect : found)
+  for (Suspect& suspect : found) {
+    if (!std::isfinite(ratio)) break;  // no losses were recorded
     suspect.evidence.push_back("the reduced losses " + std::string(scaled ? "have the same ratio"
                                                                    : same ? "agree"
                                                                           : "have a ratio of " + rounded(ratio, 6)));
+  }
   if (std::fabs(factor * of.ranks - 1) > kNear) return;
   Suspect averaged{"grad.double_average", found[0].evidence};
   found.insert(same ? found.begin() : found.end(), averaged);

@@ -29,9 +29,9 @@ struct Short {
   bool most() const { return 2 * numbers > of; }
 };
 
-Short short_numbers(const Held& held) {
+Short short_numbers(const std::vector<const trace::Record*>& gradients) {
   Short found;
-  for (const trace::Record* record : held.all(Channel::kGradientLocal)) {
+  for (const trace::Record* record : gradients) {
     if (!record->max_abs || !(*record->max_abs > 0) || record->dtype != trace::DType::kFloat32) continue;
     ++found.of;
     found.numbers += is_short(*record->max_abs) ? 1 : 0;
@@ -49,7 +49,7 @@ struct Ranks {
 Ranks ranks_of(const OwnGradients& own) {
   Ranks ranks;
   for (std::size_t rank = 0; rank < own.ranks(); ++rank) {
-    const Short numbers = short_numbers(own.held()[rank]);
+    const Short numbers = short_numbers(own.records(rank));
     if (numbers.most()) {
       ranks.in_short.push_back(std::to_string(rank));
       ranks.example = numbers;
@@ -70,7 +70,9 @@ bool is_multiple(const Made& one, const Made& other) {
 /// Nothing where a side did not record its loss.
 std::optional<bool> losses_differ(const Scene& scene) {
   const auto loss = [&](const Side& side) {
-    return laws::number_at(Held(*side.run, side.rank, scene.at.step), Channel::kLoss, "reduced");
+    const Held held(*side.run, side.rank, scene.at.step);
+    const bool is_reduced = held.find(Channel::kLoss, "reduced") != nullptr;  // not by a program's recorder
+    return laws::number_at(held, Channel::kLoss, is_reduced ? "reduced" : "local");
   };
   const double theirs = loss(scene.left), its = loss(scene.right);
   if (!std::isfinite(theirs) || !std::isfinite(its)) return std::nullopt;
@@ -86,8 +88,8 @@ std::vector<Suspect> named(const Scene& scene, const Side& side, const Ranks& ra
   const auto losses = losses_differ(scene);
   const bool forward = losses.value_or(false);
   if (losses)
-    evidence.push_back(forward ? "the reduced losses differ, too: the forward pass was rounded"
-                               : "the reduced losses do not differ by as much: only the gradients were rounded");
+    evidence.push_back(forward ? "the losses differ, too: the forward pass was rounded"
+                               : "the losses do not differ by as much: only the gradients were rounded");
   if (side.promises->train.coarsest_arithmetic())
     evidence.push_back("the scenario asks for " + *side.promises->train.coarsest_arithmetic());
   if (ranks.others > 0) evidence.push_back("the other ranks compute in full precision");

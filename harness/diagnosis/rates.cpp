@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/schedule_steps.h"
 #include "harness/laws/rate_curve.h"
 
 namespace lockstep::diagnosis {
@@ -260,6 +261,7 @@ std::vector<Suspect> suspects_of_sides(const Scene& scene, const std::string& na
 std::vector<Suspect> suspects_in_rates(const Scene& scene) {
   const std::optional<std::string> name = parting(scene);
   if (!name || resumes(scene.left) || resumes(scene.right)) return {};
+  if (auto found = suspects_in_schedule_steps(scene, *name); !found.empty()) return found;
   const auto of_ranks = between(scene, [&](const Side& side) { return suspects_of_ranks(side, *name, scene.at.step); });
   const bool plateau = scene.right && scene.right.promises->train.schedule.kind == "plateau";
   if (plateau && !of_ranks.empty()) return of_ranks;

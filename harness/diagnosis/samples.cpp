@@ -10,7 +10,7 @@ namespace {
 using trace::Channel;
 
 const Ids* ids_in(const trace::Step& step) {
-  const trace::Record* ids = step.find(Channel::kSamples, "ids");
+  const trace::Record* ids = samples_in(step);
   return ids == nullptr || ids->integers.empty() ? nullptr : &ids->integers;
 }
 
@@ -22,7 +22,8 @@ class Cutter {
 
   /// Whether the epoch of the step is known.
   bool take(const trace::Step& step, const Ids& ids) {
-    const trace::Record* entry = step.find(Channel::kLedger, "epoch");
+    const trace::Record* entry = step.find(Channel::kLedger, "passes");
+    if (entry == nullptr) entry = step.find(Channel::kLedger, "epoch");
     const bool told = entry != nullptr && entry->integers.size() == 1;
     if (!told && each_ == 0) return false;
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -59,6 +60,11 @@ class Cutter {
 };
 
 }  // namespace
+
+const trace::Record* samples_in(const trace::Step& step) {
+  const trace::Record* ids = step.find(Channel::kSamples, "ids");
+  return ids != nullptr ? ids : step.find(Channel::kSamples, "items");
+}
 
 std::int64_t Epoch::taken() const {
   return std::accumulate(ids.begin(), ids.end(), std::int64_t{0},

@@ -13,6 +13,9 @@ namespace lockstep::diagnosis {
 
 using Ids = std::vector<std::int64_t>;
 
+/// The samples of a rank's step: their ids, or of a data set without any the digest of each item; null: not recorded.
+const trace::Record* samples_in(const trace::Step& step);
+
 /// Recorded samples of all ranks in one epoch.
 struct Epoch {
   std::int64_t number = 0;
@@ -24,8 +27,9 @@ struct Epoch {
   std::int64_t taken() const;  ///< number of samples, over all ranks
 };
 
-/// Epochs of a run, by number. The ledger tells where they begin, else the sampler's promise. Empty if neither is
-/// known, or if no ids are recorded.
+/// Epochs of a run, by number. The ledger tells where they begin: the passes over the loader, which count also where
+/// the sampler's epoch stands still, else the epochs; else the sampler's promise. Empty if none is known, or if no ids
+/// are recorded.
 std::vector<Epoch> epochs_of(const trace::RunTrace& run, const scenario::Promises& promises);
 
 /// The epoch of a step; null if there is none.

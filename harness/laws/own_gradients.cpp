@@ -12,7 +12,8 @@ using trace::Channel;
 OwnGradients::OwnGradients(const trace::RunTrace& run, std::int64_t step) {
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
     held_.emplace_back(run, rank, step);
-    const auto own = held_.back().all(Channel::kGradientLocal);
+    if (run.world_size() == 1 && held_.back().all(Channel::kGradientLocal).empty()) channel_ = Channel::kGradient;
+    const auto own = records(rank);
     const bool any = std::any_of(own.begin(), own.end(), [](const auto* record) { return record->sketch.has_value(); });
     complete_ = complete_ && any;
   }
@@ -21,10 +22,16 @@ OwnGradients::OwnGradients(const trace::RunTrace& run, std::int64_t step) {
   if (std::isfinite(scale) && scale > 0) scale_ = scale;
 }
 
+std::vector<const trace::Record*> OwnGradients::records(std::size_t rank) const {
+  auto records = held_[rank].all(channel_);
+  std::erase_if(records, [](const trace::Record* record) { return !is_plain(*record); });
+  return records;
+}
+
 Made OwnGradients::weighted(const std::vector<double>& weights) const {
   Made sum;
   for (std::size_t rank = 0; rank < held_.size(); ++rank) {
-    for (const trace::Record* record : held_[rank].all(Channel::kGradientLocal)) {
+    for (const trace::Record* record : records(rank)) {
       if (!record->sketch) continue;
       trace::Sketch& total = sum[record->name];
       total = sum_of({{1, &total}, {weights[rank] / scale_, &*record->sketch}});

@@ -16,10 +16,14 @@ namespace lockstep::laws {
 using Made = std::map<std::string, trace::Sketch>;
 
 /// Local gradients of all ranks in one step, before the reduction and divided by the ledger's loss scale. They give the
-/// whole batch's gradient even if the reduction is wrong. *Lifetime*: of the run.
+/// whole batch's gradient even if the reduction is wrong. A run of one rank may have recorded those after it only: they
+/// are the same. *Lifetime*: of the run.
 class OwnGradients {
  public:
   OwnGradients(const trace::RunTrace& run, std::int64_t step);
+
+  /// A rank's records of them.
+  std::vector<const trace::Record*> records(std::size_t rank) const;
 
   /// Whether every rank recorded local gradients.
   bool complete() const { return complete_; }
@@ -33,6 +37,7 @@ class OwnGradients {
 
  private:
   std::vector<Held> held_;
+  trace::Channel channel_ = trace::Channel::kGradientLocal;
   bool complete_ = true;
   double scale_ = 1;
 };

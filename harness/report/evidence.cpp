@@ -87,10 +87,13 @@ void take_seen(scenario::Promises& promises, const trace::RunTrace& run) {
   const trace::Trace& rank = run.ranks.at(0);
   const auto first =
       std::find_if(rank.steps.begin(), rank.steps.end(), [](const auto& step) { return step.step >= 0; });
-  const trace::Record* passes =
-      first == rank.steps.end() ? nullptr : first->find(trace::Channel::kLedger, "micro_batches");
-  const std::int64_t accumulation = passes != nullptr && passes->integers.size() == 1 ? passes->integers[0] : 1;
-  scenario::take_seen(promises, rank.header.value("seen", Json()), accumulation);
+  std::map<std::string, double> told;
+  for (const trace::Record& record : first == rank.steps.end() ? std::vector<trace::Record>{} : first->records) {
+    if (record.channel != trace::Channel::kLedger) continue;
+    if (record.number) told.emplace(record.name, *record.number);
+    if (record.integers.size() == 1) told.emplace(record.name, static_cast<double>(record.integers[0]));
+  }
+  scenario::take_seen(promises, rank.header.value("seen", Json()), told);
 }
 
 }  // namespace lockstep::report

@@ -1,6 +1,7 @@
 #include "harness/report/recorded.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -8,6 +9,7 @@
 #include "harness/compare/environment.h"
 #include "harness/compare/rounding.h"
 #include "harness/diagnosis/diagnose.h"
+#include "harness/diagnosis/seen.h"
 #include "harness/report/dispatch.h"
 #include "harness/report/evidence.h"
 #include "harness/scenario/schema.h"
@@ -146,6 +148,20 @@ class PairOfRuns {
   std::map<std::string, std::vector<const trace::RunTrace*>> traces_;
 };
 
+/// A program records every so many updates.
+std::int64_t every_of(const trace::RunTrace& run) {
+  constexpr std::int64_t kMost = 1'000'000;  // of a damaged header nothing overflows
+  const Json every = diagnosis::seen_of(run, "every");
+  return every.is_number_integer() ? std::clamp<std::int64_t>(every.get<std::int64_t>(), 1, kMost) : 1;
+}
+
+/// The updates that a recording of every so many has.
+trace::RunTrace thinned(trace::RunTrace run, std::int64_t every) {
+  for (trace::Trace& rank : run.ranks)
+    std::erase_if(rank.steps, [&](const trace::Step& step) { return step.step > 0 && step.step % every != 0; });
+  return run;
+}
+
 /// The first difference that rounding does not explain; nothing where it explains all, or may.
 std::optional<Divergence> beyond_rounding(const Recorded& left, const Recorded& right, const CheckInput& input) {
   CheckResult result = judge_rounding(
@@ -175,8 +191,10 @@ Recording read_recording(const fs::path& path) {
   return recording;
 }
 
-CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::vector<trace::Channel>& channels,
-                       const std::optional<Recorded>& source) {
+namespace {
+
+CheckResult judge_same_steps(const Recorded& left, const Recorded& right, const std::vector<trace::Channel>& channels,
+                             const std::optional<Recorded>& source) {
   const PairOfRuns pair(left, right, channels, source);
   const CheckInput input = pair.input();
   CheckResult result;
@@ -194,6 +212,19 @@ CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::v
     }
   }
   if (result.divergence) diagnosis::diagnose(question_of(input), *result.divergence);
+  return result;
+}
+
+}  // namespace
+
+CheckResult judge_pair(const Recorded& left, const Recorded& right, const std::vector<trace::Channel>& channels,
+                       const std::optional<Recorded>& source) {
+  const std::int64_t theirs = every_of(*left.trace), its = every_of(*right.trace);
+  if (theirs == its) return judge_same_steps(left, right, channels, source);
+  const std::int64_t both = std::lcm(theirs, its);
+  const trace::RunTrace left_steps = thinned(*left.trace, both), right_steps = thinned(*right.trace, both);
+  CheckResult result = judge_same_steps({&left_steps, left.promises}, {&right_steps, right.promises}, channels, source);
+  if (result.why.empty()) result.why = "one update in " + std::to_string(both) + " is recorded by both";
   return result;
 }
 

@@ -1,5 +1,6 @@
 #include "harness/scenario/seen.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "harness/base/error.h"
@@ -52,7 +53,7 @@ void take_ddp(DdpSpec& ddp, const Json& seen) {
 
 }  // namespace
 
-void take_seen(Promises& promises, const Json& seen, std::int64_t accumulation) {
+void take_seen(Promises& promises, const Json& seen, const std::map<std::string, double>& first) {
   if (!promises.known || !seen.is_object()) return;
   TrainSpec& train = promises.train;
   const auto part = [&](const char* key) { return seen.value(key, Json()); };
@@ -60,11 +61,16 @@ void take_seen(Promises& promises, const Json& seen, std::int64_t accumulation) 
     train.sampler = *sampler;
   if (const auto optimizer = choice_seen("optimizer", optimizer_in(seen)); optimizer && !promises.knows("optimizer"))
     train.optimizer = *optimizer;
+  const auto passes = first.find("micro_batches"), clip_norm = first.find("seen.clip_norm");
+  const std::int64_t accumulation = passes == first.end() ? 1 : static_cast<std::int64_t>(passes->second);
+  if (clip_norm != first.end() && !promises.knows("gradient")) train.gradient.clip_norm = clip_norm->second;
   const Json batch = part("batch");
   const Json size = batch.is_object() ? batch.value("per_rank", Json()) : Json();
   if (!promises.knows("batch") && size.is_number_integer() && size.get<std::int64_t>() > 0 && accumulation > 0)
     train.batch = {.per_rank = size.get<std::int64_t>() * accumulation, .accumulation = accumulation};
   if (part("autocast") == "bf16") train.autocast = "bf16";
+  if (part("every").is_number_integer())
+    train.record.every = std::max<std::int64_t>(part("every").get<std::int64_t>(), 1);
   take_ddp(train.ddp, part("ddp"));
 }
 

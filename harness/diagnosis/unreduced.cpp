@@ -1,0 +1,137 @@
+#include "harness/diagnosis/unreduced.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/text.h"
+#include "harness/diagnosis/seen.h"
+#include "harness/laws/own_gradients.h"
+#include "harness/laws/reduction.h"
+#include "harness/trace/collective.h"
+
+namespace lockstep::diagnosis {
+namespace {
+
+using compare::Suspect;
+using laws::Held;
+using laws::Made;
+using laws::OwnGradients;
+using trace::Channel;
+
+constexpr double kNear = 2e-3;
+constexpr double kRest = 1e-3;
+
+bool reduces_nothing(const Side& side, std::int64_t step) {
+  const trace::RunTrace& run = *side.run;
+  if (run.world_size() < 2 || seen_of(run, "ddp").is_null()) return false;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const Held held(run, rank, step);
+    if (!held.all(Channel::kGradientLocal).empty() || held.all(Channel::kGradient).empty()) return false;
+  }
+  return true;
+}
+
+std::string seen_at(const Side& side, std::int64_t step) {
+  const Json ddp = seen_of(*side.run, "ddp");
+  const bool wraps = ddp.is_object() && ddp.value("wrap", Json()) == true;
+  return place_of(side, step) + (wraps ? ": no backward pass goes through DDP, or all are under no_sync"
+                                       : ": the model is not wrapped in DDP");
+}
+
+/// Whether all ranks have the losses of the other side: then their own gradients are the other side's, too.
+bool same_losses(const Side& side, const Side& other, std::int64_t step) {
+  for (std::size_t rank = 0; rank < side.run->ranks.size(); ++rank) {
+    if (!laws::same(Held(*side.run, rank, step), Held(*other.run, rank, step), Channel::kLoss)) return false;
+  }
+  return side.run->world_size() == other.run->world_size();
+}
+
+/// What the gradients of a rank are made of: a weight for each rank's own.
+std::optional<laws::Combination> weights_in(const Side& side, std::size_t rank, std::int64_t step,
+                                            const std::vector<Made>& own) {
+  const Held held(*side.run, rank, step);
+  Made gradients;
+  for (const trace::Record* record : held.all(Channel::kGradient)) {
+    if (laws::is_plain(*record) && record->sketch) gradients.emplace(record->name, *record->sketch);
+  }
+  std::vector<const Made*> terms;
+  for (const Made& made : own) terms.push_back(&made);
+  auto weights = laws::fit(gradients, terms);
+  const double scale = laws::number_at(held, Channel::kLedger, "loss_scale");
+  if (!weights || weights->residual > kRest) return std::nullopt;
+  for (double& weight : weights->coefficients) weight /= std::isfinite(scale) && scale > 0 ? scale : 1;
+  return weights;
+}
+
+std::vector<Suspect> held_against(const Side& side, const Side& other, std::int64_t step) {
+  const OwnGradients own(*other.run, step);
+  if (!reduces_nothing(side, step) || !own.complete() || !same_losses(side, other, step)) return {};
+  std::vector<Made> of_ranks;
+  for (std::size_t rank = 0; rank < own.ranks(); ++rank) of_ranks.push_back(own.of(rank));
+  const auto ranks = static_cast<double>(own.ranks());
+  const char* cause = nullptr;
+  std::string example;
+  for (std::size_t rank = 0; rank < own.ranks(); ++rank) {
+    const auto weights = weights_in(side, rank, step, of_ranks);
+    if (!weights) return {};
+    const auto are = [&](double its, double others) {
+      for (std::size_t of = 0; of < own.ranks(); ++of) {
+        if (std::fabs(weights->coefficients[of] - (of == rank ? its : others)) > kNear) return false;
+      }
+      return true;
+    };
+    const char* found = are(1, 0)                                       ? "grad.not_reduced"
+                        : are(1, 1)                                     ? "grad.reduce_sum"
+                        : are(1 / (ranks * ranks), 1 / (ranks * ranks)) ? "grad.double_average"
+                                                                        : nullptr;
+    if (found == nullptr || (cause != nullptr && std::string(found) != cause)) return {};
+    if (rank == 0) example = laws::to_text(*weights);
+    cause = found;
+  }
+  return {{cause,
+           {seen_at(side, step) + "; its losses are those of " + other.run->run,
+            "the gradients with which rank 0 updates are the own gradients of " + other.run->run +
+                "'s ranks with the weights " + example}}};
+}
+
+bool exchanges(const trace::RunTrace& run, std::int64_t step) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(), [&](const trace::Trace& rank) {
+    const trace::Step* found = rank.find(step);
+    return found != nullptr && std::any_of(found->records.begin(), found->records.end(),
+                                           [](const auto& record) { return trace::collective_of(record).has_value(); });
+  });
+}
+
+/// Ranks of one run that differ in every gradient.
+std::vector<Suspect> alone(const Side& side, std::int64_t step) {
+  if (!reduces_nothing(side, step) || exchanges(*side.run, step)) return {};
+  const auto first = laws::final_gradients(Held(*side.run, 0, step));
+  for (std::size_t rank = 1; rank < side.run->ranks.size(); ++rank) {
+    const Held held(*side.run, rank, step);
+    const auto others = laws::final_gradients(held);
+    for (const auto& [name, record] : first) {
+      const auto found = others.find(name);
+      const bool is_zero = record->norm && *record->norm == 0;
+      if (found == others.end() || (!is_zero && trace::same_bits(record, found->second))) return {};
+    }
+  }
+  if (first.empty()) return {};
+  return {
+      {"grad.not_reduced",
+       {seen_at(side, step) + "; the script itself reduces nothing in this step",
+        "all " + std::to_string(first.size()) + " gradients with which the ranks update differ from rank to rank"}}};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_unrecorded_reduction(const Scene& scene) {
+  const std::int64_t step = scene.at.step;
+  if (!trace::info(scene.at.channel).is_gradient()) return {};
+  if (scene.left && scene.within_one_run()) return alone(scene.left, step);
+  if (!is_between_programs(scene)) return {};
+  auto found = held_against(scene.right, scene.left, step);
+  if (found.empty()) found = held_against(scene.left, scene.right, step);
+  return found.empty() ? between(scene, [&](const Side& side) { return alone(side, step); }) : found;
+}
+
+}  // namespace lockstep::diagnosis
