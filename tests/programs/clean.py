@@ -44,10 +44,26 @@ class Variation:
     left: Side
     right: Side
     options: tuple = ()
+    cause: str = ""  #: they may differ by rounding, if diff names this
 
     @property
     def sides(self):
         return self.left, self.right
+
+    def why_not(self, workshop):
+        return workshop.agree(self)
+
+
+@dataclasses.dataclass
+class Rounding:
+    """Variants of a program's scenario that may differ by rounding alone."""
+
+    name: str
+    program: str
+    variants: dict
+
+    def why_not(self, workshop):
+        return workshop.rounds(self)
 
 
 def variation(name, program, left=None, options=(), **right):
@@ -76,8 +92,20 @@ VARIATIONS = [
     variation("other hashes and variables", "amp_clip", environment={"PYTHONHASHSEED": "7", "UNRELATED": "1"}),
     Variation("ddp_tutorial: every third update", "ddp_tutorial", Side(options=["--every", "3"]),
               Side(options=["--every", "3"])),
+    Variation("ddp_tutorial: every other update", "ddp_tutorial", Side(), Side(options=["--every", "2"])),
+    # Not of `single`: there the threads' rounding reaches a bias before a batch norm, whose gradient is zero but for
+    # it, and Adam makes whole steps of it.
+    Variation("ddp_tutorial: two threads", "ddp_tutorial", Side(), Side(environment={"OMP_NUM_THREADS": "2"}),
+              cause="fp.thread_count"),
     Variation("ddp_tutorial: weights alone", "ddp_tutorial", Side(),
               Side(options=["--channel", "weight"]), ("--channel", "weight")),
+]
+
+ROUNDING = [
+    Rounding("ddp_tutorial: one rank against two", "ddp_tutorial", {
+        "one": {"world_size": 1, "program": {"arguments": {"--batch-size": 32}},
+                "promises": {"batch": {"per_rank": 32}}},
+        "two": {"world_size": 2, "program": {"arguments": {"--batch-size": 16}}}}),
 ]
 
 if __name__ == "__main__":

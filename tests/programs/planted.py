@@ -1,13 +1,14 @@
 """Plants mistakes in users' programs and counts what lockstep tells of them: planted.py [--part 2/8] [NAME …]
 
-Each bugs/<program>/<bug>.patch begins with what it should be judged as; its class is what two traces can tell: a seed
-that is missing looks like another seed. The program as it is and the patched one are recorded by `lockstep record` and
-compared by `lockstep diff`. Where the patch names checks, the patched program alone is run as a scenario, too. Clean
-variations have to agree. Exit code 1: something was judged wrongly. Causes are counted and decide nothing.
+Each bugs/<program>/<bug>.patch begins with what it should be judged as. The program as it is and the patched one are
+recorded by `lockstep record` and compared by `lockstep diff`. Where the patch names checks, the patched program alone
+is run as a scenario, too. Clean variations have to agree, or to differ by rounding whose cause diff names. Exit code 1:
+something was judged wrongly. Causes are counted and decide nothing.
 """
 
 import argparse
 import concurrent.futures
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from clean import PROGRAMS, VARIATIONS, Side
+from clean import PROGRAMS, ROUNDING, VARIATIONS, Side
 from programs import HERE, LOCKSTEP, environment, filled, free_port, missing, write_images
 
 DIVERGENCE = 1
@@ -107,22 +108,38 @@ class Workshop:
         """What checks find that need no healthy twin: (check, status, cause)."""
         if not bug.checks:
             return []
-        place = self.place(f"{bug.name}/alone")
-        arguments = self.resuming(bug, prepared, "alone")
-        command = [*self.command(Side(), script, "{world_size}"),
-                   *self.words(bug.program, arguments, folder="{folder}", port="{port}")]
-        program = PROGRAMS[bug.program]
-        scenario = {"name": bug.path.stem, "description": f"Which checks find {bug.path.stem} in one run?",
-                    "world_size": program["world_size"], "program": {
-                        "command": list(map(str, command)), "environment": {"OMP_NUM_THREADS": "1"}},
-                    "promises": program.get("promises", {}), "checks": list(map(check, bug.checks))}
+        scenario = {"checks": list(map(check, bug.checks))}
         if "repeatable" in bug.checks:
             scenario["repeats"] = 2
-        (place / "scenario.json").write_text(json.dumps(scenario, indent=1))
-        subprocess.run([LOCKSTEP, "run", "scenario.json", "--json", "result.json"], cwd=place, capture_output=True,
-                       text=True, env=environment(), timeout=1200)
-        result = json.loads((place / "result.json").read_text())
+        result = self.run(f"{bug.name}/alone", bug.program, script, self.resuming(bug, prepared, "alone"), scenario)
         return [(found["relation"], found["status"], found["cause"]) for found in result["checks"]]
+
+    def run(self, name, program, script, arguments, parts):
+        """Runs a scenario of a program; `parts`: what it says beside the program."""
+        place = self.place(name)
+        command = [*self.command(Side(), script, "{world_size}"),
+                   *self.words(program, arguments, folder="{folder}", port="{port}")]
+        scenario = {"name": pathlib.Path(name).parent.name, "description": f"Is {name} found in one run?",
+                    "world_size": PROGRAMS[program]["world_size"], "program": {
+                        "command": list(map(str, command)), "environment": {"OMP_NUM_THREADS": "1"}},
+                    "promises": PROGRAMS[program].get("promises", {}), **parts}
+        (place / "scenario.json").write_text(json.dumps(scenario, indent=1))
+        ended = subprocess.run([LOCKSTEP, "run", "scenario.json", "--json", "result.json"], cwd=place,
+                               capture_output=True, text=True, env=environment(), timeout=1200)
+        if not (place / "result.json").exists():
+            raise RuntimeError(f"{name}: exit code {ended.returncode}\n{ended.stdout[-2000:]}{ended.stderr[-4000:]}")
+        return json.loads((place / "result.json").read_text())
+
+    def judged(self, item):
+        return self.judge(item) if isinstance(item, Bug) else item.why_not(self)
+
+    def rounds(self, variation):
+        """Why variants that may differ by rounding alone do not agree; nothing if they do."""
+        names = list(variation.variants)
+        result = self.run(f"clean/{variation.name}", variation.program, HERE / variation.program / "train.py", [],
+                          {"variants": variation.variants, "checks": [{"that": "rounding", "variants": names}]})
+        [found] = result["checks"]
+        return "" if found["status"] == "agree" else f"{found['status']}: {found.get('why')}"
 
     def agree(self, variation):
         """Why two trainings that must agree do not; nothing if they do."""
@@ -130,7 +147,9 @@ class Workshop:
         runs = [self.train(f"clean/{variation.name}/{index}", variation.program, script, side)
                 for index, side in enumerate(variation.sides)]
         code, found = diff(*runs, *variation.options)
-        return "" if code == 0 else f"exit code {code}: {place_of(found)}"
+        if variation.cause and code == DIVERGENCE and found.get("cause") == variation.cause:
+            return ""
+        return "" if code == 0 else f"exit code {code}: {place_of(found)}, {found.get('class')}, {found.get('cause')}"
 
 
 def check(said):
@@ -151,6 +170,20 @@ def diff(left, right, *options):
 def place_of(found):
     at = found.get("first_divergence")
     return f"step {at['step']} {at['channel']}" if at else str(found.get("why"))
+
+
+def commit():
+    said = subprocess.run(["git", "log", "-1", "--format=%h"], cwd=HERE, capture_output=True, text=True)
+    return said.stdout.strip() or "unknown"
+
+
+def versions():
+    """Of what the programs train with, as installed here."""
+    for name in ("torch", "torchvision", "accelerate", "transformers", "lightning"):
+        try:
+            yield f"{name} {importlib.metadata.version(name).partition('+')[0]}"
+        except importlib.metadata.PackageNotFoundError:
+            pass
 
 
 class Judgement:
@@ -200,7 +233,13 @@ def table(judgements, clean, skipped):
     alone = [item for judgement in judgements for item in judgement.alone]
     lines = ["# Mistakes planted in users' programs and how lockstep judges them", "",
              "Written by `ci/programs --write` from the patches in `tests/programs/bugs` and the variations in "
-             "`tests/programs/clean.py`; change it there.", "", "| figure | value |", "|---|---|",
+             f"`tests/programs/clean.py`; change it there. Judged at commit {commit()}, with Python "
+             f"{sys.version.split()[0]} and {', '.join(versions())}.", "",
+             "Each program runs as it is and with one mistake. `lockstep diff` compares the two recordings. *cause*: "
+             "what it should name (`any`: no cause is expected). The last column: checks on the mistaken program "
+             "alone.",
+             "", "| figure | value |", "|---|---|",
+             f"| judged | {len(judgements)} mistakes in {len({item.bug.program for item in judgements})} programs |",
              f"| detected | {share(item.detected for item in judgements)} |",
              f"| place right | {share(item.place_right for item in judgements)} |",
              f"| class right | {share(item.kind_right for item in judgements)} |",
@@ -250,12 +289,12 @@ def main():
     folder = asked.keep or pathlib.Path(tempfile.mkdtemp(prefix="lockstep-planted-"))
     workshop = Workshop(folder)
     bugs = chosen([Bug(path) for path in sorted((HERE / "bugs").glob("*/*.patch"))], asked)
-    variations = chosen(VARIATIONS, asked)
+    variations = chosen([*VARIATIONS, *ROUNDING], asked)
     skipped = {f"{item.program} (needs {', '.join(missing(item.program))})" for item in [*bugs, *variations]
                if missing(item.program)}
     judgements, clean, broken = [], {}, []
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
-        work = [pool.submit(attempt, workshop.judge if isinstance(item, Bug) else workshop.agree, item)
+        work = [pool.submit(attempt, workshop.judged, item)
                 for item in [*bugs, *variations] if not missing(item.program)]
         for done in work:
             item, result, error = done.result()
