@@ -61,7 +61,7 @@ class CommandLine {
  public:
   CommandLine() {
     app_.require_subcommand(1);
-    app_.set_version_flag("--version", std::string("lockstep 0.1.0, build ") + build_id());
+    app_.set_version_flag("--version", std::string("lockstep " LOCKSTEP_VERSION ", build ") + build_id());
     app_.footer(kExitCodes);
     add_run();
     add_programs();

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from lockstep import _library, _models, _optimizers
+from lockstep import __version__, _library, _models, _optimizers
 
 if TYPE_CHECKING:
     from lockstep._session import Session
-
-VERSION = "0.1.0"
 
 #: Variables that decide bits: those of lockstep-worker (harness/train/determinism.cpp), and Python's.
 _VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
@@ -35,7 +33,8 @@ _DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 def header_of(session: "Session") -> Dict[str, Any]:
     seen = seen_in(session)
     header: Dict[str, Any] = {
-        "scenario": "recorded", "variant": "-", "train_digest": "", "recorder": "python", "recorder_version": VERSION,
+        "scenario": "recorded", "variant": "-", "train_digest": "", "recorder": "python",
+        "recorder_version": __version__,
         "framework": [f"{name} {version}" for name, version in _versions(_FRAMEWORKS).items()],
         "command": list(sys.argv), "environment": environment(), "seen": seen, "unseen": unseen_in(session)}
     if isinstance(seen.get("data", {}).get("samples"), int):

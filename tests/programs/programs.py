@@ -17,7 +17,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("LOCKSTEP_BUILD_ROOT", HERE.parents[1] / "build"))
 LOCKSTEP = BUILD / "bin/lockstep"
-PACKAGE = BUILD / "python"
+PACKAGE = next((folder for folder in (BUILD / "python", BUILD / "share/lockstep/python") if folder.exists()), BUILD)
 
 
 def environment(**variables):
