@@ -1,0 +1,90 @@
+"""The transcript of docs/your-training.md: its commands give the output that the page shows.
+
+Blocks marked "console" hold it: a line "$ command", then all that it prints. A line "..." stands for any lines,
+"…" within a line for any words; durations and the build's number may be others.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+from programs import HERE, LOCKSTEP, ProgramTest, environment
+
+PAGE = HERE.parents[1] / "docs/your-training.md"
+
+VARYING = [(re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "# s"), (re.compile(r"\bbuild [0-9a-f]{16}\b"), "build #")]
+
+
+def commands_in(page):
+    """(command, lines of its output), over all blocks."""
+    found = []
+    for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def steady(line):
+    for pattern, text in VARYING:
+        line = pattern.sub(text, line)
+    return line.rstrip()
+
+
+def matches(expected, actual):
+    """Whether lines are those that the page shows."""
+    pattern = ""
+    for line in expected:
+        if line.strip() == "...":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += ".*".join(re.escape(part) for part in steady(line).split("…")) + r"\n"
+    return re.fullmatch(pattern, "".join(steady(line) + "\n" for line in actual)) is not None
+
+
+class TranscriptTest(ProgramTest):
+    def shell(self, commands):
+        """Runs commands one after another in one shell; returns what each printed."""
+        programs = self.folder / "bin"
+        programs.mkdir()
+        (programs / "lockstep").symlink_to(LOCKSTEP)
+        # As torchrun, which imports torch once more in each rank.
+        (programs / "torchrun").write_text(f'#!/bin/sh\nshift\nexec {sys.executable} {HERE}/start.py "$@"\n')
+        (programs / "torchrun").chmod(0o755)
+        here = self.folder / "here"
+        here.mkdir()
+        shutil.copy(HERE / "ddp_tutorial/train.py", here)
+        script = "mark() { local status=$?; printf '@@\\n'; return $status; }\n"
+        script += "".join(f"mark\n{command}\n" for command in commands)
+        path = f"{programs}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        ended = subprocess.run(["bash", "-c", script], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, env=environment(PATH=path))
+        return [said.splitlines() for said in ended.stdout.split("@@\n")[1:]]
+
+    def test_the_page_shows_what_its_commands_print(self):
+        found = commands_in(PAGE.read_text())
+        self.assertGreaterEqual(len(found), 6)
+        said = self.shell([command for command, _ in found])
+        self.assertEqual(len(said), len(found))
+        for (command, expected), actual in zip(found, said):
+            with self.subTest(command):
+                self.assertTrue(matches(expected, actual), "\n".join(["expected:", *expected, "actual:", *actual]))
+
+    def test_another_line_is_no_match(self):
+        shown = ["checks:", "...", "  cause   lr … (0.1 s)"]
+        self.assertTrue(matches(shown, ["checks:", "a", "b", "  cause   lr is 2 (12 s)"]))
+        self.assertTrue(matches(shown, ["checks:", "  cause   lr is 2 (12 s)"]))
+        self.assertFalse(matches(shown, ["checks:", "  cause   rate is 2 (12 s)"]))
+        self.assertFalse(matches(shown, ["checks:", "  cause   lr is 2 (12 s)", "another"]))
+        self.assertFalse(matches(["agree"], ["divergence"]))
+        self.assertFalse(matches(["1"], ["0"]))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
