@@ -46,7 +46,7 @@ std::vector<Suspect> only_rank_0_loaded(const Side& side) {
   std::string name;
   for (const Record* weight : first.all(Channel::kWeight)) {
     const Record* other = second.find(Channel::kWeight, weight->name);
-    if (other == nullptr || trace::same_bits(weight, other)) continue;
+    if (other == nullptr || trace::same_bits(weight, other)) return {};  // others loaded a part, too
     if (apart++ == 0) name = weight->name;
   }
   for (std::size_t rank = 2; rank < run.ranks.size(); ++rank) {

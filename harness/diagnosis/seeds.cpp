@@ -37,6 +37,11 @@ bool begin_apart(const Scene& scene) {
   return false;
 }
 
+bool are_of_one_command(const Scene& scene) {
+  const auto command_of = [](const Side& side) { return side.run->ranks[0].header.value("command", Json()); };
+  return !command_of(scene.left).is_null() && command_of(scene.left) == command_of(scene.right);
+}
+
 }  // namespace
 
 std::vector<Suspect> suspects_in_seeds(const Scene& scene) {
@@ -45,8 +50,10 @@ std::vector<Suspect> suspects_in_seeds(const Scene& scene) {
                      channel == Channel::kLoss || (channel == Channel::kWeight && scene.at.step == trace::kInitialStep);
   if (!is_between_programs(scene) || !draws || !scene.left.begins_at(trace::kInitialStep)) return {};
   for (const char* generator : {"cpu", "python", "numpy"}) {
-    for (const Side* side : {&scene.right, &scene.left}) {
+    for (const auto& [side, other] : {std::pair(&scene.right, &scene.left), std::pair(&scene.left, &scene.right)}) {
       const std::string said = said_of(*side, generator);
+      // Two scripts that both draw before they seed may have other models.
+      if (said == "late" && said_of(*other, generator) == "late" && !are_of_one_command(scene)) continue;
       const bool apart = differ(scene, generator);
       // What was drawn before a seed was set is gone from the generator, and shows in the weights.
       if (!(said == "never" && apart) && !(said == "late" && begin_apart(scene))) continue;

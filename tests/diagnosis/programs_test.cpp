@@ -297,6 +297,10 @@ TEST(LoadedPrograms, OnlyRank0Loaded) {
             "ckpt.load_rank0_only");
   programs.see("b", {{"ddp", {{"wrap", false}}}});
   EXPECT_EQ(within(), "") << "nobody made the ranks alike";
+  programs.see("b", {{"ddp", {{"wrap", true}}}});
+  test::put(programs.run("b"), 0, kInitialStep,
+            test::at(programs.run("b"), 1, kInitialStep, Channel::kWeight, "fc.bias"));
+  EXPECT_EQ(within(), "") << "others hold a part of it";
 }
 
 TEST(LoadedPrograms, AnOptimizerThatStartsCold) {
@@ -362,6 +366,10 @@ TEST(Seeds, ASeedThatComesTooLate) {
   const auto cause = [&] { return programs.cause(kInitialStep, Channel::kRng, "cpu", suspects_in_seeds); };
   EXPECT_EQ(cause(), "") << "the weights are the same";
   test::spoil(programs.run("b"), 0, kInitialStep, Channel::kWeight, "fc.weight");
+  EXPECT_EQ(cause(), "rng.unseeded");
+  programs.see("a", {{"seeds", {{"cpu", "late"}}}});
+  EXPECT_EQ(cause(), "") << "both, and they may be other scripts";
+  for (const char* run : {"a", "b"}) programs.run(run).ranks[0].header["command"] = {"train.py"};
   EXPECT_EQ(cause(), "rng.unseeded");
 }
 
