@@ -45,14 +45,14 @@ def words_of(program, images, folder):
 
 def record_and_compare(program, images, place):
     for name in ("a", "b"):
-        (place / f"files-{name}").mkdir()
-        lockstep(place, "record", "--out", name, "--strict", "--", *words_of(program, images, place / f"files-{name}"))
-    lockstep(place, "diff", "a", "b")
+        (place / name).mkdir()  # Lightning also communicates where it finds files of an earlier training
+        lockstep(place / name, "record", "--out", "run", "--strict", "--", *words_of(program, images, place / name))
+    lockstep(place, "diff", "a/run", "b/run")
 
 
 def write_and_run(program, images, place):
-    """The scenario gives each run a folder of its own, and each a port."""
-    lockstep(place, "init", "--out", "gate.json", "--", *words_of(program, images, "{folder}"))
+    """The scenario gives each run a folder of its own, which it starts in, and a port."""
+    lockstep(place, "init", "--out", "gate.json", "--", "env", "-C", "{folder}", *words_of(program, images, "{folder}"))
     scenario = json.loads((place / "gate.json").read_text())
     command = [word.replace("{{folder}", "{folder}") for word in scenario["program"]["command"]]
     if "--master-port" in command:

@@ -1,6 +1,7 @@
 """What the tests of recorded programs share: launching ranks, with and without recording, and reading traces."""
 
 import atexit
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -66,6 +67,11 @@ def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
+
+
+def torch_is_before(minor):
+    """Whether this Python's torch is older than 2.minor: not all that the tests use is there then."""
+    return tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) < (2, minor)
 
 
 class Ended:
