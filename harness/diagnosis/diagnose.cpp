@@ -55,11 +55,13 @@ unsigned shown_of(const Divergence& at) {
 }
 
 /// Two programs whose generators or ledgers differ before the first update: a sampler may have drawn its order,
-/// somebody seeds otherwise, or schedules are made for other rates. The first difference of another channel tells more.
-std::vector<Suspect> suspects_behind_the_start(const Question& question, const Scene& scene) {
+/// somebody seeds otherwise, or schedules are made for other rates. Or two whose collectives differ. The first
+/// difference of another channel tells more.
+std::vector<Suspect> suspects_behind(const Question& question, const Scene& scene) {
   const trace::Channel channel = scene.at.channel;
-  const bool is_start = channel == trace::Channel::kRng || channel == trace::Channel::kLedger;
-  if (!is_start || scene.at.step != trace::kInitialStep || !is_between_programs(scene)) return {};
+  const bool of_start = channel == trace::Channel::kRng || channel == trace::Channel::kLedger;
+  const bool is_followed = channel == trace::Channel::kCollective || (of_start && scene.at.step == trace::kInitialStep);
+  if (!is_followed || !is_between_programs(scene)) return {};
   std::vector<trace::Channel> others =
       trace::channels_that([&](const trace::ChannelInfo& row) { return row.channel != channel; });
   auto next = compare::compare_runs(*scene.left.run, *scene.right.run, others, compare::bitwise).first;
@@ -86,7 +88,7 @@ void diagnose(const Question& question, Divergence& at) {
     if (at.suspects.empty()) at.suspects = suspects_of(scene);
     std::erase_if(at.suspects, refuted);
   }
-  if (at.suspects.empty()) at.suspects = suspects_behind_the_start(question, scene);
+  if (at.suspects.empty()) at.suspects = suspects_behind(question, scene);
   if (!at.suspects.empty()) at.class_ = find_cause(at.suspects[0].cause)->class_;
 }
 

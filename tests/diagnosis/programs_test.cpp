@@ -200,6 +200,20 @@ TEST(Hyperparameters, BehindARateOfTheScheduleStandTheRates) {
   EXPECT_EQ(at.suspects[0].cause, "lr.scaled_wrongly");
 }
 
+TEST(Collectives, WhatFollowsThemTellsMore) {
+  Programs programs;
+  programs.tell("b", 0, test::text(Channel::kCollective, "0", "broadcast Float[3] from 0"));
+  const auto cause = [&] {
+    compare::Divergence at = parted(0, Channel::kCollective, "0");
+    diagnose(programs.question(), at);
+    return at.suspects.empty() ? "" : at.suspects[0].cause;
+  };
+  EXPECT_EQ(cause(), "") << "nothing follows";
+  programs.rerun("b", {.learning_rate = [](std::int64_t, double rate) { return 2 * rate; }});
+  programs.see("b", {{"ddp", {{"wrap", true}}}});
+  EXPECT_EQ(cause(), "lr.scaled_wrongly");
+}
+
 TEST(Hyperparameters, AModelInEvaluationMode) {
   Programs programs;
   programs.tell_each("a", "seen.training", {1, 1, 1, 1});
