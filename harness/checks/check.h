@@ -88,8 +88,8 @@ compare::Scope after_loading(const scenario::Scenario& scenario, const scenario:
                              const trace::RunTrace& resumed);
 
 /// First place in these channels where the ranks of one run hold gradients, weights, averages or optimizer states
-/// further apart than RoundingBound explains. All ranks hold the result of one reduction, and each adds in its own order
-/// at most. Running statistics are left out: each rank may have its own.
+/// further apart than RoundingBound explains. All ranks hold the result of one reduction, and each adds in its own
+/// order at most. Running statistics are left out: each rank may have its own.
 std::optional<compare::Divergence> ranks_apart(const trace::RunTrace& run, std::vector<trace::Channel> channels);
 
 /// Compares two trainings up to rounding. Inconclusive if rounding, NaN or infinity would hide a mistake. Never
