@@ -1,7 +1,7 @@
 """The transcript of docs/your-training.md: its commands give the output that the page shows.
 
 Blocks marked "console" hold it: a line "$ command", then all that it prints. A line "..." stands for any lines,
-"…" within a line for any words; durations and the build's number may be others.
+"…" within a line for any words. Durations, the number of records compared and the build's may be others.
 """
 
 import os
@@ -16,7 +16,9 @@ from programs import HERE, LOCKSTEP, ProgramTest, environment
 
 PAGE = HERE.parents[1] / "docs/your-training.md"
 
-VARYING = [(re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "# s"), (re.compile(r"\bbuild [0-9a-f]{16}\b"), "build #")]
+#: What another recorder, machine or build prints otherwise.
+VARYING = [(re.compile(r"\b\d+(?=  (agree|divergence)$)"), "#"),  # of records compared
+           (re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "# s"), (re.compile(r"\bbuild [0-9a-f]{16}\b"), "build #")]
 
 
 def commands_in(page):
@@ -64,7 +66,7 @@ class TranscriptTest(ProgramTest):
         script += "".join(f"mark\n{command}\n" for command in commands)
         path = f"{programs}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         ended = subprocess.run(["bash", "-c", script], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               text=True, env=environment(PATH=path))
+                               text=True, env=environment(PATH=path, TMPDIR=str(self.folder)))
         return [said.splitlines() for said in ended.stdout.split("@@\n")[1:]]
 
     def test_the_page_shows_what_its_commands_print(self):
