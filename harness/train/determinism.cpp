@@ -17,24 +17,10 @@
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/scenario/cpu_profile.h"
 
 namespace lockstep::train {
 namespace {
-
-/// Which instruction sets the three libraries that dispatch on the processor may use.
-/// All three are needed: dropping one gives different bits on different processors (measured).
-struct CpuProfile {
-  const char* name;
-  const char* aten;        ///< ATEN_CPU_CAPABILITY: pytorch.org/docs, "Environment variables for CPU"
-  const char* onednn;      ///< ONEDNN_MAX_CPU_ISA: oneDNN developer guide, "CPU dispatcher control"
-  const char* mkl;         ///< MKL_CBWR: Intel MKL developer guide, "Conditional numerical reproducibility"
-  const char* capability;  ///< what at::get_cpu_capability() must then say
-  const char* needs;       ///< what the processor must have
-};
-
-constexpr std::array<CpuProfile, 2> kProfiles = {
-    {{"portable", "avx2", "AVX2", "COMPATIBLE", "AVX2", "x86-64-v3 (AVX2, FMA)"},
-     {"portable-v1", "default", "SSE41", "COMPATIBLE", "DEFAULT", "x86-64"}}};
 
 /// Variables that decide bits; the manifest holds those that are set.
 constexpr std::array<const char*, 10> kNumericVariables = {
@@ -44,7 +30,7 @@ constexpr std::array<const char*, 10> kNumericVariables = {
     "NVIDIA_TF32_OVERRIDE"};
 
 void apply_cpu_profile(const std::string& name) {
-  for (const CpuProfile& profile : kProfiles) {
+  for (const scenario::CpuProfile& profile : scenario::kCpuProfiles) {
     if (name != profile.name) continue;
     setenv("ATEN_CPU_CAPABILITY", profile.aten, 1);
     setenv("ONEDNN_MAX_CPU_ISA", profile.onednn, 1);
