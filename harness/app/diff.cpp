@@ -49,7 +49,8 @@ checks::CheckResult judge_with_promises(const report::Recording& left, const rep
 }  // namespace
 
 int diff(const DiffOptions& options) {
-  const report::Recording left = report::read_recording(options.left), right = report::read_recording(options.right);
+  report::Recording left = report::read_recording(options.left), right = report::read_recording(options.right);
+  const std::string connection = report::connect(left, right);
   const std::vector<trace::Channel> channels = channels_named(options.channels);
   const checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
                                                                      : judge_traces(left.trace, right.trace, channels);
@@ -57,7 +58,7 @@ int diff(const DiffOptions& options) {
   const auto& first = result.divergence;
 
   report::Status status = first ? report::Status::kDivergence : report::Status::kAgree;
-  std::string why = result.why;
+  std::string why = result.why.empty() || connection.empty() ? connection + result.why : connection + "; " + result.why;
   if (!failed.empty()) why = failed + "; what is there was compared";
   if (!torn.empty()) why = "a trace is torn (" + torn + "); what is there was compared";
   if (!first && result.status != checks::CheckResult::Status::kAgree) status = report::Status::kInconclusive;

@@ -7,6 +7,7 @@
 
 #include "harness/app/recorder.h"
 #include "harness/base/files.h"
+#include "harness/base/json.h"
 
 namespace lockstep::app {
 namespace {
@@ -16,8 +17,19 @@ namespace fs = std::filesystem;
 /// A worker with a small model, as measured at 150 and 300 ranks: LibTorch's own data, and the sockets to all others.
 constexpr std::uintmax_t kWorkerMemory = 64 << 20;
 
+/// Folder of a run with a copy of the run that it takes a checkpoint from: scripts write over what they load.
+constexpr const char* kTaken = "from";
+
 /// A Python interpreter that has imported torch.
 constexpr std::uintmax_t kPythonMemory = 200 << 20;
+
+/// Asks a program's recorder for one thing more.
+void add_control(std::map<std::string, std::string>& variables, const char* name, const Json& value) {
+  std::string& told = variables["LOCKSTEP_CONTROL"];
+  Json control = told.empty() ? Json::object() : parse_json(told, "LOCKSTEP_CONTROL");
+  control[name] = value;
+  told = control.dump();
+}
 
 /// Completes a job; one overload for each kind of program.
 struct TakeProgram {
@@ -34,11 +46,16 @@ struct TakeProgram {
 
   void operator()(const plan::CommandProgram& program) const {
     const std::string port = std::to_string(around.port);
-    const scenario::Placeholders values = {{"world_size", std::to_string(run.world_size)},
-                                           {"folder", job.directory.string()},
-                                           {"variant", run.variant},
-                                           {"repeat", std::to_string(run.repeat)},
-                                           {"port", port}};
+    scenario::Placeholders values = {{"world_size", std::to_string(run.world_size)},
+                                     {"folder", job.directory.string()},
+                                     {"variant", run.variant},
+                                     {"repeat", std::to_string(run.repeat)},
+                                     {"port", port}};
+    if (!program.source.empty()) {
+      const fs::path runs_root = job.directory / "../../..", copy = job.directory / kTaken / program.spec.source;
+      values[scenario::folder_of(program.spec.source)] = copy.string();
+      job.copies[(runs_root / program.source).lexically_normal()] = copy;
+    }
     for (const std::string& word : program.spec.command) job.command.push_back(scenario::filled_in(word, values));
     job.command[0] = find_program(job.command[0], program.directory).string();
     job.starter = launch::Starter::kCommand;
@@ -50,6 +67,10 @@ struct TakeProgram {
         {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}, {"PET_MASTER_PORT", port}};
     for (const auto& [name, value] : program.spec.environment) variables[name] = scenario::filled_in(value, values);
     for (const auto& [name, value] : job.environment) variables[name] = value;
+    if (!job.step_delay_ms.empty()) add_control(variables, "step_delay_ms", job.step_delay_ms);
+    // torch's own fill would write over that of the allocator.
+    if (const auto fill = job.environment.find("MALLOC_PERTURB_"); fill != job.environment.end())
+      add_control(variables, "fill", std::atoi(fill->second.c_str()));
     const char* const inherited = std::getenv("PYTHONPATH");
     const std::string python_path = variables.contains("PYTHONPATH") ? variables["PYTHONPATH"]
                                     : inherited == nullptr           ? ""

@@ -144,6 +144,14 @@ void make_directories(const std::filesystem::path& path) {
   if (error) throw_write_failure(path, "create the directory of", error.value());
 }
 
+void copy_folder(const std::filesystem::path& from, const std::filesystem::path& to) {
+  make_directories(to);
+  std::error_code error;
+  std::filesystem::copy(from, to,
+                        std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks, error);
+  if (error) throw_write_failure(to, "copy a folder to", error.value());
+}
+
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) throw_write_failure(path_, "create", errno);

@@ -36,6 +36,9 @@ void write_file(const std::filesystem::path& path, std::string_view content);
 /// *Throws*: ResourceError.
 void make_directories(const std::filesystem::path& path);
 
+/// Copies a folder with all that is in it; links stay links. *Throws*: ResourceError.
+void copy_folder(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// A file that only grows. Every append reaches the operating system before it returns, so it outlives this process.
 class AppendFile {
  public:

@@ -225,9 +225,10 @@ class Audit {
     });
   }
 
-  /// A resumed run begins with its state after loading; what led there is not its own.
+  /// A resumed run begins with its state after loading; what led there is not its own. A recorder notes hyperparameters
+  /// of a program there.
   bool is_loaded_state(const trace::Step& step) const {
-    return &step == &run_.ranks[0].steps.front() && !has_ledger(step);
+    return &step == &run_.ranks[0].steps.front() && (may_lack_ || !has_ledger(step));
   }
 
   bool stop() const { return result_.status != CheckResult::Status::kAgree; }

@@ -2,6 +2,7 @@
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/compare/continuation.h"
 #include "harness/compare/rounding.h"
 
 namespace lockstep::checks {
@@ -50,13 +51,21 @@ std::string parts_left_out(const CheckInput& input) {
 /// From there on every record must be equal, to the straight run's last step; equal up to rounding, where the
 /// checkpoint was saved, or is gone on with, at another world size.
 CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTrace& resumed, const CheckInput& input) {
+  if (!resumed.unplaced.empty()) return {.status = CheckResult::Status::kInconclusive, .why = resumed.unplaced};
   if (resumed.ranks[0].steps.empty())
     return {.status = CheckResult::Status::kInconclusive, .why = "the resumed run recorded no step"};
   const std::int64_t begin = resumed.ranks[0].steps.front().step;
   const trace::Step* last = straight.ranks[0].steps.empty() ? nullptr : &straight.ranks[0].steps.back();
   const std::int64_t saved = saved_step(input.scenario, input.spec).value_or(begin);
-  const std::int64_t every = input.scenario.variant(input.spec.interrupted).train.record.every;
-  const std::int64_t first_recorded = saved < 0 ? saved : (saved + every - 1) / every * every;
+  const scenario::Variant& interrupted = input.scenario.variant(input.spec.interrupted);
+  const std::int64_t every = interrupted.train.record.every;
+  const bool is_program = interrupted.known.has_value();  // whose state after loading is recorded always
+  if (is_program && every > 1 && (saved + 1) % every != 0)
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = resumed.run + " goes on after update " + std::to_string(saved + 1) + ": with program.record.every " +
+                   std::to_string(every) + " the straight run recorded none of its steps",
+            .next = "record every step, or save after a multiple of program.record.every"};
+  const std::int64_t first_recorded = saved < 0 || is_program ? saved : (saved + every - 1) / every * every;
   if (begin != first_recorded) return begins_elsewhere(resumed, first_recorded, begin);
   if (last == nullptr || begin >= last->step) {
     return {.status = CheckResult::Status::kInconclusive,
@@ -98,8 +107,19 @@ Scope after_loading(const scenario::Scenario& scenario, const scenario::CheckSpe
                     const trace::RunTrace& resumed) {
   const std::int64_t begin = resumed.ranks[0].steps.front().step;
   const std::int64_t saved = saved_step(scenario, spec).value_or(begin);
-  return {.first_step = begin, .skip = [saved](Channel channel, const std::string&, std::int64_t step) {
-            return step == saved && !trace::info(channel).is_carried();
+  const scenario::Variant& interrupted = scenario.variant(spec.interrupted);
+  const bool is_program = interrupted.known.has_value();
+  const auto lacks = [&resumed](Channel channel, const std::string& name, std::int64_t step) {
+    const trace::Record* record = resumed.ranks[0].find(step, channel, name);
+    return record == nullptr && channel == Channel::kLedger && compare::may_lack_count(name);
+  };
+  return {.first_step = begin,
+          .common_steps_only = is_program && interrupted.train.record.every > 1,
+          .skip = [=](Channel channel, const std::string& name, std::int64_t step) {
+            // A program's state is recorded at its first forward pass, when a loader has drawn already.
+            const bool is_drawn_from = is_program && channel == Channel::kRng;
+            if (step == saved && (is_drawn_from || !trace::info(channel).is_carried())) return true;
+            return is_program && lacks(channel, name, step);
           }};
 }
 

@@ -57,12 +57,26 @@ std::vector<Suspect> suspects_in_own_epoch(const Restart& restart) {
                 " batches of an epoch"}}};
 }
 
+/// A generator of rank 0 that is after loading as it was before the first update; empty: there is none.
+std::string fresh_generator(const Restart& restart) {
+  for (const trace::Record& record : restart.resumed.run->ranks[0].find(restart.begin)->records) {
+    if (record.channel != Channel::kRng) continue;
+    const bool is_fresh = same_bits(restart.held(0, trace::kInitialStep, Channel::kRng, record.name), &record);
+    if (is_fresh && !same_bits(restart.held(0, restart.saved, Channel::kRng, record.name), &record)) return record.name;
+  }
+  return "";
+}
+
 std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& restart) {
   const Channel channel = scene.at.channel;
   if (channel == Channel::kSamples) return suspects_in_position(restart);
   if (channel == Channel::kGradient) return suspects_in_first_reduction(restart);
   if (channel == Channel::kRng) {
     if (restart.changes_world() || !restart.straight) return {};
+    if (const std::string name = fresh_generator(restart); !name.empty())
+      return {{"ckpt.rng_missing",
+               {restart.resumed.run->run + ", state after loading: generator " + name +
+                " is as before the first update, never restored"}}};
     return {{"ckpt.rng_order",
              {restart.resumed.run->run + ", rank " + std::to_string(scene.at.rank) +
                   ": the generator after loading is the one that was saved",

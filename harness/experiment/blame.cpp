@@ -86,10 +86,23 @@ class Blaming {
     return scenario;
   }
 
-  /// One run of a scenario with one check.
+  /// Whether all recorders that were asked for something did it: those of Python do, and say so.
+  static bool followed(const plan::Plan& plan, const std::vector<Evidence>& evidence) {
+    for (std::size_t i = 0; i < plan.runs.size(); ++i) {
+      const scenario::LaunchSpec& launch = plan.runs[i].launch;
+      const bool asked = launch.environment.contains("LOCKSTEP_CONTROL") || !launch.step_delay_ms.empty();
+      const bool is_program = std::holds_alternative<plan::CommandProgram>(plan.runs[i].program);
+      if (is_program && asked && evidence[i].trace && !evidence[i].trace->ranks[0].header.contains("controls"))
+        return false;
+    }
+    return true;
+  }
+
+  /// One run of a scenario with one check. *Throws*: InputError where a program does not follow a control.
   report::CheckReport judged(const scenario::Scenario& scenario, const std::string& folder) const {
     plan::Plan plan = plan::make_plan({scenario});
     const std::vector<Evidence> evidence = execute_(plan, folder);
+    if (!followed(plan, evidence)) throw InputError({.what = "the program's recorder follows no controls"});
     // A golden is of the training without the control.
     for (plan::Run& run : plan.runs) {
       if (against_golden() && run.variant == parties_.left) run.train_digest = digest_;
@@ -128,21 +141,22 @@ class Blaming {
       result.shows = "the golden was accepted without this control";
       return result;
     }
-    std::optional<scenario::Scenario> changed;
+    // What is random is equal now and then without any control.
+    const int times = before.class_ == scenario::Class::kNondeterminism ? kTimes : 1;
+    report::CheckReport check;
     try {
-      changed = control.kind == NamedControl::Kind::kSameState
-                    ? from_same_state(before.step)
-                    : with_check(under(control.control, scenario_, variants()), parties_.left, parties_.right);
+      const scenario::Scenario changed =
+          control.kind == NamedControl::Kind::kSameState
+              ? from_same_state(before.step)
+              : with_check(under(control.control, scenario_, variants()), parties_.left, parties_.right);
+      check = judged(changed, "control_" + control.name());
+      for (int again = 1; again < times && check.status == Status::kAgree; ++again)
+        check = judged(changed, "control_" + control.name() + "_" + std::to_string(again));
     } catch (const InputError& error) {
       result.outcome = Outcome::kDoesNotApply;
       result.shows = error.problem().what;
       return result;
     }
-    // What is random is equal now and then without any control.
-    const int times = before.class_ == scenario::Class::kNondeterminism ? kTimes : 1;
-    report::CheckReport check = judged(*changed, "control_" + control.name());
-    for (int again = 1; again < times && check.status == Status::kAgree; ++again)
-      check = judged(*changed, "control_" + control.name() + "_" + std::to_string(again));
     if (check.status == Status::kAgree) {
       result.outcome = Outcome::kVanishes;
       result.shows = std::to_string(check.result.compared) + " records compared";

@@ -88,6 +88,29 @@ bool pass_rounding(Case& one, const Control& control, const compare::PrecisionLa
   return true;
 }
 
+/// A weight that a run does not hold in float64; null: there is none.
+const trace::Record* narrow_weight(const trace::RunTrace& run) {
+  const trace::Step* first = run.ranks[0].steps.empty() ? nullptr : &run.ranks[0].steps.front();
+  if (first == nullptr) return nullptr;
+  const auto found = std::find_if(first->records.begin(), first->records.end(), [](const trace::Record& record) {
+    return record.channel == trace::Channel::kWeight && trace::is_floating(record.dtype) &&
+           record.dtype != trace::DType::kFloat64;
+  });
+  return found == first->records.end() ? nullptr : &*found;
+}
+
+/// Why runs in float64 decide nothing; empty where they do.
+std::string obstacle(const Case& one, const compare::PrecisionLadder& ladder, const trace::RunTrace& left,
+                     const trace::RunTrace& right) {
+  for (const trace::RunTrace* run : {&left, &right}) {
+    const bool is_ours = !one.scenario.variant(variant_of(run->run)).program;  // a program may do what it likes
+    const trace::Record* narrow = is_ours ? nullptr : narrow_weight(*run);
+    if (narrow != nullptr)
+      return run->run + " does not compute in float64: " + narrow->name + " is " + std::string(name_of(narrow->dtype));
+  }
+  return ladder.obstacle();
+}
+
 }  // namespace
 
 std::vector<trace::Channel> compared_channels(const Case& one, const trace::RunTrace& left,
@@ -132,7 +155,8 @@ void climb(Case& one, const Control& control, const Runs& before, const Runs& af
   if (one.at().step == trace::kInitialStep && compare::draw_otherwise(*left.run, *right.run))
     return one.note(control, "no result: the initial weights are drawn in float32, here by different kernels");
   const compare::PrecisionLadder ladder(*left.run, *right.run, *left64.run, *right64.run);
-  if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
+  if (const std::string why = obstacle(one, ladder, *left64.run, *right64.run); !why.empty())
+    return one.note(control, why);
   const auto rungs = ladder.at(place_of(one.at(), left, right));
   if (!rungs) return one.note(control, "the difference could not be measured in both precisions");
   const double samples = laws::Scales(*left.run).samples(one.at().step);
@@ -178,7 +202,7 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
     if (std::find(std::begin(runs), std::end(runs), nullptr) != std::end(runs))
       return one.note(control, "a training did not finish");
     const compare::PrecisionLadder ladder(*runs[0], *runs[1], *runs[2], *runs[3]);
-    if (const std::string why = ladder.obstacle(); !why.empty()) return one.note(control, why);
+    if (const std::string why = obstacle(one, ladder, *runs[2], *runs[3]); !why.empty()) return one.note(control, why);
     if (!compare::is_finite(*runs[0]) || !compare::is_finite(*runs[1]))
       return leave_open(one, control, "NaN or infinity in float32 hides every difference: float64 cannot decide");
     const std::vector<trace::Channel> channels = compared_channels(one, *runs[0], *runs[1]);
@@ -218,7 +242,12 @@ void settle_rounding(Case& one, const Control& control, const Runs& before, cons
   one.asks_one_state = doubt.empty() ? in_32_bits : !in_16_bits;
   const std::string shrinks = "every difference shrinks like rounding";
   if (!doubt.empty()) return leave_open(one, control, doubt);
-  if (one.asks_one_state) return leave_open(one, control, shrinks + "; single steps are undecided");
+  const bool may_step_alone = std::none_of(sides.begin(), sides.end(), [&](const std::string& side) {
+    return one.scenario.variant(side).program.has_value();  // which has no switch for that
+  });
+  if (one.asks_one_state && (may_step_alone || !open))
+    return leave_open(one, control, shrinks + "; single steps are undecided");
+  one.asks_one_state = false;
   one.note(control, shrinks);
   result = {.compared = compared};
 }

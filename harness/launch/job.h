@@ -34,7 +34,8 @@ struct Job {
   std::map<std::int64_t, std::map<std::string, std::string>> rank_environment;  ///< overrides `environment`, by rank
   bool reverse_environment = false;               ///< pass variables in descending order of names
   std::filesystem::path work_directory = "work";  ///< created inside `directory`; the ranks' current directory
-  std::optional<double> deadline_s;               ///< nothing: no limit while the run makes progress
+  std::map<std::filesystem::path, std::filesystem::path> copies = {};  ///< folders that it begins with, by their origin
+  std::optional<double> deadline_s;  ///< nothing: no limit while the run makes progress
   double stall_s = 60;
   std::uintmax_t rank_memory = 0;  ///< least memory of a rank, in bytes; a run that cannot fit is not started
   std::vector<std::size_t> after;  ///< indices of jobs that must succeed before this one starts

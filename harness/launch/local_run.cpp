@@ -125,6 +125,7 @@ void LocalRun::start_ranks(Time now) {
 void LocalRun::prepare() {
   require_memory(job_);
   make_directories(job_.directory / job_.work_directory);
+  for (const auto& [origin, copy] : job_.copies) copy_folder(origin, copy);
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     std::error_code missing;
     std::filesystem::remove(progress_path(job_.directory, static_cast<std::int64_t>(i)), missing);

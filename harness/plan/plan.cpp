@@ -71,7 +71,7 @@ void take_command(Run& run, const scenario::Scenario& scenario, const scenario::
   const std::filesystem::path directory = file_of(scenario, variant.program->directory);
   Json computed = {{"world_size", variant.world_size},
                    {"program", scenario::without_defaults(variant.program_json, "program")}};
-  for (const char* key : {"record", "directory", "inputs", "alone"}) computed["program"].erase(key);
+  for (const char* key : {"record", "directory", "inputs", "alone", "float64"}) computed["program"].erase(key);
   for (const std::string& input : inputs_of(*variant.program, directory))
     computed["inputs_sha256"][input] = data.hash_of((directory / input).lexically_normal());
   run.train_digest = sha256(with_plain_numbers(computed).dump());
@@ -139,9 +139,17 @@ void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
     return sources.empty() ? all : sha256(all);
   };
   for (Run& run : plan.runs) {
-    if (run.scenario != scenario.name || !std::holds_alternative<WorkerProgram>(run.program)) continue;
-    Json& spec = std::get<WorkerProgram>(run.program).spec;
+    if (run.scenario != scenario.name) continue;
     const scenario::CheckpointSpec& checkpoint = scenario.variant(run.variant).train.checkpoint;
+    if (auto* const command = std::get_if<CommandProgram>(&run.program)) {
+      if (!checkpoint.load) continue;
+      run.after.push_back(plan.runs_of(run.scenario, checkpoint.load->from).at(static_cast<std::size_t>(run.repeat)));
+      run.train_digest = computed(run.variant);
+      command->header["train_digest"] = run.train_digest;
+      command->source = plan.runs[run.after.front()].name;
+      continue;
+    }
+    Json& spec = std::get<WorkerProgram>(run.program).spec;
     const auto connect = [&](const std::string& file, const std::string& source) {
       run.after.push_back(plan.runs_of(run.scenario, source).at(static_cast<std::size_t>(run.repeat)));
       spec["files"][file] = "../../" + source + "/" + std::to_string(run.repeat) + "/checkpoint";

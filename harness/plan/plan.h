@@ -23,6 +23,7 @@ struct CommandProgram {
   scenario::ProgramSpec spec;
   std::filesystem::path directory;  ///< absolute, to start it in
   Json header;                      ///< of its traces: the run that they are of
+  std::string source;               ///< run whose folder it is given a copy of; empty: none
 };
 
 /// Program of a run. Another kind of program is another alternative, and a branch in app/job.cpp.

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "harness/base/error.h"
+#include "harness/compare/continuation.h"
 #include "harness/scenario/seen.h"
+#include "harness/trace/checkpoint_files.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::report {
@@ -53,6 +55,63 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
   }
 }
 
+/// Lets the traces of programs that take checkpoints of others go on from where those were saved.
+class Placing {
+ public:
+  Placing(plan::Plan& plan, std::vector<Evidence>& evidence, const std::filesystem::path& runs_root)
+      : plan_(plan), evidence_(evidence), runs_root_(runs_root), placed_(plan.runs.size()) {}
+
+  void place_all() {
+    for (std::size_t i = 0; i < plan_.runs.size(); ++i) place(i);
+  }
+
+ private:
+  /// After the run that it takes from, which may go on from another one itself.
+  void place(std::size_t index) {
+    if (placed_[index]) return;
+    placed_[index] = true;
+    const plan::Run& run = plan_.runs[index];
+    if (!std::holds_alternative<plan::CommandProgram>(run.program) || run.after.empty()) return;
+    const std::size_t source = run.after.front();
+    place(source);
+    if (evidence_[index].trace && evidence_[source].trace)
+      go_on(run, *evidence_[index].trace, plan_.runs[source], *evidence_[source].trace);
+  }
+
+  void go_on(const plan::Run& run, trace::RunTrace& trace, const plan::Run& source, const trace::RunTrace& before) {
+    trace.unplaced = before.unplaced;
+    if (!trace.unplaced.empty()) return;
+    const auto written = files_of(source, before), read = files_of(run, trace);
+    const compare::Continuation found = compare::continuation_of({before, written}, {trace, read});
+    trace.unplaced = found.why;
+    if (!trace.unplaced.empty()) return;
+    auto& number = variant_of(run).train.checkpoint.load->number;
+    if (run.repeat == 0) number = *found.saved + 1;
+    if (number != *found.saved + 1) {
+      trace.unplaced = trace.run + " takes a checkpoint of " + std::to_string(*found.saved + 1) + " updates, and " +
+                       run.variant + "/0 one of " + std::to_string(number.value_or(0));
+      return;
+    }
+    compare::count_on(trace, before, *found.begins);
+  }
+
+  std::vector<trace::CheckpointFile> files_of(const plan::Run& run, const trace::RunTrace& trace) const {
+    return trace::read_checkpoint_files(runs_root_ / run.name, trace.world_size());
+  }
+
+  scenario::Variant& variant_of(const plan::Run& run) {
+    const auto scenario = std::find_if(plan_.scenarios.begin(), plan_.scenarios.end(),
+                                       [&](const auto& one) { return one.name == run.scenario; });
+    return *std::find_if(scenario->variants.begin(), scenario->variants.end(),
+                         [&](const auto& one) { return one.name == run.variant; });
+  }
+
+  plan::Plan& plan_;
+  std::vector<Evidence>& evidence_;
+  const std::filesystem::path& runs_root_;
+  std::vector<bool> placed_;
+};
+
 /// A program's recipe is what its first repeat was seen to do.
 void complete_recipes(plan::Plan& plan, const std::vector<Evidence>& evidence) {
   for (scenario::Scenario& scenario : plan.scenarios) {
@@ -79,6 +138,7 @@ std::vector<Evidence> read_evidence(plan::Plan& plan, std::vector<launch::RunOut
       entry.problem = "the run " + plan.runs[i].name + " did not finish: " + entry.outcome.why;
     }
   }
+  Placing(plan, evidence, runs_root).place_all();
   complete_recipes(plan, evidence);
   return evidence;
 }

@@ -19,7 +19,8 @@ struct Evidence {
 };
 
 /// Reads the traces of finished runs. A missing, torn or damaged trace of a finished run is a problem, never a pass.
-/// Completes the recipes of the plan's programs with what their recorders saw (scenario/seen.h), for diagnosis.
+/// Completes the recipes of the plan's programs with what their recorders saw (scenario/seen.h), for diagnosis; lets
+/// those that take checkpoints go on from the update where one was saved (compare/continuation.h).
 std::vector<Evidence> read_evidence(plan::Plan& plan, std::vector<launch::RunOutcome> outcomes,
                                     const std::filesystem::path& runs_root);
 

@@ -141,6 +141,16 @@ Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& eviden
   return holdings;
 }
 
+/// Why nobody knows which steps of a run belong to those of another one; empty where it is known.
+std::string unplaced(const Holdings& holdings) {
+  for (const auto& [variant, traces] : holdings.traces) {
+    for (const trace::RunTrace* run : traces) {
+      if (!run->unplaced.empty()) return run->unplaced;
+    }
+  }
+  return "";
+}
+
 /// Whether a check is about what the runs recorded, and not about how they ended.
 bool asks_for_traces(const scenario::CheckSpec& spec) { return spec.traits().looks_at != scenario::LooksAt::kEndings; }
 
@@ -185,6 +195,11 @@ class Judge {
       report.result.status = CheckResult::Status::kInconclusive;
     }
     if (!whole) return report;
+    if (const std::string why = unplaced(holdings); check.spec.traits().between_runs() && !why.empty()) {
+      report.status = Status::kInconclusive;
+      report.result = {.status = CheckResult::Status::kInconclusive, .why = why};
+      return report;
+    }
     const checks::CheckInput input = holdings.input(scenario, check.spec, golden_root_);
     report.result = run_check(input);
     if (report.result.divergence) diagnosis::diagnose(question_of(input), *report.result.divergence);

@@ -6,6 +6,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/json.h"
+#include "harness/compare/continuation.h"
 #include "harness/compare/environment.h"
 #include "harness/compare/rounding.h"
 #include "harness/diagnosis/diagnose.h"
@@ -13,6 +14,7 @@
 #include "harness/report/dispatch.h"
 #include "harness/report/evidence.h"
 #include "harness/scenario/schema.h"
+#include "harness/trace/checkpoint_files.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::report {
@@ -170,10 +172,34 @@ std::optional<Divergence> beyond_rounding(const Recorded& left, const Recorded& 
   return result.status == CheckResult::Status::kDivergence ? std::move(result.divergence) : std::nullopt;
 }
 
+/// Lets a run go on from another one, and says so, or why it cannot be told; empty where nothing shows that it does.
+std::string go_on(const Recording& source, Recording& resumed) {
+  const auto& steps = source.trace.ranks[0].steps;
+  const std::vector<std::int64_t> same = compare::steps_with_weights(source.trace, resumed.trace);
+  if (steps.empty() || (!same.empty() && same[0] == steps.front().step)) return "";
+  if (every_of(source.trace) != every_of(resumed.trace)) return "";
+  const auto files_of = [](const Recording& one) {
+    return trace::read_checkpoint_files(one.folder, one.trace.world_size());
+  };
+  const auto written = files_of(source), read = files_of(resumed);
+  const compare::Continuation found = compare::continuation_of({source.trace, written}, {resumed.trace, read});
+  if (!found.begins) return found.several.empty() ? "" : found.why;
+  if (resumed.promises->name == source.promises->name) resumed.promises->name += "'";
+  auto& load = resumed.promises->train.checkpoint.load;
+  load = scenario::whole_checkpoint_of(source.promises->name);
+  load->number = *found.saved + 1;
+  resumed.promises->train.record.every = every_of(resumed.trace);
+  compare::count_on(resumed.trace, source.trace, *found.begins);
+  const std::string step = std::to_string(*found.begins);
+  return same.empty()
+             ? resumed.trace.run + " reads the checkpoint that " + source.trace.run + " wrote after step " + step
+             : resumed.trace.run + " begins with the weights that " + source.trace.run + " has after step " + step;
+}
+
 }  // namespace
 
 Recording read_recording(const fs::path& path) {
-  Recording recording;
+  Recording recording{.folder = path};
   if (!is_folder(path)) {
     recording.trace.run = path.string();
     recording.trace.ranks.push_back(trace::read_trace(path));
@@ -189,6 +215,14 @@ Recording read_recording(const fs::path& path) {
   recording.failed = failure_in(path / kCommandFile);
   read_promises(path / "run.json", recording);
   return recording;
+}
+
+std::string connect(Recording& left, Recording& right) {
+  const auto is_program = [](const Recording& one) { return one.promises && one.promises->known; };
+  if (!is_program(left) || !is_program(right)) return "";
+  std::string why = go_on(left, right);
+  if (why.empty()) why = go_on(right, left);
+  return why;
 }
 
 namespace {

@@ -16,6 +16,7 @@ inline constexpr const char* kCommandFile = "command.json";
 
 /// A run as its folder holds it: the traces of its ranks, and what its run.json promises of it.
 struct Recording {
+  std::filesystem::path folder;
   trace::RunTrace trace;
   std::optional<scenario::Promises> promises;
   std::string failed;                 ///< how its command failed, whatever its traces say; empty: it did not
@@ -25,6 +26,10 @@ struct Recording {
 
 /// Reads a run's folder, or the trace of one rank. *Throws*: InputError, DamagedFile: as trace::read_run.
 Recording read_recording(const std::filesystem::path& path);
+
+/// Lets one of two recordings of programs go on from the other, where it begins with weights that the other has after
+/// an update, or with a checkpoint that the other wrote. Returns a sentence on that; empty: they begin alike, or apart.
+std::string connect(Recording& left, Recording& right);
 
 /// A recorded run, and what is known of it. *Lifetime*: of both.
 struct Recorded {

@@ -56,6 +56,14 @@ bool LoadSpec::restores(const std::string& part) const {
   return std::find(restore.begin(), restore.end(), part) != restore.end();
 }
 
+LoadSpec whole_checkpoint_of(const std::string& variant) {
+  return {.from = variant,
+          .pick = "newest",
+          .who = "all",
+          .epoch = "saved",
+          .restore = {"weights", "optimizer", "ema", "schedule", "sampler", "rng", "buckets", "buffers"}};
+}
+
 CheckpointSpec checkpoint_spec_from(const Json& completed) {
   CheckpointSpec checkpoint{.save_after = integer_at(completed, "save_after"),
                             .save_every = integer_at(completed, "save_every"),

@@ -46,6 +46,9 @@ struct CheckpointSpec {
   bool saves_after(std::int64_t updates) const;
 };
 
+/// A checkpoint of another variant, of which all is restored: what a program that resumes promises.
+LoadSpec whole_checkpoint_of(const std::string& variant);
+
 /// Reads a completed "checkpoint" object.
 CheckpointSpec checkpoint_spec_from(const Json& completed);
 

@@ -130,7 +130,8 @@ void require_substance(const CheckSpec& check, const Scenario& scenario, const s
       if (check.straight == check.interrupted)
         fail(that + " would compare a variant with itself", "two variants", "'" + check.straight + "'");
       if (!scenario.variant(check.interrupted).train.checkpoint.load)
-        fail("the variant named 'interrupted' resumes nothing", "a variant with train.checkpoint.load",
+        fail("the variant named 'interrupted' resumes nothing",
+             "a variant with train.checkpoint.load, or a program that is given '{folder:VARIANT}'",
              "'" + check.interrupted + "'");
       return;
     case Sides::kGolden:

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/scenario/cpu_profile.h"
 
 namespace lockstep::scenario {
 namespace {
+
+/// Begins the placeholder of another variant's folder.
+constexpr std::string_view kFolderOf = "folder:";
 
 constexpr const char* kPlaceholders[] = {"world_size", "folder", "variant", "repeat", "port"};
 
@@ -33,7 +38,38 @@ std::string name_in_braces(const std::string& text, std::size_t at) {
   const std::string name = text.substr(at + 1, end - at - 1);
   const bool is_name =
       std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::islower(c) != 0 || c == '_'; });
-  return is_name ? name : "";
+  return is_name || name.starts_with(kFolderOf) ? name : "";
+}
+
+/// Variants whose folders a text names.
+void add_sources(const std::string& text, std::set<std::string>& sources) {
+  for (std::size_t at = text.find('{'); at != std::string::npos; at = text.find('{', at + 1)) {
+    if (text.compare(at, 2, "{{") == 0) {
+      ++at;
+    } else if (const std::string name = name_in_braces(text, at); name.starts_with(kFolderOf)) {
+      sources.insert(name.substr(kFolderOf.size()));
+    }
+  }
+}
+
+/// The variant whose folder a program is given; empty: none.
+std::string source_of(const ProgramSpec& program, const std::string& origin) {
+  std::set<std::string> sources;
+  for (const std::string& word : program.command) add_sources(word, sources);
+  for (const auto& [name, value] : program.environment) add_sources(value, sources);
+  if (sources.size() > 1)
+    throw InputError({.what = "a program is given the folders of several variants",
+                      .where = origin + ": program",
+                      .expected = "one '{folder:VARIANT}'",
+                      .actual = join({sources.begin(), sources.end()}, ", ")});
+  return sources.empty() ? "" : *sources.begin();
+}
+
+/// Null where the libraries choose by themselves.
+const CpuProfile* profile_named(const Json& name) {
+  const auto found = std::find_if(kCpuProfiles.begin(), kCpuProfiles.end(),
+                                  [&](const CpuProfile& profile) { return name == profile.name; });
+  return found == kCpuProfiles.end() ? nullptr : &*found;
 }
 
 Choice choice_of(const Json& completed, const std::string& key, const std::set<std::string>& known) {
@@ -53,10 +89,10 @@ std::map<std::string, std::string> variables_for(const Json& train) {
     if (path == "/determinism/threads") {
       for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) variables[name] = value.dump();
       told["threads"] = value;
-    } else if (path == "/determinism/cpu" && value == "portable") {
-      variables["ATEN_CPU_CAPABILITY"] = "avx2";
-      variables["ONEDNN_MAX_CPU_ISA"] = "AVX2";
-      variables["MKL_CBWR"] = "COMPATIBLE";
+    } else if (const CpuProfile* const profile = path == "/determinism/cpu" ? profile_named(value) : nullptr) {
+      variables["ATEN_CPU_CAPABILITY"] = profile->aten;
+      variables["ONEDNN_MAX_CPU_ISA"] = profile->onednn;
+      variables["MKL_CBWR"] = profile->mkl;
     } else if (path == "/determinism/algorithms") {
       if (value == "deterministic") told["deterministic"] = true;
     } else if (path == "/ddp/bucket_mb") {
@@ -99,6 +135,8 @@ std::string filled_in(const std::string& text, const Placeholders& values) {
   return filled;
 }
 
+std::string folder_of(const std::string& variant) { return std::string(kFolderOf) + variant; }
+
 ProgramSpec program_spec_from(const Json& completed, const std::string& origin) {
   ProgramSpec program{.command = completed.at("command").get<std::vector<std::string>>(),
                       .environment = completed.at("environment").get<std::map<std::string, std::string>>(),
@@ -118,7 +156,9 @@ ProgramSpec program_spec_from(const Json& completed, const std::string& origin) 
     }
     for (std::string& word : words_of(name, value)) program.command.push_back(std::move(word));
   }
+  program.source = source_of(program, origin);
   Placeholders any;
+  if (!program.source.empty()) any[folder_of(program.source)] = "";
   for (const char* name : kPlaceholders) any[name] = "";
   try {
     for (const std::string& word : program.command) filled_in(word, any);

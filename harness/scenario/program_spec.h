@@ -11,7 +11,7 @@
 
 namespace lockstep::scenario {
 
-/// Values of the placeholders of a program's texts, by name: {"world_size", "2"}.
+/// Values of the placeholders of a program's texts, by name: {"world_size", "2"}, {"folder:half", "/runs/..."}.
 using Placeholders = std::map<std::string, std::string>;
 
 /// A training program that is not ours: a command that starts its ranks itself.
@@ -21,6 +21,7 @@ struct ProgramSpec {
   std::string directory;            ///< to start it in, seen from the scenario's file
   std::vector<std::string> inputs;  ///< files and folders that it depends on, seen from `directory`
   bool alone = true;                ///< no other program runs beside it
+  std::string source;               ///< variant whose folder it is given a copy of: '{folder:VARIANT}'; empty: none
   RecordSpec record;
 };
 
@@ -31,6 +32,9 @@ ProgramSpec program_spec_from(const Json& completed, const std::string& origin);
 /// "train", of which captures are left out: a program shows no operators. *Throws*: InputError for a change that no
 /// variable makes.
 std::map<std::string, std::string> variables_for(const Json& train);
+
+/// Name of the placeholder of another variant's folder: "folder:half".
+std::string folder_of(const std::string& variant);
 
 /// A text with its placeholders filled in: '{world_size}' becomes '2', '{{' a brace. Other braces stay as they are.
 /// *Throws*: InputError for a name in braces that `values` lacks.

@@ -166,6 +166,7 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
   for (const auto& [part, unused] : variant.promises_json.items()) variant.known->insert(part);
   variant.train = train_spec_from_promises(completed.at("promises"), *variant.known);
   variant.train.record = variant.program->record;
+  if (!variant.program->source.empty()) variant.train.checkpoint.load = whole_checkpoint_of(variant.program->source);
   const LaunchSpec& launch = variant.launch;
   const bool places_ranks = !launch.arrival_delay_ms.empty() || !launch.rank_environment.empty();
   require(!places_ranks, origin, "launch", "a program starts its ranks itself: lockstep cannot place one of them",
@@ -358,9 +359,16 @@ Json for_program(Json changes, const Variant& variant) {
   const bool other_ranks = changes.value("world_size", variant.world_size) != variant.world_size;
   if (other_ranks && std::none_of(program.command.begin(), program.command.end(), takes_ranks))
     throw InputError({.what = "the command does not say its number of ranks as {world_size}"});
+  if (changes.contains("launch")) changes["launch"].erase("arrival_delay_ms");  // it starts its ranks itself
   if (!changes.contains("train")) return changes;
-  const Json train = changes["train"];
+  Json train = changes["train"];
   changes.erase("train");
+  if (train.value("precision", "") == "float64") {
+    if (!variant.program_json.contains("float64"))
+      throw InputError({.what = "the program says no way to compute in float64: program.float64"});
+    changes["program"].merge_patch(variant.program_json["float64"]);
+    train.erase("precision");
+  }
   for (const char* key : {"channels", "every"}) {
     const Json::json_pointer at = Json::json_pointer("/record") / key;
     if (train.contains(at)) changes["program"]["record"][key] = train[at];

@@ -103,7 +103,8 @@ std::vector<std::string> sources_of(const Variant& variant);
 /// Updates that a variant has done before its first own one.
 std::int64_t updates_before(const Variant& variant, const Scenario& scenario);
 
-/// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest.
+/// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest; 0 where
+/// nobody knows.
 std::int64_t newest_saved(const LoadSpec& load, const Promises& source);
 
 /// The words after "lockstep run" that name this scenario again, quoted for a shell.

@@ -86,6 +86,7 @@ void require_source(const std::string& name, const std::vector<std::string>& nam
 }
 
 std::string place_of(const Variant& variant, const Scenario& scenario, const char* key) {
+  if (variant.program) return scenario.file.string() + ": program (variant '" + variant.name + "')";
   return scenario.file.string() + ": train.checkpoint." + key + " (variant '" + variant.name + "')";
 }
 
@@ -130,7 +131,12 @@ void require_sources(const Variant& variant, const Scenario& scenario, const std
     require_source(load->from, names, where);
     const auto source = std::find_if(scenario.variants.begin(), scenario.variants.end(),
                                      [&](const Variant& one) { return one.name == load->from; });
-    if (source != scenario.variants.end() && !source->train.checkpoint.saves())
+    if (source != scenario.variants.end() && source->program.has_value() != variant.program.has_value())
+      throw InputError({.what = "a checkpoint of a program is for programs, one of lockstep's worker for that",
+                        .where = where,
+                        .expected = std::string("a variant with '") + variant.recipe_definition() + "'",
+                        .actual = "'" + load->from + "'"});
+    if (source != scenario.variants.end() && !source->program && !source->train.checkpoint.saves())
       throw InputError({.what = "a checkpoint is loaded from a variant that saves none",
                         .where = where,
                         .expected = "a variant with train.checkpoint.save_after or save_every",
@@ -167,7 +173,7 @@ std::int64_t newest_saved(const LoadSpec& load, const Promises& source) {
   if (load.number) return *load.number;
   std::int64_t newest = 0;
   for (const auto& number : load.of_rank) newest = std::max(newest, number.value_or(0));
-  for (std::int64_t updates = source.train.steps; newest == 0; --updates) {
+  for (std::int64_t updates = source.train.steps; newest == 0 && updates > 0; --updates) {
     if (source.train.checkpoint.saves_after(updates)) newest = updates;
   }
   return newest;
@@ -185,7 +191,7 @@ void validate_sources(const Scenario& scenario, const std::vector<std::string>& 
     if (!stands_on(variant, scenario, sound)) continue;
     const auto& load = variant.train.checkpoint.load;
     problems.collect([&] {
-      if (load && !load->from.empty())
+      if (load && !load->from.empty() && !variant.program)  // only a program knows when it saves
         require_saved(*load, scenario.variant(load->from), scenario, place_of(variant, scenario, "load.from"));
       require_followed(variant, scenario);
     });

@@ -69,6 +69,7 @@ struct Trace {
 struct RunTrace {
   std::string run;  ///< its name, for messages
   std::vector<Trace> ranks;
+  std::string unplaced;  ///< why nobody knows with which update it goes on; empty: it is known, or it begins anew
 
   std::int64_t world_size() const { return static_cast<std::int64_t>(ranks.size()); }
 

@@ -111,6 +111,20 @@ class CommandsTest(ProgramTest):
         self.assertEqual((place["step"], place["channel"], found[0]["class"]), (0, "weight", "semantic"))
         self.assertEqual(found[0]["cause"], "lr.scaled_wrongly")
 
+    def test_a_variant_goes_on_from_the_snapshot_of_another(self):
+        variants = {"straight": {"program": {"arguments": {"--epochs": 4}}},
+                    "resumed": {"program": {"arguments": {"--epochs": 4,
+                                                          "--snapshot": "{folder:straight}/snapshot.pt"}}}}
+        # The script restores no generator: loaders draw from it, and nothing else does.
+        channels = ["samples", "input", "loss", "gradient.local", "gradient", "optimizer", "weight", "ledger"]
+        checks = [{"that": "resumes", "straight": "straight", "interrupted": "resumed", "on": channels},
+                  {"that": "ranks_agree"},
+                  {"that": "ledger"}, {"that": "covers", "variants": ["straight"]}]
+        promises = {**PROMISES, "steps": 36}
+        found = self.judged(self.scenario(checks, variants, promises=promises, repeats=1), 0)
+        self.assertEqual([check["status"] for check in found], ["agree"] * 4)
+        self.assertGreater(found[0]["records_compared"], 9 * 2 * 10)
+
     def test_what_is_not_promised_is_inconclusive(self):
         file = self.scenario([{"that": "covers"}, {"that": "ledger"}], {"a": {}}, promises={})
         for check in self.judged(file, 4):

@@ -69,6 +69,148 @@ class BlameTest(JudgedTest):
         self.assertIn("{world_size}", blame["controls"][1]["shows"])
 
 
+class ControlsTest(JudgedTest):
+    """What control runs change of a program, and what they decide."""
+
+    def pair(self, that, one, other, arguments=None, **more):
+        return self.scenario({"one": one, "other": other}, [{"that": that, "variants": ["one", "other"]}], arguments,
+                             **more)
+
+    def shown(self, check, control):
+        return [found["shows"] for found in check["experiments"] if found["control"] == control]
+
+    def test_memory_that_nobody_wrote_is_named(self):
+        found = self.judged("run", self.pair("equal", {}, options(bug="uninitialised")), code=1)["checks"][0]
+        self.assertEqual((found["class"], found["cause"]), ("nondeterminism", "mem.uninitialised"))
+        self.assertEqual(found["first_divergence"]["step"], 2)
+
+    def test_a_race_shows_when_a_rank_comes_late(self):
+        late = {"launch": {"step_delay_ms": [1200]}}
+        for bug, code in (("none", 0), ("race", 1)):
+            file = self.pair("equal", {}, late, {"--bug": bug})
+            blame = self.judged("blame", file, "--vary", "threads", code=code)
+            if code:
+                self.assertEqual(blame["checks"][0]["first_divergence"]["step"], 2)
+                self.assertEqual([change["path"] for change in blame["smallest_change"]], ["launch.step_delay_ms"])
+        other = self.judged("blame", self.pair("equal", {}, {"program": {"arguments": {"--bug": "race"}}, **late}),
+                            "--vary", "delays", code=1)
+        self.assertEqual(other["controls"][0]["outcome"], "vanishes", "both are late by as much")
+
+    def test_a_recorder_that_follows_no_controls(self):
+        file = self.pair("equal", {}, options(lr=0.2), {"--deaf": 1})
+        blame = self.judged("blame", file, "--vary", "delays,threads", code=1)
+        self.assertEqual({control["outcome"] for control in blame["controls"]}, {"does not apply"})
+        self.assertIn("follows no controls", blame["controls"][0]["shows"])
+
+    WIDE = {"float64": {"arguments": {"--dtype": "float64"}}}
+
+    def of_worlds(self, code, wide=WIDE, **arguments):
+        file = self.pair("rounding", {"world_size": 1}, {"world_size": 2},
+                         options(steps=16, lr=1, waves=20, **arguments)["program"]["arguments"])
+        document = json.loads(file.read_text())
+        document["program"].update(wide or {})
+        file.write_text(json.dumps(document))
+        return self.judged("run", file, code=code)["checks"][0]
+
+    def test_float64_decides_where_rounding_hides_too_much(self):
+        found = self.of_worlds(4, wide=None)
+        self.assertIn("program.float64", str(found["experiments"]))
+        found = self.of_worlds(0)
+        self.assertEqual(self.shown(found, "float64"), ["every difference shrinks like rounding"])
+
+    def test_a_mistake_stays_in_float64(self):
+        self.assertIn("it is not rounding", str(self.of_worlds(1, bug="share")["experiments"]))
+
+    def test_a_script_that_is_not_in_float64_decides_nothing(self):
+        found = self.of_worlds(4, wide={"float64": {"arguments": {"--unknown": 1}}})
+        self.assertIn("does not compute in float64: w is float32", str(found["experiments"]))
+
+
+RESUMES = [{"that": "resumes", "straight": "straight", "interrupted": "resumed"}]
+
+
+class ResumesTest(JudgedTest):
+    """A variant goes on from the checkpoint of another one."""
+
+    def resumption(self, saved=None, **resumed):
+        half = {"save": "{folder}/state", "after": 4, **(saved or {})}
+        loaded = {"load": "{folder:half}/state", "save": "{folder:half}/state", "after": 2, **resumed}
+        variants = {"straight": options(decay=1), "half": options(decay=1, **half),
+                    "resumed": options(decay=1, **loaded)}
+        return self.scenario(variants, RESUMES)
+
+    def found(self, code, saved=None, **resumed):
+        return self.judged("run", self.resumption(saved, **resumed), code=code)["checks"][0]
+
+    def assert_diverges(self, found, step, channel, cause):
+        place = found["first_divergence"]
+        self.assertEqual((place["step"], place["channel"], found["cause"]), (step, channel, cause), found)
+
+    def test_a_training_that_goes_on_is_green(self):
+        found = self.found(0)
+        self.assertEqual(found["status"], "agree")
+        self.assertGreater(found["records_compared"], 50)
+
+    def test_what_was_lost_is_named(self):
+        for part, step, channel, cause in (("momentum", 3, "optimizer", "ckpt.opt_not_applied"),
+                                           ("generator", 4, "rng", "ckpt.rng_missing"),
+                                           ("schedule", 4, "weight", "ckpt.schedule_missing"),
+                                           ("position", 4, "samples", "data.resume_restart")):
+            with self.subTest(part):
+                self.assert_diverges(self.found(1, lose=part), step, channel, cause)
+
+    def test_weights_that_are_not_the_checkpoints(self):
+        self.assert_diverges(self.found(1, lose="weights"), -1, "ledger", "unknown")
+
+    def test_a_checkpoint_that_is_not_seen_is_not_needed(self):
+        """The weights alone tell where it goes on; the source told nothing of its files."""
+        self.assertEqual(self.found(0, {"quiet": 1}, quiet=1)["status"], "agree")
+
+    def test_no_place_is_inconclusive(self):
+        found = self.found(4, {"quiet": 1}, lose="weights", quiet=1)
+        self.assertEqual(found["status"], "inconclusive")
+        self.assertIn("resumed/0 begins with weights that half/0 has before its first update, and reads no checkpoint",
+                      found["why"])
+
+    def test_several_places_are_inconclusive(self):
+        found = self.judged("run", self.scenario(
+            {"straight": options(lr=0), "half": options(lr=0, save="{folder}/state"),
+             "resumed": options(lr=0, load="{folder:half}/state", quiet=1)}, RESUMES), code=4)["checks"][0]
+        self.assertIn("after several steps (-1, 0, 1, 2 and 5 more)", found["why"])
+
+    def test_without_its_source_it_is_not_started(self):
+        result = self.judged("run", self.resumption({"save": "/no/such/folder/state"}), code=1)
+        self.assertEqual(result["checks"][0]["status"], "inconclusive")
+
+    def test_each_resumed_training_has_a_copy(self):
+        file = self.resumption()
+        self.lockstep("run", file, "--out", self.folder / "out", code=0)
+        half, resumed = (self.folder / "out/own" / name / "0" for name in ("half", "resumed"))
+        self.assertNotEqual((half / "state").read_text(), (resumed / "from/half/state").read_text())
+        said = self.lockstep("diff", self.folder / "out/own/straight/0", resumed, code=0)
+        self.assertIn("begins with the weights that", said)
+        self.assertIn("has after step 3", said)
+
+    def test_every_so_many_steps(self):
+        file = self.resumption()
+        document = json.loads(file.read_text())
+        for every, code in ((2, 0), (3, 4)):
+            document["program"]["record"] = {"every": every}
+            file.write_text(json.dumps(document))
+            self.judged("run", file, code=code)
+
+    def test_the_golden_of_a_resumed_training(self):
+        file = self.resumption()
+        document = json.loads(file.read_text())
+        document["checks"] = [{"that": "golden", "variants": ["resumed"]}]
+        file.write_text(json.dumps(document))
+        self.lockstep("golden", "accept", file, "--reason", "first", "--in-ci", code=0)
+        self.judged("run", file, code=0)
+        document["variants"]["half"]["program"]["arguments"]["--lr"] = 0.05
+        file.write_text(json.dumps(document))
+        self.assertEqual(self.judged("run", file, code=1)["checks"][0]["status"], "divergence")
+
+
 class DoctorTest(JudgedTest):
     def test_a_program_that_needs_no_python(self):
         said = self.lockstep("doctor", self.scenario({"a": {}}, [{"that": "ranks_agree"}]), code=0)

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <map>
 #include <random>
 #include <sstream>
@@ -44,12 +45,13 @@ constexpr lockstep_dtype kDType = sizeof(Element) == 8 ? LOCKSTEP_FLOAT64 : LOCK
 /// The trace of one rank; records nothing without LOCKSTEP_RECORD.
 class Trace {
  public:
-  Trace(int rank, int world_size, const std::string& seen) {
+  /// `facts`: members of a JSON object, for the first line.
+  Trace(int rank, int world_size, const std::string& facts) {
     const char* const folder = std::getenv("LOCKSTEP_RECORD");
     if (folder == nullptr) return;
     const char* const told = std::getenv("LOCKSTEP_RECORD_HEADER");
     std::string header = told == nullptr ? "{\"x\": 0}" : told;
-    header.insert(1, "\"recorder\": \"own\", \"samples\": " + std::to_string(kSamples) + ", \"seen\": " + seen + ", ");
+    header.insert(1, facts + ", ");
     const lockstep_recorder_config config = {
         .size = sizeof config, .folder = folder, .rank = rank, .world_size = world_size, .header = header.c_str()};
     require(lockstep_recorder_open(&config, &recorder_), nullptr);
@@ -114,6 +116,7 @@ struct State {
     stream << momentum.size() << ' ';
     for (const Element value : momentum) stream << value << ' ';
     stream << generator << ' ' << updates << ' ' << position << '\n';
+    if (!stream.flush()) std::exit(1);
   }
 
   void load(const std::string& file, const Options& options) {
@@ -138,9 +141,9 @@ struct State {
 };
 
 /// Told beside the trace, as a recorder tells checkpoints that it sees written and read.
-void tell(const char* what, int updates, const std::string& file) {
+void tell(const char* what, int updates, const std::string& file, bool quiet) {
   const char* const folder = std::getenv("LOCKSTEP_RECORD");
-  if (folder == nullptr) return;
+  if (folder == nullptr || quiet) return;
   std::ostringstream content;
   content << std::ifstream(file).rdbuf();
   std::ofstream(std::string(folder) + "/checkpoints.rank0.jsonl", std::ios::app)
@@ -161,6 +164,26 @@ double feature_of(int64_t sample, int feature) {
   return static_cast<double>((sample * 131 + feature * 71) % 97) / 97 - 0.5;
 }
 
+/// Milliseconds by which a control run delays rank 0.
+int delay_ms() {
+  const char* const control = std::getenv("LOCKSTEP_CONTROL");
+  const std::string text = control == nullptr ? "" : control, name = "\"step_delay_ms\":[";
+  const std::size_t at = text.find(name);
+  return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + name.size());
+}
+
+/// Whether rank 1 gave up waiting for rank 0, which is no way to wait.
+bool gives_up_waiting() {
+  std::promise<void> arrived;
+  std::thread first([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms()));
+    arrived.set_value();
+  });
+  const bool late = arrived.get_future().wait_for(std::chrono::milliseconds(400)) == std::future_status::timeout;
+  first.join();
+  return late;
+}
+
 /// What a block of memory held before somebody got it.
 unsigned char content_of_fresh_memory() {
   constexpr std::size_t kSize = 4000;
@@ -179,12 +202,15 @@ class Training {
  public:
   explicit Training(const Options& options)
       : options_(options), ranks_(static_cast<int>(options.number("--ranks", 1))) {
-    std::ostringstream seen;
-    seen
-        << R"({"optimizer": [{"kind": "sgd", "groups": [{"lr": )" << options.number("--lr", 0.1)
-        << R"(, "momentum": 0.9}]}], "sampler": {"kind": "distributed", "shuffle": true, "seed": 0}, "batch": {"per_rank": )"
-        << kBatch / ranks_ << "}}";
-    for (int rank = 0; rank < ranks_; ++rank) traces_.emplace_back(rank, ranks_, seen.str());
+    std::ostringstream facts;
+    facts << R"("recorder": "own", "samples": )" << kSamples
+          << R"(, "seen": {"optimizer": [{"kind": "sgd", "groups": [{"lr": )" << options.number("--lr", 0.1)
+          << R"(, "momentum": 0.9}]}], "sampler": {"kind": "distributed", "shuffle": true, "seed": 0}, )"
+          << R"("batch": {"per_rank": )" << kBatch / ranks_ << "}}";
+    const bool follows = !options.given.contains("--deaf");
+    if (const char* const control = std::getenv("LOCKSTEP_CONTROL"); control != nullptr && follows)
+      facts << R"(, "controls": )" << control;
+    for (int rank = 0; rank < ranks_; ++rank) traces_.emplace_back(rank, ranks_, facts.str());
     for (std::size_t i = 0; i < state_.weight.size(); ++i)
       state_.weight[i] = static_cast<Element>(feature_of(5, static_cast<int>(i)));
   }
@@ -192,7 +218,7 @@ class Training {
   void run() {
     if (const std::string file = options_.text("--load"); !file.empty()) {
       state_.load(file, options_);
-      tell("read", 0, file);
+      tell("read", 0, file, options_.given.contains("--quiet"));
     }
     const int steps = static_cast<int>(options_.number("--steps", 8));
     const int first = state_.position;
@@ -206,7 +232,7 @@ class Training {
       if (const std::string file = options_.text("--save");
           !file.empty() && step + 1 == static_cast<int>(options_.number("--after", 4))) {
         state_.save(file);
-        tell("written", step + 1, file);
+        tell("written", step + 1, file, options_.given.contains("--quiet"));
       }
     }
     for (Trace& trace : traces_) trace.close();
@@ -236,6 +262,8 @@ class Training {
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
     }
     for (Element& value : sum) value /= static_cast<Element>(ranks_);
+    if (options_.has_bug("race") && step == 2 && gives_up_waiting()) sum[1] *= Element(1.01);
+    if (options_.has_bug("share") && ranks_ > 1) sum[1] *= Element(1 + 0x1p-12);
     if (options_.has_bug("uninitialised") && step == 2)
       sum[3] += static_cast<Element>(1e-4 * content_of_fresh_memory());
     const double rate =
@@ -264,17 +292,20 @@ class Training {
     std::vector<int64_t> ids;
     Element loss = 0;
     for (int i = rank; i < kBatch; i += ranks_) ids.push_back(order[static_cast<std::size_t>(begin + i)]);
+    const auto waves = static_cast<Element>(options_.number("--waves", 0));  // a model that amplifies what rounds
     for (const int64_t id : ids) {
-      Element error = static_cast<Element>(-0.3 * feature_of(id, 2));
+      const std::size_t begins = inputs.size();
+      Element output = 0;
       for (int f = 0; f < kFeatures; ++f) {
-        inputs.push_back(noise * static_cast<Element>(feature_of(id, f)));
-        error += state_.weight[static_cast<std::size_t>(f)] * inputs.back();
+        inputs.push_back(static_cast<Element>(feature_of(id, f)));
+        output += noise * state_.weight[static_cast<std::size_t>(f)] * inputs.back();
       }
+      const Element slope = waves > 0 ? std::cos(waves * output) : Element(1);
+      if (waves > 0) output = std::sin(waves * output) / waves;
+      const Element error = output - static_cast<Element>(0.3 * feature_of(id, 2));
       loss += error * error / static_cast<Element>(ids.size());
-      for (int f = 0; f < kFeatures; ++f)
-        gradient[static_cast<std::size_t>(f)] += 2 * error *
-                                                 inputs[inputs.size() - kFeatures + static_cast<std::size_t>(f)] /
-                                                 static_cast<Element>(ids.size());
+      for (std::size_t f = 0; f < gradient.size(); ++f)
+        gradient[f] += 2 * error * slope * noise * inputs[begins + f] / static_cast<Element>(ids.size());
     }
     trace.ids(ids);
     trace.tensor("input", "x", inputs);

@@ -106,8 +106,26 @@ TEST(Program, ControlsReachItThroughItsEnvironment) {
     patched(variant, {{"train", {{"precision", "float64"}}}}, "s.json");
     FAIL() << "a program has no such switch";
   } catch (const InputError& error) {
-    EXPECT_EQ(error.problem().what, "a program of one's own has no switch for train.precision");
+    EXPECT_EQ(error.problem().what, "the program says no way to compute in float64: program.float64");
   }
+}
+
+TEST(Program, Float64IsWhatItsAuthorSays) {
+  Json document = program_document({{"command", {"python", "t.py"}}, {"arguments", {{"--lr", 0.1}}}});
+  document["program"]["float64"] = {{"arguments", {{"--dtype", "float64"}}}, {"environment", {{"WIDE", "1"}}}};
+  const Variant wide = patched(load(document).variants[0], {{"train", {{"precision", "float64"}}}}, "s.json");
+  EXPECT_EQ(wide.program->command, (std::vector<std::string>{"python", "t.py", "--dtype", "float64", "--lr", "0.1"}));
+  EXPECT_EQ(wide.program->environment.at("WIDE"), "1");
+  const Scratch scratch;
+  const std::string digest = digest_of(scratch, document);
+  document["program"].erase("float64");
+  EXPECT_EQ(digest_of(scratch, document), digest) << "it says nothing of what is trained";
+}
+
+TEST(Program, DelaysAreOfStepsAlone) {
+  const Json delays = {{"launch", {{"arrival_delay_ms", {300}}, {"step_delay_ms", {20}}}}};
+  const Variant late = patched(load(program_document()).variants[0], delays, "s.json");
+  EXPECT_EQ(late.launch.step_delay_ms, (std::vector<std::int64_t>{20}));
 }
 
 TEST(Program, OnlyACommandThatTakesItsRanksRunsOnOthers) {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace lockstep::trace {
+
+/// A checkpoint that a recorded rank wrote or read, as its recorder told beside the trace.
+struct CheckpointFile {
+  bool written = false;      ///< else read
+  std::int64_t updates = 0;  ///< that the process had done then
+  std::string sha256;        ///< of the file's content; empty where it is not known
+
+  bool operator==(const CheckpointFile&) const = default;
+};
+
+/// Reads checkpoints.rank0.jsonl, … of a run, rank by rank. A rank that wrote and read none has no file.
+/// *Throws*: DamagedFile for a line that cannot be understood.
+std::vector<CheckpointFile> read_checkpoint_files(const std::filesystem::path& run, std::int64_t world_size);
+
+}  // namespace lockstep::trace
