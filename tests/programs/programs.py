@@ -142,36 +142,43 @@ class Trace:
         return record["integers"] if "integers" in record else float(record["decimal"])
 
 
-def run_here(script, directory, variables):
-    """Runs a script in a fork of this process, which has imported torch already: that takes seconds.
+def start_here(script, directory, variables, out=None, err=None):
+    """Starts a script in a fork of this process, which has imported torch already: that takes seconds.
 
-    The recorder is made in the child as torch makes it at the end of its import.
+    The recorder is made in the child as torch makes it at the end of its import. `out`, `err`: files to write to.
     """
-    out, err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
     child = os.fork()
-    if child == 0:
-        exit_code = 1
-        try:
-            os.dup2(out.fileno(), 1)
-            os.dup2(err.fileno(), 2)
-            os.chdir(directory)
-            os.environ.update(variables)
-            sys.path.insert(0, str(PACKAGE))
-            sys.argv = [str(script)]
-            import lockstep._entry
-            lockstep._entry.activate()
-            runpy.run_path(str(script), run_name="__main__")
-            exit_code = 0
-        except SystemExit as error:
-            exit_code = error.code if isinstance(error.code, int) else 1 if error.code else 0
-        except BaseException as error:
-            sys.last_value = error
-            traceback.print_exc()
-        finally:
-            atexit._run_exitfuncs()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(exit_code)
+    if child != 0:
+        return child
+    exit_code = 1
+    try:
+        for descriptor, file in ((1, out), (2, err)):
+            target = os.open(os.devnull, os.O_WRONLY) if file is None else file.fileno()
+            os.dup2(target, descriptor)
+        os.chdir(directory)
+        os.environ.update(variables)
+        sys.path.insert(0, str(PACKAGE))
+        sys.argv = [str(script)]
+        import lockstep._entry
+        lockstep._entry.activate()
+        runpy.run_path(str(script), run_name="__main__")
+        exit_code = 0
+    except SystemExit as error:
+        exit_code = error.code if isinstance(error.code, int) else 1 if error.code else 0
+    except BaseException as error:
+        sys.last_value = error
+        traceback.print_exc()
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+
+def run_here(script, directory, variables):
+    """Runs a script in a fork of this process."""
+    out, err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+    child = start_here(script, directory, variables, out, err)
     exit_code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     said = []
     for file in (out, err):

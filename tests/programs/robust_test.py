@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import unittest
 
 import torch  # once: most scripts run in forks of this process
 
-from programs import ProgramTest, Trace, launch, lockstep, recording
+from programs import ProgramTest, Trace, environment, launch, lockstep, recording
 
 TRAIN = """
 import os, sys, torch
@@ -64,6 +66,26 @@ class EndingsTest(ProgramTest):
         self.assertEqual(ended.exit_codes, [-signal.SIGKILL])
         self.assert_torn(self.folder / "run")
         self.assertEqual(lockstep("show", self.folder / "run").returncode, 4)
+
+    def test_a_crash_leaves_a_torn_trace(self):
+        ended = self.end("import ctypes\ntrain()\nctypes.string_at(0)")
+        self.assertEqual(ended.exit_codes, [-signal.SIGSEGV])
+        self.assert_torn(self.folder / "run")
+        self.assertEqual(lockstep("show", self.folder / "run").returncode, 4)
+
+    def test_a_caught_sigterm_ends_a_whole_training(self):
+        ended = self.end("import signal\nstop = []\nsignal.signal(signal.SIGTERM, lambda *_: stop.append(1))\n"
+                         "for step in range(9):\n    if stop: break\n    train(1)\n"
+                         "    if step == 3: os.kill(os.getpid(), signal.SIGTERM)\nprint(step)")
+        self.assertEqual((ended.exit_codes, ended.out), ([0], "4\n"), ended)
+        trace = Trace(self.folder / "run")
+        self.assertTrue(trace.is_whole)
+        self.assertEqual(max(trace.steps), 3)
+
+    def test_a_sigterm_that_nobody_catches_leaves_a_torn_trace(self):
+        ended = self.end("import signal\ntrain()\nos.kill(os.getpid(), signal.SIGTERM)")
+        self.assertEqual(ended.exit_codes, [-signal.SIGTERM])
+        self.assert_torn(self.folder / "run")
 
     def test_a_sitecustomize_runs_as_before(self):
         (self.folder / "site").mkdir()
@@ -158,6 +180,24 @@ runpy.run_path({str(train)!r}, run_name="__main__")
     def test_a_folder_that_cannot_be_made(self):
         (self.folder / "file").write_text("")
         self.assert_trains(folder="file/run", says="nothing is recorded: ")
+
+    def test_a_folder_that_is_read_only(self):
+        self.folder.chmod(0o755)
+        (self.folder / "locked").mkdir(mode=0o555)
+        nobody = "if os.geteuid() == 0: os.setuid(65534)\n"  # root may write everywhere
+        self.assert_trains(nobody + "train(5)\nprint('done')", folder="locked/run", says="nothing is recorded: ")
+        self.assertEqual(list((self.folder / "locked").iterdir()), [])
+
+    def test_what_it_prints_may_be_binary(self):
+        script = self.script(TRAIN + "train()\nsys.stdout.buffer.write(bytes(range(256)))\n")
+        ended = subprocess.run([sys.executable, script], cwd=self.folder, capture_output=True,
+                               env=environment(**recording(self.folder / "run")))
+        self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (0, bytes(range(256)), b""))
+        self.assertTrue(Trace(self.folder / "run").is_whole)
+
+    def test_a_closed_output_is_none_of_its_business(self):
+        self.assert_trains("os.close(2)\ntrain(5)\nprint('done')")
+        self.assertTrue(Trace(self.folder / "run").is_whole)
 
     def test_a_folder_that_is_used_twice_keeps_its_first_trace(self):
         self.assert_trains()
