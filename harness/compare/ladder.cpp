@@ -175,7 +175,7 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels, c
     const double inherited = std::min(rounding_until(step), kSaturated);
     const Ladder ladder{.in_float32 = std::max({in_float32, inherited, kLeast}),
                         .in_float64 = *in_float64,
-                        .may_be_whole = of_one_size_at(place)};
+                        .may_be_whole = in_float32 >= kWhole && of_one_size_at(place)};
     if (ladder.says() == Ladder::Says::kRounding || explained_in_float64(a, b, step, rank)) return std::nullopt;
     return *different + "; " + ladder.text();
   };

@@ -6,6 +6,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/seen.h"
 #include "harness/laws/held.h"
+#include "harness/laws/own_gradients.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -46,8 +47,7 @@ struct Clipping {
   std::vector<Clipped> of;
 
   std::vector<std::string> evidence(std::size_t rank) const {
-    return {"step " + std::to_string(step) + ", " + run.run + ": " + text_of(rank, of[rank]) +
-            "; the recipe clips to " + to_decimal(most)};
+    return {place_of(run, step) + ": " + text_of(rank, of[rank]) + "; the recipe clips to " + to_decimal(most)};
   }
   bool escaped(std::size_t rank) const {
     return of[rank].last > most * (1 + kNear) && near(of[rank].last, of[rank].reduced);
@@ -88,11 +88,11 @@ std::vector<Suspect> suspects_in_clipping(const trace::RunTrace& run, const scen
   const scenario::GradientSpec& recipe = promises.train.gradient;
   if (!recipe.clip_norm || recipe.clip_value || run.ranks.empty()) return {};
   // A dynamic scale is another one in each step.
-  const double scale = laws::number_at(Held(run, 0, step), Channel::kLedger, "loss_scale");
+  const auto scale = laws::loss_scale_of(Held(run, 0, step));
   Clipping at{.run = run,
               .step = step,
               .most = *recipe.clip_norm,
-              .loss_scale = std::isfinite(scale) ? scale : recipe.loss_scale.value_or(1),
+              .loss_scale = scale.value_or(recipe.loss_scale.value_or(1)),
               .of = {}};
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
     const Held held(run, rank, step);
@@ -124,7 +124,7 @@ std::vector<Suspect> of_calls(const Side& side, const Side& other, std::int64_t 
   const double its = told_in(side, step, "seen.clips").value_or(0),
                others = told_in(other, step, "seen.clips").value_or(0);
   const double passes = told_in(side, step, "micro_batches").value_or(1);
-  const std::string seen = place_of(side, step) + ": gradients were clipped ";
+  const std::string seen = place_of(*side.run, step) + ": gradients were clipped ";
   if (its > 0 && unscales_after_clipping(side, step) && !unscales_after_clipping(other, step))
     return {{"clip.before_unscale", {seen + "before they were unscaled; " + other.run->run + " unscales first"}}};
   if (passes > 1 && others > 0 && its == passes * others)
@@ -133,10 +133,11 @@ std::vector<Suspect> of_calls(const Side& side, const Side& other, std::int64_t 
               other.run->run + " clips " + to_decimal(others) + (others == 1 ? " time" : " times")}}};
   const auto most = told_in(other, step, "seen.clip_norm");
   if (its > 0 || others == 0 || !most || !(final_norm(side, step) > *most * (1 + kNear))) return {};
-  return {{"clip.missing",
-           {place_of(side, step) + ": no gradient was clipped; " + other.run->run + " clips to " + to_decimal(*most),
-            "the update takes gradients of norm " + rounded(final_norm(side, step), 5) + ", that of " + other.run->run +
-                " " + rounded(final_norm(other, step), 5)}}};
+  return {
+      {"clip.missing",
+       {place_of(*side.run, step) + ": no gradient was clipped; " + other.run->run + " clips to " + to_decimal(*most),
+        "the update takes gradients of norm " + rounded(final_norm(side, step), 5) + ", that of " + other.run->run +
+            " " + rounded(final_norm(other, step), 5)}}};
 }
 
 }  // namespace

@@ -17,12 +17,7 @@ using laws::Made;
 using laws::OwnGradients;
 using trace::Channel;
 
-constexpr double kNear = 2e-3;
-constexpr double kRest = 1e-3;
-
-bool near(double a, double b) { return std::fabs(a - b) <= kNear * std::max(1.0, std::fabs(b)); }
-
-std::string place(const Side& side, std::int64_t step) { return "step " + std::to_string(step) + ", " + side.run->run; }
+bool near(double a, double b) { return std::fabs(a - b) <= laws::kSameWeight * std::max(1.0, std::fabs(b)); }
 
 /// What stood in the gradients before the step: those of the last update, after all that was done to them.
 Made standing(const Side& side, std::int64_t step) {
@@ -42,12 +37,12 @@ std::vector<Suspect> not_zeroed(const Side& side, std::int64_t step, const Made&
   const Made stood = standing(side, step);
   if (stood.empty()) return {};
   const auto terms = laws::fit(own, {&others, &stood});
-  if (!terms || terms->residual > kRest) return {};
+  if (!terms || terms->residual > laws::kFits) return {};
   if (!near(terms->coefficients[0], 1) || !near(terms->coefficients[1], 1)) return {};
   return {{"grad.not_zeroed",
-           {place(side, step) + ": the gradients before the reduction are " + rounded(terms->coefficients[0], 5) +
-                " times the other side's plus " + rounded(terms->coefficients[1], 5) +
-                " times its own gradients of update " + std::to_string(step - 1),
+           {place_of(*side.run, step) + ": the gradients before the reduction are " +
+                rounded(terms->coefficients[0], 5) + " times the other side's plus " +
+                rounded(terms->coefficients[1], 5) + " times its own gradients of update " + std::to_string(step - 1),
             "the unexplained rest is " + rounded(terms->residual, 3) + " of them"}}};
 }
 
@@ -56,19 +51,19 @@ std::vector<Suspect> decay_in_loss(const Side& side, std::int64_t step, const Ma
   const Made weights = weights_before(side, step);
   if (weights.empty()) return {};
   const auto terms = laws::fit(own, {&others, &weights});
-  if (!terms || terms->residual > kRest || !near(terms->coefficients[0], 1)) return {};
+  if (!terms || terms->residual > laws::kFits || !near(terms->coefficients[0], 1)) return {};
   // Without the weights something must be left that they explain.
   const auto alone = laws::fit(own, {&others});
-  if (!alone || alone->residual < std::max(10 * terms->residual, kRest / 10)) return {};
+  if (!alone || alone->residual < std::max(10 * terms->residual, laws::kFits / 10)) return {};
   return {{"opt.decay_scale",
-           {place(side, step) + ": the gradients before the reduction are the other side's plus " +
+           {place_of(*side.run, step) + ": the gradients before the reduction are the other side's plus " +
                 rounded(terms->coefficients[1], 4) + " times the weights",
             "the unexplained rest is " + rounded(terms->residual, 3) + " of them"}}};
 }
 
 /// Weights of each rank's own gradients of two parameters in one reduced gradient: each rank gave one of the two.
 std::optional<std::vector<std::size_t>> strangers(const laws::Combination& mixed, std::size_t ranks) {
-  if (mixed.residual > kRest) return std::nullopt;
+  if (mixed.residual > laws::kFits) return std::nullopt;
   const double mean = 1 / static_cast<double>(ranks);
   std::vector<std::size_t> from;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -114,7 +109,7 @@ std::vector<Suspect> suspects_in_gradient_terms(const Scene& scene) {
   if (!left.complete() || !right.complete()) return {};
   Made of_left = left.mean(), of_right = right.mean();
   keep_differences(of_left, of_right);
-  if (!(laws::apart(of_right, of_left) > kRest / 10)) return {};
+  if (!(laws::apart(of_right, of_left) > laws::kFits / 10)) return {};
   for (const auto terms_of : {not_zeroed, decay_in_loss}) {
     if (auto found = terms_of(scene.right, scene.at.step, of_right, of_left); !found.empty()) return found;
     if (auto found = terms_of(scene.left, scene.at.step, of_left, of_right); !found.empty()) return found;
@@ -144,9 +139,9 @@ std::vector<Suspect> suspects_in_collective_order(const trace::RunTrace& run, st
     const auto from = mixed ? strangers(*mixed, ranks) : std::nullopt;
     if (!from) continue;
     return {{"comm.order_mismatch",
-             {"step " + std::to_string(step) + ", " + run.run + ": in the reduced gradient of " + name + ", rank " +
-                  std::to_string((*from)[0]) + (from->size() > 1 ? " and others have" : " has") + " its gradient of " +
-                  other + " instead of that of " + name,
+             {place_of(run, step) + ": in the reduced gradient of " + name + ", rank " + std::to_string((*from)[0]) +
+                  (from->size() > 1 ? " and others have" : " has") + " its gradient of " + other +
+                  " instead of that of " + name,
               "weights of all ranks' own gradients of both: " + laws::to_text(*mixed)}}};
   }
   return {};

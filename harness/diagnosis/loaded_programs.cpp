@@ -80,7 +80,7 @@ std::vector<Suspect> schedule_not_restored(const Side& side, const Side& other) 
   const auto its = told_in(side, 0, "seen.schedule_steps"), others = told_in(other, 0, "seen.schedule_steps");
   if (its != 0 || !others || *others <= 0) return {};
   return {{"ckpt.schedule_missing",
-           {place_of(side, 0) + ": the schedule has taken no step yet",
+           {place_of(*side.run, 0) + ": the schedule has taken no step yet",
             other.run->run + " read the same checkpoint, and its schedule had taken " + to_decimal(*others)}}};
 }
 

@@ -37,8 +37,8 @@ std::vector<Suspect> of_loss(const Side& side, std::int64_t step) {
   const auto divisor = sum == 0 ? std::nullopt : divisor_of(reduced / (sum / ranks), ranks);
   if (!divisor) return {};
   return {{"loss.metric_divisor",
-           {"step " + std::to_string(step) + ", " + side.run->run + ": the ranks' own losses add up to " +
-                rounded(sum, 6) + ", the reduced loss is " + rounded(reduced, 6),
+           {place_of(*side.run, step) + ": the ranks' own losses add up to " + rounded(sum, 6) +
+                ", the reduced loss is " + rounded(reduced, 6),
             "the sum was divided by " + to_decimal(*divisor) + ", not by the " + to_decimal(ranks) + " ranks"}}};
 }
 

@@ -198,9 +198,8 @@ std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name
   for (std::size_t rank = 1; rank < side.run->ranks.size() && evidence.empty(); ++rank) {
     const auto first = rate_of(0), its = rate_of(rank);
     if (first && its && !equal(*first, *its))
-      evidence.push_back("step " + std::to_string(step) + ", " + side.run->run + ": " + name + " is " +
-                         to_decimal(*first) + " on rank 0 and " + to_decimal(*its) + " on rank " +
-                         std::to_string(rank));
+      evidence.push_back(place_of(*side.run, step) + ": " + name + " is " + to_decimal(*first) + " on rank 0 and " +
+                         to_decimal(*its) + " on rank " + std::to_string(rank));
   }
   if (evidence.empty()) return {};
   for (std::size_t rank = 0; rank < side.run->ranks.size(); ++rank) {

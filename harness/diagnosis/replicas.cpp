@@ -14,10 +14,6 @@ using laws::Held;
 using trace::Channel;
 using trace::Record;
 
-std::string place(const trace::RunTrace& run, std::int64_t step) {
-  return "step " + std::to_string(step) + ", " + run.run;
-}
-
 std::string ranks_of(const std::vector<std::size_t>& ranks) { return "rank " + listed(ranks); }
 
 double size_of(const Held& held, Channel channel) {
@@ -52,7 +48,7 @@ std::vector<Suspect> suspects_in_moving(const trace::RunTrace& run, std::int64_t
   }
   if (resting.empty() || resting.size() + moving.size() != run.ranks.size()) return {};
   const std::string evidence =
-      place(run, step) + ": all weights of " + ranks_of(resting) + " stay unchanged, with " + seen;
+      place_of(run, step) + ": all weights of " + ranks_of(resting) + " stay unchanged, with " + seen;
   if (moving.empty()) {
     // An optimizer that holds other tensors never moves these.
     const std::vector<trace::Step>& steps = run.ranks[0].steps;
@@ -79,10 +75,10 @@ std::vector<Suspect> suspects_in_averages(const trace::RunTrace& run, const scen
   }
   std::vector<std::string> evidence;
   if (!resting.empty())
-    evidence.push_back(place(run, step) + ": the averages of " + ranks_of(resting) +
+    evidence.push_back(place_of(run, step) + ": the averages of " + ranks_of(resting) +
                        " stay unchanged while the weights move");
   if (!apart.empty())
-    evidence.push_back(place(run, step) + ": the averages of " + ranks_of(apart) +
+    evidence.push_back(place_of(run, step) + ": the averages of " + ranks_of(apart) +
                        " differ from those of rank 0, although the weights agree");
   if (evidence.empty()) return {};
   return {{"ema.not_synced", evidence}};
@@ -105,7 +101,7 @@ std::vector<Suspect> buffers_apart(const trace::RunTrace& run, const scenario::P
   // What ranks that held the same make of one batch is no matter of a broadcast.
   if (apart.empty() || (were_same && promises.train.ddp.broadcast_buffers)) return {};
   return {{"buffer.not_synced",
-           {place(run, step) + ": the buffers of " + ranks_of(apart) +
+           {place_of(run, step) + ": the buffers of " + ranks_of(apart) +
             " differ from those of rank 0, although the weights agree"}}};
 }
 
@@ -127,7 +123,7 @@ std::vector<Suspect> leftovers(const Side& side, const Side& other, std::int64_t
     const auto part = laws::fit(more, {&had});
     if (!part || part->residual > 0.05 || part->coefficients[0] <= 0 || part->coefficients[0] > 1) continue;
     return {{"buffer.not_synced",
-             {place(*side.run, step) + ": the buffers of rank " + std::to_string(rank) + " keep " +
+             {place_of(*side.run, step) + ": the buffers of rank " + std::to_string(rank) + " keep " +
                   rounded(part->coefficients[0], 4) + " of their earlier distance to rank 0's",
               "the other side's do not"}}};
   }
@@ -140,7 +136,7 @@ std::vector<Suspect> suspects_in_buffers(const Scene& scene) {
   const std::int64_t step = scene.at.step;
   if (scene.within_one_run() && scene.right.promises->train.has_own_buffers())
     return {{"model.batchnorm_local",
-             {place(*scene.right.run, step) +
+             {place_of(*scene.right.run, step) +
               ": each rank has normalised its own part of the batch since DDP broadcast the buffers"}}};
   auto found = between(scene, [&](const Side& side) { return buffers_apart(*side.run, *side.promises, step); });
   if (!found.empty() || !scene.left || !scene.right) return found;

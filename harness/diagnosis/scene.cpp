@@ -35,6 +35,10 @@ Scene::Scene(const Question& question, const compare::Divergence& at)
       left(side_of(question, at.left, at.rank)),
       right(side_of(question, at.right, at.rank)) {}
 
+std::string place_of(const trace::RunTrace& run, std::int64_t step) {
+  return "step " + std::to_string(step) + ", " + run.run;
+}
+
 bool accuses(const std::vector<Suspect>& suspects, const std::string& cause) {
   return std::any_of(suspects.begin(), suspects.end(), [&](const Suspect& s) { return s.cause == cause; });
 }

@@ -54,6 +54,9 @@ struct Scene {
 template <typename SuspectsOf>
 std::vector<compare::Suspect> between(const Scene& scene, SuspectsOf suspects_of);
 
+/// "step 3, runs/b"
+std::string place_of(const trace::RunTrace& run, std::int64_t step);
+
 /// Whether a cause is among the suspects.
 bool accuses(const std::vector<compare::Suspect>& suspects, const std::string& cause);
 

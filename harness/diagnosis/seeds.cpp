@@ -59,7 +59,7 @@ std::vector<Suspect> suspects_in_seeds(const Scene& scene) {
       if (!(said == "never" && apart) && !(said == "late" && begin_apart(scene))) continue;
       const std::string name = generator == std::string("cpu") ? "torch" : generator;
       return {{"rng.unseeded",
-               {place_of(*side, scene.at.step) + ": the generator of " + name +
+               {place_of(*side->run, scene.at.step) + ": the generator of " + name +
                 (said == "never" ? " was never seeded, and its state is not that of the other side"
                                  : " was seeded only after something had been drawn from it, and the weights are not "
                                    "those of the other side")}}};

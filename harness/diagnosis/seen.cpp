@@ -20,8 +20,4 @@ std::optional<double> told_in(const Side& side, std::int64_t step, const std::st
   return record->number;
 }
 
-std::string place_of(const Side& side, std::int64_t step) {
-  return "step " + std::to_string(step) + ", " + side.run->run;
-}
-
 }  // namespace lockstep::diagnosis

@@ -18,7 +18,4 @@ bool is_between_programs(const Scene& scene);
 /// A number or a count that a side's ledger holds in a step.
 std::optional<double> told_in(const Side& side, std::int64_t step, const std::string& name);
 
-/// "step 3, runs/b"
-std::string place_of(const Side& side, std::int64_t step);
-
 }  // namespace lockstep::diagnosis

@@ -18,9 +18,6 @@ using laws::Made;
 using laws::OwnGradients;
 using trace::Channel;
 
-constexpr double kNear = 2e-3;
-constexpr double kRest = 1e-3;
-
 bool reduces_nothing(const Side& side, std::int64_t step) {
   const trace::RunTrace& run = *side.run;
   if (run.world_size() < 2 || seen_of(run, "ddp").is_null()) return false;
@@ -34,8 +31,8 @@ bool reduces_nothing(const Side& side, std::int64_t step) {
 std::string seen_at(const Side& side, std::int64_t step) {
   const Json ddp = seen_of(*side.run, "ddp");
   const bool wraps = ddp.is_object() && ddp.value("wrap", Json()) == true;
-  return place_of(side, step) + (wraps ? ": no backward pass goes through DDP, or all are under no_sync"
-                                       : ": the model is not wrapped in DDP");
+  return place_of(*side.run, step) + (wraps ? ": no backward pass goes through DDP, or all are under no_sync"
+                                            : ": the model is not wrapped in DDP");
 }
 
 /// Whether all ranks have the losses of the other side: then their own gradients are the other side's, too.
@@ -57,9 +54,9 @@ std::optional<laws::Combination> weights_in(const Side& side, std::size_t rank, 
   std::vector<const Made*> terms;
   for (const Made& made : own) terms.push_back(&made);
   auto weights = laws::fit(gradients, terms);
-  const double scale = laws::number_at(held, Channel::kLedger, "loss_scale");
-  if (!weights || weights->residual > kRest) return std::nullopt;
-  for (double& weight : weights->coefficients) weight /= std::isfinite(scale) && scale > 0 ? scale : 1;
+  if (!weights || weights->residual > laws::kFits) return std::nullopt;
+  const double scale = laws::loss_scale_of(held).value_or(1);
+  for (double& weight : weights->coefficients) weight /= scale;
   return weights;
 }
 
@@ -76,7 +73,7 @@ std::vector<Suspect> held_against(const Side& side, const Side& other, std::int6
     if (!weights) return {};
     const auto are = [&](double its, double others) {
       for (std::size_t of = 0; of < own.ranks(); ++of) {
-        if (std::fabs(weights->coefficients[of] - (of == rank ? its : others)) > kNear) return false;
+        if (std::fabs(weights->coefficients[of] - (of == rank ? its : others)) > laws::kSameWeight) return false;
       }
       return true;
     };

@@ -36,10 +36,10 @@ std::vector<Suspect> suspects_in_counters(const trace::RunTrace& run, std::int64
       if (its == nullptr || !its->norm || *its->norm == *counter->norm) continue;
       const bool first_lags = *counter->norm < *its->norm;
       if (!rests(run, first_lags ? 0 : rank, step)) return {};
-      return {{"step.skip_disagree",
-               {"step " + std::to_string(step) + ", " + run.run + ": the optimizer of rank 0 counts " +
-                to_decimal(*counter->norm) + " updates of " + counter->name + ", that of rank " + std::to_string(rank) +
-                " " + to_decimal(*its->norm)}}};
+      return {
+          {"step.skip_disagree",
+           {place_of(run, step) + ": the optimizer of rank 0 counts " + to_decimal(*counter->norm) + " updates of " +
+            counter->name + ", that of rank " + std::to_string(rank) + " " + to_decimal(*its->norm)}}};
     }
     return {};
   }

@@ -9,6 +9,11 @@ namespace lockstep::laws {
 
 using trace::Channel;
 
+std::optional<double> loss_scale_of(const Held& held) {
+  const double scale = number_at(held, Channel::kLedger, "loss_scale");
+  return std::isfinite(scale) && scale > 0 ? std::optional(scale) : std::nullopt;
+}
+
 OwnGradients::OwnGradients(const trace::RunTrace& run, std::int64_t step) {
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
     held_.emplace_back(run, rank, step);
@@ -18,8 +23,7 @@ OwnGradients::OwnGradients(const trace::RunTrace& run, std::int64_t step) {
     complete_ = complete_ && any;
   }
   complete_ = complete_ && !held_.empty();
-  const double scale = complete_ ? number_at(held_[0], Channel::kLedger, "loss_scale") : 1;
-  if (std::isfinite(scale) && scale > 0) scale_ = scale;
+  if (complete_) scale_ = loss_scale_of(held_[0]).value_or(1);
 }
 
 std::vector<const trace::Record*> OwnGradients::records(std::size_t rank) const {

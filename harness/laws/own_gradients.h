@@ -15,6 +15,9 @@ namespace lockstep::laws {
 /// One computed sketch per parameter.
 using Made = std::map<std::string, trace::Sketch>;
 
+/// The factor on a step's losses that its ledger tells; nothing where it tells none.
+std::optional<double> loss_scale_of(const Held& held);
+
 /// Local gradients of all ranks in one step, before the reduction and divided by the ledger's loss scale. They give the
 /// whole batch's gradient even if the reduction is wrong. A run of one rank may have recorded those after it only: they
 /// are the same. *Lifetime*: of the run.
@@ -44,6 +47,10 @@ class OwnGradients {
 
 /// Sketches of a channel's records, by record name.
 Made made_of(const std::vector<const trace::Record*>& records);
+
+/// Sketches of float32 gradients fit their terms to this: weights of terms that differ by no more are the same, and a
+/// fit explains its target where no more is left of it.
+inline constexpr double kSameWeight = 2e-3, kFits = 1e-3;
 
 /// Least-squares fit of the target by the terms: one coefficient per term, shared by all parameters.
 std::optional<Combination> fit(const Made& target, const std::vector<const Made*>& terms);
