@@ -70,7 +70,7 @@ struct TakeProgram {
     if (!job.step_delay_ms.empty()) add_control(variables, "step_delay_ms", job.step_delay_ms);
     // torch's own fill would write over that of the allocator.
     if (const auto fill = job.environment.find("MALLOC_PERTURB_"); fill != job.environment.end())
-      add_control(variables, "fill", std::atoi(fill->second.c_str()));
+      add_control(variables, "fill", std::strtol(fill->second.c_str(), nullptr, 10));  // as glibc reads it
     const char* const inherited = std::getenv("PYTHONPATH");
     const std::string python_path = variables.contains("PYTHONPATH") ? variables["PYTHONPATH"]
                                     : inherited == nullptr           ? ""

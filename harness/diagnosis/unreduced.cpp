@@ -66,7 +66,7 @@ std::vector<Suspect> held_against(const Side& side, const Side& other, std::int6
   std::vector<Made> of_ranks;
   for (std::size_t rank = 0; rank < own.ranks(); ++rank) of_ranks.push_back(own.of(rank));
   const auto ranks = static_cast<double>(own.ranks());
-  const char* cause = nullptr;
+  std::string cause;
   std::string example;
   for (std::size_t rank = 0; rank < own.ranks(); ++rank) {
     const auto weights = weights_in(side, rank, step, of_ranks);
@@ -81,7 +81,7 @@ std::vector<Suspect> held_against(const Side& side, const Side& other, std::int6
                         : are(1, 1)                                     ? "grad.reduce_sum"
                         : are(1 / (ranks * ranks), 1 / (ranks * ranks)) ? "grad.double_average"
                                                                         : nullptr;
-    if (found == nullptr || (cause != nullptr && std::string(found) != cause)) return {};
+    if (found == nullptr || (rank > 0 && cause != found)) return {};
     if (rank == 0) example = laws::to_text(*weights);
     cause = found;
   }
