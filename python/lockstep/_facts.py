@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 import torch
+import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from lockstep import __version__, _library, _models, _optimizers
+from lockstep import __version__, _flight, _library, _models, _optimizers
 
 if TYPE_CHECKING:
     from lockstep._session import Session
@@ -210,6 +211,15 @@ def unseen_in(session: "Session") -> List[str]:
     if any(issubclass(type(wrapper), DistributedDataParallel) and getattr(wrapper, "_comm_hooks", [])
            for wrapper in session.ddp_wrappers()):
         told.append("A communication hook reduces the gradients: how is not recorded.")
+    for backend in {dist.get_backend(wrapper.process_group) for wrapper in session.ddp_wrappers()}:
+        if "collective" in session.settings.channels and not _flight.tells_of(backend):
+            told.append(f"Collectives that DDP issues itself are not recorded (backend {backend}, torch "
+                        f"{torch.__version__}): those of Gloo are, from torch 2.8 on.")
+    told += [f"{name} keeps averages of weights: they are recorded only where the script calls lockstep.record(name, "
+             'tensor, channel="ema").' for name in session.models.averages()]
+    safetensors = sys.modules.get("safetensors.torch")
+    if safetensors is not None and not hasattr(safetensors.load_file, "__wrapped__"):
+        told.append("safetensors.torch was imported before torch: checkpoints that it writes and reads are not told.")
     return told
 
 

@@ -21,6 +21,12 @@ _OPERATIONS = {"all_reduce": "allreduce", "all_gather": "allgather", "all_to_all
 Collective = Tuple[str, Tuple[Tuple[str, int], ...]]
 
 
+def tells_of(backend: str) -> bool:
+    """Whether the recorder keeps the collectives of a process group."""
+    from torch._C import _distributed_c10d as c10d
+    return backend == "gloo" and hasattr(c10d, "_dump_fr_trace") and os.environ.get(_SIZE) != "0"
+
+
 class Flight:
     """Reads what came since the last reading."""
 

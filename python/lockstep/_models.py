@@ -18,6 +18,9 @@ _WRAPPERS = (DistributedDataParallel, DataParallel)
 #: Modules that keep parts of their parameters on other ranks, by the name of their class, and how people call them.
 _SHARDED = {"FullyShardedDataParallel": "FSDP", "DeepSpeedEngine": "DeepSpeed"}
 
+#: Modules that keep averages of the weights of others (EMA): those of torch and timm.
+_AVERAGES = frozenset({"AveragedModel", "ModelEma", "ModelEmaV2", "ModelEmaV3"})
+
 
 def sharding_of(module: torch.nn.Module) -> Optional[str]:
     """Who shards some of its parameters as plain tensors; nothing where all of them are whole, or say what they are."""
@@ -47,6 +50,11 @@ class Models:
     def made(self, module: torch.nn.Module) -> None:
         """A module was constructed, copied or unpickled."""
         self._made[next(self._numbers)] = module
+
+    def averages(self) -> List[str]:
+        """Classes of the modules that keep averages of weights."""
+        names = {kind.__name__ for module in self._made.values() for kind in type(module).__mro__}
+        return sorted(names & _AVERAGES)
 
     def roots(self) -> Iterator[Tuple[int, torch.nn.Module]]:
         for index, reference in enumerate(self._roots):

@@ -1,10 +1,13 @@
 """Cases that people's trainings have: closures, turns of optimizers, scalers, compiled models; the public functions."""
 
+import importlib.util
+import json
+import os
 import unittest
 
 import torch  # once: the scripts run in forks of this process
 
-from programs import ProgramTest, torch_is_before
+from programs import ProgramTest, Trace, torch_is_before
 
 #: What the scripts begin with.
 START = """
@@ -458,6 +461,93 @@ torch.load("saved.pt")
         [loaded] = trace.header["seen"]["loaded"]
         self.assertEqual(loaded["file"], "saved.pt")
         self.assertEqual(len(loaded["sha256"]), 64)
+
+    def checkpoints(self, text, folder="run"):
+        """What a script wrote and read: (what, updates, file, whether its content is known), and their digests."""
+        self.records(START + "optimizer = sgd(model)\n" + text, folder)
+        lines = (self.folder / folder / "checkpoints.rank0.jsonl").read_text().splitlines()
+        entries = [json.loads(line) for line in lines]
+        return [(entry["what"], entry["updates"], os.path.basename(entry["file"]), entry["sha256"] is not None)
+                for entry in entries], [entry["sha256"] for entry in entries]
+
+    @unittest.skipIf(importlib.util.find_spec("safetensors") is None, "safetensors is not installed")
+    def test_checkpoints_of_safetensors_are_told(self):
+        told, digests = self.checkpoints("""
+import safetensors.torch
+from safetensors.torch import load_file, save_file
+update(optimizer, model)
+save_file(model.state_dict(), "a.safetensors")
+update(optimizer, model)
+safetensors.torch.save_model(model, filename="b.safetensors")
+model.load_state_dict(load_file("a.safetensors"))
+safetensors.torch.load_model(model, "b.safetensors")
+""")
+        self.assertEqual(told, [("written", 1, "a.safetensors", True), ("written", 2, "b.safetensors", True),
+                                ("read", 2, "a.safetensors", True), ("read", 2, "b.safetensors", True)])
+        self.assertEqual(digests[:2], digests[2:])
+        self.assertEqual(len(set(digests)), 2)
+
+    def test_checkpoints_in_folders_of_all_ranks_are_told(self):
+        told, digests = self.checkpoints("""
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+state = {"model": model.state_dict()}
+update(optimizer, model)
+dcp.save(state, checkpoint_id="a")
+update(optimizer, model)
+dcp.save(state, storage_writer=dcp.FileSystemWriter("b"))
+dcp.load(state, checkpoint_id="a")
+dcp.load(state, storage_reader=dcp.FileSystemReader("b"))
+dcp.async_save(state, checkpoint_id="c").result()
+dist.destroy_process_group()
+""")
+        self.assertEqual(told, [("written", 1, "a", True), ("written", 2, "b", True), ("read", 2, "a", True),
+                                ("read", 2, "b", True), ("written", 2, "c", False)])
+        self.assertEqual(digests[:2], digests[2:4])
+        self.assertEqual(len(set(digests[:2])), 2)
+
+    @unittest.skipIf(importlib.util.find_spec("safetensors") is None, "safetensors is not installed")
+    def test_checkpoints_that_cannot_be_told_are_named(self):
+        """Its import imports torch, which calls the recorder before there is something to listen to."""
+        script = self.script("from safetensors.torch import save_file\n" + START + """
+optimizer = sgd(model)
+update(optimizer, model)
+save_file(model.state_dict(), "a.safetensors")
+""")
+        run = self.recorded([script])
+        self.assertIn("safetensors.torch was imported before torch", Trace(run).header["unseen"][0])
+        self.assertFalse((run / "checkpoints.rank0.jsonl").exists())
+
+    def test_averages_of_weights_are_named_and_can_be_told(self):
+        trace = self.records(START + """
+import lockstep
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.5))
+optimizer = sgd(model)
+for _ in range(2):
+    update(optimizer, model)
+    average.update_parameters(model)
+    for name, parameter in average.module.named_parameters(): lockstep.record(name, parameter, channel="ema")
+""")
+        self.assertEqual(trace.names(1, "weight"), WEIGHTS)
+        self.assertEqual(trace.names(1, "ema"), WEIGHTS)
+        self.assertIn("AveragedModel keeps averages of weights", trace.header["unseen"][0])
+
+    @unittest.skipIf(torch_is_before(8), "DDP's collectives are told from torch 2.8 on")
+    def test_collectives_that_nobody_keeps_are_named(self):
+        script = START + """
+import torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+{}
+model = nn.parallel.DistributedDataParallel(model)
+optimizer = sgd(model)
+update(optimizer, model)
+dist.destroy_process_group()
+"""
+        self.assertEqual(self.records(script.format("")).header["unseen"], [])
+        other = self.records(script.format("dist.get_backend = lambda group=None: 'nccl'"), "other")
+        self.assertIn("(backend nccl, torch", other.header["unseen"][0])
 
     def test_batches_left_out_where_others_are_changed_still_wait(self):
         trace = self.records(START + """

@@ -1,19 +1,24 @@
-"""Checkpoints that torch.save writes and torch.load reads: told in checkpoints.rank<r>.jsonl beside the trace.
+"""Checkpoints that are written and read: told in checkpoints.rank<r>.jsonl beside the trace.
 
-Not in the trace: usually one rank writes, and the records of all ranks are compared.
+By torch, safetensors.torch and torch.distributed.checkpoint. Not in the trace: usually one rank writes, and the records
+of all ranks are compared.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
+import pathlib
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 import torch
+import torch.distributed as dist
 
 from lockstep._batches import tensors_in
 from lockstep._guard import guarded, replace
+from lockstep._imports import after_import
 
 if TYPE_CHECKING:
     from lockstep._session import Session
@@ -30,27 +35,40 @@ class Checkpoints:
     def written(self, content: Any, file: Any) -> None:
         if _holds_state(content):
             self._session.checkpoint_written()
-            self._tell("written", file)
+            path = _path_of(file)
+            self._tell("written", path, _sha256_of(path))
 
     def read(self, content: Any, file: Any) -> None:
         if _holds_state(content):
-            self._tell("read", file)
+            path = _path_of(file)
+            self._tell("read", path, _sha256_of(path))
+
+    def written_by_all(self, place: Optional[str]) -> None:
+        """A folder that all ranks fill; one of them says what is in it, for it may be large."""
+        self._session.checkpoint_written()
+        self._tell("written", place, _sha256_of(place) if _is_first_rank() else None)
+
+    def read_by_all(self, place: Optional[str]) -> None:
+        self._tell("read", place, _sha256_of(place) if _is_first_rank() else None)
+
+    def written_later(self, place: Optional[str]) -> None:
+        """A thread or process writes on while the training goes on: what the folder will hold is not known."""
+        self._session.checkpoint_written()
+        self._tell("written", place, None)
 
     def _begin(self) -> None:
         early, self._early = self._early, []
         for entry in early:
             self._append(entry)
 
-    def _tell(self, what: str, file: Any) -> None:
-        path = _path_of(file)
-        entry = {"what": what, "updates": self._session.updates, "file": path,
-                 "sha256": _sha256_of(path) if path is not None else None}
+    def _tell(self, what: str, path: Optional[str], sha256: Optional[str]) -> None:
+        entry = {"what": what, "updates": self._session.updates, "file": path, "sha256": sha256}
         if self._session.records:
             self._append(entry)
         else:
             self._early.append(entry)
             if what == "read":
-                self._session.loaded.append({"file": os.path.basename(path or ""), "sha256": entry["sha256"]})
+                self._session.loaded.append({"file": os.path.basename(path or ""), "sha256": sha256})
 
     def _append(self, entry: Dict[str, Any]) -> None:
         name = f"checkpoints.rank{self._session.rank}.jsonl"
@@ -72,35 +90,101 @@ def _path_of(file: Any) -> Optional[str]:
     return os.path.abspath(name) if isinstance(name, str) else None
 
 
-def _sha256_of(path: str) -> Optional[str]:
+def _place_of(args: Any, kwargs: Any) -> Optional[str]:
+    """Where torch.distributed.checkpoint writes or reads: its `checkpoint_id`, or what a storage was made with."""
+    for given in (*args, *kwargs.values()):
+        path = given if isinstance(given, (str, os.PathLike)) else getattr(given, "path", None)
+        if isinstance(path, (str, os.PathLike)):
+            return os.path.abspath(os.fspath(path))
+    return None
+
+
+def _is_first_rank() -> bool:
+    return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
+
+
+def _sha256_of(path: Optional[str]) -> Optional[str]:
+    """Of a file, or of the names and contents of all in a folder."""
+    if path is None:
+        return None
     digest = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
-            for block in iter(lambda: file.read(1 << 20), b""):
-                digest.update(block)
+        if os.path.isdir(path):
+            for file in sorted(file for file in pathlib.Path(path).rglob("*") if file.is_file()):
+                digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
+                _add_content(digest, file)
+        else:
+            _add_content(digest, path)
     except OSError:
         return None
     return digest.hexdigest()
+
+
+def _add_content(digest: Any, path: Any) -> None:
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
 
 
 def install(session: "Session") -> None:
     checkpoints = Checkpoints(session)
     written, read = guarded(session, checkpoints.written), guarded(session, checkpoints.read)
 
-    def save(original: Callable[..., None]) -> Callable[..., None]:
-        def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-            original(obj, f, *args, **kwargs)
-            written(obj, f)
+    def saves(content_name: str, file_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Their first two arguments, which may be given by name."""
 
-        return save
+        def observed(original: Callable[..., Any]) -> Callable[..., Any]:
+            def save(*args: Any, **kwargs: Any) -> Any:
+                result = original(*args, **kwargs)
+                given = dict(zip((content_name, file_name), args), **kwargs)
+                written(given.get(content_name), given.get(file_name))
+                return result
 
-    def load(original: Callable[..., Any]) -> Callable[..., Any]:
-        def load(f: Any, *args: Any, **kwargs: Any) -> Any:
-            content = original(f, *args, **kwargs)
-            read(content, f)
-            return content
+            return save
 
-        return load
+        return observed
 
-    replace(torch, "save", save)
-    replace(torch, "load", load)
+    def loads(file_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def observed(original: Callable[..., Any]) -> Callable[..., Any]:
+            def load(*args: Any, **kwargs: Any) -> Any:
+                content = original(*args, **kwargs)
+                read(content, args[0] if args else kwargs.get(file_name))
+                return content
+
+            return load
+
+        return observed
+
+    def listen_to_safetensors(module: Any) -> None:
+        replace(module, "save_file", saves("tensors", "filename"))
+        replace(module, "load_file", loads("filename"))
+
+    replace(torch, "save", saves("obj", "f"))
+    replace(torch, "load", loads("f"))
+    after_import("safetensors.torch", guarded(session, listen_to_safetensors))
+    listen_to_folders = functools.partial(_listen_to_folders, session, checkpoints)
+    after_import("torch.distributed.checkpoint", guarded(session, listen_to_folders))
+
+
+def _listen_to_folders(session: "Session", checkpoints: Checkpoints, module: Any) -> None:
+    """The names that scripts call; inside, some of these functions call others by names of their own."""
+
+    def then(hook: Callable[[Optional[str]], None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        tell = guarded(session, lambda args, kwargs: hook(_place_of(args, kwargs)))
+
+        def observed(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                result = original(*args, **kwargs)
+                tell(args, kwargs)
+                return result
+
+            return call
+
+        return observed
+
+    for names, hook in ((("save", "save_state_dict"), checkpoints.written_by_all),
+                        (("load", "load_state_dict"), checkpoints.read_by_all),
+                        (("async_save",), checkpoints.written_later)):
+        for name in names:
+            if hasattr(module, name):
+                replace(module, name, then(hook))

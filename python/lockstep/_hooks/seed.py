@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 import torch
 
 from lockstep import _state
 from lockstep._guard import guarded, replace
+from lockstep._imports import after_import
 
 if TYPE_CHECKING:
     from lockstep._session import Session
@@ -47,30 +46,6 @@ class Seeds:
         return not torch.equal(_state.cpu_state(), self._cpu_at_import)
 
 
-class AfterImport:
-    """Tells once of a module that is imported later: a finder that finds what the others do."""
-
-    def __init__(self, name: str, tell: Callable[[Any], Any]) -> None:
-        self._name, self._tell = name, tell
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != self._name:
-            return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
-        spec = importlib.util.find_spec(name)
-        loader = spec.loader if spec is not None else None
-        if loader is not None:
-            execute, tell = loader.exec_module, self._tell
-
-            def exec_module(module: Any) -> None:
-                execute(module)
-                tell(module)
-
-            loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
 def install(session: "Session") -> None:
     sets = guarded(session, session.seeds.sets)
 
@@ -98,7 +73,4 @@ def install(session: "Session") -> None:
         for function in ("seed", "set_state"):
             listen(module, function, "numpy", first)
 
-    if "numpy.random" in sys.modules:
-        listen_to_numpy(sys.modules["numpy.random"])
-    else:
-        AfterImport("numpy.random", guarded(session, listen_to_numpy))
+    after_import("numpy.random", guarded(session, listen_to_numpy))
