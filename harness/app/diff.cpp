@@ -46,6 +46,11 @@ checks::CheckResult judge_with_promises(const report::Recording& left, const rep
                             source && source->promises ? std::optional(of(*source)) : std::nullopt);
 }
 
+/// "one; other"; what says nothing is left out.
+std::string both(const std::string& one, const std::string& other) {
+  return one + (one.empty() || other.empty() ? "" : "; ") + other;
+}
+
 }  // namespace
 
 int diff(const DiffOptions& options) {
@@ -54,11 +59,11 @@ int diff(const DiffOptions& options) {
   const std::vector<trace::Channel> channels = channels_named(options.channels);
   const checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
                                                                      : judge_traces(left.trace, right.trace, channels);
-  const std::string torn = left.trace.torn() + right.trace.torn(), failed = left.failed + right.failed;
+  const std::string torn = both(left.trace.torn(), right.trace.torn()), failed = both(left.failed, right.failed);
   const auto& first = result.divergence;
 
   report::Status status = first ? report::Status::kDivergence : report::Status::kAgree;
-  std::string why = result.why.empty() || connection.empty() ? connection + result.why : connection + "; " + result.why;
+  std::string why = both(connection, result.why);
   if (!failed.empty()) why = failed + "; what is there was compared";
   if (!torn.empty()) why = "a trace is torn (" + torn + "); what is there was compared";
   if (!first && result.status != checks::CheckResult::Status::kAgree) status = report::Status::kInconclusive;

@@ -218,7 +218,10 @@ Needs needs_of(const RunOptions& options) {
 std::string examine_python_in_path() {
   const std::filesystem::path python = python_in_path();
   if (python.empty())
-    throw InputError({.what = "there is no Python", .where = "PATH", .expected = "python or python3"});
+    throw InputError({.what = "there is no Python",
+                      .where = "PATH",
+                      .expected = "python or python3",
+                      .next = "activate the environment that torch is installed in"});
   return examine_python(python);
 }
 

@@ -62,7 +62,8 @@ fs::path examine_command(const scenario::Scenario& scenario, const scenario::Var
       throw InputError({.what = "a script that the command names is missing",
                         .where = scenario.file.string() + ": program (variant '" + variant.name + "')",
                         .expected = "a file, seen from program.directory",
-                        .actual = "nothing in " + (directory / command[i]).string()});
+                        .actual = "nothing in " + (directory / command[i]).string(),
+                        .next = "correct the command, or set program.directory to the script's folder"});
   }
   return find_program(command[0], directory);
 }
@@ -90,7 +91,11 @@ std::string examine_python(const fs::path& python) {
   std::string version, torch, is_called;
   std::getline(lines, version) && std::getline(lines, torch) && std::getline(lines, is_called);
   if (said.status != 0 || is_called.empty())
-    throw InputError({.what = "this Python does not answer", .where = python.string(), .actual = said.text});
+    throw InputError({.what = "this Python does not answer",
+                      .where = python.string(),
+                      .expected = "its version, and that of torch",
+                      .actual = said.text,
+                      .next = "see why: " + shell_quoted(python.string()) + " --version"});
   const std::string what = python.string() + ", " + version + ", ";
   if (torch == "-")
     throw InputError({.what = "this Python has no torch: nothing would be recorded",
@@ -99,11 +104,13 @@ std::string examine_python(const fs::path& python) {
   if (!calls_entry_points(torch))
     throw InputError({.what = "this torch calls no entry points: nothing would be recorded",
                       .where = what + "torch " + torch,
-                      .expected = "torch 2.5 or newer"});
+                      .expected = "torch 2.5 or newer",
+                      .next = "pip install --upgrade torch"});
   if (is_called != "True")
     throw InputError({.what = "this Python does not find the recorder's entry point: nothing would be recorded",
                       .where = what + "PYTHONPATH=" + path,
-                      .expected = "lockstep in the group torch.backends"});
+                      .expected = "lockstep in the group torch.backends",
+                      .next = "install lockstep again: its folder of Python packages is not whole"});
   return what + "torch " + torch + " calls the recorder";
 }
 

@@ -51,8 +51,10 @@ fs::path find_program(const std::string& name, const fs::path& directory) {
   if (name.find('/') != std::string::npos) {
     const fs::path file = directory / name;
     if (is_program(file)) return file;
-    throw InputError(
-        {.what = "the program to run is missing", .where = file.string(), .expected = "an executable file"});
+    throw InputError({.what = "the program to run is missing",
+                      .where = file.string(),
+                      .expected = "an executable file",
+                      .next = "correct the path, or make the file executable"});
   }
   const char* const path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);

@@ -38,10 +38,8 @@ std::string step_not_recorded(const trace::RunTrace& run) {
 void read_trace_of(const plan::Run& run, const std::filesystem::path& directory, Evidence& evidence) {
   try {
     trace::RunTrace trace = trace::read_run(directory, run.variant + "/" + std::to_string(run.repeat));
-    const auto torn =
-        std::find_if(trace.ranks.begin(), trace.ranks.end(), [](const trace::Trace& rank) { return !rank.complete; });
-    if (torn != trace.ranks.end()) {
-      evidence.problem = "the trace " + torn->origin + " is torn: " + torn->torn;
+    if (const std::string torn = trace.torn(); !torn.empty()) {
+      evidence.problem = "a trace is torn (" + torn + ")";
     } else if (trace.world_size() != run.world_size ||
                !std::all_of(trace.ranks.begin(), trace.ranks.end(),
                             [&](const trace::Trace& rank) { return is_of(run, rank.header); })) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import unittest
 
@@ -126,6 +127,22 @@ class ControlsTest(JudgedTest):
         self.assertIn("does not compute in float64: w is float32", str(found["experiments"]))
 
 
+class TornTest(JudgedTest):
+    """Traces of both sides lack their end."""
+
+    def test_diff_names_both(self):
+        self.lockstep("run", self.scenario({"a": {}, "b": {}}, [{"that": "ranks_agree"}]), "--out",
+                      self.folder / "out", code=0)
+        sides = [self.folder / "out/own" / name / "0" for name in "ab"]
+        for side in sides:
+            for rank in (0, 1):
+                trace = side / f"rank{rank}.jsonl"
+                trace.write_bytes(trace.read_bytes()[:-1])
+        found = self.judged("diff", *sides, code=4)
+        self.assertRegex(found["why"], r"\(\S*/a/0/rank0.jsonl: line \d+ breaks off in the middle; "
+                                       r"\S*/b/0/rank0.jsonl: line \d+ breaks off in the middle\)")
+
+
 RESUMES = [{"that": "resumes", "straight": "straight", "interrupted": "resumed"}]
 
 
@@ -231,14 +248,21 @@ class DoctorTest(JudgedTest):
                                     "world_size": 1, "program": {"command": command}}))
         return self.lockstep("doctor", file, code=code, PATH=self.python(answer))
 
+    def problem(self, said, question="programs"):
+        """The answer to a question. It says what to do next."""
+        answer = re.search(rf"^problem  {question} .*?(?=^ok  |^problem  |\Z)", said, re.MULTILINE | re.DOTALL)[0]
+        self.assertRegex(answer, r"\n +next: +\w+", said)
+        return answer
+
     def test_what_records_a_script_is_there(self):
         (self.folder / "train.py").write_text("")
         command = ["python", "train.py"]
         self.assertIn("3.11.2, torch 2.11.0 calls the recorder", self.asked(command, 0, r"3.11.2\n2.11.0\nTrue\n"))
-        self.assertIn("this Python has no torch", self.asked(command, 2, r"3.11.2\n-\nTrue\n"))
-        self.assertIn("expected: torch 2.5 or newer", self.asked(command, 2, r"3.11.2\n2.4.1\nTrue\n"))
-        self.assertIn("does not find the recorder", self.asked(command, 2, r"3.11.2\n2.11.0\nFalse\n"))
-        self.assertIn("does not answer", self.asked(command, 2, r"no module named encodings\n"))
+        for what, answer in (("this Python has no torch", r"3.11.2\n-\nTrue\n"),
+                             ("expected: torch 2.5 or newer", r"3.11.2\n2.4.1\nTrue\n"),
+                             ("does not find the recorder", r"3.11.2\n2.11.0\nFalse\n"),
+                             ("does not answer", r"no module named encodings\n")):
+            self.assertIn(what, self.problem(self.asked(command, 2, answer)))
 
     def test_a_launcher_is_asked_by_its_first_line(self):
         self.python(r"3.12.1\n2.6.0\nTrue\n", "python3.12")
@@ -248,14 +272,18 @@ class DoctorTest(JudgedTest):
         self.assertIn("python3.12, 3.12.1, torch 2.6.0 calls the recorder", said)
 
     def test_what_a_command_names_is_looked_for(self):
-        said = self.asked(["python", "train.py"], 2, r"3.11.2\n2.11.0\nTrue\n")
+        said = self.problem(self.asked(["python", "train.py"], 2, r"3.11.2\n2.11.0\nTrue\n"))
         self.assertIn("a script that the command names is missing", said)
         self.assertIn("train.py", said)
-        self.assertIn("'no-such-program' is not found", self.asked(["no-such-program"], 2, ""))
+        for program, what in (("no-such-program", "'no-such-program' is not found"),
+                              ("./no-such-program", "the program to run is missing")):
+            self.assertIn(what, self.problem(self.asked([program], 2, "")))
 
     def test_without_scenarios_the_python_in_path_is_asked(self):
         said = self.lockstep("doctor", code=0, PATH=self.python(r"3.11.2\n2.11.0\nTrue\n"))
         self.assertIn("ok       python", said)
+        nowhere = self.lockstep("doctor", code=2, PATH=str(self.folder / "nowhere"))
+        self.assertIn("there is no Python", self.problem(nowhere, "python"))
 
 
 if __name__ == "__main__":
