@@ -85,6 +85,13 @@ class ControlsTest(JudgedTest):
         self.assertEqual((found["class"], found["cause"]), ("nondeterminism", "mem.uninitialised"))
         self.assertEqual(found["first_divergence"]["step"], 2)
 
+    def test_the_recorder_fills_memory_with_what_the_variable_says(self):
+        """glibc alone would do for this program; for torch's memory the recorder has to know."""
+        file = self.scenario({"a": {"launch": {"environment": {"MALLOC_PERTURB_": "165"}}}}, [{"that": "finishes"}])
+        self.lockstep("run", file, "--out", self.folder / "out", code=0)
+        header = json.loads((self.folder / "out/own/a/0/rank0.jsonl").read_text().partition("\n")[0])
+        self.assertEqual(header["controls"], {"fill": 165})
+
     def test_a_race_shows_when_a_rank_comes_late(self):
         late = {"launch": {"step_delay_ms": [1200]}}
         for bug, code in (("none", 0), ("race", 1)):
