@@ -1,0 +1,84 @@
+"""ci/constants is red where a constant and its row do not agree, and green where all do."""
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True  # no cache beside ci/constants
+ROOT = pathlib.Path(__file__).parent.parent.parent
+LOADER = importlib.machinery.SourceFileLoader("constants", str(ROOT / "ci/constants"))
+constants = importlib.util.module_from_spec(importlib.util.spec_from_loader("constants", LOADER))
+LOADER.exec_module(constants)
+
+FILE = "compare/a.cpp"
+SOURCE = "constexpr double kFar = 0x1p-18, kNear = 1e-3;\nconstexpr auto kName = other;  // constexpr int kNot = 3;\n"
+ROWS = {"kFar": "2^-18", "kNear": "0.001"}
+
+
+def row(name, value, file=FILE, reason="r", test="`A.B`"):
+    return f"| `{name}` | `{file}` | {value} | u | m | {reason} | {test} |\n"
+
+
+def table(**changed):
+    return "".join(row(name, changed.get(name, value)) for name, value in ROWS.items())
+
+
+def problems(rows, source=SOURCE):
+    return list(constants.problems_of({FILE: source}, rows, {"A.B"}))
+
+
+class Constants(unittest.TestCase):
+    def test_rows_that_agree_pass(self):
+        self.assertEqual(problems(table()), [])
+
+    def test_an_unlisted_constant_is_found_with_its_line(self):
+        found = problems(table(), SOURCE + "constexpr std::size_t kMost = 5;\n")
+        self.assertEqual(found, [f"harness/{FILE}:3: kMost = 5 has no row in docs/constants.md"])
+
+    def test_a_second_of_one_declaration_is_found(self):
+        self.assertIn("kNear = 1e-3 has no row", problems(row("kFar", "2^-18"))[0])
+
+    def test_a_wrong_value_is_found(self):
+        self.assertEqual(len(problems(table(kFar="2^-17"))), 1)
+        self.assertIn("kNear is 1e-3 in harness/compare/a.cpp, the table says 0.002", problems(table(kNear="0.002"))[0])
+        self.assertEqual(len(problems(table(kFar="small"))), 1)
+
+    def test_a_row_without_a_constant_is_found(self):
+        self.assertIn("declares no kGone", problems(table() + row("kGone", "1"))[0])
+        self.assertIn("declares no kFar", problems(table() + row("kFar", "2^-18", "compare/b.cpp"))[0])
+
+    def test_a_row_needs_its_reason_and_comes_once(self):
+        self.assertIn("kFar has no reason", problems(row("kFar", "2^-18", reason="") + row("kNear", "1e-3"))[0])
+        self.assertIn("has a row already", problems(table() + row("kFar", "2^-18"))[0])
+        self.assertIn("2 cells", problems(table() + "| `kFar` | 1 |\n")[0])
+
+    def test_a_test_that_is_named_exists(self):
+        rows = row("kFar", "2^-18", test="`A.Gone`") + row("kNear", "1e-3")
+        self.assertIn("there is no test A.Gone", problems(rows)[0])
+
+    def test_values_are_read_as_they_are_written(self):
+        for text, value in {"0x1p-18": 2.0**-18, "2^33": 2.0**33, "3'628'800": 3628800, "1.0 / 16": 0.0625, "0.5F": 0.5,
+                            "8U": 8, "small": None}.items():
+            self.assertEqual(constants.number(text), value)
+
+    def test_exit_codes(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), \
+                contextlib.redirect_stderr(io.StringIO()):
+            root = pathlib.Path(folder)
+            self.assertEqual(constants.main(root), 2)
+            files = {f"harness/{FILE}": SOURCE, "docs/constants.md": table(), "tests/a.cpp": "TEST(A, B) {\n"}
+            for name, text in files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            self.assertEqual(constants.main(root), 0)
+            (root / "docs/constants.md").write_text("")
+            self.assertEqual(constants.main(root), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
