@@ -19,9 +19,6 @@ using laws::Scales;
 constexpr double kRounding = 0x1p-18;
 constexpr double kMistake = 0x1p-6;
 
-/// Relative difference that float32, and float64, give anything that they compute.
-constexpr double kLeast = 0x1p-24, kLeastInFloat64 = 0x1p-53;
-
 /// No rounding shrinks by so much: ladder.h has what was measured.
 constexpr double kSteep = 0x1p33;
 
@@ -173,7 +170,7 @@ Comparison PrecisionLadder::judge(const std::vector<trace::Channel>& channels, c
     const Location place = place_of(a, step, rank);
     const double in_float32 = float32_.distance(place).value_or(0);
     const double inherited = std::min(rounding_until(step), kSaturated);
-    const Ladder ladder{.in_float32 = std::max({in_float32, inherited, kLeast}),
+    const Ladder ladder{.in_float32 = std::max({in_float32, inherited, trace::unit_roundoff(trace::DType::kFloat32)}),
                         .in_float64 = *in_float64,
                         .may_be_whole = in_float32 >= kWhole && of_one_size_at(place)};
     if (ladder.says() == Ladder::Says::kRounding || explained_in_float64(a, b, step, rank)) return std::nullopt;
@@ -251,7 +248,7 @@ Relation PrecisionLadder::within_rounding_of_step(bool from_one_state) const {
   std::map<std::int64_t, double> largest;
   const Relation measure = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                std::int64_t) -> std::optional<std::string> {
-    double& at_step = largest.try_emplace(step, kLeastInFloat64).first->second;
+    double& at_step = largest.try_emplace(step, trace::unit_roundoff(trace::DType::kFloat64)).first->second;
     at_step = std::max(at_step, float64_.distance(a, b, step).value_or(0));
     return std::nullopt;
   };

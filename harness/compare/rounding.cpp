@@ -8,6 +8,7 @@
 #include "harness/compare/environment.h"
 #include "harness/compare/runs.h"
 #include "harness/laws/held.h"
+#include "harness/laws/recover.h"
 
 namespace lockstep::compare {
 namespace {
@@ -20,11 +21,7 @@ using trace::Step;
 using trace::Trace;
 
 constexpr double kLambda = 8;
-constexpr double kSketchError = 2;
 constexpr double kStableGrowth = 8;
-
-/// Two tensors are a multiple of each other when at most this part of their difference is left over.
-constexpr double kMultipleRest = 0.25;
 
 /// Roundings of the size of a stored weight in one update, decay and sum, of two runs.
 constexpr double kStores = 4;
@@ -53,7 +50,7 @@ double weights_roundoff(const RunTrace& run) {
 
 /// Factor by which the estimate of a distance may be too large.
 double sketch_error(const Record& record) {
-  return laws::count_of(record) <= static_cast<double>(trace::Sketch::kBuckets) ? 1 : kSketchError;
+  return laws::count_of(record) <= static_cast<double>(trace::Sketch::kBuckets) ? 1 : laws::kSketchError;
 }
 
 /// Loss of two runs below the smallest normal number, over all elements.
@@ -297,7 +294,7 @@ bool RoundingBound::kink_reaches(const Record& left, const Record& right, std::i
   const double scale = std::max(left_scales_.largest(left, step), right_scales_.largest(right, step));
   if (!rounding || !(samples > 0) || !(rounding->distance * std::sqrt(samples) <= scale)) return false;
   const auto multiple = scale_between(*left.sketch, *right.sketch);
-  return multiple && multiple->residual > kMultipleRest * std::fabs(multiple->factor - 1);
+  return multiple && multiple->residual > laws::kMultipleRest * std::fabs(multiple->factor - 1);
 }
 
 Relation within(const RoundingBound& bound) {
@@ -350,7 +347,7 @@ double update_bound(const RunTrace& run, const Record& weight) {
   const Record* record = run.ranks[0].find(0, Channel::kWeight, weight.name);
   if (record == nullptr) return 0;
   const auto rounding = RoundingBound(run, run).judge(*record, *record, 0, 0);
-  return rounding ? kSketchError * rounding->bound : 0;
+  return rounding ? laws::kSketchError * rounding->bound : 0;
 }
 
 }  // namespace lockstep::compare

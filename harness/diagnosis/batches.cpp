@@ -13,9 +13,6 @@ namespace {
 using compare::Suspect;
 using trace::Channel;
 
-/// Fewer ids than this begin alike by chance.
-constexpr std::size_t kFewInOrder = 8;
-
 /// Samples of all ranks in the first update that was recorded, by their ids, else by the ledger's counter.
 struct FirstBatch {
   std::int64_t step = 0, samples = 0;

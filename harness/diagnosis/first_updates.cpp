@@ -13,9 +13,6 @@ namespace {
 using compare::Suspect;
 using trace::Channel;
 
-/// Fewer samples than this are no order.
-constexpr std::size_t kFewInOrder = 8;
-
 /// The resumed run's first samples, and the straight run's epochs around them.
 class Position {
  public:

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/random.h"
 #include "harness/laws/scales.h"
 
 namespace lockstep::diagnosis {
@@ -193,11 +194,10 @@ std::vector<Suspect> suspects_of_buffers(const Restart& restart, const std::vect
 
 /// Whether a generator stands a few numbers before the one where it was saved.
 bool is_behind(const Tensor& tensor) {
-  constexpr std::int64_t kBlock = 624, kFew = 8;  // of the Mersenne twister's numbers between two twists
   if (tensor.loaded == nullptr || tensor.loaded->integers.size() != 2 || tensor.saved->integers.size() != 2)
     return false;
   const std::int64_t more = (tensor.loaded->integers[1] - tensor.saved->integers[1] + kBlock) % kBlock;
-  return more >= kBlock - kFew;
+  return more >= kBlock - kFewNumbers;
 }
 
 std::vector<Suspect> suspects_of_generators(const Restart& restart, const std::vector<Tensor>& all) {

@@ -14,9 +14,8 @@ using compare::Suspect;
 using laws::OwnGradients;
 using trace::Channel;
 
-/// A factor is exact but for rounding; what it leaves is rounding, too.
+/// A factor is exact but for rounding.
 constexpr double kNear = 1e-3;
-constexpr double kRest = 1e-2;
 
 /// How one side cuts its batch.
 struct Cut {
@@ -141,7 +140,7 @@ std::vector<Suspect> suspects_in_loss_scaling(const Scene& scene) {
   if (!left.complete() || !right.complete()) return {};
   const laws::Made of_left = left.mean(), of_right = right.mean();
   const auto ratio = laws::fit(of_right, {&of_left});
-  if (!ratio || ratio->residual > kRest || std::fabs(ratio->coefficients[0] - 1) < kNear) return {};
+  if (!ratio || ratio->residual > laws::kFactorFits || std::fabs(ratio->coefficients[0] - 1) < kNear) return {};
   const double factor = ratio->coefficients[0];
   const Cut theirs = cut_of(scene.left, left), its = cut_of(scene.right, right);
   std::vector<Suspect> found = suspects_of(scene, its, theirs, factor);

@@ -62,9 +62,8 @@ Ranks ranks_of(const OwnGradients& own) {
 
 /// Whether the one is a multiple of the other, which no rounding of many numbers makes.
 bool is_multiple(const Made& one, const Made& other) {
-  constexpr double kRest = 0.25;
   const auto fitted = laws::fit(one, {&other});
-  return fitted && fitted->residual < kRest * std::fabs(fitted->coefficients[0] - 1);
+  return fitted && fitted->residual < laws::kMultipleRest * std::fabs(fitted->coefficients[0] - 1);
 }
 
 /// Nothing where a side did not record its loss.

@@ -17,9 +17,6 @@ using laws::Held;
 using laws::Reduction;
 using trace::Channel;
 
-/// Numbers that a Mersenne Twister makes at once, and that a loader takes for its seed at most.
-constexpr std::int64_t kBlock = 624, kFewNumbers = 8;
-
 /// Whether both sides hold the same in a channel of a step, and hold something.
 bool same(const Scene& scene, std::int64_t step, Channel channel) {
   const auto records = [&](const Side& side) {

@@ -16,10 +16,9 @@ using laws::Curve;
 using laws::Rates;
 using trace::Channel;
 
-constexpr double kEqual = 1e-9;
 const std::string kRate = "learning_rate";
 
-bool equal(double a, double b) { return std::fabs(a - b) <= kEqual * std::max(std::fabs(a), std::fabs(b)); }
+bool equal(double a, double b) { return std::fabs(a - b) <= laws::kSameRate * std::max(std::fabs(a), std::fabs(b)); }
 
 /// One side's rates, and what they may have been counted by.
 struct Accused {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,9 @@
 namespace lockstep::diagnosis {
 
 using Ids = std::vector<std::int64_t>;
+
+/// Fewer ids than this come in one order by chance.
+inline constexpr std::size_t kFewInOrder = 8;
 
 /// The samples of a rank's step: their ids, or of a data set without any the digest of each item; null: not recorded.
 const trace::Record* samples_in(const trace::Step& step);

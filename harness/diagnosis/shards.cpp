@@ -14,7 +14,7 @@ using compare::Suspect;
 
 /// Fewer ids than this are taken twice, or come in the same order twice, by one exchange or by chance.
 constexpr std::int64_t kFewRepeats = 3;
-constexpr std::size_t kFewInOrder = 10;
+constexpr std::size_t kFewShuffled = 10;
 
 /// Orders that have nothing to do with each other share far more of their slices than this.
 constexpr double kLeastShared = 0.05;
@@ -194,7 +194,7 @@ std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenar
     if (same > 0) alike.push_back(std::to_string(rank));
     ids += same;
   }
-  if (alike.empty() || ids < kFewInOrder) return {};
+  if (alike.empty() || ids < kFewShuffled) return {};
   return {{"data.epoch_not_advanced",
            {run.run + ", step " + std::to_string(epoch->first_step) + ": epoch " + std::to_string(epoch->number) +
                 " of rank " + join(alike, ", ") + " has the order of epoch 0: " + first_order,

@@ -11,6 +11,7 @@
 #include "harness/diagnosis/replicas.h"
 #include "harness/diagnosis/update_terms.h"
 #include "harness/laws/held.h"
+#include "harness/laws/own_gradients.h"
 #include "harness/laws/scales.h"
 
 namespace lockstep::diagnosis {
@@ -60,7 +61,7 @@ std::vector<Suspect> suspects_by_law(const Scene& scene) {
 /// What moves the weights beside what moves the other side's is one multiple of the weights before: a decay, whatever
 /// the optimizer makes of gradients.
 std::vector<Suspect> suspects_in_decay(const Scene& scene) {
-  constexpr double kRest = 1e-2, kFew = 8;  // of so few elements, anything may be a multiple
+  constexpr double kFew = 8;  // of so few elements, anything may be a multiple
   const std::int64_t step = scene.at.step;
   if (scene.left.promises->train.optimizer.options != scene.right.promises->train.optimizer.options) return {};
   const auto held = [](const Side& side, std::int64_t at) { return Held(*side.run, side.rank, at); };
@@ -80,8 +81,9 @@ std::vector<Suspect> suspects_in_decay(const Scene& scene) {
         laws::sum_of({{1, &*its->sketch}, {-1, &*its_before->sketch}, {-1, &*own->sketch}, {1, &*before->sketch}});
     const auto of_before = trace::scale_between(*before->sketch, apart);
     const auto of_after = trace::scale_between(*own->sketch, apart);  // scaled behind the update
-    if (!of_before || of_before->residual > kRest || (of_after && of_after->residual < of_before->residual)) return {};
-    if (factor && std::fabs(of_before->factor - *factor) > kRest * std::fabs(*factor)) return {};
+    if (!of_before || of_before->residual > laws::kFactorFits || (of_after && of_after->residual < of_before->residual))
+      return {};
+    if (factor && std::fabs(of_before->factor - *factor) > laws::kFactorFits * std::fabs(*factor)) return {};
     factor = of_before->factor;
     most = std::max(most, laws::count_of(*its));
   }

@@ -13,9 +13,6 @@ namespace {
 using compare::Suspect;
 using laws::GroupUpdate;
 
-/// A combination that leaves more than this, beside rounding, is none.
-constexpr double kRest = 1e-2;
-
 /// One rank's update of one group.
 struct Updated {
   std::string place;
@@ -31,7 +28,7 @@ std::string told(const char* what, const laws::Coefficient& coefficient) {
 
 std::vector<Suspect> of_momentum(const Updated& at) {
   const auto& momentum = at.update.momentum;
-  if (!momentum || momentum->residual > kRest) return {};
+  if (!momentum || momentum->residual > laws::kFactorFits) return {};
   const auto& [keep, take, decay, residual] = *momentum;
   const double rate = at.update.rate, ratio = rate / at.update.rate_before;
   const auto suspect = [&](const char* cause, const std::string& seen, const std::string& meaning) {
@@ -44,7 +41,7 @@ std::vector<Suspect> of_momentum(const Updated& at) {
     return suspect("opt.momentum_correction", told("the gradient", take),
                    "that is " + rounded(rate, 5) +
                        " times as much: the rate is kept inside the momentum, and the step leaves it out");
-  const bool changed = std::isfinite(ratio) && ratio > 0 && std::fabs(ratio - 1) > kRest;
+  const bool changed = std::isfinite(ratio) && ratio > 0 && std::fabs(ratio - 1) > laws::kFactorFits;
   if (changed && take.holds() && (keep.is(keep.promised * ratio) || keep.is(keep.promised / ratio)))
     return suspect("opt.momentum_correction", told("the momentum before", keep),
                    "the rate has just changed from " + rounded(at.update.rate_before, 5) + " to " + rounded(rate, 5));
@@ -53,7 +50,7 @@ std::vector<Suspect> of_momentum(const Updated& at) {
 
 std::vector<Suspect> of_change(const Updated& at) {
   const auto& change = at.update.change;
-  if (!change || change->residual > kRest + change->rounding) return {};
+  if (!change || change->residual > laws::kFactorFits + change->rounding) return {};
   const double factor = change->step.found / change->step.promised;
   const std::string seen = at.place + ": in the change of the weights ";
   if (change->step.holds()) {

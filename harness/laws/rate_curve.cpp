@@ -9,9 +9,6 @@
 namespace lockstep::laws {
 namespace {
 
-/// Step-by-step rules round a few times a step; another count of steps is farther off than this.
-constexpr double kEqual = 1e-9;
-
 std::size_t group_named(const std::string& name) {
   const std::size_t dot = name.find('.');
   return dot == std::string::npos ? 0 : std::stoul(name.substr(dot + 1));
@@ -49,7 +46,7 @@ OnCurve steps_on(const Rates& rates, const Curve& curve) {
   for (const auto& [step, rate] : rates) {
     const std::optional<double> expected = step < 0 ? std::nullopt : curve(step);
     if (!expected) continue;
-    const double tolerance = kEqual * std::max(largest, std::fabs(*expected));
+    const double tolerance = kSameRate * std::max(largest, std::fabs(*expected));
     if (!(std::fabs(rate - *expected) <= tolerance)) return {};
     if (!first) first = expected;
     on.changes = on.changes || std::fabs(*expected - *first) > tolerance;
@@ -84,7 +81,7 @@ Curve curve_of(const scenario::Promises& promises, const std::string& name, cons
   const std::vector<double> seen = repeated(losses, counting.steps);
   const auto form = std::make_shared<ScheduleForm>(train->schedule, bases[group]);
   return [=](std::int64_t update) -> std::optional<double> {
-    const auto steps = static_cast<std::int64_t>(std::floor(static_cast<double>(update) * counting.steps + kEqual));
+    const auto steps = static_cast<std::int64_t>(std::floor(static_cast<double>(update) * counting.steps + kSameRate));
     const auto expected = form->after(steps, seen);
     if (!expected) return std::nullopt;
     return expected->rate * scenario::rule_warmup(*train, factor, steps);
@@ -94,7 +91,7 @@ Curve curve_of(const scenario::Promises& promises, const std::string& name, cons
 Curve stretched(const Rates& rates, double steps) {
   return [=](std::int64_t update) -> std::optional<double> {
     const double at = static_cast<double>(update) * steps;
-    const auto found = rates.find(static_cast<std::int64_t>(std::floor(at + kEqual)));
+    const auto found = rates.find(static_cast<std::int64_t>(std::floor(at + kSameRate)));
     if (found == rates.end()) return std::nullopt;
     return found->second;
   };

@@ -12,6 +12,9 @@
 
 namespace lockstep::laws {
 
+/// Step-by-step rules round a few times a step; another rate, or another count of steps, is farther off than this.
+inline constexpr double kSameRate = 1e-9;
+
 /// Recorded learning rates of one parameter group, by step.
 using Rates = std::map<std::int64_t, double>;
 

@@ -8,6 +8,12 @@
 /// Finds the linear combination that made a tensor. Sketches suffice; the tensors are not needed.
 namespace lockstep::laws {
 
+/// Factor by which a distance that was estimated from sketches may be off, beyond 32 elements.
+inline constexpr double kSketchError = 2;
+
+/// Two tensors are a multiple of each other when at most this part of their difference is left over.
+inline constexpr double kMultipleRest = 0.25;
+
 /// A tensor and the tensors that it may be a linear combination of.
 struct Equation {
   const trace::Sketch* target = nullptr;

@@ -12,8 +12,6 @@ namespace {
 using trace::Channel;
 using trace::Record;
 
-constexpr double kSketchError = 2;
-
 /// What a number below float16's range may lose when it is sent in float16: half of the smallest one.
 constexpr double kHalfUnderflow = 0x1p-25;
 

@@ -10,7 +10,6 @@ namespace {
 
 using trace::Channel;
 
-constexpr double kNear = 2e-3;
 /// A few roundings of float32.
 constexpr double kRoundoff = 0x1p-21;
 /// A part of a combination that is smaller than what no part explains may be that.
@@ -119,7 +118,9 @@ std::string rate_name(std::size_t group) {
 
 }  // namespace
 
-bool Coefficient::is(double value) const { return std::fabs(found - value) <= kNear * std::fabs(value) + rounding; }
+bool Coefficient::is(double value) const {
+  return std::fabs(found - value) <= kSameWeight * std::fabs(value) + rounding;
+}
 
 bool Coefficient::holds() const { return is(promised); }
 
