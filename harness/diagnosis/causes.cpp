@@ -328,6 +328,9 @@ constexpr Cause kCauses[] = {
      "https://github.com/xdit-project/xDiT/pull/731", false},
     {"env.stale_rendezvous", Class::kLiveness, "Ranks of an earlier run, or its leftovers, joined this one.",
      "Give each run its own store and port.", "https://docs.pytorch.org/docs/stable/distributed.html", false},
+    {"recipe.changed", Class::kSemantic, "The recipe is another one than when the golden was accepted.",
+     "If the change is intended, accept the golden again; else take the change back.", "", true,
+     refuters_of(Class::kSemantic), true},
 };
 
 }  // namespace

@@ -38,10 +38,12 @@ struct Cause {
   std::string_view sources;                   ///< URLs, separated by spaces; empty if the cause is our own
   bool is_named = true;                       ///< whether a finding may name it; false: not recognised yet
   unsigned refuted_by = refuters_of(class_);  ///< facts that rule it out
+  bool is_told = false;                       ///< known before anything ran: one replay is enough
 };
 
 /// All rows, by family: data, loss, gradients, collectives, clipping, buffers and models, optimizer, learning rate,
-/// control flow, checkpoints, initialisation, randomness, floating point, memory and hardware, processes, environment.
+/// control flow, checkpoints, initialisation, randomness, floating point, memory and hardware, processes, environment,
+/// recipe.
 std::span<const Cause> causes();
 
 /// Ids of all causes, in order.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/diagnosis/causes.h"
 #include "harness/experiment/control.h"
 #include "harness/plan/plan.h"
 #include "harness/report/judge.h"
@@ -31,6 +32,10 @@ struct Case {
   compare::Divergence& at() { return *report.result.divergence; }
   const compare::Divergence& at() const { return *report.result.divergence; }
 
+  /// Whether the cause was known before any control run.
+  bool is_told() const {
+    return differs() && !at().suspects.empty() && diagnosis::find_cause(at().suspects[0].cause)->is_told;
+  }
   bool is_mistake() const { return differs() && at().is_no_rounding; }
   bool is_of_repeats() const { return check.spec.traits().sides == scenario::Sides::kRepeats; }
   bool is_equal() const { return check.spec.traits().wants_same_bits(); }

@@ -42,10 +42,18 @@ Control looking_at(Control control, const Case& one) {
   return one.differs() ? looking_at(std::move(control), one.at()) : control;
 }
 
-/// If one side does not reproduce, the other says nothing more.
+/// If one side does not reproduce, the other says nothing more. Variants that are no side of the finding say nothing,
+/// either, unless a check up to rounding may turn out to hold for all.
 std::vector<std::string> variants_worth_trying(const Case& one) {
-  const bool varies = one.unstable && one.differs();
-  return varies ? std::vector{one.unstable_variant} : variants_of(one.check.spec);
+  std::vector<std::string> all = variants_of(one.check.spec);
+  if (!one.differs()) return all;
+  if (one.unstable) return {one.unstable_variant};
+  if (one.is_up_to_rounding()) return all;
+  std::vector<std::string> sides = all;
+  std::erase_if(sides, [&](const std::string& name) {
+    return name != variant_of(one.at().left.run) && name != variant_of(one.at().right.run);
+  });
+  return sides.empty() ? all : sides;
 }
 
 /// All cases of one scenario.
@@ -169,7 +177,10 @@ class Investigation {
       std::vector<std::string> variants;
       Control of_group = looks && !group.starts.empty() ? looking_at_start(control) : control;
       for (const Case* one : cases) {
-        for (const std::string& name : variants_worth_trying(*one)) variants.push_back(name);
+        // Any variant may be the one whose start the others take.
+        for (const std::string& name :
+             group.starts.empty() ? variants_worth_trying(*one) : variants_of(one->check.spec))
+          variants.push_back(name);
         if (looks) of_group = looking_at(std::move(of_group), *one);
       }
       scenario::Scenario scenario = under(of_group, group.scenario, variants);
@@ -207,10 +218,13 @@ class Investigation {
     each(*twice, wants, [&](const Group&, Case& one, const Runs& runs) { judge_pair(one, control, runs); });
   }
 
-  /// One successful replay may be chance. Findings that steps from one state have shown again need no more.
+  /// One successful replay may be chance. Findings that steps from one state have shown again need no more, nor do
+  /// those whose cause was known before.
   void try_replay_often() {
     const Control control = replay_often(kReplays - 1);
-    const auto wants = [&](const Case& one) { return one.differs() && !one.is_of_repeats() && !one.came_out_again; };
+    const auto wants = [&](const Case& one) {
+      return one.differs() && !one.is_of_repeats() && !one.came_out_again && (one.unstable || !one.is_told());
+    };
     const auto more = trial(control, wants, /*looks=*/false);
     if (!more) return;
     each(*more, wants, [&](const Group& group, Case& one, const Runs& runs) {

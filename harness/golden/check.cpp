@@ -140,8 +140,9 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
 std::vector<compare::Suspect> suspects_by_digest(const trace::RunTrace& golden, const CheckInput& input,
                                                  const std::string& variant) {
   const scenario::Variant& of = input.scenario.variant(variant);
-  if (of.train.checkpoint.load || !scenario::sources_of(of).empty() || !changed_keys(golden, input, variant).empty())
-    return {};
+  if (auto changes = changed_keys(golden, input, variant); !changes.empty())
+    return {{"recipe.changed", std::move(changes)}};
+  if (of.train.checkpoint.load || !scenario::sources_of(of).empty()) return {};
   return {{"data.content", {"the recipe equals the golden's, but the digest of recipe and data differs"}}};
 }
 

@@ -117,6 +117,9 @@ TEST_F(GoldenEndToEnd, LearningRateOneTenThousandthLarger) {
   const Json check = red.check("golden");
   expect_divergence(check, {0, "weight", "fc1.weight", 0});
   expect_says(check.at("explanation"), {"learning rate", "train.optimizer.lr 0.1 -> 0.10001"});
+  EXPECT_EQ(check.at("cause"), "recipe.changed");
+  ASSERT_EQ(check.at("experiments").size(), 1U) << "one replay of one variant: nothing else could change the cause";
+  EXPECT_EQ(check.at("experiments")[0].at("control"), "replay");
   expect_says(red.process.out, {"DIVERGENCE", "step 0, channel weight, tensor fc1.weight, rank 0"});
 }
 

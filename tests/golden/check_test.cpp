@@ -133,7 +133,10 @@ TEST_F(GoldenCheck, KnowsByItsDigestThatDataChanged) {
   EXPECT_EQ(check().divergence->cause_id(), "unknown") << "or what it loads";
   bench_.scenario.variants[0].train.checkpoint.load.reset();
   bench_.scenario.variants[0].train_json["optimizer"]["lr"] = 0.2;
-  EXPECT_EQ(check().divergence->cause_id(), "unknown") << "or what the recipe says";
+  const auto changed = check();
+  EXPECT_EQ(changed.divergence->cause_id(), "recipe.changed");
+  EXPECT_EQ(changed.divergence->suspects[0].evidence, std::vector<std::string>{"train.optimizer.lr 0.1 -> 0.2"});
+  bench_.train_digests["a"] = bench_.run("a").ranks[0].header.value("train_digest", "");
 }
 
 TEST_F(GoldenCheck, NamesDataOfAnotherSize) {
