@@ -3,6 +3,7 @@
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/compare/beyond_rounding.h"
 #include "harness/compare/rounding.h"
 #include "harness/laws/finite.h"
 
@@ -148,7 +149,8 @@ CheckResult check_pair(const trace::RunTrace& reference, const trace::RunTrace& 
   const Record* left = compare::record_at(reference, *comparison.first);
   const Record* right = compare::record_at(other, *comparison.first);
   const auto is_lost = [](const Record* record) { return record != nullptr && !laws::is_finite(*record); };
-  auto why = bound.undecided(*comparison.first);
+  const bool kinks = compare::has_kinks(input.promises_of(reference)) || compare::has_kinks(input.promises_of(other));
+  auto why = bound.undecided(*comparison.first, kinks);
   if (is_lost(left) && is_lost(right)) why = "both sides hold NaN or infinity";
   if (comparison.first->lacks(compare::Missing::kRecord)) why = "one side lacks it on some ranks only";
   if (why)

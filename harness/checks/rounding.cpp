@@ -6,6 +6,7 @@
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/compare/beyond_rounding.h"
 #include "harness/laws/reduction.h"
 
 namespace lockstep::checks {
@@ -124,7 +125,8 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
   if (result.divergence && result.divergence->is_no_rounding) return result;
   if (result.divergence) {
     const compare::Divergence at = *result.divergence;
-    if (const auto why = bound.undecided(at)) leave_open(*why + " (" + at.place() + ")", shorter);
+    const bool kinks = compare::has_kinks(input.promises_of(reference)) || compare::has_kinks(input.promises_of(other));
+    if (const auto why = bound.undecided(at, kinks)) leave_open(*why + " (" + at.place() + ")", shorter);
   } else if (const auto limit = bound.horizon(); limit && result.status == CheckResult::Status::kAgree) {
     leave_open("no difference exceeds rounding, but from step " + std::to_string(*limit) +
                    " on one lost sample would no longer show",

@@ -22,12 +22,6 @@ bool is_plain_gradient(const Record& record) {
   return trace::info(record.channel).is_gradient() && laws::is_plain(record);
 }
 
-/// Whether an activation of the model has a kink, or may have one: a linear model has none, and a transformer's are
-/// smooth (GELU, softmax).
-bool has_kinks(const scenario::Promises& promises) {
-  return promises.train.model.kind != "linear" && promises.train.model.kind != "transformer";
-}
-
 /// Layer of the last gradient of a step, behind which no activation has a kink.
 std::string last_layer(const trace::RunTrace& run, std::int64_t step) {
   std::string layer;
@@ -101,6 +95,11 @@ std::optional<Divergence> in_reduction(const Training& left, const Training& rig
 }
 
 }  // namespace
+
+bool has_kinks(const scenario::Promises& promises) {
+  const std::string& kind = promises.train.model.kind;
+  return kind != "linear" && kind != "transformer";  // whose activations are smooth: GELU, softmax
+}
 
 std::optional<Divergence> beyond_rounding(const Training& left, const Training& right, const PrecisionLadder& ladder,
                                           const std::vector<Channel>& channels) {

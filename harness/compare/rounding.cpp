@@ -219,16 +219,17 @@ std::optional<std::int64_t> RoundingBound::horizon() const {
   return std::nullopt;
 }
 
-std::optional<std::string> RoundingBound::undecided(const Divergence& divergence) const {
+std::optional<std::string> RoundingBound::undecided(const Divergence& divergence, bool kinks) const {
   const Record* a = left_.ranks[0].find(divergence.step, divergence.channel, divergence.tensor);
   const Record* b = right_.ranks[0].find(divergence.step, divergence.channel, divergence.tensor);
   if (a == nullptr || b == nullptr || !judge(*a, *b, divergence.step, 0)) return std::nullopt;
   const auto limit = horizon();
   if (limit && divergence.step >= *limit)
     return "by step " + std::to_string(*limit) + " rounding can move so much that one lost sample would not show";
-  if (kink_fits(divergence))
-    return "the difference is larger than rounding alone, but a kink of a ReLU or a maximum would look the same";
-  return std::nullopt;
+  if (!kink_fits(divergence)) return std::nullopt;
+  return kinks ? "the difference is larger than rounding alone, but a kink of a ReLU or a maximum would look the same"
+               : "the difference is larger than the bound and no larger than one sample's share: the training may have "
+                 "amplified rounding faster than the bound allows";
 }
 
 bool RoundingBound::equal_or_explained(const Record& left, const Record& right, std::int64_t step) const {

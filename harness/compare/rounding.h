@@ -72,8 +72,9 @@ class RoundingBound {
   ///
   /// A kink is assumed only if gradients were recorded, the weights already differ and the ranks of each run agree. The
   /// step's loss and the last layer's gradients must be within their bounds. The other gradients must not move by a
-  /// factor, or by more than one sample can.
-  std::optional<std::string> undecided(const Divergence& divergence) const;
+  /// factor, or by more than one sample can. `kinks`: whether an activation may have one; without, the reason is named
+  /// as growth.
+  std::optional<std::string> undecided(const Divergence& divergence, bool kinks) const;
 
   /// First step whose bound would hide one lost sample; the step after the last one counts too. Nothing if no step
   /// would.

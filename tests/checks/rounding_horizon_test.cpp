@@ -38,6 +38,16 @@ TEST(RoundingHorizon, LeavesAKinkUndecided) {
   EXPECT_NE(bench.check().why.find("step 3, gradient fc.weight"), std::string::npos) << bench.check().why;
 }
 
+/// A smooth activation has none: the reason that is left is named.
+TEST(RoundingHorizon, NamesNoKinkWhereNoActivationHasOne) {
+  LayeredBench bench(kink_at(3, 1e-3F));
+  for (scenario::Variant& variant : bench.scenario.variants) variant.train.model.kind = "transformer";
+  EXPECT_TRUE(is_inconclusive(bench.check(), "amplified rounding"));
+  EXPECT_EQ(bench.check().why.find("kink"), std::string::npos) << bench.check().why;
+  bench.scenario.variants[1].train.model.kind = "mlp";
+  EXPECT_TRUE(is_inconclusive(bench.check(), "kink")) << "one of them may have one";
+}
+
 /// The norm over all layers moves every clipped gradient, the last layer's, too.
 TEST(RoundingHorizon, ClippingCarriesAKinkIntoAllLayers) {
   LayeredBench bench(kink_at(3, 1e-3F));
