@@ -148,7 +148,14 @@ void require_one_run(const Trace& first, const Trace& rank) {
 
 }  // namespace
 
-Trace read_trace(const std::filesystem::path& path, Damage damage) { return TraceParser(path, damage).parse(); }
+Trace read_trace(const std::filesystem::path& path, Damage damage) {
+  Trace trace = TraceParser(path, damage).parse();
+  if (trace.complete && is_there(std::filesystem::path(path).replace_extension(".refused"))) {
+    trace.complete = false;
+    trace.torn = "another process trained as rank " + std::to_string(trace.rank) + ", too: only the first is recorded";
+  }
+  return trace;
+}
 
 std::string file_name_of_rank(std::int64_t rank) { return "rank" + std::to_string(rank) + ".jsonl"; }
 

@@ -15,6 +15,17 @@ def place_of(error: BaseException) -> str:
     return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
 
 
+def refuse(folder: str, rank: int) -> None:
+    """Says beside the trace of another process that this one trained as its rank, too: nobody knows which is meant."""
+    if not os.path.exists(os.path.join(folder, f"rank{rank}.jsonl")):
+        return
+    try:
+        with open(os.path.join(folder, f"rank{rank}.refused"), "w", encoding="utf-8") as file:
+            file.write(f"process {os.getpid()}: {' '.join(sys.argv)}\n")
+    except (OSError, ValueError):
+        pass
+
+
 class Ending:
     """Knows by what a process says itself whether it failed. A killed process says nothing: its trace is torn."""
 

@@ -125,6 +125,7 @@ class Session:
         except _library.RecorderError as error:
             self._over = True
             _guard.tell(f"nothing is recorded: {error}")
+            _endings.refuse(self.settings.folder, self.rank)
             if self.settings.strict:
                 _guard.end_process()
             return None

@@ -203,8 +203,25 @@ runpy.run_path({str(train)!r}, run_name="__main__")
         self.assert_trains()
         before = {path.name: path.read_bytes() for path in (self.folder / "run").iterdir()}
         self.assert_trains(says="nothing is recorded: ")
-        self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "run").iterdir()}, before)
+        after = {path.name: path.read_bytes() for path in (self.folder / "run").iterdir()}
+        self.assertEqual({name: after[name] for name in before}, before)
+        self.assertEqual(sorted(after), ["rank0.jsonl", "rank0.progress", "rank0.refused"])
         self.assertEqual(sorted(before), ["rank0.jsonl", "rank0.progress"])
+        shown = lockstep("show", self.folder / "run")
+        self.assertEqual(shown.returncode, 4, "nobody knows which of the two is meant")
+        self.assertIn("another process trained as rank 0, too", shown.stdout + shown.stderr)
+
+    def test_a_subprocess_that_trains_is_not_taken_for_the_training(self):
+        for before, code in (("", 4), ("del os.environ['LOCKSTEP_RECORD']", 0)):
+            script = self.script(TRAIN + f"""
+import subprocess
+{before}
+subprocess.run([sys.executable, "-c", {TRAIN + "train()"!r}], check=True)
+train()
+""")
+            folder = self.folder / f"of{code}"
+            recorded = lockstep("record", "--out", folder, "--", sys.executable, script)
+            self.assertEqual(recorded.returncode, code, recorded.stderr)
 
     def test_variables_that_cannot_be_understood(self):
         for variable, text in (("EVERY", "often"), ("CHANNELS", "wieght"), ("WEIGHTS", "never"), ("HEADER", "{")):
