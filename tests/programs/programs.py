@@ -112,8 +112,8 @@ def launch(words, world_size, directory, timeout=300, **variables):
     return Ended(exit_codes, *said)
 
 
-def lockstep(*words):
-    return subprocess.run([str(LOCKSTEP), *map(str, words)], capture_output=True, text=True)
+def lockstep(*words, **options):
+    return subprocess.run([str(LOCKSTEP), *map(str, words)], capture_output=True, text=True, **options)
 
 
 class Trace:

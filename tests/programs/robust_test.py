@@ -220,7 +220,7 @@ subprocess.run([sys.executable, "-c", {TRAIN + "train()"!r}], check=True)
 train()
 """)
             folder = self.folder / f"of{code}"
-            recorded = lockstep("record", "--out", folder, "--", sys.executable, script)
+            recorded = lockstep("record", "--out", folder, "--", sys.executable, script, cwd=self.folder)
             self.assertEqual(recorded.returncode, code, recorded.stderr)
 
     def test_variables_that_cannot_be_understood(self):
