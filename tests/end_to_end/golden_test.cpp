@@ -1,5 +1,8 @@
 // A golden that differs in one bit is red, and tells where; one that is missing, strange or torn is never green.
+#include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "harness/base/hash.h"
 #include "harness/trace/line.h"
@@ -111,15 +114,22 @@ TEST_F(GoldenEndToEnd, DamageOutsideTheCheckedChannelsIsNotAPass) {
 }
 
 TEST_F(GoldenEndToEnd, LearningRateOneTenThousandthLarger) {
-  const Json scenario = accepted();
+  const Json scenario = accepted({{"variants", {{"main", Json::object()}, {"other", Json::object()}}},
+                                  {"checks", Json::array({check("golden", {{"variants", {"main", "other"}}})})}});
   const Result red = run(scenario, {"--set", "train.optimizer.lr=0.10001"});
   EXPECT_EQ(red.exit_code(), 1) << red.said();
   const Json check = red.check("golden");
   expect_divergence(check, {0, "weight", "fc1.weight", 0});
   expect_says(check.at("explanation"), {"learning rate", "train.optimizer.lr 0.1 -> 0.10001"});
   EXPECT_EQ(check.at("cause"), "recipe.changed");
-  ASSERT_EQ(check.at("experiments").size(), 1U) << "one replay of one variant: nothing else could change the cause";
+  ASSERT_EQ(check.at("experiments").size(), 1U) << red.said();
   EXPECT_EQ(check.at("experiments")[0].at("control"), "replay");
+  std::vector<std::string> ran;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(red.out / ".experiments")) {
+    if (entry.path().filename() == "rank0.jsonl")
+      ran.push_back(std::filesystem::relative(entry.path().parent_path(), red.out / ".experiments").string());
+  }
+  EXPECT_EQ(ran, std::vector<std::string>{"replay/gold/main/0"}) << "nothing else could change the cause";
   expect_says(red.process.out, {"DIVERGENCE", "step 0, channel weight, tensor fc1.weight, rank 0"});
 }
 
