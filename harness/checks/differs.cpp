@@ -149,7 +149,7 @@ CheckResult check_pair(const trace::RunTrace& reference, const trace::RunTrace& 
   const Record* left = compare::record_at(reference, *comparison.first);
   const Record* right = compare::record_at(other, *comparison.first);
   const auto is_lost = [](const Record* record) { return record != nullptr && !laws::is_finite(*record); };
-  const bool kinks = compare::has_kinks(input.promises_of(reference)) || compare::has_kinks(input.promises_of(other));
+  const bool kinks = compare::have_kinks(input.promises_of(reference), input.promises_of(other));
   auto why = bound.undecided(*comparison.first, kinks);
   if (is_lost(left) && is_lost(right)) why = "both sides hold NaN or infinity";
   if (comparison.first->lacks(compare::Missing::kRecord)) why = "one side lacks it on some ranks only";

@@ -125,7 +125,7 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
   if (result.divergence && result.divergence->is_no_rounding) return result;
   if (result.divergence) {
     const compare::Divergence at = *result.divergence;
-    const bool kinks = compare::has_kinks(input.promises_of(reference)) || compare::has_kinks(input.promises_of(other));
+    const bool kinks = compare::have_kinks(input.promises_of(reference), input.promises_of(other));
     if (const auto why = bound.undecided(at, kinks)) leave_open(*why + " (" + at.place() + ")", shorter);
   } else if (const auto limit = bound.horizon(); limit && result.status == CheckResult::Status::kAgree) {
     leave_open("no difference exceeds rounding, but from step " + std::to_string(*limit) +

@@ -54,7 +54,7 @@ std::optional<Divergence> in_values(const Training& left, const Training& right,
   const auto first = compare_runs(left.run, right.run, channels, open, scope).first;
   if (!first) return std::nullopt;
   const std::string layer = last_layer(right.run, first->step);
-  const bool smooth = !has_kinks(left.promises) && !has_kinks(right.promises);
+  const bool smooth = !have_kinks(left.promises, right.promises);
   const bool linear = left.promises.train.optimizer.kind == "sgd" && right.promises.train.optimizer.kind == "sgd";
   const bool of_update = linear && trace::info(first->channel).part == trace::Part::kUpdated;
   scope.first_step = first->step;
@@ -96,9 +96,12 @@ std::optional<Divergence> in_reduction(const Training& left, const Training& rig
 
 }  // namespace
 
-bool has_kinks(const scenario::Promises& promises) {
-  const std::string& kind = promises.train.model.kind;
-  return kind != "linear" && kind != "transformer";  // whose activations are smooth: GELU, softmax
+bool have_kinks(const scenario::Promises& left, const scenario::Promises& right) {
+  const auto is_smooth = [](const scenario::Promises& promises) {
+    const std::string& kind = promises.train.model.kind;
+    return kind == "linear" || kind == "transformer";  // its activations are GELU and softmax
+  };
+  return !is_smooth(left) || !is_smooth(right);
 }
 
 std::optional<Divergence> beyond_rounding(const Training& left, const Training& right, const PrecisionLadder& ladder,

@@ -14,8 +14,8 @@ struct Training {
   const scenario::Promises& promises;
 };
 
-/// Whether an activation of the model has a kink, or may have one.
-bool has_kinks(const scenario::Promises& promises);
+/// Whether an activation of one of two models has a kink, or may have one.
+bool have_kinks(const scenario::Promises& left, const scenario::Promises& right);
 
 /// First difference between two trainings that is far larger than rounding, although it shrinks in float64. A mistake
 /// made only in float32 shrinks there too. Nothing if rounding may explain every difference.

@@ -135,8 +135,8 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
   return diagnosis::suspects_in_data(diagnosis::Scene(question, *first));
 }
 
-/// The digest of a training covers its recipe, its data, and what it loads. If the recipe is the same and nothing is
-/// loaded, another digest means other data.
+/// The digest of a training covers its recipe, its data, and what it loads. Another digest means another recipe; if the
+/// recipe is the same and nothing is loaded, other data.
 std::vector<compare::Suspect> suspects_by_digest(const trace::RunTrace& golden, const CheckInput& input,
                                                  const std::string& variant) {
   const scenario::Variant& of = input.scenario.variant(variant);

@@ -24,6 +24,13 @@ def update(optimizer, *models):
     optimizer.step()
 """
 
+#: The same, with the model under DDP in a group of one process.
+IN_DDP = START + """
+import torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = nn.parallel.DistributedDataParallel(model)
+"""
+
 WEIGHTS = ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
@@ -247,11 +254,8 @@ dist.destroy_process_group()
                 self.assertFalse({"weight", "gradient", "optimizer", "buffer"} & set(trace.steps[1]))
 
     def test_a_sharded_optimizer_is_told(self):
-        trace = self.records(START + """
-import torch.distributed as dist
+        trace = self.records(IN_DDP + """
 from torch.distributed.optim import ZeroRedundancyOptimizer
-dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-model = nn.parallel.DistributedDataParallel(model)
 optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.1)
 for _ in range(2): update(optimizer, model)
 dist.destroy_process_group()
@@ -536,11 +540,8 @@ for _ in range(2):
 
     @unittest.skipIf(torch_is_before(8), "DDP's collectives are told from torch 2.8 on")
     def test_collectives_that_nobody_keeps_are_named(self):
-        script = START + """
-import torch.distributed as dist
-dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        script = IN_DDP + """
 {}
-model = nn.parallel.DistributedDataParallel(model)
 optimizer = sgd(model)
 update(optimizer, model)
 dist.destroy_process_group()
@@ -596,11 +597,8 @@ for step in range(4):
 
     @unittest.skipIf(torch_is_before(8), "DDP's collectives are told from torch 2.8 on")
     def test_collectives_are_told_once(self):
-        script = START + """
-import torch.distributed as dist
+        script = IN_DDP + """
 import lockstep
-dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-model = nn.parallel.DistributedDataParallel(model)
 optimizer = sgd(model)
 for _ in range(3):
     update(optimizer, model)
@@ -615,11 +613,8 @@ dist.destroy_process_group()
         self.assertEqual(short.texts(2, "collective"), ["allreduce Float[7] MAX", "lost 1"])
 
     def test_controls_are_set_and_told(self):
-        trace = self.records(START + """
+        trace = self.records(IN_DDP + """
 import time
-import torch.distributed as dist
-dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-model = nn.parallel.DistributedDataParallel(model)
 assert model.bucket_bytes_cap == 4096 << 20
 torch.set_num_threads(2)
 optimizer = sgd(model)
