@@ -1,4 +1,4 @@
-#include "harness/experiment/blame.h"
+#include "harness/blame/blame.h"
 
 #include <chrono>
 #include <cstdio>
@@ -35,8 +35,8 @@ bool same_shape(const scenario::Variant& left, const scenario::Variant& right) {
   return left.world_size == right.world_size && batch_of(left) == batch_of(right);
 }
 
-experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOptions& options) {
-  experiment::Parties parties{.left = options.left, .right = options.right};
+blaming::Parties parties_of(const scenario::Scenario& scenario, const BlameOptions& options) {
+  blaming::Parties parties{.left = options.left, .right = options.right};
   if (parties.right.empty() && parties.left.empty() && scenario.variants.size() == 2) {
     parties.left = scenario.variants[0].name;
     parties.right = scenario.variants[1].name;
@@ -61,12 +61,12 @@ experiment::Parties parties_of(const scenario::Scenario& scenario, const BlameOp
   return parties;
 }
 
-std::string to_text(const experiment::Blame& blame) {
+std::string to_text(const blaming::Blame& blame) {
   std::string out;
   std::size_t width = 0;
-  for (const experiment::ControlResult& one : blame.controls) width = std::max(width, one.control.name().size());
+  for (const blaming::ControlResult& one : blame.controls) width = std::max(width, one.control.name().size());
   if (!blame.controls.empty()) out += "\nThe difference under each control of both sides:\n";
-  for (const experiment::ControlResult& one : blame.controls)
+  for (const blaming::ControlResult& one : blame.controls)
     out += "  " + padded(one.control.name(), width) + "  " + padded(name_of(one.outcome), 14) + "  " +
            printable(one.control.meaning + (one.shows.empty() ? "" : " (" + one.shows + ")")) + "\n";
   if (blame.controls.empty()) return out;
@@ -89,11 +89,11 @@ Json to_json(const std::vector<scenario::Change>& changes) {
   return all;
 }
 
-Json to_json(const experiment::Blame& blame) {
+Json to_json(const blaming::Blame& blame) {
   Json result = report::to_json(blame.verdict, blame.plan);
   result["format"] = "lockstep.blame/1";
   result["controls"] = Json::array();
-  for (const experiment::ControlResult& one : blame.controls)
+  for (const blaming::ControlResult& one : blame.controls)
     result["controls"].push_back({{"control", one.control.name()},
                                   {"meaning", one.control.meaning},
                                   {"outcome", name_of(one.outcome)},
@@ -116,7 +116,7 @@ std::vector<std::string> relations_of_blame() {
 int blame(const BlameOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   require_writable(options.run.json);
-  const std::vector<experiment::NamedControl> controls = experiment::chosen_controls(options.vary);
+  const std::vector<blaming::NamedControl> controls = blaming::chosen_controls(options.vary);
   RunOptions run = options.run;
   run.scenarios = {options.scenario};
   const std::vector<scenario::Scenario> scenarios = load(run);
@@ -125,14 +125,13 @@ int blame(const BlameOptions& options) {
                       .where = options.scenario.string(),
                       .expected = "one file",
                       .actual = std::to_string(scenarios.size())});
-  const experiment::Parties parties = parties_of(scenarios[0], options);
+  const blaming::Parties parties = parties_of(scenarios[0], options);
   RunsFolder runs(options.run.out);
   const experiment::Execute execute = [&](plan::Plan& plan, const std::string& folder) {
     return execute_again(plan, options.run, runs.path() / folder);
   };
-  experiment::Blame blame =
-      experiment::blame(scenarios[0], parties, controls, options.run.golden_root, today(), execute,
-                        [](const std::string& text) { print_line(stderr, "lockstep: " + text); });
+  blaming::Blame blame = blaming::blame(scenarios[0], parties, controls, options.run.golden_root, today(), execute,
+                                        [](const std::string& text) { print_line(stderr, "lockstep: " + text); });
   blame.verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const report::Status status = blame.verdict.status();
   if (options.run.json != "-") {

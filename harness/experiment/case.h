@@ -1,55 +1,51 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "harness/diagnosis/causes.h"
-#include "harness/experiment/control.h"
+#include "harness/decision/decision.h"
+#include "harness/experiment/start.h"
 #include "harness/plan/plan.h"
 #include "harness/report/judge.h"
 
 namespace lockstep::experiment {
 
-/// One finding that needs control runs, and their results. *Lifetime*: of the verdict's report, the plan.
+/// A finding that needs control runs, its facts and what they decide. *Lifetime*: of the verdict's report, the plan.
 struct Case {
   report::CheckReport& report;
   const scenario::Scenario& scenario;
   const plan::Check& check;
-  std::optional<compare::Divergence> unstable;  ///< where a side did not reproduce
-  std::string unstable_variant;
-  bool varies = false;                ///< more runs of a side differed too
-  std::string follows_fill = {};      ///< variant whose result changes with the fill pattern of fresh memory
-  bool lost = false;                  ///< a replay did not finish
-  bool small = false;                 ///< the difference is no larger than one sample's effect
-  bool asks_one_state = false;        ///< single steps from one state are needed to decide
-  bool parts_from_one_state = false;  ///< a step from one state differs, in float32
-  bool found_from_one_state = false;  ///< and that step is a mistake
-  bool came_out_again = false;        ///< the finding reproduced often enough, as a whole or from one state
+  Finding finding;
+  std::vector<Fact> facts = {};
+  Decision now = decision::decide(finding, facts);
 
-  bool differs() const { return report.result.divergence.has_value(); }
-  compare::Divergence& at() { return *report.result.divergence; }
-  const compare::Divergence& at() const { return *report.result.divergence; }
-
-  /// Whether the cause was known before any control run.
-  bool is_told() const {
-    return differs() && !at().suspects.empty() && diagnosis::find_cause(at().suspects[0].cause)->is_told;
-  }
-  bool is_mistake() const { return differs() && at().is_no_rounding; }
-  bool is_of_repeats() const { return check.spec.traits().sides == scenario::Sides::kRepeats; }
-  bool is_equal() const { return check.spec.traits().wants_same_bits(); }
-  bool is_up_to_rounding() const {
-    return check.spec.traits().wanted == scenario::Wanted::kUpToRounding ||
-           checks::resumes_at_another_world_size(scenario, check.spec);
+  void learn(Fact fact) {
+    facts.push_back(std::move(fact));
+    now = decision::decide(finding, facts);
   }
 
-  /// Variants that the check compares, the resumed one last.
-  std::vector<std::string> sides() const {
-    return check.spec.variants.empty() ? std::vector{check.spec.straight, check.spec.interrupted} : check.spec.variants;
-  }
-
-  void note(const Control& control, std::string shows) { report.experiments.push_back({control.id, std::move(shows)}); }
+  bool differs() const { return now.differs(); }
+  const Divergence& at() const { return now.at(); }
+  const std::vector<std::string>& sides() const { return finding.sides; }
 };
+
+/// All cases of one scenario.
+struct Group {
+  const scenario::Scenario& scenario;
+  std::vector<Case> cases = {};
+  std::vector<Start> starts = {};
+};
+
+/// The case of a check's report; `before`: the first runs. Nothing if no control run can say more.
+std::optional<Case> case_of(report::CheckReport& report, const scenario::Scenario& scenario, const plan::Check& check,
+                            const Runs& before);
+
+/// Variants of a check; of a resumption both sides.
+std::vector<std::string> variants_of(const scenario::CheckSpec& spec);
+
+/// Variants whose runs can say more. If one side does not reproduce, the other says nothing more. Variants that are no
+/// side of the finding say nothing, either, unless a check up to rounding may turn out to hold for all.
+std::vector<std::string> variants_worth_trying(const Case& one);
 
 }  // namespace lockstep::experiment

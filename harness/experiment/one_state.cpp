@@ -5,21 +5,20 @@
 
 #include "harness/base/error.h"
 #include "harness/checks/check.h"
+#include "harness/compare/beyond_rounding.h"
 #include "harness/compare/ladder.h"
 #include "harness/compare/pattern.h"
+#include "harness/compare/repeats.h"
 #include "harness/compare/rounding.h"
-#include "harness/experiment/repeats.h"
-#include "harness/experiment/replays.h"
-#include "harness/experiment/rounding.h"
+#include "harness/experiment/closeup.h"
+#include "harness/experiment/readings.h"
 #include "harness/laws/held.h"
 #include "harness/laws/scales.h"
 
 namespace lockstep::experiment {
 namespace {
 
-using checks::CheckResult;
 using compare::Comparison;
-using compare::Divergence;
 using scenario::Scenario;
 using scenario::Variant;
 using trace::RunTrace;
@@ -40,7 +39,7 @@ void add(Scenario& scenario, Variant variant, std::string name) {
 }
 
 /// Leaders and followers in float32 under a control. `led`: their names.
-Scenario led_by_first(const Control& control, const Scenario& scenario, const std::vector<Case*>& cases,
+Scenario led_by_first(const Control& control, const Scenario& scenario, const std::vector<const Case*>& cases,
                       std::vector<std::string>& led) {
   std::vector<std::string> all;
   for (const Case* one : cases) {
@@ -82,11 +81,12 @@ void drop_unneeded(Scenario& scenario, const std::vector<std::string>& asked) {
 
 /// What is asked for alone, and no further than the mistakes that are known: what is computed until then does not
 /// depend on what comes after.
-Scenario as_far_as_needed(Scenario forced, const std::vector<Case*>& cases, const std::vector<std::string>& asked) {
+Scenario as_far_as_needed(Scenario forced, const std::vector<const Case*>& cases,
+                          const std::vector<std::string>& asked) {
   drop_unneeded(forced, asked);
   std::int64_t last = 0;
   for (const Case* one : cases) {
-    if (!one->is_mistake()) return forced;
+    if (!one->now.is_mistake()) return forced;
     last = std::max(last, one->at().step);
   }
   Scenario shorter = forced;
@@ -101,7 +101,7 @@ Scenario as_far_as_needed(Scenario forced, const std::vector<Case*>& cases, cons
   return shorter;
 }
 
-Scenario led_in_float32(const Control& control, const Scenario& scenario, const std::vector<Case*>& cases) {
+Scenario led_in_float32(const Control& control, const Scenario& scenario, const std::vector<const Case*>& cases) {
   std::vector<std::string> led;
   Scenario forced = led_by_first(control, scenario, cases, led);
   return as_far_as_needed(std::move(forced), cases, led);
@@ -194,21 +194,6 @@ Comparison walk_in_float64(const Case& one, const Forced& forced) {
   return forced.ladder().judge(compared_channels(one, *forced.left, *forced.right, /*all=*/true), forced.scope());
 }
 
-/// A mistake is found, at a place of the runs from one state, on a side of the case.
-void find_mistake(Case& one, const Control& control, const Comparison& comparison, const std::string& side,
-                  const std::string& shows) {
-  Divergence at = *comparison.first;
-  if (one.is_mistake() && one.at().step < at.step) return;  // which is the first one
-  at.left.run = one.sides()[0] + "/0";
-  at.right.run = side + "/0";
-  at.again = compare::Again::kSame;
-  one.note(control, shows + at.place_and_rank() + ", " + at.relation);
-  one.report.result = {
-      .status = CheckResult::Status::kDivergence, .compared = comparison.compared, .divergence = std::move(at)};
-  rule_out_rounding(one);
-  one.found_from_one_state = true;
-}
-
 /// Whether all that the step of a difference made before it is equal, bit for bit.
 bool begins_there(const Divergence& at, const RunTrace& left, const RunTrace& right) {
   return compare::same_shape(left, right) && !compare::part_before(left, right, at.step, at.channel, at.step);
@@ -228,18 +213,37 @@ bool begin_alike(const RunTrace& left, const RunTrace& right) {
   return laws::same(a, b, trace::Channel::kWeight);
 }
 
+/// The steps of a side in both precisions.
+Steps read_steps(const Case& one, const std::string& side, const Runs& forced) {
+  const Forced runs(forced, one.sides()[0], side);
+  if (!runs.finished_in_both()) return {.side = side, .shows = Steps::Show::kUnfinished};
+  if (!runs.is_finite()) return {.side = side, .shows = Steps::Show::kNotFinite};
+  if (runs.uses_16_bits()) return {.side = side, .shows = Steps::Show::kIn16Bits};
+  if (Comparison mistake = walk_in_float64(one, runs); mistake.first)
+    return {.side = side, .shows = Steps::Show::kDifferInFloat64, .compared = std::move(mistake)};
+  Steps steps{.side = side, .compared = walk(one, runs)};
+  const auto& first = steps.compared.first;
+  if (!first) return steps;
+  const bool is_update =
+      trace::info(first->channel).part == trace::Part::kUpdated && begins_there(*first, *runs.left, *runs.right);
+  steps.shows = is_update ? Steps::Show::kUpdateDiffers : Steps::Show::kDifferInFloat32;
+  return steps;
+}
+
+/// A place of the runs from one state, closely.
+Closeup closeup_at(const Divergence& at, const Case& one, const std::string& side, const Runs& forced) {
+  const std::string& first = one.sides()[0];
+  return closeup_of(at, forced.side(leader(first) + "/0", at.rank), forced.side(follower(side, first) + "/0", at.rank),
+                    Looked::kFromOneState);
+}
+
 }  // namespace
 
-Control one_state() { return {.id = "one_state", .patch = Json::object()}; }
-
-Control another_state() { return {.id = "another_state", .patch = Json::object()}; }
-
-Control one_state_there() { return {.id = "one_state_there", .patch = Json::object()}; }
-
-Scenario from_one_state(const Scenario& scenario, const std::vector<Case*>& cases) {
-  Control control = one_state();
+Scenario from_one_state(const Scenario& scenario, const std::vector<const Case*>& cases) {
+  Control control = unchanged(name_of(Trial::kOneState));
   for (const Case* one : cases) {
-    if (one->is_mistake()) control = looking_around(std::move(control), one->at());  // where it is likely to be found
+    if (one->now.is_mistake())
+      control = looking_around(std::move(control), one->at());  // where it is likely to be found
   }
   std::vector<std::string> asked;
   Scenario forced = led_by_first(control, scenario, cases, asked);
@@ -254,91 +258,67 @@ Scenario from_one_state(const Scenario& scenario, const std::vector<Case*>& case
   return as_far_as_needed(std::move(forced), cases, asked);
 }
 
-Scenario from_another_state(const Scenario& scenario, const std::vector<Case*>& cases) {
+Scenario from_another_state(const Scenario& scenario, const std::vector<const Case*>& cases) {
   Scenario other = scenario;
   for (Variant& variant : other.variants) {
     const Json seed = {{"train", {{"seed", {{"base", variant.train.seed.base ^ 1}}}}}};
     variant = scenario::patched(variant, seed, scenario.file.string());
   }
-  return led_in_float32(another_state(), other, cases);
+  return led_in_float32(unchanged(name_of(Trial::kAnotherState)), other, cases);
 }
 
-Scenario from_one_state_there(const Scenario& scenario, const std::vector<Case*>& cases) {
-  Control control = one_state_there();
+Scenario from_one_state_there(const Scenario& scenario, const std::vector<const Case*>& cases) {
+  Control control = unchanged(name_of(Trial::kOneStateThere));
   for (const Case* one : cases) control = looking_at(std::move(control), one->at());
   return led_in_float32(control, scenario, cases);
 }
 
-std::pair<Side, Side> sides_from_one_state(const Divergence& at, const Runs& forced) {
-  const std::string first = variant_of(at.left.run);
-  return {forced.side(leader(first) + "/0", at.rank),
-          forced.side(follower(variant_of(at.right.run), first) + "/0", at.rank)};
-}
-
-void judge_one_state(Case& one, const Runs& forced) {
-  const Control control = one_state();
-  const std::vector<std::string> sides = one.sides();
-  std::size_t compared = 0;
-  for (std::size_t i = 1; i < sides.size(); ++i) {
-    const Forced runs(forced, sides[0], sides[i]);
-    if (!runs.finished_in_both())
-      return leave_open(one, control,
-                        sides[i] + " does not finish when each step starts from the state of " + sides[0]);
-    if (!runs.is_finite()) return leave_open(one, control, "NaN or infinity hides every difference");
-    if (runs.uses_16_bits()) continue;
-    if (const Comparison mistake = walk_in_float64(one, runs); mistake.first)
-      return find_mistake(one, control, mistake, sides[i], "one step differs in float64 too, at ");
-    const Comparison comparison = walk(one, runs);
-    compared += comparison.compared;
-    if (!comparison.first) continue;
-    if (trace::info(comparison.first->channel).part == trace::Part::kUpdated &&
-        begins_there(*comparison.first, *runs.left, *runs.right))
-      return find_mistake(one, control, comparison, sides[i],
-                          "one update from equal gradients differs more than rounding allows: ");
-    one.note(control, "one step differs more than rounding allows: " + comparison.first->place_and_rank() + ", " +
-                          comparison.first->relation);
-    one.parts_from_one_state = true;
+OneState read_one_state(const Case& one, const Runs& forced) {
+  OneState fact;
+  for (std::size_t i = 1; i < one.sides().size(); ++i) {
+    fact.sides.push_back(read_steps(one, one.sides()[i], forced));
+    Steps& steps = fact.sides.back();
+    if (steps.shows == Steps::Show::kDifferInFloat64 || steps.shows == Steps::Show::kUpdateDiffers)
+      steps.closeup = closeup_at(*steps.compared.first, one, steps.side, forced);
   }
-  if (one.parts_from_one_state) return;
-  if (compared == 0) return leave_open(one, control, "no step from one state could be compared");
-  one.note(control, "each step from the state of " + sides[0] + " is within the rounding of one step");
-  if (one.is_up_to_rounding() && !one.is_mistake()) one.report.result = {.compared = compared};
+  return fact;
 }
 
-void judge_one_state_again(Case& one, const Runs& forced, const Runs& again) {
+AnotherState read_another_state(const Case& one, const Runs& before, const Runs& forced, const Runs& again) {
+  AnotherState fact{.has_kinks = false};
+  for (std::size_t i = 1; i < one.sides().size(); ++i) {
+    const std::string &first = one.sides()[0], &side = one.sides()[i];
+    fact.has_kinks |= compare::have_kinks(one.scenario.variant(first), one.scenario.variant(side));
+    const Forced runs(forced, first, side), others(again, first, side);
+    if (!runs.finished_in_both()) continue;  // has been said
+    Steps steps{.side = side};
+    if (!others.finished()) {
+      steps.shows = Steps::Show::kUnfinished;
+    } else if (begin_alike(*runs.left, *others.left)) {
+      steps.shows = Steps::Show::kSameWeights;
+    } else if (runs.uses_16_bits()) {
+      steps.shows = Steps::Show::kIn16Bits;
+    } else if (Comparison both = walk(one, runs, &others); both.first) {
+      steps.shows = Steps::Show::kDifferInFloat32;
+      steps.closeup = closeup_at(*both.first, one, side, forced);
+      steps.compared = std::move(both);
+      fact.leader_repeats = comes_out_as(before.first_of(first), *runs.left);
+    }
+    fact.sides.push_back(std::move(steps));
+  }
+  return fact;
+}
+
+OneStateThere read_one_state_there(const Case& one, const Runs& forced, const Runs& again) {
   const std::string first = variant_of(one.at().left.run), other = variant_of(one.at().right.run);
+  OneStateThere fact{.closeup = closeup_at(one.at(), one, other, again)};
   for (const auto& [variant, run] : {std::pair(first, leader(first)), std::pair(other, follower(other, first))}) {
     const RunTrace *before = forced.first_of(run), *after = again.first_of(run);
-    if (before == nullptr || after == nullptr) return;
-    const auto apart = part_bitwise(*before, *after, {.common_steps_only = true});  // it ends at the place
-    if (!apart) continue;
-    one.note(one_state_there(), variant + " does not reproduce: first difference at " + apart->place_and_rank());
-    return call_random(one, *apart, variant);
+    fact.runs.push_back({.run = variant + "/0", .finished = before != nullptr && after != nullptr});
+    if (fact.runs.back().finished)  // it ends at the place
+      fact.runs.back().apart = compare::part_bitwise(*before, *after, {.common_steps_only = true});
   }
-  one.came_out_again = true;
-}
-
-void judge_another_state(Case& one, const Runs& before, const Runs& forced, const Runs& again) {
-  const Control control = another_state();
-  const std::vector<std::string> sides = one.sides();
-  std::string why = "it disappears with other weights: a kink of a ReLU, or a rare mistake";
-  for (std::size_t i = 1; i < sides.size(); ++i) {
-    const Forced runs(forced, sides[0], sides[i]), others(again, sides[0], sides[i]);
-    if (!runs.finished_in_both()) continue;  // has been said
-    if (!others.finished()) {
-      why = sides[i] + " does not finish with other weights";
-    } else if (begin_alike(*runs.left, *others.left)) {
-      why = "there are no other weights to try: a kink of a ReLU would look the same";
-    } else if (runs.uses_16_bits()) {
-      continue;
-    } else if (const Comparison mistake = walk(one, runs, &others); mistake.first) {
-      find_mistake(one, control, mistake, sides[i], "with other weights it is there too, at ");
-      // The other side has made it twice more then.
-      one.came_out_again = one.found_from_one_state && comes_out_as(before.first_of(sides[0]), *runs.left);
-      return;
-    }
-  }
-  leave_open(one, control, why);
+  return fact;
 }
 
 }  // namespace lockstep::experiment

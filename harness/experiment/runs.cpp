@@ -4,8 +4,6 @@
 
 namespace lockstep::experiment {
 
-using compare::Divergence;
-
 compare::Location place_of(const Divergence& at, const Side& left, const Side& right) {
   return {
       .step = at.step, .channel = at.channel, .tensor = at.tensor, .left_rank = left.rank, .right_rank = right.rank};

@@ -4,16 +4,21 @@
 #include <vector>
 
 #include "harness/compare/ladder.h"
+#include "harness/decision/decision.h"
 #include "harness/diagnosis/scene.h"
 #include "harness/plan/plan.h"
 #include "harness/report/judge.h"
 
 namespace lockstep::experiment {
 
-/// "w3" of the run "w3/0".
-inline std::string variant_of(const std::string& run) { return run.substr(0, run.rfind('/')); }
-
 using diagnosis::Side;
+
+// The language of facts is this folder's, too.
+using decision::AnotherState, decision::Broken, decision::Closeup, decision::Decision, decision::Diagnosis,
+    decision::Divergence, decision::Fact, decision::Fill, decision::FillAgain, decision::Filled, decision::Finding,
+    decision::Float64, decision::Impossible, decision::InFloat64, decision::OneState, decision::OneStateThere,
+    decision::Repeated, decision::Replay, decision::ReplayOften, decision::ReplayThere, decision::ReplayTwice,
+    decision::Steps, decision::Trial, decision::variant_of;
 
 /// Place of a finding in the runs of its sides.
 compare::Location place_of(const compare::Divergence& at, const Side& left, const Side& right);

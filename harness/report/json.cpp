@@ -53,6 +53,7 @@ Json json_of(const CheckReport& check) {
           {"evidence", result.divergence ? text_or_null(result.divergence->relation) : Json()},
           {"first_divergence", result.divergence ? to_json(*result.divergence) : Json()},
           {"experiments", json_of(check.experiments)},
+          {"decided_by", text_or_null(check.decided_by)},
           {"expected_failure", text_or_null(check.expected_failure)},
           {"why", text_or_null(result.why)},
           {"next", text_or_null(result.next)},

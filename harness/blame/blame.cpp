@@ -1,11 +1,11 @@
-#include "harness/experiment/blame.h"
+#include "harness/blame/blame.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "harness/base/error.h"
 
-namespace lockstep::experiment {
+namespace lockstep::blaming {
 namespace {
 
 using report::Evidence;
@@ -38,7 +38,7 @@ constexpr int kTimes = 4;
 class Blaming {
  public:
   Blaming(const scenario::Scenario& scenario, const Parties& parties, const std::filesystem::path& golden_root,
-          const std::string& today, const Execute& execute, const Progress& progress)
+          const std::string& today, const experiment::Execute& execute, const Progress& progress)
       : scenario_(without_collectives(scenario, parties)),
         parties_(parties),
         golden_root_(golden_root),
@@ -49,13 +49,14 @@ class Blaming {
   Blame run(const std::vector<NamedControl>& controls) {
     Blame blame;
     progress_("the trainings unchanged");
-    const scenario::Scenario asked = with_check(under(replay(), scenario_, variants()), parties_.left, parties_.right);
+    const scenario::Scenario asked = with_check(
+        experiment::under(experiment::unchanged("replay"), scenario_, variants()), parties_.left, parties_.right);
     blame.plan = plan::make_plan({asked});
     digest_ = blame.plan.runs.at(blame.plan.runs_of(scenario_.name, parties_.left).at(0)).train_digest;
     const std::vector<Evidence> evidence = execute_(blame.plan, "as_they_are");
     blame.verdict = report::judge(blame.plan, evidence, golden_root_, today_);
     auto seen = blame.check().result.divergence;  // before anything was passed over as rounding
-    investigate(blame.verdict, blame.plan, evidence, today_, execute_);
+    experiment::investigate(blame.verdict, blame.plan, evidence, today_, execute_);
     const report::CheckReport& check = blame.check();
     if (!against_golden())
       blame.changes = scenario::changes_between(document_of(scenario_.variant(parties_.left)),
@@ -119,7 +120,7 @@ class Blaming {
       if (scenario_.variant(name).train.checkpoint.load)
         throw InputError({.what = "a side starts from its own checkpoint"});
     }
-    scenario::Scenario scenario = under(replay(), scenario_, variants());
+    scenario::Scenario scenario = experiment::under(experiment::unchanged("replay"), scenario_, variants());
     const std::string file = scenario_.file.string(), saved = "saved";
     const Json load = {{"from", saved}, {"restore", {"weights", "optimizer", "schedule", "sampler"}}};
     const Json one_step = {
@@ -148,7 +149,7 @@ class Blaming {
       const scenario::Scenario changed =
           control.kind == NamedControl::Kind::kSameState
               ? from_same_state(before.step)
-              : with_check(under(control.control, scenario_, variants()), parties_.left, parties_.right);
+              : with_check(experiment::under(control.control, scenario_, variants()), parties_.left, parties_.right);
       check = judged(changed, "control_" + control.name());
       for (int again = 1; again < times && check.status == Status::kAgree; ++again)
         check = judged(changed, "control_" + control.name() + "_" + std::to_string(again));
@@ -177,7 +178,8 @@ class Blaming {
   std::optional<bool> differs_with(const std::vector<scenario::Change>& changes) {
     const std::string name = "changed";
     try {
-      scenario::Scenario both = under(replay(), scenario_, variants());  // with all that either loads from
+      scenario::Scenario both =
+          experiment::under(experiment::unchanged("replay"), scenario_, variants());  // with all that either loads from
       scenario::Variant changed =
           scenario::patched(both.variant(parties_.left), scenario::patch_of(changes), scenario_.file.string());
       changed.name = name;
@@ -225,7 +227,7 @@ class Blaming {
   const Parties& parties_;
   const std::filesystem::path& golden_root_;
   const std::string& today_;
-  const Execute& execute_;
+  const experiment::Execute& execute_;
   const Progress& progress_;
   std::string digest_;  ///< of the left training as it is
   std::size_t trials_ = 0;
@@ -250,9 +252,9 @@ std::string_view name_of(ControlResult::Outcome outcome) {
 }
 
 Blame blame(const scenario::Scenario& scenario, const Parties& parties, const std::vector<NamedControl>& controls,
-            const std::filesystem::path& golden_root, const std::string& today, const Execute& execute,
+            const std::filesystem::path& golden_root, const std::string& today, const experiment::Execute& execute,
             const Progress& progress) {
   return Blaming(scenario, parties, golden_root, today, execute, progress).run(controls);
 }
 
-}  // namespace lockstep::experiment
+}  // namespace lockstep::blaming

@@ -1,12 +1,11 @@
-#include "harness/experiment/repeats.h"
+#include "harness/compare/repeats.h"
 
-namespace lockstep::experiment {
+namespace lockstep::compare {
 
-using compare::Divergence;
 using trace::RunTrace;
 
-std::optional<Divergence> part_bitwise(const RunTrace& left, const RunTrace& right, const compare::Scope& scope) {
-  return compare::compare_runs(left, right, trace::all_channels(), compare::bitwise, scope).first;
+std::optional<Divergence> part_bitwise(const RunTrace& left, const RunTrace& right, const Scope& scope) {
+  return compare_runs(left, right, trace::all_channels(), bitwise, scope).first;
 }
 
 std::optional<Divergence> not_alike(const RunTrace& first, const std::vector<const RunTrace*>& others) {
@@ -23,4 +22,4 @@ std::optional<Divergence> decided_by(const std::vector<const RunTrace*>& one_way
   return part_bitwise(*one_way[0], *other_way[0]);
 }
 
-}  // namespace lockstep::experiment
+}  // namespace lockstep::compare

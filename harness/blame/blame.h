@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "harness/experiment/control.h"
+#include "harness/blame/controls.h"
 #include "harness/experiment/investigation.h"
 #include "harness/scenario/changes.h"
 
-namespace lockstep::experiment {
+namespace lockstep::blaming {
 
 /// Two trainings of one scenario, or a training and its golden.
 struct Parties {
@@ -52,7 +52,7 @@ using Progress = std::function<void(const std::string& text)>;
 /// `left` with fewer and fewer of the changes that turn it into `right`. *Throws*: InputError for variants that the
 /// scenario lacks.
 Blame blame(const scenario::Scenario& scenario, const Parties& parties, const std::vector<NamedControl>& controls,
-            const std::filesystem::path& golden_root, const std::string& today, const Execute& execute,
+            const std::filesystem::path& golden_root, const std::string& today, const experiment::Execute& execute,
             const Progress& progress);
 
-}  // namespace lockstep::experiment
+}  // namespace lockstep::blaming

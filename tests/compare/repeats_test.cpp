@@ -1,12 +1,12 @@
 // What is decided by what was changed, and what by chance.
-#include "harness/experiment/repeats.h"
+#include "harness/compare/repeats.h"
 
 #include "tests/support/tiny/bench.h"
 
 namespace lockstep::test {
 namespace {
 
-using experiment::decided_by;
+using compare::decided_by;
 using trace::Channel;
 
 /// Runs of one training whose weights came out in one of two ways: "011" are three, the first as it should be.
@@ -37,9 +37,9 @@ TEST(Repeats, WhatFallsOtherwiseOnceIsChance) {
   for (const char* ways : {"100", "010", "001"}) {
     EXPECT_FALSE(decided_by(coins.fell(ways), coins.fell("111"))) << ways;
     EXPECT_FALSE(decided_by(coins.fell("111"), coins.fell(ways))) << ways;
-    EXPECT_TRUE(experiment::not_alike(*coins.fell("0")[0], coins.fell(ways))) << ways;
+    EXPECT_TRUE(compare::not_alike(*coins.fell("0")[0], coins.fell(ways))) << ways;
   }
-  EXPECT_FALSE(experiment::not_alike(*coins.fell("0")[0], coins.fell("000")));
+  EXPECT_FALSE(compare::not_alike(*coins.fell("0")[0], coins.fell("000")));
 }
 
 TEST(Repeats, NothingIsDecidedByNoRuns) {
