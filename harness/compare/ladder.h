@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,8 +49,8 @@ const trace::Record* record_of(const trace::RunTrace& run, const Location& place
 /// Whether two runs differ at a place so little, relative to the layer's scale, that rounding could explain it.
 bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Location& place);
 
-/// Whether all numbers of a run are finite.
-bool is_finite(const trace::RunTrace& run);
+/// Whether all numbers of a run are finite, up to a step.
+bool is_finite(const trace::RunTrace& run, std::int64_t until = std::numeric_limits<std::int64_t>::max());
 
 /// Whether a run computes or communicates in 16 bits.
 bool uses_16_bits(const trace::RunTrace& run);
@@ -73,8 +74,8 @@ class PrecisionLadder {
   std::optional<Ladder> at(const Location& place) const;
 
   /// Why the float64 runs prove nothing: a compression hook still sends 16 bits, NaN hides every difference, or the
-  /// initial weights differ as they do in float32. Empty if they do prove something.
-  std::string obstacle() const;
+  /// initial weights differ as they do in float32. Empty if they do prove something, up to a step.
+  std::string obstacle(std::int64_t until = std::numeric_limits<std::int64_t>::max()) const;
 
   /// First place in these channels where the two trainings differ by more than rounding.
   Comparison judge(const std::vector<trace::Channel>& channels, const Scope& scope = {}) const;

@@ -65,10 +65,8 @@ class Ruling {
         return step_differs_ && !from_one_state_;
       case Trial::kOneStateThere:
         return from_one_state_ && !(at().element && came_out_again_);
-      // One successful replay may be chance. Findings that steps from one state have shown again need no more, nor do
-      // those whose cause was known before.
       case Trial::kReplayOften:
-        return differs() && !finding_.is_of_repeats && !came_out_again_ && (now_.unstable || !is_told());
+        return differs() && !finding_.is_of_repeats && may_be_chance();
       case Trial::kReplayTwice:
         return differs() && (now_.unstable || finding_.is_of_repeats);
       case Trial::kReplayThere:
@@ -89,8 +87,16 @@ class Ruling {
   bool is_unknown() const {
     return at().suspects.empty() && at().class_ != Class::kRounding && !from_one_state_;  // which came out alike
   }
-  bool is_told() const {
-    return differs() && !at().suspects.empty() && diagnosis::find_cause(at().suspects[0].cause)->is_told;
+  diagnosis::Known known() const {
+    if (!differs() || at().suspects.empty()) return diagnosis::Known::kBySigns;
+    return diagnosis::find_cause(at().suspects[0].cause)->known;
+  }
+
+  /// One successful replay may be chance. Steps from one state have shown some findings again, and fresh memory with
+  /// two patterns will show others. Chance does not keep a law.
+  bool may_be_chance() const {
+    if (now_.unstable) return true;
+    return !came_out_again_ && known() == diagnosis::Known::kBySigns && (lost_ || !is_unknown());
   }
 
   bool may_be_rounding() const {
@@ -100,7 +106,7 @@ class Ruling {
   }
 
   Row row_without_trial() const {
-    if (is_told()) return Row::kTold;
+    if (known() == diagnosis::Known::kBefore) return Row::kTold;
     if (lost_) return Row::kReplayLost;
     if (!differs()) return Row::kUnchanged;
     if (at().phase.empty() && !trace::info(at().channel).can_round()) return Row::kCannotRound;
@@ -224,12 +230,7 @@ class Ruling {
     for (const Repeated& one : fact.runs) {
       if (!one.finished) note(Trial::kReplayOften, variant_of(one.run) + " did not finish when replayed");
       if (!one.finished || !one.apart) continue;
-      note(Trial::kReplayOften,
-           one.run + " does not always reproduce: first difference at " + one.apart->place_and_rank());
-      call_random(*one.apart, variant_of(one.run));
-      at().element.reset();  // of two sides that are random
-      at().operator_.reset();
-      return;
+      return call_random_again(Trial::kReplayOften, *one.apart, variant_of(one.run), one.run);
     }
   }
 
@@ -258,12 +259,17 @@ class Ruling {
     if (!follows_fill_) note(Trial::kFill, "the content of fresh memory has no reproducible effect");
   }
 
-  /// A coin falls like that once: what follows the pattern must do so again.
+  /// A coin falls like that once: a result that follows the pattern must do so again.
   void learn(const FillAgain& fact) {
     const auto moved = std::find_if(fact.variants.begin(), fact.variants.end(),
                                     [](const Filled& one) { return one.moved.has_value(); });
-    if (moved == fact.variants.end())
-      return note(Trial::kFill, "the content of fresh memory has no reproducible effect");
+    if (moved == fact.variants.end()) {
+      note(Trial::kFill, "the content of fresh memory has no reproducible effect");
+      const auto random = std::find_if(fact.variants.begin(), fact.variants.end(),
+                                       [](const Filled& one) { return one.unlike.has_value(); });
+      if (random == fact.variants.end() || varies_) return;
+      return call_random_again(Trial::kFill, *random->unlike, random->variant, random->variant);
+    }
     const std::string seen = moved->variant + " follows the pattern in fresh memory, each time: first difference at " +
                              moved->moved->place_and_rank();
     note(Trial::kFill, seen);
@@ -295,6 +301,14 @@ class Ruling {
   void call_random(const Divergence& where, const std::string& variant, Row row = Row::kVaries) {
     if (!now_.unstable) now_.unstable = {where, variant};
     mark_random(row);
+  }
+
+  /// `who`: the run or variant that came out as before at least once.
+  void call_random_again(Trial trial, const Divergence& where, const std::string& variant, const std::string& who) {
+    note(trial, who + " does not always reproduce: first difference at " + where.place_and_rank());
+    call_random(where, variant);
+    at().element.reset();  // of two sides that are random
+    at().operator_.reset();
   }
 
   void rule_out_rounding() {

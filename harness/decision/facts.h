@@ -123,7 +123,8 @@ struct ReplayThere {
 struct Filled {
   std::string variant;
   bool finished = true;
-  std::optional<Divergence> moved = {};  ///< first difference between the patterns, if each of them reproduces
+  std::optional<Divergence> moved = {};   ///< first difference between the patterns, if each of them reproduces
+  std::optional<Divergence> unlike = {};  ///< first difference between runs with one pattern
 };
 
 struct Fill {

@@ -29,6 +29,13 @@ constexpr unsigned refuters_of(scenario::Class class_) {
   return of_random | of_rounding;
 }
 
+/// How a cause is known.
+enum class Known {
+  kBySigns,  ///< chance may leave the same signs, so replays have to rule it out
+  kByLaw,    ///< a factor, a formula or an order holds at all elements or steps; chance does not keep a law
+  kBefore,   ///< it was told before anything ran
+};
+
 /// One row of the table.
 struct Cause {
   std::string_view id;  ///< "grad.reduce_sum"
@@ -36,9 +43,9 @@ struct Cause {
   std::string_view sentence;                  ///< what is wrong
   std::string_view remedy;                    ///< what usually helps
   std::string_view sources;                   ///< URLs, separated by spaces; empty if the cause is our own
+  Known known = Known::kBySigns;              ///< not by signs: one replay is enough
   bool is_named = true;                       ///< whether a finding may name it; false: not recognised yet
   unsigned refuted_by = refuters_of(class_);  ///< facts that rule it out
-  bool is_told = false;                       ///< known before anything ran: one replay is enough
 };
 
 /// All rows, by family: data, loss, gradients, collectives, clipping, buffers and models, optimizer, learning rate,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "harness/compare/beyond_rounding.h"
 #include "harness/compare/repeats.h"
@@ -71,9 +73,11 @@ class TwoPrecisions {
         channels_(compared_channels(one, left, right)),
         scope_(scope_of(one, right)) {}
 
-  InFloat64 facts() const {
-    return {
-        .silent = obstacle(), .in_16_bits = ladder_.uses_16_bits(), .same_shape = compare::same_shape(left_, right_)};
+  /// Without a place: of the whole trainings.
+  InFloat64 facts(std::int64_t until = std::numeric_limits<std::int64_t>::max()) const {
+    return {.silent = obstacle(until),
+            .in_16_bits = ladder_.uses_16_bits(),
+            .same_shape = compare::same_shape(left_, right_)};
   }
 
   const compare::PrecisionLadder& ladder() const { return ladder_; }
@@ -84,7 +88,7 @@ class TwoPrecisions {
   std::optional<Divergence> mistake() const {
     const auto mistake = ladder_.first_mistake(channels_, scope_);
     const bool grew = mistake && judge().first.value_or(*mistake).step != mistake->step;
-    return grew ? std::nullopt : mistake;
+    return grew ? std::nullopt : if_finite(mistake);
   }
 
   /// Where the two part by more than any rounding.
@@ -93,11 +97,18 @@ class TwoPrecisions {
     const auto training = [&](const RunTrace& run) {
       return compare::Training{run, one_.scenario.variant(variant_of(run.run))};
     };
-    return compare::beyond_rounding(training(left_), training(right_), ladder_, channels_);
+    return if_finite(compare::beyond_rounding(training(left_), training(right_), ladder_, channels_));
   }
 
  private:
-  std::string obstacle() const {
+  /// A place, unless NaN or infinity may have made it.
+  std::optional<Divergence> if_finite(std::optional<Divergence> at) const {
+    const auto reaches = [&](const RunTrace* run) { return !compare::is_finite(*run, at->step); };
+    const std::array runs = {&left_, &right_, &left64_, &right64_};
+    return at && std::any_of(runs.begin(), runs.end(), reaches) ? std::nullopt : std::move(at);
+  }
+
+  std::string obstacle(std::int64_t until) const {
     for (const RunTrace* run : {&left64_, &right64_}) {
       const bool is_ours = !one_.scenario.variant(variant_of(run->run)).program;  // a program may do what it likes
       const trace::Record* narrow = is_ours ? nullptr : narrow_weight(*run);
@@ -105,7 +116,7 @@ class TwoPrecisions {
         return run->run + " does not compute in float64: " + narrow->name + " is " +
                std::string(name_of(narrow->dtype));
     }
-    return ladder_.obstacle();
+    return ladder_.obstacle(until);
   }
 
   const Case& one_;
@@ -125,7 +136,7 @@ std::optional<InFloat64> read_at_finding(const Case& one, const Runs& before, co
   if (at.step == trace::kInitialStep && compare::draw_otherwise(*left.run, *right.run))
     return InFloat64{.silent = "no result: the initial weights are drawn in float32, here by different kernels"};
   const TwoPrecisions pair(one, *left.run, *right.run, *left64.run, *right64.run);
-  InFloat64 facts = pair.facts();
+  InFloat64 facts = pair.facts(at.step);  // what is NaN later hides nothing here
   if (!facts.silent.empty()) return facts;
   facts.rungs = pair.ladder().at(place_of(at, left, right));
   if (!facts.rungs) return InFloat64{.silent = "the difference could not be measured in both precisions"};
@@ -233,6 +244,9 @@ std::vector<Filled> read_fill(const Case& one, const std::vector<Runs>& trials) 
       runs[i % 2].insert(runs[i % 2].end(), all.begin(), all.end());
     }
     fact.moved = compare::decided_by(runs[0], runs[1]);
+    for (const std::vector<const RunTrace*>& alike : runs) {
+      if (!alike.empty() && !fact.unlike) fact.unlike = compare::not_alike(*alike[0], alike);
+    }
     facts.push_back(std::move(fact));
   }
   return facts;

@@ -174,10 +174,22 @@ TEST(Decision, AToldCauseCostsOneReplay) {
 }
 
 TEST(Decision, ACauseThatIsNotToldIsReplayedOften) {
-  const Decided cause(named("grad.reduce_sum"));
+  const Decided cause(named("hw.sdc_rank"));
   EXPECT_EQ(cause.tried, (Trials{Trial::kReplay, Trial::kDiagnosis, Trial::kReplayOften}));
   EXPECT_EQ(cause.row(), Row::kNamed);
   EXPECT_EQ(cause.end.at().again, Again::kSame);
+}
+
+TEST(Decision, ChanceDoesNotKeepALaw) {
+  const Decided law(named("grad.reduce_sum"));
+  EXPECT_EQ(law.tried, (Trials{Trial::kReplay, Trial::kDiagnosis}));
+  EXPECT_EQ(law.row(), Row::kNamed);
+  EXPECT_TRUE(Decided(named("grad.reduce_sum"), {{Trial::kReplay, differs_once()}}).made(Trial::kReplayOften));
+}
+
+TEST(Decision, AnUnknownCauseIsReplayedWithOtherMemory) {
+  const Decided unknown(equal(difference(3, Channel::kSamples)));
+  EXPECT_EQ(unknown.tried, (Trials{Trial::kReplay, Trial::kDiagnosis, Trial::kFill}));
 }
 
 TEST(Decision, AToldCauseThatDoesNotReproduceIsNotDoneYet) {
@@ -200,7 +212,7 @@ TEST(Decision, GradientsCanRound) {
 }
 
 TEST(Decision, ANamedCauseIsTriedInFloat64OnlyIfTheDifferenceIsSlight) {
-  Finding finding = named("grad.reduce_sum");
+  Finding finding = named("hw.sdc_rank");
   EXPECT_FALSE(Decided(finding).made(Trial::kFloat64));
   finding.differs_slightly = true;
   EXPECT_TRUE(Decided(finding).made(Trial::kFloat64));
@@ -214,7 +226,7 @@ TEST(Decision, ANamedCauseIsTriedInFloat64OnlyIfTheDifferenceIsSlight) {
 // ---- replays ----
 
 TEST(Decision, AReplayThatIsLostLeavesTheFindingAsItIs) {
-  const Decided lost(named("grad.reduce_sum"),
+  const Decided lost(named("hw.sdc_rank"),
                      {{Trial::kReplay, Replay{.runs = {{.run = "a/0"}, {.run = "b/0", .finished = false}}}}});
   EXPECT_EQ(lost.row(), Row::kReplayLost);
   EXPECT_EQ(lost.end.at().again, Again::kNotTried);
@@ -245,7 +257,7 @@ TEST(Decision, ASideThatReproducesIsNoNondeterminism) {
 }
 
 TEST(Decision, MoreReplaysFindAnUnstableSide) {
-  const Decided random(named("grad.reduce_sum"),
+  const Decided random(named("hw.sdc_rank"),
                        {{Trial::kReplayOften, ReplayOften{{{.run = "b/0", .apart = difference(2)}}}}});
   EXPECT_EQ(random.row(), Row::kVaries);
   EXPECT_EQ(random.class_(), Class::kNondeterminism);
@@ -254,7 +266,7 @@ TEST(Decision, MoreReplaysFindAnUnstableSide) {
 }
 
 TEST(Decision, MoreReplaysThatAgreeChangeNothing) {
-  const Decided same(named("grad.reduce_sum"));
+  const Decided same(named("hw.sdc_rank"));
   EXPECT_EQ(same.row(), Row::kNamed);
   EXPECT_FALSE(same.made(Trial::kReplayTwice));
 }
@@ -286,7 +298,7 @@ TEST(Decision, TheOperatorOfTwoRandomRunsIsTheFindings) {
   Closeup closeup;
   closeup.operator_ = compare::OperatorFinding{};
   const Decided varies(
-      named("grad.reduce_sum"),
+      named("hw.sdc_rank"),
       {{Trial::kReplay, differs_once()},
        {Trial::kReplayTwice, ReplayTwice{.run = {.run = "b/0", .apart = difference(0)}, .closeup = closeup}}});
   EXPECT_TRUE(varies.end.at().operator_);
@@ -328,6 +340,25 @@ TEST(Decision, AFillThatMovesOnceIsChance) {
   EXPECT_TRUE(once.made(Trial::kFillAgain));
   EXPECT_NE(once.row(), Row::kFollowsFill);
   EXPECT_NE(once.shown().find("no reproducible effect"), std::string::npos);
+}
+
+TEST(Decision, RunsThatDifferWithOnePatternAreRandom) {
+  Answers answers = fill(true, false);
+  answers[Trial::kFillAgain] = FillAgain{{{.variant = "a"}, {.variant = "b", .unlike = difference(1)}}};
+  const Decided random(unknown(), answers);
+  EXPECT_EQ(random.row(), Row::kVaries);
+  EXPECT_EQ(random.class_(), Class::kNondeterminism);
+  EXPECT_EQ(random.end.unstable->variant, "b");
+}
+
+TEST(Decision, RunsThatVaryKeepTheirOperatorWhereTheFillShowsItAgain) {
+  Closeup closeup;
+  closeup.operator_ = compare::OperatorFinding{};
+  Answers answers = fill(true, false);
+  answers[Trial::kReplay] = differs_once();
+  answers[Trial::kReplayTwice] = ReplayTwice{.run = {.run = "b/0", .apart = difference(0)}, .closeup = closeup};
+  answers[Trial::kFillAgain] = FillAgain{{{.variant = "b", .unlike = difference(1)}}};
+  EXPECT_TRUE(Decided(unknown(), answers).end.at().operator_);
 }
 
 TEST(Decision, AFillThatDoesNotFinishShowsNothing) {
@@ -738,8 +769,8 @@ TEST(Decision, AStepSeenCloselyAndMadeAgainNeedsNoOtherLook) {
 TEST(Decision, ElementsOfTheReplayAreTheFindings) {
   Replay replay{.runs = {{.run = "a/0"}, {.run = "b/0"}}};
   replay.closeup.element = compare::Element{};
-  EXPECT_TRUE(Decided(named("grad.reduce_sum"), {{Trial::kReplay, replay}}).end.at().element);
-  EXPECT_FALSE(Decided(named("grad.reduce_sum")).end.at().element);
+  EXPECT_TRUE(Decided(named("hw.sdc_rank"), {{Trial::kReplay, replay}}).end.at().element);
+  EXPECT_FALSE(Decided(named("hw.sdc_rank")).end.at().element);
 }
 
 TEST(Decision, ElementsThatNoOrderOfAdditionsMakesAreNoRounding) {
@@ -774,7 +805,7 @@ TEST(Decision, ATrialThatIsImpossibleIsSaidAndPassed) {
 }
 
 TEST(Decision, TrialsGoForward) {
-  for (const Finding& finding : {equal(), rounding(), open(), unknown(), named("grad.reduce_sum")}) {
+  for (const Finding& finding : {equal(), rounding(), open(), unknown(), named("hw.sdc_rank")}) {
     for (const Answers& answers : {Answers{}, fill(true, true), Answers{{Trial::kReplay, differs_once()}}}) {
       const Decided decided(finding, answers);
       EXPECT_TRUE(std::is_sorted(decided.tried.begin(), decided.tried.end()));

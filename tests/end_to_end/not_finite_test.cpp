@@ -37,5 +37,27 @@ TEST_F(NotFiniteEndToEnd, NaNOnBothSidesIsInconclusiveFromThereOn) {
   }
 }
 
+/// The rate is 1e30 times larger from step 4 on, so that both sides end as NaN, in float64 too. The mistake at step 2
+/// comes before.
+TEST_F(NotFiniteEndToEnd, NaNThatComesLaterDoesNotHideAMistake) {
+  const auto judged = [&](double factor, bool float32_only) {
+    return run(scenario(merged(
+        {{{"variants",
+           {{"plain", Json::object()},
+            {"scaled", at("train.faults",
+                          {fault("gradient_factor", 2, -1, {{"factor", factor}, {"float32_only", float32_only}})})}}},
+          {"checks", {check("equal", {{"variants", {"plain", "scaled"}}})}}},
+         at("train.schedule", {{"kind", "multistep"}, {"milestones", {4}}, {"gamma", 1e30}}),
+         at("train.steps", 16)})));
+  };
+  const Result mistake = judged(1.37, false);
+  ASSERT_EQ(mistake.exit_code(), 1) << mistake.said();
+  const Json red = mistake.check("equal");
+  EXPECT_EQ(red.at("decided_by"), "stays_in_float64") << mistake.said();
+  EXPECT_EQ(red.at("class"), "semantic");
+  const Result last_bit = judged(1.0000001192092896, true);
+  EXPECT_NE(last_bit.check("equal").at("decided_by"), "stays_in_float64") << last_bit.said();
+}
+
 }  // namespace
 }  // namespace lockstep::test
