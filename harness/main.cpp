@@ -177,6 +177,10 @@ class CommandLine {
     diff->add_option("--channel", diff_.channels, "Compare these channels only")->allow_extra_args(false);
     add_json_option(*diff, diff_.json);
     diff->callback([this] { command_ = [this] { return app::diff(diff_); }; });
+    CLI::App* check = app_.add_subcommand("check", "Judge single runs by laws that every training must keep");
+    check->add_option("runs", check_.runs, "Run folders, or trace files")->required();
+    add_json_option(*check, check_.json);
+    check->callback([this] { command_ = [this] { return app::check(check_); }; });
     CLI::App* show = app_.add_subcommand("show", "Print a trace");
     show->add_option("trace", show_.trace, "Trace file, or run folder (rank 0)")->required();
     show->add_option("--step", show_.step, "Only this step");
@@ -193,6 +197,7 @@ class CommandLine {
   app::RunOptions run_;
   app::AcceptOptions accept_;
   app::DiffOptions diff_;
+  app::CheckOptions check_;
   app::ShowOptions show_;
   app::ExplainOptions explain_;
   app::FaultsOptions faults_;

@@ -40,6 +40,11 @@ struct ShowOptions {
   bool header = false;
 };
 
+struct CheckOptions {
+  std::vector<std::filesystem::path> runs;
+  std::filesystem::path json;
+};
+
 struct ExplainOptions {
   std::string cause;  ///< empty: list them all
   bool markdown = false;
@@ -81,6 +86,7 @@ int run(const RunOptions& options);
 int gate(RunOptions options);
 int accept(const AcceptOptions& options);
 int diff(const DiffOptions& options);
+int check(const CheckOptions& options);
 int show(const ShowOptions& options);
 int faults(FaultsOptions options);
 int explain(const ExplainOptions& options);

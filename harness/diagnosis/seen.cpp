@@ -2,12 +2,6 @@
 
 namespace lockstep::diagnosis {
 
-Json seen_of(const trace::RunTrace& run, const char* part) {
-  if (run.ranks.empty() || !run.ranks[0].header.is_object()) return {};
-  const Json seen = run.ranks[0].header.value("seen", Json());
-  return seen.is_object() ? seen.value(part, Json()) : Json();
-}
-
 bool is_between_programs(const Scene& scene) {
   const auto is_program = [](const Side& side) { return side && side.promises->known.has_value(); };
   return is_program(scene.left) && is_program(scene.right) && !scene.within_one_run();

@@ -5,12 +5,12 @@
 
 #include "harness/base/json.h"
 #include "harness/diagnosis/scene.h"
+#include "harness/laws/seen.h"
 
 /// Facts of a program that its recorder tells beside the tensors. python/lockstep/_facts.py writes the header's "seen".
 namespace lockstep::diagnosis {
 
-/// A part of a run's "seen": "ddp". Null where nothing was seen, as of our own worker.
-Json seen_of(const trace::RunTrace& run, const char* part);
+using laws::seen_of;
 
 /// Whether the divergence is one of two programs.
 bool is_between_programs(const Scene& scene);

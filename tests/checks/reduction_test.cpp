@@ -322,6 +322,7 @@ TEST(CheckReduction, OfAProgramSaysWhyItIsInconclusive) {
     changes["world_size"] = ranks;
     test::Bench bench(changes);
     bench.scenario.variants[0].program.emplace();
+    bench.scenario.variants[0].known.emplace();
     for (trace::Trace& rank : bench.run("a").ranks) rank.header["seen"]["ddp"] = ddp;
     if (!records) test::erase_channel(bench.run("a"), Channel::kGradientLocal);
     return bench.check();

@@ -1,0 +1,104 @@
+#include <cstdio>
+
+#include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
+#include "harness/base/console.h"
+#include "harness/base/text.h"
+#include "harness/checks/laws.h"
+#include "harness/diagnosis/causes.h"
+#include "harness/report/recorded.h"
+#include "harness/report/text.h"
+
+namespace lockstep::app {
+namespace {
+
+using checks::CheckResult;
+
+/// All laws against one run, in the order of the table.
+struct Checked {
+  report::Recording run;
+  std::vector<CheckResult> laws;
+  std::string incomplete;  ///< why an end of the run is missing; empty: it is whole
+
+  report::Status status() const {
+    report::Status worst = report::Status::kInconclusive;
+    for (const CheckResult& law : laws) {
+      if (law.divergence) return report::Status::kDivergence;
+      if (law.status == CheckResult::Status::kAgree && incomplete.empty()) worst = report::Status::kAgree;
+    }
+    return worst;
+  }
+};
+
+Checked check_run(const std::filesystem::path& path) {
+  Checked checked{.run = report::read_recording(path), .laws = {}, .incomplete = {}};
+  const report::Recording& run = checked.run;
+  if (!run.failed.empty()) checked.incomplete = run.failed;
+  if (const std::string torn = run.trace.torn(); !torn.empty()) checked.incomplete = "a trace is torn: " + torn;
+  for (const laws::Law& law : laws::all_laws())
+    checked.laws.push_back(run.promises ? checks::judge_law(law, run.trace, *run.promises)
+                                        : CheckResult{.status = CheckResult::Status::kInconclusive,
+                                                      .why = "the recipe is not known: " + run.no_promises});
+  return checked;
+}
+
+const char* word_of(const CheckResult& law) {
+  if (law.divergence) return "broken";
+  return law.status == CheckResult::Status::kAgree ? "holds" : "cannot tell";
+}
+
+Json to_json(const Checked& checked) {
+  Json laws = Json::array();
+  for (std::size_t i = 0; i < checked.laws.size(); ++i) {
+    const laws::Law& law = laws::all_laws()[i];
+    const CheckResult& result = checked.laws[i];
+    laws.push_back({{"law", law.name},
+                    {"statement", law.statement},
+                    {"outcome", word_of(result)},
+                    {"records_judged", result.compared},
+                    {"broken_at", result.divergence ? report::to_json(*result.divergence) : Json()},
+                    {"cause", result.divergence ? Json(result.divergence->cause_id()) : Json()},
+                    {"why", result.why.empty() ? Json() : Json(result.why)}});
+  }
+  return {{"run", checked.run.trace.run},
+          {"status", name_of(checked.status())},
+          {"incomplete", checked.incomplete.empty() ? Json() : Json(checked.incomplete)},
+          {"laws", laws}};
+}
+
+void print(const Checked& checked) {
+  print_line(stdout, checked.run.trace.run + ": " + std::string(name_of(checked.status())) +
+                         (checked.incomplete.empty() ? "" : "; " + checked.incomplete + "; what is there was judged"));
+  for (std::size_t i = 0; i < checked.laws.size(); ++i) {
+    const CheckResult& result = checked.laws[i];
+    std::string line = "  " + padded(laws::all_laws()[i].name, 10) + "  " + word_of(result);
+    if (!result.why.empty()) line += ", because " + result.why;
+    if (result.why.empty()) line += ": " + std::to_string(result.compared) + " records";
+    print_line(stdout, line);
+    if (result.divergence) print_page(stdout, report::to_text(*result.divergence));
+  }
+}
+
+}  // namespace
+
+int check(const CheckOptions& options) {
+  require_writable(options.json);
+  std::vector<Checked> all;
+  for (const std::filesystem::path& run : options.runs) all.push_back(check_run(run));
+  report::Status worst = report::Status::kAgree;
+  Json runs = Json::array();
+  for (const Checked& one : all) {
+    worst = std::max(worst, one.status());
+    runs.push_back(to_json(one));
+  }
+  if (!options.json.empty())
+    write_json(
+        options.json,
+        {{"format", "lockstep.check/1"}, {"status", name_of(worst)}, {"exit_code", exit_code(worst)}, {"runs", runs}});
+  if (options.json != "-") {
+    for (const Checked& one : all) print(one);
+  }
+  return exit_code(worst);
+}
+
+}  // namespace lockstep::app

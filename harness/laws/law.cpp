@@ -1,0 +1,123 @@
+#include "harness/laws/law.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/laws/scales.h"
+
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+
+bool records(const trace::RunTrace& run, Channel channel) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(), [&](const trace::Trace& rank) {
+    return std::any_of(rank.steps.begin(), rank.steps.end(), [&](const trace::Step& step) {
+      return std::any_of(step.records.begin(), step.records.end(),
+                         [&](const trace::Record& record) { return record.channel == channel; });
+    });
+  });
+}
+
+/// Of float64 a sketch's own sums round, too: its law is as sharp as they are.
+std::optional<double> roundoff_of(trace::DType dtype) {
+  if (dtype == trace::DType::kFloat32) return 0x1p-24;
+  if (dtype == trace::DType::kFloat64) return 0x1p-44;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const Law> all_laws() {
+  static const std::array<Law, 7> kLaws = {{
+      {"reduction",
+       "The reduced gradient is the mean (or sum) of the ranks' own gradients.",
+       "the reduced gradient does not follow from the ranks' own gradients",
+       {Channel::kGradientLocal, Channel::kGradient},
+       judge_reduction},
+      {"unscaling",
+       "The unscaled gradient is the reduced gradient divided by the loss scale.",
+       "gradients are not divided by the loss scale alone",
+       {Channel::kGradient},
+       judge_unscaling},
+      {"clipping",
+       "The clipped gradient is the gradient times min(1, threshold / norm of all gradients).",
+       "gradients are not clipped as the recipe says",
+       {Channel::kGradient},
+       judge_clipping},
+      {"state",
+       "The optimizer's state follows from the state before, the gradient and the hyperparameters.",
+       "the optimizer's state does not follow from the step before",
+       {Channel::kGradient, Channel::kOptimizer},
+       judge_state},
+      {"update",
+       "New weights follow from the weights before, the gradient, the optimizer's state and the rate.",
+       "the new weights do not follow from the step before",
+       {Channel::kGradient, Channel::kWeight},
+       judge_update},
+      {"average",
+       "The averaged weights are decay · average before + (1 - decay) · weights.",
+       "the averaged weights do not follow from the step before",
+       {Channel::kWeight, Channel::kEma},
+       judge_average},
+      {"finite",
+       "Losses, gradients, weights and states are finite, except in a step whose update is skipped.",
+       "NaN or infinity hides every later mistake",
+       {},
+       judge_finite},
+  }};
+  return kLaws;
+}
+
+const Law& law_named(std::string_view name) {
+  for (const Law& law : all_laws()) {
+    if (law.name == name) return law;
+  }
+  throw InternalError({.what = "there is no such law", .where = std::string(name)});
+}
+
+Outcome cannot_tell(std::string because, std::string next) {
+  return {.broken = {}, .hidden = {}, .because = std::move(because), .next = std::move(next)};
+}
+
+Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {
+  std::vector<std::string> lacking;
+  for (const Channel channel : law.channels) {
+    if (!records(run, channel)) lacking.push_back("'" + std::string(trace::name_of(channel)) + "'");
+  }
+  Outcome outcome = law.judge(run, promises);
+  if (outcome.judged == 0 && !outcome.broken && outcome.because.empty())
+    outcome.because = lacking.empty() ? "the run records nothing that this law judges"
+                                      : "the run does not record " + join(lacking, " and ");
+  return outcome;
+}
+
+std::string Distance::text() const { return rounded(distance, 3) + " away; rounding explains " + rounded(bound, 3); }
+
+Equation equation_of(const Rule& rule) {
+  Equation equation{.target = &*rule.target->sketch, .terms = {}};
+  for (const auto& [coefficient, term] : rule.terms)
+    equation.terms.push_back(term == nullptr ? nullptr : &*term->sketch);
+  return equation;
+}
+
+std::optional<Distance> distance_of(const Rule& rule) {
+  const auto roundoff = roundoff_of(rule.target->dtype);
+  if (!roundoff || !rule.target->sketch || !std::isfinite(rule.target->sketch->norm)) return std::nullopt;
+  double sum = 8 * *roundoff * rule.target->sketch->norm;
+  std::vector<double> coefficients;
+  for (const auto& [coefficient, term] : rule.terms) {
+    coefficients.push_back(coefficient);
+    if (term == nullptr) continue;
+    if (term->dtype != rule.target->dtype || !term->sketch || !std::isfinite(term->sketch->norm)) return std::nullopt;
+    sum += (8 * *roundoff + rule.relative) * std::fabs(coefficient) * term->sketch->norm;
+  }
+  const double error = count_of(*rule.target) > static_cast<double>(trace::Sketch::kBuckets) ? kSketchError : 1;
+  return Distance{.distance = distance_to(equation_of(rule), coefficients),
+                  .bound = error * (sum + 8 * kLeastNormal * std::sqrt(count_of(*rule.target)))};
+}
+
+}  // namespace lockstep::laws

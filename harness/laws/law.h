@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/laws/finite.h"
+#include "harness/laws/recover.h"
+#include "harness/scenario/scenario.h"
+#include "harness/trace/trace.h"
+
+/// Laws hold within one run: they find a mistake that every variant shares. docs/laws.md has a section for each.
+namespace lockstep::laws {
+
+/// First place where a law is broken.
+struct Breach {
+  RecordPlace at;
+  std::string expected;
+  std::string actual;
+  std::string relation = {};  ///< how the two relate: "weights 1, 1"
+  std::string cause = {};     ///< id of the cause that the numbers prove; empty: none
+  std::string evidence = {};  ///< for that cause
+};
+
+/// A law against a run. It holds if it judged something and nothing is broken.
+struct Outcome {
+  std::size_t judged = 0;  ///< records
+  std::optional<Breach> broken;
+  std::optional<RecordPlace> hidden;  ///< first place from where NaN or infinity hides a breach
+  std::string because;                ///< why it cannot be told; empty: it can
+  std::string next;                   ///< what to do about that
+
+  bool holds() const { return judged > 0 && !broken && !hidden && because.empty(); }
+};
+
+/// *Lifetime*: of the program.
+struct Law {
+  std::string_view name;
+  std::string_view statement;
+  std::string_view when_broken;  ///< what a breach shows, in words
+  std::vector<trace::Channel> channels;
+  Outcome (*judge)(const trace::RunTrace& run, const scenario::Promises& promises);
+};
+
+/// All laws, in the order in which a step can break them.
+std::span<const Law> all_laws();
+
+/// The law of this name. *Throws*: InternalError if there is none.
+const Law& law_named(std::string_view name);
+
+/// Asks a law of a run. It cannot be told where the run lacks a channel, or holds nothing to judge.
+Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises& promises);
+
+/// A law that cannot be told.
+Outcome cannot_tell(std::string because, std::string next = "");
+
+/// The laws, each in its file of laws/law/.
+Outcome judge_reduction(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_update(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_finite(const trace::RunTrace& run, const scenario::Promises& promises);
+
+/// A linear rule for one record: target = Σ coefficient · term.
+struct Rule {
+  const trace::Record* target = nullptr;
+  std::vector<std::pair<double, const trace::Record*>> terms;  ///< null: zero
+  double relative = 0;  ///< relative error of the coefficients themselves, beyond rounding
+};
+
+/// How far a record is from its rule, and how far rounding can take it.
+struct Distance {
+  double distance = 0;
+  double bound = 0;
+
+  bool is_broken() const { return !(distance <= bound); }
+  /// "0.3 away; rounding explains 1e-7".
+  std::string text() const;
+};
+
+/// Distance of a record from its rule; nothing if a sketch is missing, an element is not finite, or the dtype is
+/// neither float32 nor float64.
+///
+/// Each operation of a rule rounds once, relative to its result, and so do the coefficients that a kernel takes in
+/// float32: no rule here has more than eight of these, so 8u·Σ|coefficient|·‖term‖ bounds the sum. Sketches tell the
+/// distance within a factor of 2. *Source*: Higham 2002, section 3.1.
+std::optional<Distance> distance_of(const Rule& rule);
+
+/// Equation of a rule, for `recover`.
+Equation equation_of(const Rule& rule);
+
+}  // namespace lockstep::laws

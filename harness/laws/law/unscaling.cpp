@@ -1,0 +1,52 @@
+#include "harness/laws/held.h"
+#include "harness/laws/law.h"
+#include "harness/laws/own_gradients.h"
+
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+
+constexpr const char* kUnscaled = "unscaled ";
+
+/// Whether all gradients were clipped while they were scaled: each is that of its rule, times one factor below 1.
+std::string cause_of(const Rule& rule, const scenario::Promises& promises) {
+  const auto found = trace::scale_between(*rule.terms[0].second->sketch, *rule.target->sketch);
+  const double factor = found ? found->factor / rule.terms[0].first : 1;
+  const bool clips = promises.train.gradient.clip_norm.has_value();
+  return clips && found && found->residual < kFits && factor > 0 && factor < 1 ? "clip.before_unscale" : "";
+}
+
+}  // namespace
+
+Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& promises) {
+  if (promises.known) return cannot_tell("nobody promises in which order this program scales its gradients");
+  if (!promises.train.gradient.loss_scale) return cannot_tell("the recipe does not scale its loss");
+  Outcome outcome;
+  for (const trace::Step& step : run.ranks[0].steps) {
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      const Held held(run, rank, step.step);
+      const auto scale = loss_scale_of(held);
+      if (!scale) continue;
+      for (const trace::Record* record : held.all(Channel::kGradient)) {
+        if (!record->name.starts_with(kUnscaled)) continue;
+        const trace::Record* scaled = held.find(Channel::kGradient, parameter_of(record->name));
+        if (scaled == nullptr) continue;
+        const Rule rule{.target = record, .terms = {{1 / *scale, scaled}}};
+        const auto found = distance_of(rule);
+        if (!found) continue;
+        ++outcome.judged;
+        if (!found->is_broken()) continue;
+        outcome.broken = Breach{.at = {step.step, Channel::kGradient, record->name, static_cast<std::int64_t>(rank)},
+                                .expected = "the reduced gradient divided by the loss scale",
+                                .actual = found->text(),
+                                .cause = cause_of(rule, promises),
+                                .evidence = "the unscaled gradient is smaller by one factor: it was clipped before"};
+        return outcome;
+      }
+    }
+  }
+  return outcome;
+}
+
+}  // namespace lockstep::laws

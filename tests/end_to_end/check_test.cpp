@@ -1,0 +1,135 @@
+// Laws find a mistake that all variants and ranks share, in one run alone.
+#include <filesystem>
+#include <string>
+
+#include "harness/laws/law.h"
+
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckEndToEnd : public EndToEnd {
+ protected:
+  /// Trains a scenario of these variants, all of which agree with themselves.
+  void record(const Json& variants, bool with_momentum = true) {
+    Json of = scenario({{"variants", variants}});
+    if (!with_momentum) of["train"]["optimizer"].erase("momentum");
+    const Result result = run(of);
+    ASSERT_FALSE(result.json.is_null()) << result.said();
+    folder_ = result.out / of.at("name").get<std::string>();
+  }
+
+  fs::path of(const std::string& variant) const { return folder_ / variant / "0"; }
+
+  /// `lockstep check` of one variant.
+  Json checked(const std::string& variant, int exit_code) const {
+    const Outcome outcome = run_lockstep({"check", of(variant), "--json", "-"});
+    EXPECT_EQ(outcome.exit_code, exit_code) << variant << outcome.out << outcome.err;
+    return Json::parse(outcome.out, nullptr, false);
+  }
+
+  static Json law(const Json& result, const std::string& name) {
+    for (const Json& one : result["runs"][0]["laws"]) {
+      if (one["law"] == name) return one;
+    }
+    return {};
+  }
+
+  void expect_holds(const std::string& variant, const std::vector<std::string>& laws) const {
+    const Json result = checked(variant, 0);
+    for (const std::string& name : laws) EXPECT_EQ(law(result, name)["outcome"], "holds") << variant << result.dump(1);
+  }
+
+  void expect_broken(const std::string& variant, const std::string& name, const Place& place,
+                     const std::string& cause) const {
+    const Json result = checked(variant, 1), one = law(result, name);
+    ASSERT_EQ(one["outcome"], "broken") << variant << result.dump(1);
+    const Json& at = one["broken_at"];
+    EXPECT_EQ(at["step"], place.step) << variant;
+    EXPECT_EQ(at["channel"], place.channel) << variant;
+    EXPECT_EQ(at["tensor"], place.tensor) << variant;
+    EXPECT_EQ(one["cause"], cause) << variant;
+  }
+
+  fs::path folder_;
+};
+
+Json trained(const Json& train) { return {{"train", train}}; }
+
+Json optimizer(const Json& options) { return trained({{"optimizer", options}}); }
+
+/// Faults on every rank.
+Json planted(Json train, const std::string& kind, std::int64_t step = 0, const Json& more = Json::object()) {
+  train["faults"] = {fault(kind, step, -1, more)};
+  return trained(train);
+}
+
+TEST_F(CheckEndToEnd, HoldsOfCleanTrainings) {
+  record({{"nesterov", optimizer({{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.01}})},
+          {"dampened", optimizer({{"momentum", 0.9}, {"dampening", 0.3}, {"weight_decay", 0.01}})},
+          {"plain", optimizer({{"weight_decay", 0.01}})},
+          {"adam", optimizer({{"kind", "adam"}, {"lr", 0.01}, {"weight_decay", 0.1}})},
+          {"lamb", optimizer({{"kind", "lamb"}, {"lr", 0.01}, {"weight_decay", 0.1}})},
+          {"scaled", trained({{"optimizer", {{"momentum", 0.9}}},
+                              {"gradient", {{"clip_norm", 0.1}, {"loss_scale", 1024}}},
+                              {"ema", {{"decay", 0.9}}}})},
+          {"alone", at("train.ddp.wrap", false)}},
+         /*with_momentum=*/false);
+  for (const char* variant : {"nesterov", "dampened", "plain"})
+    expect_holds(variant, {"reduction", "update", "finite"});
+  for (const char* variant : {"nesterov", "dampened", "adam", "lamb"}) expect_holds(variant, {"state"});
+  expect_holds("scaled", {"reduction", "unscaling", "clipping", "state", "update", "average", "finite"});
+  EXPECT_EQ(law(checked("alone", 0), "reduction")["outcome"], "cannot tell");
+  const Json adam = law(checked("adam", 0), "update");
+  EXPECT_EQ(adam["outcome"], "cannot tell");
+  expect_says(adam["why"].get<std::string>(), {"not linear"});
+}
+
+TEST_F(CheckEndToEnd, FindsWhatEveryRankDoes) {
+  const Json clips = {{"gradient", {{"clip_norm", 0.1}}}};
+  const Json scales = {{"gradient", {{"clip_norm", 0.1}, {"loss_scale", 1024}}}};
+  record({{"summed", planted({}, "gradient_factor", 2, {{"factor", 2}})},
+          {"decayed", planted({}, "weights_decayed", 1, {{"factor", 0.999}})},
+          {"skipped", planted({}, "update_skipped", 2)},
+          {"unclipped", planted(clips, "clip_skipped", 1)},
+          {"scaled", planted(scales, "clip_before_unscale", 1)},
+          {"stands", planted({{"ema", {{"decay", 0.9}}}}, "average_skipped", 2)},
+          {"diverges", optimizer({{"lr", 1e30}})}});
+  expect_broken("summed", "reduction", {.step = 2, .channel = "gradient", .tensor = "fc1.weight"}, "grad.reduce_sum");
+  expect_broken("decayed", "update", {.step = 1, .channel = "weight", .tensor = "fc1.bias"}, "opt.decay_scale");
+  expect_broken("skipped", "update", {.step = 2, .channel = "weight", .tensor = "fc1.bias"}, "opt.no_effect");
+  expect_broken("skipped", "state", {.step = 2, .channel = "optimizer", .tensor = "fc1.bias.momentum_buffer"},
+                "unknown");
+  expect_broken("unclipped", "clipping", {.step = 1, .channel = "gradient", .tensor = "clipped fc1.bias"},
+                "clip.no_effect");
+  expect_broken("scaled", "unscaling", {.step = 1, .channel = "gradient", .tensor = "unscaled fc1.weight"},
+                "clip.before_unscale");
+  expect_broken("stands", "average", {.step = 2, .channel = "ema", .tensor = "fc1.weight"}, "ema.not_synced");
+  expect_broken("diverges", "finite", {.step = 1, .channel = "loss", .tensor = "local"}, "unknown");
+}
+
+TEST_F(CheckEndToEnd, NothingJudgedIsNeverAgreement) {
+  record({{"ledger", trained({{"record", {{"channels", {"ledger"}}}}})}, {"whole", Json::object()}});
+  const Json nothing = checked("ledger", 4);
+  EXPECT_EQ(nothing["status"], "inconclusive");
+  EXPECT_EQ(run_lockstep({"check", of("whole"), of("ledger")}).exit_code, 4);
+  EXPECT_EQ(run_lockstep({"check", folder_}).exit_code, 2);
+  std::vector<std::string> lines = lines_of(of("whole") / "rank1.jsonl");
+  lines.pop_back();
+  write_lines(of("whole") / "rank1.jsonl", lines);
+  const Outcome torn = run_lockstep({"check", of("whole")});
+  EXPECT_EQ(torn.exit_code, 4) << torn.out;
+  expect_says(torn.out, {"torn"});
+}
+
+TEST(Laws, EachHasASectionInTheDocumentation) {
+  const std::string page = read_text(source_root() / "docs/laws.md");
+  for (const laws::Law& law : laws::all_laws())
+    EXPECT_NE(page.find("\n## " + std::string(law.name) + "\n"), std::string::npos) << law.name;
+}
+
+}  // namespace
+}  // namespace lockstep::test
