@@ -35,10 +35,12 @@ Checked check_run(const std::filesystem::path& path) {
   const report::Recording& run = checked.run;
   if (!run.failed.empty()) checked.incomplete = run.failed;
   if (const std::string torn = run.trace.torn(); !torn.empty()) checked.incomplete = "a trace is torn: " + torn;
-  for (const laws::Law& law : laws::all_laws())
-    checked.laws.push_back(run.promises ? checks::judge_law(law, run.trace, *run.promises)
-                                        : CheckResult{.status = CheckResult::Status::kInconclusive,
-                                                      .why = "the recipe is not known: " + run.no_promises});
+  for (const laws::Law& law : laws::all_laws()) {
+    std::string why = run.promises ? "" : "the recipe is not known: " + run.no_promises;
+    if (run.promises && law.unasked != nullptr) why = law.unasked(run.trace, *run.promises);
+    checked.laws.push_back(why.empty() ? checks::judge_law(law, run.trace, *run.promises)
+                                       : CheckResult{.status = CheckResult::Status::kInconclusive, .why = why});
+  }
   return checked;
 }
 

@@ -43,6 +43,8 @@ struct Law {
   std::string_view when_broken;  ///< what a breach shows, in words
   std::vector<trace::Channel> channels;
   Outcome (*judge)(const trace::RunTrace& run, const scenario::Promises& promises);
+  /// Why the recipe does not ask for it; empty: it does. A check that names the law asks for it all the same.
+  std::string (*unasked)(const trace::RunTrace& run, const scenario::Promises& promises) = nullptr;
 };
 
 /// All laws, in the order in which a step can break them.
@@ -59,6 +61,7 @@ Outcome cannot_tell(std::string because, std::string next = "");
 
 /// The laws, each in its file of laws/law/.
 Outcome judge_reduction(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_reduction_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promises);

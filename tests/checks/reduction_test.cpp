@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/checks/laws.h"
 #include "harness/diagnosis/causes.h"
 #include "harness/diagnosis/reduction.h"
 
@@ -178,6 +179,21 @@ TEST(ReductionLaw, AFactorOfOneAndAThousandthBreaksIt) {
       EXPECT_TRUE(reducing.broken()) << ranks << " ranks, seed " << seed;
     }
   }
+}
+
+/// A recipe without DDP does not ask for the law; a check that names it does.
+TEST(ReductionLaw, IsJudgedOfAModelThatNobodyWrapped) {
+  Reducing reducing(2);
+  reducing.keep(1, 3);
+  scenario::Variant unwrapped;
+  unwrapped.world_size = 2;
+  unwrapped.train.ddp.wrap = false;
+  unwrapped.train.record.channels = {"gradient.local", "gradient"};
+  const laws::Law& law = laws::law_named("reduction");
+  EXPECT_TRUE(judge_law(law, reducing.run(), unwrapped).divergence);
+  EXPECT_FALSE(judge_law(law, Reducing(2).run(), unwrapped).divergence);
+  EXPECT_FALSE(law.unasked(reducing.run(), unwrapped).empty());
+  EXPECT_TRUE(law.unasked(reducing.run(), scenario::Variant()).empty());
 }
 
 TEST(ReductionLaw, ALostRankBreaksIt) {

@@ -33,6 +33,11 @@ std::string undecidable(const trace::RunTrace& run) {
 
 }  // namespace
 
+std::string no_reduction_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const bool asked = promises.known || promises.train.ddp.wrap || run.world_size() < 2;
+  return asked ? "" : "the recipe does not wrap its model in DDP: nothing is to be reduced";
+}
+
 Outcome judge_reduction(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (!promises.train.record.holds(Channel::kGradient) || !promises.train.record.holds(Channel::kGradientLocal))
     return cannot_tell("'" + promises.name + "' does not record its gradients before and after the reduction",
@@ -40,8 +45,6 @@ Outcome judge_reduction(const trace::RunTrace& run, const scenario::Promises& pr
   if (promises.known) {
     if (std::string reason = undecidable(run); !reason.empty()) return cannot_tell(std::move(reason));
   }
-  if (!promises.known && !promises.train.ddp.wrap && run.world_size() > 1)
-    return cannot_tell("the recipe does not wrap its model in DDP: nothing is to be reduced");
   Outcome outcome;
   const ReductionLaw law(run, promises);
   for (const trace::Step& step : run.ranks[0].steps) {
