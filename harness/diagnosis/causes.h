@@ -32,7 +32,7 @@ constexpr unsigned refuters_of(scenario::Class class_) {
 /// How a cause is known.
 enum class Known {
   kBySigns,  ///< chance may leave the same signs, so replays have to rule it out
-  kByLaw,    ///< a factor, a formula or an order holds at all elements or steps; chance does not keep a law
+  kByLaw,    ///< a factor, a formula, an order or whole streams of draws fit; chance does not keep a law twice
   kBefore,   ///< it was told before anything ran
 };
 

@@ -68,8 +68,10 @@ TEST(Causes, EveryIdInTheSourcesIsARow) {
   }
   const std::regex id("\"((?:" + families.substr(1) + ")\\.[a-z0-9_]+)\"");
   std::size_t seen = 0;
-  for (const char* folder : {"laws", "compare", "diagnosis", "checks", "golden", "report", "experiment", "app"}) {
-    for (const auto& file : std::filesystem::directory_iterator(test::source_root() / "harness" / folder)) {
+  for (const char* folder :
+       {"laws", "compare", "diagnosis", "checks", "golden", "report", "decision", "experiment", "app"}) {
+    for (const auto& file : std::filesystem::recursive_directory_iterator(test::source_root() / "harness" / folder)) {
+      if (!file.is_regular_file()) continue;
       const std::string text = read_file(file.path());
       for (std::sregex_iterator at(text.begin(), text.end(), id); at != std::sregex_iterator(); ++at, ++seen)
         EXPECT_NE(find_cause((*at)[1].str()), nullptr) << (*at)[1] << " in " << file.path();
