@@ -1,7 +1,4 @@
-"""What torch calls at the end of its import (entry point group "torch.backends"); found through PYTHONPATH.
-
-Costs nothing where nothing is recorded. Whatever it raised would end `import torch`: it raises nothing.
-"""
+"""Begins to listen. `_lockstep_autoload` calls it at the end of `import torch`; it raises nothing."""
 
 from __future__ import annotations
 

@@ -143,6 +143,9 @@ class Session:
             self._end_step()
         else:
             self.recorder.drop_step()
+        if reason is None and self.updates == 0:  # weights may have moved all the same: nothing here would show it
+            reason = "no update was recorded: call lockstep.step() after each update that no torch optimizer makes"
+            _guard.tell(f"{reason}; the trace stays torn")
         if reason is None:
             self.recorder.close()
         else:

@@ -44,7 +44,7 @@ def problems_of(file, version):
                 yield from (f"{path.relative_to(folder)} needs {name}, which a machine may lack"
                             for name in needed(path) if not ALLOWED.fullmatch(name))
         entries = wheel.read(f"lockstep-{version}.dist-info/entry_points.txt").decode()
-        for line in ("[torch.backends]", "lockstep = lockstep._entry:activate", "[pytest11]",
+        for line in ("[torch.backends]", "lockstep = _lockstep_autoload:activate", "[pytest11]",
                      "lockstep = lockstep.pytest_plugin"):
             if line not in entries:
                 yield f"no entry point '{line}'"

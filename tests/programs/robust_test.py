@@ -289,6 +289,33 @@ print('done')
 """)
         self.assertFalse((self.folder / "run").exists())
 
+    def test_a_training_without_an_update_is_not_whole(self):
+        by_hand = """
+for _ in range(3):
+    model.zero_grad()
+    model(torch.ones(3, 4)).square().mean().backward()
+    with torch.no_grad():
+        for parameter in model.parameters(): parameter -= 0.1 * parameter.grad
+    TOLD
+"""
+        for told, is_whole in (("", False), ("import lockstep; lockstep.step()", True)):
+            with self.subTest(told):
+                folder = self.folder / f"run{is_whole}"
+                script = self.script(TRAIN + by_hand.replace("TOLD", told))
+                ended = launch([script], 1, self.folder, **recording(folder))
+                self.assertEqual(ended.exit_codes, [0])
+                self.assertEqual(Trace(folder).is_whole, is_whole)
+                self.assertEqual("no update was recorded" in ended.err, not is_whole)
+                self.assertEqual(lockstep("show", folder).returncode, 0 if is_whole else 4)
+
+    def test_a_module_of_the_users_may_have_its_name(self):
+        (self.folder / "lockstep.py").write_text("raise ValueError('nobody asked for me')")
+        ended = launch([self.script(TRAIN + "train()")], 1, self.folder, **recording(self.folder / "run"))
+        self.assertEqual(ended.exit_codes, [0])
+        self.assertIn(f"nothing is recorded: {self.folder}/lockstep.py has the name of the recorder's package",
+                      ended.err)
+        self.assertFalse((self.folder / "run").exists())
+
     def test_a_full_disk(self):
         """A limit on the size of files, which Python ignores the signal of, stands for it."""
         self.assert_trains("""
