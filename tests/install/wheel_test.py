@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True  # no cache beside the sources
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import wheel  # noqa: E402
 
-ENTRIES = "[torch.backends]\nlockstep = lockstep._entry:activate\n[pytest11]\nlockstep = lockstep.pytest_plugin\n"
+ENTRIES = "[torch.backends]\nlockstep = _lockstep_autoload:activate\n[pytest11]\nlockstep = lockstep.pytest_plugin\n"
 
 
 class WheelTest(unittest.TestCase):
