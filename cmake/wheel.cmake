@@ -12,7 +12,8 @@ function(install_wheel)
     return()
   endif()
   set(share ${SKBUILD_DATA_DIR}/share/lockstep)
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/lockstep DESTINATION ${share}/python COMPONENT wheel
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/lockstep ${CMAKE_SOURCE_DIR}/python/_lockstep_autoload
+    DESTINATION ${share}/python COMPONENT wheel
     FILES_MATCHING PATTERN *.py PATTERN __pycache__ EXCLUDE)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/python/lockstep-${PROJECT_VERSION}.egg-info DESTINATION ${share}/python
     COMPONENT wheel)
