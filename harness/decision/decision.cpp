@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "harness/diagnosis/causes.h"
@@ -17,15 +18,13 @@ constexpr std::array<std::string_view, 11> kTrials = {
     "replay",       "diagnosis",    "float64",      "one_state", "another_state", "one_state_there",
     "replay_often", "replay_twice", "replay_there", "fill",      "fill_again"};
 
-/// Place of a fact in the order of the trials.
-struct TrialOf {
-  std::optional<Trial> operator()(const Impossible& fact) const { return fact.trial; }
-  std::optional<Trial> operator()(const Broken&) const { return std::nullopt; }
-  template <typename T>
-  std::optional<Trial> operator()(const T&) const {
-    return static_cast<Trial>(Fact(T{}).index());
-  }
-};
+// Facts stand in the order of their trials.
+static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(Trial::kFillAgain), Fact>, FillAgain>);
+
+Trial trial_of(const Fact& fact) {
+  const auto* const impossible = std::get_if<Impossible>(&fact);
+  return impossible != nullptr ? impossible->trial : static_cast<Trial>(fact.index());
+}
 
 /// The decision, built up fact by fact.
 class Ruling {
@@ -33,15 +32,10 @@ class Ruling {
   explicit Ruling(const Finding& finding) : finding_(finding) { now_.result = finding.result; }
 
   Decision take(const std::vector<Fact>& facts) {
-    bool goes_on = true;
-    int after = -1;
-    for (const Fact& fact : facts) {
-      std::visit([this](const auto& one) { learn(one); }, fact);
-      const auto trial = std::visit(TrialOf(), fact);
-      if (trial) after = static_cast<int>(*trial);
-      goes_on = goes_on && trial;
-    }
-    for (int i = after + 1; goes_on && !now_.next && i < static_cast<int>(kTrials.size()); ++i) {
+    for (const Fact& fact : facts) std::visit([this](const auto& one) { learn(one); }, fact);
+    const bool is_broken = !facts.empty() && std::holds_alternative<Broken>(facts.back());
+    const std::size_t first = facts.empty() || is_broken ? 0 : static_cast<std::size_t>(trial_of(facts.back())) + 1;
+    for (std::size_t i = first; !is_broken && !now_.next && i < kTrials.size(); ++i) {
       if (wants(static_cast<Trial>(i))) now_.next = static_cast<Trial>(i);
     }
     now_.row = row_.value_or(row_without_trial());

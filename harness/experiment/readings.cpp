@@ -82,10 +82,13 @@ class TwoPrecisions {
 
   const compare::PrecisionLadder& ladder() const { return ladder_; }
   const std::vector<trace::Channel>& channels() const { return channels_; }
-  compare::Comparison judge() const { return ladder_.judge(channels_, scope_); }
+  const compare::Comparison& judge() {
+    if (!judged_) judged_ = ladder_.judge(channels_, scope_);
+    return *judged_;
+  }
 
   /// The first difference that stays in float64, unless rounding may have grown into it.
-  std::optional<Divergence> mistake() const {
+  std::optional<Divergence> mistake() {
     const auto mistake = ladder_.first_mistake(channels_, scope_);
     const bool grew = mistake && judge().first.value_or(*mistake).step != mistake->step;
     return grew ? std::nullopt : if_finite(mistake);
@@ -124,6 +127,7 @@ class TwoPrecisions {
   compare::PrecisionLadder ladder_;
   std::vector<trace::Channel> channels_;
   compare::Scope scope_;
+  std::optional<compare::Comparison> judged_;  // asked for twice
 };
 
 /// The two sides of a finding. Nothing if one is a golden or a closed form, which has no precision.
@@ -135,7 +139,7 @@ std::optional<InFloat64> read_at_finding(const Case& one, const Runs& before, co
   if (left64.run == nullptr || right64.run == nullptr) return InFloat64{.silent = "one side did not finish"};
   if (at.step == trace::kInitialStep && compare::draw_otherwise(*left.run, *right.run))
     return InFloat64{.silent = "no result: the initial weights are drawn in float32, here by different kernels"};
-  const TwoPrecisions pair(one, *left.run, *right.run, *left64.run, *right64.run);
+  TwoPrecisions pair(one, *left.run, *right.run, *left64.run, *right64.run);
   InFloat64 facts = pair.facts(at.step);  // what is NaN later hides nothing here
   if (!facts.silent.empty()) return facts;
   facts.rungs = pair.ladder().at(place_of(at, left, right));
@@ -154,7 +158,7 @@ std::optional<InFloat64> read_at_finding(const Case& one, const Runs& before, co
 /// Two trainings of a check up to rounding, as a whole. The last facts are left out where the first ones decide.
 InFloat64 read_pair(const Case& one, const std::array<const RunTrace*, 4>& runs) {
   if (std::find(runs.begin(), runs.end(), nullptr) != runs.end()) return {.silent = "a training did not finish"};
-  const TwoPrecisions pair(one, *runs[0], *runs[1], *runs[2], *runs[3]);
+  TwoPrecisions pair(one, *runs[0], *runs[1], *runs[2], *runs[3]);
   InFloat64 facts = pair.facts();
   if (!facts.silent.empty()) return facts;
   facts.is_finite = compare::is_finite(*runs[0]) && compare::is_finite(*runs[1]);

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <map>
-#include <memory>
+#include <functional>
 #include <string>
 #include <vector>
 

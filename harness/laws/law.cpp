@@ -121,4 +121,22 @@ std::optional<Distance> distance_of(const Rule& rule) {
                   .bound = error * (sum + 8 * kLeastNormal * std::sqrt(count_of(*rule.target)))};
 }
 
+bool keeps(Outcome& outcome, const Rule& rule, std::int64_t step, std::int64_t rank) {
+  const auto found = distance_of(rule);
+  if (!found) return true;
+  ++outcome.judged;
+  if (!found->is_broken()) return true;
+  outcome.broken = Breach{.at = {step, rule.target->channel, rule.target->name, rank}, .actual = found->text()};
+  return false;
+}
+
+void for_each_state(const trace::RunTrace& run,
+                    const std::function<bool(std::int64_t step, std::int64_t rank, const Held& now)>& visit) {
+  for (const trace::Step& step : run.ranks[0].steps) {
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      if (!visit(step.step, static_cast<std::int64_t>(rank), Held(run, rank, step.step))) return;
+    }
+  }
+}
+
 }  // namespace lockstep::laws

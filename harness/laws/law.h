@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "harness/laws/finite.h"
+#include "harness/laws/held.h"
 #include "harness/laws/recover.h"
 #include "harness/scenario/scenario.h"
 #include "harness/trace/trace.h"
@@ -93,6 +95,14 @@ struct Distance {
 /// float32: no rule here has more than eight of these, so 8u·Σ|coefficient|·‖term‖ bounds the sum. Sketches tell the
 /// distance within a factor of 2. *Source*: Higham 2002, section 3.1.
 std::optional<Distance> distance_of(const Rule& rule);
+
+/// Judges the record that a rule makes, if it can be told. False if it breaks the rule: place and distance stand in the
+/// outcome then.
+bool keeps(Outcome& outcome, const Rule& rule, std::int64_t step, std::int64_t rank);
+
+/// Calls `visit` with what each rank holds after each recorded step, until it returns false.
+void for_each_state(const trace::RunTrace& run,
+                    const std::function<bool(std::int64_t step, std::int64_t rank, const Held& now)>& visit);
 
 /// Equation of a rule, for `recover`.
 Equation equation_of(const Rule& rule);

@@ -25,28 +25,26 @@ void for_each_update(const trace::RunTrace& run, const scenario::Promises& promi
                      const std::function<bool(const RecordPlace&, const Updated&)>& visit) {
   const scenario::Choice& optimizer = promises.train.optimizer;
   const auto groups = scenario::parameter_groups(optimizer);
-  for (const trace::Step& step : run.ranks[0].steps) {
-    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
-      const Held before(run, rank, step.step - 1), now(run, rank, step.step);
-      const auto gradients = final_gradients(now);
-      if (before.empty() || !std::isfinite(total_norm(gradients))) continue;
-      for (const auto& [name, gradient] : gradients) {
-        const std::size_t group = scenario::group_of(groups, name);
-        const std::string state = linear_state(optimizer.kind, groups[group].options);
-        const Updated updated{
-            .parameter = name,
-            .options = groups[group].options,
-            .rate = number_at(now, Channel::kLedger,
-                              "learning_rate" + (group > 0 ? "." + std::to_string(group) : std::string())),
-            .gradient = gradient,
-            .weight_before = before.find(Channel::kWeight, name),
-            .weight = now.find(Channel::kWeight, name),
-            .state_before = before.find(Channel::kOptimizer, name + "." + state),
-            .state = now.find(Channel::kOptimizer, name + "." + state)};
-        if (!visit({.step = step.step, .rank = static_cast<std::int64_t>(rank)}, updated)) return;
-      }
+  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& now) {
+    const Held before(run, static_cast<std::size_t>(rank), step - 1);
+    const auto gradients = final_gradients(now);
+    if (before.empty() || !std::isfinite(total_norm(gradients))) return true;
+    for (const auto& [name, gradient] : gradients) {
+      const std::size_t group = scenario::group_of(groups, name);
+      const std::string state = linear_state(optimizer.kind, groups[group].options);
+      const Updated updated{
+
+          .options = groups[group].options,
+          .rate = number_at(now, Channel::kLedger, "learning_rate" + (group > 0 ? "." + std::to_string(group) : "")),
+          .gradient = gradient,
+          .weight_before = before.find(Channel::kWeight, name),
+          .weight = now.find(Channel::kWeight, name),
+          .state_before = before.find(Channel::kOptimizer, name + "." + state),
+          .state = now.find(Channel::kOptimizer, name + "." + state)};
+      if (!visit({.step = step, .rank = rank}, updated)) return false;
     }
-  }
+    return true;
+  });
 }
 
 }  // namespace lockstep::laws

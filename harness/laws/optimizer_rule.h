@@ -13,7 +13,6 @@ namespace lockstep::laws {
 
 /// One parameter in one step of one rank. A record that is missing is null.
 struct Updated {
-  std::string parameter;
   Json options;  ///< of its group
   double rate = 0;
   const trace::Record *gradient = nullptr, *weight_before = nullptr, *weight = nullptr;

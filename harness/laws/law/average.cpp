@@ -12,27 +12,22 @@ Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& prom
   if (!promises.train.ema_decay) return cannot_tell("the recipe does not average its weights");
   const double decay = *promises.train.ema_decay;
   Outcome outcome;
-  for (const trace::Step& step : run.ranks[0].steps) {
-    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
-      const Held before(run, rank, step.step - 1), now(run, rank, step.step);
-      for (const trace::Record* average : now.all(Channel::kEma)) {
-        const trace::Record *was = before.find(Channel::kEma, average->name),
-                            *weight = now.find(Channel::kWeight, average->name);
-        if (was == nullptr || weight == nullptr) continue;
-        const auto found = distance_of({.target = average, .terms = {{decay, was}, {1 - decay, weight}}});
-        if (!found) continue;
-        ++outcome.judged;
-        if (!found->is_broken()) continue;
-        const bool stands = trace::same_bits(was, average);
-        outcome.broken = Breach{.at = {step.step, Channel::kEma, average->name, static_cast<std::int64_t>(rank)},
-                                .expected = to_decimal(decay) + " of the average before, the rest of the weights",
-                                .actual = found->text(),
-                                .cause = stands ? "ema.not_synced" : "",
-                                .evidence = "the average is as it was before the update, and the weights are not"};
-        return outcome;
+  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& now) {
+    const Held before(run, static_cast<std::size_t>(rank), step - 1);
+    for (const trace::Record* average : now.all(Channel::kEma)) {
+      const trace::Record *was = before.find(Channel::kEma, average->name),
+                          *weight = now.find(Channel::kWeight, average->name);
+      if (was == nullptr || weight == nullptr) continue;
+      if (keeps(outcome, {.target = average, .terms = {{decay, was}, {1 - decay, weight}}}, step, rank)) continue;
+      outcome.broken->expected = to_decimal(decay) + " of the average before, the rest of the weights";
+      if (trace::same_bits(was, average)) {
+        outcome.broken->cause = "ema.not_synced";
+        outcome.broken->evidence = "the average is as it was before the update, and the weights are not";
       }
+      return false;
     }
-  }
+    return true;
+  });
   return outcome;
 }
 

@@ -29,32 +29,26 @@ Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& pro
   if (!recipe.clip_norm) return cannot_tell("the recipe does not clip the norm of its gradients");
   if (recipe.clip_value) return cannot_tell("the recipe clips each element, too: sketches cannot tell that");
   Outcome outcome;
-  for (const trace::Step& step : run.ranks[0].steps) {
-    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
-      const Held held(run, rank, step.step);
-      const auto before = before_clipping(held);
-      const double norm = total_norm(before);
-      if (before.empty() || !std::isfinite(norm)) continue;
-      const double factor = std::min(1.0, *recipe.clip_norm / (norm + 1e-6));
-      for (const auto& [name, gradient] : before) {
-        const trace::Record* clipped = held.find(Channel::kGradient, "clipped " + name);
-        const trace::Record* target = clipped == nullptr ? gradient : clipped;
-        const bool near = norm > (1 - kNormError) * *recipe.clip_norm;
-        const auto found =
-            distance_of({.target = target, .terms = {{factor, gradient}}, .relative = near ? kNormError : 0});
-        if (!found) continue;
-        ++outcome.judged;
-        if (!found->is_broken()) continue;
-        const double after = total_norm(final_gradients(held));
-        outcome.broken = Breach{.at = {step.step, Channel::kGradient, target->name, static_cast<std::int64_t>(rank)},
-                                .expected = "the gradient times " + rounded(factor, 5),
-                                .actual = found->text(),
-                                .relation = "norm of all gradients: before " + rounded(norm, 5) + ", after " +
-                                            rounded(after, 5) + ", threshold " + to_decimal(*recipe.clip_norm)};
-        return outcome;
-      }
+  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
+    const auto before = before_clipping(held);
+    const double norm = total_norm(before);
+    if (before.empty() || !std::isfinite(norm)) return true;
+    const double factor = std::min(1.0, *recipe.clip_norm / (norm + 1e-6));
+    const bool near = norm > (1 - kNormError) * *recipe.clip_norm;
+    for (const auto& [name, gradient] : before) {
+      const trace::Record* clipped = held.find(Channel::kGradient, "clipped " + name);
+      const Rule rule{.target = clipped == nullptr ? gradient : clipped,
+                      .terms = {{factor, gradient}},
+                      .relative = near ? kNormError : 0};
+      if (keeps(outcome, rule, step, rank)) continue;
+      outcome.broken->expected = "the gradient times " + rounded(factor, 5);
+      outcome.broken->relation = "norm of all gradients: before " + rounded(norm, 5) + ", after " +
+                                 rounded(total_norm(final_gradients(held)), 5) + ", threshold " +
+                                 to_decimal(*recipe.clip_norm);
+      return false;
     }
-  }
+    return true;
+  });
   return outcome;
 }
 

@@ -49,13 +49,8 @@ Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promis
   Outcome outcome;
   for_each_update(run, promises, [&](const RecordPlace& place, const Updated& of) {
     const auto rule = rule_of(kind, of);
-    const auto found = rule ? distance_of(*rule) : std::nullopt;
-    if (!found) return true;
-    ++outcome.judged;
-    if (!found->is_broken()) return true;
-    outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.state->name, place.rank},
-                            .expected = "the state that the recipe's " + kind + " makes",
-                            .actual = found->text()};
+    if (!rule || keeps(outcome, *rule, place.step, place.rank)) return true;
+    outcome.broken->expected = "the state that the recipe's " + kind + " makes";
     name_cause(*rule, *outcome.broken);
     return false;
   });

@@ -23,29 +23,22 @@ Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& pr
   if (promises.known) return cannot_tell("nobody promises in which order this program scales its gradients");
   if (!promises.train.gradient.loss_scale) return cannot_tell("the recipe does not scale its loss");
   Outcome outcome;
-  for (const trace::Step& step : run.ranks[0].steps) {
-    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
-      const Held held(run, rank, step.step);
-      const auto scale = loss_scale_of(held);
-      if (!scale) continue;
-      for (const trace::Record* record : held.all(Channel::kGradient)) {
-        if (!record->name.starts_with(kUnscaled)) continue;
-        const trace::Record* scaled = held.find(Channel::kGradient, parameter_of(record->name));
-        if (scaled == nullptr) continue;
-        const Rule rule{.target = record, .terms = {{1 / *scale, scaled}}};
-        const auto found = distance_of(rule);
-        if (!found) continue;
-        ++outcome.judged;
-        if (!found->is_broken()) continue;
-        outcome.broken = Breach{.at = {step.step, Channel::kGradient, record->name, static_cast<std::int64_t>(rank)},
-                                .expected = "the reduced gradient divided by the loss scale",
-                                .actual = found->text(),
-                                .cause = cause_of(rule, promises),
-                                .evidence = "the unscaled gradient is smaller by one factor: it was clipped before"};
-        return outcome;
-      }
+  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
+    const auto scale = loss_scale_of(held);
+    if (!scale) return true;
+    for (const trace::Record* record : held.all(Channel::kGradient)) {
+      if (!record->name.starts_with(kUnscaled)) continue;
+      const trace::Record* scaled = held.find(Channel::kGradient, parameter_of(record->name));
+      if (scaled == nullptr) continue;
+      const Rule rule{.target = record, .terms = {{1 / *scale, scaled}}};
+      if (keeps(outcome, rule, step, rank)) continue;
+      outcome.broken->expected = "the reduced gradient divided by the loss scale";
+      outcome.broken->cause = cause_of(rule, promises);
+      outcome.broken->evidence = "the unscaled gradient is smaller by one factor: it was clipped before";
+      return false;
     }
-  }
+    return true;
+  });
   return outcome;
 }
 

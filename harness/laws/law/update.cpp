@@ -57,13 +57,8 @@ Outcome judge_update(const trace::RunTrace& run, const scenario::Promises& promi
   Outcome outcome;
   for_each_update(run, promises, [&](const RecordPlace& place, const Updated& of) {
     const auto rule = rule_of(of);
-    const auto found = rule ? distance_of(*rule) : std::nullopt;
-    if (!found) return true;
-    ++outcome.judged;
-    if (!found->is_broken()) return true;
-    outcome.broken = Breach{.at = {place.step, Channel::kWeight, of.parameter, place.rank},
-                            .expected = "the weight that the recipe's " + kind + " makes",
-                            .actual = found->text()};
+    if (!rule || keeps(outcome, *rule, place.step, place.rank)) return true;
+    outcome.broken->expected = "the weight that the recipe's " + kind + " makes";
     name_cause(*rule, of, *outcome.broken);
     return false;
   });
