@@ -17,14 +17,14 @@ using checks::CheckResult;
 /// All laws against one run, in the order of the table.
 struct Checked {
   report::Recording run;
-  std::vector<CheckResult> laws;
+  std::vector<checks::AskedLaw> laws;
   std::string incomplete;  ///< why an end of the run is missing; empty: it is whole
 
   report::Status status() const {
     report::Status worst = report::Status::kInconclusive;
-    for (const CheckResult& law : laws) {
-      if (law.divergence) return report::Status::kDivergence;
-      if (law.status == CheckResult::Status::kAgree && incomplete.empty()) worst = report::Status::kAgree;
+    for (const checks::AskedLaw& law : laws) {
+      if (law.result.divergence) return report::Status::kDivergence;
+      if (law.result.status == CheckResult::Status::kAgree && incomplete.empty()) worst = report::Status::kAgree;
     }
     return worst;
   }
@@ -35,28 +35,28 @@ Checked check_run(const std::filesystem::path& path) {
   const report::Recording& run = checked.run;
   if (!run.failed.empty()) checked.incomplete = run.failed;
   if (const std::string torn = run.trace.torn(); !torn.empty()) checked.incomplete = "a trace is torn: " + torn;
-  for (const laws::Law& law : laws::all_laws()) {
-    std::string why = run.promises ? "" : "the recipe is not known: " + run.no_promises;
-    if (run.promises && law.unasked != nullptr) why = law.unasked(run.trace, *run.promises);
-    checked.laws.push_back(why.empty() ? checks::judge_law(law, run.trace, *run.promises)
-                                       : CheckResult{.status = CheckResult::Status::kInconclusive, .why = why});
+  if (run.promises) {
+    checked.laws = checks::judge_laws(run.trace, *run.promises);
+    return checked;
   }
+  const CheckResult untold{.status = CheckResult::Status::kInconclusive,
+                           .why = "the recipe is not known: " + run.no_promises};
+  for (const laws::Law& law : laws::all_laws()) checked.laws.push_back({.law = &law, .result = untold});
   return checked;
 }
 
-const char* word_of(const CheckResult& law) {
-  if (law.divergence) return "broken";
-  return law.status == CheckResult::Status::kAgree ? "holds" : "cannot tell";
+const char* word_of(const checks::AskedLaw& law) {
+  if (law.result.divergence) return "broken";
+  return law.result.status == CheckResult::Status::kAgree ? "holds" : "cannot tell";
 }
 
 Json to_json(const Checked& checked) {
   Json laws = Json::array();
-  for (std::size_t i = 0; i < checked.laws.size(); ++i) {
-    const laws::Law& law = laws::all_laws()[i];
-    const CheckResult& result = checked.laws[i];
-    laws.push_back({{"law", law.name},
-                    {"statement", law.statement},
-                    {"outcome", word_of(result)},
+  for (const checks::AskedLaw& asked : checked.laws) {
+    const CheckResult& result = asked.result;
+    laws.push_back({{"law", asked.law->name},
+                    {"statement", asked.law->statement},
+                    {"outcome", word_of(asked)},
                     {"records_judged", result.compared},
                     {"broken_at", result.divergence ? report::to_json(*result.divergence) : Json()},
                     {"cause", result.divergence ? Json(result.divergence->cause_id()) : Json()},
@@ -71,9 +71,9 @@ Json to_json(const Checked& checked) {
 void print(const Checked& checked) {
   print_line(stdout, checked.run.trace.run + ": " + std::string(name_of(checked.status())) +
                          (checked.incomplete.empty() ? "" : "; " + checked.incomplete + "; what is there was judged"));
-  for (std::size_t i = 0; i < checked.laws.size(); ++i) {
-    const CheckResult& result = checked.laws[i];
-    std::string line = "  " + padded(laws::all_laws()[i].name, 10) + "  " + word_of(result);
+  for (const checks::AskedLaw& asked : checked.laws) {
+    const CheckResult& result = asked.result;
+    std::string line = "  " + padded(asked.law->name, 10) + "  " + word_of(asked);
     if (!result.why.empty()) line += ", because " + result.why;
     if (result.why.empty()) line += ": " + std::to_string(result.compared) + " records";
     print_line(stdout, line);

@@ -1,5 +1,8 @@
 #include "harness/checks/laws.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "harness/diagnosis/clipping.h"
 #include "harness/diagnosis/reduction.h"
 
@@ -12,6 +15,36 @@ std::vector<compare::Suspect> suspects_in(const laws::Breach& breach, const laws
   if (law.name == "reduction") return diagnosis::suspects_in_reduction(run, promises, breach.at.step);
   if (law.name == "clipping") return diagnosis::suspects_in_clipping(run, promises, breach.at.step);
   return {};
+}
+
+/// Why a law of a run holds nothing.
+CheckResult untold(const AskedLaw& asked, const std::string& run) {
+  CheckResult result = asked.result;
+  result.status = CheckResult::Status::kInconclusive;
+  result.why = run + ": the law '" + std::string(asked.law->name) + "' " +
+               (asked.applies ? "cannot be told, because " : "does not apply, because ") + asked.result.why;
+  if (result.next.empty()) result.next = "`lockstep check` says more; name the laws that this run can be held to";
+  return result;
+}
+
+/// The earliest breach; else what cannot be told, of laws that are named each one and otherwise where none holds.
+CheckResult judge_run(const trace::RunTrace& run, const scenario::Promises& promises,
+                      const std::vector<std::string>& names) {
+  std::optional<CheckResult> broken, open, held;
+  std::size_t compared = 0;
+  for (const AskedLaw& asked : judge_laws(run, promises, names)) {
+    compared += asked.result.compared;
+    const auto& divergence = asked.result.divergence;
+    if (divergence && (!broken || divergence->step < broken->divergence->step)) broken = asked.result;
+    if (asked.result.status == CheckResult::Status::kInconclusive && (!open || asked.result.compared > open->compared))
+      open = untold(asked, run.run);
+    if (asked.result.status == CheckResult::Status::kAgree) held = asked.result;
+  }
+  const bool hides = open && open->compared > 0;  // NaN, behind which a breach may be
+  const bool enough = held && !hides && (names.empty() || !open);
+  CheckResult total = broken ? *broken : enough ? *held : open.value_or(CheckResult());
+  total.compared = compared;
+  return total;
 }
 
 }  // namespace
@@ -42,6 +75,28 @@ CheckResult judge_law(const laws::Law& law, const trace::RunTrace& run, const sc
     hide_from(result, *outcome.hidden, run.run);
   }
   return result;
+}
+
+std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Promises& promises,
+                                 const std::vector<std::string>& names) {
+  std::vector<AskedLaw> asked;
+  for (const laws::Law& law : laws::all_laws()) {
+    if (!names.empty() && std::find(names.begin(), names.end(), law.name) == names.end()) continue;
+    const std::string unasked = law.unasked == nullptr ? "" : law.unasked(run, promises);
+    asked.push_back({.law = &law, .result = {}, .applies = unasked.empty()});
+    asked.back().result = unasked.empty() ? judge_law(law, run, promises)
+                                          : CheckResult{.status = CheckResult::Status::kInconclusive, .why = unasked};
+  }
+  return asked;
+}
+
+CheckResult check_laws(const CheckInput& input) {
+  CheckResult total;
+  for (const std::string& variant : input.spec.variants) {
+    for (const trace::RunTrace* const run : input.of(variant))
+      combine(total, judge_run(*run, input.scenario.variant(variant), input.spec.laws));
+  }
+  return concluded(std::move(total));
 }
 
 }  // namespace lockstep::checks

@@ -17,6 +17,7 @@ enum class CheckKind {
   kCovers,
   kLedger,
   kReduction,
+  kLaws,
   kResumes,
   kEnvironment,
   kFinishes,
@@ -69,7 +70,7 @@ struct CheckTraits {
   constexpr bool wants_different(Sides between) const { return sides == between && wanted == Wanted::kDifferent; }
 };
 
-inline constexpr std::array<CheckTraits, 13> kCheckKinds = {{
+inline constexpr std::array<CheckTraits, 14> kCheckKinds = {{
     {CheckKind::kEqual, "equal", Sides::kVariants, Wanted::kSameBits},
     {CheckKind::kRounding, "rounding", Sides::kVariants, Wanted::kUpToRounding},
     {CheckKind::kDiffers, "differs", Sides::kVariants, Wanted::kDifferent},
@@ -79,6 +80,7 @@ inline constexpr std::array<CheckTraits, 13> kCheckKinds = {{
     {CheckKind::kCovers, "covers", Sides::kLaw, Wanted::kLaw},
     {CheckKind::kLedger, "ledger", Sides::kLaw, Wanted::kLaw},
     {CheckKind::kReduction, "reduction", Sides::kLaw, Wanted::kLaw},
+    {CheckKind::kLaws, "laws", Sides::kLaw, Wanted::kLaw},
     {CheckKind::kResumes, "resumes", Sides::kResumption, Wanted::kSameBits},
     {CheckKind::kEnvironment, "environment", Sides::kRanks, Wanted::kLaw, LooksAt::kHeaders},
     {CheckKind::kFinishes, "finishes", Sides::kLaw, Wanted::kLaw, LooksAt::kEndings},

@@ -213,6 +213,7 @@ CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& 
   check.expect = expectation_of(object, where, problems);
   if (object.contains("factor"))
     problems.collect([&] { check.factor = factor_from(object["factor"].get<double>(), where); });
+  check.laws = object.value("laws", Names());
   if (variants.empty()) return check;  // none could be read, and that is told
   const bool named = problems.collect([&] { take_variants(check, object, variants, where); });
   if (!named || !are_known(check.variants, scenario)) return check;  // what is wrong with a variant is told of it

@@ -71,6 +71,7 @@ struct CheckSpec {
   std::vector<std::string> variants;     ///< names of existing variants, in the order of the scenario
   std::vector<trace::Channel> channels;  ///< as written; empty: all that the check can compare
   std::optional<double> factor;
+  std::vector<std::string> laws;  ///< by name; empty: all that the recipe has a use for
   std::string straight;
   std::string interrupted;
   std::optional<Expectation> expect;

@@ -111,6 +111,17 @@ TEST_F(CheckEndToEnd, FindsWhatEveryRankDoes) {
   expect_broken("diverges", "finite", {.step = 1, .channel = "loss", .tensor = "local"}, "unknown");
 }
 
+/// Both variants have the mistake, so that no comparison of them sees it.
+TEST_F(CheckEndToEnd, AScenarioAsksForThem) {
+  const Json skips = {{"faults", {fault("update_skipped", 2, -1)}}};
+  const Result both = run(scenario({{"variants", {{"a", trained(skips)}, {"b", trained(skips)}}},
+                                    {"checks", {check("equal", {{"variants", {"a", "b"}}}), check("laws")}}}));
+  EXPECT_EQ(both.exit_code(), 1) << both.said();
+  EXPECT_EQ(both.check("equal")["status"], "agree");
+  expect_divergence(both.check("laws"), {.step = 2, .channel = "optimizer", .tensor = "fc1.bias.momentum_buffer"});
+  expect_green(run(scenario({{"checks", {check("laws"), check("laws", {{"laws", {"update"}}})}}})));
+}
+
 TEST_F(CheckEndToEnd, NothingJudgedIsNeverAgreement) {
   record({{"ledger", trained({{"record", {{"channels", {"ledger"}}}}})}, {"whole", Json::object()}});
   const Json nothing = checked("ledger", 4);
