@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
@@ -186,9 +187,12 @@ class Audit {
 
   CheckResult judge() {
     if (!recorded_any()) return {.status = CheckResult::Status::kInconclusive, .why = run_.run + " recorded no ledger"};
+    const std::set<std::string> optimizers = this->optimizers();
+    const bool has_rates = ledger_.groups() > 0, is_one = optimizers.size() <= 1;
+    if (!optimizers.empty()) optimizer_ = *optimizers.begin();
     for (const trace::Step& step : run_.ranks[0].steps) {
       if (step.step < 0 || is_loaded_state(step)) continue;
-      for (std::size_t group = 0; group < ledger_.groups() && !stop(); ++group) judge_rate(group, step.step);
+      for (std::size_t group = 0; group < ledger_.groups() && is_one && !stop(); ++group) judge_rate(group, step.step);
       for (const Entry& entry : kEntries) {
         for (const trace::Trace& rank : run_.ranks) {
           if (!stop()) judge_entry(entry, rank, step.step);
@@ -210,6 +214,11 @@ class Audit {
     if (last != expected)
       fail(last, "updates", 0, "steps to " + std::to_string(expected), "steps to " + std::to_string(last));
     if (hidden_) hide_from(result_, *hidden_, run_.run);
+    if (has_rates && !is_one && !stop())
+      return {.status = CheckResult::Status::kInconclusive,
+              .why = run_.run + " has " + std::to_string(optimizers.size()) +
+                     " optimizers: whose rates the promise is of is not known",
+              .next = "promise no optimizer"};
     return result_;
   }
 
@@ -238,8 +247,20 @@ class Audit {
     return rank.find(step, channel, name);
   }
 
+  /// What comes before "learning_rate" in the ledgers: one text for each optimizer that made an update.
+  std::set<std::string> optimizers() const {
+    std::set<std::string> found;
+    for (const trace::Step& step : run_.ranks[0].steps) {
+      for (const Record& record : step.records) {
+        const std::size_t at = record.name.find("learning_rate");
+        if (record.channel == Channel::kLedger && at != std::string::npos) found.insert(record.name.substr(0, at));
+      }
+    }
+    return found;
+  }
+
   void judge_rate(std::size_t group, std::int64_t step) {
-    const std::string name = "learning_rate" + (group > 0 ? "." + std::to_string(group) : "");
+    const std::string name = optimizer_ + "learning_rate" + (group > 0 ? "." + std::to_string(group) : "");
     const auto expected = ledger_.learning_rate(group, step, losses_);
     if (!expected) {
       result_ = {.status = CheckResult::Status::kInconclusive,
@@ -351,6 +372,7 @@ class Audit {
   const trace::RunTrace& run_;
   Ledger& ledger_;
   bool may_lack_;
+  std::string optimizer_;                    ///< before the names of its rates
   std::vector<double> losses_;               ///< reduced, one for each step of the schedule so far
   std::int64_t losses_known_ = 0;            ///< updates from the first on whose loss is among them
   std::optional<laws::RecordPlace> hidden_;  ///< from where on the losses are NaN or infinite

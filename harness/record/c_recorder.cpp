@@ -153,7 +153,28 @@ struct lockstep_recorder {
   void drop_step() {
     require_step();
     recorder_->drop_step();
-    in_step_ = false;
+    in_step_ = holds_ = false;
+  }
+
+  void hold(bool holding) {
+    require_step();
+    recorder_->hold(holding);
+    holds_ = holds_ || holding;
+  }
+
+  void release(std::size_t count, const char* const* channels, const char* const* names, const char* const* new_names) {
+    require_step();
+    std::vector<lockstep::record::Renaming> renamings;
+    if (count > 0) {
+      lockstep::record::require_there(channels, "channels");
+      lockstep::record::require_there(names, "names");
+      lockstep::record::require_there(new_names, "new_names");
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      renamings.push_back({lockstep::record::channel_from(channels[i]), lockstep::record::name_from(names[i]),
+                           lockstep::record::name_from(new_names[i])});
+    recorder_->release(std::move(renamings));
+    holds_ = false;
   }
 
   bool wants(Channel channel) const {
@@ -169,6 +190,7 @@ struct lockstep_recorder {
   lockstep_status close() noexcept {
     const lockstep_status status = call([&] {
       if (in_step_) refuse("step " + std::to_string(step_) + " has not ended", "end_step before close");
+      if (holds_) refuse("records are held back", "release or drop_step before close");
       if (failed_ != LOCKSTEP_OK)
         throw InputError({.what = "the trace stays torn: an earlier call failed",
                           .expected = "no failed call",
@@ -237,6 +259,7 @@ struct lockstep_recorder {
   std::int64_t step_ = lockstep::trace::kInitialStep - 1;  ///< the last one begun
   std::int64_t ended_step_ = lockstep::trace::kInitialStep;
   bool in_step_ = false;
+  bool holds_ = false;                    ///< records wait for a step
   lockstep_status failed_ = LOCKSTEP_OK;  ///< the worst of all calls
   std::string first_error_, error_;
 };
@@ -330,6 +353,16 @@ lockstep_status lockstep_recorder_end_step(lockstep_recorder* recorder) {
 
 lockstep_status lockstep_recorder_drop_step(lockstep_recorder* recorder) {
   return with(recorder, [](lockstep_recorder& r) { return r.call([&] { r.drop_step(); }); });
+}
+
+lockstep_status lockstep_recorder_hold(lockstep_recorder* recorder, int holding) {
+  return with(recorder, [&](lockstep_recorder& r) { return r.call([&] { r.hold(holding != 0); }); });
+}
+
+lockstep_status lockstep_recorder_release(lockstep_recorder* recorder, size_t count, const char* const* channels,
+                                          const char* const* names, const char* const* new_names) {
+  return with(recorder,
+              [&](lockstep_recorder& r) { return r.call([&] { r.release(count, channels, names, new_names); }); });
 }
 
 lockstep_status lockstep_recorder_close(lockstep_recorder* recorder) {

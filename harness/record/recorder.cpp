@@ -132,7 +132,12 @@ void Recorder::text(Channel channel, std::string name, std::string value) {
 }
 
 void Recorder::add(const trace::Record& record) {
-  if (wants(record.channel)) line_.add(record);
+  if (!wants(record.channel)) return;
+  if (holding_) {
+    held_.push_back(record);
+  } else {
+    line_.add(record);
+  }
 }
 
 void Recorder::end_step() {
@@ -143,6 +148,19 @@ void Recorder::end_step() {
 void Recorder::drop_step() {
   line_.begin(step_);
   kept_.clear();
+  holding_ = false;
+  held_.clear();
+}
+
+void Recorder::release(const std::vector<Renaming>& renamings) {
+  std::map<std::pair<Channel, std::string>, std::string> names;
+  for (const Renaming& renaming : renamings) names[{renaming.channel, renaming.from}] = renaming.to;
+  holding_ = false;
+  for (trace::Record& record : std::exchange(held_, {})) {
+    const auto found = names.find({record.channel, record.name});
+    if (found != names.end()) record.name = found->second;
+    add(record);
+  }
 }
 
 void Recorder::finish() { writer_.finish(); }

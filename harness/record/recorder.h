@@ -31,6 +31,12 @@ struct Capture {
   std::string tensor;                     ///< '*' stands for any characters
 };
 
+/// Another name for a record that was held back.
+struct Renaming {
+  trace::Channel channel;
+  std::string from, to;
+};
+
 /// Channels and steps to record.
 struct Selection {
   std::set<trace::Channel> channels;
@@ -74,8 +80,14 @@ class Recorder {
   /// Writes the step's line. *Throws*: ResourceError.
   void end_step();
 
-  /// Forgets the step that has begun.
+  /// Forgets the step that has begun, and what is held back.
   void drop_step();
+
+  /// Whether records are held back from now on, until it is known which step they belong to.
+  void hold(bool holding) { holding_ = holding; }
+
+  /// Adds what was held back to the step, and holds nothing back.
+  void release(const std::vector<Renaming>& renamings);
 
   /// Closes the trace; without it the trace counts as torn. *Throws*: ResourceError.
   void finish();
@@ -90,6 +102,8 @@ class Recorder {
   Selection selection_;
   std::int64_t step_ = trace::kInitialStep;
   trace::LineBuilder line_;
+  bool holding_ = false;
+  std::vector<trace::Record> held_;
   std::map<std::string, trace::StoredTensor> kept_;  ///< of this step, by captured name
 };
 

@@ -132,6 +132,14 @@ void StagedRecorder::drop_step() {
   background_.hand_over([this] { recorder_.drop_step(); });
 }
 
+void StagedRecorder::hold(bool holding) {
+  background_.hand_over([this, holding] { recorder_.hold(holding); });
+}
+
+void StagedRecorder::release(std::vector<Renaming> renamings) {
+  background_.hand_over([this, renamings = std::move(renamings)] { recorder_.release(renamings); });
+}
+
 void StagedRecorder::finish() {
   background_.wait();
   recorder_.finish();

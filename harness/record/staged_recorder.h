@@ -44,6 +44,8 @@ class StagedRecorder {
 
   void end_step();
   void drop_step();
+  void hold(bool holding);
+  void release(std::vector<Renaming> renamings);
 
   /// Waits until all is recorded, and closes the trace.
   void finish();

@@ -65,13 +65,20 @@ def look_of(tensor: torch.Tensor) -> str:
 
 
 @dataclass(eq=False)
+class Source:
+    """A pass over a loader."""
+
+    is_known: bool = False  #: a model took a batch of it as it came, or a copy
+
+
+@dataclass(eq=False)
 class Batch:
     """What a loader gave at one time."""
 
     ids: Optional[List[int]]      #: indices into the data set, where its sampler names them
     epoch: Optional[int]          #: as the sampler was told, or how often the loader was begun before
     passes: Optional[int] = None  #: how often the loader was begun before, where the sampler has an epoch of its own
-    source: int = 0  #: the pass over a loader that it belongs to
+    source: Source = field(default_factory=Source)
     facts: Dict[str, Any] = field(default_factory=dict)  #: of the loader
     items: List[int] = field(default_factory=list)  #: without ids, a number for each item as it came
     looks: Set[str] = field(default_factory=set)  #: of its tensors, by which copies of them are known
@@ -92,6 +99,8 @@ class Batches:
     def __init__(self) -> None:
         self._waiting: Deque[Batch] = collections.deque(maxlen=_WAITING)
         self.any_given = self.any_guessed = False
+        self._last: Optional[Batch] = None  #: that a model took
+        self._asked = False  #: a loader gave something, or had nothing more, since a model took a batch
 
     @property
     def waiting(self) -> int:
@@ -99,7 +108,7 @@ class Batches:
         return len(self._waiting)
 
     def give(self, data: Any, batch: Batch, wants_items: bool) -> None:
-        self.any_given = True
+        self.any_given = self._asked = True
         named = list(tensors_in(data))
         if batch.ids is None and wants_items:
             batch.items = items_in(tensor for _, tensor in named)
@@ -110,11 +119,16 @@ class Batches:
             batch.looks.add(look_of(tensor))
         self._waiting.append(batch)
 
+    def end(self) -> None:
+        """A loader has nothing more: of one that fetches ahead, the last batch is about to be taken."""
+        self._asked = True
+
     def take(self, inputs: Iterable[torch.Tensor]) -> List[Batch]:
         """The batches that these inputs come from: those that share memory with them or look the same, else the oldest.
 
         Loaders' wrappers fetch ahead and move batches, scripts leave some out and transform others: where a batch is
         left out *and* others are transformed, the oldest one is a wrong guess. One more waits then when the pass ends.
+        Where batches are taken as they come, another input (a generator's noise) takes none that was fetched ahead.
         """
         inputs = list(inputs)
         storages = {tensor.untyped_storage()._cdata for tensor in inputs if tensor.layout is torch.strided}
@@ -122,12 +136,16 @@ class Batches:
         if not taken and len(self._waiting) > 1:
             looks = {look_of(tensor) for tensor in inputs} - {""}
             taken = [batch for batch in self._waiting if batch.looks & looks][:1]
+        if not taken and self._last is not None and self._last.shares_memory(storages):
+            return []  # once more
         if not taken:
             return self.take_oldest()
-        while taken[0].source == self._waiting[0].source and self._waiting[0] is not taken[0]:
+        while taken[0].source is self._waiting[0].source and self._waiting[0] is not taken[0]:
             self._waiting.popleft()  # of the same pass, and left out
         for batch in taken:
+            batch.source.is_known = True
             self._waiting.remove(batch)
+        self._last, self._asked = taken[-1], False
         return taken
 
     def facts(self) -> Dict[str, Any]:
@@ -135,5 +153,8 @@ class Batches:
         return self._waiting[0].facts if self._waiting else {}
 
     def take_oldest(self) -> List[Batch]:
+        if not self._waiting or (self._waiting[0].source.is_known and not self._asked):
+            return []
         self.any_guessed = self.any_guessed or len(self._waiting) > 1
-        return [self._waiting.popleft()] if self._waiting else []
+        self._last, self._asked = self._waiting.popleft(), False
+        return [self._last]

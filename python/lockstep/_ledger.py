@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Iterator, Tuple, Union
 
 if TYPE_CHECKING:
     from lockstep._session import Session
+    from lockstep._step import Step
 
 
 def record(session: "Session") -> None:
@@ -17,21 +18,27 @@ def record(session: "Session") -> None:
 
 
 def _entries(session: "Session") -> Iterator[Tuple[str, Union[float, int]]]:
-    step, scaler, batch = session.step, session.scaler(), session.last_batch
+    step, scaler = session.step, session.scaler()
     yield from step.rates
     yield from step.denominators.items()
     yield "micro_batches", step.backwards
-    yield "samples_taken", session.taken
+    if not step.is_rest:
+        yield "samples_taken", session.taken
     if scaler is not None:
         yield "loss_scale", float(scaler.get_scale())
         yield "skipped", session.skipped
-    yield "updates", session.updates
-    if batch is not None and batch.epoch is not None:
-        yield "epoch", batch.epoch
-    if batch is not None and batch.passes is not None:
-        yield "passes", batch.passes
+    if not step.is_rest:
+        yield "updates", session.updates
+        yield from _epochs(step)
     for name, value in _calls(session):
         yield "seen." + name, value
+
+
+def _epochs(step: "Step") -> Iterator[Tuple[str, int]]:
+    if step.batch is not None and step.batch.epoch is not None:
+        yield "epoch", step.batch.epoch
+    if step.batch is not None and step.batch.passes is not None:
+        yield "passes", step.batch.passes
 
 
 def _calls(session: "Session") -> Iterator[Tuple[str, Union[float, int]]]:

@@ -44,6 +44,8 @@ _FUNCTIONS = {
     "integer": [c_void_p, c_char_p, c_char_p, c_int64],
     "integers": [c_void_p, c_char_p, c_char_p, POINTER(c_int64), c_size_t],
     "text": [c_void_p, c_char_p, c_char_p, c_char_p], "end_step": [c_void_p], "drop_step": [c_void_p],
+    "hold": [c_void_p, c_int],
+    "release": [c_void_p, c_size_t, POINTER(c_char_p), POINTER(c_char_p), POINTER(c_char_p)],
     "close": [c_void_p],
 }
 
@@ -166,6 +168,18 @@ class Recorder:
     def text(self, channel: str, name: str, text: str) -> None:
         self._check(self._library.lockstep_recorder_text(self._handle, _encoded(channel), _encoded(name),
                                                          text.encode("utf-8", "backslashreplace")))
+
+    def hold(self, holding: bool) -> None:
+        """Whether what is recorded from now on waits for `release`."""
+        self._check(self._library.lockstep_recorder_hold(self._handle, holding))
+
+    def release(self, names: Mapping[Tuple[str, str], str]) -> None:
+        """Adds what waits to the step. `names`: new ones of some, by channel and name."""
+        strings = c_char_p * len(names)
+        keys = list(names)
+        self._check(self._library.lockstep_recorder_release(
+            self._handle, len(names), strings(*[_encoded(channel) for channel, _ in keys]),
+            strings(*[_encoded(name) for _, name in keys]), strings(*[_encoded(names[key]) for key in keys])))
 
     def close(self) -> None:
         """Makes the trace a whole one."""

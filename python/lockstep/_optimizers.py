@@ -71,9 +71,12 @@ class Optimizers:
         turn = [reference() for reference in self._turn]
         return [optimizer for optimizer in turn if optimizer is not None] or self.outermost()
 
-    def lead(self, optimizer: Optimizer) -> None:
-        """From now on each update of this one is a step: the optimizers do not take turns one by one."""
-        self._turn = [weakref.ref(optimizer)]
+    def lead(self, identities: Set[int]) -> None:
+        """From now on these make up a step: others do not take turns with them."""
+        self._turn = [weakref.ref(optimizer) for optimizer in self.alive() if id(optimizer) in identities]
+
+    def some_lead(self) -> bool:
+        return bool(self._turn)
 
     def rates(self, optimizer: Optimizer) -> List[Tuple[str, float]]:
         return [(self.prefix(optimizer) + "learning_rate" + suffix, float(group["lr"]))

@@ -41,12 +41,11 @@ class Passes:
         session.go_on()
         if issubclass(type(caller), DistributedDataParallel):
             self._reduces = bool(caller.require_backward_grad_sync)
-        step, identity = session.step, id(caller)
-        count = step.forwards[identity] = step.forwards.get(identity, 0) + 1
+        step = session.step
         step.forwards_since_backward += 1
         inputs = self._inputs_of(caller, args, kwargs)
         session.take(session.batches.take(tensor for _, tensor in inputs), inputs)
-        self._record_input(inputs, count - 1)
+        self._record_input(inputs)
         if session.wants("ledger"):
             step.denominators.update((name, float(kwargs[name])) for name in _DENOMINATORS
                                      if isinstance(kwargs.get(name), (int, float, torch.Tensor)))
@@ -61,10 +60,11 @@ class Passes:
         return [(prefix + name, tensor) for key, value in [*given, *kwargs.items()]
                 for name, tensor in tensors_in(value, key)]
 
-    def _record_input(self, inputs: NamedTensors, count: int) -> None:
-        if self._session.wants("input"):
-            named = ((_numbered(name, count), tensor) for name, tensor in readable(inputs))
-            self._session.recorder.tensors("input", named)
+    def _record_input(self, inputs: NamedTensors) -> None:
+        session = self._session
+        if session.wants("input"):
+            named = ((session.step.unique("input", name), tensor) for name, tensor in readable(inputs))
+            session.recorder.tensors("input", named)
 
     def scaled(self, scaler: Any, before: Any, after: Any) -> None:
         """A GradScaler multiplied a loss: the one before is recorded."""
@@ -95,7 +95,7 @@ class Passes:
         batches = session.batches.take_oldest()
         inputs = [("batch." + name, tensor) for batch in batches for name, tensor in batch.named_tensors()]
         session.take(batches, inputs)
-        self._record_input(inputs, session.step.backwards)
+        self._record_input(inputs)
 
     def _record_loss(self, losses: List[Any]) -> None:
         session = self._session
@@ -103,8 +103,7 @@ class Passes:
             return
         named = [("local" + (f"[{index}]" if index else ""), self._unscaled.get(id(loss), loss))
                  for index, loss in enumerate(losses) if isinstance(loss, torch.Tensor)]
-        session.recorder.tensors("loss", ((_numbered(name, session.step.backwards), loss)
-                                          for name, loss in readable(named)))
+        session.recorder.tensors("loss", ((session.step.unique("loss", name), loss) for name, loss in readable(named)))
 
     def backward_ends(self) -> None:
         self._in_backward -= 1
@@ -118,8 +117,3 @@ class Passes:
         if name is not None:
             name = session.step.unique("gradient.local", name)
             session.recorder.tensors("gradient.local", readable([(name, parameter.grad)]))
-
-
-def _numbered(name: str, count: int) -> str:
-    """ "x", then "x#1" """
-    return f"{name}#{count}" if count else name

@@ -18,13 +18,14 @@ from lockstep._hooks.schedule import Schedules
 from lockstep._hooks.seed import Seeds
 from lockstep._models import Models, readable
 from lockstep._step import Step
+from lockstep._turns import Turns
 
 
 class Session:
     """Its trace begins with the first forward pass or update, so launchers and loaders' workers have none.
 
-    A step is one update of each optimizer, in turns; where they do not take turns, one update of the first that comes
-    again. Its line stays open until the next step begins: a metric or a checkpoint after an update belongs to it.
+    A step is one turn of the optimizers. Its line stays open until the next step begins: a metric or a checkpoint after
+    an update belongs to it.
     """
 
     def __init__(self, settings: _settings.Settings) -> None:
@@ -38,6 +39,7 @@ class Session:
         self.loaded: List[Dict[str, Any]] = []  #: checkpoints that were read before the trace began
         self.rank = 0
         self.step = Step()
+        self.turns = Turns(self)
         self.updates = 0  #: that are done
         self.by_hand = False  #: steps end where the script says so
         self._over = False
@@ -49,7 +51,6 @@ class Session:
         self._due = True
         self._muted = 0
         self.taken = self.skipped = 0  #: samples and updates
-        self.last_batch: Optional[Batch] = None
         self._ddp: List["weakref.ref[DistributedDataParallel]"] = []
         self._scaler: Optional["weakref.ref[Any]"] = None
 
@@ -109,10 +110,10 @@ class Session:
         self.ending.begin(self.rank)
         self._generators = _state.Generators(self._cpu_at_import)
         told_ids = self.step.told_ids
-        self._begin(_INITIAL)
+        self.begin(_INITIAL)
         self._record_initial_state()
         self._recorder.end_step()
-        self._begin(0)
+        self.begin(0)
         self.step.told_ids = told_ids
         for action in self._starting:
             action()
@@ -137,7 +138,10 @@ class Session:
 
     def _finish(self, exit_code: int) -> None:
         reason = self.ending.reason(exit_code)
+        if reason is None:
+            self.turns.end()  # no update follows
         if reason is None and self.step.updated and not self.step.complete:
+            self.step.is_rest = self.optimizers.some_lead()
             self.complete()  # the last turn is not a whole one
         if self.step.complete:
             self._end_step()
@@ -177,20 +181,25 @@ class Session:
 
     # ---- steps
 
-    def _begin(self, step: int) -> None:
+    def begin(self, step: int) -> None:
         self._due = step < 0 or step % self.settings.every == 0
-        self.step = Step()
+        self.step = Step(batch=self.step.batch)
         self.recorder.begin_step(step)
 
     def go_on(self) -> None:
         """Something of the next update happens: the line of the last one is done."""
         if self.step.complete:
             self._end_step()
-            self._begin(self.updates)
+            self.begin(self.updates)
+        elif self.step.turn_ended and not self.by_hand:
+            self.turns.follow()
 
-    def _end_step(self) -> None:
+    def before_end(self) -> None:
         for action in self._ending_steps:
             action()
+
+    def _end_step(self) -> None:
+        self.before_end()
         self.recorder.end_step()
 
     def complete(self) -> None:
@@ -248,7 +257,7 @@ class Session:
     def take(self, batches: List[Batch], inputs: NamedTensors) -> None:
         """Counts the samples of an input: its ids where a loader told them, else a digest of each item."""
         for batch in batches:
-            self.last_batch = batch
+            self.step.batch = batch
             self.step.ids += batch.ids or []
             self.step.items += batch.items
         if not self.batches.any_given and self.wants("samples"):
@@ -299,6 +308,7 @@ class Session:
         first, self.by_hand = not self.by_hand, True
         if not self.start() or (first and self.step.complete):
             return
+        self.turns.join()
         self.go_on()
         self.complete()
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, List, Set, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Set, Tuple
+
+if TYPE_CHECKING:
+    from lockstep._batches import Batch
+
+#: Channel and name of a record.
+Key = Tuple[str, str]
 
 
 @dataclass
 class Step:
     """From the first forward pass of an update to the next one's."""
 
-    forwards: Dict[int, int] = field(default_factory=dict)  #: of each caller, by its identity
+    batch: Optional["Batch"] = None  #: that was taken last, now or before
     backwards: int = 0
     forwards_since_backward: int = 0
     ids: List[int] = field(default_factory=list)
@@ -24,20 +30,50 @@ class Step:
     clips: int = 0  #: calls that clip gradients
     thresholds: Dict[str, float] = field(default_factory=dict)  #: that they were given
     rates: List[Tuple[str, float]] = field(default_factory=list)
-    names: Dict[Tuple[str, str], int] = field(default_factory=dict)  #: how often a record of a name was made
+    names: Dict[Key, int] = field(default_factory=dict)  #: how often a record of a name was made
+    names_before: Dict[Key, int] = field(default_factory=dict)  #: by the step that this one may be a part of
+    own_names: Dict[Key, str] = field(default_factory=dict)  #: of records if it is no part of that step
     called: List[Tuple[str, int]] = field(default_factory=list)  #: collectives of the script, and their elements
     skipped: bool = False
+    turn_ended: bool = False  #: an optimizer updated, and others have not: the next pass may begin another step
     complete: bool = False
+    is_rest: bool = False  #: what others than those that end steps updated after the last step
     has_state: bool = False  #: where only checkpoints' states are kept
 
     def unique(self, channel: str, name: str) -> str:
         """A name that the step has not yet: "x", then "x#1"."""
-        count = self.names.get((channel, name), 0)
-        self.names[channel, name] = count + 1
-        return f"{name}#{count}" if count else name
+        return self._next(channel, name, lambda count: f"{name}#{count}" if count else name)
 
     def number(self, channel: str) -> str:
         """The next number of a record in a channel: "0"."""
-        count = self.names.get((channel, ""), 0)
-        self.names[channel, ""] = count + 1
-        return str(count)
+        return self._next(channel, "", str)
+
+    def _next(self, channel: str, name: str, numbered: Callable[[int], str]) -> str:
+        key = (channel, name)
+        count, before = self.names.get(key, 0), self.names_before.get(key, 0)
+        self.names[key] = count + 1
+        if before:
+            self.own_names[channel, numbered(before + count)] = numbered(count)
+        return numbered(before + count)
+
+    def followed(self) -> "Step":
+        """What comes after a turn: a part of this step, or the next one."""
+        return Step(batch=self.batch, names_before=dict(self.names))
+
+    def absorb(self, part: "Step") -> None:
+        """What followed is a part of this step."""
+        self.batch = part.batch
+        self.backwards += part.backwards
+        self.forwards_since_backward += part.forwards_since_backward
+        self.ids += part.ids
+        self.told_ids += part.told_ids
+        self.items += part.items
+        self.stage.update(part.stage)
+        self.told |= part.told
+        self.denominators.update(part.denominators)
+        self.clips += part.clips
+        self.thresholds.update(part.thresholds)
+        for key, count in part.names.items():
+            self.names[key] = self.names.get(key, 0) + count
+        self.called += part.called
+        self.turn_ended = False

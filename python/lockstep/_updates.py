@@ -58,14 +58,9 @@ class Updates:
         self._before_update(optimizer)
 
     def _take_turn(self, optimizer: Optimizer) -> None:
-        """An optimizer that comes again before all others came leads from now on: each of its updates is a step."""
-        session = self._session
-        if session.by_hand:
-            return
-        if id(optimizer) in session.step.updated:
-            session.optimizers.lead(optimizer)
-            session.complete()
-            session.go_on()
+        if not self._session.by_hand:
+            self._session.go_on()
+            self._session.turns.take(optimizer)
 
     def _before_update(self, optimizer: Optimizer) -> None:
         session = self._session
@@ -87,6 +82,8 @@ class Updates:
         step.evaluations = 0
         if not session.by_hand and all(id(other) in step.updated for other in session.optimizers.expected()):
             session.complete()
+        else:
+            step.turn_ended = True
 
     def skipped(self, optimizer: Optimizer) -> None:
         """A GradScaler found gradients that are not finite, and left the update out."""
@@ -116,4 +113,4 @@ class Updates:
             name = step.stage.get(id(parameter), "") + name + suffix
             if parameter.grad is not None and name not in step.told:
                 step.told.add(name)
-                yield name, parameter.grad
+                yield step.unique("gradient", name), parameter.grad

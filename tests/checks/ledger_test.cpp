@@ -176,6 +176,25 @@ TEST(Ledger, SeesAMissingEntry) {
   EXPECT_EQ(result.divergence->actual, "not recorded");
 }
 
+TEST(Ledger, TakesTheRatesOfTheOnlyOptimizerThatUpdates) {
+  const auto renamed = [](Bench& bench, const std::string& name, const std::string& to, std::int64_t from_step) {
+    for (trace::Trace& rank : bench.run("a").ranks) {
+      for (trace::Step& step : rank.steps) {
+        for (trace::Record& record : step.records) {
+          if (step.step >= from_step && record.channel == Channel::kLedger && record.name == name) record.name = to;
+        }
+      }
+    }
+  };
+  Bench bench(ledger_of());
+  renamed(bench, "learning_rate", "optimizer1.learning_rate", 0);
+  EXPECT_TRUE(agrees(bench.check()));
+  renamed(bench, "optimizer1.learning_rate", "optimizer0.learning_rate", 6);
+  EXPECT_TRUE(is_inconclusive(bench.check(), "2 optimizers"));
+  put(bench.run("a"), 1, 2, integer("samples_taken", 99));
+  EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kLedger, "samples_taken", 1));
+}
+
 TEST(Ledger, SeesATrainingThatStopsEarlyOrRunsOn) {
   Bench early(ledger_of());
   for (const std::int64_t rank : {0, 1}) erase_step(early.run("a"), rank, 11);

@@ -90,6 +90,52 @@ for i in range(9):
         self.assertEqual(trace.value(8, "ledger", "updates"), [9])
         self.assertEqual([step for step in range(9) if "model1.0.weight" in trace.names(step, "gradient")], [3, 6])
 
+    def test_each_batch_is_in_the_step_that_used_it(self):
+        """Whatever turns the optimizers take, and also where a wrapper of the loader fetches one batch ahead."""
+        batches = """
+from torch.utils.data import DataLoader, TensorDataset
+critic, generator = nn.Linear(4, 2), model
+loader = DataLoader(TensorDataset(x, y), batch_size=2)
+one, two = sgd(critic), sgd(generator)
+def ahead(loader):
+    batches = iter(loader)
+    now = next(batches)
+    for then in batches:
+        yield now
+        now = then
+    yield now
+def train(optimizer, trained, a):
+    optimizer.zero_grad()
+    trained(a).square().mean().backward()
+    optimizer.step()
+SPARE
+for epoch in range(2):
+    for i, (a, b) in enumerate(ahead(loader)):
+        LOOP
+"""
+        noise = "train(two, generator, torch.randn(2, 4))"
+        patterns = {"critic first": f"train(one, critic, a)\n        if i % 3 == 2: {noise}",
+                    "generator first": f"if i % 3 == 0: {noise}\n        train(one, critic, a)",
+                    "in turns": f"train(one, critic, a)\n        {noise}",
+                    "never": "train(one, critic, a)",
+                    "a third never": f"train(one, critic, a)\n        {noise}",
+                    "one after the other": "train(*((two, generator) if epoch else (one, critic)), a)"}
+        for name, loop in patterns.items():
+            with self.subTest(name):
+                spare = "three = sgd(nn.Linear(1, 1))" if "third" in name else ""
+                script = START + batches.replace("LOOP", loop).replace("SPARE", spare)
+                trace = self.records(script, folder=name.replace(" ", "-"))
+                steps = sorted(step for step in trace.steps if "samples" in trace.steps[step])
+                self.assertEqual([trace.value(step, "samples", "ids") for step in steps],
+                                 [[2 * i, 2 * i + 1] for i in range(6)] * 2)
+                self.assertEqual(steps, list(range(12)))
+                for step in steps:
+                    self.assertIn("local", trace.names(step, "loss"))
+                    self.assertEqual(trace.value(step, "ledger", "samples_taken"), [2 * step + 2])
+                    self.assertEqual(trace.value(step, "ledger", "epoch"), [step // 6])
+                    self.assertEqual(trace.value(step, "ledger", "micro_batches"), [len(trace.names(step, "loss"))])
+                    self.assertEqual(len(trace.names(step, "input")), len(trace.names(step, "loss")))
+
     def test_a_pass_after_the_last_update_makes_no_step(self):
         trace = self.records(START + "optimizer = sgd(model)\nupdate(optimizer, model)\nloss_of(model).backward()")
         self.assertTrue(trace.is_whole)

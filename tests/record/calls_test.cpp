@@ -67,6 +67,36 @@ TEST_F(RecorderCalls, ADroppedStepLeavesNoLine) {
   EXPECT_EQ(whole.steps[0].records.size(), 1U);
 }
 
+TEST_F(RecorderCalls, WhatIsHeldBackJoinsTheStepThatTakesIt) {
+  open();
+  const auto loss = [&](const char* name) {
+    EXPECT_EQ(lockstep_recorder_number(recorder_, "loss", name, 1), LOCKSTEP_OK);
+  };
+  loss("local");
+  EXPECT_EQ(lockstep_recorder_hold(recorder_, 1), LOCKSTEP_OK);
+  loss("local#1");
+  loss("other");
+  EXPECT_EQ(lockstep_recorder_hold(recorder_, 0), LOCKSTEP_OK);
+  loss("reduced");
+  EXPECT_EQ(lockstep_recorder_end_step(recorder_), LOCKSTEP_OK);
+  EXPECT_EQ(lockstep_recorder_begin_step(recorder_, 4), LOCKSTEP_OK);
+  const char *channels[] = {"loss"}, *names[] = {"local#1"}, *new_names[] = {"local"};
+  EXPECT_EQ(lockstep_recorder_release(recorder_, 1, channels, names, new_names), LOCKSTEP_OK);
+  EXPECT_EQ(lockstep_recorder_hold(recorder_, 1), LOCKSTEP_OK);
+  loss("local#1");
+  EXPECT_EQ(lockstep_recorder_release(recorder_, 0, nullptr, nullptr, nullptr), LOCKSTEP_OK);
+  EXPECT_EQ(lockstep_recorder_end_step(recorder_), LOCKSTEP_OK);
+  ASSERT_EQ(lockstep_recorder_close(recorder_), LOCKSTEP_OK) << lockstep_recorder_error(recorder_);
+  const trace::Trace whole = trace();
+  const auto names_of = [&](std::size_t step) {
+    std::vector<std::string> found;
+    for (const trace::Record& record : whole.steps.at(step).records) found.push_back(record.name);
+    return found;
+  };
+  EXPECT_EQ(names_of(0), (std::vector<std::string>{"local", "reduced"}));
+  EXPECT_EQ(names_of(1), (std::vector<std::string>{"local", "other", "local#1"}));
+}
+
 TEST_F(RecorderCalls, AllChannelsAreKnownByTheNamesOfTheHeader) {
   open();
   const std::string header = read_file(source_root() / "harness/record/include/lockstep/recorder.h");

@@ -131,6 +131,8 @@ TEST_F(Misuse, EveryFunctionTakesANullRecorder) {
   EXPECT_EQ(lockstep_recorder_text(nullptr, "rng", "t", ""), LOCKSTEP_MISUSE);
   EXPECT_EQ(lockstep_recorder_end_step(nullptr), LOCKSTEP_MISUSE);
   EXPECT_EQ(lockstep_recorder_drop_step(nullptr), LOCKSTEP_MISUSE);
+  EXPECT_EQ(lockstep_recorder_hold(nullptr, 1), LOCKSTEP_MISUSE);
+  EXPECT_EQ(lockstep_recorder_release(nullptr, 0, nullptr, nullptr, nullptr), LOCKSTEP_MISUSE);
   EXPECT_EQ(lockstep_recorder_close(nullptr), LOCKSTEP_MISUSE);
   expect_says(lockstep_recorder_error(nullptr), {"recorder is NULL"});
   lockstep_recorder_free(nullptr);
@@ -188,6 +190,15 @@ TEST_F(Misuse, StepsComeOneAfterTheOther) {
   expect_misuse(lockstep_recorder_begin_step(recorder_, 3), {"does not come after", "more than 3"});
   expect_misuse(lockstep_recorder_begin_step(recorder_, -1), {"does not come after", "more than 3"});
   EXPECT_EQ(lockstep_recorder_begin_step(recorder_, 4), LOCKSTEP_OK);
+}
+
+TEST_F(Misuse, NothingIsHeldBackForEver) {
+  open();
+  EXPECT_EQ(lockstep_recorder_hold(recorder_, 1), LOCKSTEP_OK);
+  expect_misuse(lockstep_recorder_release(recorder_, 1, nullptr, nullptr, nullptr), {"channels is NULL"});
+  EXPECT_EQ(lockstep_recorder_end_step(recorder_), LOCKSTEP_OK);
+  expect_misuse(lockstep_recorder_release(recorder_, 0, nullptr, nullptr, nullptr), {"no step has begun"});
+  expect_misuse(lockstep_recorder_close(recorder_), {"records are held back"});
 }
 
 TEST_F(Misuse, NoStepComesBeforeTheInitialState) {

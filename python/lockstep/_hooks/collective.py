@@ -1,6 +1,6 @@
 """Collectives, spelled as the format does: "allreduce Float[650] SUM".
 
-Those that the script calls come first in a step. Those of DDP are issued below Python: they follow when the step ends.
+Those that the script calls come first in a turn. Those of DDP are issued below Python: they follow when the turn ends.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _key(operation: str, sent: Any) -> Tuple[str, int]:
 
 
 def _record_those_of_ddp(session: "Session", flight: Flight) -> None:
-    called = list(session.step.called)
+    called, session.step.called = session.step.called, []
     for operation, tensors in flight.take():
         key = (operation, tensors[0][1] if tensors else 0)
         if key in called:

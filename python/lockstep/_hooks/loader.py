@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional
 from torch.utils.data import dataloader
 
 from lockstep import _facts
-from lockstep._batches import Batch
+from lockstep._batches import Batch, Source
 from lockstep._guard import guarded, replace
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class Pass:
     def __init__(self, loader: Any, number: int, facts_of: Optional[Callable[[Any, Any], Dict[str, Any]]]) -> None:
         self.sampler = _sampler_of(loader)
         self.number = number
+        self.source = Source()
         self.facts = facts_of(loader, self.sampler) if facts_of is not None else {}
         self.in_order = getattr(loader, "in_order", True) or loader.num_workers == 0
         self.indices: Deque[Optional[List[int]]] = collections.deque()
@@ -33,8 +34,8 @@ class Pass:
         epoch = getattr(self.sampler, "epoch", None)
         ids = ids if self.in_order else None
         if isinstance(epoch, int):
-            return Batch(ids, epoch, self.number, source=id(self), facts=self.facts)
-        return Batch(ids, self.number, source=id(self), facts=self.facts)
+            return Batch(ids, epoch, self.number, source=self.source, facts=self.facts)
+        return Batch(ids, self.number, source=self.source, facts=self.facts)
 
 
 class Loaders:
@@ -63,6 +64,11 @@ class Loaders:
             self._session.batches.give(data, batch, self._session.wants_items())
 
 
+    def ends(self, iterator: Any) -> None:
+        if iterator in self._passes and not self._session.is_muted:
+            self._session.batches.end()
+
+
 def ids_of(index: Any) -> Optional[List[int]]:
     """Indices into the data set; nothing where it is iterable, or its keys are no numbers."""
     try:
@@ -83,7 +89,8 @@ def _sampler_of(loader: Any) -> Any:
 
 def install(session: "Session") -> None:
     loaders = Loaders(session)
-    begins, takes, gives = (guarded(session, hook) for hook in (loaders.begins, loaders.takes, loaders.gives))
+    begins, takes, gives, ends = (guarded(session, hook)
+                                  for hook in (loaders.begins, loaders.takes, loaders.gives, loaders.ends))
 
     def initialise(original: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: Any, loader: Any) -> None:
@@ -110,7 +117,11 @@ def install(session: "Session") -> None:
 
     def next_batch(original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(self: Any) -> Any:
-            data = original(self)
+            try:
+                data = original(self)
+            except StopIteration:
+                ends(self)
+                raise
             gives(self, data)
             return data
 

@@ -132,6 +132,16 @@ LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_end_step(lockstep_record
 /// Forgets the step that has begun, with its records: a training that ends before its update has no such step.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_drop_step(lockstep_recorder* recorder);
 
+/// Holds back what is recorded from now on: which step it belongs to is not known yet. With `holding` 0, records belong
+/// to the step again, and what is held back waits. It may wait beyond the step's end, for the next one.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_hold(lockstep_recorder* recorder, int holding);
+
+/// Adds what was held back to the step that has begun, and holds nothing back from now on. Of it the record `names[i]`
+/// of `channels[i]` is called `new_names[i]` there. NULL pointers are allowed where `count` is 0.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_release(lockstep_recorder* recorder, size_t count,
+                                                                const char* const* channels, const char* const* names,
+                                                                const char* const* new_names);
+
 /// Finishes the trace. Whatever the status, the recorder takes nothing more; it still has to be freed.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_close(lockstep_recorder* recorder);
 
