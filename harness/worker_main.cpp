@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "harness/base/error.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/place.h"
+#include "harness/launch/serve.h"
 #include "harness/launch/worker_exit.h"
 #include "harness/launch/worker_failure.h"
 #include "harness/train/device.h"
@@ -110,6 +112,16 @@ WorkerExit run(int argc, char** argv) {
   }
 }
 
+/// One rank, to its end.
+[[noreturn]] int be_rank(int argc, char** argv) {
+  keep_memory();
+  fail_to_write_alive();
+  const WorkerExit code = run(argc, argv);
+  std::fflush(nullptr);
+  // LibTorch's static destructors take longer than many a training; everything of ours is closed.
+  ::_exit(static_cast<int>(code));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -121,10 +133,7 @@ int main(int argc, char** argv) {
     lockstep::print_line(stdout, lockstep::train::devices_here().dump());
     return 0;
   }
-  keep_memory();
-  fail_to_write_alive();
-  const WorkerExit code = run(argc, argv);
-  std::fflush(nullptr);
-  // LibTorch's static destructors take longer than many a training; everything of ours is closed.
-  ::_exit(static_cast<int>(code));
+  if (argc == 3 && std::string(argv[1]) == lockstep::launch::kServeFlag)
+    return lockstep::launch::serve(std::atoi(argv[2]), be_rank);
+  be_rank(argc, argv);
 }

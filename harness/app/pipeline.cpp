@@ -157,7 +157,8 @@ std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& option
     jobs.push_back(job_of(run, directory, around));
   }
   held.clear();
-  launch::LocalLauncher launcher(ranks_at_once(options));
+  static launch::ForkServers servers;  // control runs start from them, too
+  launch::LocalLauncher launcher(ranks_at_once(options), servers);
   std::vector<launch::RunOutcome> outcomes;
   {
     Display display(plan);

@@ -314,9 +314,10 @@ OneStateThere read_one_state_there(const Case& one, const Runs& forced, const Ru
   OneStateThere fact{.closeup = closeup_at(one.at(), one, other, again)};
   for (const auto& [variant, run] : {std::pair(first, leader(first)), std::pair(other, follower(other, first))}) {
     const RunTrace *before = forced.first_of(run), *after = again.first_of(run);
-    fact.runs.push_back({.run = variant + "/0", .finished = before != nullptr && after != nullptr});
-    if (fact.runs.back().finished)  // it ends at the place
-      fact.runs.back().apart = compare::part_bitwise(*before, *after, {.common_steps_only = true});
+    fact.runs.push_back({.run = variant + "/0", .finished = false});
+    if (before == nullptr || after == nullptr) continue;
+    fact.runs.back().finished = true;  // it ends at the place
+    fact.runs.back().apart = compare::part_bitwise(*before, *after, {.common_steps_only = true});
   }
   return fact;
 }

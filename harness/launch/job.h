@@ -26,7 +26,8 @@ struct Job {
       directory;  ///< exists and belongs to this run; gets rank<r>.log (or command.log), rank<r>.progress
   std::vector<std::string> command;  ///< program and arguments, the same for every rank
   Starter starter = Starter::kLauncher;
-  bool alone = false;  ///< not beside another one of these
+  bool forked = false;  ///< whether a fork server may start the ranks (fork_server.h)
+  bool alone = false;   ///< not beside another one of these
   std::int64_t world_size = 1;
   std::vector<std::int64_t> arrival_delay_ms;      ///< by rank; missing entries are 0
   std::vector<std::int64_t> step_delay_ms = {};    ///< by rank; pause before each backward pass

@@ -42,7 +42,7 @@ void LocalLauncher::start(std::size_t number, const Job& job) {
   runs_.push_back({.number = number,
                    .world_size = job.world_size,
                    .alone = job.alone,
-                   .run = LocalRun(job, orphans_, lifeline_, now)});
+                   .run = LocalRun(job, servers_, orphans_, lifeline_, now)});
   runs_.back().run.look(now);
 }
 

@@ -5,6 +5,7 @@
 #include <list>
 #include <vector>
 
+#include "harness/launch/fork_server.h"
 #include "harness/launch/launcher.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/local_run.h"
@@ -20,12 +21,15 @@ namespace lockstep::launch {
 /// the master's port, so no rank can connect too early. Every rank inherits the read end of a lifeline: a rank started
 /// through a script can watch it.
 ///
+/// Ranks of a job that allows it are forked by a server, others executed.
+///
 /// After the first failure, the other ranks have two seconds to fail by themselves and write their evidence. Then they
 /// are ended. Every rank dies with the thread that started it. Processes that a rank started end with the run, even in
 /// another session, if they keep LOCKSTEP_RUN_ID in their environment.
 class LocalLauncher : public Launcher {
  public:
-  explicit LocalLauncher(int max_processes) : max_processes_(max_processes) {}
+  /// *Lifetime*: borrows `servers`.
+  LocalLauncher(int max_processes, ForkServers& servers) : max_processes_(max_processes), servers_(servers) {}
 
   void require(const Job& job) const override;
   bool has_room_for(const Job& job) const override;
@@ -43,6 +47,7 @@ class LocalLauncher : public Launcher {
   };
 
   std::int64_t max_processes_;
+  ForkServers& servers_;
   OrphanKeeper orphans_;
   Lifeline lifeline_;
   std::list<Active> runs_;

@@ -62,8 +62,15 @@ void require_memory(const Job& job) {
 
 }  // namespace
 
-LocalRun::LocalRun(const Job& job, const OrphanKeeper& orphans, const Lifeline& lifeline, Time now)
-    : job_(job), orphans_(orphans), lifeline_(lifeline), id_(run_id(now)), start_(now), last_look_(now) {
+LocalRun::LocalRun(const Job& job, ForkServers& servers, const OrphanKeeper& orphans, const Lifeline& lifeline,
+                   Time now)
+    : job_(job),
+      servers_(servers),
+      orphans_(orphans),
+      lifeline_(lifeline),
+      id_(run_id(now)),
+      start_(now),
+      last_look_(now) {
   ranks_.resize(static_cast<std::size_t>(job.world_size));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const std::int64_t delay = i < job.arrival_delay_ms.size() ? job.arrival_delay_ms[i] : 0;
@@ -146,12 +153,14 @@ Environment LocalRun::environment() const {
 }
 
 void LocalRun::spawn(std::size_t rank, const Environment& environment, const std::vector<int>& inherited) {
-  ranks_[rank].process.emplace(Process::Command{.program = std::filesystem::absolute(job_.command.front()),
-                                                .arguments = job_.command,
-                                                .environment = environment_block(environment, job_.reverse_environment),
-                                                .directory = job_.directory / job_.work_directory,
-                                                .log = ranks_[rank].exit.log,
-                                                .inherited = inherited});
+  const Process::Command command{.program = std::filesystem::absolute(job_.command.front()),
+                                 .arguments = job_.command,
+                                 .environment = environment_block(environment, job_.reverse_environment),
+                                 .directory = job_.directory / job_.work_directory,
+                                 .log = ranks_[rank].exit.log,
+                                 .inherited = inherited};
+  std::optional<Process> forked = job_.forked ? servers_.fork(command) : std::nullopt;
+  ranks_[rank].process.emplace(forked ? std::move(*forked) : Process(command));
   silence_ = {};
 }
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include "harness/launch/environment.h"
+#include "harness/launch/fork_server.h"
 #include "harness/launch/job.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/listener.h"
@@ -34,8 +35,8 @@ class LocalRun {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// *Lifetime*: borrows all three.
-  LocalRun(const Job& job, const OrphanKeeper& orphans, const Lifeline& lifeline, Time now);
+  /// *Lifetime*: borrows all four.
+  LocalRun(const Job& job, ForkServers& servers, const OrphanKeeper& orphans, const Lifeline& lifeline, Time now);
 
   /// One round: notes exits and progress, judges, and starts ranks that are due.
   /// *Throws*: InputError if the command cannot be executed.
@@ -85,6 +86,7 @@ class LocalRun {
   double seconds_since_start(Time now) const;
 
   const Job& job_;
+  ForkServers& servers_;
   const OrphanKeeper& orphans_;
   const Lifeline& lifeline_;
   std::string id_;

@@ -118,11 +118,20 @@ int read_report(const Descriptor& pipe) {
   return count == sizeof(error) ? error : 0;
 }
 
+/// Without such a descriptor (old kernel, strict sandbox) the supervisor's tick alone notices the end.
+Descriptor end_of(pid_t pid) { return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
+
 }  // namespace
+
+Descriptor open_log(const Process::Command& command) {
+  return open_or_throw(command.log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+}
+
+Process::Process(pid_t child) : pid_(child), end_(end_of(child)) {}
 
 Process::Process(const Command& command) {
   const Descriptor input = open_or_throw("/dev/null", O_RDONLY);
-  const Descriptor log = open_or_throw(command.log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+  const Descriptor log = open_log(command);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw_start_failure(command, errno);
   const Descriptor listen(ends[0]);
@@ -145,8 +154,7 @@ Process::Process(const Command& command) {
     reap();
     throw_start_failure(command, error);
   }
-  // Without such a descriptor (old kernel, strict sandbox) the supervisor's tick alone notices the end.
-  end_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  end_ = end_of(pid_);
 }
 
 Process::Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, -1)), end_(std::move(other.end_)) {}

@@ -35,6 +35,9 @@ class Process {
   /// Returns once the program runs.
   /// *Throws*: InputError if it cannot be executed; ResourceError if the machine has no process, memory or disk left.
   explicit Process(const Command& command);
+
+  /// Takes over a child that runs already, as the leader of its own session.
+  explicit Process(pid_t child);
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
 
@@ -67,5 +70,8 @@ class Process {
   pid_t pid_ = -1;
   Descriptor end_;
 };
+
+/// The log of a command, emptied. *Throws*: ResourceError.
+Descriptor open_log(const Process::Command& command);
 
 }  // namespace lockstep::launch

@@ -81,6 +81,7 @@ LaunchSpec launch_from(const Json& object) {
   for (const Json& one : object.at("rank_environment"))
     of_ranks[one.at("rank").get<std::int64_t>()].merge(one.at("variables").get<std::map<std::string, std::string>>());
   return {
+      .executed = object.at("kind") == "exec",
       .arrival_delay_ms = object.at("arrival_delay_ms").get<std::vector<std::int64_t>>(),
       .step_delay_ms = object.at("step_delay_ms").get<std::vector<std::int64_t>>(),
       .environment = object.at("environment").get<std::map<std::string, std::string>>(),

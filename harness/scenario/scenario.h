@@ -18,6 +18,7 @@ namespace lockstep::scenario {
 
 /// How the processes of one run are placed.
 struct LaunchSpec {
+  bool executed = false;  ///< each rank is a program that is executed, not forked by a server
   std::vector<std::int64_t> arrival_delay_ms;
   std::vector<std::int64_t> step_delay_ms;
   std::map<std::string, std::string> environment;

@@ -8,6 +8,7 @@
 //   exit CODE         leaves
 //   signal NUMBER     sends itself a signal
 //   print TEXT        writes a line
+//   variable NAME     writes the value of an environment variable
 //   mark NAME         creates the file NAME.<rank> with its process id in the run's directory
 //   await NAME        waits until the file NAME exists in the run's directory
 //   child | stray     starts a grandchild of the launcher that sleeps, in its group or in a session of its own,
@@ -36,6 +37,7 @@
 #include "harness/launch/lifeline.h"
 #include "harness/launch/place.h"
 #include "harness/launch/progress.h"
+#include "harness/launch/serve.h"
 
 namespace {
 
@@ -143,9 +145,7 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int be_rank(int argc, char** argv) {
   const Place place = place_from_environment();
   ProgressWriter progress(progress_path(kRunDirectory, place.rank));
   Script script(argc, argv, place.rank);
@@ -157,6 +157,7 @@ int main(int argc, char** argv) {
       {"exit", [&] { std::_Exit(script.number()); }},
       {"signal", [&] { ::raise(script.number()); }},
       {"print", [&] { print(script.word()); }},
+      {"variable", [&] { print(std::getenv(script.word().c_str())); }},
       {"mark", [&] { mark(script.word() + "." + std::to_string(place.rank)); }},
       {"await", [&] { await(script.word()); }},
       {"child", [&] { start_grandchild(place.rank, false, false); }},
@@ -166,4 +167,12 @@ int main(int argc, char** argv) {
       {"accept", [&] { accept_connections(place, script.number()); }},
       {"connect", [&] { connect_to_master(place); }}};
   while (script.more()) actions.at(script.word())();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == kServeFlag) return serve(std::atoi(argv[2]), be_rank);
+  return be_rank(argc, argv);
 }

@@ -35,6 +35,7 @@ Scratch::~Scratch() {
 
 Job Scratch::job(const std::string& run, std::int64_t world_size, std::vector<std::string> script) const {
   Job job{.run = run, .directory = path_ / run, .command = {FAKE_RANK}, .world_size = world_size, .deadline_s = 30};
+  job.forked = std::getenv("LOCKSTEP_TEST_EXECUTED") == nullptr;
   job.command.insert(job.command.end(), script.begin(), script.end());
   make_directories(job.directory);
   return job;
@@ -54,7 +55,8 @@ pid_t Scratch::pid(const std::string& run, const std::string& file) const {
 }
 
 std::vector<RunOutcome> run_locally(const std::vector<Job>& jobs, int max_processes) {
-  LocalLauncher launcher(max_processes);
+  ForkServers servers;
+  LocalLauncher launcher(max_processes, servers);
   Observer nobody;
   return launch_all(jobs, launcher, nobody);
 }

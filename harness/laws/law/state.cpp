@@ -7,7 +7,6 @@
 namespace lockstep::laws {
 namespace {
 
-
 /// state = keep · state before + take · (gradient + decay · weight before).
 /// *Source*: torch.optim.SGD, Adam, AdamW, Adamax and RMSprop, PyTorch 2.11; LAMB: You et al. 2020, algorithm 2.
 std::optional<Rule> rule_of(const std::string& kind, const Updated& of) {

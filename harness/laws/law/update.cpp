@@ -7,7 +7,6 @@
 namespace lockstep::laws {
 namespace {
 
-
 /// weight = weight before - rate · direction, where momentum is the direction, or the gradient and its decay.
 /// *Source*: torch.optim.SGD, PyTorch 2.11.
 std::optional<Rule> rule_of(const Updated& of) {

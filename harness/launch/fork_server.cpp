@@ -1,0 +1,123 @@
+#include "harness/launch/fork_server.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "harness/base/build_id.h"
+#include "harness/base/error.h"
+#include "harness/launch/environment.h"
+#include "harness/launch/fork_request.h"
+#include "harness/launch/place/torchrun.h"
+#include "harness/launch/serve.h"
+
+namespace lockstep::launch {
+namespace {
+
+/// One for the usual environment, and some for control runs that change it. An idle one holds memory.
+constexpr std::size_t kMostServers = 4;
+
+/// Time to load a program on a busy machine and to fork it.
+constexpr int kPatience_ms = 30'000;
+
+/// Room for a run's id in the environment that /proc shows (serve.cpp).
+constexpr std::size_t kRunIdRoom = 64;
+
+/// A script may do something else for each rank.
+bool is_binary(const std::filesystem::path& program) {
+  std::ifstream file(program, std::ios::binary);
+  char magic[4] = {};
+  return file.read(magic, sizeof magic) && std::memcmp(magic, "\177ELF", sizeof magic) == 0;
+}
+
+/// What ranks of one server have in common: the program, and their environment without their place.
+std::vector<std::string> key_of(const Process::Command& command) {
+  std::vector<std::string> key = {command.program.string()};
+  for (const std::string& variable : command.environment) {
+    Environment one{{variable.substr(0, variable.find('=')), ""}};
+    forget_place(one);
+    one.erase("LOCKSTEP_RUN_ID");
+    if (!one.empty()) key.push_back(variable);
+  }
+  return key;
+}
+
+/// The rank that reports to the other end, once it runs; nothing if that end is closed, or time runs out.
+std::optional<pid_t> read_report(const Descriptor& pipe) {
+  pollfd watched{.fd = pipe.number(), .events = POLLIN, .revents = 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&watched, 1, kPatience_ms);
+  } while (ready < 0 && errno == EINTR);
+  ForkReport report;
+  if (ready <= 0 || ::read(pipe.number(), &report, sizeof report) != sizeof report) return std::nullopt;
+  return report.rank;
+}
+
+}  // namespace
+
+ForkServers::Server& ForkServers::server_for(const Process::Command& command) {
+  const std::vector<std::string> key = key_of(command);
+  const auto known = std::find_if(servers_.begin(), servers_.end(), [&](const Server& one) { return one.key == key; });
+  if (known != servers_.end()) {
+    servers_.splice(servers_.begin(), servers_, known);
+    return servers_.front();
+  }
+  if (servers_.size() == kMostServers) servers_.pop_back();
+  Server& server = servers_.emplace_front(Server{.key = key});
+  int ends[2];
+  if (!is_binary(command.program) || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return server;
+  server.socket = Descriptor(ends[0]);
+  const Descriptor theirs(ends[1]);
+  std::vector<std::string> environment(key.begin() + 1, key.end());
+  environment.push_back("LOCKSTEP_RUN_ID=" + std::string(kRunIdRoom, '-'));
+  try {
+    server.process.emplace(
+        Process::Command{.program = command.program,
+                         .arguments = {command.arguments.front(), kServeFlag, std::to_string(theirs.number())},
+                         .environment = std::move(environment),
+                         .directory = "/",
+                         .log = "/dev/null",
+                         .inherited = {theirs.number()}});
+  } catch (const Error&) {  // whoever executes the program instead meets the same error, and reports it
+  }
+  return server;
+}
+
+std::optional<Process> ForkServers::fork(const Process::Command& command) {
+  Server& server = server_for(command);
+  if (!server.process) return std::nullopt;
+  const ForkRequest request{.build = build_id(),
+                            .supervisor = ::getpid(),
+                            .directory = command.directory.string(),
+                            .arguments = command.arguments,
+                            .environment = command.environment,
+                            .inherited = command.inherited};
+  const Descriptor log = open_log(command);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  const Descriptor listen(ends[0]);
+  Descriptor report(ends[1]);
+  const bool sent = send_request(server.socket.number(), request, log.number(), report.number());
+  report.close();
+  const std::optional<pid_t> rank = sent ? read_report(listen) : std::nullopt;
+  if (rank) {
+    server.has_served = true;
+    return Process(*rank);
+  }
+  if (server.has_served) {
+    servers_.pop_front();  // the next rank gets a new one
+  } else {
+    server.process.reset();
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/launch/descriptor.h"
+#include "harness/launch/process.h"
+
+namespace lockstep::launch {
+
+/// Processes that have loaded a program and fork it on request (serve.h): a rank begins in milliseconds, while loading
+/// LibTorch takes 0.2 s.
+///
+/// A server has run nothing but the initializers of its libraries, in the environment that its ranks get, apart from
+/// their place. So a forked rank computes what an executed one does. It becomes a child of this process, which must be
+/// a subreaper (OrphanKeeper), and is supervised like any other.
+///
+/// Used by one thread. The servers end with this object or that thread.
+class ForkServers {
+ public:
+  /// Forks a process that is as Process(command) would make it. Nothing if the program is a script, does not serve, or
+  /// its server failed: then it must be executed.
+  std::optional<Process> fork(const Process::Command& command);
+
+ private:
+  struct Server {
+    std::vector<std::string> key;    ///< program, and environment without a rank's place
+    std::optional<Process> process;  ///< nothing: it does not serve
+    Descriptor socket;
+    bool has_served = false;
+  };
+
+  Server& server_for(const Process::Command& command);
+
+  std::list<Server> servers_;  ///< the one used last comes first
+};
+
+}  // namespace lockstep::launch
