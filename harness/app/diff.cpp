@@ -7,6 +7,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/compare/checkpoints.h"
 #include "harness/compare/rounding.h"
 #include "harness/report/recorded.h"
 #include "harness/report/text.h"
@@ -46,6 +47,16 @@ checks::CheckResult judge_with_promises(const report::Recording& left, const rep
                             source && source->promises ? std::optional(of(*source)) : std::nullopt);
 }
 
+/// What the ranks of two recorded programs wrote. Other world sizes round otherwise.
+compare::CheckpointComparison compare_checkpoints(const report::Recording& left, const report::Recording& right) {
+  if (left.trace.world_size() != right.trace.world_size()) return {};
+  const auto files_of = [](const report::Recording& one) {
+    return trace::read_checkpoint_files(one.folder, one.trace.world_size());
+  };
+  const auto ours = files_of(left), theirs = files_of(right);
+  return compare::compare_checkpoints({left.trace, ours}, {right.trace, theirs});
+}
+
 /// "one; other"; what says nothing is left out.
 std::string both(const std::string& one, const std::string& other) {
   return one + (one.empty() || other.empty() ? "" : "; ") + other;
@@ -57,9 +68,13 @@ int diff(const DiffOptions& options) {
   report::Recording left = report::read_recording(options.left), right = report::read_recording(options.right);
   const std::string connection = report::connect(left, right);
   const std::vector<trace::Channel> channels = channels_named(options.channels);
-  const checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
-                                                                     : judge_traces(left.trace, right.trace, channels);
+  checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
+                                                               : judge_traces(left.trace, right.trace, channels);
   const std::string torn = both(left.trace.torn(), right.trace.torn()), failed = both(left.failed, right.failed);
+  compare::CheckpointComparison checkpoints;
+  if (channels.empty() && result.status == checks::CheckResult::Status::kAgree && torn.empty() && failed.empty())
+    checkpoints = compare_checkpoints(left, right);
+  if (checkpoints.first) result.divergence = std::move(checkpoints.first);
   const auto& first = result.divergence;
 
   report::Status status = first ? report::Status::kDivergence : report::Status::kAgree;
@@ -85,6 +100,7 @@ int diff(const DiffOptions& options) {
   if (options.json != "-") {
     print_line(stdout, std::string(name_of(status)) + ": " + std::to_string(result.compared) + " records of " +
                            left.trace.run + " and " + right.trace.run + " compared" + (why.empty() ? "" : "; " + why));
+    for (const std::string& note : checkpoints.notes) print_line(stdout, "  note        " + note);
     if (first) print_page(stdout, report::to_text(*first));
     for (const report::Recording* side : {&left, &right}) {
       if (first && !side->promises) print_line(stdout, "  note        no cause is looked for: " + side->no_promises);

@@ -9,13 +9,19 @@
 namespace lockstep::trace {
 namespace {
 
-CheckpointFile file_in(const std::string& line, const std::string& where) {
+CheckpointFile file_in(const std::string& line, std::int64_t rank, const std::string& where) {
   try {
     const Json entry = Json::parse(line);
     const Json& sha256 = entry.at("sha256");
-    return {.written = entry.at("what") == "written",
-            .updates = entry.at("updates").get<std::int64_t>(),
-            .sha256 = sha256.is_string() ? sha256.get<std::string>() : ""};
+    const Json file = entry.value("file", Json()), tensors = entry.value("tensors", Json());
+    CheckpointFile found{.written = entry.at("what") == "written",
+                         .updates = entry.at("updates").get<std::int64_t>(),
+                         .sha256 = sha256.is_string() ? sha256.get<std::string>() : "",
+                         .rank = rank,
+                         .name = file.is_string() ? std::filesystem::path(file.get<std::string>()).filename() : "",
+                         .tensors = std::nullopt};
+    if (!tensors.is_null()) found.tensors = tensors.get<std::map<std::string, std::string>>();
+    return found;
   } catch (const Json::exception&) {
     throw DamagedFile({.what = "a line about a checkpoint cannot be understood", .where = where, .actual = line});
   }
@@ -31,7 +37,7 @@ std::vector<CheckpointFile> read_checkpoint_files(const std::filesystem::path& r
     std::istringstream lines(read_file(path));
     for (std::string line; std::getline(lines, line);) {
       if (lines.eof()) break;  // torn: the process ended while it wrote
-      files.push_back(file_in(line, path.string()));
+      files.push_back(file_in(line, rank, path.string()));
     }
   }
   return files;

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,9 @@ struct CheckpointFile {
   bool written = false;      ///< else read
   std::int64_t updates = 0;  ///< that the process had done then
   std::string sha256;        ///< of the file's content; empty where it is not known
+  std::int64_t rank = 0;     ///< that wrote or read it
+  std::string name;          ///< of the file, without its folder; empty where it is not known
+  std::optional<std::map<std::string, std::string>> tensors;  ///< digests of those that were written; nothing: unknown
 
   bool operator==(const CheckpointFile&) const = default;
 };

@@ -87,7 +87,7 @@ def is_readable(tensor: torch.Tensor) -> bool:
     return tensor.device.type != "meta" and not tensor.is_quantized
 
 
-def _in_memory(tensor: torch.Tensor) -> Tuple[torch.Tensor, int]:
+def in_memory(tensor: torch.Tensor) -> Tuple[torch.Tensor, int]:
     """The tensor as the library can read it, and its dtype there: bytes where the format has no such dtype."""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided:
@@ -136,7 +136,7 @@ class Recorder:
         kept: List[torch.Tensor] = []  # alive until the call returns
         devices: Set[torch.device] = set()
         for name, tensor in named:
-            there, dtype = _in_memory(tensor)
+            there, dtype = in_memory(tensor)
             if tensor.device.type == "cuda":
                 devices.add(tensor.device)
             kept.append(there)

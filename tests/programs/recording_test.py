@@ -5,6 +5,8 @@ import subprocess
 import sys
 import unittest
 
+import torch  # once: a script runs in a fork of this process
+
 from programs import HERE, ProgramTest, Trace, environment, free_port, lockstep, recording, torch_is_before
 
 
@@ -53,6 +55,29 @@ class RecordingTest(ProgramTest):
         self.assertIn("step 0", ended.stdout)
         self.assertIn("weight", ended.stdout)
 
+    def test_a_checkpoint_that_holds_other_weights_than_were_trained_is_found(self):
+        script = """
+import sys, torch
+torch.manual_seed(1)
+net = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    net(torch.ones(8, 4)).square().mean().backward()
+    optimizer.step()
+CHANGE
+torch.save({"model": net.state_dict(), "when": WHEN}, NAME)
+"""
+        for folder, change in (("a", ""), ("b", ""), ("bug", "with torch.no_grad(): net.weight.mul_(2)")):
+            text = script.replace("CHANGE", change).replace("WHEN", repr(folder)).replace("NAME", repr(folder + ".pt"))
+            self.records(text, folder=folder)
+        self.assert_agree(self.folder / "a", self.folder / "b")
+        ended = lockstep("diff", self.folder / "a", self.folder / "bug")
+        self.assertEqual(ended.returncode, 1, ended.stdout)
+        self.assertIn("step 2, in the checkpoint a.pt, rank 0", ended.stdout)
+        self.assertIn("tensor model.weight: digest", ended.stdout)
+
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     unittest.main(verbosity=2)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 import torch
 import torch.distributed as dist
 
+from lockstep import _library
 from lockstep._batches import tensors_in
 from lockstep._guard import guarded, replace
 from lockstep._imports import after_import
@@ -36,7 +37,7 @@ class Checkpoints:
         if _holds_state(content):
             self._session.checkpoint_written()
             path = _path_of(file)
-            self._tell("written", path, _sha256_of(path))
+            self._tell("written", path, _sha256_of(path), _digests_of(content))
 
     def read(self, content: Any, file: Any) -> None:
         if _holds_state(content):
@@ -61,8 +62,11 @@ class Checkpoints:
         for entry in early:
             self._append(entry)
 
-    def _tell(self, what: str, path: Optional[str], sha256: Optional[str]) -> None:
-        entry = {"what": what, "updates": self._session.updates, "file": path, "sha256": sha256}
+    def _tell(self, what: str, path: Optional[str], sha256: Optional[str],
+              tensors: Optional[Dict[str, str]] = None) -> None:
+        entry: Dict[str, Any] = {"what": what, "updates": self._session.updates, "file": path, "sha256": sha256}
+        if tensors is not None:
+            entry["tensors"] = tensors
         if self._session.records:
             self._append(entry)
         else:
@@ -81,6 +85,24 @@ def _holds_state(content: Any) -> bool:
     if issubclass(type(content), torch.nn.Module):
         return True
     return isinstance(content, dict) and next(tensors_in(content), None) is not None
+
+
+def _digests_of(content: Any) -> Dict[str, str]:
+    """Of each tensor of a checkpoint: the bytes of two files may differ although they hold the same."""
+    modules: Dict[str, Any] = {"": content} if issubclass(type(content), torch.nn.Module) else {
+        f"{key}.": value for key, value in content.items() if issubclass(type(value), torch.nn.Module)}
+    named = [] if "" in modules else list(tensors_in(content))
+    for prefix, module in modules.items():
+        held = [*module.named_parameters(), *module.named_buffers()]
+        named += [(prefix + name, tensor) for name, tensor in held]
+    return {name: _digest_of(tensor) for name, tensor in named if _library.is_readable(tensor)}
+
+
+def _digest_of(tensor: torch.Tensor) -> str:
+    there, _ = _library.in_memory(tensor.detach().cpu())
+    digest = hashlib.blake2b(f"{tensor.dtype}{tuple(tensor.shape)}".encode(), digest_size=16)
+    digest.update(there.contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def _path_of(file: Any) -> Optional[str]:
