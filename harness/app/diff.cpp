@@ -8,7 +8,9 @@
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/compare/checkpoints.h"
+#include "harness/compare/rest.h"
 #include "harness/compare/rounding.h"
+#include "harness/compare/runs.h"
 #include "harness/report/recorded.h"
 #include "harness/report/text.h"
 
@@ -47,14 +49,20 @@ checks::CheckResult judge_with_promises(const report::Recording& left, const rep
                             source && source->promises ? std::optional(of(*source)) : std::nullopt);
 }
 
-/// What the ranks of two recorded programs wrote. Other world sizes round otherwise.
-compare::CheckpointComparison compare_checkpoints(const report::Recording& left, const report::Recording& right) {
-  if (left.trace.world_size() != right.trace.world_size()) return {};
-  const auto files_of = [](const report::Recording& one) {
-    return trace::read_checkpoint_files(one.folder, one.trace.world_size());
-  };
-  const auto ours = files_of(left), theirs = files_of(right);
-  return compare::compare_checkpoints({left.trace, ours}, {right.trace, theirs});
+/// Compares what recorders of programs tell beside two traces that agree. Other shapes round otherwise.
+std::optional<compare::Divergence> compare_beside(const report::Recording& left, const report::Recording& right,
+                                                  std::vector<std::string>& notes) {
+  const std::int64_t world_size = left.trace.world_size();
+  if (!compare::same_shape(left.trace, right.trace)) return std::nullopt;
+  const auto ours = trace::read_checkpoint_files(left.folder, world_size),
+             theirs = trace::read_checkpoint_files(right.folder, world_size);
+  compare::CheckpointComparison checkpoints = compare::compare_checkpoints({left.trace, ours}, {right.trace, theirs});
+  notes = std::move(checkpoints.notes);
+  for (std::int64_t rank = 0; rank < world_size && !checkpoints.first; ++rank) {
+    const auto our_rest = trace::read_rest(left.folder, rank), their_rest = trace::read_rest(right.folder, rank);
+    checkpoints.first = compare::compare_rests({left.trace, our_rest}, {right.trace, their_rest}, rank);
+  }
+  return checkpoints.first;
 }
 
 /// "one; other"; what says nothing is left out.
@@ -71,10 +79,9 @@ int diff(const DiffOptions& options) {
   checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
                                                                : judge_traces(left.trace, right.trace, channels);
   const std::string torn = both(left.trace.torn(), right.trace.torn()), failed = both(left.failed, right.failed);
-  compare::CheckpointComparison checkpoints;
+  std::vector<std::string> notes;
   if (channels.empty() && result.status == checks::CheckResult::Status::kAgree && torn.empty() && failed.empty())
-    checkpoints = compare_checkpoints(left, right);
-  if (checkpoints.first) result.divergence = std::move(checkpoints.first);
+    result.divergence = compare_beside(left, right, notes);
   const auto& first = result.divergence;
 
   report::Status status = first ? report::Status::kDivergence : report::Status::kAgree;
@@ -100,7 +107,7 @@ int diff(const DiffOptions& options) {
   if (options.json != "-") {
     print_line(stdout, std::string(name_of(status)) + ": " + std::to_string(result.compared) + " records of " +
                            left.trace.run + " and " + right.trace.run + " compared" + (why.empty() ? "" : "; " + why));
-    for (const std::string& note : checkpoints.notes) print_line(stdout, "  note        " + note);
+    for (const std::string& note : notes) print_line(stdout, "  note        " + note);
     if (first) print_page(stdout, report::to_text(*first));
     for (const report::Recording* side : {&left, &right}) {
       if (first && !side->promises) print_line(stdout, "  note        no cause is looked for: " + side->no_promises);

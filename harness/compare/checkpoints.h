@@ -9,7 +9,7 @@
 
 namespace lockstep::compare {
 
-/// What two runs wrote into their checkpoints.
+/// Checkpoints of two runs, compared.
 struct CheckpointComparison {
   std::optional<Divergence> first;  ///< of the tensors of one checkpoint, which is its `phase`
   std::vector<std::string> notes;   ///< sentences on checkpoints that could not be compared

@@ -99,6 +99,9 @@ class Passes:
 
     def _record_loss(self, losses: List[Any]) -> None:
         session = self._session
+        if "loss" in session.settings.channels:
+            session.step.losses += [loss.detach() for loss in losses
+                                    if isinstance(loss, torch.Tensor) and loss.numel() == 1]
         if not session.wants("loss"):
             return
         named = [("local" + (f"[{index}]" if index else ""), self._unscaled.get(id(loss), loss))

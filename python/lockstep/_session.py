@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep import _controls, _endings, _facts, _guard, _ledger, _library, _optimizers, _settings, _state
+from lockstep import _controls, _endings, _facts, _guard, _ledger, _library, _optimizers, _rest, _settings, _state
 from lockstep._batches import Batch, Batches, NamedTensors, items_in
 from lockstep._hooks.schedule import Schedules
 from lockstep._hooks.seed import Seeds
@@ -146,6 +146,8 @@ class Session:
         if self.step.complete:
             self._end_step()
         else:
+            if reason is None:
+                _rest.write(self)
             self.recorder.drop_step()
         if reason is None and self.updates == 0:  # weights may have moved all the same: nothing here would show it
             reason = "no update was recorded: call lockstep.step() after each update that no torch optimizer makes"

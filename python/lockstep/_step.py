@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Set, Tuple
 
 if TYPE_CHECKING:
+    import torch
+
     from lockstep._batches import Batch
 
 #: Channel and name of a record.
@@ -18,6 +20,7 @@ class Step:
 
     batch: Optional["Batch"] = None  #: that was taken last, now or before
     backwards: int = 0
+    losses: List["torch.Tensor"] = field(default_factory=list)  #: of its backward passes
     forwards_since_backward: int = 0
     ids: List[int] = field(default_factory=list)
     told_ids: List[int] = field(default_factory=list)  #: by lockstep.ids: they replace those of loaders
@@ -64,6 +67,7 @@ class Step:
         """What followed is a part of this step."""
         self.batch = part.batch
         self.backwards += part.backwards
+        self.losses += part.losses
         self.forwards_since_backward += part.forwards_since_backward
         self.ids += part.ids
         self.told_ids += part.told_ids

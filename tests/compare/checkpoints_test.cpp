@@ -1,5 +1,7 @@
-// Checkpoints of two recorded runs, by the tensors that were written into them.
+// What recorders tell beside two traces: the tensors of checkpoints, and passes after the last update.
 #include "harness/compare/checkpoints.h"
+
+#include "harness/compare/rest.h"
 
 #include "tests/support/tiny/bench.h"
 
@@ -67,6 +69,25 @@ TEST_F(CheckpointsTest, UpdatesOfAResumedRunAreCountedOn) {
   const auto found = compared({written(4, {{{"w", "1"}}})}, {written(2, {{{"w", "9"}}})});
   ASSERT_TRUE(found.first);
   EXPECT_EQ(found.first->step, 3);
+}
+
+TEST_F(CheckpointsTest, PassesAfterTheLastUpdateAreCompared) {
+  using Rest = std::optional<trace::Rest>;
+  const Rest none, whole = trace::Rest{.micro_batches = 2, .losses = {"x", "y"}, .samples = {1, 2}};
+  const auto differ = [&](const Rest& left, const Rest& right) {
+    return compare::compare_rests({bench_.run("a"), left}, {bench_.run("b"), right}, 1);
+  };
+  Rest one_less = whole, other_sample = whole, other_loss = whole;
+  one_less->micro_batches = 1;
+  other_sample->samples[1] = 3;
+  other_loss->losses.pop_back();
+  EXPECT_FALSE(differ(whole, whole));
+  EXPECT_FALSE(differ(none, none));
+  EXPECT_EQ(differ(none, whole)->place_and_rank(), "step 4, in passes that no update follows, rank 1");
+  EXPECT_EQ(differ(whole, none)->actual, "micro-batches: 0");
+  EXPECT_EQ(differ(whole, one_less)->actual, "micro-batches: 1");
+  EXPECT_EQ(differ(whole, other_sample)->actual, "sample 3");
+  EXPECT_EQ(differ(whole, other_loss)->expected, "loss: digest y");
 }
 
 }  // namespace

@@ -77,6 +77,25 @@ torch.save({"model": net.state_dict(), "when": WHEN}, NAME)
         self.assertIn("step 2, in the checkpoint a.pt, rank 0", ended.stdout)
         self.assertIn("tensor model.weight: digest", ended.stdout)
 
+    def test_passes_that_no_update_follows_are_compared(self):
+        script = """
+import torch
+torch.manual_seed(1)
+net = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for i in range(5):
+    (net(torch.ones(8, 4) * (1 if i < 4 else LAST)).square().mean() / 2).backward()
+    if i % 2: optimizer.step(); optimizer.zero_grad()
+net(torch.ones(8, 4))
+"""
+        for folder, last in (("a", 1), ("b", 1), ("bug", 2)):
+            trace = self.records(script.replace("LAST", str(last)), folder=folder)
+            self.assertEqual(sorted(trace.steps), [-1, 0, 1])
+        self.assert_agree(self.folder / "a", self.folder / "b")
+        ended = lockstep("diff", self.folder / "a", self.folder / "bug")
+        self.assertEqual(ended.returncode, 1, ended.stdout)
+        self.assertIn("step 2, in passes that no update follows, rank 0", ended.stdout)
+
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

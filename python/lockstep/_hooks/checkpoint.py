@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from lockstep import _library
 from lockstep._batches import tensors_in
+from lockstep._digests import digest_of
 from lockstep._guard import guarded, replace
 from lockstep._imports import after_import
 
@@ -95,14 +96,7 @@ def _digests_of(content: Any) -> Dict[str, str]:
     for prefix, module in modules.items():
         held = [*module.named_parameters(), *module.named_buffers()]
         named += [(prefix + name, tensor) for name, tensor in held]
-    return {name: _digest_of(tensor) for name, tensor in named if _library.is_readable(tensor)}
-
-
-def _digest_of(tensor: torch.Tensor) -> str:
-    there, _ = _library.in_memory(tensor.detach().cpu())
-    digest = hashlib.blake2b(f"{tensor.dtype}{tuple(tensor.shape)}".encode(), digest_size=16)
-    digest.update(there.contiguous().reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()
+    return {name: digest_of(tensor) for name, tensor in named if _library.is_readable(tensor)}
 
 
 def _path_of(file: Any) -> Optional[str]:

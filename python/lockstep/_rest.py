@@ -1,0 +1,27 @@
+"""What follows the last update: passes that no update uses are no step. rest.rank<r>.json beside the trace tells them.
+
+Only comparisons of two runs look at it: ranks may have unequally many.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from lockstep import _library
+from lockstep._digests import digest_of
+
+if TYPE_CHECKING:
+    from lockstep._session import Session
+
+
+def write(session: "Session") -> None:
+    """Nothing where no backward pass came after the last update: a forward pass alone may be an evaluation."""
+    step = session.step
+    if step.backwards == 0:
+        return
+    losses = [digest_of(loss) for loss in step.losses if _library.is_readable(loss)]
+    entry = {"micro_batches": step.backwards, "losses": losses, "samples": step.told_ids or step.ids or step.items}
+    with open(os.path.join(session.settings.folder, f"rest.rank{session.rank}.json"), "w", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
