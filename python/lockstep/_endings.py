@@ -15,6 +15,10 @@ def place_of(error: BaseException) -> str:
     return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
 
 
+def _text_of(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error} ({place_of(error)})"
+
+
 def refuse(folder: str, rank: int) -> None:
     """Says beside the trace of another process that this one trained as its rank, too: nobody knows which is meant."""
     if not os.path.exists(os.path.join(folder, f"rank{rank}.jsonl")):
@@ -33,6 +37,7 @@ class Ending:
         self._folder = folder
         self._rank: Optional[int] = None
         self._exit_code: Any = None
+        self._error: Optional[str] = None  #: under which the script left, as a `finally` may
 
     def begin(self, rank: int) -> None:
         self._rank = rank
@@ -40,19 +45,23 @@ class Ending:
     def leaves(self, exit_code: Any) -> None:
         """The script calls sys.exit."""
         self._exit_code = exit_code
+        error = sys.exc_info()[1]
+        # A script that handles an interrupt ends when its user wants.
+        is_error = error is not None and not isinstance(error, (SystemExit, KeyboardInterrupt))
+        self._error = _text_of(error) if error is not None and is_error else None
 
     def goes_on(self) -> None:
         """Whatever exit was asked for, somebody caught it."""
-        self._exit_code = None
+        self._exit_code = self._error = None
 
     def reason(self, exit_code: int) -> Optional[str]:
         """Why the training failed; nothing where it came to its end."""
         error = getattr(sys, "last_value", None)  # what the interpreter printed a traceback of, before any hook
         if error is not None:
-            return f"the script ended with {type(error).__name__}: {error} ({place_of(error)})"
+            return f"the script ended with {_text_of(error)}"
         code = exit_code or self._exit_code
         if code is None or code == 0:
-            return None
+            return f"the script left with exit code 0 under {self._error}" if self._error is not None else None
         return f"the script left with exit code {code if isinstance(code, int) else 1}"
 
     def write(self, what: str, where: str = "") -> None:

@@ -53,6 +53,20 @@ class EndingsTest(ProgramTest):
         self.assertEqual(self.end("train()\nsys.exit()").exit_codes, [0])
         self.assertTrue(Trace(self.folder / "run").is_whole)
 
+    def test_an_exit_with_0_under_an_error_tears_it_too(self):
+        ended = self.end("try:\n    train()\n    raise RuntimeError('lost')\nfinally:\n    sys.exit(0)")
+        self.assertEqual(ended.exit_codes, [0])
+        self.assert_torn_because("the script left with exit code 0 under RuntimeError: lost (train.py:")
+
+    def test_an_exit_after_an_error_that_was_dealt_with_does_not(self):
+        for number, text in enumerate(("try: raise RuntimeError\nexcept RuntimeError: pass\ntrain()\nsys.exit(0)",
+                                       "train()\ntry: raise KeyboardInterrupt\nexcept KeyboardInterrupt: sys.exit(0)")):
+            with self.subTest(text):
+                folder = self.folder / str(number)
+                ended = launch([self.script(TRAIN + text)], 1, self.folder, **recording(folder))
+                self.assertEqual(ended.exit_codes, [0])
+                self.assertTrue(Trace(folder).is_whole)
+
     def test_an_exit_that_is_caught_does_not(self):
         self.assertEqual(self.end("try: sys.exit(3)\nexcept SystemExit: train()").exit_codes, [0])
         self.assertTrue(Trace(self.folder / "run").is_whole)
