@@ -13,6 +13,10 @@ Result = TypeVar("Result")
 STRICT_EXIT_CODE = 70
 
 
+class Refused(Exception):
+    """A training that cannot be recorded: its text says why, in a sentence."""
+
+
 class Failing(Protocol):
     """Who is told of errors."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from lockstep import _guard
 from lockstep._batches import NamedTensors, tensors_in
 from lockstep._models import readable
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 #: Arguments of a forward pass that the loss is divided by: that of transformers' models.
 _DENOMINATORS = ("num_items_in_batch",)
+
+
+def _is_transformed() -> bool:
+    """Whether torch.func wraps the tensors that are computed with."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 class Passes:
@@ -36,6 +42,9 @@ class Passes:
         if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
             session.batches.take(tensor for _, tensor in tensors_in((args, kwargs)))
             return
+        if _is_transformed():
+            raise _guard.Refused("the model is called inside of torch.func (vmap, grad, …), whose tensors cannot be "
+                                 "read; put `with lockstep.off():` around it")
         if not session.start():
             return
         session.go_on()

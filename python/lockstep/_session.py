@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import threading
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
@@ -18,6 +19,7 @@ from lockstep._hooks.schedule import Schedules
 from lockstep._hooks.seed import Seeds
 from lockstep._models import Models, readable
 from lockstep._step import Step
+from lockstep._threads import Threads
 from lockstep._turns import Turns
 
 
@@ -50,6 +52,7 @@ class Session:
         self._ending_steps: List[Callable[[], None]] = []
         self._due = True
         self._muted = 0
+        self._start_lock, self._threads = threading.RLock(), Threads()
         self.taken = self.skipped = 0  #: samples and updates
         self._ddp: List["weakref.ref[DistributedDataParallel]"] = []
         self._scaler: Optional["weakref.ref[Any]"] = None
@@ -96,8 +99,14 @@ class Session:
         """Opens the trace, unless that was done, and records the state before the first update."""
         if self._recorder is not None:
             return not self._muted
+        with self._start_lock:
+            return self._start()
+
+    def _start(self) -> bool:
         if self._muted or self._over:
             return False
+        if self._recorder is not None:  # another thread was here
+            return True
         self.controls.apply()
         self.meet(self.optimizers.parameters())
         self.models.fix_names()
@@ -162,10 +171,13 @@ class Session:
     def fail(self, error: BaseException) -> None:
         """The recorder failed: nothing more is recorded, and the trace stays torn."""
         self._over = True
-        where, what = _endings.place_of(error), f"{type(error).__name__}: {error}"
-        _guard.tell(f"the recorder failed, and the trace stays torn: {what} ({where})")
+        where, what = _endings.place_of(error), f"the recorder failed: {type(error).__name__}: {error}"
+        if isinstance(error, _guard.Refused):
+            where, what = "", str(error)
+        ends = "the trace stays torn" if self._recorder is not None else "nothing is recorded"
+        _guard.tell(f"{ends}: {what}" + (f" ({where})" if where else ""))
         if self._recorder is not None:
-            self.ending.write(f"the recorder failed: {what}", where)
+            self.ending.write(what, where)
             self._drop()
         if self.settings.strict:
             _guard.end_process()
@@ -190,6 +202,7 @@ class Session:
 
     def go_on(self) -> None:
         """Something of the next update happens: the line of the last one is done."""
+        self._threads.enter()
         if self.step.complete:
             self._end_step()
             self.begin(self.updates)

@@ -152,7 +152,7 @@ class NeverBreaksTest(ProgramTest):
 
     def test_a_failing_hook_is_told_once(self):
         plant = "import lockstep._state\nlockstep._state.record_state = None\n"
-        self.assert_trains(plant + "train(5)\nprint('done')", says="the recorder failed, and the trace stays torn")
+        self.assert_trains(plant + "train(5)\nprint('done')", says="the trace stays torn: the recorder failed")
         self.assert_torn(self.folder / "run")
         failure = json.loads((self.folder / "run/rank0.failure.json").read_text())
         self.assertIn("TypeError", failure["what"])
@@ -249,6 +249,48 @@ train()
         self.assert_trains("os.chdir('elsewhere')\ntrain()\nprint('done')", LOCKSTEP_RECORD="run")
         self.assertTrue(Trace(self.folder / "run").is_whole)
 
+    def test_what_cannot_be_recorded_is_refused_in_a_sentence(self):
+        threads = """
+import threading
+both = threading.Barrier(2)
+def train_in_thread():
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        both.wait()
+        model(torch.ones(3, 4)).square().mean().backward()
+        both.wait()
+        optimizer.step()
+threads = [threading.Thread(target=train_in_thread) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print('done')
+"""
+        func = """
+train(1)
+from torch.func import functional_call, grad, vmap
+def loss(parameters, x): return functional_call(model, parameters, (x[None],)).square().mean()
+vmap(grad(loss), in_dims=(None, 0))({name: p.detach() for name, p in model.named_parameters()}, torch.ones(3, 4))
+print('done')
+"""
+        for name, script, why in (("threads", threads, "two threads of this process train at once"),
+                                  ("func", func, "the model is called inside of torch.func")):
+            with self.subTest(name):
+                self.assert_trains(script, folder=name, says=f"lockstep: the trace stays torn: {why}")
+                failure = json.loads((self.folder / name / "rank0.failure.json").read_text())
+                self.assertIn(why, failure["what"])
+
+    def test_threads_may_train_one_after_the_other(self):
+        self.assert_trains("""
+import threading
+train(1)
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+print('done')
+""")
+        self.assertTrue(Trace(self.folder / "run").is_whole)
+
     def test_a_header_is_merged(self):
         self.assert_trains(LOCKSTEP_RECORD_HEADER='{"scenario": "mine", "variant": "a", "train_digest": "12"}')
         header = Trace(self.folder / "run").header
@@ -341,7 +383,7 @@ for _ in range(20):
     train(5)
     time.sleep(0.01)
 sys.stdout.write('done\\n')
-""", says="the recorder failed, and the trace stays torn")
+""", says="the trace stays torn: the recorder failed")
         self.assert_torn(self.folder / "run")
 
 
