@@ -189,6 +189,7 @@ def loader_facts(loader: Any, sampler: Any) -> Dict[str, Any]:
 def unseen_in(session: "Session") -> List[str]:
     """What cannot be recorded, and why: a sentence each."""
     told = []
+    compiled = dict(session.compiled)
     for _, root in session.models.roots():
         name = type(root).__name__
         owner = _models.sharding_of(root)
@@ -200,10 +201,11 @@ def unseen_in(session: "Session") -> List[str]:
             told.append(f"{hidden} parameters of {name} are DTensors or have no memory of their own (tensor parallel, "
                         "FSDP2): their weights, gradients and optimizer state are not recorded.")
         if any(_is_compiled(part) for part in root.modules()):
-            told.append(f"{name} is compiled by torch.compile: what happens inside is not seen; inputs may be those of "
-                        "the loader.")
+            compiled.setdefault(name)
         if issubclass(type(root), DataParallel):
             told.append(f"{name} is spread over devices by DataParallel: gradients before its sum are not recorded.")
+    told += [f"{name} is compiled by torch.compile: what happens inside is not seen; inputs may be those of the loader."
+             for name in compiled]
     for optimizer in session.optimizers.alive():
         if _optimizers.is_sharded(optimizer):
             told.append("ZeroRedundancyOptimizer keeps a part of the optimizer's state on each rank: it is not "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Optional
 
 from lockstep import _library, _settings
-from lockstep._hooks import (autograd, checkpoint, clip, collective, ddp, forward, loader, module, optimizer, process,
-                             scaler, schedule, seed)
+from lockstep._hooks import (autograd, checkpoint, clip, collective, compiler, ddp, forward, loader, module, optimizer,
+                             process, scaler, schedule, seed)
 from lockstep._passes import Passes
 from lockstep._session import Session
 from lockstep._updates import Updates
@@ -31,5 +31,5 @@ def install() -> None:
     scaler.install(session, passes, updates)
     clip.install(session, updates)
     optimizer.install(session, updates)
-    for hook in (module, loader, collective, checkpoint, process, schedule, seed):
+    for hook in (module, loader, collective, checkpoint, compiler, process, schedule, seed):
         hook.install(session)

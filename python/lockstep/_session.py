@@ -38,6 +38,7 @@ class Session:
         self.ending = _endings.Ending(settings.folder)
         self.controls = _controls.Controls(settings.controls)
         self.schedules, self.seeds = Schedules(), Seeds()
+        self.compiled: Dict[str, None] = {}  #: names of models and functions that torch.compile was given, in order
         self.loaded: List[Dict[str, Any]] = []  #: checkpoints that were read before the trace began
         self.rank = 0
         self.step = Step()

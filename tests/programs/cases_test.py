@@ -259,6 +259,21 @@ for _ in range(2): update(optimizer, model)
         self.assertEqual(trace.names(1, "weight"), WEIGHTS)
         self.assertIn("torch.compile", trace.header["unseen"][0])
 
+    def test_a_compiled_function_is_told_and_a_model_whose_optimizer_holds_the_uncompiled(self):
+        for name, loss in (("loss_of_all", "@torch.compile(backend='eager')\ndef loss_of_all(): return loss_of(model)"),
+                           ("Sequential", "compiled = torch.compile(model, backend='eager')\n"
+                                          "def loss_of_all(): return loss_of(compiled)")):
+            with self.subTest(name):
+                trace = self.records(START + "optimizer = sgd(model)\n" + loss + """
+for _ in range(2):
+    optimizer.zero_grad()
+    loss_of_all().backward()
+    optimizer.step()
+""", folder=name)
+                self.assertEqual(trace.names(1, "weight"), WEIGHTS)
+                self.assertIn(f"{name} is compiled by torch.compile", trace.header["unseen"][0])
+                self.assertEqual(len(trace.header["unseen"]), 1)
+
     def test_tensors_without_memory_are_told(self):
         trace = self.records(START + """
 import os
