@@ -193,6 +193,8 @@ constexpr Cause kCauses[] = {
      "The rate was multiplied by the number of ranks although the global batch is the same.",
      "Scale by the ratio of global batches, not of ranks.", "https://github.com/horovod/horovod/issues/1619",
      Known::kByLaw},
+    {"lr.differs", Class::kSemantic, "Two programs update with different rates, and in nothing else they differ.",
+     "Compare how their rates and schedules are set.", "", Known::kByLaw},
     {"lr.schedule_rate", Class::kSemantic,
      "The schedule takes another number of steps for each update: W, one for W, or one for each batch or epoch.",
      "Step the schedule once for each update, or write it in per-process steps.",

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/rates_alone.h"
 #include "harness/diagnosis/schedule_steps.h"
 #include "harness/laws/rate_curve.h"
 
@@ -257,14 +258,15 @@ std::vector<Suspect> suspects_of_sides(const Scene& scene, const std::string& na
 }  // namespace
 
 std::vector<Suspect> suspects_in_rates(const Scene& scene) {
+  if (resumes(scene.left) || resumes(scene.right)) return {};
   const std::optional<std::string> name = parting(scene);
-  if (!name || resumes(scene.left) || resumes(scene.right)) return {};
+  if (!name) return suspects_in_rates_alone(scene);
   if (auto found = suspects_in_schedule_steps(scene, *name); !found.empty()) return found;
   const auto of_ranks = between(scene, [&](const Side& side) { return suspects_of_ranks(side, *name, scene.at.step); });
   const bool plateau = scene.right && scene.right.promises->train.schedule.kind == "plateau";
   if (plateau && !of_ranks.empty()) return of_ranks;
   if (auto found = suspects_of_sides(scene, *name); !found.empty()) return found;
-  return of_ranks;
+  return of_ranks.empty() ? suspects_in_rates_alone(scene) : of_ranks;
 }
 
 }  // namespace lockstep::diagnosis

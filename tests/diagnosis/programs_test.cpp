@@ -252,6 +252,57 @@ TEST(ScheduleSteps, OtherCountsOfOneScheduleHaveAName) {
   EXPECT_EQ(cause_of_schedule({0, 1, 2, 3}), "equal");
 }
 
+// ---- rates alone
+
+/// Two programs of one rank, of which "b" has this rate from a step on.
+struct OtherRates : Programs {
+  explicit OtherRates(std::int64_t from) : Programs(1) {
+    rerun("b", {.learning_rate = [from](auto step, double rate) { return step < from ? rate : 0.3 * rate; }});
+  }
+  std::string cause(std::int64_t step) const {
+    return Programs::cause(step, Channel::kWeight, "fc.weight", suspects_in_rates);
+  }
+};
+
+TEST(RatesAlone, AreNamedWhereNothingElseDiffers) {
+  for (const std::int64_t from : {0, 2}) EXPECT_EQ(OtherRates(from).cause(from), "lr.differs") << from;
+}
+
+TEST(RatesAlone, AreNotNamedWhereAnythingElseDiffers) {
+  for (const Channel channel : {Channel::kGradient, Channel::kOptimizer}) {
+    OtherRates other(2);
+    for (const Record& record : test::step_at(other.run("b"), 0, 2).records) {
+      if (record.channel == channel) test::spoil(other.run("b"), 0, 2, channel, record.name);
+    }
+    EXPECT_EQ(other.cause(2), "") << name_of(channel);
+  }
+  OtherRates decayed(2);
+  decayed.tell("b", 2, test::number("weight_decay", 0.1));
+  EXPECT_EQ(decayed.cause(2), "");
+  OtherRates told_wrongly(2);
+  told_wrongly.tell("b", 2, test::number("learning_rate", 0.02));
+  EXPECT_EQ(told_wrongly.cause(2), "") << "the weights do not follow";
+  OtherRates unseen(2);
+  test::erase_channel(unseen.run("b"), Channel::kGradient);
+  test::erase_channel(unseen.run("a"), Channel::kGradient);
+  EXPECT_EQ(unseen.cause(2), "") << "gradients are not recorded";
+}
+
+TEST(RatesAlone, EachParameterHasTheRateOfItsGroup) {
+  const auto cause = [](const Json& first, const Json& second, double rate_of_second) {
+    OtherRates other(1);
+    const Json groups = {{{"parameters", first}}, {{"parameters", second}}};
+    for (const char* run : {"a", "b"}) {
+      other.see(run, {{"optimizer", {{{"groups", groups}}}}});
+      other.tell(run, 1, test::number("learning_rate.1", rate_of_second));
+    }
+    return other.cause(1);
+  };
+  EXPECT_EQ(cause({"fc.weight", "fc.bias"}, Json::array(), 0.1), "lr.differs");
+  EXPECT_EQ(cause({"fc.weight"}, {"fc.bias"}, 0.1), "") << "its rate is the same, and it moves otherwise";
+  EXPECT_EQ(cause(Json::array(), Json::array(), 0.1), "") << "nobody says whose the rates are";
+}
+
 // ---- clipping
 
 TEST(CallsOfClipping, NoneOnOneSide) {
