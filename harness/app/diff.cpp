@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <set>
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
@@ -65,6 +67,30 @@ std::optional<compare::Divergence> compare_beside(const report::Recording& left,
   return checkpoints.first;
 }
 
+/// Leaves the steps that every rank of a torn run has. With a rank that ended earlier, the batch of a step is no global
+/// one, and its missing part no mistake.
+void cut_at_tear(trace::RunTrace& run) {
+  if (run.torn().empty()) return;
+  const auto all_have = [&](std::int64_t step) {
+    return std::all_of(run.ranks.begin(), run.ranks.end(),
+                       [&](const trace::Trace& rank) { return rank.find(step) != nullptr; });
+  };
+  std::set<std::int64_t> common;
+  for (const trace::Step& step : run.ranks[0].steps) {
+    if (all_have(step.step)) common.insert(step.step);
+  }
+  for (trace::Trace& rank : run.ranks)
+    std::erase_if(rank.steps, [&](const trace::Step& step) { return !common.contains(step.step); });
+}
+
+/// Steps that a torn trace lacks prove nothing about the training.
+void take_causes_back(compare::Divergence& at) {
+  at.class_.reset();
+  at.suspects.clear();
+  at.patterns.clear();
+  at.cause = "the recording ends here: nothing is known of what follows";
+}
+
 /// "one; other"; what says nothing is left out.
 std::string both(const std::string& one, const std::string& other) {
   return one + (one.empty() || other.empty() ? "" : "; ") + other;
@@ -74,6 +100,8 @@ std::string both(const std::string& one, const std::string& other) {
 
 int diff(const DiffOptions& options) {
   report::Recording left = report::read_recording(options.left), right = report::read_recording(options.right);
+  cut_at_tear(left.trace);
+  cut_at_tear(right.trace);
   const std::string connection = report::connect(left, right);
   const std::vector<trace::Channel> channels = channels_named(options.channels);
   checks::CheckResult result = left.promises && right.promises ? judge_with_promises(left, right, channels)
@@ -82,6 +110,9 @@ int diff(const DiffOptions& options) {
   std::vector<std::string> notes;
   if (channels.empty() && result.status == checks::CheckResult::Status::kAgree && torn.empty() && failed.empty())
     result.divergence = compare_beside(left, right, notes);
+  const bool is_whole = torn.empty() && failed.empty();
+  const bool only_missing = result.divergence && result.divergence->lacks(compare::Missing::kStep);
+  if (!is_whole && only_missing) take_causes_back(*result.divergence);
   const auto& first = result.divergence;
 
   report::Status status = first ? report::Status::kDivergence : report::Status::kAgree;
@@ -89,9 +120,6 @@ int diff(const DiffOptions& options) {
   if (!failed.empty()) why = failed + "; what is there was compared";
   if (!torn.empty()) why = "a trace is torn (" + torn + "); what is there was compared";
   if (!first && result.status != checks::CheckResult::Status::kAgree) status = report::Status::kInconclusive;
-  // A torn tail shows as missing steps: that proves nothing about the training.
-  const bool only_missing = first && first->lacks(compare::Missing::kStep);
-  const bool is_whole = torn.empty() && failed.empty();
   if (!is_whole && (!first || only_missing)) status = report::Status::kInconclusive;
 
   if (!options.json.empty()) {

@@ -45,6 +45,16 @@ class RecordingTest(ProgramTest):
             self.assertEqual(len(layout) > 0, step == 1 and not torch_is_before(8), sent)
         written = json.loads((self.folder / "one/checkpoints.rank0.jsonl").read_text())
         self.assertEqual((written["what"], written["updates"]), ("written", 9))
+        torn = self.folder / "two/rank1.jsonl"
+        lines = torn.read_text().splitlines(keepends=True)
+        for kept in (1, 2, 3, 12):  # the other rank's trace is whole
+            torn.write_text("".join(lines[:kept]))
+            for sides in (("one", "two"), ("two", "one")):
+                ended = lockstep("diff", *(self.folder / side for side in sides))
+                self.assertEqual(ended.returncode, 4, ended.stdout)
+                self.assertIn("the recording ends here: nothing is known of what follows", ended.stdout)
+                for named in ("  class  ", "  because  ", "data."):
+                    self.assertNotIn(named, ended.stdout)
 
     def test_a_wrong_rate_is_found(self):
         healthy = self.recorded([HERE / "ddp_tutorial/train.py", "--epochs", "1"], folder="healthy")
