@@ -50,7 +50,7 @@ class Ledger {
   /// of the schedule before.
   std::optional<laws::ExpectedRate> learning_rate(std::size_t group, std::int64_t step,
                                                   const std::vector<double>& losses) {
-    const std::int64_t steps = schedule_steps(step);
+    const std::int64_t steps = schedule_steps_before(step);
     auto expected = forms_[group].after(steps, losses);
     const double warmup = scenario::rule_warmup(train_, scenario::rule_factor(train_, world_), steps);
     if (expected && warmup != 1) expected = {expected->rate * warmup, expected->rounding * (warmup + 1)};
@@ -61,6 +61,14 @@ class Ledger {
   std::int64_t schedule_steps(std::int64_t updates) const {
     if (train_.schedule_every == "epoch") return schedule_steps_ + epochs_ended(updates - 1) - epochs_ended(first_ - 1);
     return schedule_steps_ + (updates - first_) * (train_.schedule_every == "rank" ? world_ : 1);
+  }
+
+  /// Steps that the schedule took before the update of this step: in an epoch that ends among its micro-batches, too. A
+  /// plateau waits for the update's loss.
+  std::int64_t schedule_steps_before(std::int64_t step) const {
+    if (train_.schedule_every != "epoch" || train_.schedule.kind == "plateau") return schedule_steps(step);
+    const std::int64_t before_last = micro_batches(step + 1 - first_, rest_of_epoch(0)) - 1;
+    return schedule_steps_ + epochs_ended_at(position_after(before_last, 0)) - epochs_ended(first_ - 1);
   }
 
   std::int64_t epoch(std::int64_t step) const { return position(step, 0).epoch; }
@@ -126,10 +134,20 @@ class Ledger {
 
   /// Where a rank is after this step.
   Position position(std::int64_t step, std::int64_t rank) const {
+    return position_after(micro_batches(step + 1 - first_, rest_of_epoch(rank)), rank);
+  }
+
+  /// Micro-batches that are left of the epoch in which a rank begins.
+  std::int64_t rest_of_epoch(std::int64_t rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    return (each_[index] - begin_[index].position + micro_ - 1) / micro_;
+  }
+
+  /// Where a rank is after so many micro-batches.
+  Position position_after(std::int64_t batches, std::int64_t rank) const {
     const std::int64_t each = each_[static_cast<std::size_t>(rank)];
-    Position at = begin_[static_cast<std::size_t>(rank)];
-    const std::int64_t rest = (each - at.position + micro_ - 1) / micro_;  // micro-batches of the epoch begun
-    std::int64_t batches = micro_batches(step + 1 - first_, rest);
+    const Position at = begin_[static_cast<std::size_t>(rank)];
+    const std::int64_t rest = rest_of_epoch(rank);
     if (batches <= rest) {
       const std::int64_t position = std::min(at.position + batches * micro_, each);
       return {at.epoch, position, at.taken + position - at.position};
@@ -149,10 +167,8 @@ class Ledger {
   }
 
   /// Epochs that have no samples left after this step.
-  std::int64_t epochs_ended(std::int64_t step) const {
-    const Position at = position(step, 0);
-    return at.epoch + (at.position == each_[0] ? 1 : 0);
-  }
+  std::int64_t epochs_ended(std::int64_t step) const { return epochs_ended_at(position(step, 0)); }
+  std::int64_t epochs_ended_at(const Position& at) const { return at.epoch + (at.position == each_[0] ? 1 : 0); }
 
   const scenario::TrainSpec& train_;
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;

@@ -283,6 +283,8 @@ class Trainer {
       last = batch.last;
       compute(batch, k);
     }
+    const std::int64_t early = rates_.wants_loss() ? 0 : schedule_steps_within_update(epochs_before);
+    rates_.advance(early, 0);
     enter(Phase::kOptimizer);
     const bool finite = gradients_->finish();
     std::vector<double> learning_rates = rates_.now();
@@ -302,7 +304,7 @@ class Trainer {
     record_state();
     ++updates_;
     device_.wait();
-    rates_.advance(schedule_steps(loader_.epochs_finished() - epochs_before), batch_.reduced_loss);
+    rates_.advance(schedule_steps(loader_.epochs_finished() - epochs_before) - early, batch_.reduced_loss);
     recorder_.end_step();
   }
 
@@ -320,11 +322,19 @@ class Trainer {
     return spec_.schedule_every == "rank" ? place_.world_size : 1;
   }
 
+  /// Those of them that come before the update: a script's loop over an epoch ends, and the schedule takes its step,
+  /// before the loop over the next one completes the update with further micro-batches.
+  /// *Source*: "How to adjust learning rate" (torch.optim), "Gradient accumulation" (torch.amp examples), PyTorch 2.11.
+  std::int64_t schedule_steps_within_update(std::int64_t epochs_before) const {
+    return spec_.schedule_every == "epoch" ? batch_.epochs_before_last - epochs_before : 0;
+  }
+
   /// "" or, of several, ".k".
   std::string suffix_of(std::int64_t k) const { return spec_.batch.accumulation > 1 ? "." + std::to_string(k) : ""; }
 
   MicroBatch load_micro_batch(std::int64_t k) {
     enter(Phase::kData);
+    batch_.epochs_before_last = loader_.epochs_finished();
     std::vector<std::int64_t> ids = loader_.next();
     faults_.samples(ids);
     const std::int64_t before = loader_.rows_before(static_cast<std::int64_t>(ids.size()));
@@ -442,8 +452,9 @@ class Trainer {
   struct Batch {
     std::vector<std::int64_t> ids;
     std::int64_t micro_batches = 0;
-    std::int64_t targets = 0;           ///< of this rank
-    std::int64_t targets_of_world = 0;  ///< of all ranks, where the loss is averaged over them
+    std::int64_t epochs_before_last = 0;  ///< finished before the last micro-batch
+    std::int64_t targets = 0;             ///< of this rank
+    std::int64_t targets_of_world = 0;    ///< of all ranks, where the loss is averaged over them
     at::Tensor loss;
     double reduced_loss = 0;  ///< its mean over the ranks, where somebody wants it
   };

@@ -106,5 +106,38 @@ TEST_F(LearningEndToEnd, AnOrderThatStaysIsSeen) {
   }
 }
 
+/// 3 samples in micro-batches of one, two for each update: the first epoch ends among those of the second update, and
+/// the schedule with it.
+TEST_F(LearningEndToEnd, AnEpochThatEndsWithinAnUpdateMovesTheScheduleBeforeIt) {
+  Json training = scenario({{"world_size", 1},
+                            {"train",
+                             {{"model", {{"kind", "linear"}}},
+                              {"data", {{"size", 3}}},
+                              {"batch", {{"per_rank", 2}, {"accumulation", 2}}},
+                              {"optimizer", {{"momentum", 0}}},
+                              {"schedule", {{"kind", "step"}, {"every", 1}, {"gamma", 0.5}}},
+                              {"schedule_every", "epoch"},
+                              {"steps", 3}}},
+                            {"checks", Json::array({check("ledger")})}});
+  training["train"]["batch"].erase("global");
+  training["train"]["model"].erase("hidden");
+  const Result result = run(training);
+  expect_green(result);
+  const auto rates_of = [](const Result& of) {
+    std::vector<double> rates;
+    for (const trace::Step& step : trace::read_trace(of.out / "tiny/main/0/rank0.jsonl").steps) {
+      const trace::Record* rate = step.find(trace::Channel::kLedger, "learning_rate");
+      if (rate != nullptr) rates.push_back(rate->number.value());
+    }
+    return rates;
+  };
+  EXPECT_EQ(rates_of(result), (std::vector<double>{0.1, 0.05, 0.05}));
+  // An update at the end of each epoch leaves nothing over.
+  training["train"]["batch"]["at_epoch_end"] = "update";
+  const Result flushed = run(training);
+  expect_green(flushed);
+  EXPECT_EQ(rates_of(flushed), (std::vector<double>{0.1, 0.1, 0.05}));
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -226,6 +226,24 @@ TEST(Parity, EveryPairOfModelOptimizerScheduleAndAllElse) {
        choices("loss", {{{"average", "rank"}}, {{"average", "world"}}}), choices("world_size", {1, 2, 3, 4})});
 }
 
+/// Micro-batches that an epoch leaves over are completed in the next one, after the schedule's step.
+TEST(Parity, AScheduleByEpochUnderAccumulationThatGoesOnAcrossEpochs) {
+  Json scenario = base_scenario("carried");
+  merge_json(scenario, {{"train",
+                         {{"data", {{"size", 21}}},
+                          {"batch", {{"per_rank", 4}, {"accumulation", 2}}},
+                          {"schedule_every", "epoch"},
+                          {"steps", 9}}}});
+  scenario["train"]["batch"].erase("global");
+  scenario["matrix"] = {{"world_size", {1, 2, 3}},
+                        {"train.schedule",
+                         {{{"kind", "step"}, {"every", 1}, {"gamma", 0.5}},
+                          {{"kind", "cosine"}, {"period", 5}},
+                          {{"kind", "linear_warmup"}, {"warmup", 3}, {"factor", 0.1}}}},
+                        {"train.loss", {{{"average", "rank"}}, {{"average", "world"}}}}};
+  expect_parity(scenario, kCore);
+}
+
 TEST(Parity, ForeachOptimizersComputeTheSame) {
   Json scenario = base_scenario("foreach");
   scenario["world_size"] = 2;

@@ -413,7 +413,15 @@ def train(spec, files, out, foreach=None):
                 ahead.append(next(batches))
             targets = sum((y != NO_LABEL).sum() for _, y, _, _ in ahead)
             dist.all_reduce(targets)
+        ends_epoch = False
         for micro in range(accumulation):
+            if ends_epoch and spec["schedule_every"] == "epoch" and spec["schedule"]["kind"] != "plateau":
+                # "for epoch: for batch in loader: …; scheduler.step()": the update that these micro-batches are for comes
+                # with the next epoch's.
+                epochs -= 1
+                schedule_steps += 1
+                if scheduler:
+                    scheduler.step()
             x, y, i, ends_epoch = ahead[micro] if spec["loss"]["average"] == "world" else next(batches)
             x = x.to(dtype) if x.is_floating_point() else x
             epochs += ends_epoch
