@@ -101,7 +101,14 @@ class CommandLine {
       add_run_options(*command, run_);
       add_json_option(*command, run_.json);
     }
-    run->callback([this] { command_ = [this] { return app::run(run_); }; });
+    CLI::Option* mutations =
+        run->add_flag("--mutations", mutations_.on,
+                      "Try the mutations of the practices, too: each must turn a check of its practice red");
+    run->add_option("--part", mutations_.part, "Only the K-th of N equal parts of the mutations: K/N")
+        ->needs(mutations);
+    run->callback([this] {
+      command_ = [this] { return mutations_.on ? app::mutations(run_, mutations_.part) : app::run(run_); };
+    });
     gate->callback([this] { command_ = [this] { return app::gate(run_); }; });
     CLI::App* faults =
         app_.add_subcommand("faults", "Run planted faults and clean traps, and count the right verdicts");
@@ -195,6 +202,10 @@ class CommandLine {
 
   CLI::App app_{"Reproducibility and determinism harness for multi-rank data-parallel training"};
   app::RunOptions run_;
+  struct {
+    bool on = false;
+    std::string part = "1/1";
+  } mutations_;
   app::AcceptOptions accept_;
   app::DiffOptions diff_;
   app::CheckOptions check_;

@@ -84,6 +84,8 @@ struct DoctorOptions {
 /// Each runs one subcommand and returns the exit code; *throws* the errors of base/error.h.
 int run(const RunOptions& options);
 int gate(RunOptions options);
+/// `part` of the mutations: "1/4".
+int mutations(const RunOptions& options, const std::string& part);
 int accept(const AcceptOptions& options);
 int diff(const DiffOptions& options);
 int check(const CheckOptions& options);

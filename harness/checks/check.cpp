@@ -47,8 +47,9 @@ CheckResult for_each_repeat(const CheckInput& input, const std::string& left, co
   CheckResult total;
   const auto& lefts = input.of(left);
   const auto& rights = input.of(right);
+  const auto of = [](const auto& runs, std::size_t i) { return runs.at(std::min(i, runs.size() - 1)); };
   for (std::size_t i = 0; i < std::max(lefts.size(), rights.size()); ++i)
-    combine(total, judge(*lefts.at(i), *rights.at(i)));
+    combine(total, judge(*of(lefts, i), *of(rights, i)));
   return total;
 }
 

@@ -53,14 +53,20 @@ std::string changes_since(const trace::RunTrace& golden, const CheckInput& input
   return changes.empty() ? "data, world size, or the training that it resumes" : join(changes, ", ");
 }
 
+/// The variant whose golden it is held against: a mutation has none of its own.
+const std::string& accepted_as(const CheckInput& input, const std::string& variant) {
+  const std::string& original = input.scenario.variant(variant).mutation_of;
+  return original.empty() ? variant : original;
+}
+
 /// Whether the golden is of this scenario and variant at all.
-std::optional<CheckResult> stranger(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
+std::optional<CheckResult> stranger(const trace::RunTrace& golden, const CheckInput& input, const std::string& accepted,
                                     const trace::RunTrace& run) {
   const Json& header = golden.ranks[0].header;
   const auto describe = [](const std::string& scenario, const std::string& name, std::int64_t ranks) {
     return "'" + scenario + "', variant '" + name + "', " + std::to_string(ranks) + " ranks";
   };
-  const std::string expected = describe(input.scenario.name, variant, run.world_size());
+  const std::string expected = describe(input.scenario.name, accepted, run.world_size());
   const std::string actual = describe(header.value("scenario", "?"), header.value("variant", "?"), golden.world_size());
   if (expected == actual) return std::nullopt;
   return CheckResult{.status = Status::kBaseline,
@@ -155,7 +161,8 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
                        .why = "the golden is damaged: " + damage[0],
                        .next = restore + accept_command(input)};
   };
-  if (auto result = stranger(golden, input, variant, run)) return damage.empty() ? *result : damaged();
+  if (auto result = stranger(golden, input, accepted_as(input, variant), run))
+    return damage.empty() ? *result : damaged();
   if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty() && damage.empty())
     return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
   compare::Comparison comparison =
@@ -211,8 +218,8 @@ CheckResult check_golden(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
     const Root root = root_of(input.scenario.file, input.golden_root);
-    const std::filesystem::path directory =
-        golden_directory(root.folder, input.scenario.name, key_of(*input.of(variant).front()), variant);
+    const std::filesystem::path directory = golden_directory(
+        root.folder, input.scenario.name, key_of(*input.of(variant).front()), accepted_as(input, variant));
     try {
       const auto golden = read_golden(directory);
       if (golden) {

@@ -14,7 +14,8 @@ std::size_t number_from(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? number : 0;
 }
 
-/// Leaves the variants that the checks name, and those whose checkpoints these take.
+}  // namespace
+
 void keep_what_is_needed(scenario::Scenario& scenario) {
   std::set<std::string> needed;
   std::vector<std::string> open;
@@ -28,8 +29,6 @@ void keep_what_is_needed(scenario::Scenario& scenario) {
   }
   std::erase_if(scenario.variants, [&](const scenario::Variant& variant) { return !needed.contains(variant.name); });
 }
-
-}  // namespace
 
 Part parse_part(const std::string& text) {
   const std::size_t slash = text.find('/');

@@ -189,7 +189,7 @@ Plan make_plan(std::vector<scenario::Scenario> scenarios) {
   DataFiles data;
   for (const scenario::Scenario& scenario : plan.scenarios) {
     for (const scenario::Variant& variant : scenario.variants) {
-      for (std::int64_t repeat = 0; repeat < scenario.repeats; ++repeat) {
+      for (std::int64_t repeat = 0; repeat < scenario.repeats_of(variant); ++repeat) {
         plan.runs.push_back(run_from(scenario, variant, repeat, data));
       }
     }

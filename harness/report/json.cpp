@@ -66,6 +66,12 @@ Json json_of(const std::vector<compare::Pattern>& patterns) {
   return all;
 }
 
+Json names_of(const std::vector<scenario::Practice>& practices) {
+  Json names = Json::array();
+  for (const scenario::Practice& practice : practices) names.push_back(practice.name);
+  return names;
+}
+
 Json number_or_null(const std::optional<double>& number) { return number ? Json(*number) : Json(); }
 
 Json json_of(const compare::Element& element) {
@@ -112,7 +118,7 @@ Json to_json(const Verdict& verdict, const plan::Plan& plan) {
   for (const scenario::Scenario& scenario : plan.scenarios) {
     scenarios.push_back({{"name", scenario.name},
                          {"description", scenario.description},
-                         {"practices", scenario.practices},
+                         {"practices", names_of(scenario.practices)},
                          {"file", scenario.file.string()},
                          {"overrides", scenario.overrides},
                          {"status", name_of(verdict.status_of(scenario.name))}});

@@ -15,18 +15,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// Variants that match a pattern; at least one must.
 Names resolve(const std::string& pattern, const Names& all, const std::string& where) {
-  Names found;
-  for (const std::string& name : all) {
-    if (name == pattern || fnmatch(pattern.c_str(), name.c_str(), 0) == 0) found.push_back(name);
-  }
-  if (!found.empty()) return found;
-  throw InputError({.what = "a check names a variant that does not exist",
-                    .where = where,
-                    .expected = "one of: " + some_of(all, 20),
-                    .actual = "'" + pattern + "'",
-                    .next = suggest(pattern, all)});
+  return variants_matching(pattern, all, where, "a check");
 }
 
 std::string resolve_one(const std::string& pattern, const Names& all, const std::string& where) {
@@ -207,7 +197,8 @@ bool are_known(const Names& variants, const Scenario& scenario) {
 CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& variants, const std::string& path,
                      Problems& problems) {
   const auto that = object.at("that").get<std::string>();
-  CheckSpec check{.that = check_kind_named(that).value()};  // the schema knows no other
+  CheckSpec check{.that = check_kind_named(that).value(),
+                  .name = object.value("name", that)};  // the schema knows no other
   const std::string where = scenario.file.string() + ": " + path + " (" + that + ")";
   problems.collect([&] { check.channels = channels_of(object, where); });
   check.expect = expectation_of(object, where, problems);
@@ -224,6 +215,20 @@ CheckSpec check_from(const Json& object, const Scenario& scenario, const Names& 
 }
 
 }  // namespace
+
+std::vector<std::string> variants_matching(const std::string& pattern, const Names& all, const std::string& where,
+                                           const std::string& who) {
+  Names found;
+  for (const std::string& name : all) {
+    if (name == pattern || fnmatch(pattern.c_str(), name.c_str(), 0) == 0) found.push_back(name);
+  }
+  if (!found.empty()) return found;
+  throw InputError({.what = who + " names a variant that does not exist",
+                    .where = where,
+                    .expected = "one of: " + some_of(all, 20),
+                    .actual = "'" + pattern + "'",
+                    .next = suggest(pattern, all)});
+}
 
 std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario, const Names& variants,
                                    Problems& problems) {

@@ -15,4 +15,8 @@ namespace lockstep::scenario {
 std::vector<CheckSpec> checks_from(const Json& checks, const Scenario& scenario,
                                    const std::vector<std::string>& variants, Problems& problems);
 
+/// Variants that match a pattern. *Throws*: InputError at `where` if none does; `who` asks: "a check".
+std::vector<std::string> variants_matching(const std::string& pattern, const std::vector<std::string>& all,
+                                           const std::string& where, const std::string& who);
+
 }  // namespace lockstep::scenario

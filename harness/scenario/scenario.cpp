@@ -10,6 +10,7 @@
 #include "harness/scenario/checks.h"
 #include "harness/scenario/loading.h"
 #include "harness/scenario/override.h"
+#include "harness/scenario/practices.h"
 #include "harness/scenario/reading.h"
 #include "harness/scenario/rule_words.h"
 #include "harness/scenario/schema.h"
@@ -195,22 +196,46 @@ Variant variant_of(const std::string& name, const Json& run, const std::string& 
   return variant;
 }
 
-Variant variant_from(const Patch& patch, const Json& base, const std::string& file, Problems& problems) {
-  require_safe_name(patch.name, file);
-  Json merged = base;
-  merge_json(merged, patch.changes);
-  // Another kind brings keys of its own: those of the kind that it replaces must not linger.
+/// Another kind brings keys of its own: those of the kind that it replaces must not linger. `merged`: `before` with
+/// these changes.
+void take_other_kinds(Json& merged, const Json& before, const Json& changes) {
   for (const std::string part : {"train", "promises"}) {
-    if (!patch.changes.contains(part)) continue;
-    const Json before = base.value(part, Json::object());
-    for (const auto& [key, change] : patch.changes[part].items()) {
-      const bool other_kind = change.is_object() && change.contains("kind") && before.contains(key) &&
-                              before[key].is_object() && before[key].value("kind", Json()) != change["kind"];
+    if (!changes.contains(part)) continue;
+    const Json old = before.value(part, Json::object());
+    for (const auto& [key, change] : changes[part].items()) {
+      const bool other_kind = change.is_object() && change.contains("kind") && old.contains(key) &&
+                              old[key].is_object() && old[key].value("kind", Json()) != change["kind"];
       if (other_kind) merged[part][key] = change;
       if (key == "batch" && change.is_object()) take_one_batch(merged[part]["batch"], change);
     }
   }
+}
+
+Variant variant_from(const Patch& patch, const Json& base, const std::string& file, Problems& problems) {
+  require_safe_name(patch.name, file);
+  Json merged = base;
+  merge_json(merged, patch.changes);
+  take_other_kinds(merged, base, patch.changes);
   return variant_of(patch.name, merged, file, problems);
+}
+
+/// A completed variant as its document.
+Json document_of(const Variant& variant) {
+  Json document = {{"world_size", variant.world_size}, {"launch", variant.launch_json}};
+  if (variant.program) {
+    document["program"] = variant.program_json;
+    document["promises"] = variant.promises_json;
+  } else {
+    document["train"] = variant.train_json;
+  }
+  return document;
+}
+
+Variant variant_again(const std::string& name, const Json& document, const std::string& file) {
+  Problems problems;
+  Variant result = variant_of(name, document, file, problems);
+  problems.throw_if_any();
+  return result;
 }
 
 /// Errors of variants. They share most of what they are: an error of several is told once.
@@ -268,7 +293,6 @@ class Loading {
     problems_.collect([&] { complete_by(outline(), document_, {.file = name_, .within = ""}); });
     Scenario scenario{.name = part("name", "").get<std::string>(),
                       .description = part("description", "").get<std::string>(),
-                      .practices = part("practices", Json::array()).get<std::vector<std::string>>(),
                       .file = file_,
                       .overrides = overrides,
                       .repeats = part("repeats", 2).get<std::int64_t>(),
@@ -277,6 +301,8 @@ class Loading {
     validate_sources(scenario, names_, sound_, problems_);
     const Json checks = part("checks", Json::array(), rule_of("checks", {{"items", Json::object()}}));
     scenario.checks = checks_from(checks, scenario, names_, problems_);
+    const Json practices = part("practices", Json::array());
+    if (!scenario.checks.empty()) scenario.practices = practices_from(practices, scenario, names_, problems_);
     return scenario;
   }
 
@@ -387,17 +413,18 @@ const Variant& Scenario::variant(const std::string& name) const {
 }
 
 Variant patched(const Variant& variant, const Json& patch, const std::string& file) {
-  Json merged = {{"world_size", variant.world_size}, {"launch", variant.launch_json}};
-  if (variant.program) {
-    merged["program"] = variant.program_json;
-    merged["promises"] = variant.promises_json;
-  } else {
-    merged["train"] = variant.train_json;
-  }
+  Json merged = document_of(variant);
   merged.merge_patch(variant.program ? for_program(patch, variant) : patch);
-  Problems problems;
-  Variant result = variant_of(variant.name, merged, file, problems);
-  problems.throw_if_any();
+  return variant_again(variant.name, merged, file);
+}
+
+Variant mutated(const Variant& variant, const Json& change, const std::string& file) {
+  const Json before = document_of(variant);
+  Json merged = before;
+  merged.merge_patch(change);
+  take_other_kinds(merged, before, change);
+  Variant result = variant_again(variant.name, merged, file);
+  result.mutation_of = variant.name;
   return result;
 }
 

@@ -48,6 +48,8 @@ struct Variant : Promises {
   Json promises_json;
   Json launch_json;  ///< completed "launch"
   LaunchSpec launch;
+  std::string mutation_of;              ///< variant that it is a mutation of; empty: none
+  std::optional<std::int64_t> repeats;  ///< of a mutation, where not the scenario's
 
   /// The part of the scenario that says what is computed, and its definition in the schema.
   const Json& recipe_json() const { return program ? program_json : train_json; }
@@ -69,6 +71,7 @@ struct Expectation {
 /// A check as written, with its variants resolved.
 struct CheckSpec {
   CheckKind that = CheckKind::kEqual;
+  std::string name;                      ///< that practices know it by; its kind, where none is given
   std::vector<std::string> variants;     ///< names of existing variants, in the order of the scenario
   std::vector<trace::Channel> channels;  ///< as written; empty: all that the check can compare
   std::optional<double> factor;
@@ -80,11 +83,24 @@ struct CheckSpec {
   const CheckTraits& traits() const { return traits_of(that); }
 };
 
+/// A mistake that some checks must find.
+struct Mutation {
+  std::string name;                    ///< the mistake, in words
+  std::map<std::string, Json> change;  ///< patch of each variant that it changes (RFC 7386: null removes)
+};
+
+/// A habit of people that a scenario reproduces, and what shows that it does.
+struct Practice {
+  std::string name;
+  std::vector<std::size_t> proven_by;  ///< indices of checks
+  std::vector<Mutation> mutations;     ///< each turns one of these checks red
+};
+
 /// A scenario file, validated and complete; nothing further down looks at the file again.
 struct Scenario {
   std::string name;
   std::string description;
-  std::vector<std::string> practices;  ///< of people, which it reproduces
+  std::vector<Practice> practices;  ///< that it reproduces
   std::filesystem::path file;
   std::vector<std::string> overrides;
   std::vector<Variant> variants;
@@ -93,11 +109,15 @@ struct Scenario {
   std::vector<CheckSpec> checks;
 
   const Variant& variant(const std::string& name) const;
+  std::int64_t repeats_of(const Variant& variant) const { return variant.repeats.value_or(repeats); }
 };
 
 /// The variant with a patch of {"world_size": …, "train": …, "launch": …} merged in (RFC 7386: null removes). *Throws*:
 /// InputError where that is no training.
 Variant patched(const Variant& variant, const Json& patch, const std::string& file);
+
+/// The same of a mutation's change, read as a variant's changes are: another "kind" replaces the whole object.
+Variant mutated(const Variant& variant, const Json& change, const std::string& file);
 
 /// Variants whose checkpoints it takes: the one that it loads from, and the one that it follows.
 std::vector<std::string> sources_of(const Variant& variant);
