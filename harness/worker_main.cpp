@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <limits>
@@ -133,7 +132,6 @@ int main(int argc, char** argv) {
     lockstep::print_line(stdout, lockstep::train::devices_here().dump());
     return 0;
   }
-  if (argc == 3 && std::string(argv[1]) == lockstep::launch::kServeFlag)
-    return lockstep::launch::serve(std::atoi(argv[2]), be_rank);
+  if (lockstep::launch::asked_to_serve(argc, argv)) return lockstep::launch::serve(argc, argv, be_rank);
   be_rank(argc, argv);
 }

@@ -41,7 +41,7 @@ struct TakeProgram {
     const fs::path spec = job.directory / "run.json";
     write_file(spec, program.spec.dump(1) + "\n");
     job.command = {around.worker.string(), "--spec", spec.string(), "--out", job.directory.string()};
-    job.forked = !run.launch.executed;
+    if (!run.launch.executed) job.fork_group = run.repeat;  // repeats differ in all that must not matter
     job.rank_memory = kWorkerMemory;
   }
 

@@ -157,7 +157,7 @@ std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& option
     jobs.push_back(job_of(run, directory, around));
   }
   held.clear();
-  static launch::ForkServers servers;  // control runs start from them, too
+  launch::ForkServers servers;  // those of a replay lie at other addresses
   launch::LocalLauncher launcher(ranks_at_once(options), servers);
   std::vector<launch::RunOutcome> outcomes;
   {

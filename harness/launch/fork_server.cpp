@@ -27,9 +27,6 @@ constexpr std::size_t kMostServers = 4;
 /// Time to load a program on a busy machine and to fork it.
 constexpr int kPatience_ms = 30'000;
 
-/// Room for a run's id in the environment that /proc shows (serve.cpp).
-constexpr std::size_t kRunIdRoom = 64;
-
 /// A script may do something else for each rank.
 bool is_binary(const std::filesystem::path& program) {
   std::ifstream file(program, std::ios::binary);
@@ -37,7 +34,7 @@ bool is_binary(const std::filesystem::path& program) {
   return file.read(magic, sizeof magic) && std::memcmp(magic, "\177ELF", sizeof magic) == 0;
 }
 
-/// What ranks of one server have in common: the program, and their environment without their place.
+/// Ranks of one server share the program, and the environment apart from their place.
 std::vector<std::string> key_of(const Process::Command& command) {
   std::vector<std::string> key = {command.program.string()};
   for (const std::string& variable : command.environment) {
@@ -63,36 +60,36 @@ std::optional<pid_t> read_report(const Descriptor& pipe) {
 
 }  // namespace
 
-ForkServers::Server& ForkServers::server_for(const Process::Command& command) {
+ForkServers::Server& ForkServers::server_for(const Process::Command& command, std::int64_t group) {
   const std::vector<std::string> key = key_of(command);
-  const auto known = std::find_if(servers_.begin(), servers_.end(), [&](const Server& one) { return one.key == key; });
+  const auto known = std::find_if(servers_.begin(), servers_.end(),
+                                  [&](const Server& one) { return one.group == group && one.key == key; });
   if (known != servers_.end()) {
     servers_.splice(servers_.begin(), servers_, known);
     return servers_.front();
   }
   if (servers_.size() == kMostServers) servers_.pop_back();
-  Server& server = servers_.emplace_front(Server{.key = key});
+  Server& server = servers_.emplace_front(Server{.group = group, .key = key});
   int ends[2];
   if (!is_binary(command.program) || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return server;
   server.socket = Descriptor(ends[0]);
   const Descriptor theirs(ends[1]);
   std::vector<std::string> environment(key.begin() + 1, key.end());
-  environment.push_back("LOCKSTEP_RUN_ID=" + std::string(kRunIdRoom, '-'));
+  environment.push_back(serving_run_id());
   try {
-    server.process.emplace(
-        Process::Command{.program = command.program,
-                         .arguments = {command.arguments.front(), kServeFlag, std::to_string(theirs.number())},
-                         .environment = std::move(environment),
-                         .directory = "/",
-                         .log = "/dev/null",
-                         .inherited = {theirs.number()}});
+    server.process.emplace(Process::Command{.program = command.program,
+                                            .arguments = serving_arguments(command.arguments.front(), theirs.number()),
+                                            .environment = std::move(environment),
+                                            .directory = "/",
+                                            .log = "/dev/null",
+                                            .inherited = {theirs.number()}});
   } catch (const Error&) {  // whoever executes the program instead meets the same error, and reports it
   }
   return server;
 }
 
-std::optional<Process> ForkServers::fork(const Process::Command& command) {
-  Server& server = server_for(command);
+std::optional<Process> ForkServers::fork(const Process::Command& command, std::int64_t group) {
+  Server& server = server_for(command, group);
   if (!server.process) return std::nullopt;
   const ForkRequest request{.build = build_id(),
                             .supervisor = ::getpid(),

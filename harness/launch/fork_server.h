@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <optional>
 #include <string>
@@ -21,18 +22,20 @@ namespace lockstep::launch {
 class ForkServers {
  public:
   /// Forks a process that is as Process(command) would make it. Nothing if the program is a script, does not serve, or
-  /// its server failed: then it must be executed.
-  std::optional<Process> fork(const Process::Command& command);
+  /// its server failed: then it must be executed. Processes of different groups have different servers, and so other
+  /// addresses.
+  std::optional<Process> fork(const Process::Command& command, std::int64_t group);
 
  private:
   struct Server {
+    std::int64_t group;
     std::vector<std::string> key;    ///< program, and environment without a rank's place
     std::optional<Process> process;  ///< nothing: it does not serve
     Descriptor socket;
     bool has_served = false;
   };
 
-  Server& server_for(const Process::Command& command);
+  Server& server_for(const Process::Command& command, std::int64_t group);
 
   std::list<Server> servers_;  ///< the one used last comes first
 };

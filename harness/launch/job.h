@@ -26,8 +26,10 @@ struct Job {
       directory;  ///< exists and belongs to this run; gets rank<r>.log (or command.log), rank<r>.progress
   std::vector<std::string> command;  ///< program and arguments, the same for every rank
   Starter starter = Starter::kLauncher;
-  bool forked = false;  ///< whether a fork server may start the ranks (fork_server.h)
-  bool alone = false;   ///< not beside another one of these
+  /// Ranks of one group may be forked from one process (fork_server.h), with their libraries at the same addresses.
+  /// Nothing: they are executed.
+  std::optional<std::int64_t> fork_group;
+  bool alone = false;  ///< not beside another one of these
   std::int64_t world_size = 1;
   std::vector<std::int64_t> arrival_delay_ms;      ///< by rank; missing entries are 0
   std::vector<std::int64_t> step_delay_ms = {};    ///< by rank; pause before each backward pass

@@ -21,11 +21,11 @@ namespace lockstep::launch {
 /// the master's port, so no rank can connect too early. Every rank inherits the read end of a lifeline: a rank started
 /// through a script can watch it.
 ///
-/// Ranks of a job that allows it are forked by a server, others executed.
+/// Ranks of a job with a fork group are forked by a server, others executed.
 ///
 /// After the first failure, the other ranks have two seconds to fail by themselves and write their evidence. Then they
-/// are ended. Every rank dies with the thread that started it. Processes that a rank started end with the run, even in
-/// another session, if they keep LOCKSTEP_RUN_ID in their environment.
+/// are ended. Every executed rank dies with the thread that started it, a forked one with this process. Processes that
+/// a rank started end with the run, even in another session, if they keep LOCKSTEP_RUN_ID in their environment.
 class LocalLauncher : public Launcher {
  public:
   /// *Lifetime*: borrows `servers`.

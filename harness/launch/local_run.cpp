@@ -159,7 +159,7 @@ void LocalRun::spawn(std::size_t rank, const Environment& environment, const std
                                  .directory = job_.directory / job_.work_directory,
                                  .log = ranks_[rank].exit.log,
                                  .inherited = inherited};
-  std::optional<Process> forked = job_.forked ? servers_.fork(command) : std::nullopt;
+  std::optional<Process> forked = job_.fork_group ? servers_.fork(command, *job_.fork_group) : std::nullopt;
   ranks_[rank].process.emplace(forked ? std::move(*forked) : Process(command));
   silence_ = {};
 }

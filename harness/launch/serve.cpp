@@ -23,29 +23,32 @@
 namespace lockstep::launch {
 namespace {
 
-/// The run's id where /proc/<pid>/environ shows it: its text was put there before the program began.
-class ShownRunId {
- public:
-  static constexpr const char* kName = "LOCKSTEP_RUN_ID";
+constexpr const char* kFlag = "--serve";
+constexpr std::string_view kRunId = "LOCKSTEP_RUN_ID=";
 
-  ShownRunId() : text_(std::getenv(kName)), room_(text_ == nullptr ? 0 : std::strlen(text_)) {}
+/// Memory that the system shows of a process (/proc/<pid>/cmdline, environ), as it was laid out before the program
+/// began.
+struct Shown {
+  char* begin = nullptr;
+  std::size_t room = 0;
 
-  /// Shows the id among `environment`, so that processes which a rank leaves behind are found by it.
-  void show(const std::vector<std::string>& environment) const {
-    const std::string start = std::string(kName) + "=";
-    for (const std::string& variable : environment) {
-      if (!variable.starts_with(start)) continue;
-      const std::string_view id = std::string_view(variable).substr(start.size());
-      if (id.size() > room_) return;
-      std::memset(text_, 0, room_);
-      std::memcpy(text_, id.data(), id.size());
-    }
+  void show(std::string_view text) const {
+    if (room == 0) return;
+    std::memset(begin, 0, room);
+    std::memcpy(begin, text.data(), std::min(text.size(), room - 1));
   }
-
- private:
-  char* text_;
-  std::size_t room_;
 };
+
+Shown shown_arguments(int argc, char** argv) {
+  char* const end = argv[argc - 1] + std::strlen(argv[argc - 1]) + 1;  // they lie one behind the other
+  return {.begin = argv[0], .room = static_cast<std::size_t>(end - argv[0])};
+}
+
+/// The value of LOCKSTEP_RUN_ID, by which processes are found that a rank leaves behind.
+Shown shown_run_id() {
+  char* const value = std::getenv("LOCKSTEP_RUN_ID");
+  return value == nullptr ? Shown{} : Shown{.begin = value, .room = std::strlen(value) + 1};
+}
 
 bool has_one_thread() {
   DIR* const tasks = ::opendir("/proc/self/task");
@@ -95,8 +98,16 @@ void set_environment(std::vector<std::string> environment) {
   environ = pointers.data();
 }
 
+void show_itself(const ForkRequest& request, const Shown& arguments, const Shown& run_id) {
+  std::string command;
+  for (const std::string& argument : request.arguments) (command += argument) += '\0';
+  arguments.show(command);
+  for (const std::string& variable : request.environment)
+    if (variable.starts_with(kRunId)) run_id.show(std::string_view(variable).substr(kRunId.size()));
+}
+
 /// The forked process becomes the rank. The order is that of Process, which executes.
-bool become(const ForkRequest& request, ForkDescriptors& descriptors, pid_t between, const ShownRunId& shown) {
+bool become(const ForkRequest& request, ForkDescriptors& descriptors, pid_t between) {
   if (!becomes_child_of(request.supervisor, between)) return false;
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -105,7 +116,6 @@ bool become(const ForkRequest& request, ForkDescriptors& descriptors, pid_t betw
   const bool ready = ::dup2(log, STDOUT_FILENO) >= 0 && ::dup2(log, STDERR_FILENO) >= 0 &&
                      ::chdir(request.directory.c_str()) == 0 && place_descriptors(descriptors, request.inherited);
   if (!ready) return false;
-  shown.show(request.environment);
   set_environment(request.environment);
   const ForkReport report{.rank = ::getpid()};
   const bool told = ::write(descriptors.report.number(), &report, sizeof report) == sizeof report;
@@ -115,10 +125,14 @@ bool become(const ForkRequest& request, ForkDescriptors& descriptors, pid_t betw
 
 }  // namespace
 
-int serve(int socket, int (*rank)(int argc, char** argv)) {
-  const ShownRunId shown;
+bool asked_to_serve(int argc, char** argv) { return argc > 2 && std::string_view(argv[1]) == kFlag; }
+
+int serve(int argc, char** argv, int (*rank)(int argc, char** argv)) {
+  const int socket = std::atoi(argv[2]);
+  const Shown arguments = shown_arguments(argc, argv), run_id = shown_run_id();
   while (std::optional<ReceivedRequest> received = receive_request(socket)) {
-    if (received->request.build != build_id() || !has_one_thread()) continue;  // the report's end says no
+    ForkRequest& request = received->request;
+    if (request.build != build_id() || !has_one_thread()) continue;  // the report's end says no
     // The rank is the child of a child that ends at once, so it becomes the supervisor's.
     const pid_t between = ::fork();
     if (between > 0) {
@@ -127,14 +141,27 @@ int serve(int socket, int (*rank)(int argc, char** argv)) {
       const pid_t server_child = ::getpid();
       if (::fork() != 0) ::_exit(0);
       ::close(socket);
-      if (!become(received->request, received->descriptors, server_child, shown)) ::_exit(127);
-      std::vector<char*> arguments;
-      for (std::string& argument : received->request.arguments) arguments.push_back(argument.data());
-      arguments.push_back(nullptr);
-      return rank(static_cast<int>(arguments.size()) - 1, arguments.data());
+      show_itself(request, arguments, run_id);
+      if (!become(request, received->descriptors, server_child)) ::_exit(127);
+      std::vector<char*> own;
+      for (std::string& argument : request.arguments) own.push_back(argument.data());
+      own.push_back(nullptr);
+      return rank(static_cast<int>(own.size()) - 1, own.data());
     }
   }
   return 0;
+}
+
+std::vector<std::string> serving_arguments(const std::string& program, int socket) {
+  constexpr std::size_t kRoom = 512;
+  return {program, kFlag, std::to_string(socket), std::string(kRoom, ' ')};
+}
+
+std::string serving_run_id() {
+  constexpr std::size_t kRoom = 64;
+  std::string variable(kRunId);
+  variable.append(kRoom, '-');
+  return variable;
 }
 
 }  // namespace lockstep::launch

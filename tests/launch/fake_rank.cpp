@@ -8,6 +8,7 @@
 //   exit CODE         leaves
 //   signal NUMBER     sends itself a signal
 //   print TEXT        writes a line
+//   address           writes where the C library lies
 //   variable NAME     writes the value of an environment variable
 //   mark NAME         creates the file NAME.<rank> with its process id in the run's directory
 //   await NAME        waits until the file NAME exists in the run's directory
@@ -19,6 +20,7 @@
 //   connect           connects to the master
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -158,6 +160,7 @@ int be_rank(int argc, char** argv) {
       {"signal", [&] { ::raise(script.number()); }},
       {"print", [&] { print(script.word()); }},
       {"variable", [&] { print(std::getenv(script.word().c_str())); }},
+      {"address", [&] { print(std::to_string(reinterpret_cast<std::uintptr_t>(&::getpid))); }},
       {"mark", [&] { mark(script.word() + "." + std::to_string(place.rank)); }},
       {"await", [&] { await(script.word()); }},
       {"child", [&] { start_grandchild(place.rank, false, false); }},
@@ -173,6 +176,6 @@ int be_rank(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == kServeFlag) return serve(std::atoi(argv[2]), be_rank);
+  if (asked_to_serve(argc, argv)) return serve(argc, argv, be_rank);
   return be_rank(argc, argv);
 }

@@ -29,7 +29,7 @@ namespace {
 using Status = RunOutcome::Status;
 
 Job forked(Job job) {
-  job.forked = true;
+  job.fork_group = 0;
   return job;
 }
 
@@ -63,12 +63,17 @@ int open_descriptors() {
   return static_cast<int>(std::distance(begin(all), end(all)));
 }
 
-/// Waits for the mark of each rank, then says which of them are forked: they show the command line of their server.
-std::vector<bool> forked_ranks(const Scratch& scratch, const std::string& run, int world_size) {
+/// Waits for the mark of each rank, then says which of them are forked: the place of a forked one is not in the
+/// environment that it began with.
+std::vector<bool> forked_ranks(const Scratch& scratch, const std::string& run, int world_size, pid_t supervisor) {
   std::vector<bool> found;
   for (int rank = 0; rank < world_size; ++rank) {
     const pid_t pid = scratch.pid(run, "in." + std::to_string(rank));
-    found.push_back(content_of("/proc/" + std::to_string(pid) + "/cmdline").find("--serve") != std::string::npos);
+    const std::string proc = "/proc/" + std::to_string(pid) + "/";
+    found.push_back(content_of(proc + "environ").find(std::string(1, '\0') + "WORLD_SIZE=") == std::string::npos);
+    EXPECT_NE(content_of(proc + "environ").find(std::string(1, '\0') + "LOCKSTEP_RUN_ID=" + std::to_string(supervisor)),
+              std::string::npos);
+    EXPECT_NE(content_of(proc + "cmdline").find(std::string("mark\0in", 7)), std::string::npos);
   }
   return found;
 }
@@ -76,7 +81,7 @@ std::vector<bool> forked_ranks(const Scratch& scratch, const std::string& run, i
 /// Starts a run in a process of its own, and looks at its ranks while they wait.
 std::vector<bool> how_started(const Scratch& scratch, const Job& job, const std::string& go) {
   const pid_t supervisor = fork_supervisor([&] { return static_cast<int>(run_one(job).status); });
-  const std::vector<bool> found = forked_ranks(scratch, job.run, static_cast<int>(job.world_size));
+  const std::vector<bool> found = forked_ranks(scratch, job.run, static_cast<int>(job.world_size), supervisor);
   std::ofstream(job.directory / go) << "";
   EXPECT_EQ(wait_for(supervisor), static_cast<int>(Status::kFinished));
   return found;
@@ -87,7 +92,7 @@ TEST(ForkServer, ForksWhereTheJobAllowsIt) {
   const std::vector<std::string> script = {"mark", "in", "await", "go"};
   EXPECT_EQ(how_started(scratch, forked(scratch.job("forked", 2, script)), "go"), (std::vector<bool>{true, true}));
   Job executed = scratch.job("executed", 2, script);
-  executed.forked = false;
+  executed.fork_group.reset();
   EXPECT_EQ(how_started(scratch, executed, "go"), (std::vector<bool>{false, false}));
 }
 
@@ -120,6 +125,22 @@ TEST(ForkServer, RanksOfAnotherEnvironmentHaveAnotherServer) {
   EXPECT_EQ(scratch.text("run", "rank1.log"), "ACTIVE\n1\n");
   EXPECT_EQ(scratch.text("run", "rank2.log"), "PASSIVE\n2\n");
   EXPECT_EQ(serving().size(), 2);
+}
+
+/// A training whose bits depend on addresses shows it in repeats alone, so these must have others.
+TEST(ForkServer, GroupsHaveTheirOwnAddresses) {
+  if (content_of("/proc/sys/kernel/randomize_va_space").front() == '0') GTEST_SKIP() << "addresses are not random here";
+  const Scratch scratch;
+  ForkServers servers;
+  std::vector<std::string> addresses;
+  for (const std::int64_t group : {0, 0, 1}) {
+    Job job = scratch.job("run" + std::to_string(addresses.size()), 1, {"address"});
+    job.fork_group = group;
+    EXPECT_EQ(run_from(servers, job).status, Status::kFinished);
+    addresses.push_back(scratch.text(job.run, "rank0.log"));
+  }
+  EXPECT_EQ(addresses[0], addresses[1]);
+  EXPECT_NE(addresses[0], addresses[2]);
 }
 
 TEST(ForkServer, KeepsFewServers) {
@@ -156,10 +177,7 @@ TEST(ForkServer, RanksOutliveTheirServer) {
     LocalLauncher launcher(8, servers);
     launcher.start(0, job);
     for (int rank = 0; rank < 2; ++rank) scratch.pid("run", "in." + std::to_string(rank));
-    for (const pid_t pid : serving()) {
-      const bool is_rank = pid == scratch.pid("run", "in.0") || pid == scratch.pid("run", "in.1");
-      if (!is_rank) ::kill(pid, SIGKILL);
-    }
+    for (const pid_t pid : serving()) ::kill(pid, SIGKILL);
     std::ofstream(job.directory / "go") << "";
     std::vector<Ended> ended;
     while (ended.empty()) ended = launcher.wait();
@@ -230,7 +248,9 @@ TEST_F(ForkRequestTest, EndOfTheSenderIsTheEnd) {
 TEST_F(ForkRequestTest, OtherBuildIsNotServed) {
   const pid_t server = fork_supervisor([&] {
     ::close(ends_[0]);
-    return serve(ends_[1], [](int, char**) { return 1; });
+    std::string program = "worker", flag = "--serve", socket = std::to_string(ends_[1]);
+    char* arguments[] = {program.data(), flag.data(), socket.data()};
+    return serve(3, arguments, [](int, char**) { return 1; });
   });
   int report[2];
   ASSERT_EQ(::pipe2(report, O_CLOEXEC), 0);
