@@ -44,9 +44,11 @@ for step in range(4):
     optimizer.zero_grad()
     model(x).square().mean().backward()
     if step == 2:
-        used = torch.full((1000,), time.time_ns() // 1000 % 251, dtype=torch.uint8)
+        # Many: which of them get used memory again depends on all that was allocated before.
+        used = [torch.full((1000,), time.time_ns() // 1000 % 251, dtype=torch.uint8) for _ in range(64)]
         del used
-        model.weight.grad[0, 3] += 1e-4 * torch.empty(1000, dtype=torch.uint8)[500]
+        fresh = [torch.empty(1000, dtype=torch.uint8) for _ in range(64)]
+        model.weight.grad[0, 3] += 1e-6 * sum(int(tensor[500]) for tensor in fresh)
     optimizer.step()
 """
 
