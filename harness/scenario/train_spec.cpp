@@ -36,6 +36,14 @@ DdpSpec ddp_from(const Json& object) {
           .broadcast_buffers = object.at("broadcast_buffers").get<bool>()};
 }
 
+std::optional<GradientSpec::DynamicScale> dynamic_scale_from(const Json& gradient) {
+  if (!gradient.contains("dynamic_scale")) return std::nullopt;
+  const Json& scale = gradient["dynamic_scale"];
+  return GradientSpec::DynamicScale{.growth = scale.at("growth").get<double>(),
+                                    .backoff = scale.at("backoff").get<double>(),
+                                    .interval = scale.at("interval").get<std::int64_t>()};
+}
+
 std::optional<EvaluationSpec> evaluation_from(const Json& train) {
   if (!train.contains("evaluation")) return std::nullopt;
   const Json& object = train["evaluation"];
@@ -155,11 +163,11 @@ bool TrainSpec::has_own_buffers() const {
 }
 
 std::optional<std::string> TrainSpec::coarsest_arithmetic() const {
-  const bool casts = autocast == "bf16" && precision == "float32";  // autocast leaves float64 alone
-  if (casts || ddp.compression == "bf16") return "bfloat16";
+  const bool casts = precision == "float32";  // autocast leaves float64 alone
+  if ((casts && autocast == "bf16") || ddp.compression == "bf16") return "bfloat16";
   // TF32 keeps as many bits of a factor as float16.
   const bool drops_bits = device == "cuda" && determinism.tf32 && precision == "float32";
-  if (ddp.compression == "fp16" || drops_bits) return "float16";
+  if ((casts && autocast == "fp16") || ddp.compression == "fp16" || drops_bits) return "float16";
   return std::nullopt;
 }
 
@@ -172,7 +180,7 @@ TrainSpec train_spec_from(const Json& completed) {
       .batch = batch_spec_from(completed.at("batch")),
       .loss_average = completed.at("loss").at("average").get<std::string>(),
       .gradient = {number_at(completed.at("gradient"), "clip_norm"), number_at(completed.at("gradient"), "clip_value"),
-                   number_at(completed.at("gradient"), "loss_scale")},
+                   number_at(completed.at("gradient"), "loss_scale"), dynamic_scale_from(completed.at("gradient"))},
       .exact = completed.at("exact").get<bool>(),
       .precision = completed.at("exact").get<bool>() ? "float64" : completed.at("precision").get<std::string>(),
       .autocast = completed.at("autocast").get<std::string>(),
@@ -268,6 +276,10 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   }
   require(!spec.gradient.loss_scale || !spec.optimizer.options.value("fused", false), origin, "train.optimizer.fused",
           "PyTorch divides the loss scale out inside the fused kernel, which is not built here", "false", "true");
+  require(!spec.gradient.dynamic_scale || spec.gradient.loss_scale, origin, "train.gradient.dynamic_scale",
+          "nothing is scaled", "'loss_scale', the first scale, beside it", "none");
+  require(!spec.gradient.dynamic_scale || !spec.checkpoint.saves(), origin, "train.gradient.dynamic_scale",
+          "a checkpoint does not hold the scale", "no save_after or save_every beside it", "a checkpoint is saved");
   require(spec.ddp.average || spec.ddp.compression == "none", origin, "train.ddp.average",
           "the compression hooks always average", "average = true with compression", "average = false");
   require(spec.ddp.wrap || (!spec.ddp.find_unused_parameters && !spec.ddp.gradient_as_bucket_view), origin,

@@ -82,7 +82,13 @@ struct DdpSpec {
 struct GradientSpec {
   std::optional<double> clip_norm;
   std::optional<double> clip_value;
-  std::optional<double> loss_scale;
+  std::optional<double> loss_scale;  ///< the first one, where it is dynamic
+  struct DynamicScale {
+    double growth = 2;
+    double backoff = 0.5;
+    std::int64_t interval = 2000;  ///< updates
+  };
+  std::optional<DynamicScale> dynamic_scale = {};
 };
 
 struct EvaluationSpec {
@@ -105,7 +111,7 @@ struct TrainSpec {
   GradientSpec gradient;
   bool exact = false;     ///< nothing rounds that is summed; then in float64
   std::string precision;  ///< "float32" or "float64"
-  std::string autocast;   ///< "none" or "bf16"
+  std::string autocast;   ///< "none", "bf16" or "fp16"
   std::optional<double> ema_decay;
   std::optional<EvaluationSpec> evaluation;
   Choice optimizer;

@@ -6,16 +6,16 @@
 
 namespace lockstep::train {
 
-/// While it lives, operations run in bfloat16 as under torch.autocast(device, torch.bfloat16). Kind "none" changes
-/// nothing.
+/// While it lives, operations run as under torch.autocast(device, torch.bfloat16), or float16 ("bf16", "fp16"). Kind
+/// "none" changes nothing.
 /// *Source*: torch/amp/autocast_mode.py, __enter__ and __exit__, PyTorch 2.11.
 class Autocast {
  public:
   Autocast(const std::string& kind, at::DeviceType device)
-      : active_(kind == "bf16"), device_(device), before_(at::autocast::is_autocast_enabled(device)) {
+      : active_(kind != "none"), device_(device), before_(at::autocast::is_autocast_enabled(device)) {
     if (!active_) return;
     at::autocast::set_autocast_enabled(device_, true);
-    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+    at::autocast::set_autocast_dtype(device_, kind == "fp16" ? at::kHalf : at::kBFloat16);
     at::autocast::increment_nesting();
   }
   ~Autocast() {

@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "harness/train/clip.h"
-#include "harness/train/loss_scale.h"
 #include "harness/train/tensors.h"
 
 namespace lockstep::train {
@@ -32,6 +31,7 @@ class LocalGradientHook : public torch::autograd::PostAccumulateGradHook {
 Gradients::Gradients(const std::vector<NamedTensor>& parameters, const scenario::GradientSpec& spec,
                      record::Recorder& recorder, const Faults& faults, Collective& collective)
     : spec_(spec), recorder_(recorder), faults_(faults), collective_(collective) {
+  if (spec_.loss_scale) scale_.emplace(spec_);
   for (const NamedTensor& parameter : parameters) entries_.push_back({.parameter = parameter, .seen = {}, .kept = {}});
   for (std::size_t i = 0; i < entries_.size(); ++i) watch(i);
 }
@@ -59,8 +59,8 @@ bool Gradients::finish() {
   const Fault::Clipping clipping = faults_.clipping();
   if (clipping == Fault::Clipping::kBeforeUnscaling) clip();
   bool finite = true;
-  if (spec_.loss_scale) {
-    finite = unscale(present(), *spec_.loss_scale);
+  if (scale_) {
+    finite = scale_->unscale(present());
     record_again("unscaled");
   }
   if (!spec_.clip_norm && !spec_.clip_value) return finite;

@@ -9,6 +9,7 @@
 #include "harness/scenario/train_spec.h"
 #include "harness/train/collective.h"
 #include "harness/train/fault.h"
+#include "harness/train/loss_scale.h"
 #include "harness/train/optimizer.h"
 
 namespace lockstep::train {
@@ -32,6 +33,14 @@ class Gradients {
   /// Records, unscales and clips the gradients. False if some are not finite, so that the update must be skipped.
   bool finish();
 
+  /// The factor of the losses of this update; nothing where they are not scaled.
+  std::optional<double> loss_scale() const { return scale_ ? std::optional(scale_->value()) : std::nullopt; }
+
+  /// After the update: a dynamic scale follows.
+  void update_scale() {
+    if (scale_) scale_->update();
+  }
+
  private:
   void watch(std::size_t i);
   void clip();
@@ -52,6 +61,7 @@ class Gradients {
   const Faults& faults_;
   Collective& collective_;
   std::vector<Entry> entries_;
+  std::optional<LossScale> scale_;
   bool last_ = true;
 };
 

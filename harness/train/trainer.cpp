@@ -300,6 +300,7 @@ class Trainer {
     samples_taken_ += static_cast<std::int64_t>(batch_.ids.size());
     record_batch();
     record_ledger(learning_rates);
+    gradients_->update_scale();
     evaluate();
     record_state();
     ++updates_;
@@ -377,7 +378,7 @@ class Trainer {
     }
 
     enter(Phase::kBackward);
-    if (const auto scale = spec_.gradient.loss_scale) {
+    if (const auto scale = gradients_->loss_scale()) {
       (loss * at::full({}, *scale, at::kFloat)).backward();
     } else {
       loss.backward();
@@ -415,8 +416,8 @@ class Trainer {
     recorder_.integer(Channel::kLedger, "loss_denominator",
                       spec_.loss_average == "world" ? batch_.targets_of_world : batch_.targets);
     recorder_.integer(Channel::kLedger, "samples_taken", samples_taken_);
-    if (spec_.gradient.loss_scale) {
-      recorder_.number(Channel::kLedger, "loss_scale", *spec_.gradient.loss_scale);
+    if (const auto scale = gradients_->loss_scale()) {
+      recorder_.number(Channel::kLedger, "loss_scale", *scale);
       recorder_.integer(Channel::kLedger, "skipped", skipped_);
     }
     recorder_.integer(Channel::kLedger, "updates", updates_ + 1);

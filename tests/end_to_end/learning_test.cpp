@@ -139,5 +139,32 @@ TEST_F(LearningEndToEnd, AnEpochThatEndsWithinAnUpdateMovesTheScheduleBeforeIt) 
   EXPECT_EQ(rates_of(flushed), (std::vector<double>{0.1, 0.1, 0.05}));
 }
 
+/// 2^23 is too much for float16: updates are skipped until the scale fits, and it grows again afterwards.
+TEST_F(LearningEndToEnd, ADynamicLossScaleFallsWithSkippedUpdatesAndGrows) {
+  const Json training =
+      scenario({{"train",
+                 {{"autocast", "fp16"},
+                  {"steps", 12},
+                  {"gradient",
+                   {{"loss_scale", 8388608}, {"dynamic_scale", {{"growth", 4}, {"backoff", 0.25}, {"interval", 3}}}}}}},
+                {"checks", Json::array({check("ledger"), check("laws"), check("ranks_agree")})}});
+  const Result result = run(training);
+  expect_green(result);
+  double before = 8388608;
+  std::int64_t skipped = 0, grown = 0;
+  for (const trace::Step& step : trace::read_trace(result.out / "tiny/main/0/rank0.jsonl").steps) {
+    const trace::Record* scale = step.find(trace::Channel::kLedger, "loss_scale");
+    if (scale == nullptr) continue;
+    skipped = step.find(trace::Channel::kLedger, "skipped")->integers.at(0);
+    grown += scale->number.value() > before ? 1 : 0;
+    before = scale->number.value();
+  }
+  EXPECT_GT(skipped, 0);
+  EXPECT_GT(grown, 0);
+  const Result saved = run(scenario(merged({training, at("train.checkpoint.save_after", 3)})));
+  EXPECT_EQ(saved.exit_code(), 2) << saved.said();
+  expect_says(saved.said(), {"a checkpoint does not hold the scale", "train.gradient.dynamic_scale"});
+}
+
 }  // namespace
 }  // namespace lockstep::test

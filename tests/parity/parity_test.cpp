@@ -273,6 +273,28 @@ TEST(Parity, AutocastCompressionAndAveragedWeights) {
   expect_parity(scenario, channels);
 }
 
+/// The first scale overflows float16 and falls with each update that is skipped; then it grows, and overflows again.
+TEST(Parity, AutocastToFp16WithADynamicScale) {
+  Json scenario = base_scenario("fp16");
+  merge_json(scenario,
+             {{"train",
+               {{"autocast", "fp16"},
+                {"steps", 14},
+                {"gradient",
+                 {{"loss_scale", 8388608}, {"dynamic_scale", {{"growth", 4}, {"backoff", 0.25}, {"interval", 3}}}}}}}});
+  for (const char* key : {"model", "data", "optimizer"}) scenario["train"].erase(key);
+  scenario["variants"] = Json::object();
+  const std::vector<Json> models = lockstep::test::models().values;
+  for (std::size_t i = 0; i < models.size(); ++i)
+    scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
+  scenario["matrix"] = {
+      {"world_size", {1, 2, 3}},
+      {"train.optimizer", {{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}}, {{"kind", "adamw"}, {"lr", 0.01}}}}};
+  std::set<std::string> channels = kCore;
+  channels.insert({"optimizer", "buffer"});
+  expect_parity(scenario, channels);
+}
+
 TEST(Parity, TrainingsInFloat64) {
   Json scenario = base_scenario("float64");
   merge_json(scenario, {{"train", {{"precision", "float64"}, {"steps", 5}, {"ema", {{"decay", 0.9}}}}}});

@@ -63,6 +63,7 @@ def make_data(spec, files):
 
 
 NO_LABEL = -100
+AUTOCAST = {"none": torch.bfloat16, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def text_data(file, length, by):
@@ -385,8 +386,14 @@ def train(spec, files, out, foreach=None):
             next(batches)
         torch.set_rng_state(generators["rng.now"])
 
+    dynamic = spec["gradient"].get("dynamic_scale", {})
     scaler = torch.amp.GradScaler(
-        "cpu", init_scale=spec["gradient"].get("loss_scale", 1.0), enabled="loss_scale" in spec["gradient"]
+        "cpu",
+        init_scale=spec["gradient"].get("loss_scale", 1.0),
+        growth_factor=dynamic.get("growth", 2.0),
+        backoff_factor=dynamic.get("backoff", 0.5),
+        growth_interval=dynamic.get("interval", 2000),
+        enabled="loss_scale" in spec["gradient"],
     )
     ema = None
     if "ema" in spec:
@@ -429,7 +436,7 @@ def train(spec, files, out, foreach=None):
             last = micro == accumulation - 1 or (flush and ends_epoch)
             syncs = last or not spec["batch"]["no_sync"] or not spec["ddp"]["wrap"]
             with contextlib.nullcontext() if syncs else ddp.no_sync():
-                with torch.autocast("cpu", torch.bfloat16, enabled=spec["autocast"] == "bf16"):
+                with torch.autocast("cpu", AUTOCAST[spec["autocast"]], enabled=spec["autocast"] != "none"):
                     logits = ddp(x)
                     if spec["loss"]["average"] == "world":
                         summed = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="sum")
@@ -456,6 +463,8 @@ def train(spec, files, out, foreach=None):
         with_gradient = [(name, p) for name, p in model.named_parameters() if p.grad is not None]
         gradients = [record("gradient", name, p.grad) for name, p in with_gradient]
         if "loss_scale" in spec["gradient"]:
+            scale = scaler.get_scale()
+            records += [record("ledger", "loss_scale", torch.tensor(scale, dtype=torch.float64))]
             scaler.unscale_(optimizer)
             gradients += [record("gradient", f"unscaled {name}", p.grad) for name, p in with_gradient]
         if "clip_norm" in spec["gradient"]:
@@ -466,7 +475,7 @@ def train(spec, files, out, foreach=None):
             gradients += [record("gradient", f"clipped {name}", p.grad) for name, p in with_gradient]
         scaler.step(optimizer)
         if "loss_scale" in spec["gradient"]:
-            scaler.update(float(spec["gradient"]["loss_scale"]))
+            scaler.update(None if dynamic else float(spec["gradient"]["loss_scale"]))
         for group, lr in zip(optimizer.param_groups, scheduled, strict=True):
             group["lr"] = lr
         if ema is not None:
