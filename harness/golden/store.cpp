@@ -73,14 +73,17 @@ void require_proof(const std::vector<trace::RunTrace>& repeats) {
   }
 }
 
-/// The trace's text as golden: sketches explain differences between runs, and would make goldens ten times as large.
+/// The trace's text as golden: sketches and elements explain one run, and would make goldens ten times as large.
 std::string golden_text(const trace::Trace& trace, const Provenance& provenance) {
   Json header = trace.header;
   header["golden"] = {{"reason", provenance.reason}, {"date", provenance.date}};
   if (trace.rank == 0) header["golden"]["train"] = provenance.train;
   std::string text = trace::line_of_header(header);
   for (trace::Step step : trace.steps) {
-    for (trace::Record& record : step.records) record.sketch.reset();
+    for (trace::Record& record : step.records) {
+      record.sketch.reset();
+      record.elements.clear();
+    }
     text += trace::line_of(step);
   }
   return text + trace::line_of_end(trace.steps.size() + 1, sha256(text));

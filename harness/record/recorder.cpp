@@ -13,6 +13,11 @@ namespace {
 using trace::Channel;
 using trace::DType;
 
+/// The terms of an update: laws/element_rule.h computes it again.
+bool is_sampled(Channel channel) {
+  return channel == Channel::kGradient || channel == Channel::kOptimizer || channel == Channel::kWeight;
+}
+
 Json with_place(Json header, std::int64_t rank, std::int64_t world_size) {
   header["rank"] = rank;
   header["world_size"] = world_size;
@@ -35,6 +40,7 @@ trace::Record observe(Channel channel, std::string name, const TensorView& tenso
     record.sketch = trace::sketch_of(tensor.dtype, elements.bytes());
     record.norm = record.sketch->norm;
     record.max_abs = record.sketch->max_abs;
+    if (is_sampled(channel)) record.elements = trace::sample_of(tensor.dtype, elements.bytes());
   }
   return record;
 }

@@ -37,6 +37,18 @@ double double_from(std::string_view bits) {
   return std::bit_cast<double>(*value);
 }
 
+std::vector<double> elements_from(std::string_view text) {
+  std::vector<double> elements;
+  for (std::size_t comma = 0; comma != std::string_view::npos;) {
+    comma = text.find(',');
+    const auto bits = from_base64(text.substr(0, comma));
+    if (!bits) throw std::runtime_error("an element is not written as digits of base64url");
+    elements.push_back(std::bit_cast<double>(*bits));
+    if (comma != std::string_view::npos) text.remove_prefix(comma + 1);
+  }
+  return elements;
+}
+
 Sketch sketch_from(std::string_view text, double norm, double max_abs) {
   Sketch sketch{.norm = norm, .max_abs = max_abs};
   for (std::size_t i = 0; i < Sketch::kBuckets; ++i) {
@@ -86,6 +98,15 @@ void append_record(std::string& out, const Record& record) {
     append_base64(out, std::bit_cast<std::array<std::uint64_t, Sketch::kBuckets>>(record.sketch->buckets));
     out += '"';
   }
+  if (!record.elements.empty()) {
+    std::vector<std::uint64_t> bits(record.elements.size());
+    std::transform(record.elements.begin(), record.elements.end(), bits.begin(),
+                   [](double element) { return std::bit_cast<std::uint64_t>(element); });
+    append_key("elements");
+    out += '"';
+    append_base64(out, bits);
+    out += '"';
+  }
   if (!record.integers.empty()) {
     append_key("integers");
     append_integers(out, record.integers);
@@ -126,6 +147,7 @@ Record record_from(Channel channel, const Json& object) {
   if (object.contains("sketch")) {
     record.sketch = sketch_from(text_of(object, "sketch"), record.norm.value_or(0), record.max_abs.value_or(0));
   }
+  if (object.contains("elements")) record.elements = elements_from(text_of(object, "elements"));
   if (object.contains("integers")) record.integers = field<std::vector<std::int64_t>>(object, "integers");
   if (object.contains("bits")) record.number = double_from(text_of(object, "bits"));
   if (object.contains("text")) record.text = field<std::string>(object, "text");

@@ -153,6 +153,17 @@ Sketch sketch_of(DType dtype, std::span<const std::byte> elements) {
   return finish(sums);
 }
 
+std::vector<double> sample_of(DType dtype, std::span<const std::byte> elements) {
+  constexpr std::size_t kMost = 8;
+  const std::size_t size = bytes_of(dtype), count = elements.size() / size, taken = std::min(count, kMost);
+  std::vector<double> sample(taken);
+  for (std::size_t i = 0; i < taken; ++i) {
+    const std::size_t index = taken < 2 ? 0 : i * (count - 1) / (taken - 1);
+    sample[i] = value_of(dtype, elements.data() + index * size);
+  }
+  return sample;
+}
+
 Sketch difference(const Sketch& a, const Sketch& b) {
   Sketch result;
   for (std::size_t i = 0; i < Sketch::kBuckets; ++i) result.buckets[i] = a.buckets[i] - b.buckets[i];

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "harness/trace/dtype.h"
 
@@ -26,6 +27,10 @@ struct Sketch {
 /// Sketch of a dense tensor; equal bits on every x86-64 processor.
 /// *Shape*: `elements` holds whole elements of a floating `dtype`, row-major.
 Sketch sketch_of(DType dtype, std::span<const std::byte> elements);
+
+/// Eight elements of a dense tensor, evenly spread from the first to the last, or all where there are fewer. Of what is
+/// not linear no sketch tells.
+std::vector<double> sample_of(DType dtype, std::span<const std::byte> elements);
 
 /// a − b, bucket by bucket; its `norm` is the estimate and `max_abs` is 0.
 Sketch difference(const Sketch& a, const Sketch& b);

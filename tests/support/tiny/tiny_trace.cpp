@@ -28,6 +28,8 @@ Record observed(Channel channel, const std::string& name, DType dtype, const std
     record.sketch = trace::sketch_of(dtype, bytes);
     record.norm = record.sketch->norm;
     record.max_abs = record.sketch->max_abs;
+    if (channel == Channel::kGradient || channel == Channel::kOptimizer || channel == Channel::kWeight)
+      record.elements = trace::sample_of(dtype, bytes);
   }
   return record;
 }
