@@ -47,6 +47,7 @@ Checked check_run(const std::filesystem::path& path) {
 
 const char* word_of(const checks::AskedLaw& law) {
   if (law.result.divergence) return "broken";
+  if (!law.applies) return "does not apply";
   return law.result.status == CheckResult::Status::kAgree ? "holds" : "cannot tell";
 }
 

@@ -11,10 +11,16 @@ namespace {
 
 std::vector<compare::Suspect> suspects_in(const laws::Breach& breach, const laws::Law& law, const trace::RunTrace& run,
                                           const scenario::Promises& promises) {
-  if (!breach.cause.empty()) return {{breach.cause, {breach.evidence}}};
-  if (law.name == "reduction") return diagnosis::suspects_in_reduction(run, promises, breach.at.step);
-  if (law.name == "clipping") return diagnosis::suspects_in_clipping(run, promises, breach.at.step);
-  return {};
+  switch (law.causes) {
+    case laws::CausesOf::kReduction:
+      return diagnosis::suspects_in_reduction(run, promises, breach.at.step);
+    case laws::CausesOf::kClipping:
+      return diagnosis::suspects_in_clipping(run, promises, breach.at.step);
+    case laws::CausesOf::kBreach:
+      break;
+  }
+  if (breach.cause.empty()) return {};
+  return {{breach.cause, {breach.evidence}}};
 }
 
 /// Why a law of a run holds nothing.
@@ -59,7 +65,7 @@ CheckResult judge_law(const laws::Law& law, const trace::RunTrace& run, const sc
                                             .channel = breach.at.channel,
                                             .tensor = breach.at.tensor,
                                             .rank = breach.at.rank,
-                                            .left = law.name == "reduction" ? "the ranks' own gradients" : "law",
+                                            .left = std::string(law.against),
                                             .right = run.run,
                                             .expected = breach.expected,
                                             .actual = breach.actual,

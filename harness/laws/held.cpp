@@ -12,10 +12,11 @@ using trace::Record;
 Held::Held(const trace::RunTrace& run, std::size_t rank, std::int64_t step)
     : step_(rank < run.ranks.size() ? run.ranks[rank].find(step) : nullptr) {
   if (step_ == nullptr) return;
-  for (const Record& record : step_->records) records_.emplace(std::pair(record.channel, record.name), &record);
+  for (const Record& record : step_->records)
+    records_.emplace(std::pair(record.channel, std::string_view(record.name)), &record);
 }
 
-const Record* Held::find(Channel channel, const std::string& name) const {
+const Record* Held::find(Channel channel, std::string_view name) const {
   const auto found = records_.find({channel, name});
   return found == records_.end() ? nullptr : found->second;
 }

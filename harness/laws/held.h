@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,7 @@ class Held {
   Held(const trace::RunTrace& run, std::size_t rank, std::int64_t step);
 
   /// Null if there is none.
-  const trace::Record* find(trace::Channel channel, const std::string& name) const;
+  const trace::Record* find(trace::Channel channel, std::string_view name) const;
 
   /// All records of a channel, in the order of the trace.
   std::vector<const trace::Record*> all(trace::Channel channel) const;
@@ -29,7 +30,7 @@ class Held {
 
  private:
   const trace::Step* step_ = nullptr;
-  std::map<std::pair<trace::Channel, std::string>, const trace::Record*> records_;
+  std::map<std::pair<trace::Channel, std::string_view>, const trace::Record*> records_;
 };
 
 /// Whether both have records of a channel, and all are equal.

@@ -38,6 +38,13 @@ struct Outcome {
   bool holds() const { return judged > 0 && !broken && !hidden && because.empty(); }
 };
 
+/// Where the causes of a breach are looked for.
+enum class CausesOf {
+  kBreach,     ///< the law names them
+  kReduction,  ///< in the weights of the ranks' own gradients
+  kClipping,   ///< in the norms before and after
+};
+
 /// *Lifetime*: of the program.
 struct Law {
   std::string_view name;
@@ -45,8 +52,10 @@ struct Law {
   std::string_view when_broken;  ///< what a breach shows, in words
   std::vector<trace::Channel> channels;
   Outcome (*judge)(const trace::RunTrace& run, const scenario::Promises& promises);
-  /// Why the recipe does not ask for it; empty: it does. A check that names the law asks for it all the same.
+  /// Why the recipe has no use for it; empty: it has.
   std::string (*unasked)(const trace::RunTrace& run, const scenario::Promises& promises) = nullptr;
+  CausesOf causes = CausesOf::kBreach;
+  std::string_view against = "law";  ///< the other side of a breach
 };
 
 /// All laws, in the order in which a step can break them.
@@ -64,6 +73,10 @@ Outcome cannot_tell(std::string because, std::string next = "");
 /// The laws, each in its file of laws/law/.
 Outcome judge_reduction(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_reduction_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_unscaling_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_clipping_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_state_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_average_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promises);

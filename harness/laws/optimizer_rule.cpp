@@ -1,47 +1,112 @@
 #include "harness/laws/optimizer_rule.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 
 namespace lockstep::laws {
+namespace {
 
 using trace::Channel;
+using trace::Record;
+
+constexpr std::array<const char*, 9> kStates = {
+    "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "square_avg", "grad_avg", "momentum_buffer", "sum", "step"};
+
+bool is_skipped(const Held& before, const Held& now) {
+  const auto skipped = [](const Held& held) {
+    const Record* record = held.find(Channel::kLedger, "skipped");
+    return record == nullptr || record->integers.empty() ? 0 : record->integers[0];
+  };
+  return skipped(now) > skipped(before);
+}
+
+/// Elements of a state, as many as the parameter has.
+std::vector<double> elements_of(const Record* record, std::size_t count) {
+  if (record == nullptr || (record->elements.size() != 1 && record->elements.size() != count)) return {};
+  return record->elements.size() == count ? record->elements : std::vector(count, record->elements[0]);
+}
+
+bool are_finite(const Element& element) {
+  const auto finite = [](const auto& state) { return std::isfinite(state.second); };
+  return std::isfinite(element.gradient) && std::isfinite(element.weight) &&
+         std::all_of(element.before.begin(), element.before.end(), finite) &&
+         std::all_of(element.after.begin(), element.after.end(), finite);
+}
+
+}  // namespace
+
+const Record* Updated::state_before(const std::string& state) const {
+  return before.find(Channel::kOptimizer, name + "." + state);
+}
+
+const Record* Updated::state(const std::string& state) const {
+  return now.find(Channel::kOptimizer, name + "." + state);
+}
 
 std::string linear_state(const std::string& kind, const Json& options) {
-  if (kind == "sgd") return options.value("momentum", 0.0) != 0 ? "momentum_buffer" : "";
-  if (kind == "rmsprop") return options.value("centered", false) ? "grad_avg" : "";
-  return options.contains("betas") ? "exp_avg" : "";
+  const auto is_on = [&](const char* name) { return options.value(name, Json()) == Json(true); };
+  if (kind == "sgd") return options.value("momentum", Json(0)) != Json(0.0) ? "momentum_buffer" : "";
+  if (kind == "rmsprop") return is_on("centered") ? "grad_avg" : "";
+  constexpr std::array<const char*, 4> kWithAverage = {"adam", "adamw", "adamax", "lamb"};
+  return std::find(kWithAverage.begin(), kWithAverage.end(), kind) != kWithAverage.end() ? "exp_avg" : "";
 }
 
-std::string unknown_hyperparameters(const scenario::Promises& promises) {
-  if (!promises.knows("optimizer")) return "nobody promises the optimizer of this program";
-  const auto& load = promises.train.checkpoint.load;
-  if (load && load->restores("optimizer")) return "the hyperparameters come with a checkpoint";
-  if (!promises.train.checkpoint.follow.empty()) return "each update begins in the state of another training";
-  if (promises.train.exact) return "weights are rounded after each update, for exact arithmetic";
-  return "";
+Sampled sampled_of(const Updated& of) {
+  Sampled sampled;
+  if (of.weight_before == nullptr || of.weight == nullptr) return sampled;
+  const std::size_t count = of.weight->elements.size();
+  const trace::DType dtype = of.weight->dtype;
+  if (of.weight_before->elements.size() != count || of.gradient->elements.size() != count) return sampled;
+  if ((dtype != trace::DType::kFloat32 && dtype != trace::DType::kFloat64) || of.gradient->dtype != dtype)
+    return sampled;
+  const double unit = trace::unit_roundoff(dtype);
+  sampled.elements.resize(count, Element{.unit = unit});
+  sampled.weights = of.weight->elements;
+  for (std::size_t i = 0; i < count; ++i) {
+    sampled.elements[i].gradient = of.gradient->elements[i];
+    sampled.elements[i].weight = of.weight_before->elements[i];
+  }
+  for (const char* state : kStates) {
+    const std::vector<double> before = elements_of(of.state_before(state), count),
+                              after = elements_of(of.state(state), count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!before.empty()) sampled.elements[i].before[state] = before[i];
+      if (!after.empty()) sampled.elements[i].after[state] = after[i];
+    }
+  }
+  for (Element& element : sampled.elements) {
+    const auto step = element.after.find("step");
+    element.step = step == element.after.end() ? 0 : step->second;
+  }
+  return std::all_of(sampled.elements.begin(), sampled.elements.end(), are_finite) ? sampled : Sampled{};
 }
 
-void for_each_update(const trace::RunTrace& run, const scenario::Promises& promises,
+void for_each_update(const trace::RunTrace& run, Optimizers& optimizers,
                      const std::function<bool(const RecordPlace&, const Updated&)>& visit) {
-  const scenario::Choice& optimizer = promises.train.optimizer;
-  const auto groups = scenario::parameter_groups(optimizer);
+  std::vector<std::optional<Held>> held(run.ranks.size());
+  std::vector<std::int64_t> held_at(run.ranks.size());
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& now) {
-    const Held before(run, static_cast<std::size_t>(rank), step - 1);
+    const auto at = static_cast<std::size_t>(rank);
+    const std::optional<Held> last = std::exchange(held[at], now);
+    const std::int64_t last_step = std::exchange(held_at[at], step);
+    if (rank == 0) optimizers.go_to(now);
+    if (!last || last_step != step - 1) return true;
     const auto gradients = final_gradients(now);
-    if (before.empty() || !std::isfinite(total_norm(gradients))) return true;
+    if (last->empty() || !std::isfinite(total_norm(gradients)) || is_skipped(*last, now)) return true;
     for (const auto& [name, gradient] : gradients) {
-      const std::size_t group = scenario::group_of(groups, name);
-      const std::string state = linear_state(optimizer.kind, groups[group].options);
-      const Updated updated{
-
-          .options = groups[group].options,
-          .rate = number_at(now, Channel::kLedger, "learning_rate" + (group > 0 ? "." + std::to_string(group) : "")),
-          .gradient = gradient,
-          .weight_before = before.find(Channel::kWeight, name),
-          .weight = now.find(Channel::kWeight, name),
-          .state_before = before.find(Channel::kOptimizer, name + "." + state),
-          .state = now.find(Channel::kOptimizer, name + "." + state)};
-      if (!visit({.step = step, .rank = rank}, updated)) return false;
+      const Hyperparameters* optimizer = optimizers.of(name);
+      if (optimizer == nullptr) continue;
+      const Updated updated{.optimizer = *optimizer,
+                            .rate = number_at(now, Channel::kLedger, optimizer->rate),
+                            .gradient = gradient,
+                            .weight_before = last->find(Channel::kWeight, name),
+                            .weight = now.find(Channel::kWeight, name),
+                            .before = *last,
+                            .now = now,
+                            .name = name};
+      if (!visit({.step = step, .channel = Channel::kWeight, .tensor = name, .rank = rank}, updated)) return false;
     }
     return true;
   });

@@ -6,10 +6,13 @@ namespace lockstep::laws {
 
 using trace::Channel;
 
+std::string no_average_asked(const trace::RunTrace&, const scenario::Promises& promises) {
+  return promises.known || promises.train.ema_decay ? "" : "the recipe does not average its weights";
+}
+
 /// *Source*: torch.optim.swa_utils.get_ema_multi_avg_fn, PyTorch 2.11.
 Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known) return cannot_tell("nobody promises how this program averages its weights");
-  if (!promises.train.ema_decay) return cannot_tell("the recipe does not average its weights");
   const double decay = *promises.train.ema_decay;
   Outcome outcome;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& now) {

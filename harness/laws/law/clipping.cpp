@@ -23,10 +23,14 @@ std::map<std::string, const trace::Record*> before_clipping(const Held& held) {
 
 }  // namespace
 
+std::string no_clipping_asked(const trace::RunTrace&, const scenario::Promises& promises) {
+  return promises.known || promises.train.gradient.clip_norm ? ""
+                                                             : "the recipe does not clip the norm of its gradients";
+}
+
 Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& promises) {
   const scenario::GradientSpec& recipe = promises.train.gradient;
   if (promises.known) return cannot_tell("nobody promises how this program clips its gradients");
-  if (!recipe.clip_norm) return cannot_tell("the recipe does not clip the norm of its gradients");
   if (recipe.clip_value) return cannot_tell("the recipe clips each element, too: sketches cannot tell that");
   Outcome outcome;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {

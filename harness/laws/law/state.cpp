@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "harness/base/text.h"
 #include "harness/laws/optimizer_rule.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/reduction.h"
@@ -7,22 +8,30 @@
 namespace lockstep::laws {
 namespace {
 
+using trace::Channel;
+
+bool is_on(const Json& options, const char* name) { return options.value(name, Json()) == Json(true); }
+
 /// state = keep · state before + take · (gradient + decay · weight before).
 /// *Source*: torch.optim.SGD, Adam, AdamW, Adamax and RMSprop, PyTorch 2.11; LAMB: You et al. 2020, algorithm 2.
-std::optional<Rule> rule_of(const std::string& kind, const Updated& of) {
-  if (of.state == nullptr || !of.gradient->sketch) return std::nullopt;
-  const bool coupled = kind != "adamw" && kind != "lamb";
-  const double decay = coupled ? of.options.value("weight_decay", 0.0) : 0;
+std::optional<Rule> rule_of(const Updated& of) {
+  const std::string& kind = of.optimizer.kind;
+  const Json& options = of.options();
+  const std::string name = linear_state(kind, options);
+  const trace::Record *state = name.empty() ? nullptr : of.state(name), *before = of.state_before(name);
+  if (state == nullptr || !of.gradient->sketch) return std::nullopt;
+  const bool coupled = kind != "adamw" && kind != "lamb" && !is_on(options, "decoupled_weight_decay");
+  const double decay = coupled ? options.value("weight_decay", 0.0) : 0;
   if (decay != 0 && of.weight_before == nullptr) return std::nullopt;
   double keep = 0, take = 0;
   if (kind == "sgd") {
-    keep = of.options.value("momentum", 0.0);
-    take = of.state_before == nullptr ? 1 : 1 - of.options.value("dampening", 0.0);
+    keep = options.value("momentum", 0.0);
+    take = before == nullptr ? 1 : 1 - options.value("dampening", 0.0);
   } else {
-    keep = kind == "rmsprop" ? of.options.at("alpha").get<double>() : of.options.at("betas")[0].get<double>();
+    keep = kind == "rmsprop" ? options.at("alpha").get<double>() : options.at("betas")[0].get<double>();
     take = 1 - keep;
   }
-  Rule rule{.target = of.state, .terms = {{keep, of.state_before}, {take, of.gradient}}};
+  Rule rule{.target = state, .terms = {{keep, before}, {is_on(options, "maximize") ? -take : take, of.gradient}}};
   if (decay != 0) rule.terms.emplace_back(take * decay, of.weight_before);
   return rule;
 }
@@ -39,22 +48,59 @@ void name_cause(const Rule& rule, Breach& breach) {
   breach.evidence = breach.relation;
 }
 
+/// A state counts its updates, one by one.
+bool counts(Outcome& outcome, const Sampled& sampled, const RecordPlace& place, const Updated& of) {
+  if (sampled.elements.empty() || !sampled.elements[0].has("step")) return true;
+  const Element& element = sampled.elements[0];
+  const auto before = element.before.find("step");
+  const double expected = before == element.before.end() ? 1 : before->second + 1;
+  ++outcome.judged;
+  if (element.step == expected) return true;
+  outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + ".step", place.rank},
+                          .expected = to_decimal(expected) + " updates",
+                          .actual = to_decimal(element.step)};
+  return false;
+}
+
+bool keeps_elements(Outcome& outcome, const ElementRule& rule, const Sampled& sampled, const RecordPlace& place,
+                    const Updated& of) {
+  for (const Element& element : sampled.elements) {
+    for (const auto& [state, expected] : rule.states(element)) {
+      const double bound = kOtherOrder * expected.error(), actual = element.after.at(state);
+      if (!std::isfinite(expected.value()) || !std::isfinite(bound)) continue;
+      ++outcome.judged;
+      if (std::fabs(actual - expected.value()) <= bound) continue;
+      outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + "." + state, place.rank},
+                              .expected = to_decimal(expected.value()) + " in a sampled element",
+                              .actual = to_decimal(actual) + "; rounding explains " + rounded(bound, 3)};
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
+std::string no_state_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
+  return Optimizers(run, promises).have_state() ? "" : "SGD without momentum has no state";
+}
+
 Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (std::string why = unknown_hyperparameters(promises); !why.empty()) return cannot_tell(std::move(why));
-  const std::string& kind = promises.train.optimizer.kind;
+  Optimizers optimizers(run, promises);
+  if (!optimizers.unknown().empty()) return cannot_tell(optimizers.unknown());
   Outcome outcome;
-  for_each_update(run, promises, [&](const RecordPlace& place, const Updated& of) {
-    const auto rule = rule_of(kind, of);
-    if (!rule || keeps(outcome, *rule, place.step, place.rank)) return true;
-    outcome.broken->expected = "the state that the recipe's " + kind + " makes";
-    name_cause(*rule, *outcome.broken);
-    return false;
+  for_each_update(run, optimizers, [&](const RecordPlace& place, const Updated& of) {
+    const auto rule = rule_of(of);
+    if (rule && !keeps(outcome, *rule, place.step, place.rank)) {
+      outcome.broken->expected = "the state that " + of.optimizer.kind + " makes";
+      name_cause(*rule, *outcome.broken);
+      return false;
+    }
+    if (!ElementRule::knows(of.optimizer.kind)) return true;
+    const Sampled sampled = sampled_of(of);
+    return counts(outcome, sampled, place, of) &&
+           keeps_elements(outcome, ElementRule(of.optimizer.kind, of.options(), of.rate), sampled, place, of);
   });
-  if (outcome.judged == 0 && kind == "rmsprop")
-    outcome.because = "averages of squares are not linear in the gradient: sketches cannot tell them";
-  if (outcome.judged == 0 && kind == "sgd") outcome.because = "SGD without momentum has no state";
   return outcome;
 }
 

@@ -1,6 +1,7 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/laws/seen.h"
 
 namespace lockstep::laws {
 namespace {
@@ -19,9 +20,13 @@ std::string cause_of(const Rule& rule, const scenario::Promises& promises) {
 
 }  // namespace
 
+std::string no_unscaling_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
+  if (!promises.known) return promises.train.gradient.loss_scale ? "" : "the recipe does not scale its loss";
+  return seen_of(run, "grad_scaler") == Json(false) ? "the program has no GradScaler" : "";
+}
+
 Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known) return cannot_tell("nobody promises in which order this program scales its gradients");
-  if (!promises.train.gradient.loss_scale) return cannot_tell("the recipe does not scale its loss");
   Outcome outcome;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
     const auto scale = loss_scale_of(held);

@@ -1,0 +1,106 @@
+#include "harness/laws/hyperparameters.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/laws/seen.h"
+
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+
+std::string suffix_of(std::size_t group) { return group > 0 ? "." + std::to_string(group) : ""; }
+
+/// Why a recipe's hyperparameters are not those of its updates; empty: they are.
+std::string other_than_recipe(const scenario::Promises& promises) {
+  const auto& load = promises.train.checkpoint.load;
+  if (load && load->restores("optimizer")) return "the hyperparameters come with a checkpoint";
+  if (!promises.train.checkpoint.follow.empty()) return "each update begins in the state of another training";
+  if (promises.train.exact) return "weights are rounded after each update, for exact arithmetic";
+  return "";
+}
+
+}  // namespace
+
+Optimizers::Optimizers(const trace::RunTrace& run, const scenario::Promises& promises) {
+  if (promises.knows("optimizer")) {
+    unknown_ = other_than_recipe(promises);
+    take_recipe(promises);
+    return;
+  }
+  take_seen(seen_of(run, "optimizer"), seen_of(run, "grad_scaler") == Json(true));
+  if (groups_.empty() && unknown_.empty())
+    unknown_ = "nobody promises the optimizer of this program, and none was seen";
+}
+
+void Optimizers::take_recipe(const scenario::Promises& promises) {
+  const scenario::Choice& optimizer = promises.train.optimizer;
+  by_pattern_ = scenario::parameter_groups(optimizer);
+  for (std::size_t i = 0; i < by_pattern_->size(); ++i)
+    groups_.push_back({.holds = {optimizer.kind, (*by_pattern_)[i].options, "learning_rate" + suffix_of(i)},
+                       .prefix = "",
+                       .suffix = suffix_of(i)});
+}
+
+void Optimizers::take_seen(const Json& optimizers, bool scales) {
+  if (!optimizers.is_array()) return;
+  for (std::size_t i = 0; i < optimizers.size(); ++i) {
+    const Json& optimizer = optimizers[i];
+    const Json seen = optimizer.is_object() ? optimizer.value("groups", Json()) : Json();
+    if (!seen.is_array()) continue;
+    const std::string prefix = optimizers.size() > 1 ? "optimizer" + std::to_string(i) + "." : "";
+    for (std::size_t j = 0; j < seen.size(); ++j) {
+      if (!seen[j].is_object()) continue;
+      if (scales && seen[j].value("fused", Json()) == Json(true))
+        unknown_ = "the fused optimizer unscales gradients itself: what it takes is not recorded";
+      groups_.push_back({.holds = {optimizer.value("kind", ""), seen[j], prefix + "learning_rate" + suffix_of(j)},
+                         .prefix = prefix,
+                         .suffix = suffix_of(j)});
+      const Json names = seen[j].value("parameters", Json::array());
+      for (const Json& name : names.is_array() ? names : Json::array()) {
+        if (name.is_string()) group_of_[name.get<std::string>()] = groups_.size() - 1;
+      }
+    }
+  }
+}
+
+void Optimizers::go_to(const Held& now) {
+  if (by_pattern_) return;
+  for (Group& group : groups_) {
+    const auto take = [&](const std::string& name, Json& option) {
+      const double value = number_at(now, Channel::kLedger, group.prefix + name + group.suffix);
+      if (std::isnan(value)) return;
+      option = option.is_boolean() ? Json(value != 0) : Json(value);
+    };
+    for (auto& [name, option] : group.holds.options.items()) {
+      if (option.is_array()) {
+        for (std::size_t i = 0; i < option.size(); ++i) take(name + "." + std::to_string(i), option[i]);
+      } else if (option.is_number() || option.is_boolean()) {
+        take(name, option);
+      }
+    }
+  }
+}
+
+const Hyperparameters* Optimizers::of(const std::string& parameter) const {
+  if (by_pattern_) return &groups_[scenario::group_of(*by_pattern_, parameter)].holds;
+  const auto found = group_of_.find(parameter);
+  return found == group_of_.end() ? nullptr : &groups_[found->second].holds;
+}
+
+bool Optimizers::have_state() const {
+  return groups_.empty() || std::any_of(groups_.begin(), groups_.end(), [](const Group& group) {
+           return group.holds.kind != "sgd" || group.holds.options.value("momentum", Json(0)) != Json(0.0);
+         });
+}
+
+std::vector<std::string> Optimizers::kinds() const {
+  std::vector<std::string> kinds;
+  for (const Group& group : groups_) {
+    if (std::find(kinds.begin(), kinds.end(), group.holds.kind) == kinds.end()) kinds.push_back(group.holds.kind);
+  }
+  return kinds;
+}
+
+}  // namespace lockstep::laws

@@ -1,0 +1,165 @@
+#include "harness/laws/update_of_elements.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "harness/base/text.h"
+#include "harness/laws/scales.h"
+
+namespace lockstep::laws {
+namespace {
+
+/// One element as it is, and as a formula makes it.
+struct Made {
+  double actual = 0, expected = 0, bound = 0;
+
+  bool is_judged() const { return std::isfinite(expected) && std::isfinite(bound) && std::isfinite(actual); }
+  bool fits() const { return std::fabs(actual - expected) <= bound; }
+};
+
+Made made_of(double actual, const Rounded& expected) {
+  return {.actual = actual, .expected = expected.value(), .bound = kOtherOrder * expected.error()};
+}
+
+/// Elements as the formula with a mistake makes them.
+std::vector<Made> made_by(const ElementRule& rule, const Sampled& sampled, const Mistake& mistake) {
+  std::vector<Made> made;
+  for (std::size_t i = 0; i < sampled.elements.size(); ++i) {
+    if (const auto weight = rule.weight(sampled.elements[i], mistake))
+      made.push_back(made_of(sampled.weights[i], *weight));
+  }
+  return made;
+}
+
+bool all_fit(const std::vector<Made>& made) {
+  return !made.empty() &&
+         std::all_of(made.begin(), made.end(), [](const Made& one) { return one.is_judged() && one.fits(); });
+}
+
+/// What is left over in each element, as a multiple of `of`; nothing if it is none, or two elements do not show it.
+std::optional<double> multiple(const std::vector<Made>& made, const std::vector<double>& of) {
+  std::size_t largest = 0, shows = 0;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (std::fabs(of[i]) > std::fabs(of[largest])) largest = i;
+    if (!made[i].fits()) ++shows;
+  }
+  if (shows < 2 || of[largest] == 0) return std::nullopt;
+  const double factor = (made[largest].actual - made[largest].expected) / of[largest];
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const double rest = made[i].actual - made[i].expected - factor * of[i];
+    if (std::fabs(rest) > made[i].bound + made[largest].bound * std::fabs(of[i] / of[largest])) return std::nullopt;
+  }
+  return factor;
+}
+
+/// A mistake in the formula that makes the elements as they are.
+struct Named {
+  Mistake mistake;
+  const char* cause;
+  const char* evidence;
+};
+
+constexpr std::array<Named, 4> kMistakes = {{
+    {{.steps_ahead = 1}, "opt.bias_correction", "a correction one update ahead fits"},
+    {{.steps_ahead = -1}, "opt.bias_correction", "a correction one update behind fits"},
+    {{.no_correction = true}, "opt.bias_correction", "an update without bias correction fits"},
+    {{.eps_inside = true}, "opt.eps_inside_root", "a root of square + eps fits"},
+}};
+
+void name_cause(const ElementRule& rule, const Sampled& sampled, const std::vector<Made>& made, Breach& breach) {
+  const auto name = [&](const char* cause, std::string evidence) {
+    breach.cause = cause;
+    breach.relation = breach.evidence = std::move(evidence);
+  };
+  for (const Named& known : kMistakes) {
+    if (all_fit(made_by(rule, sampled, known.mistake))) return name(known.cause, known.evidence);
+  }
+  std::vector<double> before, steps;
+  for (const Element& element : sampled.elements) {
+    before.push_back(element.weight);
+    steps.push_back(rule.weight(element, {.rate_factor = 2})->value() - rule.weight(element)->value());
+  }
+  for (const auto& [weights, which] : {std::pair(before, "before"), {sampled.weights, "after"}}) {
+    if (const auto factor = multiple(made, weights))
+      return name("opt.decay_scale", rounded(*factor, 3) + " of the weight " + which + " the update is added");
+  }
+  if (const auto factor = multiple(made, steps))
+    name("opt.other_rate",
+         rounded(1 + *factor, 5) + " times the rate of the ledger, " + to_decimal(rule.rate()) + ", fits");
+}
+
+bool keeps_formula(Outcome& outcome, const ElementRule& rule, const Sampled& sampled, const RecordPlace& place,
+                   const Updated& of) {
+  const std::vector<Made> made = made_by(rule, sampled, {});
+  for (const Made& one : made) {
+    if (!one.is_judged()) continue;
+    ++outcome.judged;
+    if (one.fits()) continue;
+    outcome.broken = Breach{.at = place,
+                            .expected = to_decimal(one.expected) + " in a sampled element",
+                            .actual = to_decimal(one.actual) + "; rounding explains " + rounded(one.bound, 3)};
+    const bool all = std::all_of(made.begin(), made.end(), [](const Made& each) { return each.is_judged(); });
+    if (!stands_still(of, *outcome.broken) && all) name_cause(rule, sampled, made, *outcome.broken);
+    return false;
+  }
+  return true;
+}
+
+/// LAMB: one trust ratio for a whole parameter, which makes the update as long as rate · weight.
+bool keeps_lamb(Outcome& outcome, const ElementRule& rule, const Sampled& sampled, const RecordPlace& place,
+                const Updated& of) {
+  const auto fail = [&](const std::string& expected, const std::string& actual) {
+    outcome.broken = Breach{.at = place, .expected = expected, .actual = actual};
+    stands_still(of, *outcome.broken);
+    return false;
+  };
+  double least = 0, most = INFINITY;
+  for (std::size_t i = 0; i < sampled.elements.size(); ++i) {
+    const Element& element = sampled.elements[i];
+    const auto direction = rule.direction(element);
+    if (!direction) return true;
+    const double change = element.weight - sampled.weights[i];
+    const double rounding = kOtherOrder * element.unit * (std::fabs(element.weight) + std::fabs(sampled.weights[i]));
+    const double error = kOtherOrder * direction->error() + 8 * element.unit * std::fabs(direction->value());
+    const double shortest = std::fabs(direction->value()) - error;
+    if (!(shortest > 0)) continue;
+    const double toward = direction->value() > 0 ? change : -change;
+    ++outcome.judged;
+    most = std::min(most, (toward + rounding) / shortest);
+    const double reach = std::fabs(direction->value()) + error;
+    least = std::max(least, toward - rounding > 0 ? (toward - rounding) / reach : (toward - rounding) / shortest);
+  }
+  if (least > most)
+    return fail("one multiple of LAMB's direction",
+                "an element moves by " + rounded(least, 5) + " of it, another by " + rounded(most, 5));
+  if (!of.weight->sketch || !of.weight_before->sketch || !(of.weight_before->sketch->norm > 0)) return true;
+  const double norm = of.weight_before->sketch->norm, expected = rule.rate() * norm,
+               actual = estimated_distance(*of.weight->sketch, *of.weight_before->sketch),
+               rounding = trace::unit_roundoff(of.weight->dtype) * norm;
+  constexpr double kSurely = 4;  // a sketch tells a distance within a factor of 2, and hardly ever beyond 4
+  if (!of.gradient->norm || *of.gradient->norm == 0) return true;
+  ++outcome.judged;
+  if (actual <= kSurely * (expected + rounding) && actual + kSurely * rounding >= expected / kSurely) return true;
+  return fail("an update as long as rate · weight, " + rounded(expected, 3), "about " + rounded(actual, 3));
+}
+
+}  // namespace
+
+bool stands_still(const Updated& of, Breach& breach) {
+  if (!trace::same_bits(of.weight_before, of.weight)) return false;
+  breach.cause = "opt.no_effect";
+  breach.evidence = "the weight is as it was, with rate " + to_decimal(of.rate) + " and a gradient of norm " +
+                    rounded(of.gradient->norm.value_or(0), 3);
+  return true;
+}
+
+bool keeps_elements(Outcome& outcome, const RecordPlace& place, const Updated& of) {
+  const Sampled sampled = sampled_of(of);
+  if (sampled.elements.empty() || !std::isfinite(of.rate)) return true;
+  const ElementRule rule(of.optimizer.kind, of.options(), of.rate);
+  return of.optimizer.kind == "lamb" ? keeps_lamb(outcome, rule, sampled, place, of)
+                                     : keeps_formula(outcome, rule, sampled, place, of);
+}
+
+}  // namespace lockstep::laws
