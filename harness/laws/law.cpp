@@ -59,12 +59,19 @@ std::span<const Law> all_laws() {
        "the optimizer's state does not follow from the step before",
        {Channel::kGradient, Channel::kOptimizer},
        judge_state,
-       no_state_asked},
+       no_state_asked,
+       CausesOf::kBreach,
+       "law",
+       true},
       {"update",
        "New weights follow from the weights before, the gradient, the optimizer's state and the rate.",
        "the new weights do not follow from the step before",
        {Channel::kGradient, Channel::kWeight},
-       judge_update},
+       judge_update,
+       nullptr,
+       CausesOf::kBreach,
+       "law",
+       true},
       {"average",
        "The averaged weights are decay · average before + (1 - decay) · weights.",
        "the averaged weights do not follow from the step before",
@@ -97,6 +104,11 @@ Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises
     if (!records(run, channel)) lacking.push_back("'" + std::string(trace::name_of(channel)) + "'");
   }
   Outcome outcome = law.judge(run, promises);
+  if (outcome.broken && law.needs_promise && !promises.knows("optimizer"))
+    return cannot_tell(outcome.broken->at.text() +
+                           " does not follow from the step before: the program may have changed it "
+                           "between updates",
+                       "if it does not do that, promise its 'optimizer': then this is a mistake");
   if (outcome.judged == 0 && !outcome.broken && outcome.because.empty())
     outcome.because = lacking.empty() ? "the run records nothing that this law judges"
                                       : "the run does not record " + join(lacking, " and ");

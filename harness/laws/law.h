@@ -56,6 +56,9 @@ struct Law {
   std::string (*unasked)(const trace::RunTrace& run, const scenario::Promises& promises) = nullptr;
   CausesOf causes = CausesOf::kBreach;
   std::string_view against = "law";  ///< the other side of a breach
+
+  /// A program may change weights and states itself, between updates: its breach counts if it promises its optimizer.
+  bool needs_promise = false;
 };
 
 /// All laws, in the order in which a step can break them.

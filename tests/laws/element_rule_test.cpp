@@ -53,6 +53,16 @@ class Training {
 
   Outcome judge(const char* law) const { return ask(law_named(law), run_, promises_); }
 
+  /// The same as a program's: its optimizer is seen by the recorder and, perhaps, promised by a scenario.
+  Outcome judge_as_program(const char* law, bool is_promised) {
+    Json group = promises_.train.optimizer.options;
+    group["parameters"] = {"w"};
+    run_.ranks[0].header["seen"] = {{"optimizer", {{{"kind", kind_}, {"groups", {group}}}}}};
+    promises_.known.emplace();
+    if (is_promised) promises_.known->insert("optimizer");
+    return judge(law);
+  }
+
  private:
   static constexpr double kRate = 1e-3;
 
@@ -167,6 +177,17 @@ TEST(ElementRule, FindsMistakesOfAState) {
     const Outcome outcome = judged("adam", "state", wrong);
     EXPECT_TRUE(outcome.broken);
   }
+}
+
+/// A program may change its weights itself between updates, as a WGAN clamps them.
+TEST(ElementRule, ABreachOfAProgramCountsIfItPromisesItsOptimizer) {
+  const Wrong twice{.twice = true};
+  EXPECT_TRUE(Training("adam", options_of("adam"), {}).judge_as_program("update", false).holds());
+  const Outcome open = Training("adam", options_of("adam"), twice).judge_as_program("update", false);
+  EXPECT_FALSE(open.broken || open.holds());
+  EXPECT_NE(open.because.find("weight w"), std::string::npos) << open.because;
+  EXPECT_NE(open.next.find("promise"), std::string::npos);
+  EXPECT_TRUE(Training("adam", options_of("adam"), twice).judge_as_program("update", true).broken);
 }
 
 /// A rate that is off by 10^-4 shows; what is off by less than the weight's last place cannot.
