@@ -128,7 +128,7 @@ bool become(const ForkRequest& request, ForkDescriptors& descriptors, pid_t betw
 bool asked_to_serve(int argc, char** argv) { return argc > 2 && std::string_view(argv[1]) == kFlag; }
 
 int serve(int argc, char** argv, int (*rank)(int argc, char** argv)) {
-  const int socket = std::atoi(argv[2]);
+  const int socket = static_cast<int>(std::strtol(argv[2], nullptr, 10));
   const Shown arguments = shown_arguments(argc, argv), run_id = shown_run_id();
   while (std::optional<ReceivedRequest> received = receive_request(socket)) {
     ForkRequest& request = received->request;

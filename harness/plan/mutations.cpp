@@ -204,7 +204,7 @@ std::vector<Mutated> mutate(const std::vector<Scenario>& scenarios, const Part& 
     bool any = false;
     for (std::size_t i = 0; i < scenario.practices.size(); ++i) {
       for (std::size_t k = 0; k < scenario.practices[i].mutations.size(); ++k) {
-        if (next++ * part.of / total != part.number - 1) continue;  // neighbours share runs
+        if (next++ * part.of / std::max<std::size_t>(total, 1) != part.number - 1) continue;  // neighbours share runs
         any = true;
         problems.collect([&] { mutating.add(i, k); });
       }
