@@ -21,9 +21,11 @@ Environment inherited_environment() {
   return environment;
 }
 
+std::string environment_entry(const std::string& name, const std::string& value) { return name + "=" + value; }
+
 std::vector<std::string> environment_block(const Environment& environment, bool descending) {
   std::vector<std::string> block;
-  for (const auto& [name, value] : environment) block.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment) block.push_back(environment_entry(name, value));
   if (descending) std::reverse(block.begin(), block.end());
   return block;
 }

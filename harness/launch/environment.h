@@ -6,11 +6,17 @@
 
 namespace lockstep::launch {
 
+/// Names the run of a rank, and of all that it starts: by it they are found when the run ends.
+inline constexpr const char* kRunIdVariable = "LOCKSTEP_RUN_ID";
+
 /// Environment variables by name.
 using Environment = std::map<std::string, std::string>;
 
 /// Environment of this process, without variables that an outer lockstep set for it alone.
 Environment inherited_environment();
+
+/// "NAME=value".
+std::string environment_entry(const std::string& name, const std::string& value);
 
 /// "NAME=value" for each variable, in ascending or descending order of names.
 std::vector<std::string> environment_block(const Environment& environment, bool descending);

@@ -24,12 +24,8 @@ struct ForkRequest {
 /// Descriptors that travel with a request.
 struct ForkDescriptors {
   Descriptor log;     ///< stdout and stderr of the rank
-  Descriptor report;  ///< gets a ForkReport; closed without one if the rank could not be started
+  Descriptor report;  ///< gets the rank's pid_t once it runs; closed without it if the rank could not be started
   std::vector<Descriptor> inherited;
-};
-
-struct ForkReport {
-  pid_t rank = 0;
 };
 
 /// Sends a request. The receiver gets duplicates of the descriptors. *Returns*: whether the server took it.

@@ -40,7 +40,7 @@ std::vector<std::string> key_of(const Process::Command& command) {
   for (const std::string& variable : command.environment) {
     Environment one{{variable.substr(0, variable.find('=')), ""}};
     forget_place(one);
-    one.erase("LOCKSTEP_RUN_ID");
+    one.erase(kRunIdVariable);
     if (!one.empty()) key.push_back(variable);
   }
   return key;
@@ -53,9 +53,9 @@ std::optional<pid_t> read_report(const Descriptor& pipe) {
   do {
     ready = ::poll(&watched, 1, kPatience_ms);
   } while (ready < 0 && errno == EINTR);
-  ForkReport report;
-  if (ready <= 0 || ::read(pipe.number(), &report, sizeof report) != sizeof report) return std::nullopt;
-  return report.rank;
+  pid_t rank = 0;
+  if (ready <= 0 || ::read(pipe.number(), &rank, sizeof rank) != sizeof rank) return std::nullopt;
+  return rank;
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ Environment LocalRun::environment() const {
   Environment environment = inherited_environment();
   if (starts_itself()) forget_place(environment);
   for (const auto& [name, value] : job_.environment) environment[name] = value;
-  environment["LOCKSTEP_RUN_ID"] = id_;
+  environment[kRunIdVariable] = id_;
   return environment;
 }
 
@@ -322,7 +322,7 @@ void LocalRun::close(Time now) {
       rank.exit.failure = read_failure(failure_path(job_.directory, static_cast<std::int64_t>(outcome.ranks.size())));
     outcome.ranks.push_back(rank.exit);
   }
-  orphans_.end_orphans("LOCKSTEP_RUN_ID=" + id_);
+  orphans_.end_orphans(environment_entry(kRunIdVariable, id_));
   outcome_ = std::move(outcome);
 }
 

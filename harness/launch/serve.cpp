@@ -18,13 +18,13 @@
 #include <unistd.h>
 
 #include "harness/base/build_id.h"
+#include "harness/launch/environment.h"
 #include "harness/launch/fork_request.h"
 
 namespace lockstep::launch {
 namespace {
 
 constexpr const char* kFlag = "--serve";
-constexpr std::string_view kRunId = "LOCKSTEP_RUN_ID=";
 
 /// Memory that the system shows of a process (/proc/<pid>/cmdline, environ), as it was laid out before the program
 /// began.
@@ -44,9 +44,8 @@ Shown shown_arguments(int argc, char** argv) {
   return {.begin = argv[0], .room = static_cast<std::size_t>(end - argv[0])};
 }
 
-/// The value of LOCKSTEP_RUN_ID, by which processes are found that a rank leaves behind.
 Shown shown_run_id() {
-  char* const value = std::getenv("LOCKSTEP_RUN_ID");
+  char* const value = std::getenv(kRunIdVariable);
   return value == nullptr ? Shown{} : Shown{.begin = value, .room = std::strlen(value) + 1};
 }
 
@@ -102,8 +101,9 @@ void show_itself(const ForkRequest& request, const Shown& arguments, const Shown
   std::string command;
   for (const std::string& argument : request.arguments) (command += argument) += '\0';
   arguments.show(command);
+  const std::string name = environment_entry(kRunIdVariable, "");
   for (const std::string& variable : request.environment)
-    if (variable.starts_with(kRunId)) run_id.show(std::string_view(variable).substr(kRunId.size()));
+    if (variable.starts_with(name)) run_id.show(std::string_view(variable).substr(name.size()));
 }
 
 /// The forked process becomes the rank. The order is that of Process, which executes.
@@ -117,8 +117,8 @@ bool become(const ForkRequest& request, ForkDescriptors& descriptors, pid_t betw
                      ::chdir(request.directory.c_str()) == 0 && place_descriptors(descriptors, request.inherited);
   if (!ready) return false;
   set_environment(request.environment);
-  const ForkReport report{.rank = ::getpid()};
-  const bool told = ::write(descriptors.report.number(), &report, sizeof report) == sizeof report;
+  const pid_t rank = ::getpid();
+  const bool told = ::write(descriptors.report.number(), &rank, sizeof rank) == sizeof rank;
   descriptors.report.close();
   return told;  // else nobody would supervise it
 }
@@ -159,9 +159,7 @@ std::vector<std::string> serving_arguments(const std::string& program, int socke
 
 std::string serving_run_id() {
   constexpr std::size_t kRoom = 64;
-  std::string variable(kRunId);
-  variable.append(kRoom, '-');
-  return variable;
+  return environment_entry(kRunIdVariable, std::string(kRoom, '-'));
 }
 
 }  // namespace lockstep::launch

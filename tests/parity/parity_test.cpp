@@ -143,6 +143,15 @@ Factor models() {
            {{"data", images}, {"model", {{"kind", "branch"}}}, {"ddp", {{"find_unused_parameters", true}}}}}};
 }
 
+/// One variant for each model with its data.
+void vary_model(Json& scenario) {
+  for (const char* key : {"model", "data"}) scenario["train"].erase(key);
+  scenario["variants"] = Json::object();
+  const std::vector<Json> models = lockstep::test::models().values;
+  for (std::size_t i = 0; i < models.size(); ++i)
+    scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
+}
+
 /// Each of `values`, as what `key` is.
 Factor choices(const std::string& key, const Json& values) {
   Factor factor{key, {}};
@@ -257,14 +266,9 @@ TEST(Parity, ForeachOptimizersComputeTheSame) {
 
 TEST(Parity, AutocastCompressionAndAveragedWeights) {
   Json scenario = base_scenario("precision");
-  scenario["train"].erase("model");
-  scenario["train"].erase("data");
   scenario["train"]["steps"] = 6;
   scenario["train"]["ema"] = {{"decay", 0.9}};
-  scenario["variants"] = Json::object();
-  const std::vector<Json> models = lockstep::test::models().values;
-  for (std::size_t i = 0; i < models.size(); ++i)
-    scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
+  vary_model(scenario);
   scenario["matrix"] = {{"world_size", {2, 3}},
                         {"train.autocast", {"none", "bf16"}},
                         {"train.ddp.compression", {"none", "fp16", "bf16", "fp64"}}};
@@ -282,11 +286,8 @@ TEST(Parity, AutocastToFp16WithADynamicScale) {
                 {"steps", 14},
                 {"gradient",
                  {{"loss_scale", 8388608}, {"dynamic_scale", {{"growth", 4}, {"backoff", 0.25}, {"interval", 3}}}}}}}});
-  for (const char* key : {"model", "data", "optimizer"}) scenario["train"].erase(key);
-  scenario["variants"] = Json::object();
-  const std::vector<Json> models = lockstep::test::models().values;
-  for (std::size_t i = 0; i < models.size(); ++i)
-    scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
+  scenario["train"].erase("optimizer");
+  vary_model(scenario);
   scenario["matrix"] = {
       {"world_size", {1, 2, 3}},
       {"train.optimizer", {{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}}, {{"kind", "adamw"}, {"lr", 0.01}}}}};
@@ -298,14 +299,9 @@ TEST(Parity, AutocastToFp16WithADynamicScale) {
 TEST(Parity, TrainingsInFloat64) {
   Json scenario = base_scenario("float64");
   merge_json(scenario, {{"train", {{"precision", "float64"}, {"steps", 5}, {"ema", {{"decay", 0.9}}}}}});
-  scenario["train"].erase("model");
-  scenario["train"].erase("data");
   scenario["train"].erase("optimizer");
   scenario["train"]["gradient"] = {{"clip_norm", 0.5}, {"loss_scale", 64}};
-  scenario["variants"] = Json::object();
-  const std::vector<Json> models = lockstep::test::models().values;
-  for (std::size_t i = 0; i < models.size(); ++i)
-    scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
+  vary_model(scenario);
   scenario["matrix"] = {{"world_size", {1, 3}},
                         {"train.optimizer",
                          {{{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0.9}},
@@ -319,11 +315,8 @@ TEST(Parity, TrainingsInFloat64) {
 TEST(Parity, FusedKernels) {
   Json scenario = base_scenario("fused");
   scenario["train"]["steps"] = 6;
-  for (const char* key : {"model", "data", "optimizer"}) scenario["train"].erase(key);
-  scenario["variants"] = Json::object();
-  const std::vector<Json> models = lockstep::test::models().values;
-  for (std::size_t i = 0; i < models.size(); ++i)
-    scenario["variants"]["model-" + std::to_string(i)] = {{"train", models[i]}};
+  scenario["train"].erase("optimizer");
+  vary_model(scenario);
   scenario["matrix"] = {
       {"train.optimizer",
        {{{"kind", "adam"}, {"lr", 0.01}, {"fused", true}},
