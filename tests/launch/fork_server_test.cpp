@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "harness/base/build_id.h"
 #include "harness/launch/fork_request.h"
 #include "harness/launch/local.h"
 #include "harness/launch/processes.h"
@@ -245,23 +246,31 @@ TEST_F(ForkRequestTest, EndOfTheSenderIsTheEnd) {
 }
 
 /// A server of another build computes something else.
-TEST_F(ForkRequestTest, OtherBuildIsNotServed) {
+TEST_F(ForkRequestTest, OnlyTheSameBuildIsServed) {
+  const OrphanKeeper orphans;  // ranks become our children
   const pid_t server = fork_supervisor([&] {
     ::close(ends_[0]);
-    std::string program = "worker", flag = "--serve", socket = std::to_string(ends_[1]);
-    char* arguments[] = {program.data(), flag.data(), socket.data()};
-    return serve(3, arguments, [](int, char**) { return 1; });
+    const std::string socket = std::to_string(ends_[1]);
+    std::string words = std::string("worker") + '\0' + "--serve" + '\0' + socket + std::string(100, '\0');
+    char* arguments[] = {words.data(), words.data() + 7, words.data() + 15};  // one behind the other, as main has them
+    return serve(3, arguments, [](int, char**) { return 7; });
   });
-  int report[2];
-  ASSERT_EQ(::pipe2(report, O_CLOEXEC), 0);
-  const Descriptor listen(report[0]);
-  Descriptor write_end(report[1]);
   const Descriptor log(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  ASSERT_TRUE(send_request(ends_[0], {.build = "another", .supervisor = ::getpid(), .directory = "/"}, log.number(),
-                           write_end.number()));
-  write_end.close();
-  char byte;
-  EXPECT_EQ(::read(listen.number(), &byte, 1), 0);
+  const auto answer_to = [&](const std::string& build) {
+    int report[2];
+    if (::pipe2(report, O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
+    const Descriptor listen(report[0]);
+    Descriptor write_end(report[1]);
+    const ForkRequest request{.build = build, .supervisor = ::getpid(), .directory = "/"};
+    EXPECT_TRUE(send_request(ends_[0], request, log.number(), write_end.number()));
+    write_end.close();
+    pid_t rank = 0;
+    return ::read(listen.number(), &rank, sizeof rank) == sizeof rank ? rank : 0;
+  };
+  EXPECT_EQ(answer_to("another"), 0);
+  const pid_t rank = answer_to(build_id());
+  ASSERT_GT(rank, 0);
+  EXPECT_EQ(wait_for(rank), 7);
   ::shutdown(ends_[0], SHUT_RDWR);
   EXPECT_EQ(wait_for(server), 0);
 }
