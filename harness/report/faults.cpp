@@ -1,8 +1,10 @@
 #include "harness/report/faults.h"
 
 #include <algorithm>
+#include <set>
 
 #include "harness/base/text.h"
+#include "harness/report/alone.h"
 #include "harness/report/recorded.h"
 
 namespace lockstep::report {
@@ -99,6 +101,8 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
 bool is_between_runs(const FaultRow& row) { return !row.found_by_diff.empty(); }
 bool is_same_by_diff(const FaultRow& row) { return row.found_by_diff == row.found; }
 bool names_a_cause(const FaultRow& row) { return !row.planted.empty(); }
+bool is_found_alone(const FaultRow& row) { return !row.law.empty(); }
+bool is_named_alone(const FaultRow& row) { return is_found_alone(row) && names_a_cause(row); }
 bool is_any(const FaultRow&) { return true; }
 
 /// How many of those that count hold, of how many.
@@ -135,8 +139,14 @@ std::vector<std::pair<std::string, std::string>> figures(const FaultTable& table
           {"class right", share(table.faults, [](const FaultRow& row) { return row.detected && row.class_right; })},
           {"located right", share(table.faults, [](const FaultRow& row) { return row.located; })},
           {"same cause by diff alone", share(table.faults, is_same_by_diff, is_between_runs)},
+          {"found without a twin", share(table.faults, is_found_alone)},
+          {"cause right without a twin",
+           share(
+               table.faults, [](const FaultRow& row) { return row.found_alone == row.planted; }, is_named_alone)},
           {"inert, and left out of these", std::to_string(inert) + " of " + std::to_string(table.faults.size())},
           {"false alarms", std::to_string(alarms) + " in " + std::to_string(pairs) + " clean pairs"},
+          {"laws broken by clean runs",
+           std::to_string(table.broken_clean.size()) + " in " + std::to_string(table.clean_runs) + " runs"},
           {"clean checks left open", std::to_string(open) + " of " + std::to_string(table.clean.size())}};
 }
 
@@ -157,13 +167,27 @@ std::string yes(bool holds) { return holds ? "yes" : "**no**"; }
 
 FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence) {
   FaultTable table;
+  Alone alone(plan, evidence);
+  std::set<std::size_t> clean_runs;
   for (std::size_t i = 0; i < verdict.checks.size(); ++i) {
     const CheckReport& report = verdict.checks[i];
     const std::vector<const trace::RunTrace*> traces = traces_of(plan, evidence, report);
     if (const auto& expect = plan.checks[i].spec.expect) {
       table.faults.push_back(fault_row(report, *expect, traces));
-      table.faults.back().found_by_diff = cause_by_diff(plan, evidence, report, plan.checks[i].spec);
+      FaultRow& row = table.faults.back();
+      row.found_by_diff = cause_by_diff(plan, evidence, report, plan.checks[i].spec);
+      for (const std::size_t run : alone.faulty(report, plan.checks[i].spec)) {
+        const auto& broken = alone.broken_by(run);
+        if (!broken || !row.law.empty()) continue;
+        row.law = broken->law->name;
+        row.found_alone = broken->result.divergence->cause_id();
+      }
     } else {
+      for (const std::string& variant : report.variants) {
+        for (const std::size_t run : plan.runs_of(report.scenario, variant)) {
+          if (evidence[run].trace && !alone.holds_fault(run)) clean_runs.insert(run);
+        }
+      }
       const bool compares = scenario::traits_of(report.that).looks_at == scenario::LooksAt::kRecords;
       const std::size_t pairs =
           traces.size() > report.variants.size() || traces.size() < 2 ? traces.size() : traces.size() - 1;
@@ -173,13 +197,18 @@ FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std
                              .status = report.status});
     }
   }
+  table.clean_runs = clean_runs.size();
+  for (const std::size_t run : clean_runs) {
+    if (const auto& broken = alone.broken_by(run))
+      table.broken_clean.push_back(plan.runs[run].name + ": " + std::string(broken->law->name));
+  }
   return table;
 }
 
 bool perfect(const FaultTable& table) {
   const bool all_inert = !table.faults.empty() && std::all_of(table.faults.begin(), table.faults.end(),
                                                               [](const FaultRow& row) { return row.inert; });
-  return !all_inert && std::all_of(table.faults.begin(), table.faults.end(), is_right) &&
+  return !all_inert && table.broken_clean.empty() && std::all_of(table.faults.begin(), table.faults.end(), is_right) &&
          std::all_of(table.clean.begin(), table.clean.end(),
                      [](const CleanRow& row) { return row.status == Status::kAgree; });
 }
@@ -202,6 +231,7 @@ std::string to_text(const FaultTable& table) {
     if (row.status == Status::kAgree) continue;
     out += (is_alarm(row) ? "ALARM   " : "OPEN    ") + printable(row.scenario + ": " + row.check) + "\n";
   }
+  for (const std::string& broken : table.broken_clean) out += "ALARM   " + printable(broken) + "\n";
   for (const auto& [name, value] : figures(table)) out += padded(name, 32) + value + "\n";
   return out;
 }
@@ -216,14 +246,15 @@ std::string to_markdown(const FaultTable& table) {
   out += "| figure | value |\n|---|---|\n";
   for (const auto& [name, value] : figures(table)) out += "| " + name + " | " + value + " |\n";
   out +=
-      "\n| planted | cause | scenario and check | detected | named first | right at | located |\n"
-      "|---|---|---|---|---|---|---|\n";
+      "\n| planted | cause | scenario and check | detected | named first | right at | located | without a twin |\n"
+      "|---|---|---|---|---|---|---|---|\n";
   for (const FaultRow& row : table.faults) {
     out += "| " +
            printable(row.reason + " | " + (row.planted.empty() ? "any" : "`" + row.planted + "`") + " | " +
                      row.scenario + ": " + row.check + " | " + (row.inert ? "inert" : yes(row.detected)) + " | `" +
                      row.found + "` | " + (row.rank_of_cause > 0 ? std::to_string(row.rank_of_cause) : "**-**") +
-                     " | " + (row.located ? row.at : "**no**: " + row.at) + " |") +
+                     " | " + (row.located ? row.at : "**no**: " + row.at) + " | " +
+                     (row.law.empty() ? "-" : row.law + ", `" + row.found_alone + "`") + " |") +
            "\n";
   }
   out += "\n## Clean variations\n\n| scenario and check | pairs | verdict |\n|---|---|---|\n";

@@ -25,6 +25,8 @@ struct FaultRow {
   std::string found;              ///< cause that was named first
   std::string found_by_diff;      ///< the same by `lockstep diff` of the two runs; empty where no two runs part
   std::string at;                 ///< where
+  std::string law;                ///< that the faulty runs break by themselves, without a twin; empty: none
+  std::string found_alone;        ///< cause that this breach names
 };
 
 /// A check that must hold.
@@ -39,7 +41,9 @@ struct CleanRow {
 struct FaultTable {
   std::vector<FaultRow> faults;
   std::vector<CleanRow> clean;
-  plan::Part part;  ///< of the scenarios' checks
+  std::vector<std::string> broken_clean;  ///< "run: law" of runs without a planted fault that break one
+  std::size_t clean_runs = 0;             ///< that were asked all laws
+  plan::Part part;                        ///< of the scenarios' checks
 };
 
 /// A check with an expectation is of a planted fault, one without is clean.

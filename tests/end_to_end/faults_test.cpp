@@ -40,6 +40,19 @@ TEST_F(FaultsEndToEnd, RightlyMetFaultsAreCounted) {
               {"| summed | `grad.reduce_sum` |", "| yes | `grad.reduce_sum` | 1 |"});
 }
 
+/// The faulty run is asked the laws by itself, and so is each clean one.
+TEST_F(FaultsEndToEnd, FaultsAreAlsoSoughtWithoutATwin) {
+  Json alone = planted({{"class", "semantic"}});
+  alone["variants"]["summed"] = at("train.faults", {fault("gradient_factor", 1, -1, {{"factor", 2}})});
+  const Outcome outcome = faults(alone, {"--markdown"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  expect_says(outcome.out, {"| found without a twin | 1 of 1 |", "| cause right without a twin | 0 of 0 |",
+                            "| laws broken by clean runs | 0 in 2 runs |", "| without a twin |", "| reduction, `"});
+  // A sum that the recipe asks for keeps every law.
+  expect_says(faults(planted({{"cause", "grad.reduce_sum"}}), {"--markdown"}).out,
+              {"| found without a twin | 0 of 1 |", " | - |"});
+}
+
 TEST_F(FaultsEndToEnd, APartSaysThatItIsOne) {
   const Json right = planted({{"cause", "grad.reduce_sum"}});
   const Outcome clean = faults(right, {"--part", "1/2"});

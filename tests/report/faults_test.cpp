@@ -29,5 +29,25 @@ TEST(FaultTable, ListsWhatDiffAloneNamesOtherwise) {
   EXPECT_TRUE(perfect(table)) << "what only control runs show is no fault of diff";
 }
 
+TEST(FaultTable, ALawThatACleanRunBreaksIsAnAlarm) {
+  FaultTable table{.faults = {found("lr.value", "lr.value")}, .clean = {}, .clean_runs = 3, .part = {}};
+  EXPECT_TRUE(perfect(table));
+  table.broken_clean = {"s/clean/0: update"};
+  EXPECT_FALSE(perfect(table));
+  const std::string text = to_text(table);
+  EXPECT_NE(text.find("ALARM   s/clean/0: update\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 in 3 runs"), std::string::npos) << text;
+}
+
+TEST(FaultTable, CountsTheCausesThatALawNamesRightly) {
+  FaultTable table{.faults = {found("lr.value", ""), found("data.seed", ""), found("lr.value", "")}, .part = {}};
+  table.faults[0].law = table.faults[1].law = "update";
+  table.faults[0].found_alone = table.faults[1].found_alone = "lr.value";
+  const std::string page = to_markdown(table);
+  EXPECT_NE(page.find("| found without a twin | 2 of 3 |"), std::string::npos) << page;
+  EXPECT_NE(page.find("| cause right without a twin | 1 of 2 |"), std::string::npos) << page;
+  EXPECT_NE(page.find("| update, `lr.value` |"), std::string::npos) << page;
+}
+
 }  // namespace
 }  // namespace lockstep::report
