@@ -105,15 +105,15 @@ CheckResult result_of(const Comparison& comparison, const CheckInput& input) {
   return result;
 }
 
-std::optional<CheckResult> lacking_promise(const scenario::Variant& variant, const std::vector<std::string>& parts) {
+std::optional<CheckResult> lacking_promise(const scenario::Promises& promises, const std::vector<std::string>& parts) {
   std::vector<std::string> lacking;
   for (const std::string& part : parts) {
-    if (!variant.knows(part)) lacking.push_back("promises." + part);
+    if (!promises.knows(part)) lacking.push_back("promises." + part);
   }
   if (lacking.empty()) return std::nullopt;
   CheckResult result;
   result.status = CheckResult::Status::kInconclusive;
-  result.why = "'" + variant.name + "' does not promise what it is held to: the scenario lacks " + join(lacking, ", ");
+  result.why = "'" + promises.name + "' does not promise what it is held to: the scenario lacks " + join(lacking, ", ");
   result.next = "say it in the scenario, or remove the check";
   return result;
 }

@@ -114,7 +114,19 @@ CheckResult result_of(const compare::Comparison& comparison);
 CheckResult result_of(const compare::Comparison& comparison, const CheckInput& input);
 
 /// Inconclusive, where the author of a program has not promised all of `parts`: "sampler". Our own worker's are known.
-std::optional<CheckResult> lacking_promise(const scenario::Variant& variant, const std::vector<std::string>& parts);
+std::optional<CheckResult> lacking_promise(const scenario::Promises& promises, const std::vector<std::string>& parts);
+
+/// The check `covers` of one run.
+CheckResult judge_coverage(const trace::RunTrace& run, const scenario::Promises& promises);
+
+/// The check `ledger` of one run. `scenario`: where a resumed training finds what saved. Null: nobody knows that, and
+/// the ledger alone is judged, without losses and metrics.
+CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& promises,
+                         const scenario::Scenario* scenario);
+
+/// The check `ranks_agree` of one run. Without `channels` it judges all that every rank holds the same by design.
+compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Promises& promises,
+                                  const std::vector<trace::Channel>& channels = {});
 
 /// Result of a whole check: agreement without any comparison becomes inconclusive.
 CheckResult concluded(CheckResult total);

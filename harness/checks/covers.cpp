@@ -214,41 +214,41 @@ std::optional<std::int64_t> guessed_wrongly(const trace::RunTrace& run) {
   return std::nullopt;
 }
 
-CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant) {
-  const bool all_samples = variant.train.record.every == 1 && variant.train.record.holds(Channel::kSamples) &&
-                           !variant.train.checkpoint.load;
+}  // namespace
+
+CheckResult judge_coverage(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const bool all_samples = promises.train.record.every == 1 && promises.train.record.holds(Channel::kSamples) &&
+                           !laws::begins_within_an_epoch(promises.train);
   if (!all_samples)
     return {.status = CheckResult::Status::kInconclusive,
-            .why = "'" + variant.name + "' does not record the samples of every step from the first",
+            .why = "'" + promises.name + "' does not record the samples of every step from the first",
             .next = "record the channel 'samples' at every step, in a variant that does not resume"};
-  if (auto lacking = lacking_promise(variant, {"sampler", "batch"})) return *lacking;
+  if (auto lacking = lacking_promise(promises, {"sampler", "batch"})) return *lacking;
   if (const auto step = guessed_wrongly(run))
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " leaves batches of its loader out (at step " + std::to_string(*step) +
                    " one still waits), and changes others, so that the ids of its samples are not certain",
             .next = "tell them in the script: lockstep.ids(indices)"};
-  const std::int64_t samples = laws::samples_of(run, variant);
+  const std::int64_t samples = laws::samples_of(run, promises);
   if (samples < 1)
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " does not record the number of samples",
-            .next = variant.program ? "say it: promises.data.samples" : ""};
-  const std::optional<Promise> promise = laws::promise_of(variant, samples);
+            .next = promises.known ? "say it: promises.data.samples" : ""};
+  const std::optional<Promise> promise = laws::promise_of(promises, samples);
   if (!promise || !promise->usable())
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run +
                    (promise ? ": too little data for this sampler" : ": the promise of this sampler is not known"),
             .next = promise ? "use more data, or fewer ranks" : ""};
-  const scenario::BatchSpec& batch = variant.train.batch;
-  return Coverage(run, *promise, batch.micro_size(variant.world_size) * batch.accumulation).judge();
+  const scenario::BatchSpec& batch = promises.train.batch;
+  return Coverage(run, *promise, batch.micro_size(promises.world_size) * batch.accumulation).judge();
 }
-
-}  // namespace
 
 CheckResult check_covers(const CheckInput& input) {
   CheckResult total;
   for (const std::string& name : input.spec.variants) {
     for (const trace::RunTrace* const repeat : input.of(name))
-      combine(total, judge_run(*repeat, input.scenario.variant(name)));
+      combine(total, judge_coverage(*repeat, input.scenario.variant(name)));
   }
   return concluded(std::move(total));
 }

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "harness/base/error.h"
 #include "harness/diagnosis/clipping.h"
 #include "harness/diagnosis/reduction.h"
 
 namespace lockstep::checks {
 namespace {
+
+using trace::Channel;
 
 std::vector<compare::Suspect> suspects_in(const laws::Breach& breach, const laws::Law& law, const trace::RunTrace& run,
                                           const scenario::Promises& promises) {
@@ -21,6 +24,53 @@ std::vector<compare::Suspect> suspects_in(const laws::Breach& breach, const laws
   }
   if (breach.cause.empty()) return {};
   return {{breach.cause, {breach.evidence}}};
+}
+
+CheckResult judge_alone(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {
+  const laws::Outcome outcome = laws::ask(law, run, promises);
+  CheckResult result{.compared = outcome.judged};
+  if (outcome.broken) {
+    const laws::Breach& breach = *outcome.broken;
+    result.status = CheckResult::Status::kDivergence;
+    result.divergence = compare::Divergence{.step = breach.at.step,
+                                            .channel = breach.at.channel,
+                                            .tensor = breach.at.tensor,
+                                            .rank = breach.at.rank,
+                                            .left = std::string(law.against),
+                                            .right = run.run,
+                                            .expected = breach.expected,
+                                            .actual = breach.actual,
+                                            .relation = breach.relation,
+                                            .class_ = scenario::Class::kSemantic,
+                                            .cause = std::string(law.when_broken),
+                                            .suspects = suspects_in(breach, law, run, promises)};
+  } else if (!outcome.because.empty()) {
+    result.status = CheckResult::Status::kInconclusive;
+    result.why = outcome.because;
+    result.next = outcome.next;
+  } else if (outcome.hidden) {
+    hide_from(result, *outcome.hidden, run.run);
+  }
+  return result;
+}
+
+/// Of a program, only what DDP keeps alike. A metric that not all ranks reduce is each rank's own.
+CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& promises) {
+  if (promises.known)
+    return result_of(compare_ranks(run, promises, {Channel::kGradient, Channel::kOptimizer, Channel::kWeight}));
+  scenario::Promises replicated = promises;
+  const auto& evaluation = promises.train.evaluation;
+  if (evaluation && evaluation->reduce != "all")
+    std::erase(replicated.train.record.channels, std::string(trace::name_of(Channel::kMetric)));
+  return result_of(compare_ranks(run, replicated));
+}
+
+/// The laws that are checks of one run, too.
+CheckResult judge_by_check(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {
+  if (law.name == "data") return judge_coverage(run, promises);
+  if (law.name == "ledger") return judge_ledger(run, promises, /*scenario=*/nullptr);
+  if (law.name == "ranks") return judge_ranks(run, promises);
+  throw InternalError({.what = "nothing judges this law", .where = std::string(law.name)});
 }
 
 /// Why a law of a run holds nothing.
@@ -56,31 +106,7 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Promises& prom
 }  // namespace
 
 CheckResult judge_law(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {
-  const laws::Outcome outcome = laws::ask(law, run, promises);
-  CheckResult result{.compared = outcome.judged};
-  if (outcome.broken) {
-    const laws::Breach& breach = *outcome.broken;
-    result.status = CheckResult::Status::kDivergence;
-    result.divergence = compare::Divergence{.step = breach.at.step,
-                                            .channel = breach.at.channel,
-                                            .tensor = breach.at.tensor,
-                                            .rank = breach.at.rank,
-                                            .left = std::string(law.against),
-                                            .right = run.run,
-                                            .expected = breach.expected,
-                                            .actual = breach.actual,
-                                            .relation = breach.relation,
-                                            .class_ = scenario::Class::kSemantic,
-                                            .cause = std::string(law.when_broken),
-                                            .suspects = suspects_in(breach, law, run, promises)};
-  } else if (!outcome.because.empty()) {
-    result.status = CheckResult::Status::kInconclusive;
-    result.why = outcome.because;
-    result.next = outcome.next;
-  } else if (outcome.hidden) {
-    hide_from(result, *outcome.hidden, run.run);
-  }
-  return result;
+  return law.judge == nullptr ? judge_by_check(law, run, promises) : judge_alone(law, run, promises);
 }
 
 std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Promises& promises,

@@ -5,7 +5,7 @@
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
-#include "harness/laws/finite.h"
+#include "harness/laws/law.h"
 #include "harness/laws/promise.h"
 #include "harness/laws/schedule_form.h"
 
@@ -26,7 +26,7 @@ struct Position {
 class Ledger {
  public:
   /// `run`: it says how large the data are.
-  Ledger(const scenario::Scenario& scenario, const scenario::Variant& variant, const trace::RunTrace& run)
+  Ledger(const scenario::Scenario* scenario, const scenario::Promises& variant, const trace::RunTrace& run)
       : train_(variant.train),
         world_(variant.world_size),
         targets_per_sample_(run.ranks[0].header.value("targets_per_sample", std::int64_t{0})),
@@ -106,11 +106,12 @@ class Ledger {
 
  private:
   /// A resumed training begins where the one that saved was, if it is to restore that.
-  void begin(const scenario::Scenario& scenario, const trace::RunTrace& run) {
+  void begin(const scenario::Scenario* scenario, const trace::RunTrace& run) {
     begin_.resize(each_.size());
     const auto& load = train_.checkpoint.load;
-    if (!load || load->from.empty() || !load->restores("schedule") || !load->restores("sampler")) return;
-    const scenario::Variant& source = scenario.variant(load->from);
+    if (!load || scenario == nullptr || load->from.empty() || !load->restores("schedule") || !load->restores("sampler"))
+      return;
+    const scenario::Variant& source = scenario->variant(load->from);
     const Ledger saved(scenario, source, run);
     if (!saved.usable()) return;
     first_ = scenario::newest_saved(*load, source);
@@ -199,7 +200,9 @@ constexpr Entry kEntries[] = {
 class Audit {
  public:
   /// `may_lack`: whether the trace need not hold every entry, as of a program that is not ours.
-  Audit(const trace::RunTrace& run, Ledger& ledger, bool may_lack) : run_(run), ledger_(ledger), may_lack_(may_lack) {}
+  /// `only_ledger`: without the reduced loss and the metrics, which have no closed form.
+  Audit(const trace::RunTrace& run, Ledger& ledger, bool may_lack, bool only_ledger)
+      : run_(run), ledger_(ledger), may_lack_(may_lack), only_ledger_(only_ledger) {}
 
   CheckResult judge() {
     if (!recorded_any()) return {.status = CheckResult::Status::kInconclusive, .why = run_.run + " recorded no ledger"};
@@ -214,9 +217,9 @@ class Audit {
           if (!stop()) judge_entry(entry, rank, step.step);
         }
       }
-      if (!stop()) judge_reduced_loss(step.step);
+      if (!stop() && !only_ledger_) judge_reduced_loss(step.step);
       for (const trace::Trace& rank : run_.ranks) {
-        if (!stop()) judge_counted(rank, step.step);
+        if (!stop() && !only_ledger_) judge_counted(rank, step.step);
       }
       if (stop()) return result_;
       if (const Record* loss = step.find(Channel::kLoss, "reduced");
@@ -323,31 +326,11 @@ class Audit {
 
   /// On every rank the reduced loss is the mean of what the ranks lost in all micro-batches.
   void judge_reduced_loss(std::int64_t step) {
-    double sum = 0, magnitude = 0, terms = 0;
-    for (const trace::Trace& rank : run_.ranks) {
-      const trace::Step* of_rank = rank.find(step);
-      if (of_rank == nullptr) return;
-      for (const Record& record : of_rank->records) {
-        if (record.channel != Channel::kLoss || !record.name.starts_with("local") || !record.number) continue;
-        if (!hidden_ && laws::hides(record, *of_rank, rank))
-          hidden_ = {.step = step, .channel = record.channel, .tensor = record.name, .rank = rank.rank};
-        sum += *record.number;
-        magnitude += std::fabs(*record.number);
-        ++terms;
-      }
-    }
-    const auto ranks = static_cast<double>(run_.ranks.size());
-    const double mean = sum / ranks, rounding = (terms + 2) * 0x1p-23 * magnitude / ranks;
-    if (terms == 0) return;
-    for (const trace::Trace& rank : run_.ranks) {
-      const Record* reduced = record_of(rank, step, "reduced", Channel::kLoss);
-      if (reduced == nullptr || !reduced->number) continue;
-      if (!std::isfinite(mean) && !std::isfinite(*reduced->number)) continue;
-      ++result_.compared;
-      if (!(std::fabs(*reduced->number - mean) <= rounding))
-        return fail(step, "reduced", rank.rank, to_decimal(mean) + ", the mean of the ranks' losses",
-                    to_decimal(*reduced->number), Channel::kLoss);
-    }
+    const laws::Outcome loss = laws::judge_reduced_loss(run_, step);
+    if (!hidden_) hidden_ = loss.hidden;
+    result_.compared += loss.judged;
+    if (!loss.broken) return;
+    fail(step, "reduced", loss.broken->at.rank, loss.broken->expected, loss.broken->actual, Channel::kLoss);
   }
 
   void judge_counted(const trace::Trace& rank, std::int64_t step) {
@@ -387,7 +370,7 @@ class Audit {
 
   const trace::RunTrace& run_;
   Ledger& ledger_;
-  bool may_lack_;
+  bool may_lack_, only_ledger_;
   std::string optimizer_;                    ///< before the names of its rates
   std::vector<double> losses_;               ///< reduced, one for each step of the schedule so far
   std::int64_t losses_known_ = 0;            ///< updates from the first on whose loss is among them
@@ -395,26 +378,27 @@ class Audit {
   CheckResult result_;
 };
 
-CheckResult judge_run(const trace::RunTrace& run, const scenario::Variant& variant, const CheckInput& input) {
-  if (!variant.train.record.holds(Channel::kLedger))
+}  // namespace
+
+CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& promises,
+                         const scenario::Scenario* scenario) {
+  if (!promises.train.record.holds(Channel::kLedger))
     return {.status = CheckResult::Status::kInconclusive,
-            .why = "'" + variant.name + "' does not record the ledger",
+            .why = "'" + promises.name + "' does not record the ledger",
             .next = "record the channel 'ledger'"};
-  if (auto lacking = lacking_promise(variant, {"sampler", "batch"})) return *lacking;
-  Ledger ledger(input.scenario, variant, run);
+  if (auto lacking = lacking_promise(promises, {"sampler", "batch"})) return *lacking;
+  Ledger ledger(scenario, promises, run);
   if (!ledger.usable())
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " does not record the number of samples, or the epochs of its sampler are not known"};
-  return Audit(run, ledger, variant.program.has_value()).judge();
+  return Audit(run, ledger, promises.known.has_value(), /*only_ledger=*/scenario == nullptr).judge();
 }
-
-}  // namespace
 
 CheckResult check_ledger(const CheckInput& input) {
   CheckResult total;
   for (const std::string& name : input.spec.variants) {
     for (const trace::RunTrace* const repeat : input.of(name))
-      combine(total, judge_run(*repeat, input.scenario.variant(name), input));
+      combine(total, judge_ledger(*repeat, input.scenario.variant(name), &input.scenario));
   }
   return concluded(std::move(total));
 }

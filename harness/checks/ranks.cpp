@@ -32,25 +32,22 @@ bool has_own_buffers(const scenario::Promises& promises, const trace::RunTrace& 
   return !steps.empty() && std::any_of(steps[0].records.begin(), steps[0].records.end(), is_statistic);
 }
 
-/// The channels of the check that every rank holds the same by design, unless it names others itself.
-std::vector<Channel> agreeing_channels(const CheckInput& input, const trace::RunTrace& run) {
-  const bool own_buffers = has_own_buffers(input.promises_of(run), run);
-  std::vector<Channel> channels = channels_of(input, run);
-  if (input.spec.channels.empty()) {
-    std::erase_if(channels, [&](Channel channel) {
-      return trace::info(channel).sharing != trace::Sharing::kReplicated ||
-             (channel == Channel::kBuffer && own_buffers);
-    });
-  }
+/// The channels that every rank holds the same by design.
+std::vector<Channel> agreeing_channels(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const bool own_buffers = has_own_buffers(promises, run);
+  std::vector<Channel> channels = channels_of({}, {&promises}, true);
+  std::erase_if(channels, [&](Channel channel) {
+    return trace::info(channel).sharing != trace::Sharing::kReplicated || (channel == Channel::kBuffer && own_buffers);
+  });
   return channels;
 }
 
-/// What a rank counts of its own share of the data, and others of theirs: compared where the check names the ledger.
+/// What a rank counts of its own share of the data, and others of theirs.
 /// num_items_in_batch: the tokens that a model of transformers is told to divide by.
-bool is_own_count(const CheckInput& input, Channel channel, const std::string& name) {
+bool is_own_count(Channel channel, const std::string& name) {
   const bool counts =
       name == "samples_taken" || name == "targets" || name == "loss_denominator" || name == "num_items_in_batch";
-  return input.spec.channels.empty() && channel == Channel::kLedger && counts;
+  return channel == Channel::kLedger && counts;
 }
 
 /// The record of one rank at the place of a divergence, or in another channel there; null where it has none.
@@ -205,23 +202,29 @@ std::optional<Divergence> ranks_apart(const trace::RunTrace& run, std::vector<Ch
   return first;
 }
 
+compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Promises& promises,
+                                  const std::vector<Channel>& channels) {
+  compare::Walk walk{.pairs = against_rank_0(run),
+                     .channels = channels_of(channels, {&promises}, true),
+                     .relation = compare::bitwise,
+                     .common_steps_only = !run.torn().empty(),
+                     .left_name = run.run,
+                     .right_name = run.run};
+  if (channels.empty()) {
+    walk.channels = agreeing_channels(run, promises);
+    walk.skip = [](Channel channel, const std::string& name, std::int64_t) { return is_own_count(channel, name); };
+  }
+  compare::Comparison comparison = compare::compare(walk);
+  if (comparison.first) name_ranks(run, *comparison.first);
+  return comparison;
+}
+
 CheckResult check_ranks_agree(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
-    for (const trace::RunTrace* const repeat : input.of(variant)) {
-      const trace::RunTrace& run = *repeat;
-      if (run.world_size() < 2) continue;
-      CheckResult result =
-          result_of(compare::compare({.pairs = against_rank_0(run),
-                                      .channels = agreeing_channels(input, run),
-                                      .relation = compare::bitwise,
-                                      .skip = [&input](Channel channel, const std::string& name,
-                                                       std::int64_t) { return is_own_count(input, channel, name); },
-                                      .left_name = run.run,
-                                      .right_name = run.run}),
-                    input);
-      if (result.divergence) name_ranks(run, *result.divergence);
-      combine(total, std::move(result));
+    for (const trace::RunTrace* const run : input.of(variant)) {
+      if (run->world_size() < 2) continue;
+      combine(total, result_of(compare_ranks(*run, input.promises_of(*run), input.spec.channels), input));
     }
   }
   return concluded(std::move(total));

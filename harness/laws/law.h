@@ -51,6 +51,7 @@ struct Law {
   std::string_view statement;
   std::string_view when_broken;  ///< what a breach shows, in words
   std::vector<trace::Channel> channels;
+  /// Null: a check judges one run by it (harness/checks/laws.cpp).
   Outcome (*judge)(const trace::RunTrace& run, const scenario::Promises& promises);
   /// Why the recipe has no use for it; empty: it has.
   std::string (*unasked)(const trace::RunTrace& run, const scenario::Promises& promises) = nullptr;
@@ -74,6 +75,16 @@ Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises
 Outcome cannot_tell(std::string because, std::string next = "");
 
 /// The laws, each in its file of laws/law/.
+std::string no_data_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_order_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_ledger_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_ranks_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_generators_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_order(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_generators(const trace::RunTrace& run, const scenario::Promises& promises);
+/// The law `loss` of one step.
+Outcome judge_reduced_loss(const trace::RunTrace& run, std::int64_t step);
+Outcome judge_loss(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_reduction(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_reduction_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_unscaling_asked(const trace::RunTrace& run, const scenario::Promises& promises);

@@ -60,6 +60,11 @@ bool Promise::usable() const {
   return !each.empty() && std::all_of(each.begin(), each.end(), [](std::int64_t share) { return share > 0; });
 }
 
+bool begins_within_an_epoch(const scenario::TrainSpec& train) {
+  const auto& load = train.checkpoint.load;
+  return load && (load->restores("sampler") || load->restores("schedule"));
+}
+
 std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known && promises.knows("data")) return promises.train.data.options.at("samples").get<std::int64_t>();
   return run.ranks[0].header.value("samples", std::int64_t{0});

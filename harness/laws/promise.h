@@ -26,6 +26,9 @@ struct Promise {
   bool usable() const;
 };
 
+/// Whether a training goes on where the one that saved was in its data.
+bool begins_within_an_epoch(const scenario::TrainSpec& train);
+
 /// Samples in the data of a run: as its trace or its author says; 0: not known.
 std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises);
 

@@ -149,10 +149,10 @@ TEST_F(CheckEndToEnd, AScenarioAsksForThem) {
 }
 
 TEST_F(CheckEndToEnd, NothingJudgedIsNeverAgreement) {
-  record({{"ledger", trained({{"record", {{"channels", {"ledger"}}}}})}, {"whole", Json::object()}});
-  const Json nothing = checked("ledger", 4);
+  record({{"input", trained({{"record", {{"channels", {"input"}}}}})}, {"whole", Json::object()}});
+  const Json nothing = checked("input", 4);
   EXPECT_EQ(nothing["status"], "inconclusive");
-  EXPECT_EQ(run_lockstep({"check", of("whole"), of("ledger")}).exit_code, 4);
+  EXPECT_EQ(run_lockstep({"check", of("whole"), of("input")}).exit_code, 4);
   EXPECT_EQ(run_lockstep({"check", folder_}).exit_code, 2);
   std::vector<std::string> lines = lines_of(of("whole") / "rank1.jsonl");
   lines.pop_back();

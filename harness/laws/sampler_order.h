@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/laws/promise.h"
+#include "harness/scenario/scenario.h"
+
+namespace lockstep::laws {
+
+/// How an order of the samples is made, beyond what the recipe's sampler says. A mistake changes one of these.
+struct OrderOf {
+  std::int64_t rank = 0;
+  std::int64_t epoch = 0;
+  std::int64_t batches = 0;                ///< micro-batches that the rank took before the epoch
+  std::optional<std::uint64_t> seed = {};  ///< instead of the sampler's
+  bool sharded = true;                     ///< false: as if there were one rank
+};
+
+/// Why nobody knows the order of a sampler beforehand; empty: it can be computed.
+std::string no_known_order(const scenario::Choice& sampler);
+
+/// Ids of one rank in one epoch, in order, before incomplete batches are dropped. The sampler's order must be known.
+/// *Source*: torch.randperm on the CPU (ATen, randperm_cpu), torch.utils.data.DistributedSampler, PyTorch 2.11;
+/// accelerate 1.15, data_loader.py; torchelastic, ElasticDistributedSampler.
+std::vector<std::int64_t> order_of(const scenario::Promises& promises, std::int64_t samples, const OrderOf& which);
+
+}  // namespace lockstep::laws

@@ -1,0 +1,147 @@
+// Laws of data, generators, losses, counts and ranks: each has a planted violation, and a clean run that keeps it.
+#include <gtest/gtest.h>
+
+#include "harness/checks/laws.h"
+#include "harness/laws/sampler_order.h"
+
+#include "tests/support/tiny/bench.h"
+
+namespace lockstep::checks {
+namespace {
+
+using test::at;
+using test::Bench;
+using test::put;
+using trace::Channel;
+
+Json asked(const std::string& law, Json train = Json::object()) {
+  if (!train.contains("sampler")) train["sampler"] = {{"kind", "distributed"}, {"shuffle", false}};
+  return {{"train", train}, {"variants", {{"a", Json::object()}}}, {"checks", {{{"that", "laws"}, {"laws", {law}}}}}};
+}
+
+std::string cause_of(const CheckResult& result) { return result.divergence ? result.divergence->cause_id() : "none"; }
+
+/// Gives the tiny run the samples of a sampler, as `change` says.
+template <typename Change>
+void take(Bench& bench, Change change) {
+  const scenario::Variant& variant = bench.scenario.variant("a");
+  trace::RunTrace& run = bench.run("a");
+  const std::int64_t samples = laws::samples_of(run, variant);
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+      laws::OrderOf which{.rank = static_cast<std::int64_t>(rank), .epoch = epoch};
+      change(which);
+      for (const std::int64_t id : laws::order_of(variant, samples, which)) all.push_back(id);
+    }
+    auto next = all.begin();
+    for (trace::Step& step : run.ranks[rank].steps) {
+      for (trace::Record& record : step.records) {
+        if (record.channel != Channel::kSamples) continue;
+        for (std::int64_t& id : record.integers) id = *next++;
+      }
+    }
+  }
+}
+
+Json shuffled(std::uint64_t seed) {
+  return {{"sampler", {{"kind", "distributed"}, {"shuffle", true}, {"seed", seed}}}};
+}
+
+TEST(LawOrder, EachMistakeHasItsName) {
+  const auto cause_with = [](std::uint64_t seed, auto change) {
+    Bench bench(asked("order", shuffled(seed)));
+    take(bench, change);
+    return cause_of(bench.check());
+  };
+  EXPECT_EQ(cause_with(3, [](laws::OrderOf&) {}), "none");
+  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.epoch = 0; }), "data.epoch_not_advanced");
+  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.seed = 3 + of.rank; }), "data.permutation_rank_dependent");
+  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.seed = 0; }), "data.seed_ignored");
+  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.sharded = false; }), "data.not_sharded");
+  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.seed = 11; }), "unknown");
+}
+
+/// Two samples that change places make the same epoch: only its order tells.
+TEST(LawOrder, SeesTwoSamplesThatChangePlaces) {
+  Bench bench(asked("order"));
+  EXPECT_TRUE(test::agrees(bench.check()));
+  auto ids = at(bench.run("a"), 1, 1, Channel::kSamples, "ids").integers;
+  std::swap(ids.at(0), ids.at(1));
+  put(bench.run("a"), 1, 1, test::integers(Channel::kSamples, "ids", ids));
+  EXPECT_TRUE(test::diverges_at(bench.check(), 1, Channel::kSamples, "ids", 1));
+  Bench unknown(asked("order", {{"sampler", {{"kind", "none"}}}}));
+  EXPECT_TRUE(test::is_inconclusive(unknown.check(), "does not apply"));
+}
+
+TEST(LawData, SeesASampleThatIsTakenTwice) {
+  Bench bench(asked("data"));
+  EXPECT_TRUE(test::agrees(bench.check()));
+  auto ids = at(bench.run("a"), 1, 1, Channel::kSamples, "ids").integers;
+  ids.at(0) = at(bench.run("a"), 0, 0, Channel::kSamples, "ids").integers.at(0);
+  put(bench.run("a"), 1, 1, test::integers(Channel::kSamples, "ids", ids));
+  EXPECT_TRUE(test::diverges_at(bench.check(), 1, Channel::kSamples, "ids", 1));
+  Bench brief(asked("data", {{"steps", 1}}));
+  EXPECT_TRUE(test::is_inconclusive(brief.check(), "before an epoch"));
+}
+
+TEST(LawLoss, SeesADivisor) {
+  Bench bench(asked("loss"));
+  EXPECT_TRUE(test::agrees(bench.check()));
+  trace::Record& reduced = at(bench.run("a"), 1, 2, Channel::kLoss, "reduced");
+  reduced.number = *reduced.number * (1 + 1e-5);
+  EXPECT_TRUE(test::diverges_at(bench.check(), 2, Channel::kLoss, "reduced", 1));
+}
+
+TEST(LawLedger, SeesACountAndARate) {
+  Bench bench(asked("ledger"));
+  EXPECT_TRUE(test::agrees(bench.check()));
+  put(bench.run("a"), 1, 2, test::integer("samples_taken", 7));
+  EXPECT_TRUE(test::diverges_at(bench.check(), 2, Channel::kLedger, "samples_taken", 1));
+  at(bench.run("a"), 0, 1, Channel::kLedger, "learning_rate").number = 0.3;
+  EXPECT_TRUE(test::diverges_at(bench.check(), 1, Channel::kLedger, "learning_rate", 0));
+}
+
+TEST(LawRanks, SeesOneBit) {
+  Bench bench(asked("ranks"));
+  EXPECT_TRUE(test::agrees(bench.check()));
+  test::spoil(bench.run("a"), 1, 2, Channel::kWeight, "fc.weight");
+  EXPECT_TRUE(test::diverges_at(bench.check(), 2, Channel::kWeight, "fc.weight", 1));
+  EXPECT_TRUE(test::is_inconclusive(Bench(asked("ranks", {{"ddp", {{"wrap", false}}}})).check(), "does not apply"));
+}
+
+/// Generators of seed `seed` on each rank, which draw `draws` numbers in each step.
+/// `again`: the seed that the last rank gets at step 2; 0: none.
+CheckResult drawing(const Json& train, const std::vector<std::int64_t>& seeds, const std::vector<std::int64_t>& draws,
+                    std::int64_t again = 0) {
+  Bench bench(asked("generators", train));
+  for (std::size_t rank = 0; rank < seeds.size(); ++rank) {
+    for (trace::Step& step : bench.run("a").ranks[rank].steps) {
+      for (trace::Record& record : step.records) {
+        if (record.channel != Channel::kRng) continue;
+        record.integers = {seeds[rank], draws[rank] * (step.step + 2) % 624};
+        record.digest = {static_cast<std::uint64_t>(seeds[rank]), static_cast<std::uint64_t>(record.integers[1])};
+      }
+    }
+  }
+  if (again != 0) at(bench.run("a"), 1, 2, Channel::kRng, "cpu").integers[0] = again;
+  return bench.check();
+}
+
+TEST(LawGenerators, KeepTheirSeedsAndDrawAlike) {
+  const auto with = [](const char* policy) {
+    return Json{{"seed", {{"base", 4}, {"policy", policy}}},
+                {"sampler", {{"kind", "distributed"}, {"shuffle", false}}}};
+  };
+  EXPECT_TRUE(test::agrees(drawing(with("same"), {4, 4}, {3, 3})));
+  EXPECT_TRUE(test::agrees(drawing(with("add_rank"), {4, 5}, {3, 3})));
+  EXPECT_TRUE(test::is_inconclusive(drawing(with("unseeded"), {8, 9}, {3, 3}), "seeds nothing"));
+  EXPECT_TRUE(test::diverges_at(drawing(with("same"), {4, 5}, {3, 3}), -1, Channel::kRng, "cpu", 1));
+  EXPECT_TRUE(test::diverges_at(drawing(with("add_rank"), {4, 4}, {3, 3}), -1, Channel::kRng, "cpu", 1));
+  EXPECT_TRUE(test::diverges_at(drawing(with("mt_list"), {8, 8}, {3, 3}), -1, Channel::kRng, "cpu", 1));
+  EXPECT_TRUE(test::diverges_at(drawing(with("same"), {4, 4}, {3, 4}), -1, Channel::kRng, "cpu", 1));
+  EXPECT_TRUE(test::diverges_at(drawing(with("mt_list"), {8, 9}, {3, 3}, 10), 2, Channel::kRng, "cpu", 1));
+}
+
+}  // namespace
+}  // namespace lockstep::checks
