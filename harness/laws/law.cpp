@@ -32,7 +32,7 @@ std::optional<double> roundoff_of(trace::DType dtype) {
 }  // namespace
 
 std::span<const Law> all_laws() {
-  static const std::array<Law, 13> kLaws = {{
+  static const std::array<Law, 15> kLaws = {{
       {"data",
        "Each epoch takes every sample as often as the sampler promises, and shuffles anew.",
        "samples are not taken as the sampler promises",
@@ -113,6 +113,18 @@ std::span<const Law> all_laws() {
        {Channel::kWeight},
        nullptr,
        no_ranks_asked},
+      {"usage",
+       "A program clears, clips and uses gradients, and steps schedules, in an order that torch has a meaning for.",
+       "the program makes calls that cancel or repeat each other",
+       {Channel::kLedger},
+       judge_usage,
+       no_usage_asked},
+      {"shares",
+       "Each rank takes samples of its own, and each shuffled epoch an order of its own.",
+       "samples are not split as ranks, epochs and loader workers need it",
+       {Channel::kSamples},
+       judge_shares,
+       no_shares_asked},
       {"finite",
        "Losses, gradients, weights and states are finite, except in a step whose update is skipped.",
        "NaN or infinity hides every later mistake",
@@ -131,6 +143,12 @@ const Law& law_named(std::string_view name) {
 
 Outcome cannot_tell(std::string because, std::string next) {
   return {.broken = {}, .hidden = {}, .because = std::move(because), .next = std::move(next)};
+}
+
+Outcome unless_changed_by_hand(Outcome outcome) {
+  if (!outcome.broken) return outcome;
+  return cannot_tell(outcome.broken->at.text() +
+                     " does not follow from the record before: the program may have changed its gradients itself");
 }
 
 Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {

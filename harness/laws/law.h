@@ -74,6 +74,9 @@ Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises
 /// A law that cannot be told.
 Outcome cannot_tell(std::string because, std::string next = "");
 
+/// Of a program: it may have changed its gradients itself, so that a breach is none.
+Outcome unless_changed_by_hand(Outcome outcome);
+
 /// The laws, each in its file of laws/law/.
 std::string no_data_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_order_asked(const trace::RunTrace& run, const scenario::Promises& promises);
@@ -96,6 +99,10 @@ Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& pro
 Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_update(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_usage_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_shares_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_finite(const trace::RunTrace& run, const scenario::Promises& promises);
 
 /// A linear rule for one record: target = Σ coefficient · term.

@@ -47,6 +47,10 @@ def _calls(session: "Session") -> Iterator[Tuple[str, Union[float, int]]]:
     yield from step.thresholds.items()
     if step.clips:
         yield "clips", step.clips
+        yield "clipped", step.clipped
+    for name in ("clipped_early", "left", "idle_updates"):
+        if getattr(step, name):
+            yield name, getattr(step, name)
     yield from session.schedules.counts()
     yield from session.models.modes()
     if session.batches.any_guessed:

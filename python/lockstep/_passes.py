@@ -95,6 +95,7 @@ class Passes:
             self._take_batch()
         self._record_loss([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
         step.backwards += 1
+        session.gradients.backward_begins()
         step.forwards_since_backward = 0
         self._unscaled.clear()
 
@@ -119,6 +120,8 @@ class Passes:
 
     def backward_ends(self) -> None:
         self._in_backward -= 1
+        if self._in_backward == 0:
+            self._session.gradients.backward_ends()
 
     def local_gradient(self, parameter: torch.Tensor) -> None:
         """Before the reduction, in the backward pass that reduces."""

@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lockstep import _controls, _endings, _facts, _guard, _ledger, _library, _optimizers, _rest, _settings, _state
 from lockstep._batches import Batch, Batches, NamedTensors, items_in
+from lockstep._gradients import Gradients
 from lockstep._hooks.schedule import Schedules
 from lockstep._hooks.seed import Seeds
 from lockstep._models import Models, readable
@@ -38,6 +39,7 @@ class Session:
         self.ending = _endings.Ending(settings.folder)
         self.controls = _controls.Controls(settings.controls)
         self.schedules, self.seeds = Schedules(), Seeds()
+        self.gradients = Gradients()
         self.compiled: Dict[str, None] = {}  #: names of models and functions that torch.compile was given, in order
         self.loaded: List[Dict[str, Any]] = []  #: checkpoints that were read before the trace began
         self.rank = 0

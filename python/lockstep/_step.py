@@ -31,7 +31,11 @@ class Step:
     told: Set[str] = field(default_factory=set)  #: gradients that are recorded
     denominators: Dict[str, float] = field(default_factory=dict)  #: that a forward pass was told
     clips: int = 0  #: calls that clip gradients
+    clipped: int = 0  #: gradients that those got
     thresholds: Dict[str, float] = field(default_factory=dict)  #: that they were given
+    clipped_early: int = 0  #: gradients that a backward pass added to after they were clipped
+    left: int = 0  #: gradients that an update before had used, and nobody cleared
+    idle_updates: int = 0  #: that no parameter had a gradient for
     rates: List[Tuple[str, float]] = field(default_factory=list)
     names: Dict[Key, int] = field(default_factory=dict)  #: how often a record of a name was made
     names_before: Dict[Key, int] = field(default_factory=dict)  #: by the step that this one may be a part of
@@ -76,6 +80,7 @@ class Step:
         self.told |= part.told
         self.denominators.update(part.denominators)
         self.clips += part.clips
+        self.clipped += part.clipped
         self.thresholds.update(part.thresholds)
         for key, count in part.names.items():
             self.names[key] = self.names.get(key, 0) + count

@@ -68,7 +68,11 @@ class Updates:
             return
         session.step.rates += [rate for rate in session.optimizers.rates(optimizer) if rate not in session.step.rates]
         session.record_hyperparameters(optimizer)
-        self.gradients(_optimizers.parameters_of(optimizer))
+        parameters = _optimizers.parameters_of(optimizer)
+        session.step.left += session.gradients.left_in(parameters)
+        session.step.clipped_early += session.gradients.clipped_early_in(parameters)
+        session.step.idle_updates += all(parameter.grad is None for parameter in parameters)
+        self.gradients(parameters)
 
     def ends(self, optimizer: Optimizer, skipped: bool = False) -> None:
         if self._updating and self._updating[-1] == id(optimizer):
@@ -76,6 +80,7 @@ class Updates:
         session = self._session
         if self._updating or not session.records:
             return
+        session.gradients.used(_optimizers.parameters_of(optimizer), skipped)
         step = session.step
         step.updated.add(id(optimizer))
         step.skipped = step.skipped or skipped

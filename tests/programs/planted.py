@@ -35,6 +35,7 @@ class Bug:
         self.checks = said.pop("checks", "").split()
         self.arguments = said.pop("arguments", "").split()
         self.prepare = said.pop("prepare", "").split()
+        self.alone = said.pop("alone", "")  #: the law that one run breaks, and the cause: of alone.py
         if said:
             sys.exit(f"{path}: unknown {', '.join(said)}")
 

@@ -12,13 +12,62 @@ using trace::Channel;
 /// torch adds the squares of all elements in float32, and 1e-6 to the norm: relative to the threshold's factor.
 constexpr double kNormError = 1e-3;
 
+using Gradients = std::map<std::string, const trace::Record*>;
+
 /// Gradients before the recipe's clipping: unscaled where a step unscales.
-std::map<std::string, const trace::Record*> before_clipping(const Held& held) {
-  std::map<std::string, const trace::Record*> last;
+Gradients before_clipping(const Held& held) {
+  Gradients last;
   for (const trace::Record* record : held.all(Channel::kGradient)) {
     if (!record->name.starts_with("clipped ")) last[parameter_of(record->name)] = record;
   }
   return last;
+}
+
+/// Whether these gradients were clipped by their norm.
+bool clips(Outcome& outcome, const RecordPlace& place, const Held& held, const Gradients& before, double threshold) {
+  const double norm = total_norm(before);
+  if (before.empty() || !std::isfinite(norm)) return true;
+  const double factor = std::min(1.0, threshold / (norm + 1e-6));
+  const bool near = norm > (1 - kNormError) * threshold;
+  for (const auto& [name, gradient] : before) {
+    const trace::Record* clipped = held.find(Channel::kGradient, "clipped " + name);
+    const Rule rule{.target = clipped == nullptr ? gradient : clipped,
+                    .terms = {{factor, gradient}},
+                    .relative = near ? kNormError : 0};
+    if (keeps(outcome, rule, place.step, place.rank)) continue;
+    outcome.broken->expected = "the gradient times " + rounded(factor, 5);
+    outcome.broken->relation = "norm of all gradients: before " + rounded(norm, 5) + ", after " +
+                               rounded(total_norm(final_gradients(held)), 5) + ", threshold " + to_decimal(threshold);
+    return false;
+  }
+  return true;
+}
+
+/// The gradients that a program's one call of the step clipped, as they were before it.
+Gradients before_call(const Held& held) {
+  Gradients before, last;
+  for (const trace::Record* record : held.all(Channel::kGradient)) {
+    const std::string parameter = parameter_of(record->name);
+    if (record->name.starts_with("clipped ") && last.contains(parameter)) before[parameter] = last[parameter];
+    last[parameter] = record;
+  }
+  return before;
+}
+
+/// Steps in which a program clips once, by the norm of what it gives.
+Outcome judge_program(const trace::RunTrace& run) {
+  Outcome outcome;
+  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
+    const double threshold = number_at(held, Channel::kLedger, "seen.clip_norm");
+    const trace::Record* calls = held.find(Channel::kLedger, "seen.clips");
+    const bool one = calls != nullptr && calls->integers == std::vector<std::int64_t>{1};
+    if (!one || std::isnan(threshold)) return true;
+    const RecordPlace place{.step = step, .channel = Channel::kGradient, .tensor = "", .rank = rank};
+    return clips(outcome, place, held, before_call(held), threshold);
+  });
+  if (outcome.judged == 0 && outcome.because.empty())
+    outcome.because = "the program calls clip_grad_norm_ in no step, or several times in each";
+  return unless_changed_by_hand(std::move(outcome));
 }
 
 }  // namespace
@@ -30,28 +79,12 @@ std::string no_clipping_asked(const trace::RunTrace&, const scenario::Promises& 
 
 Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& promises) {
   const scenario::GradientSpec& recipe = promises.train.gradient;
-  if (promises.known) return cannot_tell("nobody promises how this program clips its gradients");
+  if (promises.known) return judge_program(run);
   if (recipe.clip_value) return cannot_tell("the recipe clips each element, too: sketches cannot tell that");
   Outcome outcome;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
-    const auto before = before_clipping(held);
-    const double norm = total_norm(before);
-    if (before.empty() || !std::isfinite(norm)) return true;
-    const double factor = std::min(1.0, *recipe.clip_norm / (norm + 1e-6));
-    const bool near = norm > (1 - kNormError) * *recipe.clip_norm;
-    for (const auto& [name, gradient] : before) {
-      const trace::Record* clipped = held.find(Channel::kGradient, "clipped " + name);
-      const Rule rule{.target = clipped == nullptr ? gradient : clipped,
-                      .terms = {{factor, gradient}},
-                      .relative = near ? kNormError : 0};
-      if (keeps(outcome, rule, step, rank)) continue;
-      outcome.broken->expected = "the gradient times " + rounded(factor, 5);
-      outcome.broken->relation = "norm of all gradients: before " + rounded(norm, 5) + ", after " +
-                                 rounded(total_norm(final_gradients(held)), 5) + ", threshold " +
-                                 to_decimal(*recipe.clip_norm);
-      return false;
-    }
-    return true;
+    return clips(outcome, {.step = step, .channel = Channel::kGradient, .tensor = "", .rank = rank}, held,
+                 before_clipping(held), *recipe.clip_norm);
   });
   return outcome;
 }

@@ -1,3 +1,7 @@
+#include <map>
+#include <string>
+#include <utility>
+
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
@@ -26,14 +30,15 @@ std::string no_unscaling_asked(const trace::RunTrace& run, const scenario::Promi
 }
 
 Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (promises.known) return cannot_tell("nobody promises in which order this program scales its gradients");
   Outcome outcome;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
     const auto scale = loss_scale_of(held);
     if (!scale) return true;
+    std::map<std::string, const trace::Record*> last;  // a program may clip first: the law `usage` finds that
     for (const trace::Record* record : held.all(Channel::kGradient)) {
+      const trace::Record* scaled = std::exchange(last[parameter_of(record->name)], record);
       if (!record->name.starts_with(kUnscaled)) continue;
-      const trace::Record* scaled = held.find(Channel::kGradient, parameter_of(record->name));
+      if (!promises.known) scaled = held.find(Channel::kGradient, parameter_of(record->name));
       if (scaled == nullptr) continue;
       const Rule rule{.target = record, .terms = {{1 / *scale, scaled}}};
       if (keeps(outcome, rule, step, rank)) continue;
@@ -44,7 +49,7 @@ Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& pr
     }
     return true;
   });
-  return outcome;
+  return promises.known ? unless_changed_by_hand(std::move(outcome)) : outcome;
 }
 
 }  // namespace lockstep::laws

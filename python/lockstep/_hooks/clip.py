@@ -25,14 +25,19 @@ def install(session: "Session", updates: Updates) -> None:
     def clips(parameters: Any) -> None:
         updates.gradients(parameters, then="clipped ")
 
-    def asks(signature: inspect.Signature, args: Any, kwargs: Any) -> None:
+    def counts(parameters: Any) -> None:
+        session.step.clipped += session.gradients.clipped(parameters)
+
+    def asks(signature: inspect.Signature, args: Any, kwargs: Any) -> bool:
         given = signature.bind(None, *args, **kwargs).arguments
         asked = {name: float(given[argument]) for argument, name in _THRESHOLDS.items() if argument in given}
         if not any(map(math.isinf, asked.values())):  # of an infinite one nothing but the norm is wanted
             session.step.clips += 1
             session.step.thresholds.update(asked)
+            return True
+        return False
 
-    before_clipping, asked = guarded(session, clips), guarded(session, asks)
+    before_clipping, asked, counted = guarded(session, clips), guarded(session, asks), guarded(session, counts)
 
     def observed(original: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(original)
@@ -40,9 +45,12 @@ def install(session: "Session", updates: Updates) -> None:
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             if not isinstance(parameters, torch.Tensor):
                 parameters = list(parameters)  # it may be a generator, which gives them once
-            before_clipping([parameters] if isinstance(parameters, torch.Tensor) else parameters)
-            asked(signature, args, kwargs)
-            return original(parameters, *args, **kwargs)
+            given = [parameters] if isinstance(parameters, torch.Tensor) else parameters
+            before_clipping(given)
+            result = original(parameters, *args, **kwargs)
+            if asked(signature, args, kwargs):
+                counted(given)
+            return result
 
         return clip
 

@@ -25,14 +25,17 @@ class Schedules:
     def counts(self) -> List[Tuple[str, int]]:
         """Steps that the schedules of each optimizer have taken: "schedule_steps", "schedule_steps.1"."""
         taken: Dict[int, int] = {}
+        alive = 0
         for reference in self._known:
             schedule = reference()
             steps = getattr(schedule, "last_epoch", None)
             if schedule is not None and isinstance(steps, int):
+                alive += 1
                 optimizer = id(schedule.optimizer)
                 taken[optimizer] = taken.get(optimizer, 0) + steps
-        return [("schedule_steps" + (f".{index}" if index else ""), steps)
-                for index, steps in enumerate(taken.values())]
+        counted = [("schedule_steps" + (f".{index}" if index else ""), steps)
+                   for index, steps in enumerate(taken.values())]
+        return counted + [("schedules", alive)] * (alive > len(taken))
 
 
 def install(session: "Session") -> None:

@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "harness/laws/held.h"
+#include "harness/laws/law.h"
+#include "harness/laws/seen.h"
+
+/// Samples of a program: each rank takes its own, each epoch has an order of its own, and each loader worker its part.
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+using Samples = std::vector<std::int64_t>;
+
+/// Ids of a step's samples, else digests of them; empty where none are recorded.
+Samples taken_in(const Held& held) {
+  for (const char* name : {"ids", "items"}) {
+    const trace::Record* record = held.find(Channel::kSamples, name);
+    if (record != nullptr && !record->integers.empty()) return record->integers;
+  }
+  return {};
+}
+
+/// Fewer samples may be alike by chance.
+constexpr std::size_t kSamples = 8;
+
+Breach breach_at(std::int64_t step, std::int64_t rank, const Held& held, std::string expected, std::string actual,
+                 std::string cause) {
+  const char* name = held.find(Channel::kSamples, "ids") != nullptr ? "ids" : "items";
+  return {.at = {step, Channel::kSamples, name, rank},
+          .expected = std::move(expected),
+          .actual = actual,
+          .cause = std::move(cause),
+          .evidence = std::move(actual)};
+}
+
+/// A rank takes what rank 0 takes, in all steps.
+std::optional<Breach> are_not_split(const trace::RunTrace& run) {
+  if (seen_of(run, "ddp").value("wrap", Json()) != Json(true)) return std::nullopt;
+  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+    std::set<std::int64_t> all;
+    bool same = true;
+    for (const trace::Step& step : run.ranks[0].steps) {
+      const Samples first = taken_in(Held(run, 0, step.step));
+      same = same && first == taken_in(Held(run, rank, step.step));
+      all.insert(first.begin(), first.end());
+    }
+    if (!same || all.size() < kSamples) continue;
+    std::int64_t at = 0;
+    while (taken_in(Held(run, rank, at)).empty()) ++at;
+    return breach_at(at, static_cast<std::int64_t>(rank), Held(run, rank, at), "samples that rank 0 does not take",
+                     "in all steps ranks 0 and " + std::to_string(rank) + " take the same " +
+                         std::to_string(all.size()) + " samples in the same order",
+                     "data.not_sharded");
+  }
+  return std::nullopt;
+}
+
+/// Samples of one pass over the data, and where it begins.
+struct Pass {
+  std::int64_t first = 0;
+  std::int64_t epoch = 0;  ///< that its sampler was told
+  Samples samples;
+};
+
+/// Passes of rank 0 by their number; nothing unless each step is recorded.
+std::map<std::int64_t, Pass> passes_of(const trace::RunTrace& run) {
+  std::map<std::int64_t, Pass> passes;
+  if (seen_of(run, "every") != Json(1)) return passes;
+  for (const trace::Step& step : run.ranks[0].steps) {
+    const Held held(run, 0, step.step);
+    const trace::Record *epoch = held.find(Channel::kLedger, "epoch"), *number = held.find(Channel::kLedger, "passes");
+    const Samples samples = taken_in(held);
+    if (samples.empty() || epoch == nullptr || epoch->integers.empty()) continue;
+    const std::int64_t which = number == nullptr || number->integers.empty() ? epoch->integers[0] : number->integers[0];
+    Pass& pass =
+        passes.try_emplace(which, Pass{.first = step.step, .epoch = epoch->integers[0], .samples = {}}).first->second;
+    pass.samples.insert(pass.samples.end(), samples.begin(), samples.end());
+  }
+  return passes;
+}
+
+/// A sampler that shuffles gives a pass the order of another one, because it was told the same epoch.
+std::optional<Breach> repeat_their_order(const trace::RunTrace& run, const std::map<std::int64_t, Pass>& passes) {
+  const Json sampler = seen_of(run, "sampler");
+  if (!sampler.is_object() || sampler.value("kind", Json()) != Json("distributed") ||
+      sampler.value("shuffle", Json()) != Json(true))
+    return std::nullopt;
+  const Pass* before = nullptr;
+  for (const auto& [number, pass] : passes) {
+    const bool known = before != nullptr && before->epoch == pass.epoch && pass.samples.size() >= kSamples;
+    if (known && before->samples.size() >= pass.samples.size() &&
+        std::equal(pass.samples.begin(), pass.samples.end(), before->samples.begin()))
+      return breach_at(pass.first, 0, Held(run, 0, pass.first), "another order, because the sampler shuffles",
+                       "pass " + std::to_string(number) + " takes the same " + std::to_string(pass.samples.size()) +
+                           " samples in the same order as the pass before; the sampler was told epoch " +
+                           std::to_string(pass.epoch) + " both times",
+                       "data.epoch_not_advanced");
+    before = &pass;
+  }
+  return std::nullopt;
+}
+
+/// Each of k loader workers gives every sample of a stream: all come k times.
+std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const std::map<std::int64_t, Pass>& passes) {
+  const Json workers = seen_of(run, "loader_workers");
+  if (passes.empty() || !workers.is_number_integer() || workers.get<std::size_t>() < 2) return std::nullopt;
+  const Pass& pass = passes.begin()->second;
+  const Held held(run, 0, pass.first);
+  if (held.find(Channel::kSamples, "ids") != nullptr) return std::nullopt;
+  std::map<std::int64_t, std::size_t> times;
+  for (const std::int64_t item : pass.samples) ++times[item];
+  const bool all = std::all_of(times.begin(), times.end(),
+                               [&](const auto& item) { return item.second == workers.get<std::size_t>(); });
+  if (!all || times.size() < kSamples) return std::nullopt;
+  return breach_at(pass.first, 0, held, "each sample once",
+                   "each of " + std::to_string(times.size()) + " samples comes " +
+                       std::to_string(workers.get<std::size_t>()) + " times in an epoch, once from each loader worker",
+                   "");
+}
+
+}  // namespace
+
+std::string no_shares_asked(const trace::RunTrace&, const scenario::Promises& promises) {
+  return promises.known ? "" : "the check `covers` judges the samples of a recipe";
+}
+
+Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises&) {
+  Outcome outcome;
+  for (const trace::Step& step : run.ranks[0].steps) outcome.judged += !taken_in(Held(run, 0, step.step)).empty();
+  if (outcome.judged == 0) return outcome;
+  const auto passes = passes_of(run);
+  outcome.broken = are_not_split(run);
+  if (!outcome.broken) outcome.broken = repeat_their_order(run, passes);
+  if (!outcome.broken) outcome.broken = come_from_each_worker(run, passes);
+  return outcome;
+}
+
+}  // namespace lockstep::laws

@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "harness/base/text.h"
+#include "harness/laws/held.h"
+#include "harness/laws/law.h"
+#include "harness/laws/own_gradients.h"
+#include "harness/laws/seen.h"
+
+/// What a program's recorder counted of its calls (the ledger's entries "seen.…") proves a mistake in their order.
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+
+/// An entry of the ledger; nothing if there is none.
+std::optional<double> counted(const Held& held, const std::string& name) {
+  const trace::Record* record = held.find(Channel::kLedger, name);
+  if (record == nullptr) return std::nullopt;
+  if (!record->integers.empty()) return static_cast<double>(record->integers[0]);
+  return record->number;
+}
+
+double seen_at(const Held& held, const std::string& name) { return counted(held, "seen." + name).value_or(0); }
+
+/// Calls of one step that are never meant so. *Lifetime*: of the program.
+struct Call {
+  const char* entry;  ///< of the ledger, that counts them
+  const char* cause;
+  const char* expected;
+  const char* actual;
+};
+
+constexpr std::array<Call, 2> kCalls = {{
+    {"left", "grad.not_zeroed", "gradients of the update's own passes", "hold what the update before has used, too"},
+    {"clipped_early", "clip.before_reduce", "clipping after the last backward pass of an update",
+     "were clipped before a backward pass that added to them"},
+}};
+
+Breach breach_at(std::int64_t step, std::int64_t rank, const Held& held, std::string expected, std::string actual,
+                 std::string cause) {
+  const auto gradients = held.all(Channel::kGradient);
+  const std::string tensor = gradients.empty() ? "" : gradients[0]->name;
+  return {.at = {step, Channel::kGradient, tensor, rank},
+          .expected = std::move(expected),
+          .actual = actual,
+          .cause = std::move(cause),
+          .evidence = std::move(actual)};
+}
+
+std::optional<Breach> miscalled(std::int64_t step, std::int64_t rank, const Held& held) {
+  for (const Call& call : kCalls) {
+    const double count = seen_at(held, call.entry);
+    if (count == 0) continue;
+    return breach_at(step, rank, held, call.expected,
+                     to_decimal(count) + (count == 1 ? " gradient: " : " gradients ") + call.actual, call.cause);
+  }
+  return std::nullopt;
+}
+
+/// A call that clips gets no gradient, and their norm is above its threshold.
+std::optional<Breach> clips_nothing(std::int64_t step, std::int64_t rank, const Held& held) {
+  const trace::Record* clipped = held.find(Channel::kLedger, "seen.clipped");
+  const double threshold = counted(held, "seen.clip_norm").value_or(INFINITY);
+  const double norm = total_norm(final_gradients(held));
+  if (clipped == nullptr || seen_at(held, "clipped") != 0 || !(norm > threshold)) return std::nullopt;
+  return breach_at(
+      step, rank, held, "gradients to clip",
+      "clip_grad_norm_ got no gradient; their norm is " + rounded(norm, 5) + ", the threshold " + to_decimal(threshold),
+      "clip.no_effect");
+}
+
+/// Gradients are multiplied by the loss scale while their norm is compared with the threshold.
+std::optional<Breach> clips_scaled(std::int64_t step, std::int64_t rank, const Held& held) {
+  if (!(seen_at(held, "clips") > 0)) return std::nullopt;
+  std::map<std::string, bool> was_clipped;
+  for (const trace::Record* record : held.all(Channel::kGradient)) {
+    const std::string parameter = parameter_of(record->name);
+    if (record->name.starts_with("clipped ")) was_clipped[parameter] = true;
+    if (!record->name.starts_with("unscaled ") || !was_clipped[parameter]) continue;
+    Breach breach = breach_at(step, rank, held, "gradients unscaled first, then clipped",
+                              "clipped first, with loss scale " + to_decimal(loss_scale_of(held).value_or(NAN)),
+                              "clip.before_unscale");
+    breach.at.tensor = record->name;
+    return breach;
+  }
+  return std::nullopt;
+}
+
+/// A root that trained is in evaluation mode in a later update.
+std::optional<Breach> stops_training(std::int64_t step, std::int64_t rank, const Held& held,
+                                     std::map<std::string, bool>& trained) {
+  for (const trace::Record* record : held.all(Channel::kLedger)) {
+    if (!record->name.starts_with("seen.") || !record->name.ends_with("training")) continue;
+    bool& before = trained[std::to_string(rank) + record->name];
+    const bool now = counted(held, record->name) != 0.0;
+    if (before && !now)
+      return Breach{.at = {step, Channel::kLedger, record->name, rank},
+                    .expected = "training mode, as in the updates before",
+                    .actual = "evaluation mode",
+                    .cause = "model.evaluation_mode",
+                    .evidence = "the model was in training mode before, and is updated in evaluation mode since"};
+    before = before || now;
+  }
+  return std::nullopt;
+}
+
+/// Whether backward passes make gradients, and of no parameter that the optimizer holds.
+bool trains_others(const trace::RunTrace& run, const Held& held) {
+  std::set<std::string> names;
+  for (const Json& optimizer : seen_of(run, "optimizer")) {
+    for (const Json& group : optimizer.value("groups", Json::array())) {
+      for (const Json& name : group.value("parameters", Json::array())) names.insert(name.get<std::string>());
+    }
+  }
+  const auto local = held.all(Channel::kGradientLocal);
+  return !local.empty() && std::none_of(local.begin(), local.end(),
+                                        [&](const trace::Record* gradient) { return names.contains(gradient->name); });
+}
+
+/// Every update of the run comes without any gradient.
+std::optional<Breach> never_has_gradients(const trace::RunTrace& run) {
+  std::int64_t steps = 0;
+  for (const trace::Step& step : run.ranks[0].steps) {
+    if (step.step < 0) continue;
+    ++steps;
+    if (seen_at(Held(run, 0, step.step), "idle_updates") == 0) return std::nullopt;
+  }
+  if (steps < 2) return std::nullopt;
+  const bool holds_others = trains_others(run, Held(run, 0, run.ranks[0].steps.back().step));
+  return Breach{.at = {run.ranks[0].steps.back().step, Channel::kGradient, "", 0},
+                .expected = "a gradient for some parameter of each optimizer",
+                .actual = "in no update has an optimizer any gradient",
+                .cause = holds_others ? "opt.no_effect" : "",
+                .evidence = "backward passes make gradients, and none of them belongs to a parameter of the optimizer"};
+}
+
+/// One schedule takes the same number of steps, more than one, after each update. accelerate's does so on purpose.
+std::optional<Breach> steps_often(const trace::RunTrace& run) {
+  const Json frameworks = run.ranks[0].header.value("framework", Json::array());
+  if (!frameworks.is_array() || !frameworks.empty() || seen_of(run, "every") != Json(1)) return std::nullopt;
+  std::optional<double> before, each;
+  std::size_t updates = 0;
+  for (const trace::Step& step : run.ranks[0].steps) {
+    const Held held(run, 0, step.step);
+    const auto now = counted(held, "seen.schedule_steps");
+    if (!now || held.find(Channel::kLedger, "seen.schedules") != nullptr) {
+      if (step.step >= 0) return std::nullopt;
+      continue;
+    }
+    if (before && seen_at(held, "idle_updates") == 0) {
+      const double taken = *now - *before;
+      if (taken < 2 || (each && *each != taken)) return std::nullopt;
+      each = taken;
+      ++updates;
+    }
+    before = now;
+  }
+  constexpr std::size_t kUpdates = 3;
+  if (!each || updates < kUpdates) return std::nullopt;
+  return Breach{.at = {1, Channel::kLedger, "seen.schedule_steps", 0},
+                .expected = "one step of the schedule for each update or epoch",
+                .actual = to_decimal(*each) + " after each update",
+                .cause = "lr.schedule_rate",
+                .evidence = "the schedule takes " + to_decimal(*each) + " steps for each update, with " +
+                            std::to_string(run.world_size()) + " ranks"};
+}
+
+/// The number of a pass over the data, in one process.
+double pass_of(const Held& held) { return counted(held, "passes").value_or(counted(held, "epoch").value_or(0)); }
+
+std::int64_t first_update(const trace::RunTrace& run) {
+  const auto& steps = run.ranks[0].steps;
+  const auto found = std::find_if(steps.begin(), steps.end(), [](const trace::Step& step) { return step.step >= 0; });
+  return found == steps.end() ? 0 : found->step;
+}
+
+/// A schedule takes no step in a run of several epochs.
+std::optional<Breach> never_steps(const trace::RunTrace& run) {
+  if (run.ranks[0].steps.empty()) return std::nullopt;
+  const std::int64_t last = run.ranks[0].steps.back().step;
+  const Held held(run, 0, last);
+  const trace::Record* steps = held.find(Channel::kLedger, "seen.schedule_steps");
+  const double passes = pass_of(held) - pass_of(Held(run, 0, first_update(run)));
+  constexpr double kEpochs = 2;  // the third pass has begun: one for each epoch would have been taken twice
+  if (steps == nullptr || seen_at(held, "schedule_steps") != 0 || !(passes >= kEpochs)) return std::nullopt;
+  return Breach{.at = {last, Channel::kLedger, "seen.schedule_steps", 0},
+                .expected = "a step for each update or epoch",
+                .actual = "none in " + to_decimal(passes + 1) + " epochs"};
+}
+
+}  // namespace
+
+std::string no_usage_asked(const trace::RunTrace&, const scenario::Promises& promises) {
+  return promises.known ? "" : "lockstep's worker makes its calls itself";
+}
+
+Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises&) {
+  if (run.ranks[0].header.value("recorder", Json()) != Json("python"))
+    return cannot_tell("this program's recorder does not count its calls");
+  Outcome outcome;
+  std::map<std::string, bool> trained;
+  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
+    if (step < 0 || held.find(Channel::kLedger, "micro_batches") == nullptr) return true;
+    ++outcome.judged;
+    for (const auto& rule : {miscalled, clips_nothing, clips_scaled}) {
+      if (!outcome.broken) outcome.broken = rule(step, rank, held);
+    }
+    if (!outcome.broken) outcome.broken = stops_training(step, rank, held, trained);
+    return !outcome.broken;
+  });
+  for (const auto& rule : {never_has_gradients, steps_often, never_steps}) {
+    if (!outcome.broken && outcome.judged > 0) outcome.broken = rule(run);
+  }
+  return outcome;
+}
+
+}  // namespace lockstep::laws

@@ -1,0 +1,192 @@
+// Calls and samples of a recorded program: each mistake breaks its law with its cause, and what may be meant so breaks
+// none.
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "harness/laws/law.h"
+
+#include "tests/support/tiny/tiny_trace.h"
+
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+using trace::Record;
+using Change = std::function<void(std::int64_t step, std::int64_t rank, std::vector<Record>& records)>;
+
+constexpr std::int64_t kSteps = 12, kOfEpoch = 4;  ///< updates
+constexpr std::int64_t kBatch = 3;
+
+/// A training of two ranks that a Python recorder saw: three epochs of four updates, clipped in each, and a schedule
+/// that moves once an update. `change` spoils the records of an update.
+trace::RunTrace recorded(const Change& change = {}, Json seen = Json::object()) {
+  Json header = {{"recorder", "python"}, {"framework", Json::array()}};
+  header["seen"] = {{"ddp", {{"wrap", true}}},
+                    {"every", 1},
+                    {"loader_workers", 0},
+                    {"sampler", {{"kind", "distributed"}, {"shuffle", true}}},
+                    {"optimizer", {{{"groups", {{{"parameters", {"fc.weight"}}}}}}}}};
+  header["seen"].update(seen);
+  trace::RunTrace run{.run = "a/0", .ranks = std::vector<trace::Trace>(2)};
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    trace::Trace& of_rank = run.ranks[static_cast<std::size_t>(rank)];
+    of_rank.header = header;
+    of_rank.rank = rank;
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      std::vector<std::int64_t> ids;
+      for (std::int64_t i = 0; i < kBatch; ++i) ids.push_back((step * 7 + step / kOfEpoch + i) * 2 + rank);
+      std::vector<Record> records = {test::integers(Channel::kSamples, "ids", ids),
+                                     test::floats(Channel::kGradientLocal, "fc.weight", {3, 4}),
+                                     test::floats(Channel::kGradient, "fc.weight", {3, 4}),
+                                     test::floats(Channel::kGradient, "clipped fc.weight", {0.3F, 0.4F})};
+      for (const auto& [name, value] :
+           std::initializer_list<std::pair<const char*, std::int64_t>>{{"micro_batches", 1},
+                                                                       {"epoch", step / kOfEpoch},
+                                                                       {"passes", step / kOfEpoch},
+                                                                       {"seen.clips", 1},
+                                                                       {"seen.clipped", 1},
+                                                                       {"seen.schedule_steps", step},
+                                                                       {"seen.training", 1}})
+        records.push_back(test::integer(name, value));
+      records.push_back(test::number("seen.clip_norm", 0.5));
+      if (change) change(step, rank, records);
+      of_rank.steps.push_back({.step = step, .records = std::move(records)});
+    }
+  }
+  return run;
+}
+
+Record& named(std::vector<Record>& records, const std::string& name) {
+  for (Record& record : records) {
+    if (record.name == name) return record;
+  }
+  throw std::out_of_range(name);
+}
+
+void set(std::vector<Record>& records, const std::string& name, std::int64_t value) {
+  std::erase_if(records, [&](const Record& record) { return record.name == name; });
+  records.push_back(test::integer(name, value));
+}
+
+/// Sets an entry of the ledger in all updates from `first` on.
+Change from(std::int64_t first, const std::string& name, std::int64_t value) {
+  return [=](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+    if (step >= first) set(records, name, value);
+  };
+}
+
+const scenario::Promises& nothing_promised() {
+  static const scenario::Promises kPromises{.known = std::set<std::string>{}};
+  return kPromises;
+}
+
+Outcome of(const char* law, const trace::RunTrace& run) { return ask(law_named(law), run, nothing_promised()); }
+
+void expect_broken(const char* law, const trace::RunTrace& run, std::int64_t step, const std::string& cause) {
+  const Outcome outcome = of(law, run);
+  ASSERT_TRUE(outcome.broken) << law << ": " << outcome.because;
+  EXPECT_EQ(outcome.broken->at.step, step);
+  EXPECT_EQ(outcome.broken->cause, cause);
+}
+
+TEST(Usage, AProgramMayMakeItsCallsSo) {
+  EXPECT_TRUE(of("usage", recorded()).holds());
+  EXPECT_TRUE(of("usage", recorded(from(0, "seen.training", 0))).holds());  // frozen from the start
+  EXPECT_TRUE(of("usage", recorded(from(3, "seen.idle_updates", 1))).holds());
+}
+
+TEST(Usage, GradientsAreClearedAndClippedInOrder) {
+  expect_broken("usage", recorded(from(5, "seen.left", 2)), 5, "grad.not_zeroed");
+  expect_broken("usage", recorded(from(2, "seen.clipped_early", 1)), 2, "clip.before_reduce");
+  expect_broken("usage", recorded([](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+                  std::swap(named(records, "fc.weight"), records.back());
+                  if (step == 4) records.push_back(test::floats(Channel::kGradient, "unscaled fc.weight", {3, 4}));
+                }),
+                4, "clip.before_unscale");
+}
+
+/// Nothing was clipped although the norm, 5, is above the threshold; below it there is nothing to clip.
+TEST(Usage, ClippingGetsGradients) {
+  const auto clips_nothing = [](float size) {
+    return [size](std::int64_t, std::int64_t, std::vector<Record>& records) {
+      std::erase_if(records, [](const Record& record) { return record.channel == Channel::kGradient; });
+      records.push_back(test::floats(Channel::kGradient, "fc.weight", {3 * size, 4 * size}));
+      set(records, "seen.clipped", 0);
+    };
+  };
+  expect_broken("usage", recorded(clips_nothing(1)), 0, "clip.no_effect");
+  EXPECT_TRUE(of("usage", recorded(clips_nothing(0.01F))).holds());
+}
+
+TEST(Usage, TrainingGoesOnInTrainingMode) {
+  expect_broken("usage", recorded(from(kOfEpoch, "seen.training", 0)), kOfEpoch, "model.evaluation_mode");
+}
+
+TEST(Usage, AnOptimizerHoldsWhatIsTrained) {
+  const trace::RunTrace cleared = recorded(from(0, "seen.idle_updates", 1));
+  expect_broken("usage", cleared, kSteps - 1, "");
+  const Json other = {{"optimizer", {{{"groups", {{{"parameters", {"0"}}}}}}}}};
+  expect_broken("usage", recorded(from(0, "seen.idle_updates", 1), other), kSteps - 1, "opt.no_effect");
+}
+
+TEST(Usage, OneScheduleStepsOnceForEachUpdate) {
+  const Change twice = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+    set(records, "seen.schedule_steps", 2 * step);
+  };
+  const Change by_two = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    twice(step, rank, records);
+    set(records, "seen.schedules", 2);
+  };
+  expect_broken("usage", recorded(twice), 1, "lr.schedule_rate");
+  EXPECT_TRUE(of("usage", recorded(by_two)).holds());
+  EXPECT_TRUE(of("usage", recorded(twice, {{"every", 2}})).holds());
+  trace::RunTrace accelerated = recorded(twice);
+  for (trace::Trace& rank : accelerated.ranks) rank.header["framework"] = {"accelerate 1.15"};
+  EXPECT_TRUE(of("usage", accelerated).holds());
+}
+
+TEST(Usage, AScheduleMovesWithinThreeEpochs) {
+  const Change never = from(0, "seen.schedule_steps", 0);
+  expect_broken("usage", recorded(never), kSteps - 1, "");
+  const Change one_epoch = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    never(step, rank, records);
+    set(records, "passes", 7);  // a resumed one
+  };
+  EXPECT_TRUE(of("usage", recorded(one_epoch)).holds());
+}
+
+TEST(Shares, RanksTakeSamplesOfTheirOwn) {
+  EXPECT_TRUE(of("shares", recorded()).holds());
+  const Change alike = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+    records[0] = test::integers(Channel::kSamples, "ids", {3 * step, 3 * step + 1, 3 * step + 2});
+  };
+  expect_broken("shares", recorded(alike), 0, "data.not_sharded");
+  EXPECT_TRUE(of("shares", recorded(alike, {{"ddp", {{"wrap", false}}}})).holds());
+}
+
+TEST(Shares, AShuffledEpochHasAnOrderOfItsOwn) {
+  const Change again = [](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    const std::int64_t first = 6 * (step % kOfEpoch) + rank;
+    records[0] = test::integers(Channel::kSamples, "ids", {first, first + 2, first + 4});
+    set(records, "epoch", 0);
+  };
+  expect_broken("shares", recorded(again), kOfEpoch, "data.epoch_not_advanced");
+  EXPECT_TRUE(of("shares", recorded(again, {{"sampler", {{"kind", "distributed"}, {"shuffle", false}}}})).holds());
+}
+
+TEST(Shares, AStreamGivesEachSampleOnce) {
+  const Change twice = [](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    const std::int64_t first = 100 * (step / kOfEpoch) + 6 * (step % kOfEpoch / 2) + rank;
+    std::vector<std::int64_t> items;
+    for (std::int64_t i = 0; i < 8; ++i) items.push_back(first + 20 * i);
+    records[0] = test::integers(Channel::kSamples, "items", items);
+  };
+  expect_broken("shares", recorded(twice, {{"loader_workers", 2}}), 0, "");
+  EXPECT_TRUE(of("shares", recorded(twice)).holds());
+}
+
+}  // namespace
+}  // namespace lockstep::laws
