@@ -32,7 +32,7 @@ std::optional<double> roundoff_of(trace::DType dtype) {
 }  // namespace
 
 std::span<const Law> all_laws() {
-  static const std::array<Law, 15> kLaws = {{
+  static const std::array<Law, 16> kLaws = {{
       {"data",
        "Each epoch takes every sample as often as the sampler promises, and shuffles anew.",
        "samples are not taken as the sampler promises",
@@ -125,6 +125,11 @@ std::span<const Law> all_laws() {
        {Channel::kSamples},
        judge_shares,
        no_shares_asked},
+      {"backward",
+       "A rank's own gradient is the derivative of its loss.",
+       "the gradients are not the derivative of the recorded loss",
+       {Channel::kGradientLocal, Channel::kLedger},
+       judge_backward},
       {"finite",
        "Losses, gradients, weights and states are finite, except in a step whose update is skipped.",
        "NaN or infinity hides every later mistake",

@@ -99,6 +99,7 @@ Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& pro
 Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_update(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_backward(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_usage_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises& promises);

@@ -1,5 +1,6 @@
 #include "harness/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 
 #include "harness/base/error.h"
 #include "harness/launch/progress.h"
@@ -35,6 +38,7 @@
 #include "harness/train/recording.h"
 #include "harness/train/reduction.h"
 #include "harness/train/seeds.h"
+#include "harness/train/slopes.h"
 #include "harness/train/snapshots.h"
 #include "harness/train/state_dict.h"
 #include "harness/train/tensors.h"
@@ -99,9 +103,7 @@ class Trainer {
   void build() {
     const std::optional<Checkpoint> checkpoint = std::exchange(loaded_, std::nullopt);
     if (spec_.seed.seeds_before_model()) at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
-    model_ = make_model(
-        spec_.model,
-        {.sample = data_.shape(), .tokens = data_.tokens(), .classes = data_.classes, .group = collective_.group()});
+    model_ = make_model(spec_.model, context());
     convert(*model_, precision_of(spec_), device_.place());
     if (spec_.exact) {
       exact_.emplace(place_.world_size, spec_.batch.global_size(place_.world_size));
@@ -132,6 +134,10 @@ class Trainer {
     if (checkpoint) take_from(*checkpoint, [&] { restore(*checkpoint); });
     faults_.require_samples(loader_, updates_, spec_.batch);
     collective_.take_log();  // the trace's collectives are those of the steps
+  }
+
+  ModelContext context() const {
+    return {.sample = data_.shape(), .tokens = data_.tokens(), .classes = data_.classes, .group = collective_.group()};
   }
 
   void settle_weights() {
@@ -366,8 +372,60 @@ class Trainer {
     return spec_.batch.accumulation > 1 ? loss / spec_.batch.accumulation : loss;
   }
 
+  /// Whether somebody looks closely at this step's local gradients, and the loss alone can tell them: no layer reduces,
+  /// no grid rounds, and none is reduced before the last backward pass.
+  bool asks_slopes() const {
+    const auto& captures = spec_.record.captures;
+    const bool asked = std::any_of(captures.begin(), captures.end(), [&](const scenario::CaptureSpec& capture) {
+      return capture.step == updates_ && capture.channel == trace::name_of(Channel::kGradientLocal);
+    });
+    return asked && !exact_ && spec_.device == "cpu" && spec_.model.options.value("norm", "") != "sync_batch" &&
+           (spec_.batch.accumulation == 1 || spec_.batch.no_sync) && recorder_.wants(Channel::kLedger);
+  }
+
+  std::shared_ptr<Model> copy_of_model(at::ScalarType type) const {
+    std::shared_ptr<Model> copy = make_model(spec_.model, context());
+    convert(*copy, type, device_.place());
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < copy->parameters().size(); ++i) copy->parameters()[i].copy_(model_->parameters()[i]);
+    copy->train();
+    return copy;
+  }
+
+  /// Slopes of a micro-batch's loss, before its forward pass; nothing that the training computes changes.
+  void add_slopes(const MicroBatch& batch) {
+    const at::DisableRecordFunctionGuard unlogged;
+    const at::Tensor generator = rng_state();
+    const Copies copies{.exact = copy_of_model(at::kDouble), .rounded = copy_of_model(precision_of(spec_))};
+    const auto loss = [&](Model& model) {
+      const bool exact = &model == copies.exact.get();
+      set_rng(generator);
+      {
+        const at::NoGradGuard no_grad;
+        for (std::size_t i = 0; i < model.buffers().size(); ++i) model.buffers()[i].copy_(model_->buffers()[i]);
+      }
+      const Autocast autocast(exact ? "none" : spec_.autocast, device_.place().type());
+      const at::Tensor x = exact && batch.x.is_floating_point() ? batch.x.to(at::kDouble) : batch.x;
+      return faults_.loss(loss_of(model.forward(x), batch.y));
+    };
+    const std::vector<Slope> slopes = slopes_of(copies, loss, gradients_->loss_scale().value_or(1));
+    batch_.slopes.resize(slopes.size());
+    for (std::size_t i = 0; i < slopes.size(); ++i) batch_.slopes[i] += slopes[i];
+    set_rng(generator);
+  }
+
+  void record_slopes() {
+    for (std::size_t i = 0; i < batch_.slopes.size(); ++i) {
+      const std::string& name = ddp_->parameters()[i].name;
+      recorder_.number(Channel::kLedger, "seen.slope " + name, batch_.slopes[i].slope);
+      recorder_.number(Channel::kLedger, "seen.slope_error " + name, batch_.slopes[i].error);
+      recorder_.number(Channel::kLedger, "seen.slope_rounding " + name, batch_.slopes[i].rounding);
+    }
+  }
+
   void compute(const MicroBatch& batch, std::int64_t k) {
     enter(Phase::kForward);
+    if (asks_slopes()) add_slopes(batch);
     gradients_->expect(batch.last);
     at::Tensor loss;
     {
@@ -422,6 +480,7 @@ class Trainer {
     }
     recorder_.integer(Channel::kLedger, "updates", updates_ + 1);
     recorder_.integer(Channel::kLedger, "epoch", loader_.position().epoch);
+    record_slopes();
   }
 
   void record_state() {
@@ -457,7 +516,8 @@ class Trainer {
     std::int64_t targets = 0;             ///< of this rank
     std::int64_t targets_of_world = 0;    ///< of all ranks, where the loss is averaged over them
     at::Tensor loss;
-    double reduced_loss = 0;  ///< its mean over the ranks, where somebody wants it
+    std::vector<Slope> slopes;  ///< of the losses, in a step that somebody asks for them
+    double reduced_loss = 0;    ///< its mean over the ranks, where somebody wants it
   };
 
   const RunSpec& run_;

@@ -92,6 +92,38 @@ TEST_F(CheckEndToEnd, HoldsOfCleanTrainings) {
   EXPECT_EQ(law(checked("plain", 0), "state")["outcome"], "does not apply");
 }
 
+/// Slopes of the loss tell it, and recording them changes no bit. Dropout draws the same masks again.
+TEST_F(CheckEndToEnd, FindsGradientsThatAreNoDerivative) {
+  const auto with = [](const Json& changes = Json::object(), std::int64_t step = 2) {
+    const Json capture = {{"step", step}, {"channel", "gradient.local"}};
+    Json train;
+    train["record"]["capture"] = Json::array({capture});
+    train.merge_patch(changes);
+    return train;
+  };
+  const Json drops = {{"model", {{"dropout", 0.2}}}};
+  const Json coarse = {{"autocast", "fp16"}, {"gradient", {{"loss_scale", 1024}}}};
+  record({{"slopes", trained(with(drops))},
+          {"none", trained(drops)},
+          {"split", trained(with({{"batch", {{"accumulation", 2}}}}))},
+          {"coarse", trained(with(coarse))},
+          {"late", trained(with(Json::object(), 3))},
+          {"scaled", planted(with(), "gradient_factor", 1, {{"factor", 1.1}, {"place", "backward"}})},
+          {"slightly", planted(with(), "gradient_factor", 1, {{"factor", 1.00001}, {"place", "backward"}})},
+          {"kept", planted(with(), "gradient_kept", 2)}});
+  for (const char* variant : {"slopes", "split", "coarse", "late"}) expect_holds(variant, {"backward"});
+  EXPECT_EQ(law(checked("none", 0), "backward")["outcome"], "cannot tell");
+  EXPECT_EQ(run_lockstep({"diff", of("slopes"), of("none")}).exit_code, 0);
+  for (const char* variant : {"scaled", "slightly", "kept"}) {
+    const Json one = law(checked(variant, 1), "backward");
+    ASSERT_EQ(one["outcome"], "broken") << variant << one.dump(1);
+    EXPECT_EQ(one["broken_at"]["step"], 2) << variant;
+    EXPECT_EQ(one["broken_at"]["channel"], "gradient.local") << variant;
+  }
+  const Json scaled = law(checked("scaled", 1), "backward")["broken_at"];
+  EXPECT_NE(scaled.dump().find("1.1 times the derivative"), std::string::npos) << scaled.dump(1);
+}
+
 TEST_F(CheckEndToEnd, FindsWhatEveryRankDoes) {
   const Json clips = {{"gradient", {{"clip_norm", 0.1}}}};
   const Json scales = {{"gradient", {{"clip_norm", 0.1}, {"loss_scale", 1024}}}};

@@ -24,9 +24,16 @@ class LossFactor : public Lasting {
 class GradientFactor : public Lasting {
  public:
   explicit GradientFactor(const Json& options)
-      : dtypes_(options), factor_(options.at("factor").get<double>()), parameters_(options) {}
+      : dtypes_(options),
+        factor_(options.at("factor").get<double>()),
+        parameters_(options),
+        before_(options.at("place") == "backward") {}
+  void own_gradient(const at::Tensor& gradient) override {
+    const at::NoGradGuard no_grad;
+    if (before_ && dtypes_.includes(gradient)) at::Tensor(gradient).mul_(factor_);
+  }
   void reduced(const std::string& parameter, at::Tensor& gradient) override {
-    if (parameters_.include(parameter) && dtypes_.includes(gradient)) gradient.mul_(factor_);
+    if (!before_ && parameters_.include(parameter) && dtypes_.includes(gradient)) gradient.mul_(factor_);
   }
   void require_parameters(const std::vector<NamedTensor>& parameters) const override {
     parameters_.require_in(parameters);
@@ -36,6 +43,7 @@ class GradientFactor : public Lasting {
   DtypeChoice dtypes_;
   double factor_;
   ParameterChoice parameters_;
+  bool before_;
 };
 
 class GradientKept : public Lasting {

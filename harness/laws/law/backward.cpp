@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/base/text.h"
+#include "harness/laws/held.h"
+#include "harness/laws/law.h"
+#include "harness/laws/own_gradients.h"
+
+/// The worker recorded slopes of the loss (train/slopes.h): the loss alone tells what the gradients have to be.
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+
+/// So many times the rounding that was measured on a copy of the step may the step's own gradients have.
+constexpr double kOfCopy = 8;
+
+/// A bound above this part of the gradient judges nothing: the slope crosses a kink, or the dtype is too coarse.
+constexpr double kBlunt = 0.25;
+
+/// A factor is known where the slope is so many times its bound.
+constexpr double kClear = 100;
+
+/// A parameter's gradient along its sketch's signs, and the slope of the loss along them.
+struct Compared {
+  double gradient = 0, slope = 0, bound = 0;
+  const trace::Record* record = nullptr;
+};
+
+/// Nothing where the bound is blunt.
+std::optional<Compared> compared(const Held& held, const std::string& parameter, double scale) {
+  const trace::Record* gradient = held.find(Channel::kGradientLocal, parameter);
+  if (gradient == nullptr || !gradient->sketch) return std::nullopt;
+  const auto& buckets = gradient->sketch->buckets;
+  const double norm = gradient->sketch->norm / scale;
+  const double slope = number_at(held, Channel::kLedger, "seen.slope " + parameter);
+  const double error = number_at(held, Channel::kLedger, "seen.slope_error " + parameter);
+  const double rounding = number_at(held, Channel::kLedger, "seen.slope_rounding " + parameter);
+  const double bound = kOfCopy * (error + rounding + trace::unit_roundoff(gradient->dtype) * norm);
+  const double along = std::accumulate(buckets.begin(), buckets.end(), 0.0) / scale;
+  if (!std::isfinite(along) || !(bound <= kBlunt * std::max(norm, std::fabs(slope)))) return std::nullopt;
+  return Compared{.gradient = along, .slope = slope, .bound = bound, .record = gradient};
+}
+
+/// The factor between all gradients and slopes, as the clearest one tells it; nothing where it is not one.
+std::optional<double> factor_of(const std::vector<Compared>& all) {
+  const auto clearness = [](const Compared& one) { return std::fabs(one.slope) / one.bound; };
+  const auto clearest = std::max_element(
+      all.begin(), all.end(), [&](const Compared& a, const Compared& b) { return clearness(a) < clearness(b); });
+  if (clearest == all.end() || !(clearness(*clearest) > kClear)) return std::nullopt;
+  const double factor = clearest->gradient / clearest->slope;
+  const bool shared = std::all_of(all.begin(), all.end(), [&](const Compared& one) {
+    return clearness(one) <= kClear || std::fabs(one.gradient / one.slope - factor) <= kFactorFits * std::fabs(factor);
+  });
+  return shared ? std::optional(factor) : std::nullopt;
+}
+
+}  // namespace
+
+Outcome judge_backward(const trace::RunTrace& run, const scenario::Promises& promises) {
+  Outcome outcome;
+  bool any = false;
+  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
+    const double scale = loss_scale_of(held).value_or(1);
+    std::vector<Compared> all;
+    for (const trace::Record* entry : held.all(Channel::kLedger)) {
+      constexpr std::string_view kSlope = "seen.slope ";
+      if (!entry->name.starts_with(kSlope)) continue;
+      any = true;
+      if (const auto one = compared(held, entry->name.substr(kSlope.size()), scale)) all.push_back(*one);
+    }
+    outcome.judged += all.size();
+    for (const Compared& one : all) {
+      if (std::fabs(one.gradient - one.slope) <= one.bound) continue;
+      outcome.broken = Breach{.at = {step, Channel::kGradientLocal, one.record->name, rank},
+                              .expected = "the slope of the loss, " + rounded(one.slope, 9),
+                              .actual = rounded(one.gradient, 9) + "; rounding explains " + rounded(one.bound, 3)};
+      if (const auto factor = factor_of(all); factor && std::fabs(*factor - 1) > kFactorFits) {
+        outcome.broken->relation = "all gradients are " + rounded(*factor, 4) + " times the derivative of the loss";
+        outcome.broken->evidence = outcome.broken->relation;
+      }
+      return false;
+    }
+    return true;
+  });
+  if (!any && !promises.known)
+    return cannot_tell("no slopes are recorded",
+                       "name a step and the channel 'gradient.local' in train.record.capture: "
+                       "the worker records the slopes of its losses there");
+  if (!any) return cannot_tell("a program's recorder records no slopes");
+  if (outcome.judged == 0) return cannot_tell("the slopes are less certain than a quarter of the gradients");
+  return outcome;
+}
+
+}  // namespace lockstep::laws
