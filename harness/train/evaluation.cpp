@@ -41,9 +41,9 @@ Evaluation::Evaluation(const scenario::EvaluationSpec& spec, const Dataset& data
                     .next = "hold out more samples, or average over samples"});
 }
 
-Metrics Evaluation::run(Model& model, Ddp& ddp, std::int64_t divisor) const {
+Metrics Evaluation::run(Model& model, Ddp& ddp, std::int64_t divisor, bool in_training_mode) const {
   const at::NoGradGuard no_grad;
-  model.eval();
+  model.train(in_training_mode);
   const Sums own = evaluate(ddp, mine_, counted_);
   if (spec_.average == "ranks") {
     at::Tensor mean = at::tensor({own.loss / own.targets, own.correct / own.targets}, at::kFloat);

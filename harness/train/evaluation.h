@@ -28,8 +28,8 @@ class Evaluation {
              Collective& collective);
 
   /// Runs the evaluation; leaves the model in training mode. `divisor`: for means over the ranks; normally their
-  /// number.
-  Metrics run(Model& model, Ddp& ddp, std::int64_t divisor) const;
+  /// number. `in_training_mode`: a mistake.
+  Metrics run(Model& model, Ddp& ddp, std::int64_t divisor, bool in_training_mode) const;
 
  private:
   /// Sums over targets. Counts are exact in float64.

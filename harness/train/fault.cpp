@@ -38,6 +38,32 @@ scenario::Choice Faults::sampler(scenario::Choice choice) const {
   return choice;
 }
 
+std::int64_t Faults::rank_of_share() const {
+  std::int64_t rank = rank_;
+  for (const Entry& entry : mine_) rank = entry.fault->rank_of_share(rank);
+  return rank;
+}
+
+bool Faults::drops_last(bool asked) const {
+  for (const Entry& entry : mine_) asked = entry.fault->drops_last(asked);
+  return asked;
+}
+
+scenario::DdpSpec Faults::ddp(scenario::DdpSpec spec) const {
+  for (const Entry& entry : mine_) entry.fault->ddp(spec);
+  return spec;
+}
+
+double Faults::average_decay(double asked) const {
+  for (const Entry& entry : mine_) asked = entry.fault->average_decay(asked);
+  return asked;
+}
+
+std::vector<NamedTensor> Faults::loaded(std::vector<NamedTensor> weights) const {
+  for (const Entry& entry : mine_) entry.fault->loaded(weights);
+  return weights;
+}
+
 std::int64_t Faults::ranks_that_saved(std::int64_t saved, std::int64_t now) const {
   for (const Entry& entry : mine_) saved = entry.fault->ranks_that_saved(saved, now);
   return saved;
@@ -53,9 +79,7 @@ void Faults::restored(const Restored& state) const {
 }
 
 bool Faults::ends() const {
-  bool any = false;
-  each([&](Fault& fault) { any = any || fault.ends(); });
-  return any;
+  return any([](Fault& fault) { return fault.ends(); });
 }
 
 void Faults::arrive(launch::Phase phase, Collective& collective) const {
@@ -71,26 +95,53 @@ at::Tensor Faults::loss(at::Tensor loss) const {
   return loss;
 }
 
-bool Faults::keeps_last_gradients() const {
-  bool any = false;
-  each([&](Fault& fault) { any = any || fault.keeps_last_gradients(); });
-  return any;
+void Faults::content(const std::vector<std::int64_t>& ids, Samples& batch) const {
+  each([&](Fault& fault) { fault.content(ids, batch); });
 }
 
-void Faults::own_gradient(const at::Tensor& gradient) const {
-  each([&](Fault& fault) { fault.own_gradient(gradient); });
+void Faults::passing(const std::vector<NamedTensor>& buffers) const {
+  each([&](Fault& fault) { fault.passing(buffers); });
+}
+
+void Faults::passed(const std::vector<NamedTensor>& buffers) const {
+  each([&](Fault& fault) { fault.passed(buffers); });
+}
+
+at::Tensor Faults::criterion(const at::Tensor& logits, const at::Tensor& labels, bool summed) const {
+  at::Tensor loss;
+  each([&](Fault& fault) {
+    if (!loss.defined()) loss = fault.criterion(logits, labels, summed);
+  });
+  return loss;
+}
+
+std::int64_t Faults::accumulation(std::int64_t asked) const {
+  each([&](Fault& fault) { asked = fault.accumulation(asked); });
+  return asked;
+}
+
+bool Faults::keeps_last_gradient(const std::string& parameter) const {
+  return any([&](Fault& fault) { return fault.keeps_last_gradient(parameter); });
+}
+
+bool Faults::clears_between_micro_batches() const {
+  return any([](Fault& fault) { return fault.clears_between_micro_batches(); });
+}
+
+void Faults::own_gradient(const std::string& parameter, const at::Tensor& gradient) const {
+  each([&](Fault& fault) { fault.own_gradient(parameter, gradient); });
+}
+
+void Faults::sent_gradient(const std::string& parameter, const at::Tensor& gradient) const {
+  each([&](Fault& fault) { fault.sent_gradient(parameter, gradient); });
 }
 
 bool Faults::keeps_own_gradient(const std::string& parameter) const {
-  bool any = false;
-  each([&](Fault& fault) { any = any || fault.keeps_own_gradient(parameter); });
-  return any;
+  return any([&](Fault& fault) { return fault.keeps_own_gradient(parameter); });
 }
 
 bool Faults::reduces_by_hand() const {
-  bool any = false;
-  each([&](Fault& fault) { any = any || fault.reduces_by_hand(); });
-  return any;
+  return any([](Fault& fault) { return fault.reduces_by_hand(); });
 }
 
 void Faults::reduce(const std::vector<NamedTensor>& gradients, Collective& collective) const {
@@ -109,9 +160,17 @@ Fault::Clipping Faults::clipping() const {
   return clipping;
 }
 
-double Faults::learning_rate(double rate) const {
-  each([&](Fault& fault) { rate = fault.learning_rate(rate); });
-  return rate;
+bool Faults::unscales(const std::string& parameter) const {
+  return !any([&](Fault& fault) { return !fault.unscales(parameter); });
+}
+
+bool Faults::clip(const std::vector<NamedTensor>& gradients, const scenario::GradientSpec& spec) const {
+  return any([&](Fault& fault) { return fault.clip(gradients, spec); });
+}
+
+std::vector<double> Faults::learning_rates(std::vector<double> by_group) const {
+  each([&](Fault& fault) { fault.learning_rates(by_group); });
+  return by_group;
 }
 
 bool Faults::updates() const {
@@ -120,14 +179,51 @@ bool Faults::updates() const {
   return all;
 }
 
+bool Faults::update(const ParameterUpdate& one, const UpdateRule& rule) const {
+  bool done = false;
+  each([&](Fault& fault) { done = done || fault.update(one, rule); });
+  return done;
+}
+
 void Faults::updated(const Updated& rank) const {
   each([&](Fault& fault) { fault.updated(rank); });
 }
 
-bool Faults::averages() const {
-  bool all = true;
-  each([&](Fault& fault) { all = all && fault.averages(); });
-  return all;
+int Faults::averagings(bool before_update) const {
+  int times = before_update ? 0 : 1;
+  each([&](Fault& fault) {
+    if (const int other = fault.averagings(before_update); other != (before_update ? 0 : 1)) times = other;
+  });
+  return times;
+}
+
+void Faults::averaged(const std::vector<NamedTensor>& averages) const {
+  each([&](Fault& fault) { fault.averaged(averages); });
+}
+
+at::Tensor Faults::reported_loss(const at::Tensor& all, const at::Tensor& last, const Collective& ranks) const {
+  at::Tensor reported = all;
+  each([&](Fault& fault) { reported = fault.reported_loss(reported, last, ranks); });
+  return reported;
+}
+
+bool Faults::evaluates_in_training_mode() const {
+  return any([](Fault& fault) { return fault.evaluates_in_training_mode(); });
+}
+
+void Faults::evaluated(Model& model, const std::vector<NamedTensor>& weights,
+                       const std::vector<NamedTensor>& averages) const {
+  each([&](Fault& fault) { fault.evaluated(model, weights, averages); });
+}
+
+std::int64_t Faults::schedule_steps(std::int64_t asked, std::int64_t ranks) const {
+  each([&](Fault& fault) { asked = fault.schedule_steps(asked, ranks); });
+  return asked;
+}
+
+std::vector<NamedTensor> Faults::saving(std::vector<NamedTensor> optimizer) const {
+  each([&](Fault& fault) { fault.saving(optimizer); });
+  return optimizer;
 }
 
 std::int64_t Faults::metric_divisor(std::int64_t ranks) const {

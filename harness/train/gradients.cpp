@@ -40,17 +40,19 @@ void Gradients::watch(std::size_t i) {
   torch::autograd::impl::set_post_acc_grad_hooks(
       entries_[i].parameter.tensor, std::make_unique<LocalGradientHook>([this, i](const at::Tensor& gradient) {
         if (!last_) return;
-        faults_.own_gradient(gradient);
         Entry& entry = entries_[i];
+        faults_.own_gradient(entry.parameter.name, gradient);
         if (recorder_.wants(Channel::kGradientLocal))
           entry.seen = recorder_.observe(Channel::kGradientLocal, entry.parameter.name, view_of(gradient));
+        faults_.sent_gradient(entry.parameter.name, gradient);
         if (faults_.keeps_own_gradient(entry.parameter.name)) entry.kept = gradient.clone();
       }));
 }
 
 void Gradients::begin() {
-  if (faults_.keeps_last_gradients()) return;
-  for (Entry& entry : entries_) entry.parameter.tensor.mutable_grad().reset();
+  for (Entry& entry : entries_) {
+    if (!faults_.keeps_last_gradient(entry.parameter.name)) entry.parameter.tensor.mutable_grad().reset();
+  }
 }
 
 bool Gradients::finish() {
@@ -60,7 +62,11 @@ bool Gradients::finish() {
   if (clipping == Fault::Clipping::kBeforeUnscaling) clip();
   bool finite = true;
   if (scale_) {
-    finite = scale_->unscale(present());
+    std::vector<at::Tensor> scaled;
+    for (const NamedTensor& gradient : named()) {
+      if (faults_.unscales(gradient.name)) scaled.push_back(gradient.tensor);
+    }
+    finite = scale_->unscale(std::move(scaled));
     record_again("unscaled");
   }
   if (!spec_.clip_norm && !spec_.clip_value) return finite;
@@ -70,6 +76,7 @@ bool Gradients::finish() {
 }
 
 void Gradients::clip() {
+  if (faults_.clip(named(), spec_)) return;
   if (spec_.clip_norm) clip_norm(present(), *spec_.clip_norm);
   if (spec_.clip_value) clip_value(present(), *spec_.clip_value);
 }

@@ -39,22 +39,30 @@ at::Tensor& zeros_at_first(ParameterState& state, const std::string& name, const
   return tensor;
 }
 
-Optimizer::Optimizer(const scenario::Choice& choice, std::vector<NamedTensor> parameters) {
-  const std::vector<scenario::ParameterGroup> groups = scenario::parameter_groups(choice);
-  for (const scenario::ParameterGroup& group : groups) rules_.push_back(make_update_rule(choice.kind, group.options));
+Optimizer::Optimizer(const scenario::Choice& choice, std::vector<NamedTensor> parameters)
+    : kind_(choice.kind), groups_(scenario::parameter_groups(choice)) {
+  for (const scenario::ParameterGroup& group : groups_) rules_.push_back(make_update_rule(choice.kind, group.options));
   for (NamedTensor& parameter : parameters) {
-    const std::size_t group = scenario::group_of(groups, parameter.name);
+    const std::size_t group = scenario::group_of(groups_, parameter.name);
     entries_.push_back({.parameter = std::move(parameter), .group = group, .state = {}});
   }
 }
 
-void Optimizer::step(const std::vector<double>& learning_rates) {
+void Optimizer::step(const std::vector<double>& learning_rates, const Instead& instead) {
   LOCKSTEP_CHECK(learning_rates.size() == rules_.size());
   const at::NoGradGuard no_grad;
   for (Entry& entry : entries_) {
     at::Tensor& parameter = entry.parameter.tensor;
     if (!parameter.grad().defined()) continue;
-    rules_[entry.group]->update(parameter, parameter.grad(), entry.state, learning_rates[entry.group]);
+    const UpdateRule& rule = *rules_[entry.group];
+    const ParameterUpdate one{.name = entry.parameter.name,
+                              .parameter = parameter,
+                              .gradient = parameter.grad(),
+                              .state = entry.state,
+                              .learning_rate = learning_rates[entry.group],
+                              .kind = kind_,
+                              .options = groups_[entry.group].options};
+    if (!instead(one, rule)) rule.update(parameter, one.gradient, one.state, one.learning_rate);
   }
 }
 

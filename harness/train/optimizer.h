@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,13 +51,27 @@ double count_step(ParameterState& state);
 /// State tensor of this name. It starts as zeros in the parameter's shape.
 at::Tensor& zeros_at_first(ParameterState& state, const std::string& name, const at::Tensor& parameter);
 
+/// One parameter's part of an update.
+struct ParameterUpdate {
+  const std::string& name;
+  const at::Tensor& parameter;
+  const at::Tensor& gradient;
+  ParameterState& state;
+  double learning_rate = 0;
+  const std::string& kind;  ///< of the optimizer
+  const Json& options;      ///< of the parameter's group
+};
+
 /// Updates parameters from their gradients. Each parameter group has its own rule.
 class Optimizer {
  public:
   Optimizer(const scenario::Choice& choice, std::vector<NamedTensor> parameters);
 
+  /// Updates a parameter itself, or leaves it to the rule: false.
+  using Instead = std::function<bool(const ParameterUpdate&, const UpdateRule&)>;
+
   /// One update of every parameter that has a gradient. *Shape*: one learning rate for each group.
-  void step(const std::vector<double>& learning_rates);
+  void step(const std::vector<double>& learning_rates, const Instead& instead);
 
   /// Existing state tensors, named "<parameter>.<state>", in parameter order.
   std::vector<NamedTensor> state() const;
@@ -71,6 +86,8 @@ class Optimizer {
     ParameterState state;
   };
 
+  std::string kind_;
+  std::vector<scenario::ParameterGroup> groups_;
   std::vector<std::unique_ptr<UpdateRule>> rules_;  ///< by group
   std::vector<Entry> entries_;
 };

@@ -78,11 +78,11 @@ class Trainer {
         faults_(spec_, place.rank),
         rates_(spec_, place.world_size),
         loader_(make_sampler(faults_.sampler(spec_.sampler), {.samples = training_samples(spec_.evaluation, data_),
-                                                              .rank = place.rank,
+                                                              .rank = faults_.rank_of_share(),
                                                               .world_size = place.world_size,
                                                               .micro_batch = spec_.batch.micro_size(place.world_size),
                                                               .group = collective_.group()}),
-                spec_.batch.micro_size(place.world_size), place.world_size, spec_.batch.drop_last) {
+                spec_.batch.micro_size(place.world_size), place.world_size, faults_.drops_last(spec_.batch.drop_last)) {
     if (spec_.evaluation) evaluation_.emplace(*spec_.evaluation, data_, place, collective_);
     build();
   }
@@ -116,7 +116,7 @@ class Trainer {
     if (early) take_weights(*checkpoint);
     const bool restores_buckets = checkpoint && spec_.checkpoint.load->restores("buckets");
     const auto wrap = [&](std::optional<BucketLayout> buckets) {
-      ddp_.emplace(model_, spec_.ddp, collective_, std::move(buckets));
+      ddp_.emplace(model_, faults_.ddp(spec_.ddp), collective_, std::move(buckets));
     };
     restores_buckets ? take_from(*checkpoint, [&] { wrap(checkpoint->buckets); }) : wrap(std::nullopt);
     if (restores_weights && !early) take_weights(*checkpoint);
@@ -128,7 +128,7 @@ class Trainer {
     if (checkpoint && spec_.checkpoint.load->restores("optimizer"))
       take_from(*checkpoint, [&] { recipe_ = saved_recipe(*checkpoint); });
     optimizer_.emplace(recipe_, ddp_->parameters());
-    if (spec_.ema_decay) ema_.emplace(*spec_.ema_decay, ddp_->parameters());
+    if (spec_.ema_decay) ema_.emplace(faults_.average_decay(*spec_.ema_decay), ddp_->parameters());
     gradients_.emplace(ddp_->parameters(), spec_.gradient, recorder_, faults_, collective_);
     loader_.prepare();
     if (checkpoint) take_from(*checkpoint, [&] { restore(*checkpoint); });
@@ -184,8 +184,9 @@ class Trainer {
 
   void take_weights(const Checkpoint& checkpoint) {
     const std::vector<NamedTensor> state = state_tensors();
-    take_from(checkpoint,
-              [&] { copy_weights(match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys), state); });
+    take_from(checkpoint, [&] {
+      copy_weights(faults_.loaded(match_keys(checkpoint.weights, state, spec_.checkpoint.load->keys)), state);
+    });
   }
 
   /// The optimizer's hyperparameters: a restored one brings those that it was saved with.
@@ -243,7 +244,7 @@ class Trainer {
                           .buckets = ddp_->layout(),
                           .weights = state_tensors(spec_.checkpoint.prefix),
                           .recipe = recipe_,
-                          .optimizer = optimizer_->state(),
+                          .optimizer = faults_.saving(optimizer_->state()),
                           .ema = ema_ ? ema_->state() : std::vector<NamedTensor>{},
                           .buffers = ddp_->buffers(),
                           .rng = rng_state()};
@@ -293,13 +294,14 @@ class Trainer {
     rates_.advance(early, 0);
     enter(Phase::kOptimizer);
     const bool finite = gradients_->finish();
-    std::vector<double> learning_rates = rates_.now();
-    for (double& rate : learning_rates) rate = faults_.learning_rate(rate);
-    if (finite && faults_.updates()) optimizer_->step(learning_rates);
+    const std::vector<double> learning_rates = faults_.learning_rates(rates_.now());
+    average(/*before_update=*/true);
+    if (finite && faults_.updates())
+      optimizer_->step(learning_rates, [&](const auto& one, const auto& rule) { return faults_.update(one, rule); });
     skipped_ += finite ? 0 : 1;
     faults_.updated({.weights = ddp_->parameters(), .collective = collective_, .out = out_});
     settle_weights();
-    if (ema_ && faults_.averages()) ema_->update();
+    average(/*before_update=*/false);
     if (operators_) recorder_.operators(operators_->calls());
     operators_.reset();
     progress_.report(updates_, Phase::kRecord);
@@ -315,9 +317,17 @@ class Trainer {
     recorder_.end_step();
   }
 
+  void average(bool before_update) {
+    if (!ema_) return;
+    for (int times = faults_.averagings(before_update); times > 0; --times) ema_->update();
+    faults_.averaged(ema_->state());
+  }
+
   void evaluate() {
     if (!evaluation_ || (updates_ + 1) % spec_.evaluation->every != 0) return;
-    const Metrics metrics = evaluation_->run(*model_, *ddp_, faults_.metric_divisor(place_.world_size));
+    const Metrics metrics = evaluation_->run(*model_, *ddp_, faults_.metric_divisor(place_.world_size),
+                                             faults_.evaluates_in_training_mode());
+    faults_.evaluated(*model_, ddp_->parameters(), ema_ ? ema_->state() : std::vector<NamedTensor>{});
     recorder_.number(Channel::kMetric, "loss", metrics.loss);
     recorder_.number(Channel::kMetric, "accuracy", metrics.accuracy);
     if (metrics.counted) recorder_.integer(Channel::kMetric, "counted", *metrics.counted);
@@ -325,8 +335,10 @@ class Trainer {
 
   /// Steps that the schedule takes after an update in which so many epochs ended.
   std::int64_t schedule_steps(std::int64_t epochs) const {
-    if (spec_.schedule_every == "epoch") return epochs;
-    return spec_.schedule_every == "rank" ? place_.world_size : 1;
+    const std::int64_t steps = spec_.schedule_every == "epoch"  ? epochs
+                               : spec_.schedule_every == "rank" ? place_.world_size
+                                                                : 1;
+    return faults_.schedule_steps(steps, place_.world_size);
   }
 
   /// Those of them that come before the update: a script's loop over an epoch ends, and the schedule takes its step,
@@ -347,6 +359,7 @@ class Trainer {
     const std::int64_t before = loader_.rows_before(static_cast<std::int64_t>(ids.size()));
     MicroBatch batch{data_.take(ids, loader_.position().epoch, before)};
     batch.last = k + 1 == spec_.batch.accumulation || (spec_.batch.updates_at_epoch_end && loader_.at_epoch_end());
+    faults_.content(ids, batch);
     if (exact_) batch.x = Exact::input(batch.x);
     recorder_.tensor(Channel::kInput, "x" + suffix_of(k), view_of(batch.x));
     recorder_.tensor(Channel::kInput, "y" + suffix_of(k), view_of(batch.y));
@@ -365,11 +378,13 @@ class Trainer {
 
   at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels) const {
     if (exact_) return exact_->loss(logits, labels);
-    if (spec_.loss_average == "world")  // times the ranks, because DDP divides by them
-      return summed_loss(logits, labels) *
-             (static_cast<double>(place_.world_size) / static_cast<double>(batch_.targets_of_world));
-    const at::Tensor loss = mean_loss(logits, labels);
-    return spec_.batch.accumulation > 1 ? loss / spec_.batch.accumulation : loss;
+    const bool of_world = spec_.loss_average == "world";
+    at::Tensor loss = faults_.criterion(logits, labels, of_world);
+    if (!loss.defined()) loss = of_world ? summed_loss(logits, labels) : mean_loss(logits, labels);
+    if (of_world)  // times the ranks, because DDP divides by them
+      return loss * (static_cast<double>(place_.world_size) / static_cast<double>(batch_.targets_of_world));
+    const std::int64_t accumulation = faults_.accumulation(spec_.batch.accumulation);
+    return accumulation > 1 ? loss / accumulation : loss;
   }
 
   /// Whether somebody looks closely at this step's local gradients, and the loss alone can tell them: no layer reduces,
@@ -427,12 +442,15 @@ class Trainer {
     enter(Phase::kForward);
     if (asks_slopes()) add_slopes(batch);
     gradients_->expect(batch.last);
+    if (k > 0 && faults_.clears_between_micro_batches()) gradients_->begin();
     at::Tensor loss;
     {
       const Samples there = batch.on(device_.place());
       const Autocast autocast(spec_.autocast, device_.place().type());
       const bool sync = (batch.last || !spec_.batch.no_sync) && !faults_.reduces_by_hand();
-      loss = faults_.loss(loss_of(ddp_->forward(there.x, sync), there.y));
+      faults_.passing(ddp_->buffers());
+      const at::Tensor logits = ddp_->forward(there.x, sync);
+      loss = faults_.loss(loss_of(logits, there.y));
     }
 
     enter(Phase::kBackward);
@@ -441,15 +459,18 @@ class Trainer {
     } else {
       loss.backward();
     }
+    faults_.passed(ddp_->buffers());
     record_scalar(Channel::kLoss, "local" + suffix_of(k), loss.detach());
-    batch_.loss = batch_.loss.defined() ? batch_.loss + loss.detach() : loss.detach();
+    batch_.last_loss = loss.detach();
+    batch_.loss = batch_.loss.defined() ? batch_.loss + batch_.last_loss : batch_.last_loss;
   }
 
   void record_batch() {
     recorder_.integers(Channel::kSamples, "ids", batch_.ids);
     if (recorder_.wants(Channel::kLoss) || rates_.wants_loss()) {
       const auto divisor = static_cast<double>(faults_.metric_divisor(place_.world_size));
-      const at::Tensor reduced = collective_.metric_sum(batch_.loss).div_(divisor);
+      const at::Tensor reduced =
+          collective_.metric_sum(faults_.reported_loss(batch_.loss, batch_.last_loss, collective_)).div_(divisor);
       batch_.reduced_loss = faults_.followed_loss(reduced.item<double>(), batch_.loss.item<double>());
       record_scalar(Channel::kLoss, "reduced", reduced);
     }
@@ -515,9 +536,9 @@ class Trainer {
     std::int64_t epochs_before_last = 0;  ///< finished before the last micro-batch
     std::int64_t targets = 0;             ///< of this rank
     std::int64_t targets_of_world = 0;    ///< of all ranks, where the loss is averaged over them
-    at::Tensor loss;
-    std::vector<Slope> slopes;  ///< of the losses, in a step that somebody asks for them
-    double reduced_loss = 0;    ///< its mean over the ranks, where somebody wants it
+    at::Tensor loss, last_loss;           ///< of all micro-batches together, and of the last
+    std::vector<Slope> slopes;            ///< of the losses, in a step that somebody asks for them
+    double reduced_loss = 0;              ///< its mean over the ranks, where somebody wants it
   };
 
   const RunSpec& run_;

@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "harness/base/error.h"
-#include "harness/train/fault.h"
+#include "harness/train/fault/lasting.h"
 
 namespace lockstep::train {
 namespace {
@@ -45,6 +45,80 @@ class SamplerSeedByRank : public Fault {
   }
 };
 
+/// The sampler is built otherwise than the recipe says.
+class SamplerWrong : public LastingFault {
+ public:
+  explicit SamplerWrong(const Json& options)
+      : option_(options.at("option").get<std::string>()), value_(options.at("value").get<std::int64_t>()) {}
+
+  void sampler(scenario::Choice& sampler, std::int64_t) override {
+    if (!sampler.options.contains(option_))
+      throw InputError({.what = "a fault changes an option that the sampler does not have",
+                        .where = "train.faults",
+                        .expected = "an option of " + sampler.kind,
+                        .actual = "'" + option_ + "'"});
+    Json& value = sampler.options[option_];
+    value = option_ == "seed" ? Json(value_) : Json(value_ != 0);
+  }
+
+ private:
+  std::string option_;
+  std::int64_t value_;
+};
+
+class ShareOfRank : public LastingFault {
+ public:
+  explicit ShareOfRank(const Json& options) : rank_(options.at("of_rank").get<std::int64_t>()) {}
+  std::int64_t rank_of_share(std::int64_t) const override { return rank_; }
+
+ private:
+  std::int64_t rank_;
+};
+
+class DropLastWrong : public LastingFault {
+  bool drops_last(bool asked) const override { return !asked; }
+};
+
+/// Another order of ids than the sampler gave, or another choice.
+class SampleOrderWrong : public LastingFault {
+ public:
+  explicit SampleOrderWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()) {}
+  void samples(std::vector<std::int64_t>& ids) override {
+    if (mistake_ == "reversed") std::reverse(ids.begin(), ids.end());
+    if (mistake_ == "sorted") std::sort(ids.begin(), ids.end());
+    if (mistake_ == "repeated") ids.back() = ids.front();
+  }
+
+ private:
+  std::string mistake_;
+};
+
+/// The samples keep their ids and have another content.
+class ContentWrong : public LastingFault {
+ public:
+  explicit ContentWrong(const Json& options)
+      : mistake_(options.at("mistake").get<std::string>()),
+        factor_(options.at("factor").get<double>()),
+        sample_(options.at("sample").get<std::int64_t>()) {}
+
+  void content(const std::vector<std::int64_t>& ids, Samples& batch) override {
+    if (mistake_ == "labels_rolled") batch.y = batch.y.roll(1, 0);
+    if (mistake_ == "inputs_rolled") batch.x = batch.x.roll(1, 0);
+    if (mistake_ != "scaled") return;
+    if (sample_ < 0) batch.x = batch.x * factor_;
+    for (std::size_t i = 0; i < ids.size() && sample_ >= 0; ++i) {
+      if (ids[i] != sample_) continue;
+      batch.x = batch.x.clone();
+      batch.x[static_cast<std::int64_t>(i)].mul_(factor_);
+    }
+  }
+
+ private:
+  std::string mistake_;
+  double factor_;
+  std::int64_t sample_;
+};
+
 class ExtraDraw : public Fault {
   void arrive(launch::Phase phase, Collective&) override {
     if (phase == launch::Phase::kForward) at::empty({}, at::kLong).random_();
@@ -58,6 +132,21 @@ std::unique_ptr<Fault> make_swap_samples_fault(const Json& options, const scenar
 }
 std::unique_ptr<Fault> make_sampler_seed_by_rank_fault(const Json&, const scenario::GradientSpec&) {
   return std::make_unique<SamplerSeedByRank>();
+}
+std::unique_ptr<Fault> make_sampler_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<SamplerWrong>(options);
+}
+std::unique_ptr<Fault> make_share_of_rank_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<ShareOfRank>(options);
+}
+std::unique_ptr<Fault> make_drop_last_wrong_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<DropLastWrong>();
+}
+std::unique_ptr<Fault> make_sample_order_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<SampleOrderWrong>(options);
+}
+std::unique_ptr<Fault> make_content_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<ContentWrong>(options);
 }
 std::unique_ptr<Fault> make_extra_draw_fault(const Json&, const scenario::GradientSpec&) {
   return std::make_unique<ExtraDraw>();

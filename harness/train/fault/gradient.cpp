@@ -1,18 +1,13 @@
 // Losses and gradients that are scaled, kept, rounded or clipped where they must not be.
 #include <ATen/ATen.h>
 
-#include "harness/train/fault.h"
+#include "harness/train/fault/lasting.h"
 #include "harness/train/fault/parameters.h"
 
 namespace lockstep::train {
 namespace {
 
-/// From its first step on.
-class Lasting : public Fault {
-  bool lasts() const override { return true; }
-};
-
-class LossFactor : public Lasting {
+class LossFactor : public LastingFault {
  public:
   explicit LossFactor(const Json& options) : factor_(options.at("factor").get<double>()) {}
   at::Tensor loss(at::Tensor loss) override { return loss * factor_; }
@@ -21,16 +16,16 @@ class LossFactor : public Lasting {
   double factor_;
 };
 
-class GradientFactor : public Lasting {
+class GradientFactor : public LastingFault {
  public:
   explicit GradientFactor(const Json& options)
       : dtypes_(options),
         factor_(options.at("factor").get<double>()),
         parameters_(options),
         before_(options.at("place") == "backward") {}
-  void own_gradient(const at::Tensor& gradient) override {
+  void own_gradient(const std::string& parameter, const at::Tensor& gradient) override {
     const at::NoGradGuard no_grad;
-    if (before_ && dtypes_.includes(gradient)) at::Tensor(gradient).mul_(factor_);
+    if (before_ && parameters_.include(parameter) && dtypes_.includes(gradient)) at::Tensor(gradient).mul_(factor_);
   }
   void reduced(const std::string& parameter, at::Tensor& gradient) override {
     if (!before_ && parameters_.include(parameter) && dtypes_.includes(gradient)) gradient.mul_(factor_);
@@ -46,15 +41,23 @@ class GradientFactor : public Lasting {
   bool before_;
 };
 
-class GradientKept : public Lasting {
-  bool keeps_last_gradients() const override { return true; }
+class GradientKept : public LastingFault {
+ public:
+  explicit GradientKept(const Json& options) : parameters_(options) {}
+  bool keeps_last_gradient(const std::string& parameter) const override { return parameters_.include(parameter); }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  ParameterChoice parameters_;
 };
 
-class GradientRounded : public Lasting {
+class GradientRounded : public LastingFault {
  public:
   explicit GradientRounded(const Json& options)
       : dtypes_(options), dtype_(half_type(options)), before_(options.at("place") == "backward") {}
-  void own_gradient(const at::Tensor& gradient) override {
+  void own_gradient(const std::string&, const at::Tensor& gradient) override {
     if (before_) round(gradient);
   }
   void reduced(const std::string&, at::Tensor& gradient) override {
@@ -74,9 +77,9 @@ class GradientRounded : public Lasting {
 };
 
 /// Each element as the sum of many parts, which threads add where they find it: the order is theirs.
-class GradientScattered : public Lasting {
+class GradientScattered : public LastingFault {
  public:
-  void own_gradient(const at::Tensor& gradient) override {
+  void own_gradient(const std::string&, const at::Tensor& gradient) override {
     const at::NoGradGuard no_grad;
     constexpr std::int64_t kParts = 64;
     const std::int64_t elements = gradient.numel();
@@ -89,7 +92,7 @@ class GradientScattered : public Lasting {
   }
 };
 
-class GradientUninitialised : public Lasting {
+class GradientUninitialised : public LastingFault {
  public:
   explicit GradientUninitialised(const Json& options) : parameters_(options) {}
   void reduced(const std::string& parameter, at::Tensor& gradient) override {
@@ -103,7 +106,7 @@ class GradientUninitialised : public Lasting {
   ParameterChoice parameters_;
 };
 
-class GradientNotReduced : public Lasting {
+class GradientNotReduced : public LastingFault {
  public:
   explicit GradientNotReduced(const Json& options) : parameters_(options) {}
   bool keeps_own_gradient(const std::string& parameter) const override { return parameters_.include(parameter); }
@@ -116,15 +119,15 @@ class GradientNotReduced : public Lasting {
 };
 
 /// The gradients were views of the buckets once: what is reduced into those does not reach them.
-class ViewsDetached : public Lasting {
+class ViewsDetached : public LastingFault {
   bool keeps_own_gradient(const std::string&) const override { return true; }
 };
 
-class ClipSkipped : public Lasting {
+class ClipSkipped : public LastingFault {
   Clipping clipping() const override { return Clipping::kNever; }
 };
 
-class ClipBeforeUnscale : public Lasting {
+class ClipBeforeUnscale : public LastingFault {
   Clipping clipping() const override { return Clipping::kBeforeUnscaling; }
 };
 
@@ -136,8 +139,8 @@ std::unique_ptr<Fault> make_loss_factor_fault(const Json& options, const scenari
 std::unique_ptr<Fault> make_gradient_factor_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<GradientFactor>(options);
 }
-std::unique_ptr<Fault> make_gradient_kept_fault(const Json&, const scenario::GradientSpec&) {
-  return std::make_unique<GradientKept>();
+std::unique_ptr<Fault> make_gradient_kept_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<GradientKept>(options);
 }
 std::unique_ptr<Fault> make_gradient_rounded_fault(const Json& options, const scenario::GradientSpec&) {
   return std::make_unique<GradientRounded>(options);

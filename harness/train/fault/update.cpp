@@ -12,7 +12,9 @@ class LearningRateFactor : public Fault {
  public:
   explicit LearningRateFactor(const Json& options) : factor_(options.at("factor").get<double>()) {}
   bool lasts() const override { return true; }
-  double learning_rate(double rate) override { return rate * factor_; }
+  void learning_rates(std::vector<double>& rates) const override {
+    for (double& rate : rates) rate *= factor_;
+  }
 
  private:
   double factor_;
@@ -51,7 +53,7 @@ class WeightsDecayed : public Fault {
 
 class AverageSkipped : public Fault {
   bool lasts() const override { return true; }
-  bool averages() const override { return false; }
+  int averagings(bool) const override { return 0; }
 };
 
 class LocalMetric : public Fault {
