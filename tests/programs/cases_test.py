@@ -475,6 +475,28 @@ for a, b in DataLoader(TensorDataset(x, y), 4):
         self.assertEqual(trace.names(0, "input"), ["batch.0", "batch.1"])
         self.assertEqual(trace.value(1, "samples", "ids"), [4, 5, 6, 7])
 
+    def test_gradients_that_are_left_or_clipped_early_are_counted(self):
+        trace = self.records(START + """
+optimizer = sgd(model)
+for step, clears in enumerate([True, False, True, True]):
+    if clears:
+        optimizer.zero_grad(set_to_none=step % 2 == 1)  # in place, too
+    loss_of(model).backward()
+    if step == 3:
+        nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+        loss_of(model).backward()
+    optimizer.step()
+optimizer.zero_grad()
+optimizer.step()
+""")
+        count = len(trace.names(0, "gradient"))
+        self.assertEqual(trace.value(1, "ledger", "seen.left"), [count])
+        self.assertEqual(trace.value(3, "ledger", "seen.clipped"), [count])
+        self.assertEqual(trace.value(3, "ledger", "seen.clipped_early"), [count])
+        self.assertEqual(trace.value(4, "ledger", "seen.idle_updates"), [1])
+        for step in (0, 2, 3, 4):
+            self.assertNotIn("seen.left", trace.names(step, "ledger"))
+
     def test_steps_of_schedules_modes_and_clipping_are_counted(self):
         trace = self.records(START + """
 optimizer = sgd(model)
