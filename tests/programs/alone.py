@@ -2,7 +2,7 @@
 
 Each bugs/<program>/<bug>.patch is applied, the program is recorded once, and `lockstep check` judges that run. There
 is no healthy twin, no golden and no promise. A patch that one run must show says which law it breaks, and with which
-cause: "alone: usage clip.before_unscale". The programs as they are must break no law.
+cause: "alone: usage clip.before_unscale". The programs as they are, and clean variations, break none.
 """
 
 import concurrent.futures
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from clean import PROGRAMS, Side
+from clean import PROGRAMS, VARIATIONS, Side
 from planted import Bug, Workshop, attempt, chosen, options
 from programs import HERE, LOCKSTEP, missing
 
@@ -35,10 +35,11 @@ def place_of(at):
 
 
 class Clean:
-    """A program as it is."""
+    """A program as it is, started plainly."""
 
     def __init__(self, program):
         self.name = self.program = program
+        self.right = Side()
 
 
 def judge(workshop, item):
@@ -46,12 +47,12 @@ def judge(workshop, item):
         script, prepared = workshop.patched(item), workshop.prepared(item)
         side = Side(arguments=workshop.resuming(item, prepared, "alone"))
         return check(workshop.train(f"{item.name}/alone", item.program, script, side))
-    return check(workshop.train(f"clean/{item.name}", item.program, HERE / item.program / "train.py"))
+    return check(workshop.train(f"clean/{item.name}", item.program, HERE / item.program / "train.py", item.right))
 
 
 def is_right(item, found):
     """A patch that names no law may break one or none: it is counted, and decides nothing."""
-    if isinstance(item, Clean):
+    if not isinstance(item, Bug):
         return not found
     wanted = item.alone.split()
     return not wanted or any(wanted == [law, cause] for law, _, cause in found)
@@ -61,7 +62,7 @@ def main():
     asked = options()
     folder = asked.keep or pathlib.Path(tempfile.mkdtemp(prefix="lockstep-alone-"))
     workshop = Workshop(folder)
-    items = [*map(Bug, sorted((HERE / "bugs").glob("*/*.patch"))), *map(Clean, PROGRAMS)]
+    items = [*map(Bug, sorted((HERE / "bugs").glob("*/*.patch"))), *map(Clean, PROGRAMS), *VARIATIONS]
     items = [item for item in chosen(items, asked) if not missing(item.program)]
     found, wrong, total = 0, [], 0
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
