@@ -6,7 +6,6 @@
 #include "harness/base/text.h"
 #include "harness/checks/laws.h"
 #include "harness/diagnosis/causes.h"
-#include "harness/diagnosis/diagnose.h"
 #include "harness/report/recorded.h"
 #include "harness/report/text.h"
 
@@ -38,13 +37,6 @@ Checked check_run(const std::filesystem::path& path) {
   if (const std::string torn = run.trace.torn(); !torn.empty()) checked.incomplete = "a trace is torn: " + torn;
   if (run.promises) {
     checked.laws = checks::judge_laws(run.trace, *run.promises);
-    const diagnosis::Question question{.that = scenario::CheckKind::kLaws,
-                                       .straight = {},
-                                       .traces = {{run.promises->name, {&run.trace}}},
-                                       .promises = {{run.promises->name, &*run.promises}}};
-    for (checks::AskedLaw& law : checked.laws) {
-      if (law.result.divergence) diagnosis::diagnose(question, *law.result.divergence);
-    }
     return checked;
   }
   const CheckResult untold{.status = CheckResult::Status::kInconclusive,

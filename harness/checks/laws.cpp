@@ -5,6 +5,7 @@
 
 #include "harness/base/error.h"
 #include "harness/diagnosis/clipping.h"
+#include "harness/diagnosis/diagnose.h"
 #include "harness/diagnosis/reduction.h"
 
 namespace lockstep::checks {
@@ -54,7 +55,8 @@ CheckResult judge_alone(const laws::Law& law, const trace::RunTrace& run, const 
   return result;
 }
 
-/// Of a program, only what DDP keeps alike. A metric that not all ranks reduce is each rank's own.
+/// Of a program, only what DDP keeps alike. A metric that not all ranks reduce is each rank's own, and so are buffers
+/// that nobody broadcasts.
 CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known)
     return result_of(compare_ranks(run, promises, {Channel::kGradient, Channel::kOptimizer, Channel::kWeight}));
@@ -62,6 +64,8 @@ CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& pr
   const auto& evaluation = promises.train.evaluation;
   if (evaluation && evaluation->reduce != "all")
     std::erase(replicated.train.record.channels, std::string(trace::name_of(Channel::kMetric)));
+  if (!promises.train.ddp.broadcast_buffers)
+    std::erase(replicated.train.record.channels, std::string(trace::name_of(Channel::kBuffer)));
   return result_of(compare_ranks(run, replicated));
 }
 
@@ -111,6 +115,10 @@ CheckResult judge_law(const laws::Law& law, const trace::RunTrace& run, const sc
 
 std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Promises& promises,
                                  const std::vector<std::string>& names) {
+  const diagnosis::Question question{.that = scenario::CheckKind::kLaws,
+                                     .straight = {},
+                                     .traces = {{promises.name, {&run}}},
+                                     .promises = {{promises.name, &promises}}};
   std::vector<AskedLaw> asked;
   for (const laws::Law& law : laws::all_laws()) {
     if (!names.empty() && std::find(names.begin(), names.end(), law.name) == names.end()) continue;
@@ -118,6 +126,7 @@ std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Pro
     asked.push_back({.law = &law, .result = {}, .applies = unasked.empty()});
     asked.back().result = unasked.empty() ? judge_law(law, run, promises)
                                           : CheckResult{.status = CheckResult::Status::kInconclusive, .why = unasked};
+    if (asked.back().result.divergence) diagnosis::diagnose(question, *asked.back().result.divergence);
   }
   return asked;
 }
@@ -126,7 +135,8 @@ CheckResult check_laws(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
     for (const trace::RunTrace* const run : input.of(variant))
-      combine(total, judge_run(*run, input.scenario.variant(variant), input.spec.laws));
+      combine(total, judge_run(*run, scenario::with_loaded_optimizer(input.scenario, input.scenario.variant(variant)),
+                               input.spec.laws));
   }
   return concluded(std::move(total));
 }

@@ -15,7 +15,9 @@ std::string suffix_of(std::size_t group) { return group > 0 ? "." + std::to_stri
 /// Why a recipe's hyperparameters are not those of its updates; empty: they are.
 std::string other_than_recipe(const scenario::Promises& promises) {
   const auto& load = promises.train.checkpoint.load;
-  if (load && load->restores("optimizer")) return "the hyperparameters come with a checkpoint";
+  if (load && load->restores("optimizer") && !promises.loaded_optimizer)
+    return "the hyperparameters come with a checkpoint";
+  if (load && load->restores("optimizer") && load->who == "rank0") return "only rank 0 loads its hyperparameters";
   if (!promises.train.checkpoint.follow.empty()) return "each update begins in the state of another training";
   if (promises.train.exact) return "weights are rounded after each update, for exact arithmetic";
   return "";
@@ -35,7 +37,7 @@ Optimizers::Optimizers(const trace::RunTrace& run, const scenario::Promises& pro
 }
 
 void Optimizers::take_recipe(const scenario::Promises& promises) {
-  const scenario::Choice& optimizer = promises.train.optimizer;
+  const scenario::Choice& optimizer = promises.loaded_optimizer ? *promises.loaded_optimizer : promises.train.optimizer;
   by_pattern_ = scenario::parameter_groups(optimizer);
   for (std::size_t i = 0; i < by_pattern_->size(); ++i)
     groups_.push_back({.holds = {optimizer.kind, (*by_pattern_)[i].options, "learning_rate" + suffix_of(i)},

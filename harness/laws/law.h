@@ -80,10 +80,14 @@ Outcome unless_changed_by_hand(Outcome outcome);
 /// The laws, each in its file of laws/law/.
 std::string no_data_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_order_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_scale_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_buffers_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_ledger_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_ranks_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_generators_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_order(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_scale(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_buffers(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_generators(const trace::RunTrace& run, const scenario::Promises& promises);
 /// The law `loss` of one step.
 Outcome judge_reduced_loss(const trace::RunTrace& run, std::int64_t step);

@@ -8,7 +8,9 @@ const std::optional<checks::AskedLaw>& Alone::broken_by(std::size_t run) {
   const auto [known, is_new] = broken_.try_emplace(run);
   std::optional<checks::AskedLaw>& first = known->second;
   if (!is_new || !evidence_[run].trace) return first;
-  for (checks::AskedLaw& asked : checks::judge_laws(*evidence_[run].trace, promises_of(run))) {
+  for (checks::AskedLaw& asked :
+       checks::judge_laws(*evidence_[run].trace,
+                          scenario::with_loaded_optimizer(plan_.scenario(plan_.runs[run].scenario), variant_of(run)))) {
     const auto& divergence = asked.result.divergence;
     if (divergence && (!first || divergence->step < first->result.divergence->step)) first = std::move(asked);
   }
@@ -27,12 +29,12 @@ std::vector<std::size_t> Alone::faulty(const CheckReport& check, const scenario:
 }
 
 bool Alone::holds_fault(std::size_t run) const {
-  if (!promises_of(run).train.faults.empty()) return true;
+  if (!variant_of(run).train.faults.empty()) return true;
   const std::vector<std::size_t>& after = plan_.runs[run].after;
   return std::any_of(after.begin(), after.end(), [&](std::size_t source) { return holds_fault(source); });
 }
 
-const scenario::Promises& Alone::promises_of(std::size_t run) const {
+const scenario::Variant& Alone::variant_of(std::size_t run) const {
   return plan_.scenario(plan_.runs[run].scenario).variant(plan_.runs[run].variant);
 }
 

@@ -27,7 +27,7 @@ class Alone {
   bool holds_fault(std::size_t run) const;
 
  private:
-  const scenario::Promises& promises_of(std::size_t run) const;
+  const scenario::Variant& variant_of(std::size_t run) const;
 
   const plan::Plan& plan_;
   const std::vector<Evidence>& evidence_;

@@ -36,6 +36,25 @@ scenario::Promises promises_seen(const trace::RunTrace& run) {
   return promises;
 }
 
+/// Folder of the run whose checkpoint another one takes, from its run.json; empty: none, or it is gone.
+fs::path source_of(const fs::path& file, const Json& spec) {
+  const std::string checkpoint = spec.at("files").value("checkpoint", "");
+  if (checkpoint.empty()) return {};
+  fs::path source = (fs::absolute(file).parent_path() / checkpoint).lexically_normal().parent_path();
+  return is_there(source / trace::file_name_of_rank(0)) ? source : fs::path();
+}
+
+/// The optimizer that a run holds: its own, or the one that its checkpoint holds; nothing where that is gone.
+std::optional<scenario::Choice> optimizer_of(const fs::path& file) {
+  if (!is_there(file)) return std::nullopt;
+  const Json spec = read_json(file);
+  const scenario::TrainSpec train =
+      scenario::train_spec_from(scenario::complete(spec.at("train"), "train", {.file = file.string(), .within = ""}));
+  if (!train.checkpoint.load || !train.checkpoint.load->restores("optimizer")) return train.optimizer;
+  const fs::path source = source_of(file, spec);
+  return source.empty() ? std::nullopt : optimizer_of(source / file.filename());
+}
+
 void read_promises(const fs::path& file, Recording& recording) {
   const Json& first_line = recording.trace.ranks[0].header;
   if (!is_there(file) && first_line.is_object() && first_line.contains("seen")) {
@@ -57,9 +76,9 @@ void read_promises(const fs::path& file, Recording& recording) {
                                             .world_size = spec.at("world_size").get<std::int64_t>(),
                                             .train = scenario::train_spec_from(scenario::complete(
                                                 spec.at("train"), "train", {.file = file.string(), .within = ""}))};
-    const std::string checkpoint = spec.at("files").value("checkpoint", "");
-    const fs::path source = (fs::absolute(file).parent_path() / checkpoint).lexically_normal().parent_path();
-    if (!checkpoint.empty() && is_there(source / trace::file_name_of_rank(0))) recording.loaded_from = source;
+    recording.loaded_from = source_of(file, spec);
+    const auto& load = recording.promises->train.checkpoint.load;
+    if (load && load->restores("optimizer")) recording.promises->loaded_optimizer = optimizer_of(file);
   } catch (const Error& error) {
     recording.no_promises = file.string() + ": " + error.problem().what;
   } catch (const Json::exception& error) {

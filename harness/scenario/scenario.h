@@ -37,6 +37,8 @@ struct Promises {
   TrainSpec train;
   std::optional<std::set<std::string>> known;  ///< parts of `train` that are known: "batch". Nothing: all of them
 
+  std::optional<Choice> loaded_optimizer;  ///< that its checkpoint holds; nothing: its own, or nobody knows
+
   bool knows(const std::string& part) const { return !known || known->contains(part); }
 };
 
@@ -118,6 +120,9 @@ Variant patched(const Variant& variant, const Json& patch, const std::string& fi
 
 /// The same of a mutation's change, read as a variant's changes are: another "kind" replaces the whole object.
 Variant mutated(const Variant& variant, const Json& change, const std::string& file);
+
+/// The promises of a variant, with the optimizer that its checkpoint holds.
+Promises with_loaded_optimizer(const Scenario& scenario, const Variant& variant);
 
 /// Variants whose checkpoints it takes: the one that it loads from, and the one that it follows.
 std::vector<std::string> sources_of(const Variant& variant);

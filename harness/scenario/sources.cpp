@@ -155,6 +155,15 @@ bool stands_on(const Variant& variant, const Scenario& scenario, const std::set<
 
 }  // namespace
 
+Promises with_loaded_optimizer(const Scenario& scenario, const Variant& variant) {
+  Promises promises = variant;
+  const auto& load = variant.train.checkpoint.load;
+  if (!load || load->from.empty() || !load->restores("optimizer")) return promises;
+  const Promises source = with_loaded_optimizer(scenario, scenario.variant(load->from));
+  promises.loaded_optimizer = source.loaded_optimizer.value_or(source.train.optimizer);
+  return promises;
+}
+
 std::vector<std::string> sources_of(const Variant& variant) {
   const CheckpointSpec& checkpoint = variant.train.checkpoint;
   std::vector<std::string> sources;

@@ -1,10 +1,14 @@
 // Laws of data, generators, losses, counts and ranks: each has a planted violation, and a clean run that keeps it.
+#include <cmath>
+#include <span>
+
 #include <gtest/gtest.h>
 
 #include "harness/checks/laws.h"
 #include "harness/laws/sampler_order.h"
 
 #include "tests/support/tiny/bench.h"
+#include "tests/support/tiny/mixed.h"
 
 namespace lockstep::checks {
 namespace {
@@ -141,6 +145,80 @@ TEST(LawGenerators, KeepTheirSeedsAndDrawAlike) {
   EXPECT_TRUE(test::diverges_at(drawing(with("mt_list"), {8, 8}, {3, 3}), -1, Channel::kRng, "cpu", 1));
   EXPECT_TRUE(test::diverges_at(drawing(with("same"), {4, 4}, {3, 4}), -1, Channel::kRng, "cpu", 1));
   EXPECT_TRUE(test::diverges_at(drawing(with("mt_list"), {8, 9}, {3, 3}, 10), 2, Channel::kRng, "cpu", 1));
+}
+
+/// Buffers that nobody broadcasts are each rank's own.
+TEST(LawRanks, LeavesOwnBuffers) {
+  for (const bool broadcast : {true, false}) {
+    Bench bench(asked("ranks", {{"ddp", {{"broadcast_buffers", broadcast}}}}));
+    for (const std::int64_t rank : {0, 1})
+      test::step_at(bench.run("a"), rank, 1).records.push_back(test::integers(Channel::kBuffer, "count", {rank}));
+    EXPECT_EQ(static_cast<bool>(test::agrees(bench.check())), !broadcast);
+  }
+}
+
+/// A run whose scale begins at 8, and doubles after two good updates; the gradients of step 1 are infinite.
+Bench& scaled(Bench& bench, const std::vector<double>& scales, const std::vector<std::int64_t>& skips) {
+  for (trace::Trace& rank : bench.run("a").ranks) {
+    for (trace::Step& step : rank.steps) {
+      if (step.step < 0) continue;
+      const auto at = static_cast<std::size_t>(step.step);
+      step.records.push_back(test::number("loss_scale", scales[at]));
+      step.records.push_back(test::integer("skipped", skips[at]));
+      for (trace::Record& record : step.records) {
+        if (step.step == 1 && record.channel == Channel::kGradient) record.max_abs = record.norm = INFINITY;
+      }
+    }
+  }
+  return bench;
+}
+
+TEST(LawScale, FollowsTheStepsBefore) {
+  const auto judged = [](const std::vector<double>& scales, const std::vector<std::int64_t>& skips) {
+    const Json dynamic = {{"growth", 2}, {"backoff", 0.5}, {"interval", 2}};
+    Bench bench(asked("scale", {{"gradient", {{"loss_scale", 8}, {"dynamic_scale", dynamic}}}}));
+    return scaled(bench, scales, skips).check();
+  };
+  EXPECT_TRUE(test::agrees(judged({8, 8, 4, 4}, {0, 1, 1, 1})));
+  EXPECT_TRUE(test::diverges_at(judged({8, 8, 8, 8}, {0, 1, 1, 1}), 2, Channel::kLedger, "loss_scale", 0));
+  EXPECT_TRUE(test::diverges_at(judged({8, 8, 8, 8}, {0, 0, 0, 0}), 1, Channel::kLedger, "skipped", 0));
+  EXPECT_TRUE(test::diverges_at(judged({8, 8, 4, 4}, {0, 1, 2, 2}), 2, Channel::kLedger, "skipped", 0));
+  EXPECT_TRUE(test::is_inconclusive(Bench(asked("scale")).check(), "does not scale"));
+}
+
+TEST(LawBuffers, CountEachForwardPass) {
+  const auto judged = [](const std::vector<std::int64_t>& counts) {
+    Bench bench(asked("buffers"));
+    for (trace::Trace& rank : bench.run("a").ranks) {
+      for (trace::Step& step : rank.steps) {
+        const std::int64_t count = counts[static_cast<std::size_t>(step.step + 1)];
+        trace::Record record = test::integers(Channel::kBuffer, "bn.num_batches_tracked", {count});
+        record.shape = {};
+        record.digest = trace::digest_of(trace::DType::kInt64, {}, std::as_bytes(std::span(&count, 1)));
+        step.records.push_back(record);
+      }
+    }
+    return bench.check();
+  };
+  EXPECT_TRUE(test::agrees(judged({0, 1, 2, 3, 4})));
+  EXPECT_TRUE(test::diverges_at(judged({0, 1, 1, 1, 1}), 1, Channel::kBuffer, "bn.num_batches_tracked", 0));
+  EXPECT_TRUE(test::is_inconclusive(Bench(asked("buffers")).check(), "counts no batches"));
+}
+
+/// An optimizer that is loaded brings the hyperparameters that it was saved with.
+TEST(LawState, TakesHyperparametersFromTheCheckpoint) {
+  const Json sampler = {{"sampler", {{"kind", "distributed"}, {"shuffle", false}}}};
+  Json changes = {
+      {"train", sampler},
+      {"variants",
+       {{"a", {{"train", {{"checkpoint", {{"save_after", 2}}}}}}},
+        {"b", {{"train", {{"optimizer", {{"momentum", 0.25}}}, {"checkpoint", {{"load", {{"from", "a"}}}}}}}}}}},
+      {"checks", {{{"that", "laws"}, {"laws", {"state", "update"}}, {"variants", {"b"}}}}}};
+  Bench bench(changes);
+  bench.runs.at("b") = {test::resumed_from(bench.run("a"), 2, "b/0")};
+  EXPECT_TRUE(test::agrees(bench.check()));
+  test::multiply(bench.run("b"), 3, Channel::kOptimizer, 1.01);
+  EXPECT_TRUE(test::diverges_at(bench.check(), 3, Channel::kOptimizer, "fc.bias.momentum_buffer", 0));
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ std::string no_data_asked(const trace::RunTrace& run, const scenario::Promises& 
 }
 
 std::string no_ledger_asked(const trace::RunTrace&, const scenario::Promises& promises) {
+  const auto& load = promises.train.checkpoint.load;
+  if (load && load->restores("optimizer")) return "the rates come with a checkpoint";
   return begins_within_an_epoch(promises.train) ? "a resumed training counts on from where its source was" : "";
 }
 
