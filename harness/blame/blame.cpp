@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "harness/base/error.h"
+#include "harness/experiment/trials.h"
 
 namespace lockstep::blaming {
 namespace {
@@ -31,9 +32,6 @@ scenario::Scenario without_collectives(scenario::Scenario scenario, const Partie
   }
   return scenario;
 }
-
-/// Runs of a control under which a random difference is not seen, before it counts as gone.
-constexpr int kTimes = 4;
 
 class Blaming {
  public:
@@ -142,8 +140,8 @@ class Blaming {
       result.shows = "the golden was accepted without this control";
       return result;
     }
-    // What is random is equal now and then without any control.
-    const int times = before.class_ == scenario::Class::kNondeterminism ? kTimes : 1;
+    // A random difference is gone if it is not seen so often: it is equal now and then without any control.
+    const int times = before.class_ == scenario::Class::kNondeterminism ? static_cast<int>(experiment::kReplays) : 1;
     report::CheckReport check;
     try {
       const scenario::Scenario changed =

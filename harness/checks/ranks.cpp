@@ -72,7 +72,7 @@ bool is_rank_0_astray(const trace::RunTrace& run, const Divergence& at) {
   if (at.step == run.ranks[0].steps.front().step) return false;
   const bool kept = is_unreduced(run, 0, at);
   if (kept != is_unreduced(run, static_cast<std::size_t>(at.rank), at)) return kept;
-  if (run.world_size() < 3 || at.rank != 1 || at.tensor.empty()) return false;
+  if (run.world_size() <= 2 || at.rank != 1 || at.tensor.empty()) return false;
   for (std::size_t rank = 2; rank < run.ranks.size(); ++rank) {
     if (!same_content(held_by(run, 1, at, at.channel), held_by(run, rank, at, at.channel))) return false;
   }

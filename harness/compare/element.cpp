@@ -1,6 +1,7 @@
 #include "harness/compare/element.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -29,7 +30,7 @@ std::string hex_of(std::uint64_t bits, std::size_t bytes) { return "0x" + to_hex
 
 /// Floats in the order of their values: neighbours differ by one, and both zeros are one.
 std::int64_t ordered(std::uint64_t bits, std::size_t bytes) {
-  const std::uint64_t sign = std::uint64_t{1} << (8 * bytes - 1);
+  const std::uint64_t sign = std::uint64_t{1} << (CHAR_BIT * bytes - 1);
   const auto magnitude = static_cast<std::int64_t>(bits & (sign - 1));
   return (bits & sign) != 0 ? -magnitude : magnitude;
 }

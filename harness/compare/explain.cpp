@@ -111,6 +111,9 @@ constexpr double kNearEnough = 1e-3;
 /// Digits that a ratio is shown with.
 constexpr int kDigits = 9;
 
+/// Integers of a record that a verdict lists.
+constexpr std::size_t kShownIntegers = 12;
+
 /// Whether a ratio would be shown as 1: it says nothing then.
 bool is_one(double ratio) { return rounded(ratio, kDigits) == "1"; }
 
@@ -128,9 +131,9 @@ std::string shown(const Record& record) {
            " of a block, digest " + to_text(record.digest);
   if (!record.integers.empty()) {
     std::string text = "[";
-    for (std::size_t i = 0; i < record.integers.size() && i < 12; ++i)
+    for (std::size_t i = 0; i < record.integers.size() && i < kShownIntegers; ++i)
       text += (i > 0 ? "," : "") + std::to_string(record.integers[i]);
-    return text + (record.integers.size() > 12 ? ",…]" : "]");
+    return text + (record.integers.size() > kShownIntegers ? ",…]" : "]");
   }
   if (!record.text.empty()) return record.text;
   std::string text = shape_text(record) + " digest " + to_text(record.digest);

@@ -5,6 +5,7 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/seen.h"
+#include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/own_gradients.h"
 
@@ -14,9 +15,6 @@ namespace {
 using compare::Suspect;
 using laws::Held;
 using trace::Channel;
-
-/// Norms are those of single tensors, put together; clipping divides by 1e-6 more than the norm.
-constexpr double kNear = 1e-3;
 
 /// One rank's gradients of a step, reduced and as it updates with them.
 struct Clipped {
@@ -32,7 +30,7 @@ double norm_of_reduced(const Held& held) {
   return laws::total_norm(reduced);
 }
 
-bool near(double a, double b) { return std::fabs(a - b) <= kNear * std::fabs(b); }
+bool near(double a, double b) { return std::fabs(a - b) <= laws::kNormError * std::fabs(b); }
 
 std::string text_of(std::size_t rank, const Clipped& clipped) {
   return "rank " + std::to_string(rank) + " updates with gradients of norm " + rounded(clipped.last, 5) +
@@ -50,7 +48,7 @@ struct Clipping {
     return {place_of(run, step) + ": " + text_of(rank, of[rank]) + "; the recipe clips to " + to_decimal(most)};
   }
   bool escaped(std::size_t rank) const {
-    return of[rank].last > most * (1 + kNear) && near(of[rank].last, of[rank].reduced);
+    return of[rank].last > most * (1 + laws::kNormError) && near(of[rank].last, of[rank].reduced);
   }
   bool kept(std::size_t rank) const { return near(of[rank].last, std::min(most, of[rank].reduced)); }
 };
@@ -132,7 +130,7 @@ std::vector<Suspect> of_calls(const Side& side, const Side& other, std::int64_t 
              {seen + to_decimal(its) + " times, once for each of " + to_decimal(passes) + " micro-batches; " +
               other.run->run + " clips " + to_decimal(others) + (others == 1 ? " time" : " times")}}};
   const auto most = told_in(other, step, "seen.clip_norm");
-  if (its > 0 || others == 0 || !most || !(final_norm(side, step) > *most * (1 + kNear))) return {};
+  if (its > 0 || others == 0 || !most || !(final_norm(side, step) > *most * (1 + laws::kNormError))) return {};
   return {
       {"clip.missing",
        {place_of(*side.run, step) + ": no gradient was clipped; " + other.run->run + " clips to " + to_decimal(*most),

@@ -49,6 +49,16 @@ std::optional<Astray> odd_rank(const Side& side, const Side& other, const Diverg
   return Astray{side.run, odd[0], held[odd[0]], held[next], "rank " + std::to_string(next)};
 }
 
+/// Buckets that hold this share of a difference hold it.
+constexpr double kHeld = 0.999;
+
+/// Few elements fill few buckets: this share of those that the tensor's elements fill at most. Of fewer elements than
+/// `kLeastElements` one is no small part.
+constexpr double kFewBuckets = 1.0 / 8, kLeastElements = 4;
+
+/// A tensor this near to the reference, relative to the one that is astray, is right.
+constexpr double kRight = 0.1;
+
 /// Squares of what two records are apart by, bucket by bucket, the largest first.
 std::vector<double> apart(const Record& a, const Record& b) {
   std::vector<double> squares;
@@ -60,14 +70,14 @@ std::vector<double> apart(const Record& a, const Record& b) {
   return squares;
 }
 
-/// Buckets that hold all but a thousandth of the difference; 0 where there is none.
+/// Buckets that hold the difference, all but a trifle; 0 where there is none.
 std::size_t buckets_apart(const Record& a, const Record& b) {
   const std::vector<double> squares = apart(a, b);
   if (std::isinf(squares[0])) return static_cast<std::size_t>(std::count(squares.begin(), squares.end(), HUGE_VAL));
   double all = 0, held = 0;
   for (const double square : squares) all += square;
   std::size_t count = 0;
-  while (all > 0 && held < 0.999 * all) held += squares[count++];
+  while (all > 0 && held < kHeld * all) held += squares[count++];
   return count;
 }
 
@@ -78,10 +88,10 @@ double distance(const Record& a, const Record& b) {
 }
 
 bool few_elements(const Record& a, const Record& b) {
-  if (!a.sketch || !b.sketch || a.shape != b.shape || laws::count_of(a) < 4) return false;
+  if (!a.sketch || !b.sketch || a.shape != b.shape || laws::count_of(a) < kLeastElements) return false;
   const double occupied = std::min(laws::count_of(a), static_cast<double>(trace::Sketch::kBuckets));
   const auto buckets = static_cast<double>(buckets_apart(a, b));
-  return buckets > 0 && buckets <= std::max(1.0, occupied / 8);
+  return buckets > 0 && buckets <= std::max(1.0, occupied * kFewBuckets);
 }
 
 /// Whether no other tensor of the channel is as far apart.
@@ -90,7 +100,7 @@ bool alone(const Astray& at, Channel channel, const std::string& tensor) {
   for (const Record* record : at.held.all(channel)) {
     const Record* reference = at.reference.find(channel, record->name);
     if (record->name == tensor || reference == nullptr || !record->sketch || !reference->sketch) continue;
-    if (record->shape != reference->shape || distance(*record, *reference) > 0.1 * its) return false;
+    if (record->shape != reference->shape || distance(*record, *reference) > kRight * its) return false;
   }
   return true;
 }

@@ -153,7 +153,7 @@ std::optional<double> number_of(const Side& side, const Scene& scene, const std:
 /// Whether a share is a count over so many.
 bool is_count_over(double share, std::int64_t all) {
   const double count = share * static_cast<double>(all);
-  return std::isfinite(count) && std::fabs(count - std::round(count)) < 1e-3;
+  return std::isfinite(count) && std::fabs(count - std::round(count)) < kWholeCount;
 }
 
 /// What one side's metric is a mean over, where that is more than the held-out samples.

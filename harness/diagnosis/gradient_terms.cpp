@@ -17,6 +17,15 @@ using laws::Made;
 using laws::OwnGradients;
 using trace::Channel;
 
+/// Sides that differ by less are not looked at, and a term that explains less is none.
+constexpr double kLeastPart = laws::kFits / 10;
+
+/// A term explains a rest if without it so many times as much is left.
+constexpr double kExplains = 10;
+
+/// More terms than these a sketch tells apart too badly.
+constexpr std::size_t kMostTerms = trace::Sketch::kBuckets * 3 / 4;
+
 bool near(double a, double b) { return std::fabs(a - b) <= laws::kSameWeight * std::max(1.0, std::fabs(b)); }
 
 /// What stood in the gradients before the step: those of the last update, after all that was done to them.
@@ -54,7 +63,7 @@ std::vector<Suspect> decay_in_loss(const Side& side, std::int64_t step, const Ma
   if (!terms || terms->residual > laws::kFits || !near(terms->coefficients[0], 1)) return {};
   // Without the weights something must be left that they explain.
   const auto alone = laws::fit(own, {&others});
-  if (!alone || alone->residual < std::max(10 * terms->residual, laws::kFits / 10)) return {};
+  if (!alone || alone->residual < std::max(kExplains * terms->residual, kLeastPart)) return {};
   return {{"opt.decay_scale",
            {place_of(*side.run, step) + ": the gradients before the reduction are the other side's plus " +
                 rounded(terms->coefficients[1], 4) + " times the weights",
@@ -109,7 +118,7 @@ std::vector<Suspect> suspects_in_gradient_terms(const Scene& scene) {
   if (!left.complete() || !right.complete()) return {};
   Made of_left = left.mean(), of_right = right.mean();
   keep_differences(of_left, of_right);
-  if (!(laws::apart(of_right, of_left) > laws::kFits / 10)) return {};
+  if (!(laws::apart(of_right, of_left) > kLeastPart)) return {};
   for (const auto terms_of : {not_zeroed, decay_in_loss}) {
     if (auto found = terms_of(scene.right, scene.at.step, of_right, of_left); !found.empty()) return found;
     if (auto found = terms_of(scene.left, scene.at.step, of_left, of_right); !found.empty()) return found;
@@ -120,8 +129,10 @@ std::vector<Suspect> suspects_in_gradient_terms(const Scene& scene) {
 std::vector<Suspect> suspects_in_collective_order(const trace::RunTrace& run, std::int64_t step) {
   const std::size_t ranks = run.ranks.size();
   // Twice as many terms as ranks must be fewer than what one sketch tells.
-  if (ranks < 2 || 2 * ranks > trace::Sketch::kBuckets * 3 / 4) return {};
-  const laws::Reduction reduction = laws::ReductionLaw(run, 1 / static_cast<double>(ranks), 0x1p-24).judge(step, 0);
+  if (ranks < 2 || 2 * ranks > kMostTerms) return {};
+  const laws::Reduction reduction =
+      laws::ReductionLaw(run, 1 / static_cast<double>(ranks), trace::unit_roundoff(trace::DType::kFloat32))
+          .judge(step, 0);
   if (reduction.broken.empty()) return {};
   const OwnGradients own(run, step);
   const std::string& name = reduction.broken[0];

@@ -53,11 +53,15 @@ bool is_wrong(const Tensor& tensor) { return !tensor.right(); }
 bool is_fresh(const Tensor& tensor) { return tensor.fresh(); }
 bool is_lost(const Tensor& tensor) { return !tensor.was_empty() && tensor.empty(); }
 
+/// Tensors that a verdict lists.
+constexpr std::size_t kShownTensors = 3;
+
 std::string names_of(const std::vector<Tensor>& tensors) {
   std::string names;
-  for (std::size_t i = 0; i < std::min<std::size_t>(tensors.size(), 3); ++i)
+  for (std::size_t i = 0; i < std::min(tensors.size(), kShownTensors); ++i)
     names += (i > 0 ? ", " : "") + tensors[i].name + " of rank " + std::to_string(tensors[i].rank);
-  return tensors.size() > 3 ? names + " and " + std::to_string(tensors.size() - 3) + " more" : names;
+  return tensors.size() > kShownTensors ? names + " and " + std::to_string(tensors.size() - kShownTensors) + " more"
+                                        : names;
 }
 
 std::string after_loading(const Restart& restart) {
@@ -71,12 +75,15 @@ std::string counted(const std::vector<Tensor>& some, const std::vector<Tensor>& 
 /// A number format that state may have gone through.
 struct Narrow {
   const char* name;
-  int bits;            ///< of precision, the leading one among them
-  double least, most;  ///< relative distance that rounding to it leaves
+  int bits;  ///< of precision, the leading one among them
+
+  double unit_roundoff() const { return std::ldexp(1.0, -bits); }
 };
 
-constexpr Narrow kNarrow[] = {
-    {"bf16", 8, 0x1p-11, 0x1p-7}, {"fp16", 11, 0x1p-14, 0x1p-10}, {"float32", 24, 0x1p-27, 0x1p-23}};
+constexpr Narrow kNarrow[] = {{"bf16", 8}, {"fp16", 11}, {"float32", 24}};
+
+/// Relative distance that rounding to a format leaves, in unit roundoffs.
+constexpr double kLeastCast = 0.125, kMostCast = 2;
 
 bool fits(double value, int bits) {
   int exponent = 0;
@@ -108,7 +115,7 @@ std::vector<Suspect> suspects_of_cast(const Restart& restart, const std::vector<
   const auto distance = relative_distance(wrong);
   if (!distance) return {};
   for (const Narrow& format : kNarrow) {
-    if (*distance < format.least || *distance > format.most) continue;
+    if (*distance < kLeastCast * format.unit_roundoff() || *distance > kMostCast * format.unit_roundoff()) continue;
     std::size_t were = 0;
     const bool all = std::all_of(wrong.begin(), wrong.end(), [&](const Tensor& tensor) {
       if (!tensor.saved->max_abs || !tensor.loaded->max_abs) return false;

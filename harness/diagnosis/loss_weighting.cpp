@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/samples.h"
 #include "harness/laws/own_gradients.h"
 
 namespace lockstep::diagnosis {
@@ -21,6 +22,15 @@ using Numbers = std::vector<double>;
 
 /// Sides that agree are nearer than this, sides that do not are not.
 constexpr double kAgree = 1e-4;
+
+/// Losses are one number that is read, not a sum of many: nearer than this they are the same.
+constexpr double kSameLoss = kAgree / 10;
+
+/// Roundings of float32 in a count that is told from losses, and the most with which it can be told from the next one.
+constexpr double kLossRounding = 4e-7, kCanCount = 0.1;
+
+/// Counts that a verdict lists.
+constexpr std::size_t kShownCounts = 8;
 
 bool unequal(const Numbers& counts) {
   return std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) != counts.end();
@@ -51,8 +61,8 @@ Numbers counts_of(const OwnGradients& own, bool targets) {
 
 std::string listed(const Numbers& counts) {
   std::vector<std::string> texts;
-  for (std::size_t i = 0; i < std::min<std::size_t>(counts.size(), 8); ++i) texts.push_back(to_decimal(counts[i]));
-  return join(texts, ", ") + (counts.size() > 8 ? ", ..." : "");
+  for (std::size_t i = 0; i < std::min(counts.size(), kShownCounts); ++i) texts.push_back(to_decimal(counts[i]));
+  return join(texts, ", ") + (counts.size() > kShownCounts ? ", ..." : "");
 }
 
 /// Both sides of a step, and what each side's ranks count.
@@ -128,7 +138,7 @@ double weighed(const Pieces& pieces) {
   return std::inner_product(shares->begin(), shares->end(), pieces.losses.begin(), 0.0);
 }
 
-bool near(double a, double b) { return std::fabs(a - b) <= kAgree / 10 * std::max(std::fabs(a), std::fabs(b)); }
+bool near(double a, double b) { return std::fabs(a - b) <= kSameLoss * std::max(std::fabs(a), std::fabs(b)); }
 
 /// Short micro-batches whose losses count as much as full ones.
 std::optional<Suspect> of_micro_batches(const Weighing& at, const Side& side, const Pieces& its, const Pieces& theirs) {
@@ -144,8 +154,9 @@ std::optional<Suspect> of_micro_batches(const Weighing& at, const Side& side, co
 std::optional<double> targets_of_first(const Pieces& its, double truth) {
   if (its.losses.size() != 2 || its.targets <= 0 || its.losses[0] == its.losses[1]) return std::nullopt;
   const double first = its.targets * (truth - its.losses[1]) / (its.losses[0] - its.losses[1]);
-  const double rounding = 4e-7 * its.targets * std::fabs(truth / (its.losses[0] - its.losses[1]));
-  if (rounding > 0.1 || std::fabs(first - std::round(first)) > std::max(rounding, 1e-3)) return std::nullopt;
+  const double rounding = kLossRounding * its.targets * std::fabs(truth / (its.losses[0] - its.losses[1]));
+  if (rounding > kCanCount || std::fabs(first - std::round(first)) > std::max(rounding, kWholeCount))
+    return std::nullopt;
   return first > 0.5 && first < its.targets - 0.5 ? std::optional(std::round(first)) : std::nullopt;
 }
 

@@ -104,7 +104,9 @@ bool is_short(double value) {
 }
 
 std::vector<Suspect> suspects_in_precision(const Scene& scene) {
-  const auto as_asked = [](const Side& side) { return side && laws::sent_roundoff(*side.promises) > 0x1p-24; };
+  const auto as_asked = [](const Side& side) {
+    return side && laws::sent_roundoff(*side.promises) > trace::unit_roundoff(trace::DType::kFloat32);
+  };
   if (scene.at.detour && !as_asked(scene.left) && !as_asked(scene.right))
     return {{"fp.lowprec_accumulate",
              {scene.at.place() + ": every element follows from the ranks' own gradients, " + scene.at.detour->text()}}};

@@ -6,6 +6,7 @@
 #include "harness/compare/ladder.h"
 #include "harness/diagnosis/corruption.h"
 #include "harness/laws/held.h"
+#include "harness/laws/own_gradients.h"
 #include "harness/laws/reduction.h"
 
 namespace lockstep::diagnosis {
@@ -48,11 +49,11 @@ bool is_corruption(const Scene& scene) { return !suspects_in_corruption(scene).e
 /// Whether what a rank holds may be sums that lack addends. Of whole tensors they are made of whole addends; of parts
 /// of them nothing is known but that an addend is no trifle.
 bool may_lack_addends(const Reduction& reduction, const Held& held, double ranks) {
-  constexpr double kExact = 1e-3, kTrifle = 1.0 / 16;
-  if (reduction.weights && reduction.weights->residual < kExact) {
+  constexpr double kTrifle = 1.0 / 16;
+  if (reduction.weights && reduction.weights->residual < laws::kFits) {
     const std::vector<double>& weights = reduction.weights->coefficients;
     return std::all_of(weights.begin(), weights.end(), [&](double weight) {
-      const auto is = [&](double value) { return std::fabs(weight - value) < kExact; };
+      const auto is = [&](double value) { return std::fabs(weight - value) < laws::kFits; };
       return is(0) || is(1 / ranks) || is(1);
     });
   }

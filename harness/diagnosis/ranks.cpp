@@ -15,6 +15,9 @@ using compare::Divergence;
 using compare::Suspect;
 using trace::Channel;
 
+/// Weights are unrelated if they leave more of each other, squared.
+constexpr double kUnrelated = 0.25;
+
 /// Two ranks of one run.
 struct Ranks {
   Side first, second;
@@ -36,7 +39,7 @@ std::optional<Ranks> ranks_apart(Side side, const Divergence& at) {
 /// Ranks that hold their mean, and yet other bits of it.
 bool differ_by_rounding(const Ranks& ranks, const Divergence& at) {
   const trace::RunTrace& run = *ranks.first.run;
-  if (run.world_size() < 3) return false;  // two addends have one sum
+  if (run.world_size() <= 2) return false;  // two addends have one sum
   if (laws::ReductionLaw(run, *ranks.first.promises).first_broken(at.step)) return false;
   const trace::Record* left = ranks.first.find(at.step, at.channel, at.tensor);
   const trace::Record* right = ranks.second.find(at.step, at.channel, at.tensor);
@@ -61,7 +64,7 @@ std::vector<Suspect> suspects_in_beginning(const Ranks& ranks, const Divergence&
     const auto scale = trace::scale_between(*other->sketch, *own->sketch);
     unrelated += scale ? std::pow(scale->residual * own->sketch->norm, 2) : 0;
   }
-  if (apart == 0 || !(unrelated > size / 4)) return {};
+  if (apart == 0 || !(unrelated > kUnrelated * size)) return {};
   return {{"init.rank_divergent",
            {at.place() + ": " + ranks.text() + " start with different weights, in " + std::to_string(apart) +
             " unrelated tensors"}}};

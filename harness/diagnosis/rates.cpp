@@ -17,6 +17,9 @@ using laws::Curve;
 using laws::Rates;
 using trace::Channel;
 
+/// Factors between rates this near to each other are one.
+constexpr double kSameFactor = 1e-6;
+
 const std::string kRate = "learning_rate";
 
 bool equal(double a, double b) { return std::fabs(a - b) <= laws::kSameRate * std::max(std::fabs(a), std::fabs(b)); }
@@ -147,7 +150,7 @@ std::optional<double> factor_from(const Rates& rates, const Curve& expected, std
     if (!other || (*other == 0 && at->second == 0)) continue;
     const double ratio = at->second / *other;
     if (!std::isfinite(ratio) || ratio == 0) return std::nullopt;
-    if (factor && std::fabs(ratio / *factor - 1) > 1e-6) return std::nullopt;
+    if (factor && std::fabs(ratio / *factor - 1) > kSameFactor) return std::nullopt;
     factor = ratio;
   }
   return factor;
@@ -157,7 +160,9 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
   if (!expected) return {};
   const auto factor = factor_from(of.rates(), expected, of.step);
   if (!factor) return {};
-  const auto is = [&](double value) { return std::fabs(value - 1) > 1e-6 && std::fabs(*factor / value - 1) < 1e-6; };
+  const auto is = [&](double value) {
+    return std::fabs(value - 1) > kSameFactor && std::fabs(*factor / value - 1) < kSameFactor;
+  };
   const double w = of.ranks(), rule = scenario::rule_factor(of.side.promises->train, of.side.run->world_size());
   // A rule is applied from the first update on; what begins later is something else, a schedule for instance.
   const bool from_the_first = laws::are_zero_before(of.rates(), of.step);

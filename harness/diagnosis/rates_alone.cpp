@@ -18,6 +18,9 @@ using trace::Channel;
 using trace::Record;
 using trace::Step;
 
+/// Rates that differ by less change weights by too little to be told from the fit.
+constexpr double kOtherRate = 10 * laws::kFactorFits;
+
 /// Rates of both sides, by their name in the ledger.
 using Pairs = std::map<std::string, std::pair<double, double>>;
 
@@ -124,7 +127,7 @@ std::vector<Suspect> suspects_in_rates_alone(const Scene& scene) {
     if (rate == rates.end()) return {};
     const auto [theirs, its] = rate->second;
     const double factor = its / theirs;
-    if (!std::isfinite(factor) || factor == 0 || std::fabs(factor - 1) < 10 * laws::kFactorFits) return {};
+    if (!std::isfinite(factor) || factor == 0 || std::fabs(factor - 1) < kOtherRate) return {};
     if (!changes_by(factor, *before.left->find(Channel::kWeight, left.name), left, *right)) return {};
   }
   std::vector<std::string> evidence;

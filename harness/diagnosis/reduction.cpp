@@ -7,6 +7,7 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/low_precision.h"
+#include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/reduction.h"
 #include "harness/trace/collective.h"
@@ -25,7 +26,15 @@ constexpr double kNear = 1e-4;
 constexpr double kLeastLossy = 0x1p-14;
 constexpr double kMostLossy = 0x1p-6;
 
-bool near(double a, double b) { return std::fabs(a - b) <= kNear * std::max({std::fabs(a), std::fabs(b), 1e-3}); }
+/// Weights are held against at least this: near 0, a relative distance says nothing.
+constexpr double kLeastWeight = 1e-3;
+
+/// A rank whose norm is that far above the threshold is clipped for certain.
+constexpr double kClips = 1e-2;
+
+bool near(double a, double b) {
+  return std::fabs(a - b) <= kNear * std::max({std::fabs(a), std::fabs(b), kLeastWeight});
+}
 
 bool all_near(const std::vector<double>& weights, double value) {
   return std::all_of(weights.begin(), weights.end(), [&](double weight) { return near(weight, value); });
@@ -92,9 +101,9 @@ bool clipped_before(const BrokenStep& of_step, const std::vector<double>& weight
   if (!max_norm) return false;
   bool clips = false;
   for (std::size_t rank = 0; rank < weights.size(); ++rank) {
-    const double factor = std::min(1.0, *max_norm / (total_norm(of_step, rank) + 1e-6));
-    if (std::fabs(weights[rank] * of_step.ranks() / factor - 1) > 1e-3) return false;
-    clips = clips || factor < 1 - 1e-2;
+    const double factor = std::min(1.0, *max_norm / (total_norm(of_step, rank) + laws::kNormEpsilon));
+    if (std::fabs(weights[rank] * of_step.ranks() / factor - 1) > laws::kNormError) return false;
+    clips = clips || factor < 1 - kClips;
   }
   return clips;
 }

@@ -16,6 +16,12 @@ using trace::Record;
 
 std::string ranks_of(const std::vector<std::size_t>& ranks) { return "rank " + listed(ranks); }
 
+/// An update this long, relative to the weights, changes a float32 weight.
+constexpr double kMoves = 0x1p-18;
+
+/// Less left over than this, and a difference is a part of an earlier one.
+constexpr double kPartRest = 0.05;
+
 double size_of(const Held& held, Channel channel) {
   double squares = 0;
   for (const Record* record : held.all(channel)) squares += record->norm ? *record->norm * *record->norm : 0;
@@ -25,7 +31,7 @@ double size_of(const Held& held, Channel channel) {
 /// Whether rate and gradients are large enough to move float32 weights.
 bool must_move(const Held& now) {
   const double rate = laws::number_at(now, Channel::kLedger, "learning_rate");
-  return rate > 0 && rate * laws::total_norm(laws::final_gradients(now)) > 0x1p-18 * size_of(now, Channel::kWeight);
+  return rate > 0 && rate * laws::total_norm(laws::final_gradients(now)) > kMoves * size_of(now, Channel::kWeight);
 }
 
 }  // namespace
@@ -121,7 +127,7 @@ std::vector<Suspect> leftovers(const Side& side, const Side& other, std::int64_t
     for (auto& [name, sketch] : buffers(*side.run, 0, step - 1))
       had[name] = laws::sum_of({{1, &had[name]}, {-1, &sketch}});
     const auto part = laws::fit(more, {&had});
-    if (!part || part->residual > 0.05 || part->coefficients[0] <= 0 || part->coefficients[0] > 1) continue;
+    if (!part || part->residual > kPartRest || part->coefficients[0] <= 0 || part->coefficients[0] > 1) continue;
     return {{"buffer.not_synced",
              {place_of(*side.run, step) + ": the buffers of rank " + std::to_string(rank) + " keep " +
                   rounded(part->coefficients[0], 4) + " of their earlier distance to rank 0's",

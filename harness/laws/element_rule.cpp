@@ -8,6 +8,9 @@
 namespace lockstep::laws {
 namespace {
 
+/// A capturable optimizer takes powers in float32, as rounded operations.
+constexpr double kPowerRoundings = 4;
+
 constexpr std::array<std::string_view, 6> kKinds = {"adam", "adamw", "adamax", "rmsprop", "lamb", "adagrad"};
 
 bool flag(const Json& options, const char* name) { return options.value(name, Json(false)) == Json(true); }
@@ -104,7 +107,7 @@ std::optional<Rounded> ElementRule::root_of(const Element& element, const Mistak
   const bool corrects = beta2_ != 0 && kind_ != "rmsprop" && kind_ != "adagrad" && !mistake.no_correction;
   if (corrects) {
     const double power = std::pow(beta2_, element.step + mistake.steps_ahead);
-    of = of / Rounded(1 - power, unit, unit * (1 - power) + (capturable_ ? 4 * unit : 0));
+    of = of / Rounded(1 - power, unit, unit * (1 - power) + (capturable_ ? kPowerRoundings * unit : 0));
   }
   return mistake.eps_inside ? sqrt(of + eps) : sqrt(of) + eps;
 }
@@ -138,7 +141,7 @@ std::optional<Rounded> ElementRule::weight(const Element& element, const Mistake
     top = after(element, "exp_avg");
     const double power = std::pow(beta1_, element.step + mistake.steps_ahead);
     if (!mistake.no_correction) size /= 1 - power;
-    if (capturable_) slack = 4 * unit / (1 - power);
+    if (capturable_) slack = kPowerRoundings * unit / (1 - power);
   }
   if (!top) return std::nullopt;
   Rounded weight(element.weight, unit);

@@ -23,9 +23,14 @@ bool records(const trace::RunTrace& run, Channel channel) {
 }
 
 /// Of float64 a sketch's own sums round, too: its law is as sharp as they are.
+constexpr double kSketchRoundoff = 0x1p-44;
+
+/// No rule makes more of them.
+constexpr double kMostRoundings = 8;
+
 std::optional<double> roundoff_of(trace::DType dtype) {
-  if (dtype == trace::DType::kFloat32) return 0x1p-24;
-  if (dtype == trace::DType::kFloat64) return 0x1p-44;
+  if (dtype == trace::DType::kFloat32) return trace::unit_roundoff(dtype);
+  if (dtype == trace::DType::kFloat64) return kSketchRoundoff;
   return std::nullopt;
 }
 
@@ -197,17 +202,17 @@ Equation equation_of(const Rule& rule) {
 std::optional<Distance> distance_of(const Rule& rule) {
   const auto roundoff = roundoff_of(rule.target->dtype);
   if (!roundoff || !rule.target->sketch || !std::isfinite(rule.target->sketch->norm)) return std::nullopt;
-  double sum = 8 * *roundoff * rule.target->sketch->norm;
+  double sum = kMostRoundings * *roundoff * rule.target->sketch->norm;
   std::vector<double> coefficients;
   for (const auto& [coefficient, term] : rule.terms) {
     coefficients.push_back(coefficient);
     if (term == nullptr) continue;
     if (term->dtype != rule.target->dtype || !term->sketch || !std::isfinite(term->sketch->norm)) return std::nullopt;
-    sum += (8 * *roundoff + rule.relative) * std::fabs(coefficient) * term->sketch->norm;
+    sum += (kMostRoundings * *roundoff + rule.relative) * std::fabs(coefficient) * term->sketch->norm;
   }
   const double error = count_of(*rule.target) > static_cast<double>(trace::Sketch::kBuckets) ? kSketchError : 1;
   return Distance{.distance = distance_to(equation_of(rule), coefficients),
-                  .bound = error * (sum + 8 * kLeastNormal * std::sqrt(count_of(*rule.target)))};
+                  .bound = error * (sum + kMostRoundings * kLeastNormal * std::sqrt(count_of(*rule.target)))};
 }
 
 bool keeps(Outcome& outcome, const Rule& rule, std::int64_t step, std::int64_t rank) {

@@ -10,10 +10,14 @@ namespace lockstep::laws {
 namespace {
 
 using trace::Channel;
+using trace::DType;
 using trace::Record;
 
 /// What a number below float16's range may lose when it is sent in float16: half of the smallest one.
 constexpr double kHalfUnderflow = 0x1p-25;
+
+/// A weight below it is shown as 0.
+constexpr double kShownAsZero = 1e-9;
 
 double weight_of(const scenario::Promises& promises) {
   return promises.train.ddp.average ? 1.0 / static_cast<double>(promises.world_size) : 1.0;
@@ -23,8 +27,8 @@ double weight_of(const scenario::Promises& promises) {
 
 double sent_roundoff(const scenario::Promises& promises) {
   const std::string& compression = promises.train.ddp.compression;
-  if (compression == "fp16") return 0x1p-11;
-  return compression == "bf16" ? 0x1p-8 : 0x1p-24;
+  if (compression == "fp16") return trace::unit_roundoff(DType::kFloat16);
+  return trace::unit_roundoff(compression == "bf16" ? DType::kBFloat16 : DType::kFloat32);
 }
 
 ReductionLaw::ReductionLaw(const trace::RunTrace& run, double weight, double unit_roundoff)
@@ -69,7 +73,7 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
     }
     result.judged.push_back(record.name);
     const double error = count_of(record) > static_cast<double>(trace::Sketch::kBuckets) ? kSketchError : 1;
-    const double underflow = unit_roundoff_ == 0x1p-11 ? kHalfUnderflow : kLeastNormal;
+    const double underflow = unit_roundoff_ == trace::unit_roundoff(DType::kFloat16) ? kHalfUnderflow : kLeastNormal;
     const double bound =
         error * (ranks + 2) * (2 * unit_roundoff_ * weight_ * addends + underflow * std::sqrt(count_of(record)));
     const double distance = distance_to(equation, promised);
@@ -95,7 +99,7 @@ std::optional<std::int64_t> ReductionLaw::first_broken(std::int64_t step) const 
 std::string to_text(const Combination& combination) {
   std::string text;
   for (const double coefficient : combination.coefficients)
-    text += (text.empty() ? "" : ", ") + rounded(std::fabs(coefficient) < 1e-9 ? 0 : coefficient, 5);
+    text += (text.empty() ? "" : ", ") + rounded(std::fabs(coefficient) < kShownAsZero ? 0 : coefficient, 5);
   return text;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/laws/scales.h"
+
 namespace lockstep::laws {
 
 /// A number as a kernel computes it: within `error` of `value`. Each operation adds its own rounding, so a formula that
@@ -25,11 +27,8 @@ class Rounded {
 inline Rounded coefficient(double value, double unit) { return {value, unit, unit * std::fabs(value)}; }
 
 namespace detail {
-/// Below it roundings are no longer relative, and may be flushed to zero.
-inline constexpr double kLeast = 0x1p-126;
-
 inline Rounded rounded(double value, double unit, double error) {
-  return {value, unit, error + unit * (std::fabs(value) + error) + kLeast};
+  return {value, unit, error + unit * (std::fabs(value) + error) + kLeastNormal};
 }
 }  // namespace detail
 

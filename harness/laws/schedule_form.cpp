@@ -13,6 +13,12 @@ constexpr double kUlp = 0x1p-52;
 /// Rounding of rule and closed form: a product each, and pow below one unit in the last place (glibc manual 19.7).
 constexpr double kFew = 8;
 
+/// A step of a rule that multiplies the last rate rounds so often more: linear warm-up, and cosine.
+constexpr double kWarmupStep = 4, kCosineStep = 8;
+
+/// ReduceLROnPlateau leaves the rate where it would change by no more (its default `eps`).
+constexpr double kLeastChange = 1e-8;
+
 struct Steps {
   const Json& options;
   double base = 0;
@@ -42,15 +48,16 @@ double warmup_at(const Steps& at) {
 }
 
 ExpectedRate linear_warmup(const Steps& at) {
-  return within(at.base * warmup_at(at), 4 * static_cast<double>(std::min(at.count, at.integer("warmup"))));
+  return within(at.base * warmup_at(at), kWarmupStep * static_cast<double>(std::min(at.count, at.integer("warmup"))));
 }
 
 ExpectedRate cosine(const Steps& at) {
   const double phase = std::numbers::pi * static_cast<double>(at.count) / at.real("period");
   const double above = at.base - at.real("least");
   // Where 1 + cos cancels, what remains of the rounding is absolute.
-  return {.rate = at.real("least") + above * (1 + std::cos(phase)) / 2,
-          .rounding = (kFew + 8 * static_cast<double>(at.count)) * kUlp * std::max(at.base, at.real("least"))};
+  return {
+      .rate = at.real("least") + above * (1 + std::cos(phase)) / 2,
+      .rounding = (kFew + kCosineStep * static_cast<double>(at.count)) * kUlp * std::max(at.base, at.real("least"))};
 }
 
 ExpectedRate warmup_cosine(const Steps& at) {
@@ -84,7 +91,7 @@ std::optional<ExpectedRate> ScheduleForm::plateau(std::int64_t steps, const std:
     at.cooling = std::max<std::int64_t>(at.cooling - 1, 0);
     if (at.bad <= patience) continue;
     const double reduced = std::max(at.rate * factor, least);
-    if (at.rate - reduced > 1e-8) at.rate = reduced;
+    if (at.rate - reduced > kLeastChange) at.rate = reduced;
     ++at.reductions;
     at.bad = 0;
     at.cooling = cooldown;

@@ -12,8 +12,6 @@ using trace::Channel;
 
 /// A few roundings of float32.
 constexpr double kRoundoff = 0x1p-21;
-/// A part of a combination that is smaller than what no part explains may be that.
-constexpr double kUnexplained = 2;
 
 double size_of(const Made& made) {
   double squares = 0;
@@ -85,7 +83,7 @@ std::optional<GroupUpdate::Momentum> momentum_of(const Parts& parts, const Recip
   if (!fitted) return std::nullopt;
   const double take = first && recipe.sgd ? 1 : recipe.take;
   const double rounding = kRoundoff * size_of(parts.momentum);
-  const double rest = kUnexplained * fitted->residual * size_of(parts.momentum);
+  const double rest = kSketchError * fitted->residual * size_of(parts.momentum);  // a part below it may be it
   return GroupUpdate::Momentum{
       .keep = {recipe.keep, first ? recipe.keep : fitted->coefficients[2], kRoundoff},
       .take = {take, fitted->coefficients[0], rounding / size_of(parts.gradient)},
@@ -104,7 +102,7 @@ std::optional<GroupUpdate::Change> change_of(const Parts& parts, const Recipe& r
   const auto fitted = fit(parts.change, {&direction, &parts.weights});
   if (!fitted) return std::nullopt;
   const double rounding = kRoundoff * size_of(parts.weights);
-  const double rest = kUnexplained * fitted->residual * size_of(parts.change);
+  const double rest = kSketchError * fitted->residual * size_of(parts.change);
   return GroupUpdate::Change{.step = {rate, fitted->coefficients[0], rounding / size_of(direction)},
                              .decay = {decays_here ? rate * recipe.decay : 0, fitted->coefficients[1],
                                        kRoundoff + rest / size_of(parts.weights)},

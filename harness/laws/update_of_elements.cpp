@@ -106,6 +106,9 @@ bool keeps_formula(Outcome& outcome, const ElementRule& rule, const Sampled& sam
   return true;
 }
 
+/// Roundings of the direction's size in LAMB's update: two norms, a ratio and two products.
+constexpr double kLambRoundings = 8;
+
 /// LAMB: one trust ratio for a whole parameter, which makes the update as long as rate · weight.
 bool keeps_lamb(Outcome& outcome, const ElementRule& rule, const Sampled& sampled, const RecordPlace& place,
                 const Updated& of) {
@@ -121,7 +124,8 @@ bool keeps_lamb(Outcome& outcome, const ElementRule& rule, const Sampled& sample
     if (!direction) return true;
     const double change = element.weight - sampled.weights[i];
     const double rounding = kOtherOrder * element.unit * (std::fabs(element.weight) + std::fabs(sampled.weights[i]));
-    const double error = kOtherOrder * direction->error() + 8 * element.unit * std::fabs(direction->value());
+    const double error =
+        kOtherOrder * direction->error() + kLambRoundings * element.unit * std::fabs(direction->value());
     const double shortest = std::fabs(direction->value()) - error;
     if (!(shortest > 0)) continue;
     const double toward = direction->value() > 0 ? change : -change;
@@ -137,7 +141,7 @@ bool keeps_lamb(Outcome& outcome, const ElementRule& rule, const Sampled& sample
   const double norm = of.weight_before->sketch->norm, expected = rule.rate() * norm,
                actual = estimated_distance(*of.weight->sketch, *of.weight_before->sketch),
                rounding = trace::unit_roundoff(of.weight->dtype) * norm;
-  constexpr double kSurely = 4;  // a sketch tells a distance within a factor of 2, and hardly ever beyond 4
+  constexpr double kSurely = 2 * kSketchError;  // a sketch is hardly ever further off
   if (!of.gradient->norm || *of.gradient->norm == 0) return true;
   ++outcome.judged;
   if (actual <= kSurely * (expected + rounding) && actual + kSurely * rounding >= expected / kSurely) return true;

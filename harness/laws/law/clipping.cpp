@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "harness/base/text.h"
+#include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 
@@ -8,9 +9,6 @@ namespace lockstep::laws {
 namespace {
 
 using trace::Channel;
-
-/// torch adds the squares of all elements in float32, and 1e-6 to the norm: relative to the threshold's factor.
-constexpr double kNormError = 1e-3;
 
 using Gradients = std::map<std::string, const trace::Record*>;
 
@@ -27,7 +25,7 @@ Gradients before_clipping(const Held& held) {
 bool clips(Outcome& outcome, const RecordPlace& place, const Held& held, const Gradients& before, double threshold) {
   const double norm = total_norm(before);
   if (before.empty() || !std::isfinite(norm)) return true;
-  const double factor = std::min(1.0, threshold / (norm + 1e-6));
+  const double factor = std::min(1.0, threshold / (norm + kNormEpsilon));
   const bool near = norm > (1 - kNormError) * threshold;
   for (const auto& [name, gradient] : before) {
     const trace::Record* clipped = held.find(Channel::kGradient, "clipped " + name);

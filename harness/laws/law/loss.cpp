@@ -43,7 +43,8 @@ Outcome judge_reduced_loss(const trace::RunTrace& run, std::int64_t step) {
   outcome.hidden = losses->hidden;
   const auto ranks = static_cast<double>(run.world_size());
   const double mean = losses->sum / ranks;
-  const double rounding = (static_cast<double>(losses->terms) + 2) * 0x1p-23 * losses->magnitude / ranks;
+  const double rounding = (static_cast<double>(losses->terms) + 2) * 2 * trace::unit_roundoff(trace::DType::kFloat32) *
+                          losses->magnitude / ranks;
   for (const trace::Trace& rank : run.ranks) {
     const trace::Record* reduced = rank.find(step, Channel::kLoss, "reduced");
     if (reduced == nullptr || !reduced->number) continue;
