@@ -10,7 +10,7 @@ constexpr std::array kRows = {
     RowInfo{Row::kTold, "told", "the cause was known before any trial: a changed recipe", "semantic"},
     RowInfo{Row::kCannotRound, "cannot_round", "ids, inputs, counters or generators differ, which cannot round",
             "semantic"},
-    RowInfo{Row::kNamed, "named", "the comparison names a cause that is no rounding, and replays show it again",
+    RowInfo{Row::kNamed, "named", "the comparison names a cause that is no rounding, and no trial refutes it",
             "class of the cause"},
     RowInfo{Row::kReplayLost, "replay_lost", "a run did not finish when it was replayed", "as compared"},
     RowInfo{Row::kReplayDiffers, "replay_differs", "one replay differs, more do not", "nondeterminism, once"},
