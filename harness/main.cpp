@@ -45,7 +45,7 @@ void add_run_options(CLI::App& command, app::RunOptions& options) {
   command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")
       ->type_name("FILE")
       ->check(not_empty);
-  command.add_option("--jobs", options.jobs, "Ranks that run at once. Default: twice the cores")
+  command.add_option("--jobs", options.jobs, "Ranks that run at once. Default: four for each core")
       ->type_name("N")
       ->check(CLI::Range(1, 100000));
 }

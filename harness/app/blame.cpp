@@ -127,9 +127,7 @@ int blame(const BlameOptions& options) {
                       .actual = std::to_string(scenarios.size())});
   const blaming::Parties parties = parties_of(scenarios[0], options);
   RunsFolder runs(options.run.out);
-  const experiment::Execute execute = [&](plan::Plan& plan, const std::string& folder) {
-    return execute_again(plan, options.run, runs.path() / folder);
-  };
+  const experiment::Execute execute = executor_again(options.run, runs.path());
   blaming::Blame blame = blaming::blame(scenarios[0], parties, controls, options.run.golden_root, today(), execute,
                                         [](const std::string& text) { print_line(stderr, "lockstep: " + text); });
   blame.verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

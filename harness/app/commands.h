@@ -16,7 +16,7 @@ struct RunOptions {
   std::filesystem::path golden_root;  ///< empty: that of each scenario's project (golden/root.h)
   std::filesystem::path worker;       ///< empty: beside lockstep
   std::filesystem::path json;         ///< "-": stdout
-  int jobs = 0;                       ///< ranks at once; 0: twice the cores
+  int jobs = 0;                       ///< ranks at once; 0: four for each core
 };
 
 struct AcceptOptions {

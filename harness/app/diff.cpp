@@ -13,6 +13,7 @@
 #include "harness/compare/rest.h"
 #include "harness/compare/rounding.h"
 #include "harness/compare/runs.h"
+#include "harness/decision/decision.h"
 #include "harness/report/recorded.h"
 #include "harness/report/text.h"
 
@@ -129,6 +130,7 @@ int diff(const DiffOptions& options) {
                               {"records_compared", result.compared},
                               {"class", first ? Json(first->class_name()) : Json()},
                               {"cause", first ? Json(first->cause_id()) : Json()},
+                              {"decided_by", first ? Json(name_of(decision::row_of(result))) : Json()},
                               {"first_divergence", first ? report::to_json(*first) : Json()},
                               {"why", why.empty() ? Json() : Json(why)}});
   }

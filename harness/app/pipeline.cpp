@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -17,8 +19,8 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/text.h"
+#include "harness/decision/decision.h"
 #include "harness/diagnosis/causes.h"
-#include "harness/experiment/investigation.h"
 #include "harness/golden/root.h"
 #include "harness/launch/listener.h"
 #include "harness/launch/local.h"
@@ -136,12 +138,16 @@ fs::path find_worker(const fs::path& given) {
                                           : "check the path given with --worker"});
 }
 
+/// Ranks wait for one another and for files more than half of their time, so cores stay idle with one rank each.
 int ranks_at_once(const RunOptions& options) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  return options.jobs > 0 ? options.jobs : 2 * cores;
+  return options.jobs > 0 ? options.jobs : 4 * cores;
 }
 
-std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
+namespace {
+
+std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
+                                      launch::ForkServers& servers) {
   Surroundings around;
   std::vector<launch::Listener> held;  // together, so that no two runs get one port
   std::vector<launch::Job> jobs;
@@ -157,7 +163,6 @@ std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& option
     jobs.push_back(job_of(run, directory, around));
   }
   held.clear();
-  launch::ForkServers servers;  // those of a replay lie at other addresses
   launch::LocalLauncher launcher(ranks_at_once(options), servers);
   std::vector<launch::RunOutcome> outcomes;
   {
@@ -167,19 +172,35 @@ std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& option
   return report::read_evidence(plan, std::move(outcomes), runs_root);
 }
 
-std::vector<report::Evidence> execute_again(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
-  std::vector<report::Evidence> evidence = execute(plan, options, runs_root);
-  if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
-  return evidence;
+}  // namespace
+
+std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
+  launch::ForkServers servers;
+  return execute(plan, options, runs_root, servers);
+}
+
+experiment::Execute executor_again(const RunOptions& options, const fs::path& runs_root) {
+  const auto servers = std::make_shared<std::optional<launch::ForkServers>>();
+  return [&options, runs_root, servers](plan::Plan& plan, const experiment::Again& again) {
+    if (!again.computes_otherwise || !*servers) servers->emplace();
+    std::vector<report::Evidence> evidence = execute(plan, options, runs_root / again.folder, **servers);
+    if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
+    return evidence;
+  };
 }
 
 void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
                  const RunOptions& options, const fs::path& runs_root) {
   if (is_interrupted(evidence)) return;
-  experiment::investigate(verdict, plan, evidence, today(), [&](plan::Plan& again, const std::string& folder) {
-    print_line(stderr, "lockstep: " + std::to_string(again.runs.size()) + " runs again: " + folder);
-    return execute_again(again, options, runs_root / kExperiments / folder);
+  const experiment::Execute execute = executor_again(options, runs_root / kExperiments);
+  experiment::investigate(verdict, plan, evidence, today(), [&](plan::Plan& runs, const experiment::Again& again) {
+    print_line(stderr, "lockstep: " + std::to_string(runs.runs.size()) + " runs again: " + again.folder);
+    return execute(runs, again);
   });
+  for (report::CheckReport& check : verdict.checks) {  // one that is expected to fail is tried no further
+    if (check.result.divergence && check.decided_by.empty())
+      check.decided_by = name_of(decision::row_of(check.result));
+  }
 }
 
 std::string today() {

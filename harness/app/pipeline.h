@@ -7,6 +7,7 @@
 #include "harness/app/commands.h"
 #include "harness/app/runs_folder.h"
 #include "harness/base/problems.h"
+#include "harness/experiment/investigation.h"
 #include "harness/plan/plan.h"
 #include "harness/report/judge.h"
 
@@ -32,9 +33,9 @@ int ranks_at_once(const RunOptions& options);
 std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options,
                                       const std::filesystem::path& runs_root);
 
-/// The same of control runs. *Throws*: Interrupted, where they were: runs that nobody let finish show nothing.
-std::vector<report::Evidence> execute_again(plan::Plan& plan, const RunOptions& options,
-                                            const std::filesystem::path& runs_root);
+/// The same of control runs. The function throws Interrupted, where they were: runs that nobody let finish show
+/// nothing.
+experiment::Execute executor_again(const RunOptions& options, const std::filesystem::path& runs_root);
 
 /// Tries again what the verdict leaves open or calls different, and says on stderr that it does.
 void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,

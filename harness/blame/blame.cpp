@@ -51,7 +51,7 @@ class Blaming {
         experiment::under(experiment::unchanged("replay"), scenario_, variants()), parties_.left, parties_.right);
     blame.plan = plan::make_plan({asked});
     digest_ = blame.plan.runs.at(blame.plan.runs_of(scenario_.name, parties_.left).at(0)).train_digest;
-    const std::vector<Evidence> evidence = execute_(blame.plan, "as_they_are");
+    const std::vector<Evidence> evidence = execute_(blame.plan, {"as_they_are"});
     blame.verdict = report::judge(blame.plan, evidence, golden_root_, today_);
     auto seen = blame.check().result.divergence;  // before anything was passed over as rounding
     experiment::investigate(blame.verdict, blame.plan, evidence, today_, execute_);
@@ -100,7 +100,7 @@ class Blaming {
   /// One run of a scenario with one check. *Throws*: InputError where a program does not follow a control.
   report::CheckReport judged(const scenario::Scenario& scenario, const std::string& folder) const {
     plan::Plan plan = plan::make_plan({scenario});
-    const std::vector<Evidence> evidence = execute_(plan, folder);
+    const std::vector<Evidence> evidence = execute_(plan, {folder});
     if (!followed(plan, evidence)) throw InputError({.what = "the program's recorder follows no controls"});
     // A golden is of the training without the control.
     for (plan::Run& run : plan.runs) {

@@ -68,7 +68,7 @@ std::set<std::int64_t> steps_of(const Walk& walk) {
     for (const Pair& pair : walk.pairs(channel)) {
       for (const Trace* trace : {pair.left, pair.right}) {
         for (const Step& step : trace->steps) {
-          if (step.step >= walk.first_step) steps.insert(step.step);
+          if (step.step >= walk.first_step && step.step < walk.end_step) steps.insert(step.step);
         }
       }
     }

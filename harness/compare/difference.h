@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -88,12 +89,16 @@ using PairsOf = std::function<std::vector<Pair>(trace::Channel)>;
 using Relation = std::function<std::optional<std::string>(const trace::Record& left, const trace::Record& right,
                                                           std::int64_t step, std::int64_t rank)>;
 
+/// Behind every step.
+inline constexpr std::int64_t kNoStep = std::numeric_limits<std::int64_t>::max();
+
 /// Parameters of a comparison.
 struct Walk {
   PairsOf pairs;
   std::vector<trace::Channel> channels;
   Relation relation;
   std::int64_t first_step = trace::kInitialStep;  ///< earlier steps are skipped
+  std::int64_t end_step = kNoStep;                ///< so are this one and later ones
   bool common_steps_only = false;                 ///< skip steps that one side lacks
   /// Records to skip; empty: none.
   std::function<bool(trace::Channel, const std::string& name, std::int64_t step)> skip;

@@ -132,16 +132,23 @@ bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, 
   return seen && *seen <= kSlightly;
 }
 
-bool is_finite(const trace::RunTrace& run, std::int64_t until) {
+std::int64_t first_not_finite(const trace::RunTrace& run) {
+  std::int64_t first = kNoStep;
+  const auto is_lost = [](const trace::Record& record) {
+    return !std::isfinite(record.norm.value_or(0)) || !std::isfinite(record.number.value_or(0));
+  };
   for (const trace::Trace& rank : run.ranks) {
     for (const trace::Step& step : rank.steps) {
-      if (step.step > until) break;
-      for (const trace::Record& record : step.records) {
-        if (!std::isfinite(record.norm.value_or(0)) || !std::isfinite(record.number.value_or(0))) return false;
-      }
+      if (step.step >= first) break;
+      if (std::any_of(step.records.begin(), step.records.end(), is_lost)) first = step.step;
     }
   }
-  return true;
+  return first;
+}
+
+bool is_finite(const trace::RunTrace& run, std::int64_t until) {
+  const std::int64_t first = first_not_finite(run);
+  return first == kNoStep || first > until;
 }
 
 bool uses_16_bits(const trace::RunTrace& run) {

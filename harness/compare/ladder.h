@@ -49,6 +49,9 @@ const trace::Record* record_of(const trace::RunTrace& run, const Location& place
 /// Whether two runs differ at a place so little, relative to the layer's scale, that rounding could explain it.
 bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, const Location& place);
 
+/// First step of a run with a number that is not finite; kNoStep if there is none.
+std::int64_t first_not_finite(const trace::RunTrace& run);
+
 /// Whether all numbers of a run are finite, up to a step.
 bool is_finite(const trace::RunTrace& run, std::int64_t until = std::numeric_limits<std::int64_t>::max());
 

@@ -50,8 +50,8 @@ Comparison compare_global_batches(const trace::RunTrace& left, const trace::RunT
   for (const trace::RunTrace* run : {&left, &right}) {
     for (const trace::Trace& rank : run->ranks) {
       for (const trace::Step& step : rank.steps) {
-        const bool wanted =
-            step.step >= scope.first_step && !(scope.skip && scope.skip(Channel::kSamples, "ids", step.step));
+        const bool wanted = step.step >= scope.first_step && step.step < scope.end_step &&
+                            !(scope.skip && scope.skip(Channel::kSamples, "ids", step.step));
         if (wanted && step.find(Channel::kSamples, "ids") != nullptr) steps.insert(step.step);
       }
     }
@@ -130,6 +130,7 @@ Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& righ
             .channels = channels,
             .relation = relation,
             .first_step = scope.first_step,
+            .end_step = scope.end_step,
             .common_steps_only = scope.common_steps_only,
             .skip = scope.skip,
             .left_name = left.run,

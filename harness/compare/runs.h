@@ -21,6 +21,7 @@ PairsOf pairs_between(const trace::RunTrace& left, const trace::RunTrace& right)
 /// The part of two runs that is compared.
 struct Scope {
   std::int64_t first_step = trace::kInitialStep;
+  std::int64_t end_step = kNoStep;  ///< this one and later ones are left out
   bool common_steps_only = false;
   /// Records to skip; empty: none.
   std::function<bool(trace::Channel, const std::string& name, std::int64_t step)> skip;

@@ -62,7 +62,7 @@ class Ruling {
       case Trial::kReplayOften:
         return differs() && !finding_.is_of_repeats && may_be_chance();
       case Trial::kReplayTwice:
-        return differs() && (now_.unstable || finding_.is_of_repeats);
+        return differs() && !seen_closely_ && (now_.unstable || finding_.is_of_repeats);
       case Trial::kReplayThere:
         return differs() && at().behind_rounding;
       // A difference that varies, or that nobody can explain, may come from memory that is read before it is written.
@@ -155,6 +155,13 @@ class Ruling {
     constexpr Trial kTrial = Trial::kOneState;
     const std::string& first = finding_.sides[0];
     std::size_t compared = 0;
+    for (const Steps& one : fact.sides) {  // one side that is open hides no mistake of another
+      if (one.shows == Steps::Show::kDifferInFloat64)
+        return find_mistake(kTrial, Row::kStepDiffersInFloat64, one, "one step differs in float64 too, at ");
+      if (one.shows == Steps::Show::kUpdateDiffers)
+        return find_mistake(kTrial, Row::kUpdateDiffers, one,
+                            "one update from equal gradients differs more than rounding allows: ");
+    }
     for (const Steps& one : fact.sides) {
       switch (one.shows) {
         case Steps::Show::kUnfinished:
@@ -163,10 +170,7 @@ class Ruling {
         case Steps::Show::kNotFinite:
           return leave_open(kTrial, Row::kNotFinite, "NaN or infinity hides every difference");
         case Steps::Show::kDifferInFloat64:
-          return find_mistake(kTrial, Row::kStepDiffersInFloat64, one, "one step differs in float64 too, at ");
         case Steps::Show::kUpdateDiffers:
-          return find_mistake(kTrial, Row::kUpdateDiffers, one,
-                              "one update from equal gradients differs more than rounding allows: ");
         case Steps::Show::kDifferInFloat32:
           note(kTrial, "one step differs more than rounding allows: " + one.compared.first->place_and_rank() + ", " +
                            one.compared.first->relation);
@@ -224,7 +228,8 @@ class Ruling {
     for (const Repeated& one : fact.runs) {
       if (!one.finished) note(Trial::kReplayOften, variant_of(one.run) + " did not finish when replayed");
       if (!one.finished || !one.apart) continue;
-      return call_random_again(Trial::kReplayOften, *one.apart, variant_of(one.run), one.run);
+      call_random_again(Trial::kReplayOften, *one.apart, variant_of(one.run), one.run);
+      return see_random(Trial::kReplayOften, fact.closeup);
     }
   }
 
@@ -236,10 +241,7 @@ class Ruling {
     if (!fact.run.apart) return note(kTrial, variant + ": two more runs matched: rare, or a one-off");
     mark_random(Row::kVaries);
     note(kTrial, variant + " changes from run to run: first difference at " + fact.run.apart->place_and_rank());
-    if (fact.closeup.element) note(kTrial, "element " + fact.closeup.element->text());
-    if (!fact.closeup.operator_) return;
-    at().operator_ = fact.closeup.operator_;
-    at().suspects.clear();  // what is known of the operator may say more
+    see_random(kTrial, fact.closeup);
   }
 
   void learn(const ReplayThere& fact) { see(fact.closeup); }
@@ -280,6 +282,15 @@ class Ruling {
     if (closeup.is_no_rounding) rule_out_rounding();
   }
 
+  /// Of two runs of one side. The finding's element is of two sides.
+  void see_random(Trial trial, const Closeup& closeup) {
+    seen_closely_ = closeup.element.has_value();
+    if (closeup.element) note(trial, "element " + closeup.element->text());
+    if (!closeup.operator_) return;
+    at().operator_ = closeup.operator_;
+    at().suspects.clear();  // what is known of the operator may say more
+  }
+
   void call_nondeterministic(Row row) {
     row_ = row;
     if (at().class_ == Class::kRounding) at().deny_rounding();
@@ -315,7 +326,11 @@ class Ruling {
     if (now_.is_mistake()) return;
     note(trial, row, why);
     CheckResult& result = now_.result;
-    if (finding_.wants_same_bits || result.status == Status::kInconclusive) return;
+    if (step_differs_ && differs() && at().class_ == Class::kRounding) {  // it is more than one step can round
+      at().class_ = Class::kUndecided;
+      at().suspects.clear();
+    }
+    if (finding_.wants_same_bits) return;
     result.status = Status::kInconclusive;
     result.why = why;
     result.next = "compare fewer steps: rounding grows with every update";
@@ -398,13 +413,16 @@ class Ruling {
       doubt = "it shrinks like rounding, but is larger than one sample can make it";
       row = Row::kLargerThanOneSample;
     }
+    std::string silent;
+    bool is_finite = true;
     std::size_t compared = 0;
     bool in_16_bits = false, in_32_bits = false;
     for (const InFloat64& pair : pairs) {
-      if (!pair.silent.empty()) return note(kTrial, Row::kFloat64Silent, pair.silent);
-      if (!pair.is_finite)
-        return leave_open(kTrial, Row::kNotFinite,
-                          "NaN or infinity in float32 hides every difference: float64 cannot decide");
+      if (!pair.silent.empty()) {
+        if (silent.empty()) silent = pair.silent;
+        continue;
+      }
+      is_finite &= pair.is_finite;
       if (pair.ranks_apart) {
         note(kTrial, Row::kRanksDisagree,
              "the ranks of " + pair.ranks_apart->right.run + " disagree in float32, first at " +
@@ -418,10 +436,8 @@ class Ruling {
         note(
             kTrial, Row::kPairsDiffer,
             "the trainings differ by more than rounding, first at " + first->place_and_rank() + ": " + first->relation);
-        if (open)
-          result = checks::result_of(pair.judged);
-        else if (pair.mistake)
-          pass_rounding(*pair.mistake);
+        if (!open && pair.mistake) return pass_rounding(*pair.mistake);
+        result = checks::result_of(pair.judged);
         return;
       }
       if (!is_behind && pair.beyond) {
@@ -437,6 +453,10 @@ class Ruling {
       compared += pair.judged.compared;
       (pair.in_16_bits ? in_16_bits : in_32_bits) = true;
     }
+    if (!silent.empty())
+      return rounds ? leave_open(kTrial, Row::kFloat64Silent, silent) : note(kTrial, Row::kFloat64Silent, silent);
+    if (!is_finite)
+      return leave_open(kTrial, Row::kNotFinite, "NaN or infinity hides what comes behind: float64 cannot decide");
     if (compared == 0) return;
     asks_steps_ = doubt.empty() ? in_32_bits : !in_16_bits;
     const std::string shrinks = "every difference shrinks like rounding";
@@ -467,6 +487,7 @@ class Ruling {
   std::optional<Row> row_;
   bool lost_ = false;            // a replay did not finish
   bool varies_ = false;          // more runs of a side differed too
+  bool seen_closely_ = false;    // and where, in its elements
   bool is_small_ = false;        // the difference is no larger than one sample's effect
   bool asks_steps_ = false;      // single steps from one state can decide
   bool step_differs_ = false;    // a step from one state differs, in float32
@@ -478,6 +499,8 @@ class Ruling {
 }  // namespace
 
 std::string_view name_of(Trial trial) { return kTrials[static_cast<std::size_t>(trial)]; }
+
+Row row_of(const checks::CheckResult& result) { return decide({.result = result, .sides = {}}, {}).row; }
 
 Decision decide(const Finding& finding, const std::vector<Fact>& facts) { return Ruling(finding).take(facts); }
 

@@ -84,6 +84,9 @@ struct Decision {
 /// change the verdict. Pure: equal facts, equal decision.
 Decision decide(const Finding& finding, const std::vector<Fact>& facts);
 
+/// The row of a result without any trial.
+Row row_of(const checks::CheckResult& result);
+
 /// "w3" of the run "w3/0".
 inline std::string variant_of(const std::string& run) { return run.substr(0, run.rfind('/')); }
 

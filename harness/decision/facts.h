@@ -55,7 +55,7 @@ struct Diagnosis {
 /// Two trainings in float32 and in float64.
 struct InFloat64 {
   std::string silent = {};  ///< why float64 proves nothing; empty: it does
-  bool is_finite = true;    ///< both trainings, in float32
+  bool is_finite = true;    ///< both trainings, in both precisions; if not, what comes before is judged
   bool in_16_bits = false;
   bool same_shape = true;
   std::optional<compare::Ladder> rungs = {};   ///< at the place of the finding
@@ -107,6 +107,7 @@ struct OneStateThere {
 
 struct ReplayOften {
   std::vector<Repeated> runs;  ///< up to the first that differs
+  Closeup closeup = {};        ///< of that one
 };
 
 /// Two more runs of one side.

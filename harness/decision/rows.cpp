@@ -29,8 +29,9 @@ constexpr std::array kRows = {
     RowInfo{Row::kShrinks, "shrinks", "the difference shrinks in float64 as rounding does", "rounding"},
     RowInfo{Row::kFloat64Open, "float64_open", "the difference neither shrinks as rounding does nor stays",
             "undecided"},
-    RowInfo{Row::kNotFinite, "not_finite", "NaN or infinity hides every difference", "inconclusive"},
-    RowInfo{Row::kPairsDiffer, "pairs_differ", "an open check: two trainings differ in float64", "divergence"},
+    RowInfo{Row::kNotFinite, "not_finite", "nothing is found before NaN or infinity, which hides the rest",
+            "inconclusive"},
+    RowInfo{Row::kPairsDiffer, "pairs_differ", "two trainings differ in float64", "divergence"},
     RowInfo{Row::kHorizon, "horizon",
             "rounding in float32 has grown to the size of the values, and single steps are open", "inconclusive"},
     RowInfo{Row::kLargerThanOneSample, "larger_than_one_sample",
@@ -50,9 +51,10 @@ constexpr std::array kRows = {
     RowInfo{Row::kStepDiffersAgain, "step_differs_again", "one step differs in float32, from other weights too",
             "semantic: in float32 only"},
     RowInfo{Row::kStepDiffersOnce, "step_differs_once", "one step differs in float32, and not from other weights",
-            "inconclusive"},
+            "inconclusive; of a check equal: undecided"},
     RowInfo{Row::kNoOtherWeights, "no_other_weights",
-            "one step differs in float32, and no other weights could be tried", "inconclusive"},
+            "one step differs in float32, and no other weights could be tried",
+            "inconclusive; of a check equal: undecided"},
 };
 
 }  // namespace

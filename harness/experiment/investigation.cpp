@@ -88,8 +88,7 @@ class Investigation {
         if (one.now.next == trial) one.learn(trial == Trial::kDiagnosis ? diagnosed(one) : fact_of(trial, group, one));
       }
     }
-    const bool is_read_later = trial == Trial::kOneState || trial == Trial::kFill;
-    if (is_read_later) return;
+    if (trial == Trial::kOneState || trial == Trial::kFill) return;  // another trial reads them, too
     for (const Control& control : controls_of(trial)) ran_.erase(control.id);
   }
 
@@ -112,7 +111,7 @@ class Investigation {
     Ran& ran = ran_[control.id];
     if (scenarios.empty()) return;
     ran.plan = plan::make_plan(std::move(scenarios));
-    ran.evidence = execute_(ran.plan, control.id);
+    ran.evidence = execute_(ran.plan, {control.id, computes_otherwise(trial)});
   }
 
   Fact fact_of(Trial trial, const Group& group, const Case& one) const {

@@ -48,8 +48,7 @@ Scenario led_by_first(const Control& control, const Scenario& scenario, const st
   Scenario forced = under(control, scenario, all);
   const std::string file = scenario.file.string();
   for (const Case* one : cases) {
-    const std::vector<std::string> of_check = one->sides();
-    const std::string& first = of_check[0];
+    const std::string& first = one->sides()[0];
     // All that is computed, or a state would be taken back before it shows.
     const Json all_of_it = {{"channels", nullptr}, {"every", nullptr}};
     const Json leads = {
@@ -58,7 +57,7 @@ Scenario led_by_first(const Control& control, const Scenario& scenario, const st
     add(forced, scenario::patched(forced.variant(first), leads, file), leader(first));
     led.push_back(leader(first));
     const Json follows = {{"train", {{"checkpoint", {{"follow", leader(first)}}}, {"record", all_of_it}}}};
-    for (const std::string& side : of_check) {
+    for (const std::string& side : one->sides()) {
       add(forced, scenario::patched(forced.variant(side), follows, file), follower(side, first));
       if (side != first) led.push_back(follower(side, first));
     }
@@ -66,24 +65,11 @@ Scenario led_by_first(const Control& control, const Scenario& scenario, const st
   return forced;
 }
 
-/// Without variants that nobody asked for, and nobody takes a checkpoint from.
-void drop_unneeded(Scenario& scenario, const std::vector<std::string>& asked) {
-  const std::vector<Variant> all = scenario.variants;
-  std::erase_if(scenario.variants, [&](const Variant& variant) {
-    const auto needs = [&](const Variant& other) {
-      const std::vector<std::string> sources = scenario::sources_of(other);
-      return std::find(sources.begin(), sources.end(), variant.name) != sources.end();
-    };
-    const bool is_asked = std::find(asked.begin(), asked.end(), variant.name) != asked.end();
-    return !is_asked && std::none_of(all.begin(), all.end(), needs);
-  });
-}
-
 /// What is asked for alone, and no further than the mistakes that are known: what is computed until then does not
 /// depend on what comes after.
-Scenario as_far_as_needed(Scenario forced, const std::vector<const Case*>& cases,
+Scenario as_far_as_needed(const Scenario& all, const std::vector<const Case*>& cases,
                           const std::vector<std::string>& asked) {
-  drop_unneeded(forced, asked);
+  Scenario forced = under(unchanged(""), all, asked);
   std::int64_t last = 0;
   for (const Case* one : cases) {
     if (!one->now.is_mistake()) return forced;
@@ -103,8 +89,7 @@ Scenario as_far_as_needed(Scenario forced, const std::vector<const Case*>& cases
 
 Scenario led_in_float32(const Control& control, const Scenario& scenario, const std::vector<const Case*>& cases) {
   std::vector<std::string> led;
-  Scenario forced = led_by_first(control, scenario, cases, led);
-  return as_far_as_needed(std::move(forced), cases, led);
+  return as_far_as_needed(led_by_first(control, scenario, cases, led), cases, led);
 }
 
 /// The runs of two sides of a check that are led by the first.
@@ -123,9 +108,9 @@ struct Forced {
   bool finished() const { return left != nullptr && right != nullptr && !right->ranks[0].steps.empty(); }
   bool finished_in_both() const { return finished() && left_in_float64 != nullptr && right_in_float64 != nullptr; }
 
-  bool is_finite() const {
-    return compare::is_finite(*left) && compare::is_finite(*right) && compare::is_finite(*left_in_float64) &&
-           compare::is_finite(*right_in_float64);
+  std::int64_t first_not_finite() const {
+    return std::min({compare::first_not_finite(*left), compare::first_not_finite(*right),
+                     compare::first_not_finite(*left_in_float64), compare::first_not_finite(*right_in_float64)});
   }
 
   /// One step rounds as far as a mistake is large then: nothing to add to what is known.
@@ -137,6 +122,7 @@ struct Forced {
   compare::Scope scope() const {
     compare::Scope scope = compare::held_by_both(*left, *right);
     scope.first_step = right->ranks[0].steps.front().step + 1;
+    scope.end_step = first_not_finite();
     return scope;
   }
 };
@@ -217,12 +203,12 @@ bool begin_alike(const RunTrace& left, const RunTrace& right) {
 Steps read_steps(const Case& one, const std::string& side, const Runs& forced) {
   const Forced runs(forced, one.sides()[0], side);
   if (!runs.finished_in_both()) return {.side = side, .shows = Steps::Show::kUnfinished};
-  if (!runs.is_finite()) return {.side = side, .shows = Steps::Show::kNotFinite};
   if (runs.uses_16_bits()) return {.side = side, .shows = Steps::Show::kIn16Bits};
   if (Comparison mistake = walk_in_float64(one, runs); mistake.first)
     return {.side = side, .shows = Steps::Show::kDifferInFloat64, .compared = std::move(mistake)};
   Steps steps{.side = side, .compared = walk(one, runs)};
   const auto& first = steps.compared.first;
+  if (!first && runs.first_not_finite() != compare::kNoStep) steps.shows = Steps::Show::kNotFinite;
   if (!first) return steps;
   const bool is_update =
       trace::info(first->channel).part == trace::Part::kUpdated && begins_there(*first, *runs.left, *runs.right);
@@ -248,14 +234,13 @@ Scenario from_one_state(const Scenario& scenario, const std::vector<const Case*>
   std::vector<std::string> asked;
   Scenario forced = led_by_first(control, scenario, cases, asked);
   for (const Case* one : cases) {
-    const std::vector<std::string> sides = one->sides();
-    for (const std::string& side : sides) {
-      const std::string following = follower(side, sides[0]);
+    for (const std::string& side : one->sides()) {
+      const std::string following = follower(side, one->sides()[0]);
       add(forced, under(experiment::in_float64(), forced, {following}).variant(following), in_float64(following));
       asked.push_back(in_float64(following));
     }
   }
-  return as_far_as_needed(std::move(forced), cases, asked);
+  return as_far_as_needed(forced, cases, asked);
 }
 
 Scenario from_another_state(const Scenario& scenario, const std::vector<const Case*>& cases) {

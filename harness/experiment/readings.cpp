@@ -48,6 +48,12 @@ compare::Scope scope_of(const Case& one, const RunTrace& right) {
   return checks::after_loading(one.scenario, one.check.spec, right);
 }
 
+/// Of two runs of one side.
+Closeup closeup_of_runs(const Divergence& at, const RunTrace& first, const RunTrace& second) {
+  const auto rank = static_cast<std::size_t>(at.rank);
+  return closeup_of(at, {.run = &first, .rank = rank}, {.run = &second, .rank = rank}, Looked::kFromTheStart);
+}
+
 /// A weight that a run does not hold in float64; null: there is none.
 const trace::Record* narrow_weight(const RunTrace& run) {
   const trace::Step* first = run.ranks[0].steps.empty() ? nullptr : &run.ranks[0].steps.front();
@@ -71,11 +77,15 @@ class TwoPrecisions {
         right64_(right64),
         ladder_(left, right, left64, right64),
         channels_(compared_channels(one, left, right)),
-        scope_(scope_of(one, right)) {}
+        scope_(scope_of(one, right)) {
+    for (const RunTrace* run : {&left, &right, &left64, &right64})
+      scope_.end_step = std::min(scope_.end_step, compare::first_not_finite(*run));
+  }
 
-  /// Without a place: of the whole trainings.
-  InFloat64 facts(std::int64_t until = std::numeric_limits<std::int64_t>::max()) const {
-    return {.silent = obstacle(until),
+  /// Of the trainings up to a place. Without one, up to where NaN or infinity hides all.
+  InFloat64 facts(std::optional<std::int64_t> place = {}) const {
+    return {.silent = obstacle(place.value_or(scope_.end_step - 1)),
+            .is_finite = scope_.end_step == compare::kNoStep,
             .in_16_bits = ladder_.uses_16_bits(),
             .same_shape = compare::same_shape(left_, right_)};
   }
@@ -91,7 +101,7 @@ class TwoPrecisions {
   std::optional<Divergence> mistake() {
     const auto mistake = ladder_.first_mistake(channels_, scope_);
     const bool grew = mistake && judge().first.value_or(*mistake).step != mistake->step;
-    return grew ? std::nullopt : if_finite(mistake);
+    return grew ? std::nullopt : mistake;
   }
 
   /// Where the two part by more than any rounding.
@@ -103,14 +113,12 @@ class TwoPrecisions {
     return if_finite(compare::beyond_rounding(training(left_), training(right_), ladder_, channels_));
   }
 
- private:
   /// A place, unless NaN or infinity may have made it.
   std::optional<Divergence> if_finite(std::optional<Divergence> at) const {
-    const auto reaches = [&](const RunTrace* run) { return !compare::is_finite(*run, at->step); };
-    const std::array runs = {&left_, &right_, &left64_, &right64_};
-    return at && std::any_of(runs.begin(), runs.end(), reaches) ? std::nullopt : std::move(at);
+    return at && at->step >= scope_.end_step ? std::nullopt : std::move(at);
   }
 
+ private:
   std::string obstacle(std::int64_t until) const {
     for (const RunTrace* run : {&left64_, &right64_}) {
       const bool is_ours = !one_.scenario.variant(variant_of(run->run)).program;  // a program may do what it likes
@@ -126,7 +134,7 @@ class TwoPrecisions {
   const RunTrace &left_, &right_, &left64_, &right64_;
   compare::PrecisionLadder ladder_;
   std::vector<trace::Channel> channels_;
-  compare::Scope scope_;
+  compare::Scope scope_;                       // up to the first number of any run that is not finite
   std::optional<compare::Comparison> judged_;  // asked for twice
 };
 
@@ -161,10 +169,8 @@ InFloat64 read_pair(const Case& one, const std::array<const RunTrace*, 4>& runs)
   TwoPrecisions pair(one, *runs[0], *runs[1], *runs[2], *runs[3]);
   InFloat64 facts = pair.facts();
   if (!facts.silent.empty()) return facts;
-  facts.is_finite = compare::is_finite(*runs[0]) && compare::is_finite(*runs[1]);
-  if (!facts.is_finite) return facts;
   for (const RunTrace* run : {runs[0], runs[1]}) {
-    if (!facts.ranks_apart) facts.ranks_apart = checks::ranks_apart(*run, pair.channels());
+    if (!facts.ranks_apart) facts.ranks_apart = pair.if_finite(checks::ranks_apart(*run, pair.channels()));
   }
   if (facts.ranks_apart) return facts;
   facts.judged = pair.judge();
@@ -215,7 +221,12 @@ ReplayOften read_replay_often(const Case& one, const Runs& before, const Runs& o
     const std::vector<const RunTrace*> again = often.all_of(variant);
     fact.runs.push_back({.run = run->run, .finished = !again.empty()});
     if (!again.empty()) fact.runs.back().apart = compare::not_alike(one.now.unstable ? *again[0] : *run, again);
-    if (fact.runs.back().apart) break;
+    if (!fact.runs.back().apart) continue;
+    for (const RunTrace* other : again) {
+      const auto apart = compare::part_bitwise(*again[0], *other);
+      if (apart && !fact.closeup.element) fact.closeup = closeup_of_runs(*apart, *again[0], *other);
+    }
+    break;
   }
   return fact;
 }
@@ -226,10 +237,7 @@ ReplayTwice read_replay_twice(const Case& one, const Runs& twice) {
   ReplayTwice fact{.run = {.run = variant + "/0", .finished = first.run != nullptr && second.run != nullptr}};
   if (!fact.run.finished) return fact;
   fact.run.apart = compare::part_bitwise(*first.run, *second.run);
-  if (!fact.run.apart) return fact;
-  const auto rank = static_cast<std::size_t>(fact.run.apart->rank);
-  fact.closeup = closeup_of(*fact.run.apart, {.run = first.run, .rank = rank}, {.run = second.run, .rank = rank},
-                            Looked::kFromTheStart);
+  if (fact.run.apart) fact.closeup = closeup_of_runs(*fact.run.apart, *first.run, *second.run);
   return fact;
 }
 

@@ -24,7 +24,8 @@ Control looking_at(Control control, const Case& one) {
 }
 
 bool looks_closely(Trial trial) {
-  return trial == Trial::kReplay || trial == Trial::kReplayTwice || trial == Trial::kReplayThere;
+  return trial == Trial::kReplay || trial == Trial::kReplayOften || trial == Trial::kReplayTwice ||
+         trial == Trial::kReplayThere;
 }
 
 }  // namespace

@@ -14,6 +14,11 @@ namespace lockstep::experiment {
 /// How often a run that is believed to come out again has done so.
 constexpr std::int64_t kReplays = 4;
 
+/// A trial of another computation. The others ask whether a training comes out again.
+constexpr bool computes_otherwise(Trial trial) {
+  return trial == Trial::kFloat64 || trial == Trial::kOneState || trial == Trial::kFill;
+}
+
 /// Controls of a trial; none if it needs no run.
 std::vector<Control> controls_of(Trial trial);
 

@@ -141,13 +141,17 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
   return diagnosis::suspects_in_data(diagnosis::Scene(question, *first));
 }
 
-/// The digest of a training covers its recipe, its data, and what it loads. Another digest means another recipe; if the
-/// recipe is the same and nothing is loaded, other data.
-std::vector<compare::Suspect> suspects_by_digest(const trace::RunTrace& golden, const CheckInput& input,
+std::vector<compare::Suspect> suspects_in_recipe(const trace::RunTrace& golden, const CheckInput& input,
                                                  const std::string& variant) {
+  auto changes = changed_keys(golden, input, variant);
+  if (changes.empty()) return {};
+  return {{"recipe.changed", std::move(changes)}};
+}
+
+/// The digest of a training covers its recipe, its data, and what it loads. If the recipe is the same and nothing is
+/// loaded, another digest means other data.
+std::vector<compare::Suspect> suspects_by_digest(const CheckInput& input, const std::string& variant) {
   const scenario::Variant& of = input.scenario.variant(variant);
-  if (auto changes = changed_keys(golden, input, variant); !changes.empty())
-    return {{"recipe.changed", std::move(changes)}};
   if (of.train.checkpoint.load || !scenario::sources_of(of).empty()) return {};
   return {{"data.content", {"the recipe equals the golden's, but the digest of recipe and data differs"}}};
 }
@@ -176,10 +180,11 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
           "; the training changed since the golden was accepted: " + changes_since(golden, input, variant);
     if (!damage.empty()) result.divergence->cause = "the golden file is damaged (" + damage[0] + ")";
     if (!stale && damage.empty()) blame_environment(golden, run, *result.divergence);
-    if (result.divergence->suspects.empty() && damage.empty())
-      result.divergence->suspects = suspects_in_data(golden, run, input.scenario.variant(variant), *result.divergence);
-    if (result.divergence->suspects.empty() && damage.empty() && stale)
-      result.divergence->suspects = suspects_by_digest(golden, input, variant);
+    std::vector<compare::Suspect>& suspects = result.divergence->suspects;
+    if (suspects.empty() && damage.empty() && stale) suspects = suspects_in_recipe(golden, input, variant);
+    if (suspects.empty() && damage.empty())
+      suspects = suspects_in_data(golden, run, input.scenario.variant(variant), *result.divergence);
+    if (suspects.empty() && damage.empty() && stale) suspects = suspects_by_digest(input, variant);
     result.next = (damage.empty() ? "if the change is intended: " : restore) + accept_command(input);
   } else if (!damage.empty()) {
     return damaged();

@@ -55,7 +55,7 @@ struct CheckReport {
   Status status = Status::kAgree;
   checks::CheckResult result;
   std::vector<Experiment> experiments;
-  std::string decided_by;        ///< row of the table of docs/rounding.md; empty without control runs
+  std::string decided_by;        ///< row of the table of docs/rounding.md; empty where nothing differs or is open
   std::string expected_failure;  ///< reason, when the author expected the check to fail
   std::string reproduce;
 };

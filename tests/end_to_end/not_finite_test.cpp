@@ -59,5 +59,23 @@ TEST_F(NotFiniteEndToEnd, NaNThatComesLaterDoesNotHideAMistake) {
   EXPECT_NE(last_bit.check("equal").at("decided_by"), "stays_in_float64") << last_bit.said();
 }
 
+/// Of a check up to rounding, between world sizes. The factor is too small for its bound; float64 sees it.
+TEST_F(NotFiniteEndToEnd, NaNThatComesLaterDoesNotHideWhatFloat64Saw) {
+  const auto judged = [&](double factor) {
+    const Json faults = Json::array({fault("weights_decayed", 6, -1, {{"factor", factor}, {"parameter", "fc1.bias"}})});
+    return run(scenario(merged(
+        {{{"variants", {{"one", {{"world_size", 1}}}, {"two", {{"world_size", 2}, {"train", {{"faults", faults}}}}}}},
+          {"checks", {check("rounding", {{"variants", {"one", "two"}}})}}},
+         at("train.schedule", {{"kind", "multistep"}, {"milestones", {12}}, {"gamma", 1e30}}),
+         at("train.steps", 18)})));
+  };
+  const Result mistake = judged(1 - 0x1p-16);
+  EXPECT_EQ(mistake.exit_code(), 1) << mistake.said();
+  EXPECT_EQ(mistake.check("rounding").at("class"), "semantic") << mistake.said();
+  const Result clean = judged(1);
+  EXPECT_EQ(clean.exit_code(), 4) << clean.said();
+  EXPECT_NE(clean.check("rounding").at("class"), "rounding") << clean.said();
+}
+
 }  // namespace
 }  // namespace lockstep::test
