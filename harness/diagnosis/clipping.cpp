@@ -53,6 +53,31 @@ struct Clipping {
   bool kept(std::size_t rank) const { return near(of[rank].last, std::min(most, of[rank].reduced)); }
 };
 
+/// One step's gradients of all ranks; empty where a norm is not known.
+std::vector<Clipped> clipped_at(const trace::RunTrace& run, std::int64_t step, double loss_scale) {
+  std::vector<Clipped> of;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const Held held(run, rank, step);
+    of.push_back({norm_of_reduced(held) / loss_scale, laws::total_norm(laws::final_gradients(held))});
+    if (!std::isfinite(of.back().reduced) || !std::isfinite(of.back().last) || of.back().reduced == 0) return {};
+  }
+  return of;
+}
+
+/// Whether a later step clips, and not to the threshold: clipping has an effect then, and a wrong one.
+bool clips_otherwise(const Clipping& at) {
+  return std::any_of(at.run.ranks[0].steps.begin(), at.run.ranks[0].steps.end(), [&](const trace::Step& later) {
+    if (later.step <= at.step) return false;
+    const auto scale = laws::loss_scale_of(Held(at.run, 0, later.step));
+    const Clipping then{.run = at.run,
+                        .step = later.step,
+                        .most = at.most,
+                        .loss_scale = scale.value_or(at.loss_scale),
+                        .of = clipped_at(at.run, later.step, scale.value_or(at.loss_scale))};
+    return !then.of.empty() && !then.kept(0) && !then.escaped(0);
+  });
+}
+
 std::vector<Suspect> not_clipped(const Clipping& at) {
   std::vector<std::size_t> escaped, kept;
   for (std::size_t rank = 0; rank < at.of.size(); ++rank) {
@@ -61,6 +86,7 @@ std::vector<Suspect> not_clipped(const Clipping& at) {
   }
   if (escaped.empty() || escaped.size() + kept.size() != at.of.size()) return {};
   std::vector<std::string> evidence = at.evidence(escaped[0]);
+  if (clips_otherwise(at)) return {};
   if (kept.empty()) return {{"clip.no_effect", evidence}};
   evidence.push_back(text_of(kept[0], at.of[kept[0]]));
   evidence.push_back(std::to_string(escaped.size()) + " of " + std::to_string(at.of.size()) + " ranks do not clip");
@@ -92,12 +118,8 @@ std::vector<Suspect> suspects_in_clipping(const trace::RunTrace& run, const scen
               .most = *recipe.clip_norm,
               .loss_scale = scale.value_or(recipe.loss_scale.value_or(1)),
               .of = {}};
-  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
-    const Held held(run, rank, step);
-    at.of.push_back({norm_of_reduced(held) / at.loss_scale, laws::total_norm(laws::final_gradients(held))});
-    if (!std::isfinite(at.of.back().reduced) || !std::isfinite(at.of.back().last)) return {};
-    if (at.of.back().reduced == 0) return {};
-  }
+  at.of = clipped_at(run, step, at.loss_scale);
+  if (at.of.empty()) return {};
   if (auto found = not_clipped(at); !found.empty()) return found;
   return before_unscale(at);
 }

@@ -6,6 +6,7 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/samples.h"
+#include "harness/laws/sampler_order.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -44,6 +45,7 @@ class Shares {
       const Ids& ids = epoch_.ids[0];
       const bool repeats = distinct(ids) + padding() < static_cast<std::int64_t>(ids.size());
       if (ranks.size() < epoch_.ids.size() || repeats) return {};  // some have shares, or it is no share: unknown
+      if (are_one_share(ids)) return {};
       return {{"data.not_sharded",
                {place() + ", from step " + std::to_string(epoch_.first_step) + " on: ranks " + listed(ranks) +
                 " take the same " + std::to_string(ids.size()) + " samples in the same order: " + some_of(ids)}}};
@@ -76,6 +78,17 @@ class Shares {
         most = takers;
     }
     return most;
+  }
+
+  /// Whether these ids are what the sampler gives one rank of several: it knows of ranks, and takes them for one.
+  bool are_one_share(const Ids& ids) const {
+    const scenario::Choice& sampler = variant_.train.sampler;
+    if (variant_.known || !promise_ || ids.size() < kFewInOrder || !laws::no_known_order(sampler).empty()) return false;
+    for (std::int64_t rank = 0; rank < run_.world_size(); ++rank) {
+      const Ids share = laws::order_of(variant_, promise_->samples, {.rank = rank, .epoch = epoch_.number});
+      if (share.size() >= ids.size() && std::equal(ids.begin(), ids.end(), share.begin())) return true;
+    }
+    return false;
   }
 
   /// What one rank may take of an epoch, if it is one of several.

@@ -1,5 +1,6 @@
 #include "harness/diagnosis/update_terms.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -19,6 +20,7 @@ struct Updated {
   double ranks;
   bool is_first = false;  ///< no update before it had a rate
   GroupUpdate update;
+  const std::vector<GroupUpdate>& groups;
 };
 
 std::string told(const char* what, const laws::Coefficient& coefficient) {
@@ -48,6 +50,13 @@ std::vector<Suspect> of_momentum(const Updated& at) {
   return {};
 }
 
+/// A rule scales the rates of all groups.
+bool scales_all_groups(const Updated& at, double factor) {
+  return std::all_of(at.groups.begin(), at.groups.end(), [&](const GroupUpdate& group) {
+    return group.change && group.change->step.is(factor * group.change->step.promised);
+  });
+}
+
 std::vector<Suspect> of_change(const Updated& at) {
   const auto& change = at.update.change;
   if (!change || change->residual > laws::kFactorFits + change->rounding) return {};
@@ -59,7 +68,7 @@ std::vector<Suspect> of_change(const Updated& at) {
   }
   if (!at.is_first) return {};  // a rule is applied from the first update on
   for (const double wrong : {at.ranks, 1 / at.ranks, std::sqrt(at.ranks), 1 / std::sqrt(at.ranks)}) {
-    if (at.ranks < 2 || !change->step.is(wrong * change->step.promised)) continue;
+    if (at.ranks < 2 || !scales_all_groups(at, wrong)) continue;
     return {{"lr.scaled_wrongly",
              {seen + told("the direction", change->step),
               "that is " + rounded(factor, 5) + " times the ledger's rate, with " + to_decimal(at.ranks) + " ranks"}}};
@@ -72,11 +81,13 @@ std::vector<Suspect> of_change(const Updated& at) {
 std::vector<Suspect> suspects_in_update_terms(const trace::RunTrace& run, const scenario::Promises& promises,
                                               std::int64_t step) {
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
-    for (const GroupUpdate& update : laws::updates_of(run, promises, rank, step)) {
+    const std::vector<GroupUpdate> groups = laws::updates_of(run, promises, rank, step);
+    for (const GroupUpdate& update : groups) {
       const Updated at{.place = "step " + std::to_string(step) + ", " + run.run + " rank " + std::to_string(rank),
                        .ranks = static_cast<double>(run.world_size()),
                        .is_first = laws::are_zero_before(laws::rates_of(run.ranks[rank], "learning_rate"), step),
-                       .update = update};
+                       .update = update,
+                       .groups = groups};
       if (auto found = of_momentum(at); !found.empty()) return found;
       if (auto found = of_change(at); !found.empty()) return found;
     }

@@ -47,6 +47,7 @@ class ElementRule {
   std::optional<Rounded> direction(const Element& element) const;
 
   double rate() const { return rate_; }
+  double decoupled_decay() const { return decoupled_ ? decay_ : 0; }
 
  private:
   Rounded gradient_of(const Element& element) const;

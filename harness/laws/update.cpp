@@ -50,7 +50,7 @@ Recipe recipe_of(const std::string& kind, const Json& options) {
             .sgd = true};
   if (!options.contains("betas")) return {};
   const double beta = options["betas"][0].get<double>();
-  return {.state = "exp_avg", .keep = beta, .take = 1 - beta, .decay = kind == "adam" ? decay : 0};
+  return {.state = "exp_avg", .keep = beta, .take = 1 - beta, .decay = kind == "adam" || kind == "adamax" ? decay : 0};
 }
 
 /// Parameters of one group that have all that is needed.

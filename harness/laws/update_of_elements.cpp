@@ -37,18 +37,23 @@ bool all_fit(const std::vector<Made>& made) {
          std::all_of(made.begin(), made.end(), [](const Made& one) { return one.is_judged() && one.fits(); });
 }
 
-/// What is left over in each element, as a multiple of `of`; nothing if it is none, or two elements do not show it.
-std::optional<double> multiple(const std::vector<Made>& made, const std::vector<double>& of) {
-  std::size_t largest = 0, shows = 0;
+/// A factor, and how far rounding may have moved it.
+struct Factor {
+  double value = 0, error = 0;
+};
+
+/// What is left over in each element, as a multiple of `of`; nothing if it is none.
+std::optional<Factor> multiple(const std::vector<Made>& made, const std::vector<double>& of) {
+  std::size_t largest = 0;
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (std::fabs(of[i]) > std::fabs(of[largest])) largest = i;
-    if (!made[i].fits()) ++shows;
   }
-  if (shows < 2 || of[largest] == 0) return std::nullopt;
-  const double factor = (made[largest].actual - made[largest].expected) / of[largest];
+  if (of[largest] == 0) return std::nullopt;
+  const Factor factor{.value = (made[largest].actual - made[largest].expected) / of[largest],
+                      .error = made[largest].bound / std::fabs(of[largest])};
   for (std::size_t i = 0; i < made.size(); ++i) {
-    const double rest = made[i].actual - made[i].expected - factor * of[i];
-    if (std::fabs(rest) > made[i].bound + made[largest].bound * std::fabs(of[i] / of[largest])) return std::nullopt;
+    const double rest = made[i].actual - made[i].expected - factor.value * of[i];
+    if (std::fabs(rest) > made[i].bound + factor.error * std::fabs(of[i])) return std::nullopt;
   }
   return factor;
 }
@@ -67,14 +72,18 @@ constexpr std::array<Named, 4> kMistakes = {{
     {{.eps_inside = true}, "opt.eps_inside_root", "a root of square + eps fits"},
 }};
 
-void name_cause(const ElementRule& rule, const Sampled& sampled, const std::vector<Made>& made, Breach& breach) {
-  const auto name = [&](const char* cause, std::string evidence) {
-    breach.cause = cause;
-    breach.relation = breach.evidence = std::move(evidence);
-  };
+/// The mistakes that make all sampled elements as they are; nothing where one element shows a mistake, or rounding may
+/// hide one.
+std::optional<std::vector<Explanation>> explanations_of(const ElementRule& rule, const Sampled& sampled,
+                                                        const std::vector<Made>& made) {
+  const auto shows = std::count_if(made.begin(), made.end(), [](const Made& one) { return !one.fits(); });
+  const bool all = std::all_of(made.begin(), made.end(), [](const Made& each) { return each.is_judged(); });
+  if (shows < 2 || !all) return std::nullopt;
+  std::vector<Explanation> found;
   for (const Named& known : kMistakes) {
-    if (all_fit(made_by(rule, sampled, known.mistake))) return name(known.cause, known.evidence);
+    if (all_fit(made_by(rule, sampled, known.mistake))) found.push_back({known.cause, known.evidence});
   }
+  if (!found.empty()) return found;
   std::vector<double> before, steps;
   for (const Element& element : sampled.elements) {
     before.push_back(element.weight);
@@ -82,15 +91,26 @@ void name_cause(const ElementRule& rule, const Sampled& sampled, const std::vect
   }
   for (const auto& [weights, which] : {std::pair(before, "before"), {sampled.weights, "after"}}) {
     if (const auto factor = multiple(made, weights))
-      return name("opt.decay_scale", rounded(*factor, 3) + " of the weight " + which + " the update is added");
+      found.push_back({"opt.decay_scale",
+                       rounded(factor->value, 3) + " of the weight " + which + " the update is added", factor->value,
+                       factor->error, rule.rate()});
   }
-  if (const auto factor = multiple(made, steps))
-    name("opt.other_rate",
-         rounded(1 + *factor, 5) + " times the rate of the ledger, " + to_decimal(rule.rate()) + ", fits");
+  const auto factor = multiple(made, steps);
+  const double decay = rule.rate() * rule.decoupled_decay();
+  if (factor && decay != 0 && std::fabs(factor->value + decay) <= factor->error) {
+    found.push_back({"opt.decay_scale", "the update decays, too: weights decay after it", factor->value, factor->error,
+                     rule.rate()});
+  } else if (factor) {
+    found.push_back(
+        {"opt.other_rate",
+         rounded(1 + factor->value, 5) + " times the rate of the ledger, " + to_decimal(rule.rate()) + ", fits",
+         factor->value, factor->error, rule.rate()});
+  }
+  return found;
 }
 
-bool keeps_formula(Outcome& outcome, const ElementRule& rule, const Sampled& sampled, const RecordPlace& place,
-                   const Updated& of) {
+bool keeps_formula(Outcome& outcome, Explanations& why, const ElementRule& rule, const Sampled& sampled,
+                   const RecordPlace& place) {
   const std::vector<Made> made = made_by(rule, sampled, {});
   for (const Made& one : made) {
     if (!one.is_judged()) continue;
@@ -99,8 +119,7 @@ bool keeps_formula(Outcome& outcome, const ElementRule& rule, const Sampled& sam
     outcome.broken = Breach{.at = place,
                             .expected = to_decimal(one.expected) + " in a sampled element",
                             .actual = to_decimal(one.actual) + "; rounding explains " + rounded(one.bound, 3)};
-    const bool all = std::all_of(made.begin(), made.end(), [](const Made& each) { return each.is_judged(); });
-    if (!stands_still(of, *outcome.broken) && all) name_cause(rule, sampled, made, *outcome.broken);
+    why.narrow(explanations_of(rule, sampled, made));
     return false;
   }
   return true;
@@ -110,11 +129,11 @@ bool keeps_formula(Outcome& outcome, const ElementRule& rule, const Sampled& sam
 constexpr double kLambRoundings = 8;
 
 /// LAMB: one trust ratio for a whole parameter, which makes the update as long as rate · weight.
-bool keeps_lamb(Outcome& outcome, const ElementRule& rule, const Sampled& sampled, const RecordPlace& place,
-                const Updated& of) {
+bool keeps_lamb(Outcome& outcome, Explanations& why, const ElementRule& rule, const Sampled& sampled,
+                const RecordPlace& place, const Updated& of) {
   const auto fail = [&](const std::string& expected, const std::string& actual) {
     outcome.broken = Breach{.at = place, .expected = expected, .actual = actual};
-    stands_still(of, *outcome.broken);
+    why.narrow(std::vector<Explanation>{});
     return false;
   };
   double least = 0, most = INFINITY;
@@ -150,20 +169,12 @@ bool keeps_lamb(Outcome& outcome, const ElementRule& rule, const Sampled& sample
 
 }  // namespace
 
-bool stands_still(const Updated& of, Breach& breach) {
-  if (!trace::same_bits(of.weight_before, of.weight)) return false;
-  breach.cause = "opt.no_effect";
-  breach.evidence = "the weight is as it was, with rate " + to_decimal(of.rate) + " and a gradient of norm " +
-                    rounded(of.gradient->norm.value_or(0), 3);
-  return true;
-}
-
-bool keeps_elements(Outcome& outcome, const RecordPlace& place, const Updated& of) {
+bool keeps_elements(Outcome& outcome, Explanations& why, const RecordPlace& place, const Updated& of) {
   const Sampled sampled = sampled_of(of);
   if (sampled.elements.empty() || !std::isfinite(of.rate)) return true;
   const ElementRule rule(of.optimizer.kind, of.options(), of.rate);
-  return of.optimizer.kind == "lamb" ? keeps_lamb(outcome, rule, sampled, place, of)
-                                     : keeps_formula(outcome, rule, sampled, place, of);
+  return of.optimizer.kind == "lamb" ? keeps_lamb(outcome, why, rule, sampled, place, of)
+                                     : keeps_formula(outcome, why, rule, sampled, place);
 }
 
 }  // namespace lockstep::laws

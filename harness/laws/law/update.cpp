@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "harness/base/text.h"
 #include "harness/laws/optimizer_rule.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/laws/scales.h"
 #include "harness/laws/update_of_elements.h"
 
 namespace lockstep::laws {
@@ -11,10 +13,9 @@ namespace {
 
 /// weight = weight before - rate · direction, where momentum is the direction, or the gradient and its decay.
 /// *Source*: torch.optim.SGD, PyTorch 2.11.
-std::optional<Rule> rule_of(const Updated& of) {
+std::optional<Rule> rule_of(const Updated& of, bool nesterov) {
   const Json& options = of.options();
   const double momentum = options.value("momentum", 0.0), decay = options.value("weight_decay", 0.0);
-  const bool nesterov = options.value("nesterov", false);
   const double sign = options.value("maximize", Json()) == Json(true) ? -1 : 1;
   const trace::Record* state = momentum == 0 ? nullptr : of.state("momentum_buffer");
   if (of.weight == nullptr || of.weight_before == nullptr || !std::isfinite(of.rate)) return std::nullopt;
@@ -28,33 +29,77 @@ std::optional<Rule> rule_of(const Updated& of) {
   return rule;
 }
 
-/// What is left over, if it is a multiple of the weights, is decay.
-void name_cause(const Rule& rule, const Updated& of, Breach& breach) {
-  if (stands_still(of, breach)) return;
-  std::vector<std::pair<double, const trace::Sketch*>> rest{{1, &*rule.target->sketch}};
-  for (const auto& [coefficient, term] : rule.terms)
-    if (term != nullptr) rest.emplace_back(-coefficient, &*term->sketch);
-  const trace::Sketch left_over = sum_of(rest);
-  for (const auto& [weight, which] : {std::pair(of.weight_before, "before"), {of.weight, "after"}}) {
-    const auto found = trace::scale_between(*weight->sketch, left_over);
-    if (!found || found->residual > kFactorFits) continue;
-    breach.relation = rounded(found->factor, 3) + " of the weight " + which + " the update is added";
-    breach.cause = "opt.decay_scale";
-    breach.evidence = breach.relation;
-    return;
+/// The terms that what is left over is a multiple of; nothing where it is hardly more than rounding.
+std::optional<std::vector<Explanation>> explanations_of(const Rule& rule, const Updated& of, const Distance& distance) {
+  const double rounding = distance.bound / distance.distance;
+  if (rounding > kFactorFits) return std::nullopt;
+  std::vector<std::pair<double, const trace::Sketch*>> rest{{1, &*rule.target->sketch}}, step;
+  for (const auto& [coefficient, term] : rule.terms) {
+    if (term == nullptr) continue;
+    rest.emplace_back(-coefficient, &*term->sketch);
+    step.emplace_back(coefficient - (term == of.weight_before ? 1 : 0), &*term->sketch);
   }
+  const trace::Sketch left_over = sum_of(rest), update = sum_of(step);
+  std::vector<Explanation> found;
+  if (of.options().value("nesterov", false)) {
+    const auto without = rule_of(of, /*nesterov=*/false);
+    const auto its = without ? distance_of(*without) : std::nullopt;
+    if (its && !its->is_broken()) return {{{"opt.hyperparameter", "an update without Nesterov's look-ahead fits"}}};
+  }
+  const auto add = [&](const char* cause, const trace::Sketch& term, const auto& tell) {
+    const auto scale = trace::scale_between(term, left_over);
+    if (!scale || scale->residual > kFactorFits) return;
+    found.push_back({cause, tell(scale->factor), scale->factor, kFactorFits * std::fabs(scale->factor), of.rate});
+  };
+  for (const auto& [weight, which] : {std::pair(of.weight_before, "before"), {of.weight, "after"}})
+    add("opt.decay_scale", *weight->sketch, [&, which = which](double factor) {
+      return rounded(factor, 3) + " of the weight " + which + " the update is added";
+    });
+  add("opt.other_rate", update, [&](double factor) {
+    return rounded(1 + factor, 5) + " times the rate of the ledger, " + to_decimal(of.rate) + ", fits";
+  });
+  return found;
 }
 
-bool keeps_sgd(Outcome& outcome, const RecordPlace& place, const Updated& of) {
-  const auto rule = rule_of(of);
+bool keeps_sgd(Outcome& outcome, Explanations& why, const RecordPlace& place, const Updated& of) {
+  const auto rule = rule_of(of, of.options().value("nesterov", false));
   if (!rule || keeps(outcome, *rule, place.step, place.rank)) return true;
   outcome.broken->expected = "the weight that sgd makes";
-  name_cause(*rule, of, *outcome.broken);
+  why.narrow(explanations_of(*rule, of, *distance_of(*rule)));
+  return false;
+}
+
+/// An element surely moves by so many roundings of the whole weight.
+constexpr double kSurelyMoves = 4;
+
+/// Whether the first update of this kind would move the weight: there an element moves by rate · gradient, or of other
+/// kinds than SGD by rate · gradient / (|gradient| + eps).
+bool moves_at_first(const Updated& of) {
+  if (!of.gradient->norm || !of.weight->norm || !std::isfinite(of.rate)) return false;
+  double gradient = *of.gradient->norm / std::sqrt(count_of(*of.gradient));  // the largest element is as large
+  if (of.optimizer.kind != "sgd") gradient /= gradient + of.options().value("eps", 0.0) + kLeastNormal;
+  return std::fabs(of.rate) * gradient > kSurelyMoves * trace::unit_roundoff(of.weight->dtype) * *of.weight->norm;
+}
+
+bool keeps_formula(Outcome& outcome, Explanations& why, const RecordPlace& place, const Updated& of) {
+  return of.optimizer.kind == "sgd" ? keeps_sgd(outcome, why, place, of) : keeps_elements(outcome, why, place, of);
+}
+
+bool keeps_weight(Outcome& outcome, Explanations& why, const RecordPlace& place, const Updated& of) {
+  if (of.weight_before == nullptr || !trace::same_bits(of.weight_before, of.weight))
+    return keeps_formula(outcome, why, place, of);
+  Explanations of_formula;
+  if (keeps_formula(outcome, of_formula, place, of) && !moves_at_first(of)) return true;
+  const std::string seen = "the weight is as it was, with rate " + to_decimal(of.rate) + " and a gradient of norm " +
+                           rounded(of.gradient->norm.value_or(0), 3);
+  outcome.broken = Breach{.at = place, .expected = "a weight that moves", .actual = seen};
+  why.narrow(std::vector<Explanation>{{"opt.no_effect", seen}});
   return false;
 }
 
 }  // namespace
 
+/// All breaches are looked at: one cause explains them.
 Outcome judge_update(const trace::RunTrace& run, const scenario::Promises& promises) {
   Optimizers optimizers(run, promises);
   if (!optimizers.unknown().empty()) return cannot_tell(optimizers.unknown());
@@ -62,9 +107,14 @@ Outcome judge_update(const trace::RunTrace& run, const scenario::Promises& promi
     if (kind != "sgd" && !ElementRule::knows(kind)) return cannot_tell("the formula of " + kind + " is not known");
   }
   Outcome outcome;
+  Explanations why;
   for_each_update(run, optimizers, [&](const RecordPlace& place, const Updated& of) {
-    return of.optimizer.kind == "sgd" ? keeps_sgd(outcome, place, of) : keeps_elements(outcome, place, of);
+    std::optional<Breach> first = std::exchange(outcome.broken, std::nullopt);
+    keeps_weight(outcome, why, place, of);
+    if (first) outcome.broken = std::move(first);
+    return true;
   });
+  if (outcome.broken) why.name(*outcome.broken);
   return outcome;
 }
 
