@@ -1,6 +1,7 @@
 #include "harness/compare/ladder.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -222,6 +223,24 @@ double PrecisionLadder::until(const BySteps& largest, std::int64_t step) {
   return after == largest.begin() ? 0 : std::prev(after)->second;
 }
 
+bool PrecisionLadder::lost_on_one_side(const Location& place) const {
+  const auto lost = [&](const Rung& rung) {
+    const trace::Record* left = record_of(rung.left, place, place.left_rank);
+    const trace::Record* right = record_of(rung.right, place, place.right_rank);
+    if (left == nullptr || right == nullptr || laws::is_finite(*left) == laws::is_finite(*right)) return 0;
+    return laws::is_finite(*left) ? 1 : -1;
+  };
+  return lost(float32_) != 0 && lost(float32_) == lost(float64_);
+}
+
+std::int64_t PrecisionLadder::comparable_until() const {
+  const std::array low = {first_not_finite(float32_.left), first_not_finite(float32_.right)};
+  const std::array high = {first_not_finite(float64_.left), first_not_finite(float64_.right)};
+  const std::int64_t in_float32 = std::min(low[0], low[1]), in_float64 = std::min(high[0], high[1]);
+  const bool one_side = low[0] != low[1] && high[0] != high[1] && (low[0] < low[1]) == (high[0] < high[1]);
+  return one_side ? std::max(in_float32, in_float64) + 1 : std::min(in_float32, in_float64);
+}
+
 std::optional<std::int64_t> PrecisionLadder::horizon() const {
   for (const auto& [step, largest] : of_computed_) {
     if (largest >= kSaturated) return step;
@@ -234,13 +253,14 @@ bool PrecisionLadder::uses_16_bits() const {
 }
 
 Relation PrecisionLadder::shrinks() const {
-  return [this](const trace::Record& a, const trace::Record& b, std::int64_t step,
-                std::int64_t rank) -> std::optional<std::string> {
+  return [this, until = horizon().value_or(kNoStep)](const trace::Record& a, const trace::Record& b, std::int64_t step,
+                                                     std::int64_t rank) -> std::optional<std::string> {
     const auto different = bitwise(a, b, step, rank);
     if (laws::differ_harmlessly(a, b)) return std::nullopt;
     if (!different || !trace::info(a.channel).can_round()) return different;
     const Location place = place_of(a, step, rank);
     const auto rungs = at(place);
+    if (!rungs && step < until && lost_on_one_side(place)) return different;
     if (!rungs || rungs->says() != Ladder::Says::kMistake) return std::nullopt;
     if (explained_in_float64(place)) return std::nullopt;
     return *different + "; " + rungs->text();

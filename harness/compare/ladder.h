@@ -90,7 +90,12 @@ class PrecisionLadder {
   /// Nothing if float64 can judge every step.
   std::optional<std::int64_t> horizon() const;
 
-  /// Relation of the float32 runs: no difference stays in float64. *Lifetime*: of the ladder.
+  /// Step from which NaN or infinity hides every difference; kNoStep if it never does. Where one side alone is lost, in
+  /// both precisions, the step at which it is can be compared.
+  std::int64_t comparable_until() const;
+
+  /// Relation of the float32 runs: no difference stays in float64, and no side alone is NaN or infinite in both
+  /// precisions. *Lifetime*: of the ladder.
   Relation shrinks() const;
 
   /// First place in these channels of the float32 runs whose difference stays in float64. Rounding before it is
@@ -129,6 +134,9 @@ class PrecisionLadder {
   bool explained_in_float64(const trace::Record& left, const trace::Record& right, std::int64_t step,
                             std::int64_t rank) const;
   bool explained_in_float64(const Location& place) const;
+
+  /// Whether one side alone is not finite, the same one in both precisions.
+  bool lost_on_one_side(const Location& place) const;
 
   /// Whether the sides in float32 are of about one norm: what rounding leaves of a result.
   bool of_one_size_at(const Location& place) const;

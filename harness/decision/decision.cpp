@@ -163,6 +163,13 @@ class Ruling {
                             "one update from equal gradients differs more than rounding allows: ");
     }
     for (const Steps& one : fact.sides) {
+      if (one.shows != Steps::Show::kDifferInFloat32) continue;
+      note(kTrial, "one step differs more than rounding allows: " + one.compared.first->place_and_rank() + ", " +
+                       one.compared.first->relation);
+      step_differs_ = true;
+    }
+    if (step_differs_) return;
+    for (const Steps& one : fact.sides) {
       switch (one.shows) {
         case Steps::Show::kUnfinished:
           return leave_open(kTrial, Row::kStepsUnfinished,
@@ -172,10 +179,6 @@ class Ruling {
         case Steps::Show::kDifferInFloat64:
         case Steps::Show::kUpdateDiffers:
         case Steps::Show::kDifferInFloat32:
-          note(kTrial, "one step differs more than rounding allows: " + one.compared.first->place_and_rank() + ", " +
-                           one.compared.first->relation);
-          step_differs_ = true;
-          break;
         case Steps::Show::kAgree:
           break;
         case Steps::Show::kIn16Bits:
@@ -184,7 +187,6 @@ class Ruling {
       }
       compared += one.compared.compared;
     }
-    if (step_differs_) return;
     if (compared == 0) return leave_open(kTrial, Row::kNoStepCompared, "no step from one state could be compared");
     note(kTrial, "each step from the state of " + first + " is within the rounding of one step");
     if (now_.is_mistake()) return;
@@ -326,7 +328,9 @@ class Ruling {
     if (now_.is_mistake()) return;
     note(trial, row, why);
     CheckResult& result = now_.result;
-    if (step_differs_ && differs() && at().class_ == Class::kRounding) {  // it is more than one step can round
+    // One step is more than it can round, or nobody knows what NaN hides.
+    const bool may_be_more = step_differs_ || row == Row::kNotFinite;
+    if (may_be_more && differs() && at().class_ == Class::kRounding) {
       at().class_ = Class::kUndecided;
       at().suspects.clear();
     }

@@ -30,7 +30,7 @@ constexpr std::array kRows = {
     RowInfo{Row::kFloat64Open, "float64_open", "the difference neither shrinks as rounding does nor stays",
             "undecided"},
     RowInfo{Row::kNotFinite, "not_finite", "nothing is found before NaN or infinity, which hides the rest",
-            "inconclusive"},
+            "inconclusive; of a check equal: undecided"},
     RowInfo{Row::kPairsDiffer, "pairs_differ", "two trainings differ in float64", "divergence"},
     RowInfo{Row::kHorizon, "horizon",
             "rounding in float32 has grown to the size of the values, and single steps are open", "inconclusive"},

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/batches.h"
 #include "harness/diagnosis/samples.h"
 #include "harness/diagnosis/shards.h"
+#include "harness/laws/contents.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -142,6 +146,49 @@ std::vector<Suspect> suspects_in_inputs(const Scene& scene) {
   return {{"data.content", evidence}};
 }
 
+/// Contents of all samples that a run takes up to a step: by input and sample, and those of each input.
+struct Contents {
+  std::map<std::pair<std::string, std::int64_t>, laws::Content> by_sample;
+  std::map<std::string, std::set<std::uint64_t>> all;
+
+  Contents(const trace::RunTrace& run, std::int64_t until) {
+    for (const trace::Trace& rank : run.ranks) {
+      for (const trace::Step& step : rank.steps) {
+        if (step.step > until) break;
+        for (const auto& [input, contents] : laws::contents_of(step)) {
+          for (const laws::Content& content : contents) {
+            by_sample.try_emplace({input, content.id}, content);
+            all[input].insert(content.digest);
+          }
+        }
+      }
+    }
+  }
+};
+
+/// A sample that has another content on the other side, whatever the ranks' shares.
+std::vector<Suspect> suspects_in_contents(const Scene& scene) {
+  if (!scene.left || !scene.right || scene.within_one_run()) return {};
+  for (const Side* side : {&scene.left, &scene.right}) {  // a program may augment as it likes
+    if (side->promises->known || laws::is_augmented(*side->promises)) return {};
+  }
+  const Contents left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
+  for (const auto& [sample, content] : right.by_sample) {
+    const auto ours = left.by_sample.find(sample);
+    if (ours == left.by_sample.end() || ours->second.digest == content.digest) continue;
+    const auto& [input, id] = sample;
+    // Another dtype is another precision, which both recipes may ask for. The content of other samples is another
+    // order.
+    if (ours->second.dtype != content.dtype || left.all.at(input).contains(content.digest) ||
+        right.all.at(input).contains(ours->second.digest))
+      return {};
+    return {{"data.content",
+             {"sample " + std::to_string(id) + " of " + scene.right.run->run + " has another " + input +
+              " than that of " + scene.left.run->run}}};
+  }
+  return {};
+}
+
 std::optional<double> number_of(const Side& side, const Scene& scene, const std::string& name) {
   if (!side) return std::nullopt;
   const trace::Record* record = side.find(scene.at.step, Channel::kMetric, name);
@@ -221,9 +268,10 @@ std::vector<Suspect> suspects_in_data(const Scene& scene) {
   const auto is_empty = [](const Side& side) { return side && side.run->ranks.empty(); };
   if (is_empty(scene.left) || is_empty(scene.right)) return {};
   for (const OfChannel& row : kOfChannels) {
-    if (row.channel == scene.at.channel) return row.suspects_of(scene);
+    if (row.channel != scene.at.channel) continue;
+    if (auto suspects = row.suspects_of(scene); !suspects.empty()) return suspects;
   }
-  return {};
+  return suspects_in_contents(scene);
 }
 
 }  // namespace lockstep::diagnosis

@@ -108,10 +108,7 @@ struct Forced {
   bool finished() const { return left != nullptr && right != nullptr && !right->ranks[0].steps.empty(); }
   bool finished_in_both() const { return finished() && left_in_float64 != nullptr && right_in_float64 != nullptr; }
 
-  std::int64_t first_not_finite() const {
-    return std::min({compare::first_not_finite(*left), compare::first_not_finite(*right),
-                     compare::first_not_finite(*left_in_float64), compare::first_not_finite(*right_in_float64)});
-  }
+  std::int64_t comparable_until() const { return ladder().comparable_until(); }
 
   /// One step rounds as far as a mistake is large then: nothing to add to what is known.
   bool uses_16_bits() const { return compare::uses_16_bits(*left) || compare::uses_16_bits(*right); }
@@ -122,7 +119,7 @@ struct Forced {
   compare::Scope scope() const {
     compare::Scope scope = compare::held_by_both(*left, *right);
     scope.first_step = right->ranks[0].steps.front().step + 1;
-    scope.end_step = first_not_finite();
+    scope.end_step = comparable_until();
     return scope;
   }
 };
@@ -208,7 +205,7 @@ Steps read_steps(const Case& one, const std::string& side, const Runs& forced) {
     return {.side = side, .shows = Steps::Show::kDifferInFloat64, .compared = std::move(mistake)};
   Steps steps{.side = side, .compared = walk(one, runs)};
   const auto& first = steps.compared.first;
-  if (!first && runs.first_not_finite() != compare::kNoStep) steps.shows = Steps::Show::kNotFinite;
+  if (!first && runs.comparable_until() != compare::kNoStep) steps.shows = Steps::Show::kNotFinite;
   if (!first) return steps;
   const bool is_update =
       trace::info(first->channel).part == trace::Part::kUpdated && begins_there(*first, *runs.left, *runs.right);

@@ -78,13 +78,12 @@ class TwoPrecisions {
         ladder_(left, right, left64, right64),
         channels_(compared_channels(one, left, right)),
         scope_(scope_of(one, right)) {
-    for (const RunTrace* run : {&left, &right, &left64, &right64})
-      scope_.end_step = std::min(scope_.end_step, compare::first_not_finite(*run));
+    scope_.end_step = ladder_.comparable_until();
   }
 
-  /// Of the trainings up to a place. Without one, up to where NaN or infinity hides all.
+  /// Of the trainings up to a place, where NaN would hide all. Without one they are judged until it does.
   InFloat64 facts(std::optional<std::int64_t> place = {}) const {
-    return {.silent = obstacle(place.value_or(scope_.end_step - 1)),
+    return {.silent = obstacle(place.value_or(trace::kInitialStep - 1)),
             .is_finite = scope_.end_step == compare::kNoStep,
             .in_16_bits = ladder_.uses_16_bits(),
             .same_shape = compare::same_shape(left_, right_)};

@@ -73,7 +73,7 @@ void require_proof(const std::vector<trace::RunTrace>& repeats) {
   }
 }
 
-/// The trace's text as golden: sketches and elements explain one run, and would make goldens ten times as large.
+/// The trace's text as golden: sketches, elements and rows explain one run, and would make goldens ten times as large.
 std::string golden_text(const trace::Trace& trace, const Provenance& provenance) {
   Json header = trace.header;
   header["golden"] = {{"reason", provenance.reason}, {"date", provenance.date}};
@@ -83,6 +83,7 @@ std::string golden_text(const trace::Trace& trace, const Provenance& provenance)
     for (trace::Record& record : step.records) {
       record.sketch.reset();
       record.elements.clear();
+      record.rows.clear();
     }
     text += trace::line_of(step);
   }

@@ -37,7 +37,7 @@ std::optional<double> roundoff_of(trace::DType dtype) {
 }  // namespace
 
 std::span<const Law> all_laws() {
-  static const std::array<Law, 18> kLaws = {{
+  static const std::array<Law, 19> kLaws = {{
       {"order",
        "The samples come in the order that the sampler's seed and epoch make.",
        "samples come in another order than the sampler makes",
@@ -50,6 +50,12 @@ std::span<const Law> all_laws() {
        {Channel::kSamples},
        nullptr,
        no_data_asked},
+      {"content",
+       "A sample has one content, whenever and wherever it is taken.",
+       "a sample is not the same each time",
+       {Channel::kSamples, Channel::kInput},
+       judge_content,
+       no_content_asked},
       {"generators",
        "Each rank's generator has the seed of the recipe, and draws as often as the other ranks' do.",
        "a generator is not where the recipe has it",

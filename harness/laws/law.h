@@ -92,6 +92,8 @@ Outcome judge_generators(const trace::RunTrace& run, const scenario::Promises& p
 /// The law `loss` of one step.
 Outcome judge_reduced_loss(const trace::RunTrace& run, std::int64_t step);
 Outcome judge_loss(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_content(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_content_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_reduction(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_reduction_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_unscaling_asked(const trace::RunTrace& run, const scenario::Promises& promises);

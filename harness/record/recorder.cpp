@@ -42,6 +42,7 @@ trace::Record observe(Channel channel, std::string name, const TensorView& tenso
     record.max_abs = record.sketch->max_abs;
     if (is_sampled(channel)) record.elements = trace::sample_of(tensor.dtype, elements.bytes());
   }
+  if (channel == Channel::kInput) record.rows = trace::rows_of(tensor.shape, elements.bytes());
   return record;
 }
 

@@ -61,6 +61,15 @@ Digest digest_of(DType dtype, std::span<const std::int64_t> shape, std::span<con
   return {.high = hash.high64, .low = hash.low64};
 }
 
+std::vector<std::uint64_t> rows_of(std::span<const std::int64_t> shape, std::span<const std::byte> elements) {
+  constexpr std::int64_t kMost = 4096;
+  if (shape.empty() || shape[0] < 1 || shape[0] > kMost) return {};
+  std::vector<std::uint64_t> rows(static_cast<std::size_t>(shape[0]));
+  const std::size_t size = elements.size() / rows.size();
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = XXH3_64bits(elements.data() + i * size, size);
+  return rows;
+}
+
 std::string to_text(const Digest& digest) { return to_hex(digest.high) + to_hex(digest.low); }
 
 std::optional<Digest> digest_from(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harness/trace/dtype.h"
 
@@ -30,6 +31,9 @@ inline constexpr std::size_t kLeavesPerNode = 1024;
 /// Digest of a dense tensor.
 /// *Shape*: `elements` holds product(`shape`) values of `dtype`; a scalar has an empty `shape`.
 Digest digest_of(DType dtype, std::span<const std::int64_t> shape, std::span<const std::byte> elements);
+
+/// XXH3-64 of the bytes of each row along the first dimension. None of a scalar, or of more rows than a batch has.
+std::vector<std::uint64_t> rows_of(std::span<const std::int64_t> shape, std::span<const std::byte> elements);
 
 /// 32 lower-case hexadecimal digits, high half first.
 std::string to_text(const Digest& digest);

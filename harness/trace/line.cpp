@@ -37,15 +37,21 @@ double double_from(std::string_view bits) {
   return std::bit_cast<double>(*value);
 }
 
-std::vector<double> elements_from(std::string_view text) {
-  std::vector<double> elements;
+std::vector<std::uint64_t> values_from(std::string_view text, const char* what) {
+  std::vector<std::uint64_t> values;
   for (std::size_t comma = 0; comma != std::string_view::npos;) {
     comma = text.find(',');
     const auto bits = from_base64(text.substr(0, comma));
-    if (!bits) throw std::runtime_error("an element is not written as digits of base64url");
-    elements.push_back(std::bit_cast<double>(*bits));
+    if (!bits) throw std::runtime_error(std::string(what) + " is not written as digits of base64url");
+    values.push_back(*bits);
     if (comma != std::string_view::npos) text.remove_prefix(comma + 1);
   }
+  return values;
+}
+
+std::vector<double> elements_from(std::string_view text) {
+  std::vector<double> elements;
+  for (const std::uint64_t bits : values_from(text, "an element")) elements.push_back(std::bit_cast<double>(bits));
   return elements;
 }
 
@@ -107,6 +113,12 @@ void append_record(std::string& out, const Record& record) {
     append_base64(out, bits);
     out += '"';
   }
+  if (!record.rows.empty()) {
+    append_key("rows");
+    out += '"';
+    append_base64(out, record.rows);
+    out += '"';
+  }
   if (!record.integers.empty()) {
     append_key("integers");
     append_integers(out, record.integers);
@@ -148,6 +160,7 @@ Record record_from(Channel channel, const Json& object) {
     record.sketch = sketch_from(text_of(object, "sketch"), record.norm.value_or(0), record.max_abs.value_or(0));
   }
   if (object.contains("elements")) record.elements = elements_from(text_of(object, "elements"));
+  if (object.contains("rows")) record.rows = values_from(text_of(object, "rows"), "the digest of a row");
   if (object.contains("integers")) record.integers = field<std::vector<std::int64_t>>(object, "integers");
   if (object.contains("bits")) record.number = double_from(text_of(object, "bits"));
   if (object.contains("text")) record.text = field<std::string>(object, "text");

@@ -28,6 +28,7 @@ struct Record {
   std::optional<double> max_abs;       ///< largest |x| of a floating tensor
   std::optional<Sketch> sketch;        ///< absent in goldens
   std::vector<double> elements;        ///< a sample of a floating tensor's elements; absent in goldens
+  std::vector<std::uint64_t> rows;     ///< digest of each sample in an input; absent in goldens
   std::vector<std::int64_t> integers;  ///< the elements themselves, where they are few and matter (ids, counters); of a
                                        ///< generator its seed, and its place among the numbers that it makes at once
   std::optional<double> number;        ///< the element itself, of a floating scalar

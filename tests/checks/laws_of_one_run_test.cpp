@@ -66,6 +66,28 @@ TEST(LawOrder, EachMistakeHasItsName) {
   EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.seed = 11; }), "unknown");
 }
 
+/// In the second epoch every sample comes again.
+TEST(LawContent, SeesASampleThatChanges) {
+  Bench bench(asked("content"));
+  EXPECT_TRUE(test::agrees(bench.check()));
+  const trace::Record before = at(bench.run("a"), 1, 3, Channel::kInput, "x");
+  std::vector<float> other(static_cast<std::size_t>(before.shape[0] * before.shape[1]), 0.25F);
+  put(bench.run("a"), 1, 3, test::floats(Channel::kInput, "x", other, before.shape));
+  const CheckResult broken = bench.check();
+  EXPECT_TRUE(test::diverges_at(broken, 3, Channel::kInput, "x", 1));
+  EXPECT_EQ(cause_of(broken), "data.content");
+}
+
+TEST(LawContent, CannotBeToldWithoutDigestsOfSamples) {
+  Bench bench(asked("content"));
+  for (trace::Trace& rank : bench.run("a").ranks) {
+    for (trace::Step& step : rank.steps) {
+      for (trace::Record& record : step.records) record.rows.clear();
+    }
+  }
+  EXPECT_TRUE(test::is_inconclusive(bench.check(), "no input is recorded with a digest of each sample"));
+}
+
 /// Two samples that change places make the same epoch: only its order tells.
 TEST(LawOrder, SeesTwoSamplesThatChangePlaces) {
   Bench bench(asked("order"));

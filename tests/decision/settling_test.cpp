@@ -53,6 +53,17 @@ TEST(Settling, WhatDiffersBeforeNaNIsAMistake) {
   EXPECT_EQ(settled(open(), {facts}).status(), Status::kDivergence);
 }
 
+TEST(Settling, NaNOfOnePairLeavesItOpenWhateverTheOthersShow) {
+  EXPECT_EQ(settled(open(), {not_finite(), pair()}).row(), Row::kNotFinite);
+  EXPECT_EQ(settled(open(), {pair(), not_finite()}).status(), Status::kInconclusive);
+}
+
+TEST(Settling, AnOpenCheckHasNoFindingToPass) {
+  InFloat64 facts = differs_at(4);
+  facts.mistake = difference(5);
+  EXPECT_EQ(settled(open(), {facts}).end.at().step, 4);
+}
+
 TEST(Settling, RoundingBeforeNaNIsNoDivergence) {
   const Decided late = settled(rounding(), {not_finite()});
   EXPECT_EQ(late.row(), Row::kNotFinite);
@@ -173,6 +184,23 @@ TEST(Stepping, ASideThatIsOpenHidesNoMistakeOfAnother) {
   EXPECT_EQ(Decided(three, stepping({steps(Steps::Show::kNotFinite), steps(Steps::Show::kUpdateDiffers)})).row(),
             Row::kUpdateDiffers);
   EXPECT_EQ(Decided(three, stepping({unfinished, steps(Steps::Show::kAgree)})).row(), Row::kStepsUnfinished);
+}
+
+TEST(Stepping, TheOrderOfSidesDoesNotMatter) {
+  Finding three = equal();
+  three.sides = {"a", "c", "b"};
+  Steps lost = steps(Steps::Show::kNotFinite);
+  lost.side = "c";
+  const Steps mistake = steps(Steps::Show::kDifferInFloat32);
+  Answers again = {{Trial::kAnotherState, AnotherState{.sides = {mistake}}}};
+  EXPECT_EQ(Decided(three, stepping({lost, mistake}, again)).row(), Row::kStepDiffersAgain);
+  EXPECT_EQ(Decided(three, stepping({mistake, lost}, again)).row(), Row::kStepDiffersAgain);
+}
+
+TEST(Stepping, NaNLeavesAnEqualCheckUndecided) {
+  const Decided lost(equal(), stepping({steps(Steps::Show::kNotFinite)}));
+  EXPECT_EQ(lost.row(), Row::kNotFinite);
+  EXPECT_EQ(lost.class_(), Class::kUndecided);
 }
 
 TEST(Stepping, AStepThatDiffersOnceIsNotCalledRounding) {

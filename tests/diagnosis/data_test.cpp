@@ -247,6 +247,20 @@ TEST(DataCauses, BlocksAgainstTurns) {
   EXPECT_EQ(diagnosis::find_cause(suspects[0].cause)->class_, scenario::Class::kExpected);
 }
 
+TEST(DataCauses, OtherContentAtAnotherWorldSize) {
+  Json losses = against_one(48, Json::object());
+  losses["checks"][0]["on"] = {"loss"};
+  Bench bench(losses);
+  EXPECT_EQ(named(bench), "");
+  trace::RunTrace& run = bench.run("b");
+  const auto x = at(run, 0, 0, Channel::kInput, "x");
+  put(run, 0, 0,
+      floats(Channel::kInput, "x", std::vector<float>(static_cast<std::size_t>(x.shape[0] * x.shape[1]), 0.5F),
+             x.shape));
+  put(run, 0, 0, test::scalar(Channel::kLoss, "reduced", 7));
+  EXPECT_EQ(named(bench), "data.content");
+}
+
 TEST(DataCauses, OtherContentOfTheSameSamples) {
   Bench bench(kEqual);
   const auto x = at(bench.run("b"), 1, 2, Channel::kInput, "x");

@@ -151,6 +151,7 @@ TEST_F(GoldenStore, WritesTheWholeTraceWithoutSketches) {
       for (trace::Record& record : step.records) {
         record.sketch.reset();
         record.elements.clear();
+        record.rows.clear();
       }
     }
     EXPECT_EQ(read->ranks[rank].steps, expected);

@@ -91,6 +91,18 @@ TEST(Digest, ReshapeChangesIt) {
   }
 }
 
+TEST(Digest, EachRowHasItsOwn) {
+  const std::vector<float> elements = {1, 2, 1, 2, 2, 1};
+  const auto bytes = std::as_bytes(std::span(elements));
+  const auto rows = rows_of(Shape{3, 2}, bytes);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0], rows[1]);
+  EXPECT_NE(rows[0], rows[2]);
+  EXPECT_EQ(rows_of(Shape{2, 3}, bytes).size(), 2U);
+  EXPECT_TRUE(rows_of(Shape{}, bytes).empty());
+  EXPECT_TRUE(rows_of(Shape{0, 2}, {}).empty());
+}
+
 TEST(Digest, ScalarIsNoVectorOfOne) {
   const std::vector<double> one = {1};
   EXPECT_NE(digest(DType::kFloat64, {}, one), digest(DType::kFloat64, {1}, one));

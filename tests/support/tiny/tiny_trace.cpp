@@ -31,6 +31,7 @@ Record observed(Channel channel, const std::string& name, DType dtype, const std
     if (channel == Channel::kGradient || channel == Channel::kOptimizer || channel == Channel::kWeight)
       record.elements = trace::sample_of(dtype, bytes);
   }
+  if (channel == Channel::kInput) record.rows = trace::rows_of(record.shape, bytes);
   return record;
 }
 
