@@ -116,6 +116,7 @@ class CommandLine {
                        "Scenario files, or folders of them (default: scenarios/faults and scenarios/traps)");
     add_run_options(*faults, faults_.run);
     faults->add_option("--part", faults_.part, "Only the K-th of N equal parts of the checks: K/N");
+    faults->add_flag("--open", faults_.open, "Of faults that are not found yet: fail if one is judged as it expects");
     faults->add_flag("--markdown", faults_.markdown, "Print the table in the form of docs/faults.md");
     faults->callback([this] { command_ = [this] { return app::faults(faults_); }; });
     CLI::App* blame =

@@ -53,6 +53,7 @@ struct ExplainOptions {
 struct FaultsOptions {
   RunOptions run;
   std::string part = "1/1";
+  bool open = false;  ///< none of the faults is expected to be judged rightly yet
   bool markdown = false;
 };
 

@@ -205,6 +205,14 @@ FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std
   return table;
 }
 
+std::vector<std::string> rightly_judged(const FaultTable& table) {
+  std::vector<std::string> right;
+  for (const FaultRow& row : table.faults) {
+    if (!row.inert && is_right(row)) right.push_back(row.check + " (" + row.reason + ")");
+  }
+  return right;
+}
+
 bool perfect(const FaultTable& table) {
   const bool all_inert = !table.faults.empty() && std::all_of(table.faults.begin(), table.faults.end(),
                                                               [](const FaultRow& row) { return row.inert; });

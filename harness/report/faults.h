@@ -58,4 +58,8 @@ std::string to_markdown(const FaultTable& table);
 /// Whether every figure is perfect.
 bool perfect(const FaultTable& table);
 
+/// The faults that are judged as their expectation says: "scenario: check (reason)". Of a list of those that are not
+/// found yet, these belong elsewhere.
+std::vector<std::string> rightly_judged(const FaultTable& table);
+
 }  // namespace lockstep::report

@@ -23,4 +23,10 @@ at::Tensor summed_loss(const at::Tensor& logits, const at::Tensor& labels) {
   return loss(logits, labels, at::Reduction::Sum);
 }
 
+at::Tensor losses_of_targets(const at::Tensor& logits, const at::Tensor& labels) {
+  const at::Tensor flat = labels.flatten(), targets = flat.ne(kNoLabel).nonzero().squeeze(1);
+  const at::Tensor of = logits.flatten(0, -2).index_select(0, targets).to(at::kDouble);
+  return of.logsumexp(1) - of.gather(1, flat.index_select(0, targets).unsqueeze(1)).squeeze(1);
+}
+
 }  // namespace lockstep::train

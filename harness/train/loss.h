@@ -15,4 +15,8 @@ at::Tensor mean_loss(const at::Tensor& logits, const at::Tensor& labels);
 /// Sum of the cross entropy over the targets; shapes as above.
 at::Tensor summed_loss(const at::Tensor& logits, const at::Tensor& labels);
 
+/// The loss of each target by its definition, in float64, as no training computes it: log Σ exp(logits) − the logit of
+/// the label; shapes as above. *Shape*: → [targets].
+at::Tensor losses_of_targets(const at::Tensor& logits, const at::Tensor& labels);
+
 }  // namespace lockstep::train

@@ -407,12 +407,25 @@ class Trainer {
     return copy;
   }
 
+  /// The loss that the recipe asks for, of logits in float64 and in the training's dtype.
+  void record_expected_loss(const at::Tensor& exact, const at::Tensor& rounded, const at::Tensor& labels,
+                            std::int64_t k) {
+    const at::Tensor losses = losses_of_targets(exact, labels),
+                     apart = (losses_of_targets(rounded, labels) - losses).abs();
+    const double divisor =
+        spec_.loss_average == "world"
+            ? static_cast<double>(batch_.targets_of_world) / static_cast<double>(place_.world_size)
+            : static_cast<double>(std::max<std::int64_t>(losses.numel(), 1) * spec_.batch.accumulation);
+    recorder_.number(Channel::kLedger, "seen.loss" + suffix_of(k), losses.sum().item<double>() / divisor);
+    recorder_.number(Channel::kLedger, "seen.loss_rounding" + suffix_of(k), apart.sum().item<double>() / divisor);
+  }
+
   /// Slopes of a micro-batch's loss, before its forward pass; nothing that the training computes changes.
-  void add_slopes(const MicroBatch& batch) {
+  void add_slopes(const MicroBatch& batch, std::int64_t k) {
     const at::DisableRecordFunctionGuard unlogged;
     const at::Tensor generator = rng_state();
     const Copies copies{.exact = copy_of_model(at::kDouble), .rounded = copy_of_model(precision_of(spec_))};
-    const auto loss = [&](Model& model) {
+    const auto logits = [&](Model& model) {
       const bool exact = &model == copies.exact.get();
       set_rng(generator);
       {
@@ -421,8 +434,13 @@ class Trainer {
       }
       const Autocast autocast(exact ? "none" : spec_.autocast, device_.place().type());
       const at::Tensor x = exact && batch.x.is_floating_point() ? batch.x.to(at::kDouble) : batch.x;
-      return faults_.loss(loss_of(model.forward(x), batch.y));
+      return model.forward(x);
     };
+    const auto loss = [&](Model& model) { return faults_.loss(loss_of(logits(model), batch.y)); };
+    {
+      const at::NoGradGuard no_grad;
+      record_expected_loss(logits(*copies.exact), logits(*copies.rounded), batch.y, k);
+    }
     const std::vector<Slope> slopes = slopes_of(copies, loss, gradients_->loss_scale().value_or(1));
     batch_.slopes.resize(slopes.size());
     for (std::size_t i = 0; i < slopes.size(); ++i) batch_.slopes[i] += slopes[i];
@@ -440,7 +458,7 @@ class Trainer {
 
   void compute(const MicroBatch& batch, std::int64_t k) {
     enter(Phase::kForward);
-    if (asks_slopes()) add_slopes(batch);
+    if (asks_slopes()) add_slopes(batch, k);
     gradients_->expect(batch.last);
     if (k > 0 && faults_.clears_between_micro_batches()) gradients_->begin();
     at::Tensor loss;

@@ -53,6 +53,14 @@ TEST_F(FaultsEndToEnd, FaultsAreAlsoSoughtWithoutATwin) {
               {"| found without a twin | 0 of 1 |", " | - |"});
 }
 
+TEST_F(FaultsEndToEnd, AnOpenFaultThatIsFoundByNowFails) {
+  const Outcome found = faults(planted({{"cause", "grad.reduce_sum"}}), {"--open"});
+  EXPECT_EQ(found.exit_code, 1);
+  expect_says(found.out, {"FOUND   equal (clean, summed) (summed): judged as it expects"});
+  const Outcome open = faults(planted({{"cause", "grad.double_average"}}), {"--open"});
+  EXPECT_EQ(open.exit_code, 0) << open.out << open.err;
+}
+
 TEST_F(FaultsEndToEnd, APartSaysThatItIsOne) {
   const Json right = planted({{"cause", "grad.reduce_sum"}});
   const Outcome clean = faults(right, {"--part", "1/2"});

@@ -49,5 +49,15 @@ TEST(FaultTable, CountsTheCausesThatALawNamesRightly) {
   EXPECT_NE(page.find("| update, `lr.value` |"), std::string::npos) << page;
 }
 
+/// Of faults that are not found yet, one that is found by now is told.
+TEST(FaultTable, TellsWhatIsJudgedRightlyByNow) {
+  FaultTable table{.faults = {found("lr.value", ""), found("data.seed", ""), found("lr.value", "")}, .part = {}};
+  table.faults[0].detected = false;
+  table.faults[1].rank_of_cause = 0;
+  EXPECT_EQ(rightly_judged(table).size(), 1U);
+  table.faults[2].inert = true;
+  EXPECT_TRUE(rightly_judged(table).empty());
+}
+
 }  // namespace
 }  // namespace lockstep::report

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "harness/laws/law.h"
 
@@ -66,6 +69,96 @@ std::optional<Breach> ranks_broken(const Record& now, const Record& other, std::
   return std::nullopt;
 }
 
+/// Layers that draw in each forward pass.
+bool drops(const scenario::TrainSpec& train) { return train.model.options.value("dropout", 0.0) > 0; }
+
+/// A generator goes on: no state comes again, and what a model drops is drawn.
+std::optional<Breach> goes_back(const trace::Trace& rank, const scenario::TrainSpec& train) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::int64_t> seen;
+  std::optional<trace::Digest> last;
+  for (const trace::Step& step : rank.steps) {
+    const Record* now = step.find(Channel::kRng, kDefault);
+    if (now == nullptr) continue;
+    const auto [before, is_new] = seen.try_emplace({now->digest.high, now->digest.low}, step.step);
+    const bool stands = last && *last == now->digest;
+    if (stands && drops(train))
+      return breach_at(step.step, rank.rank, "the draws of the model's dropout",
+                       "the state of the step before: nothing was drawn, or it was seeded again");
+    if (!is_new && !stands)
+      return breach_at(step.step, rank.rank, "a state that it has not had",
+                       "the state of step " + std::to_string(before->second) + ": it was seeded again, or restored");
+    last = now->digest;
+  }
+  return std::nullopt;
+}
+
+constexpr std::int64_t kBlock = 624;  ///< numbers in a block of the Mersenne Twister
+
+/// A few numbers more, as a seed for another generator takes.
+constexpr std::int64_t kFewDraws = 16;
+
+/// So many steps tell how much is drawn.
+constexpr std::size_t kSteps = 3;
+
+/// Steps that have to draw equally many numbers: of one epoch's inner steps, with inputs of equal shapes.
+struct Draws {
+  std::int64_t step = 0, count = 0;  ///< modulo a block
+};
+
+using Alike = std::pair<std::vector<std::vector<std::int64_t>>, std::int64_t>;
+
+std::vector<std::vector<std::int64_t>> shapes_of(const trace::Step& step) {
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const Record& record : step.records) {
+    if (record.channel == Channel::kInput) shapes.push_back(record.shape);
+  }
+  return shapes;
+}
+
+std::int64_t epoch_of(const trace::Step& step) {
+  const Record* epoch = step.find(Channel::kLedger, "epoch");
+  return epoch == nullptr || epoch->integers.empty() ? -1 : epoch->integers[0];
+}
+
+std::map<Alike, std::vector<Draws>> draws_of(const trace::Trace& rank, const scenario::TrainSpec& train) {
+  std::map<Alike, std::vector<Draws>> draws;
+  const std::int64_t every = train.evaluation ? std::max<std::int64_t>(train.evaluation->every, 1) : 1;
+  for (std::size_t i = 1; i + 1 < rank.steps.size(); ++i) {
+    const trace::Step &before = rank.steps[i - 1], &step = rank.steps[i];
+    const Record *was = before.find(Channel::kRng, kDefault), *now = step.find(Channel::kRng, kDefault);
+    const auto shapes = shapes_of(step);
+    const bool inner = epoch_of(step) >= 0 && epoch_of(before) == epoch_of(step) &&
+                       epoch_of(rank.steps[i + 1]) == epoch_of(step) && before.step + 1 == step.step;
+    if (!inner || shapes.empty() || was == nullptr || now == nullptr) continue;
+    if (was->integers.size() < 2 || now->integers.size() < 2 || was->integers[0] != now->integers[0]) continue;
+    draws[{shapes, step.step % every}].push_back({step.step, (now->integers[1] - was->integers[1] + kBlock) % kBlock});
+  }
+  return draws;
+}
+
+/// Most steps with the same inputs draw the same; one draws more, or fewer.
+std::optional<Breach> draws_otherwise(const trace::Trace& rank, const scenario::TrainSpec& train) {
+  if (!draw_alike(train) || train.record.every != 1) return std::nullopt;
+  std::optional<Breach> first;
+  for (const auto& [alike, steps] : draws_of(rank, train)) {
+    std::map<std::int64_t, std::size_t> times;
+    for (const Draws& of : steps) ++times[of.count];
+    const auto most =
+        std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (2 * most->second <= steps.size() || most->second < kSteps) continue;
+    for (const Draws& of : steps) {
+      if (of.count == most->first || (first && first->at.step <= of.step)) continue;
+      const std::int64_t more = (of.count - most->first + kBlock) % kBlock;
+      first = breach_at(of.step, rank.rank, "as many draws as in other steps with such inputs",
+                        more <= kFewDraws ? std::to_string(more) + " numbers more" : "more draws, or fewer");
+      if (more <= kFewDraws) first->cause = "rng.loader_draw";
+      first->evidence = "this step draws " + std::to_string(more) + " numbers more than " +
+                        std::to_string(most->second) + " other steps with inputs of the same shapes";
+    }
+  }
+  return first;
+}
+
 }  // namespace
 
 std::string no_generators_asked(const trace::RunTrace&, const scenario::Promises& promises) {
@@ -88,6 +181,12 @@ Outcome judge_generators(const trace::RunTrace& run, const scenario::Promises& p
         outcome.broken = ranks_broken(*now, *first, step.step, rank, promises.train);
     }
     if (outcome.broken) break;
+  }
+  for (const trace::Trace& rank : run.ranks) {
+    for (const auto& rule : {goes_back, draws_otherwise}) {
+      const auto found = rule(rank, promises.train);
+      if (found && (!outcome.broken || found->at.step < outcome.broken->at.step)) outcome.broken = found;
+    }
   }
   return outcome;
 }

@@ -3,6 +3,7 @@
 
 #include "harness/base/text.h"
 #include "harness/laws/law.h"
+#include "harness/laws/own_gradients.h"
 
 namespace lockstep::laws {
 namespace {
@@ -34,6 +35,60 @@ std::optional<Losses> losses_at(const trace::RunTrace& run, std::int64_t step) {
   return losses;
 }
 
+/// So many times the rounding that was measured on a copy of the step may the step's own loss have.
+constexpr double kOfCopy = 8;
+
+/// A rank's losses against those by their definition, in a step in which the worker computes these.
+void judge_own_losses(Outcome& outcome, const trace::Trace& rank, const trace::Step& step) {
+  for (const trace::Record& local : step.records) {
+    if (local.channel != Channel::kLoss || !local.name.starts_with("local") || !local.number) continue;
+    const std::string micro_batch = local.name.substr(std::string_view("local").size());
+    const trace::Record *expected = step.find(Channel::kLedger, "seen.loss" + micro_batch),
+                        *rounding = step.find(Channel::kLedger, "seen.loss_rounding" + micro_batch);
+    if (expected == nullptr || rounding == nullptr || !expected->number || !rounding->number) continue;
+    const double bound =
+        kOfCopy * (*rounding->number + trace::unit_roundoff(local.dtype) * std::fabs(*expected->number));
+    if (!std::isfinite(*local.number) || !std::isfinite(*expected->number) || !std::isfinite(bound)) continue;
+    ++outcome.judged;
+    if (std::fabs(*local.number - *expected->number) <= bound || outcome.broken) continue;
+    outcome.broken = Breach{.at = {step.step, Channel::kLoss, local.name, rank.rank},
+                            .expected = to_decimal(*expected->number) + ", the loss by its definition",
+                            .actual = to_decimal(*local.number) + "; rounding explains " + rounded(bound, 3)};
+  }
+}
+
+/// The one factor between all losses and those by their definition; nothing where it is not one.
+std::optional<double> factor_of(const trace::RunTrace& run) {
+  std::optional<double> factor;
+  for (const trace::Trace& rank : run.ranks) {
+    for (const trace::Step& step : rank.steps) {
+      for (const trace::Record& local : step.records) {
+        if (local.channel != Channel::kLoss || !local.name.starts_with("local") || !local.number) continue;
+        const trace::Record* expected =
+            step.find(Channel::kLedger, "seen.loss" + local.name.substr(std::string_view("local").size()));
+        if (expected == nullptr || !expected->number || *expected->number == 0) continue;
+        const double its = *local.number / *expected->number;
+        if (factor && !(std::fabs(its - *factor) <= kFits * std::fabs(*factor))) return std::nullopt;
+        factor = its;
+      }
+    }
+  }
+  return factor;
+}
+
+void name_cause(Breach& breach, const trace::RunTrace& run, const scenario::Promises& promises) {
+  const auto factor = factor_of(run);
+  if (!factor) return;
+  const auto is = [&](double value) { return value != 1 && std::fabs(*factor - value) <= kFits * value; };
+  const bool of_ranks = promises.train.loss_average != "world" && is(static_cast<double>(run.world_size())),
+             of_micro_batches = is(static_cast<double>(promises.train.batch.accumulation));
+  breach.relation = breach.evidence = "all losses are " + rounded(*factor, 5) +
+                                      " times those by their definition, with " + std::to_string(run.world_size()) +
+                                      " ranks and " + std::to_string(promises.train.batch.accumulation) +
+                                      " micro-batches";
+  if (of_ranks != of_micro_batches) breach.cause = of_ranks ? "loss.world_scale" : "grad.accum_scale";
+}
+
 }  // namespace
 
 Outcome judge_reduced_loss(const trace::RunTrace& run, std::int64_t step) {
@@ -63,7 +118,17 @@ Outcome judge_loss(const trace::RunTrace& run, const scenario::Promises& promise
   if (promises.known) return cannot_tell("nobody promises how this program reduces its losses");
   Outcome outcome;
   for (const trace::Step& step : run.ranks[0].steps) {
-    Outcome one = judge_reduced_loss(run, step.step);
+    Outcome one;
+    for (const trace::Trace& rank : run.ranks) {
+      if (const trace::Step* of_rank = rank.find(step.step)) judge_own_losses(one, rank, *of_rank);
+    }
+    if (one.broken) {
+      name_cause(*one.broken, run, promises);
+    } else {
+      Outcome reduced = judge_reduced_loss(run, step.step);
+      reduced.judged += one.judged;
+      one = std::move(reduced);
+    }
     outcome.judged += one.judged;
     if (!outcome.hidden) outcome.hidden = one.hidden;
     if (!one.broken) continue;

@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 
 #include "harness/base/text.h"
@@ -36,15 +37,27 @@ std::optional<Rule> rule_of(const Updated& of) {
   return rule;
 }
 
+/// Whether the state is made by its formula, with another momentum, dampening or beta: of SGD the decay keeps its ratio
+/// to the gradient; a moving average takes what it does not keep.
+bool is_of_other_options(const std::string& kind, const Combination& found, const Rule& rule) {
+  const double keep = found.coefficients[0], take = found.coefficients[1];
+  if (!(keep >= 0 && keep < 1 && take > 0)) return false;
+  if (rule.terms.size() > 2) {
+    const double decay = rule.terms[2].first / rule.terms[1].first;
+    if (std::fabs(found.coefficients[2] / take - decay) > kFactorFits * decay) return false;
+  }
+  return kind == "sgd" || std::fabs(keep + take - 1) < kFits;
+}
+
 /// Other coefficients that fit the state: hyperparameters that are not the recipe's.
-void name_cause(const Rule& rule, Breach& breach) {
+void name_cause(const std::string& kind, const Rule& rule, Breach& breach) {
   const auto found = recover({equation_of(rule)});
   if (!found || found->residual > kFits || found->coefficients.size() != rule.terms.size()) return;
   breach.relation = "state before, gradient" + std::string(rule.terms.size() > 2 ? ", weight" : "") + ": weights " +
                     to_text(*found) + " fit";
   const bool only_decay = rule.terms.size() > 2 && std::fabs(found->coefficients[0] - rule.terms[0].first) < kFits &&
                           std::fabs(found->coefficients[1] - rule.terms[1].first) < kFits;
-  breach.cause = only_decay ? "opt.decay_scale" : "";
+  breach.cause = only_decay ? "opt.decay_scale" : is_of_other_options(kind, *found, rule) ? "opt.hyperparameter" : "";
   breach.evidence = breach.relation;
 }
 
@@ -60,6 +73,25 @@ bool counts(Outcome& outcome, const Sampled& sampled, const RecordPlace& place, 
                           .expected = to_decimal(expected) + " updates",
                           .actual = to_decimal(element.step)};
   return false;
+}
+
+/// The state that a switch of the recipe asks for is kept.
+bool keeps_all(Outcome& outcome, const RecordPlace& place, const Updated& of) {
+  constexpr std::array<std::array<const char*, 3>, 2> kKept = {
+      {{"amsgrad", "max_exp_avg_sq", "exp_avg_sq"}, {"centered", "grad_avg", "square_avg"}}};
+  for (const auto& [option, state, other] : kKept) {
+    const bool asked = is_on(of.options(), option), others = of.state(other) != nullptr;
+    if (!asked || !others) continue;
+    ++outcome.judged;
+    if (of.state(state) != nullptr) continue;
+    outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + "." + state, place.rank},
+                            .expected = std::string("the state that '") + option + "' keeps",
+                            .actual = "none, and the optimizer keeps its other states",
+                            .cause = "opt.hyperparameter",
+                            .evidence = std::string("the recipe sets '") + option + "', and no " + state + " is kept"};
+    return false;
+  }
+  return true;
 }
 
 bool keeps_elements(Outcome& outcome, const ElementRule& rule, const Sampled& sampled, const RecordPlace& place,
@@ -93,12 +125,12 @@ Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promis
     const auto rule = rule_of(of);
     if (rule && !keeps(outcome, *rule, place.step, place.rank)) {
       outcome.broken->expected = "the state that " + of.optimizer.kind + " makes";
-      name_cause(*rule, *outcome.broken);
+      name_cause(of.optimizer.kind, *rule, *outcome.broken);
       return false;
     }
     if (!ElementRule::knows(of.optimizer.kind)) return true;
     const Sampled sampled = sampled_of(of);
-    return counts(outcome, sampled, place, of) &&
+    return keeps_all(outcome, place, of) && counts(outcome, sampled, place, of) &&
            keeps_elements(outcome, ElementRule(of.optimizer.kind, of.options(), of.rate), sampled, place, of);
   });
   return outcome;

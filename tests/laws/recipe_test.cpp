@@ -1,0 +1,116 @@
+// Losses and generators of a recipe's training, of which one record is spoiled.
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "harness/laws/law.h"
+
+#include "tests/support/tiny/tiny_trace.h"
+
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+using trace::Record;
+
+/// What a step holds, before it is recorded.
+struct Told {
+  double loss = 2, expected = 2;
+  std::int64_t position = 0, state = 0;
+};
+using Change = std::function<void(std::int64_t step, Told& told)>;
+
+constexpr std::int64_t kStepsOfRun = 12, kOfEpoch = 6, kDraws = 144;
+
+trace::RunTrace recorded(const Change& change) {
+  trace::RunTrace run{.run = "a/0", .ranks = std::vector<trace::Trace>(1)};
+  for (std::int64_t step = 0; step < kStepsOfRun; ++step) {
+    Told told{.position = step * kDraws % 624, .state = step};
+    if (change) change(step, told);
+    Record generator = test::integers(Channel::kRng, "cpu", {0, told.position});
+    generator.digest = {.high = 1, .low = static_cast<std::uint64_t>(told.state)};
+    Record local = test::number("local", told.loss), expected = test::number("seen.loss", told.expected);
+    local.channel = Channel::kLoss;
+    local.dtype = trace::DType::kFloat32;
+    run.ranks[0].steps.push_back(
+        {.step = step,
+         .records = {generator, local, expected, test::number("seen.loss_rounding", 1e-7),
+                     test::floats(Channel::kInput, "x", {1, 2}), test::integer("epoch", step / kOfEpoch)}});
+  }
+  return run;
+}
+
+Outcome judged(const char* law, const Change& change = {}, double dropout = 0) {
+  scenario::Promises promises;
+  promises.world_size = 1;
+  promises.train.record.every = 1;
+  promises.train.seed.policy = "same";
+  promises.train.batch.accumulation = 4;
+  if (dropout > 0)
+    promises.train.model.options = {{"dropout", dropout}};
+  else
+    promises.train.model.options = Json::object();
+  promises.train.data.options = Json::object();
+  return ask(law_named(law), recorded(change), promises);
+}
+
+TEST(LossByDefinition, IsKeptWithinRounding) {
+  EXPECT_TRUE(judged("loss").holds());
+  const auto off = [](double by) {
+    return judged("loss", [=](std::int64_t step, Told& told) { told.loss += step == 4 ? by : 0; });
+  };
+  EXPECT_FALSE(off(1e-6).broken);
+  const Outcome broken = off(1e-5);
+  ASSERT_TRUE(broken.broken);
+  EXPECT_EQ(broken.broken->at.step, 4);
+  EXPECT_EQ(broken.broken->cause, "");
+}
+
+TEST(LossByDefinition, TheNumberOfMicroBatchesIsNamed) {
+  const auto times = [](double factor) {
+    const Outcome outcome = judged("loss", [=](std::int64_t, Told& told) { told.loss *= factor; });
+    return outcome.broken ? outcome.broken->cause : "none";
+  };
+  EXPECT_EQ(times(4), "grad.accum_scale");
+  EXPECT_EQ(times(3), "");
+  EXPECT_EQ(times(1), "none");
+}
+
+TEST(Generators, OneThatGoesOnKeepsTheLaw) {
+  EXPECT_TRUE(judged("generators").holds());
+  EXPECT_TRUE(judged("generators", {}, 0.5).holds());
+}
+
+TEST(Generators, NoStateComesAgain) {
+  const Outcome outcome =
+      judged("generators", [](std::int64_t step, Told& told) { told.state = step == 7 ? 2 : step; });
+  ASSERT_TRUE(outcome.broken);
+  EXPECT_EQ(outcome.broken->at.step, 7);
+}
+
+TEST(Generators, WhatIsDroppedIsDrawn) {
+  const Change stands = [](std::int64_t step, Told& told) { told.state = step < 3 ? step : 3; };
+  EXPECT_FALSE(judged("generators", stands).broken) << "nothing has to draw";
+  const Outcome outcome = judged("generators", stands, 0.5);
+  ASSERT_TRUE(outcome.broken);
+  EXPECT_EQ(outcome.broken->at.step, 4);
+}
+
+TEST(Generators, ADrawInBetweenIsNamed) {
+  const auto from = [](std::int64_t first, std::int64_t more) {
+    return judged("generators", [=](std::int64_t step, Told& told) {
+      if (step >= first) told.position = (told.position + more) % 624;
+    });
+  };
+  const Outcome few = from(3, 2), many = from(3, 100);
+  ASSERT_TRUE(few.broken && many.broken);
+  EXPECT_EQ(few.broken->at.step, 3);
+  EXPECT_EQ(few.broken->cause, "rng.loader_draw");
+  EXPECT_EQ(many.broken->cause, "");
+  EXPECT_FALSE(from(kOfEpoch, 2).broken) << "a loader draws where an epoch begins";
+}
+
+}  // namespace
+}  // namespace lockstep::laws
