@@ -23,12 +23,13 @@ double beta(const Json& options, std::size_t index) {
   return options.contains("betas") ? options.at("betas").at(index).get<double>() : 0;
 }
 
-Rounded before(const Element& element, const std::string& state) {
-  const auto found = element.before.find(state);
-  return {found == element.before.end() ? 0.0 : found->second, element.unit};
+Rounded before(const Element& element, std::string_view state) {
+  const double* found = element.before.find(state);
+  return {found == nullptr ? 0.0 : *found, element.unit};
 }
 
-Rounded after(const Element& element, const std::string& state) { return {element.after.at(state), element.unit}; }
+/// A state that it has.
+Rounded after(const Element& element, std::string_view state) { return {*element.after.find(state), element.unit}; }
 
 /// torch.lerp, which moving averages use.
 Rounded lerp(const Rounded& from, const Rounded& to, double weight) {
@@ -68,11 +69,11 @@ Rounded ElementRule::gradient_of(const Element& element) const {
   return gradient + coefficient(decay_, element.unit) * Rounded(element.weight, element.unit);
 }
 
-std::map<std::string, Rounded> ElementRule::states(const Element& element) const {
+States<Rounded> ElementRule::states(const Element& element) const {
   const Rounded gradient = gradient_of(element);
-  std::map<std::string, Rounded> made;
+  States<Rounded> made;
   const auto add = [&](const char* name, const Rounded& value) {
-    if (element.has(name)) made.emplace(name, value);
+    if (element.has(name)) made.set(name, value);
   };
   const auto was = [&](const char* name) { return before(element, name); };
   if (kind_ == "rmsprop") {

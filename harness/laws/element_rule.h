@@ -1,9 +1,14 @@
 #pragma once
 
-#include <map>
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
+#include "harness/base/error.h"
 #include "harness/base/json.h"
 #include "harness/laws/rounded.h"
 
@@ -18,14 +23,41 @@ struct Mistake {
   double rate_factor = 1;      ///< of another rate
 };
 
+/// Numbers by the name of an optimizer's state: few, so that a list is faster than a map. *Lifetime*: names are
+/// literals.
+template <typename Number>
+class States {
+ public:
+  /// *Throws*: InternalError beyond kMostStates.
+  void set(std::string_view state, const Number& number) {
+    LOCKSTEP_CHECK(count_ < kMostStates);
+    all_[count_++] = {state, number};
+  }
+
+  /// Null if there is none.
+  const Number* find(std::string_view state) const {
+    const auto found = std::find_if(begin(), end(), [&](const auto& one) { return one.first == state; });
+    return found == end() ? nullptr : &found->second;
+  }
+
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.begin() + static_cast<std::ptrdiff_t>(count_); }
+
+ private:
+  static constexpr std::size_t kMostStates = 9;
+
+  std::array<std::pair<std::string_view, Number>, kMostStates> all_{};
+  std::size_t count_ = 0;
+};
+
 /// An element before and after an update. *Units*: `unit` is the unit roundoff of its tensors.
 struct Element {
   double gradient = 0, weight = 0;
-  double step = 0;                              ///< updates done, with this one
-  std::map<std::string, double> before, after;  ///< states by name; none before the first update: zero
+  double step = 0;               ///< updates done, with this one
+  States<double> before, after;  ///< none before the first update: zero
   double unit = 0;
 
-  bool has(const std::string& state) const { return after.contains(state); }
+  bool has(std::string_view state) const { return after.find(state) != nullptr; }
 };
 
 /// One optimizer's formula with the hyperparameters of one group.
@@ -38,7 +70,7 @@ class ElementRule {
   static bool knows(const std::string& kind);
 
   /// The states that an update makes of those before: {"exp_avg_sq", …}.
-  std::map<std::string, Rounded> states(const Element& element) const;
+  States<Rounded> states(const Element& element) const;
 
   /// The weight that it makes of the states after it. Of LAMB without its trust ratio.
   std::optional<Rounded> weight(const Element& element, const Mistake& mistake = {}) const;

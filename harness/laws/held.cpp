@@ -1,7 +1,9 @@
 #include "harness/laws/held.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace lockstep::laws {
@@ -12,13 +14,23 @@ using trace::Record;
 Held::Held(const trace::RunTrace& run, std::size_t rank, std::int64_t step)
     : step_(rank < run.ranks.size() ? run.ranks[rank].find(step) : nullptr) {
   if (step_ == nullptr) return;
-  for (const Record& record : step_->records)
-    records_.emplace(std::pair(record.channel, std::string_view(record.name)), &record);
+  slots_.resize(std::bit_ceil(2 * step_->records.size() + 1));
+  for (const Record& record : step_->records) {
+    const Record*& slot = slots_[slot_of(record.channel, record.name)];
+    if (slot == nullptr) slot = &record;
+  }
+}
+
+std::size_t Held::slot_of(Channel channel, std::string_view name) const {
+  std::size_t slot = std::hash<std::string_view>()(name) + static_cast<std::size_t>(channel);
+  for (;; ++slot) {
+    const Record* record = slots_[slot &= slots_.size() - 1];
+    if (record == nullptr || (record->channel == channel && record->name == name)) return slot;
+  }
 }
 
 const Record* Held::find(Channel channel, std::string_view name) const {
-  const auto found = records_.find({channel, name});
-  return found == records_.end() ? nullptr : found->second;
+  return slots_.empty() ? nullptr : slots_[slot_of(channel, name)];
 }
 
 std::vector<const Record*> Held::all(Channel channel) const {

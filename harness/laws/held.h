@@ -29,8 +29,11 @@ class Held {
   bool empty() const { return step_ == nullptr; }
 
  private:
+  /// Where a record stands, or would.
+  std::size_t slot_of(trace::Channel channel, std::string_view name) const;
+
   const trace::Step* step_ = nullptr;
-  std::map<std::pair<trace::Channel, std::string_view>, const trace::Record*> records_;
+  std::vector<const trace::Record*> slots_;  ///< by hash, half of them null: a power of two; empty without a step
 };
 
 /// Whether both have records of a channel, and all are equal.

@@ -69,16 +69,17 @@ Sampled sampled_of(const Updated& of) {
     sampled.elements[i].weight = of.weight_before->elements[i];
   }
   for (const char* state : kStates) {
-    const std::vector<double> before = elements_of(of.state_before(state), count),
-                              after = elements_of(of.state(state), count);
+    const std::vector<double> after = elements_of(of.state(state), count);
+    if (after.empty()) continue;
+    const std::vector<double> before = elements_of(of.state_before(state), count);
     for (std::size_t i = 0; i < count; ++i) {
-      if (!before.empty()) sampled.elements[i].before[state] = before[i];
-      if (!after.empty()) sampled.elements[i].after[state] = after[i];
+      if (!before.empty()) sampled.elements[i].before.set(state, before[i]);
+      sampled.elements[i].after.set(state, after[i]);
     }
   }
   for (Element& element : sampled.elements) {
-    const auto step = element.after.find("step");
-    element.step = step == element.after.end() ? 0 : step->second;
+    const double* step = element.after.find("step");
+    element.step = step == nullptr ? 0 : *step;
   }
   return std::all_of(sampled.elements.begin(), sampled.elements.end(), are_finite) ? sampled : Sampled{};
 }

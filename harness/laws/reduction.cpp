@@ -1,5 +1,6 @@
 #include "harness/laws/reduction.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "harness/base/text.h"
@@ -18,6 +19,23 @@ constexpr double kHalfUnderflow = 0x1p-25;
 
 /// A weight below it is shown as 0.
 constexpr double kShownAsZero = 1e-9;
+
+/// The least number that is infinite once it is rounded to a dtype of this roundoff.
+double sent_as_infinity(double unit_roundoff) {
+  return unit_roundoff == trace::unit_roundoff(DType::kFloat16) ? 65520 : INFINITY;
+}
+
+/// The local gradient of this name, which is looked for at `at` first; moves `at` to it. Null if there is none.
+const Record* local_in(const trace::Step& step, const std::string& name, std::size_t& at) {
+  const auto is_it = [&](const Record& record) {
+    return record.channel == Channel::kGradientLocal && record.name == name;
+  };
+  if (at < step.records.size() && is_it(step.records[at])) return &step.records[at];
+  const auto found = std::find_if(step.records.begin(), step.records.end(), is_it);
+  if (found == step.records.end()) return nullptr;
+  at = static_cast<std::size_t>(found - step.records.begin());
+  return &*found;
+}
 
 double weight_of(const scenario::Promises& promises) {
   return promises.train.ddp.average ? 1.0 / static_cast<double>(promises.world_size) : 1.0;
@@ -40,8 +58,10 @@ ReductionLaw::ReductionLaw(const trace::RunTrace& run, const scenario::Promises&
 /// `reduced` of the gradients of the same name before the reduction; a rank that had none adds nothing.
 Equation ReductionLaw::equation(std::int64_t step, const Record& reduced) const {
   Equation equation{.target = &*reduced.sketch, .terms = {}};
+  std::size_t at = 0;  // of the rank before: ranks record the same tensors in the same order, as a rule
   for (const trace::Trace& rank : run_.ranks) {
-    const Record* own = rank.find(step, Channel::kGradientLocal, reduced.name);
+    const trace::Step* of_rank = rank.find(step);
+    const Record* own = of_rank == nullptr ? nullptr : local_in(*of_rank, reduced.name, at);
     equation.terms.push_back(own == nullptr || !own->sketch ? nullptr : &*own->sketch);
   }
   return equation;
@@ -62,7 +82,7 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
     for (const trace::Sketch* term : equation.terms) {
       if (term == nullptr) continue;
       any = true;
-      all_finite = all_finite && std::isfinite(term->norm);
+      all_finite = all_finite && std::isfinite(term->norm) && term->max_abs < sent_as_infinity(unit_roundoff_);
       addends += term->norm;
     }
     // Gradients that are not finite, of a scaled loss that overflows, make a reduced one that is not.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "harness/laws/scales.h"
+#include "harness/trace/dtype.h"
 
 namespace lockstep::laws {
 
@@ -11,6 +12,8 @@ namespace lockstep::laws {
 /// is written with these proves its bound. *Source*: running error analysis, Higham 2002, section 3.3.
 class Rounded {
  public:
+  Rounded() = default;
+
   /// A number that is stored, and so exact. *Units*: `unit` is the unit roundoff of what is computed from it.
   Rounded(double value, double unit) : value_(value), unit_(unit) {}
   Rounded(double value, double unit, double error) : value_(value), unit_(unit), error_(error) {}
@@ -20,14 +23,21 @@ class Rounded {
   double unit() const { return unit_; }
 
  private:
-  double value_, unit_, error_ = 0;
+  double value_ = 0, unit_ = 0, error_ = 0;
 };
 
 /// A coefficient that a kernel is given in float64, and rounds.
 inline Rounded coefficient(double value, double unit) { return {value, unit, unit * std::fabs(value)}; }
 
 namespace detail {
+/// Beyond it a kernel may overflow, by a factor of 4 that its other order of operations may take. Of float64 nothing
+/// here comes near.
+inline constexpr double kNearOverflow = 0x1p126;
+
+/// An operation that may overflow has no bound.
 inline Rounded rounded(double value, double unit, double error) {
+  if (unit >= trace::unit_roundoff(trace::DType::kFloat32) && !(std::fabs(value) + error < kNearOverflow))
+    return {value, unit, INFINITY};
   return {value, unit, error + unit * (std::fabs(value) + error) + kLeastNormal};
 }
 }  // namespace detail
@@ -57,5 +67,11 @@ inline Rounded abs(const Rounded& a) { return {std::fabs(a.value()), a.unit(), a
 inline Rounded max(const Rounded& a, const Rounded& b) {
   return {std::max(a.value(), b.value()), a.unit(), std::max(a.error(), b.error())};
 }
+
+/// Norms between these are sums of squares that neither vanish nor overflow in float32.
+inline constexpr double kLeastNorm = 0x1p-60;
+inline constexpr double kMostNorm = 0x1p60;
+
+inline bool has_norm(double norm) { return norm > kLeastNorm && norm < kMostNorm; }
 
 }  // namespace lockstep::laws

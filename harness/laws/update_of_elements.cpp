@@ -128,7 +128,8 @@ bool keeps_formula(Outcome& outcome, Explanations& why, const ElementRule& rule,
 /// Roundings of the direction's size in LAMB's update: two norms, a ratio and two products.
 constexpr double kLambRoundings = 8;
 
-/// LAMB: one trust ratio for a whole parameter, which makes the update as long as rate · weight.
+/// LAMB: one trust ratio for a whole parameter, which makes the update as long as rate · weight. Where a norm vanishes
+/// or overflows in float32, the ratio is 1, zero or infinite.
 bool keeps_lamb(Outcome& outcome, Explanations& why, const ElementRule& rule, const Sampled& sampled,
                 const RecordPlace& place, const Updated& of) {
   const auto fail = [&](const std::string& expected, const std::string& actual) {
@@ -136,11 +137,11 @@ bool keeps_lamb(Outcome& outcome, Explanations& why, const ElementRule& rule, co
     why.narrow(std::vector<Explanation>{});
     return false;
   };
-  double least = 0, most = INFINITY;
+  double least = 0, most = INFINITY, largest = 0;
   for (std::size_t i = 0; i < sampled.elements.size(); ++i) {
     const Element& element = sampled.elements[i];
     const auto direction = rule.direction(element);
-    if (!direction) return true;
+    if (!direction || !std::isfinite(sampled.weights[i])) return true;
     const double change = element.weight - sampled.weights[i];
     const double rounding = kOtherOrder * element.unit * (std::fabs(element.weight) + std::fabs(sampled.weights[i]));
     const double error =
@@ -149,6 +150,7 @@ bool keeps_lamb(Outcome& outcome, Explanations& why, const ElementRule& rule, co
     if (!(shortest > 0)) continue;
     const double toward = direction->value() > 0 ? change : -change;
     ++outcome.judged;
+    largest = std::max(largest, shortest);
     most = std::min(most, (toward + rounding) / shortest);
     const double reach = std::fabs(direction->value()) + error;
     least = std::max(least, toward - rounding > 0 ? (toward - rounding) / reach : (toward - rounding) / shortest);
@@ -156,12 +158,12 @@ bool keeps_lamb(Outcome& outcome, Explanations& why, const ElementRule& rule, co
   if (least > most)
     return fail("one multiple of LAMB's direction",
                 "an element moves by " + rounded(least, 5) + " of it, another by " + rounded(most, 5));
-  if (!of.weight->sketch || !of.weight_before->sketch || !(of.weight_before->sketch->norm > 0)) return true;
+  if (!of.weight->sketch || !of.weight_before->sketch || !has_norm(of.weight_before->sketch->norm)) return true;
   const double norm = of.weight_before->sketch->norm, expected = rule.rate() * norm,
                actual = estimated_distance(*of.weight->sketch, *of.weight_before->sketch),
                rounding = trace::unit_roundoff(of.weight->dtype) * norm;
   constexpr double kSurely = 2 * kSketchError;  // a sketch is hardly ever further off
-  if (!of.gradient->norm || *of.gradient->norm == 0) return true;
+  if (!of.gradient->norm || *of.gradient->norm == 0 || !has_norm(largest)) return true;
   ++outcome.judged;
   if (actual <= kSurely * (expected + rounding) && actual + kSurely * rounding >= expected / kSurely) return true;
   return fail("an update as long as rate · weight, " + rounded(expected, 3), "about " + rounded(actual, 3));

@@ -16,6 +16,10 @@ const Record* Step::find(Channel channel, std::string_view name) const {
 }
 
 const Step* Trace::find(std::int64_t step) const {
+  // Steps follow each other without gaps, as a rule.
+  const std::int64_t at = steps.empty() ? -1 : step - steps.front().step;
+  if (at >= 0 && at < static_cast<std::int64_t>(steps.size()) && steps[static_cast<std::size_t>(at)].step == step)
+    return &steps[static_cast<std::size_t>(at)];
   const auto found = std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return s.step == step; });
   return found == steps.end() ? nullptr : &*found;
 }

@@ -13,7 +13,8 @@ namespace {
 /// Wide enough that float64 hides no slope, narrow enough that hardly a ReLU turns on the way.
 constexpr double kWidth = 0x1p-20;
 
-/// Of a loss in float64, relative: sums of many terms.
+/// Of a loss in float64, relative: sums of many terms. A log-softmax rounds as a number of at least 1 does: it adds
+/// exp(0) up, beside which the other exponentials vanish where the loss is zero and its gradients are not.
 constexpr double kLossError = 0x1p-48;
 
 /// The signs of a sketch. *Shape*: as `like`, float64.
@@ -75,7 +76,7 @@ std::vector<Slope> slopes_of(const Copies& copies, const std::function<at::Tenso
     const double bend_of_narrow = (narrow.plus - 2 * here + narrow.minus) / (kWidth / 2);
     slopes.push_back({.slope = (4 * by_narrow - by_wide) / 3,
                       .error = std::fabs(by_wide - by_narrow) + std::fabs(2 * bend_of_narrow - bend_of_wide) +
-                               kLossError * std::fabs(here) / kWidth,
+                               kLossError * (1 + std::fabs(here)) / kWidth,
                       .rounding = (rounded[i] - exact[i]).norm().item<double>()});
   }
   return slopes;

@@ -190,6 +190,29 @@ TEST(ElementRule, ABreachOfAProgramCountsIfItPromisesItsOptimizer) {
   EXPECT_TRUE(Training("adam", options_of("adam"), twice).judge_as_program("update", true).broken);
 }
 
+/// Squares of numbers near 10^24 overflow in float32, and those of numbers near 10^-30 vanish: then the trust ratio of
+/// LAMB is no ratio, and a weight may stand still.
+TEST(ElementRule, TheLengthOfLambsUpdateIsJudgedWhereItsNormsExist) {
+  scenario::Promises promises;
+  promises.train.optimizer = {.kind = "lamb", .options = options_of("adamax")};  // without decay
+  promises.train.optimizer.options["groups"] = Json::array();
+  const auto stands_still = [&](float weight, float average) {
+    const Values weights(100, weight), averages(100, average), ones(100, 1);
+    trace::RunTrace run{.run = "a/0", .ranks = std::vector<trace::Trace>(1), .unplaced = {}};
+    run.ranks[0].steps = {
+        {.step = -1, .records = {test::floats(Channel::kWeight, "w", weights)}},
+        {.step = 0,
+         .records = {
+             test::floats(Channel::kGradient, "w", averages), test::floats(Channel::kOptimizer, "w.exp_avg", averages),
+             test::floats(Channel::kOptimizer, "w.exp_avg_sq", ones), test::scalar(Channel::kOptimizer, "w.step", 1),
+             test::floats(Channel::kWeight, "w", weights), test::number("learning_rate", 0.1)}}};
+    return ask(law_named("update"), run, promises).broken.has_value();
+  };
+  EXPECT_TRUE(stands_still(1, 1));
+  EXPECT_FALSE(stands_still(1e24F, 1));
+  EXPECT_FALSE(stands_still(1, 1e-30F));
+}
+
 /// A rate that is off by 10^-4 shows; what is off by less than the weight's last place cannot.
 TEST(ElementRule, TheSmallestFactorOfARate) {
   EXPECT_TRUE(judged("adam", "update", {.rate = 1 + 1e-4}).broken);
@@ -203,6 +226,8 @@ TEST(Rounded, AnErrorGrowsWithEachOperation) {
   EXPECT_GE((a + b).error(), 1e-9 + kUnit * 3.1);
   EXPECT_GE((a * b).error(), 3e-9);
   EXPECT_TRUE(std::isinf((a / Rounded(1e-9, kUnit, 1e-9)).error()));
+  EXPECT_TRUE(std::isinf((Rounded(1e38, kUnit) / Rounded(0.27, kUnit)).error())) << "it overflows in float32";
+  EXPECT_TRUE(std::isfinite((Rounded(1e38, 0x1p-53) / Rounded(0.27, 0x1p-53)).error()));
   EXPECT_GE(sqrt(Rounded(0, kUnit, 1e-8)).error(), 1e-4) << "a root magnifies what is near zero";
 }
 

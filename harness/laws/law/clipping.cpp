@@ -4,6 +4,7 @@
 #include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
+#include "harness/laws/rounded.h"
 
 namespace lockstep::laws {
 namespace {
@@ -24,7 +25,7 @@ Gradients before_clipping(const Held& held) {
 /// Whether these gradients were clipped by their norm.
 bool clips(Outcome& outcome, const RecordPlace& place, const Held& held, const Gradients& before, double threshold) {
   const double norm = total_norm(before);
-  if (before.empty() || !std::isfinite(norm)) return true;
+  if (before.empty() || !std::isfinite(norm) || (norm > 1 && !has_norm(norm))) return true;  // it overflows in float32
   const double factor = std::min(1.0, threshold / (norm + kNormEpsilon));
   const bool near = norm > (1 - kNormError) * threshold;
   for (const auto& [name, gradient] : before) {

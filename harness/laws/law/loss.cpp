@@ -103,7 +103,8 @@ Outcome judge_reduced_loss(const trace::RunTrace& run, std::int64_t step) {
   for (const trace::Trace& rank : run.ranks) {
     const trace::Record* reduced = rank.find(step, Channel::kLoss, "reduced");
     if (reduced == nullptr || !reduced->number) continue;
-    if (!std::isfinite(mean) && !std::isfinite(*reduced->number)) continue;
+    // Losses that are finite each may overflow in float32 when they are added up.
+    if (!std::isfinite(static_cast<float>(losses->magnitude)) && !std::isfinite(*reduced->number)) continue;
     ++outcome.judged;
     if (std::fabs(*reduced->number - mean) <= rounding) continue;
     outcome.broken = Breach{.at = {step, Channel::kLoss, "reduced", rank.rank},

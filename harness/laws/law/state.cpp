@@ -65,8 +65,8 @@ void name_cause(const std::string& kind, const Rule& rule, Breach& breach) {
 bool counts(Outcome& outcome, const Sampled& sampled, const RecordPlace& place, const Updated& of) {
   if (sampled.elements.empty() || !sampled.elements[0].has("step")) return true;
   const Element& element = sampled.elements[0];
-  const auto before = element.before.find("step");
-  const double expected = before == element.before.end() ? 1 : before->second + 1;
+  const double* before = element.before.find("step");
+  const double expected = before == nullptr ? 1 : *before + 1;
   ++outcome.judged;
   if (element.step == expected) return true;
   outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + ".step", place.rank},
@@ -98,11 +98,11 @@ bool keeps_elements(Outcome& outcome, const ElementRule& rule, const Sampled& sa
                     const Updated& of) {
   for (const Element& element : sampled.elements) {
     for (const auto& [state, expected] : rule.states(element)) {
-      const double bound = kOtherOrder * expected.error(), actual = element.after.at(state);
+      const double bound = kOtherOrder * expected.error(), actual = *element.after.find(state);
       if (!std::isfinite(expected.value()) || !std::isfinite(bound)) continue;
       ++outcome.judged;
       if (std::fabs(actual - expected.value()) <= bound) continue;
-      outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + "." + state, place.rank},
+      outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + "." + std::string(state), place.rank},
                               .expected = to_decimal(expected.value()) + " in a sampled element",
                               .actual = to_decimal(actual) + "; rounding explains " + rounded(bound, 3)};
       return false;
