@@ -17,7 +17,7 @@ struct Content {
   trace::DType dtype = trace::DType::kUInt8;
 };
 
-/// What a rank took in a step, by input: "x". Micro-batches "x.0", "x.1" stand one behind the other. An input without
+/// Contents of the samples that a rank took in a step, by input: "x". Micro-batches "x.0", "x.1" stand one behind the other. An input without
 /// one row for each sample is left out.
 std::map<std::string, std::vector<Content>> contents_of(const trace::Step& step);
 
