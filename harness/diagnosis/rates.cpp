@@ -158,7 +158,7 @@ std::optional<double> factor_from(const Rates& rates, const Curve& expected, std
   return factor;
 }
 
-/// Whether every group's rates have the factor that this one's have: a rule scales them all.
+/// Whether every group's rates have the factor that this one's have against the recipe: a rule scales them all.
 bool scales_all_groups(const Accused& of, double factor, const std::vector<double>& losses) {
   const std::size_t groups = scenario::parameter_groups(of.side.promises->train.optimizer).size();
   for (std::size_t group = 0; group < groups; ++group) {
@@ -186,8 +186,10 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
     return {suspect(of, "lr.not_scaled",
                     all + ": the rule's factor for this batch, " + rounded(rule, 6) + ", was not applied")};
   for (const double wrong : {w, 1 / w, std::sqrt(w)}) {
-    if (from_the_first && is(wrong) &&
-        scales_all_groups(of, *factor, losses_of(of.side.run->ranks[of.side.rank], false)))
+    const auto scales_all = [&] {
+      return scales_all_groups(of, *factor, losses_of(of.side.run->ranks[of.side.rank], false));
+    };
+    if (from_the_first && is(wrong) && (of.other || scales_all()))
       return {suspect(of, "lr.scaled_wrongly", all + ", with " + to_decimal(w) + " ranks")};
   }
   return {};
