@@ -198,8 +198,7 @@ void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::ve
     return execute(runs, again);
   });
   for (report::CheckReport& check : verdict.checks) {  // one that is expected to fail is tried no further
-    if (check.result.divergence && check.decided_by.empty())
-      check.decided_by = name_of(decision::row_of(check.result));
+    if (check.result.divergence && check.decided_by.empty()) check.decided_by = name_of(decision::row_of(check.result));
   }
 }
 

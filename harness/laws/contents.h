@@ -17,8 +17,8 @@ struct Content {
   trace::DType dtype = trace::DType::kUInt8;
 };
 
-/// Contents of the samples that a rank took in a step, by input: "x". Micro-batches "x.0", "x.1" stand one behind the other. An input without
-/// one row for each sample is left out.
+/// Contents of the samples that a rank took in a step, by input: "x". Micro-batches "x.0", "x.1" stand one behind the
+/// other. An input without one row for each sample is left out.
 std::map<std::string, std::vector<Content>> contents_of(const trace::Step& step);
 
 /// Whether a sample may have another content each time it is taken.
