@@ -213,6 +213,36 @@ TEST(ElementRule, TheLengthOfLambsUpdateIsJudgedWhereItsNormsExist) {
   EXPECT_FALSE(stands_still(1, 1e-30F));
 }
 
+/// Adam divides by the root of earlier gradients: after large ones, a small one may move no weight by a last place.
+TEST(ElementRule, AWeightMayStandStillAfterLargerGradients) {
+  scenario::Promises promises;
+  promises.train.optimizer = {.kind = "adam", .options = options_of("adamax")};  // without decay
+  promises.train.optimizer.options["groups"] = Json::array();
+  const auto stands_still = [&](bool has_state) {
+    const Values weights(100, 1), gradients(100, 1e-10F), roots(100, 1);
+    const auto of_state = [&](float updates) {
+      return std::vector{test::floats(Channel::kOptimizer, "w.exp_avg", Values(100, 1e-10F)),
+                         test::floats(Channel::kOptimizer, "w.exp_avg_sq", roots),
+                         test::scalar(Channel::kOptimizer, "w.step", updates)};
+    };
+    const trace::Record weight = test::floats(Channel::kWeight, "w", weights);
+    trace::RunTrace run{.run = "a/0", .ranks = std::vector<trace::Trace>(1), .unplaced = {}};
+    run.ranks[0].steps = {
+        {.step = 0, .records = {weight}},
+        {.step = 1,
+         .records = {test::floats(Channel::kGradient, "w", gradients), weight, test::number("learning_rate", 0.1)}}};
+    if (has_state) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        for (const trace::Record& record : of_state(static_cast<float>(i + 1)))
+          run.ranks[0].steps[i].records.push_back(record);
+      }
+    }
+    return ask(law_named("update"), run, promises).broken.has_value();
+  };
+  EXPECT_FALSE(stands_still(true));
+  EXPECT_TRUE(stands_still(false)) << "no optimizer holds it";
+}
+
 /// A rate that is off by 10^-4 shows; what is off by less than the weight's last place cannot.
 TEST(ElementRule, TheSmallestFactorOfARate) {
   EXPECT_TRUE(judged("adam", "update", {.rate = 1 + 1e-4}).broken);

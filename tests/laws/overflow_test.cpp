@@ -1,4 +1,6 @@
 // Numbers that are finite each, and overflow in float32 once they are added up: nothing is judged by them.
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "harness/laws/law.h"

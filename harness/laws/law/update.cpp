@@ -73,8 +73,10 @@ bool keeps_sgd(Outcome& outcome, Explanations& why, const RecordPlace& place, co
 constexpr double kSurelyMoves = 4;
 
 /// Whether the first update of this kind would move the weight: there an element moves by rate · gradient, or of other
-/// kinds than SGD by rate · gradient / (|gradient| + eps).
+/// kinds than SGD by rate · gradient / (|gradient| + eps). A state of earlier and larger gradients makes a later update
+/// smaller; then the formula judges alone.
 bool moves_at_first(const Updated& of) {
+  if (of.state_before("step") != nullptr) return false;
   if (!of.gradient->norm || !of.weight->norm || !std::isfinite(of.rate)) return false;
   double gradient = *of.gradient->norm / std::sqrt(count_of(*of.gradient));  // the largest element is as large
   if (of.optimizer.kind != "sgd") gradient /= gradient + of.options().value("eps", 0.0) + kLeastNormal;
