@@ -28,13 +28,13 @@ constexpr double kSketchRoundoff = 0x1p-44;
 /// No rule makes more of them.
 constexpr double kMostRoundings = 8;
 
+}  // namespace
+
 std::optional<double> roundoff_of(trace::DType dtype) {
   if (dtype == trace::DType::kFloat32) return trace::unit_roundoff(dtype);
   if (dtype == trace::DType::kFloat64) return kSketchRoundoff;
   return std::nullopt;
 }
-
-}  // namespace
 
 std::span<const Law> all_laws() {
   static const std::array<Law, 19> kLaws = {{

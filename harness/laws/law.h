@@ -129,6 +129,9 @@ struct Distance {
   std::string text() const;
 };
 
+/// Unit roundoff that laws grant float32 and float64, sums in float64 with it. Nothing for others.
+std::optional<double> roundoff_of(trace::DType dtype);
+
 /// Distance of a record from its rule; nothing if a sketch is missing, an element is not finite, or the dtype is
 /// neither float32 nor float64.
 ///

@@ -46,8 +46,9 @@ void judge_own_losses(Outcome& outcome, const trace::Trace& rank, const trace::S
     const trace::Record *expected = step.find(Channel::kLedger, "seen.loss" + micro_batch),
                         *rounding = step.find(Channel::kLedger, "seen.loss_rounding" + micro_batch);
     if (expected == nullptr || rounding == nullptr || !expected->number || !rounding->number) continue;
-    const double bound =
-        kOfCopy * (*rounding->number + trace::unit_roundoff(local.dtype) * std::fabs(*expected->number));
+    // A log-softmax rounds as a number of at least 1 does: it adds exp(0) up.
+    const double unit = roundoff_of(local.dtype).value_or(trace::unit_roundoff(local.dtype));
+    const double bound = kOfCopy * (*rounding->number + unit * (1 + std::fabs(*expected->number)));
     if (!std::isfinite(*local.number) || !std::isfinite(*expected->number) || !std::isfinite(bound)) continue;
     ++outcome.judged;
     if (std::fabs(*local.number - *expected->number) <= bound || outcome.broken) continue;
