@@ -336,8 +336,9 @@ class Ruling {
     }
     if (finding_.wants_same_bits) return;
     result.status = Status::kInconclusive;
-    result.why = why;
-    result.next = "compare fewer steps: rounding grows with every update";
+    const CheckResult& compared = finding_.result;  // what it says of the place, if it was open already, holds
+    result.why = compared.why.empty() ? why : compared.why + "; " + why;
+    result.next = compared.next.empty() ? "compare fewer steps: rounding grows with every update" : compared.next;
     if (result.divergence) at().class_ = Class::kUndecided;
   }
 

@@ -130,6 +130,14 @@ TEST(Settling, AProgramsRedCheckThatIsSmallAgreesWithoutSteps) {
   EXPECT_EQ(settled(program, {pair()}, impossible).status(), Status::kInconclusive);
 }
 
+TEST(Settling, AnOpenCheckKeepsWhatItSaidOfThePlace) {
+  Finding finding = open();
+  finding.result.next = "lower the learning rate";
+  const Decided late = settled(finding, {not_finite()});
+  EXPECT_EQ(late.end.result.why, "rounding has grown; NaN or infinity hides what comes behind: float64 cannot decide");
+  EXPECT_EQ(late.end.result.next, "lower the learning rate");
+}
+
 // ---- the place of the finding ----
 
 Decided climbed(const Finding& finding, const InFloat64& sides) {
