@@ -147,6 +147,15 @@ std::int64_t first_not_finite(const trace::RunTrace& run) {
   return first;
 }
 
+std::int64_t comparable_until(const trace::RunTrace& left, const trace::RunTrace& right,
+                              const trace::RunTrace& left_in_float64, const trace::RunTrace& right_in_float64) {
+  const std::array low = {first_not_finite(left), first_not_finite(right)};
+  const std::array high = {first_not_finite(left_in_float64), first_not_finite(right_in_float64)};
+  const std::int64_t in_float32 = std::min(low[0], low[1]), in_float64 = std::min(high[0], high[1]);
+  const bool one_side = low[0] != low[1] && high[0] != high[1] && (low[0] < low[1]) == (high[0] < high[1]);
+  return one_side ? std::max(in_float32, in_float64) + 1 : std::min(in_float32, in_float64);
+}
+
 bool is_finite(const trace::RunTrace& run, std::int64_t until) {
   const std::int64_t first = first_not_finite(run);
   return first == kNoStep || first > until;
@@ -231,14 +240,6 @@ bool PrecisionLadder::lost_on_one_side(const Location& place) const {
     return laws::is_finite(*left) ? 1 : -1;
   };
   return lost(float32_) != 0 && lost(float32_) == lost(float64_);
-}
-
-std::int64_t PrecisionLadder::comparable_until() const {
-  const std::array low = {first_not_finite(float32_.left), first_not_finite(float32_.right)};
-  const std::array high = {first_not_finite(float64_.left), first_not_finite(float64_.right)};
-  const std::int64_t in_float32 = std::min(low[0], low[1]), in_float64 = std::min(high[0], high[1]);
-  const bool one_side = low[0] != low[1] && high[0] != high[1] && (low[0] < low[1]) == (high[0] < high[1]);
-  return one_side ? std::max(in_float32, in_float64) + 1 : std::min(in_float32, in_float64);
 }
 
 std::optional<std::int64_t> PrecisionLadder::horizon() const {

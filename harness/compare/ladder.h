@@ -52,6 +52,11 @@ bool differ_slightly(const trace::RunTrace& left, const trace::RunTrace& right, 
 /// First step of a run with a number that is not finite; kNoStep if there is none.
 std::int64_t first_not_finite(const trace::RunTrace& run);
 
+/// Step from which NaN or infinity hides every difference of two runs in both precisions; kNoStep if it never does.
+/// Where one side alone is lost, in both precisions, the step at which it is can be compared.
+std::int64_t comparable_until(const trace::RunTrace& left, const trace::RunTrace& right,
+                              const trace::RunTrace& left_in_float64, const trace::RunTrace& right_in_float64);
+
 /// Whether all numbers of a run are finite, up to a step.
 bool is_finite(const trace::RunTrace& run, std::int64_t until = std::numeric_limits<std::int64_t>::max());
 
@@ -89,10 +94,6 @@ class PrecisionLadder {
   /// First step from which float64 proves nothing, because rounding in float32 has grown to the size of the results.
   /// Nothing if float64 can judge every step.
   std::optional<std::int64_t> horizon() const;
-
-  /// Step from which NaN or infinity hides every difference; kNoStep if it never does. Where one side alone is lost, in
-  /// both precisions, the step at which it is can be compared.
-  std::int64_t comparable_until() const;
 
   /// Relation of the float32 runs: no difference stays in float64, and no side alone is NaN or infinite in both
   /// precisions. *Lifetime*: of the ladder.

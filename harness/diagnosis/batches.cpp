@@ -6,6 +6,7 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/samples.h"
+#include "harness/laws/sampler_order.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -153,7 +154,8 @@ std::vector<Dealing> dealings_of(const Side& side, const Epoch& epoch) {
 
 bool begins_alike(const Ids& a, const Ids& b) {
   const std::size_t length = std::min(a.size(), b.size());
-  return length >= kFewInOrder && std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(length), b.begin());
+  return length >= laws::kFewInOrder &&
+         std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(length), b.begin());
 }
 
 Ids sorted_ids(const Epoch& epoch) {

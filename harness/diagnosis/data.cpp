@@ -64,7 +64,7 @@ std::string step_and_rank(const Scene& scene) {
 
 const trace::Record* samples_of(const Side& side, std::int64_t step) {
   const trace::Step* found = side.run->ranks[side.rank].find(step);
-  return found == nullptr ? nullptr : samples_in(*found);
+  return found == nullptr ? nullptr : laws::samples_in(*found);
 }
 
 /// The state of a rank's generators before a step.
@@ -122,7 +122,7 @@ std::vector<Suspect> suspects_in_augmentation(const Scene& scene, std::int64_t s
 bool is_of_others(const trace::RunTrace& run, const trace::Record& tensor, const trace::Record& ids) {
   for (const trace::Trace& rank : run.ranks) {
     for (const trace::Step& step : rank.steps) {
-      const trace::Record* taken = samples_in(step);
+      const trace::Record* taken = laws::samples_in(step);
       if (trace::same_bits(step.find(Channel::kInput, tensor.name), &tensor) && taken && !trace::same_bits(taken, &ids))
         return true;
     }
@@ -170,7 +170,7 @@ struct Contents {
 std::vector<Suspect> suspects_in_contents(const Scene& scene) {
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
   for (const Side* side : {&scene.left, &scene.right}) {  // a program may augment as it likes
-    if (side->promises->known || laws::is_augmented(*side->promises)) return {};
+    if (side->promises->known || side->promises->train.augmentation() != "none") return {};
   }
   const Contents left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
   for (const auto& [sample, content] : right.by_sample) {

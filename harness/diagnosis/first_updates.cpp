@@ -6,6 +6,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/samples.h"
 #include "harness/laws/reduction.h"
+#include "harness/laws/sampler_order.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -106,7 +107,7 @@ class Position {
       }
     }
     const auto count = static_cast<std::int64_t>(all.size());
-    if (all.size() < kFewInOrder || again == 0 || 2 * in_place > count) return {};
+    if (all.size() < laws::kFewInOrder || again == 0 || 2 * in_place > count) return {};
     return {{"data.resume_generator_late",
              {seen(),
               "of the " + std::to_string(count) + " samples that it takes in the rest of epoch " +

@@ -7,6 +7,7 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/samples.h"
+#include "harness/laws/held.h"
 #include "harness/laws/own_gradients.h"
 
 namespace lockstep::diagnosis {
@@ -115,7 +116,7 @@ std::optional<Pieces> pieces_of(const OwnGradients& own) {
   for (const Held& held : own.held()) {
     std::vector<std::string> names;
     for (const trace::Record* record : held.all(Channel::kLoss)) {
-      if (record->name.starts_with("local") && record->number) names.push_back(record->name);
+      if (laws::is_own_loss(*record) && record->number) names.push_back(record->name);
     }
     for (const std::string& name : names) {
       const trace::Record* input = held.find(Channel::kInput, "x" + name.substr(5));

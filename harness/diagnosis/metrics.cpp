@@ -29,7 +29,7 @@ std::vector<Suspect> of_loss(const Side& side, std::int64_t step) {
   double sum = 0;
   for (std::size_t rank = 0; rank < side.run->ranks.size(); ++rank) {
     for (const trace::Record* record : Held(*side.run, rank, step).all(Channel::kLoss)) {
-      if (record->name.starts_with("local") && record->number) sum += *record->number;
+      if (laws::is_own_loss(*record) && record->number) sum += *record->number;
     }
   }
   const auto ranks = static_cast<double>(side.run->ranks.size());

@@ -136,8 +136,8 @@ std::vector<Suspect> suspects_of_clones(const Scene& scene) {
   const scenario::TrainSpec& train = scene.right.promises->train;
   const std::vector<std::string> seen{scene.at.place() + ": the generators of two ranks are in the same state"};
   std::vector<Suspect> found;
-  if (train.data.options.value("augment", "none") == "rank") found.push_back({"rng.augment_rank_clone", seen});
-  if (train.model.options.value("dropout", 0.0) > 0) found.push_back({"rng.dropout_clone", seen});
+  if (train.augmentation() == "rank") found.push_back({"rng.augment_rank_clone", seen});
+  if (train.drops()) found.push_back({"rng.dropout_clone", seen});
   return found;
 }
 

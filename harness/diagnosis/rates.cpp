@@ -7,6 +7,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/rates_alone.h"
 #include "harness/diagnosis/schedule_steps.h"
+#include "harness/laws/held.h"
 #include "harness/laws/rate_curve.h"
 
 namespace lockstep::diagnosis {
@@ -51,7 +52,7 @@ std::vector<double> losses_of(const trace::Trace& rank, bool local) {
     bool any = false;
     for (const trace::Record& record : step.records) {
       if (record.channel != Channel::kLoss || !record.number) continue;
-      if (record.name.starts_with("local") != local) continue;
+      if (laws::is_own_loss(record) != local) continue;
       loss += *record.number;
       any = true;
     }

@@ -4,13 +4,15 @@
 #include <map>
 #include <numeric>
 
+#include "harness/laws/contents.h"
+
 namespace lockstep::diagnosis {
 namespace {
 
 using trace::Channel;
 
 const Ids* ids_in(const trace::Step& step) {
-  const trace::Record* ids = samples_in(step);
+  const trace::Record* ids = laws::samples_in(step);
   return ids == nullptr || ids->integers.empty() ? nullptr : &ids->integers;
 }
 
@@ -60,11 +62,6 @@ class Cutter {
 };
 
 }  // namespace
-
-const trace::Record* samples_in(const trace::Step& step) {
-  const trace::Record* ids = step.find(Channel::kSamples, "ids");
-  return ids != nullptr ? ids : step.find(Channel::kSamples, "items");
-}
 
 std::int64_t Epoch::taken() const {
   return std::accumulate(ids.begin(), ids.end(), std::int64_t{0},

@@ -14,14 +14,8 @@ namespace lockstep::diagnosis {
 
 using Ids = std::vector<std::int64_t>;
 
-/// Fewer ids than this come in one order by chance.
-inline constexpr std::size_t kFewInOrder = 8;
-
 /// A quotient this near to a whole number is a count.
 inline constexpr double kWholeCount = 1e-3;
-
-/// The samples of a rank's step: their ids, or of a data set without any the digest of each item; null: not recorded.
-const trace::Record* samples_in(const trace::Step& step);
 
 /// Recorded samples of all ranks in one epoch.
 struct Epoch {

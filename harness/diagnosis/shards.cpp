@@ -83,7 +83,8 @@ class Shares {
   /// Whether these ids are what the sampler gives one rank of several: it knows of ranks, and takes them for one.
   bool are_one_share(const Ids& ids) const {
     const scenario::Choice& sampler = variant_.train.sampler;
-    if (variant_.known || !promise_ || ids.size() < kFewInOrder || !laws::no_known_order(sampler).empty()) return false;
+    if (variant_.known || !promise_ || ids.size() < laws::kFewInOrder || !laws::no_known_order(sampler).empty())
+      return false;
     for (std::int64_t rank = 0; rank < run_.world_size(); ++rank) {
       const Ids share = laws::order_of(variant_, promise_->samples, {.rank = rank, .epoch = epoch_.number});
       if (share.size() >= ids.size() && std::equal(ids.begin(), ids.end(), share.begin())) return true;

@@ -108,7 +108,9 @@ struct Forced {
   bool finished() const { return left != nullptr && right != nullptr && !right->ranks[0].steps.empty(); }
   bool finished_in_both() const { return finished() && left_in_float64 != nullptr && right_in_float64 != nullptr; }
 
-  std::int64_t comparable_until() const { return ladder().comparable_until(); }
+  std::int64_t comparable_until() const {
+    return compare::comparable_until(*left, *right, *left_in_float64, *right_in_float64);
+  }
 
   /// One step rounds as far as a mistake is large then: nothing to add to what is known.
   bool uses_16_bits() const { return compare::uses_16_bits(*left) || compare::uses_16_bits(*right); }

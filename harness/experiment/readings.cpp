@@ -78,7 +78,7 @@ class TwoPrecisions {
         ladder_(left, right, left64, right64),
         channels_(compared_channels(one, left, right)),
         scope_(scope_of(one, right)) {
-    scope_.end_step = ladder_.comparable_until();
+    scope_.end_step = compare::comparable_until(left, right, left64, right64);
   }
 
   /// Of the trainings up to a place, where NaN would hide all. Without one they are judged until it does.

@@ -6,6 +6,11 @@ namespace lockstep::laws {
 
 using trace::Channel;
 
+const trace::Record* samples_in(const trace::Step& step) {
+  const trace::Record* ids = step.find(Channel::kSamples, "ids");
+  return ids != nullptr ? ids : step.find(Channel::kSamples, "items");
+}
+
 std::map<std::string, std::vector<Content>> contents_of(const trace::Step& step) {
   std::map<std::string, std::vector<Content>> contents;
   const trace::Record* ids = step.find(Channel::kSamples, "ids");
@@ -20,10 +25,6 @@ std::map<std::string, std::vector<Content>> contents_of(const trace::Step& step)
   }
   std::erase_if(contents, [&](const auto& input) { return input.second.size() != ids->integers.size(); });
   return contents;
-}
-
-bool is_augmented(const scenario::Promises& promises) {
-  return promises.train.data.options.value("augment", "none") != "none";
 }
 
 }  // namespace lockstep::laws

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "harness/scenario/scenario.h"
 #include "harness/trace/trace.h"
 
 namespace lockstep::laws {
+
+/// The samples of a rank's step: their ids, or of a data set without any the digest of each item; null: not recorded.
+const trace::Record* samples_in(const trace::Step& step);
 
 /// Content of one sample in one input.
 struct Content {
@@ -20,8 +22,5 @@ struct Content {
 /// Contents of the samples that a rank took in a step, by input: "x". Micro-batches "x.0", "x.1" stand one behind the
 /// other. An input without one row for each sample is left out.
 std::map<std::string, std::vector<Content>> contents_of(const trace::Step& step);
-
-/// Whether a sample may have another content each time it is taken.
-bool is_augmented(const scenario::Promises& promises);
 
 }  // namespace lockstep::laws

@@ -56,6 +56,8 @@ std::string parameter_of(const std::string& gradient) {
   return gradient;
 }
 
+bool is_own_loss(const Record& record) { return record.channel == Channel::kLoss && record.name.starts_with("local"); }
+
 bool is_plain(const Record& gradient) { return parameter_of(gradient.name) == gradient.name; }
 
 std::map<std::string, const Record*> final_gradients(const Held& held) {

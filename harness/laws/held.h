@@ -42,6 +42,9 @@ bool same(const Held& a, const Held& b, trace::Channel channel);
 /// Parameter name in a gradient's name: "fc.weight" for "clipped fc.weight" and "unscaled fc.weight".
 std::string parameter_of(const std::string& gradient);
 
+/// Whether it is a rank's own loss of a micro-batch: "local", "local.1".
+bool is_own_loss(const trace::Record& record);
+
 /// Whether a gradient was neither unscaled nor clipped.
 bool is_plain(const trace::Record& gradient);
 

@@ -68,6 +68,9 @@ inline Rounded max(const Rounded& a, const Rounded& b) {
   return {std::max(a.value(), b.value()), a.unit(), std::max(a.error(), b.error())};
 }
 
+/// So many times the rounding that was measured on a copy of a step may the step itself have.
+inline constexpr double kOfCopy = 8;
+
 /// Norms between these are sums of squares that neither vanish nor overflow in float32.
 inline constexpr double kLeastNorm = 0x1p-60;
 inline constexpr double kMostNorm = 0x1p60;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +10,9 @@
 #include "harness/scenario/scenario.h"
 
 namespace lockstep::laws {
+
+/// Fewer ids than this come in one order by chance.
+inline constexpr std::size_t kFewInOrder = 8;
 
 /// How an order of the samples is made, beyond what the recipe's sampler says. A mistake changes one of these.
 struct OrderOf {

@@ -86,7 +86,7 @@ void validate_dispatch(const TrainSpec& spec, const std::string& origin) {
 /// A batch is fetched before the one before it is used, or by another rank: the draws of two batches would mix.
 void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
   const bool fetches_ahead = spec.sampler.kind == "accelerate" || spec.sampler.kind == "dispatch";
-  require(!fetches_ahead || spec.data.options.value("augment", "none") != "rank", origin, "train.data.augment",
+  require(!fetches_ahead || spec.augmentation() != "rank", origin, "train.data.augment",
           "accelerate prefetches, and augmentation from the rank's generator does not follow that",
           "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
 }
@@ -288,9 +288,8 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   require(spec.ddp.wrap || (spec.ddp.average && spec.ddp.compression == "none" && !spec.ddp.bucket_mb), origin,
           "train.ddp.wrap", "without DDP nothing is reduced",
           "no average, compression or bucket_mb beside wrap = false", "wrap = false");
-  require(!spec.evaluation || spec.data.options.value("augment", "none") == "none", origin, "train.evaluation",
-          "the held-out samples would be augmented, too", "train.data.augment = \"none\"",
-          spec.data.options.value("augment", "none"));
+  require(!spec.evaluation || spec.augmentation() == "none", origin, "train.evaluation",
+          "the held-out samples would be augmented, too", "train.data.augment = \"none\"", spec.augmentation());
   if (spec.evaluation)
     require(spec.evaluation->shares != "leftovers" || spec.evaluation->average == "samples", origin,
             "train.evaluation.average", "a mean of the ranks' means cannot count samples that belong to no rank",

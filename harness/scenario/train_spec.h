@@ -126,6 +126,12 @@ struct TrainSpec {
   RecordSpec record;
   std::vector<Choice> faults;
 
+  /// How its samples change each time they are taken: "none", "rank" or "sample".
+  std::string augmentation() const { return data.options.value("augment", "none"); }
+
+  /// Whether its model drops activations, and so draws in each forward pass.
+  bool drops() const { return model.options.value("dropout", 0.0) > 0; }
+
   /// The last step that a trace of it holds.
   std::int64_t last_recorded_step() const { return (steps - 1) / record.every * record.every; }
 

@@ -10,15 +10,13 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/laws/rounded.h"
 
 /// The worker recorded slopes of the loss (train/slopes.h): the loss alone tells what the gradients have to be.
 namespace lockstep::laws {
 namespace {
 
 using trace::Channel;
-
-/// So many times the rounding that was measured on a copy of the step may the step's own gradients have.
-constexpr double kOfCopy = 8;
 
 /// A bound above this part of the gradient judges nothing: the slope crosses a kink, or the dtype is too coarse.
 constexpr double kBlunt = 0.25;

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "harness/laws/held.h"
 #include "harness/laws/law.h"
 
 namespace lockstep::laws {
@@ -27,9 +28,7 @@ trace::Digest digest_of_count(std::int64_t count) {
 }
 
 std::int64_t passes_in(const trace::Step& step) {
-  return std::count_if(step.records.begin(), step.records.end(), [](const Record& record) {
-    return record.channel == Channel::kLoss && record.name.starts_with("local");
-  });
+  return std::count_if(step.records.begin(), step.records.end(), is_own_loss);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ Gradients before_clipping(const Held& held) {
 }
 
 /// Whether these gradients were clipped by their norm.
-bool clips(Outcome& outcome, const RecordPlace& place, const Held& held, const Gradients& before, double threshold) {
+bool clips(Outcome& outcome, std::int64_t step, std::int64_t rank, const Held& held, const Gradients& before,
+           double threshold) {
   const double norm = total_norm(before);
   if (before.empty() || !std::isfinite(norm) || (norm > 1 && !has_norm(norm))) return true;  // it overflows in float32
   const double factor = std::min(1.0, threshold / (norm + kNormEpsilon));
@@ -33,7 +34,7 @@ bool clips(Outcome& outcome, const RecordPlace& place, const Held& held, const G
     const Rule rule{.target = clipped == nullptr ? gradient : clipped,
                     .terms = {{factor, gradient}},
                     .relative = near ? kNormError : 0};
-    if (keeps(outcome, rule, place.step, place.rank)) continue;
+    if (keeps(outcome, rule, step, rank)) continue;
     outcome.broken->expected = "the gradient times " + rounded(factor, 5);
     outcome.broken->relation = "norm of all gradients: before " + rounded(norm, 5) + ", after " +
                                rounded(total_norm(final_gradients(held)), 5) + ", threshold " + to_decimal(threshold);
@@ -61,8 +62,7 @@ Outcome judge_program(const trace::RunTrace& run) {
     const trace::Record* calls = held.find(Channel::kLedger, "seen.clips");
     const bool one = calls != nullptr && calls->integers == std::vector<std::int64_t>{1};
     if (!one || std::isnan(threshold)) return true;
-    const RecordPlace place{.step = step, .channel = Channel::kGradient, .tensor = "", .rank = rank};
-    return clips(outcome, place, held, before_call(held), threshold);
+    return clips(outcome, step, rank, held, before_call(held), threshold);
   });
   if (outcome.judged == 0 && outcome.because.empty())
     outcome.because = "the program calls clip_grad_norm_ in no step, or several times in each";
@@ -82,8 +82,7 @@ Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& pro
   if (recipe.clip_value) return cannot_tell("the recipe clips each element, too: sketches cannot tell that");
   Outcome outcome;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
-    return clips(outcome, {.step = step, .channel = Channel::kGradient, .tensor = "", .rank = rank}, held,
-                 before_clipping(held), *recipe.clip_norm);
+    return clips(outcome, step, rank, held, before_clipping(held), *recipe.clip_norm);
   });
   return outcome;
 }

@@ -17,7 +17,7 @@ struct Seen {
 }  // namespace
 
 std::string no_content_asked(const trace::RunTrace&, const scenario::Promises& promises) {
-  return is_augmented(promises) ? "the recipe augments its samples" : "";
+  return promises.train.augmentation() != "none" ? "the recipe augments its samples" : "";
 }
 
 Outcome judge_content(const trace::RunTrace& run, const scenario::Promises& promises) {

@@ -26,8 +26,7 @@ bool has_own_seeds(const scenario::SeedSpec& spec) { return spec.policy == "add_
 /// Whether every rank draws as often as the others in each step. Crops are drawn until they fit, and a dispatching
 /// rank 0 draws the order for all.
 bool draw_alike(const scenario::TrainSpec& train) {
-  return train.sampler.kind != "dispatch" && train.data.options.value("augment", "none") != "rank" &&
-         !train.checkpoint.load;
+  return train.sampler.kind != "dispatch" && train.augmentation() != "rank" && !train.checkpoint.load;
 }
 
 Breach breach_at(std::int64_t step, std::int64_t rank, std::string expected, std::string actual) {
@@ -48,8 +47,8 @@ std::optional<Breach> seed_broken(const trace::Trace& rank, const trace::Step& s
 }
 
 std::string clone_of(const scenario::TrainSpec& train) {
-  if (train.data.options.value("augment", "none") == "rank") return "rng.augment_rank_clone";
-  return train.model.options.value("dropout", 0.0) > 0 ? "rng.dropout_clone" : "";
+  if (train.augmentation() == "rank") return "rng.augment_rank_clone";
+  return train.drops() ? "rng.dropout_clone" : "";
 }
 
 /// Two ranks draw different numbers, equally many.
@@ -69,9 +68,6 @@ std::optional<Breach> ranks_broken(const Record& now, const Record& other, std::
   return std::nullopt;
 }
 
-/// Layers that draw in each forward pass.
-bool drops(const scenario::TrainSpec& train) { return train.model.options.value("dropout", 0.0) > 0; }
-
 /// A generator goes on: no state comes again, and what a model drops is drawn.
 std::optional<Breach> goes_back(const trace::Trace& rank, const scenario::TrainSpec& train) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::int64_t> seen;
@@ -81,7 +77,7 @@ std::optional<Breach> goes_back(const trace::Trace& rank, const scenario::TrainS
     if (now == nullptr) continue;
     const auto [before, is_new] = seen.try_emplace({now->digest.high, now->digest.low}, step.step);
     const bool stands = last && *last == now->digest;
-    if (stands && drops(train))
+    if (stands && train.drops())
       return breach_at(step.step, rank.rank, "the draws of the model's dropout",
                        "the state of the step before: nothing was drawn, or it was seeded again");
     if (!is_new && !stands)

@@ -2,8 +2,10 @@
 #include <cmath>
 
 #include "harness/base/text.h"
+#include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/laws/rounded.h"
 
 namespace lockstep::laws {
 namespace {
@@ -24,7 +26,7 @@ std::optional<Losses> losses_at(const trace::RunTrace& run, std::int64_t step) {
     const trace::Step* of_rank = rank.find(step);
     if (of_rank == nullptr) return std::nullopt;
     for (const trace::Record& record : of_rank->records) {
-      if (record.channel != Channel::kLoss || !record.name.starts_with("local") || !record.number) continue;
+      if (!is_own_loss(record) || !record.number) continue;
       if (!losses.hidden && hides(record, *of_rank, rank))
         losses.hidden = {.step = step, .channel = record.channel, .tensor = record.name, .rank = rank.rank};
       losses.sum += *record.number;
@@ -35,17 +37,19 @@ std::optional<Losses> losses_at(const trace::RunTrace& run, std::int64_t step) {
   return losses;
 }
 
-/// So many times the rounding that was measured on a copy of the step may the step's own loss have.
-constexpr double kOfCopy = 8;
+/// The number that the worker computed for a rank's own loss: "seen.loss.1". Null if it computed none.
+const trace::Record* computed_for(const trace::Record& local, const trace::Step& step, const char* what) {
+  const trace::Record* found = step.find(Channel::kLedger, what + local.name.substr(std::string_view("local").size()));
+  return found == nullptr || !found->number ? nullptr : found;
+}
 
 /// A rank's losses against those by their definition, in a step in which the worker computes these.
 void judge_own_losses(Outcome& outcome, const trace::Trace& rank, const trace::Step& step) {
   for (const trace::Record& local : step.records) {
-    if (local.channel != Channel::kLoss || !local.name.starts_with("local") || !local.number) continue;
-    const std::string micro_batch = local.name.substr(std::string_view("local").size());
-    const trace::Record *expected = step.find(Channel::kLedger, "seen.loss" + micro_batch),
-                        *rounding = step.find(Channel::kLedger, "seen.loss_rounding" + micro_batch);
-    if (expected == nullptr || rounding == nullptr || !expected->number || !rounding->number) continue;
+    if (!is_own_loss(local) || !local.number) continue;
+    const trace::Record *expected = computed_for(local, step, "seen.loss"),
+                        *rounding = computed_for(local, step, "seen.loss_rounding");
+    if (expected == nullptr || rounding == nullptr) continue;
     // A log-softmax rounds as a number of at least 1 does: it adds exp(0) up.
     const double unit = roundoff_of(local.dtype).value_or(trace::unit_roundoff(local.dtype));
     const double bound = kOfCopy * (*rounding->number + unit * (1 + std::fabs(*expected->number)));
@@ -64,10 +68,9 @@ std::optional<double> factor_of(const trace::RunTrace& run) {
   for (const trace::Trace& rank : run.ranks) {
     for (const trace::Step& step : rank.steps) {
       for (const trace::Record& local : step.records) {
-        if (local.channel != Channel::kLoss || !local.name.starts_with("local") || !local.number) continue;
-        const trace::Record* expected =
-            step.find(Channel::kLedger, "seen.loss" + local.name.substr(std::string_view("local").size()));
-        if (expected == nullptr || !expected->number || *expected->number == 0) continue;
+        if (!is_own_loss(local) || !local.number) continue;
+        const trace::Record* expected = computed_for(local, step, "seen.loss");
+        if (expected == nullptr || *expected->number == 0) continue;
         const double its = *local.number / *expected->number;
         if (factor && !(std::fabs(its - *factor) <= kFits * std::fabs(*factor))) return std::nullopt;
         factor = its;

@@ -10,9 +10,6 @@ namespace {
 using trace::Channel;
 using Ids = std::vector<std::int64_t>;
 
-/// Fewer ids than this come in one order by chance.
-constexpr std::size_t kFewInOrder = 8;
-
 /// What one rank took, epoch by epoch.
 struct TakenByRank {
   std::vector<Ids> epochs;

@@ -2,8 +2,10 @@
 #include <map>
 #include <set>
 
+#include "harness/laws/contents.h"
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
+#include "harness/laws/sampler_order.h"
 #include "harness/laws/seen.h"
 
 /// Samples of a program: each rank takes its own, each epoch has an order of its own, and each loader worker its part.
@@ -13,17 +15,12 @@ namespace {
 using trace::Channel;
 using Samples = std::vector<std::int64_t>;
 
-/// Ids of a step's samples, else digests of them; empty where none are recorded.
-Samples taken_in(const Held& held) {
-  for (const char* name : {"ids", "items"}) {
-    const trace::Record* record = held.find(Channel::kSamples, name);
-    if (record != nullptr && !record->integers.empty()) return record->integers;
-  }
-  return {};
+/// What a rank took in a step; empty where nothing is recorded.
+Samples taken_in(const trace::RunTrace& run, std::size_t rank, std::int64_t step) {
+  const trace::Step* found = run.ranks[rank].find(step);
+  const trace::Record* samples = found == nullptr ? nullptr : samples_in(*found);
+  return samples == nullptr ? Samples() : samples->integers;
 }
-
-/// Fewer samples may be alike by chance.
-constexpr std::size_t kSamples = 8;
 
 Breach breach_at(std::int64_t step, std::int64_t rank, const Held& held, std::string expected, std::string actual,
                  std::string cause) {
@@ -42,13 +39,13 @@ std::optional<Breach> are_not_split(const trace::RunTrace& run) {
     std::set<std::int64_t> all;
     bool same = true;
     for (const trace::Step& step : run.ranks[0].steps) {
-      const Samples first = taken_in(Held(run, 0, step.step));
-      same = same && first == taken_in(Held(run, rank, step.step));
+      const Samples first = taken_in(run, 0, step.step);
+      same = same && first == taken_in(run, rank, step.step);
       all.insert(first.begin(), first.end());
     }
-    if (!same || all.size() < kSamples) continue;
+    if (!same || all.size() < kFewInOrder) continue;
     std::int64_t at = 0;
-    while (taken_in(Held(run, rank, at)).empty()) ++at;
+    while (taken_in(run, rank, at).empty()) ++at;
     return breach_at(at, static_cast<std::int64_t>(rank), Held(run, rank, at), "samples that rank 0 does not take",
                      "in all steps ranks 0 and " + std::to_string(rank) + " take the same " +
                          std::to_string(all.size()) + " samples in the same order",
@@ -71,7 +68,7 @@ std::map<std::int64_t, Pass> passes_of(const trace::RunTrace& run) {
   for (const trace::Step& step : run.ranks[0].steps) {
     const Held held(run, 0, step.step);
     const trace::Record *epoch = held.find(Channel::kLedger, "epoch"), *number = held.find(Channel::kLedger, "passes");
-    const Samples samples = taken_in(held);
+    const Samples samples = taken_in(run, 0, step.step);
     if (samples.empty() || epoch == nullptr || epoch->integers.empty()) continue;
     const std::int64_t which = number == nullptr || number->integers.empty() ? epoch->integers[0] : number->integers[0];
     Pass& pass =
@@ -89,7 +86,7 @@ std::optional<Breach> repeat_their_order(const trace::RunTrace& run, const std::
     return std::nullopt;
   const Pass* before = nullptr;
   for (const auto& [number, pass] : passes) {
-    const bool known = before != nullptr && before->epoch == pass.epoch && pass.samples.size() >= kSamples;
+    const bool known = before != nullptr && before->epoch == pass.epoch && pass.samples.size() >= kFewInOrder;
     if (known && before->samples.size() >= pass.samples.size() &&
         std::equal(pass.samples.begin(), pass.samples.end(), before->samples.begin()))
       return breach_at(pass.first, 0, Held(run, 0, pass.first), "another order, because the sampler shuffles",
@@ -113,7 +110,7 @@ std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const st
   for (const std::int64_t item : pass.samples) ++times[item];
   const bool all = std::all_of(times.begin(), times.end(),
                                [&](const auto& item) { return item.second == workers.get<std::size_t>(); });
-  if (!all || times.size() < kSamples) return std::nullopt;
+  if (!all || times.size() < kFewInOrder) return std::nullopt;
   return breach_at(pass.first, 0, held, "each sample once",
                    "each of " + std::to_string(times.size()) + " samples comes " +
                        std::to_string(workers.get<std::size_t>()) + " times in an epoch, once from each loader worker",
@@ -128,7 +125,7 @@ std::string no_shares_asked(const trace::RunTrace&, const scenario::Promises& pr
 
 Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises&) {
   Outcome outcome;
-  for (const trace::Step& step : run.ranks[0].steps) outcome.judged += !taken_in(Held(run, 0, step.step)).empty();
+  for (const trace::Step& step : run.ranks[0].steps) outcome.judged += !taken_in(run, 0, step.step).empty();
   if (outcome.judged == 0) return outcome;
   const auto passes = passes_of(run);
   outcome.broken = are_not_split(run);
