@@ -110,6 +110,59 @@ TEST(PrecisionLadder, FindsAMistakeBehindRounding) {
   }
 }
 
+/// Runs of which weights are NaN from step 2 on, in these precisions and on these sides.
+struct Lost {
+  test::Bench low{pair()}, high{pair()};
+
+  Lost(const std::vector<std::string>& in_float32, const std::vector<std::string>& in_float64) {
+    for (const char* name : {"a", "b"}) widen(high.run(name));
+    for (const auto& [bench, sides] : {std::pair(&low, in_float32), std::pair(&high, in_float64)}) {
+      for (const std::string& side : sides) {
+        for (const std::int64_t step : {2, 3}) {
+          for (const std::size_t rank : {0, 1})
+            lose(test::at(bench->run(side), rank, step, Channel::kWeight, "fc.bias"));
+        }
+      }
+    }
+  }
+
+  static void lose(trace::Record& record) {
+    record.norm = record.max_abs = std::numeric_limits<double>::quiet_NaN();
+    record.sketch->norm = *record.norm;
+    record.sketch->buckets.fill(*record.norm);
+    record.digest.low ^= 1;
+  }
+
+  std::int64_t until() { return comparable_until(low.run("a"), low.run("b"), high.run("a"), high.run("b")); }
+
+  std::optional<Divergence> mistake() {
+    const PrecisionLadder ladder(low.run("a"), low.run("b"), high.run("a"), high.run("b"));
+    return ladder.first_mistake({Channel::kWeight}, {.end_step = until()});
+  }
+};
+
+TEST(PrecisionLadder, OneSideThatIsLostAloneIsAMistake) {
+  for (const char* side : {"a", "b"}) {
+    Lost one({side}, {side});
+    EXPECT_EQ(one.until(), 3);
+    const auto found = one.mistake();
+    ASSERT_TRUE(found) << side;
+    EXPECT_EQ(found->step, 2);
+    EXPECT_EQ(found->tensor, "fc.bias");
+  }
+}
+
+TEST(PrecisionLadder, WhatIsLostOtherwiseHidesTheRest) {
+  EXPECT_EQ(Lost({}, {}).until(), kNoStep);
+  using Sides = std::vector<std::string>;
+  for (const auto& [in_float32, in_float64] :
+       {std::pair<Sides, Sides>{{"a", "b"}, {"a", "b"}}, {{"b"}, {}}, {{}, {"b"}}, {{"a"}, {"b"}}}) {
+    Lost lost(in_float32, in_float64);
+    EXPECT_EQ(lost.until(), 2);
+    EXPECT_FALSE(lost.mistake());
+  }
+}
+
 /// In float32 an element becomes huge, in float64 it becomes zero: however much the difference shrinks, it is none of
 /// rounding.
 TEST(PrecisionLadder, TakesNoFlippedExponentForRounding) {

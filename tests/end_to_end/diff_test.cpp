@@ -55,6 +55,8 @@ TEST_F(DiffEndToEnd, NamesTheCauseThatRunNames) {
   const Json same = diff("one", "one");
   EXPECT_EQ(same["status"], "agree");
   EXPECT_TRUE(same["cause"].is_null());
+  EXPECT_EQ(diff("one", "other")["decided_by"], "named");
+  EXPECT_TRUE(same["decided_by"].is_null());
   EXPECT_GT(same["records_compared"], 0);
 }
 

@@ -136,6 +136,8 @@ TEST_F(GoldenCheck, KnowsByItsDigestThatDataChanged) {
   const auto changed = check();
   EXPECT_EQ(changed.divergence->cause_id(), "recipe.changed");
   EXPECT_EQ(changed.divergence->suspects[0].evidence, std::vector<std::string>{"train.optimizer.lr 0.1 -> 0.2"});
+  spoil(bench_.run("a"), 0, 2, Channel::kInput, "x");  // as another size of the data does
+  EXPECT_EQ(check().divergence->cause_id(), "recipe.changed");
   bench_.train_digests["a"] = bench_.run("a").ranks[0].header.value("train_digest", "");
 }
 

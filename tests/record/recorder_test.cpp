@@ -143,6 +143,17 @@ TEST(Observe, OtherTensorsHaveADigestOnly) {
   EXPECT_TRUE(record.integers.empty());
 }
 
+TEST(Observe, InputsHaveADigestOfEachSample) {
+  const std::vector<std::int64_t> data = {1, 2, 3, 4, 1, 2};
+  const Shape shape = {3, 2};
+  const TensorView view{.data = data.data(), .dtype = DType::kInt64, .shape = shape, .strides = {}};
+  const Record input = observe(Channel::kInput, "x", view);
+  ASSERT_EQ(input.rows.size(), 3U);
+  EXPECT_EQ(input.rows[0], input.rows[2]);
+  EXPECT_NE(input.rows[0], input.rows[1]);
+  EXPECT_TRUE(observe(Channel::kWeight, "x", view).rows.empty());
+}
+
 TEST(Observe, RefusesStridesOfAnotherRank) {
   EXPECT_THROW(floats({1, 2, 3, 4}, {2, 2}, {1}), InternalError);
   EXPECT_THROW(floats({1, 2, 3, 4}, {4}, {2, 1}), InternalError);

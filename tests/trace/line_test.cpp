@@ -48,6 +48,12 @@ TEST(Line, StepRoundTrips) {
   }
 }
 
+TEST(Line, RowsRoundTrip) {
+  Record record{.channel = Channel::kInput, .name = "x", .dtype = DType::kFloat32, .shape = {3, 4}};
+  record.rows = {0, 1, 0xfedcba9876543210};
+  EXPECT_EQ(step_from(Json::parse(line_of({.step = 0, .records = {record}}))).records.at(0).rows, record.rows);
+}
+
 TEST(Line, StepLooksLikeTheFormat) {
   Record record{.channel = Channel::kLoss, .name = "reduced", .dtype = DType::kFloat64, .digest = {.low = 0xab}};
   record.number = 0.5;
