@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <malloc.h>
 #include <unistd.h>
@@ -13,8 +15,10 @@
 #include "harness/base/build_id.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
+#include "harness/base/json.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/place.h"
+#include "harness/launch/place/arguments.h"
 #include "harness/launch/serve.h"
 #include "harness/launch/worker_exit.h"
 #include "harness/launch/worker_failure.h"
@@ -30,20 +34,48 @@ using lockstep::launch::WorkerExit;
 struct Arguments {
   std::filesystem::path spec;
   std::filesystem::path out;
+  std::vector<std::string> place;  ///< what tells it, "rank=0" or "--local-rank=0"
+  bool asks_place = false;
 };
 
 Arguments parse(int argc, char** argv) {
   Arguments arguments;
-  for (int i = 1; i + 1 < argc; i += 2) {
+  bool understood = true;
+  for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--spec") arguments.spec = argv[i + 1];
-    if (flag == "--out") arguments.out = argv[i + 1];
+    if (lockstep::launch::is_place_argument(flag)) {
+      arguments.place.push_back(flag);
+    } else if (flag == "--place") {
+      arguments.asks_place = true;
+    } else if (std::filesystem::path& path = flag == "--spec" ? arguments.spec : arguments.out;
+               (flag == "--spec" || flag == "--out") && path.empty() && i + 1 < argc) {
+      path = argv[++i];
+    } else {
+      understood = false;
+    }
   }
-  if (argc != 5 || arguments.spec.empty() || arguments.out.empty()) {
-    throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER | --build-id | --devices",
-                                .next = "lockstep run starts workers; to start one by hand, see docs/scenarios.md"});
+  const bool trains = !arguments.spec.empty() && !arguments.out.empty();
+  const bool asks = arguments.asks_place && arguments.spec.empty() && arguments.out.empty();
+  if (!understood || trains == asks) {
+    throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER [rank=R world_size=W] | "
+                                        "--place | --build-id | --devices",
+                                .next = "lockstep run starts workers; to start one by hand, see docs/launchers.md"});
   }
   return arguments;
+}
+
+/// What the environment says of this rank, for a person who starts it by hand.
+void print_place(const lockstep::launch::Resolution& found) {
+  lockstep::Json variables = found.variables;
+  lockstep::Json said = {{"launcher", found.launcher},
+                         {"rank", found.place.rank},
+                         {"local_rank", found.place.local_rank},
+                         {"world_size", found.place.world_size},
+                         {"node", found.place.node ? lockstep::Json(*found.place.node) : lockstep::Json()},
+                         {"address", found.place.master_address},
+                         {"port", found.place.master_port},
+                         {"variables", std::move(variables)}};
+  lockstep::print_line(stdout, said.dump());
 }
 
 /// Memory that one step gives back is kept for the next: handing it to the kernel and faulting it in again costs more
@@ -85,7 +117,12 @@ void report(const lockstep::Error& error) {
 WorkerExit run(int argc, char** argv) {
   try {
     const Arguments arguments = parse(argc, argv);
-    const lockstep::launch::Place place = lockstep::launch::place_from_environment();
+    const lockstep::launch::Resolution found = lockstep::launch::place_of_this_process(arguments.place);
+    const lockstep::launch::Place& place = found.place;
+    if (arguments.asks_place) {
+      print_place(found);
+      return WorkerExit::kDone;
+    }
     if (place.supervisor_descriptor) lockstep::launch::die_with(*place.supervisor_descriptor);
     train(arguments, place);
     return WorkerExit::kDone;

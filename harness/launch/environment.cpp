@@ -5,11 +5,11 @@
 
 #include <unistd.h>
 
-#include "harness/launch/place/torchrun.h"
+#include "harness/launch/place/manual.h"
 
 namespace lockstep::launch {
 
-Environment inherited_environment() {
+Environment whole_environment() {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -17,6 +17,11 @@ Environment inherited_environment() {
     if (equals == 0 || equals == std::string_view::npos) continue;
     environment.emplace(text.substr(0, equals), text.substr(equals + 1));  // the first of a name counts, as in getenv
   }
+  return environment;
+}
+
+Environment inherited_environment() {
+  Environment environment = whole_environment();
   forget_own_place(environment);
   return environment;
 }

@@ -12,7 +12,10 @@ inline constexpr const char* kRunIdVariable = "LOCKSTEP_RUN_ID";
 /// Environment variables by name.
 using Environment = std::map<std::string, std::string>;
 
-/// Environment of this process, without variables that an outer lockstep set for it alone.
+/// Environment of this process.
+Environment whole_environment();
+
+/// The same, without variables that an outer lockstep set for it alone.
 Environment inherited_environment();
 
 /// "NAME=value".

@@ -15,7 +15,7 @@
 #include "harness/base/error.h"
 #include "harness/launch/environment.h"
 #include "harness/launch/fork_request.h"
-#include "harness/launch/place/torchrun.h"
+#include "harness/launch/place.h"
 #include "harness/launch/serve.h"
 
 namespace lockstep::launch {

@@ -5,8 +5,10 @@
 #include <string>
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include "harness/base/error.h"
 
@@ -27,6 +29,22 @@ Listener listen_on_loopback(int backlog) {
   }
   listener.port = ntohs(address.sin_port);
   return listener;
+}
+
+bool listens(const std::string& host, std::uint16_t port) {
+  constexpr timeval kPatience{.tv_sec = 5, .tv_usec = 0};
+  const addrinfo wanted{.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) return true;
+  bool refused = found != nullptr;
+  for (const addrinfo* one = found; one != nullptr && refused; one = one->ai_next) {
+    const Descriptor socket(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol));
+    if (!socket) continue;
+    ::setsockopt(socket.number(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);  // of connect, too
+    refused = ::connect(socket.number(), one->ai_addr, one->ai_addrlen) != 0 && errno == ECONNREFUSED;
+  }
+  ::freeaddrinfo(found);
+  return !refused;
 }
 
 }  // namespace lockstep::launch

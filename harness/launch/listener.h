@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "harness/launch/descriptor.h"
 
@@ -15,5 +16,8 @@ struct Listener {
 
 /// *Throws*: ResourceError.
 Listener listen_on_loopback(int backlog);
+
+/// Whether somebody accepts connections there, within a few seconds. True if that cannot be told.
+bool listens(const std::string& host, std::uint16_t port);
 
 }  // namespace lockstep::launch

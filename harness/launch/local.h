@@ -17,7 +17,7 @@ namespace lockstep::launch {
 ///
 /// A job has room while `world_size` of `max_processes` places are free. A larger job runs alone.
 ///
-/// Ranks learn their place from torchrun's variables (place/torchrun.h). Rank 0 also inherits a socket that listens on
+/// Ranks learn their place from variables (place/manual.h). Rank 0 also inherits a socket that listens on
 /// the master's port, so no rank can connect too early. Every rank inherits the read end of a lifeline: a rank started
 /// through a script can watch it.
 ///

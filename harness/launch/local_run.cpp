@@ -11,7 +11,8 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/launch/memory.h"
-#include "harness/launch/place/torchrun.h"
+#include "harness/launch/place.h"
+#include "harness/launch/place/manual.h"
 
 namespace lockstep::launch {
 namespace {
@@ -184,7 +185,7 @@ void LocalRun::start(std::size_t rank) {
   if (const auto own = job_.rank_environment.find(place.rank); own != job_.rank_environment.end()) {
     for (const auto& [name, value] : own->second) variables[name] = value;
   }
-  for (const auto& [name, value] : torchrun_variables_of(place)) variables[name] = value;
+  for (const auto& [name, value] : variables_of(place)) variables[name] = value;
   spawn(rank, variables, inherited);
   ranks_[rank].sighting.state = State::kRunning;
   if (rank == 0) listener_.reset();

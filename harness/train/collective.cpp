@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "harness/base/error.h"
@@ -44,12 +45,14 @@ std::string name_of(const c10d::ReduceOp& op) {
 c10::intrusive_ptr<c10d::Store> meet(const launch::Place& place) {
   c10d::TCPStoreOptions options;
   options.port = place.master_port;
-  options.isServer = place.rank == 0;
+  options.isServer = place.rank == 0 && place.store_prefix.empty();
   options.numWorkers = static_cast<std::size_t>(place.world_size);
   options.waitWorkers = true;
   options.timeout = kMeetingTimeout;
   if (options.isServer && place.listen_descriptor) options.masterListenFd = *place.listen_descriptor;
-  return c10::make_intrusive<c10d::TCPStore>(place.master_address, options);
+  auto store = c10::make_intrusive<c10d::TCPStore>(place.master_address, options);
+  if (place.store_prefix.empty()) return store;
+  return c10::make_intrusive<c10d::PrefixStore>(place.store_prefix, std::move(store));
 }
 
 }  // namespace

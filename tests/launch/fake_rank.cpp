@@ -148,7 +148,7 @@ void print(const std::string& text) {
 }
 
 int be_rank(int argc, char** argv) {
-  const Place place = place_from_environment();
+  const Place place = place_of_this_process().place;
   ProgressWriter progress(progress_path(kRunDirectory, place.rank));
   Script script(argc, argv, place.rank);
   const std::map<std::string, std::function<void()>> actions = {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/launch/environment.h"
+#include "harness/launch/place/reader.h"
+
+/// Places that stand on the command line.
+namespace lockstep::launch {
+
+/// Whether an argument tells a place: "rank=0" and its like in Hydra's style, or "--local-rank=0".
+bool is_place_argument(const std::string& argument);
+
+/// Arguments as variables: "world_size=4" as {"world_size=", "4"}. "--local_rank" is LOCAL_RANK.
+/// *Throws*: InputError for an argument that is there twice with two values.
+Environment variables_of_arguments(const std::vector<std::string>& arguments);
+
+/// Reads rank=, world_size=, local_rank=, master_addr= and master_port=; MASTER_ADDR and MASTER_PORT for the last two.
+Place place_of_arguments(Reader& reader);
+
+}  // namespace lockstep::launch
