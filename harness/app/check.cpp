@@ -16,7 +16,7 @@ using checks::CheckResult;
 
 /// All laws against one run, in the order of the table.
 struct Checked {
-  report::Recording run;
+  const report::Recording& run;
   std::vector<checks::AskedLaw> laws;
   std::string incomplete;  ///< why an end of the run is missing; empty: it is whole
 
@@ -30,13 +30,34 @@ struct Checked {
   }
 };
 
-Checked check_run(const std::filesystem::path& path) {
-  Checked checked{.run = report::read_recording(path), .laws = {}, .incomplete = {}};
-  const report::Recording& run = checked.run;
+bool loads(const report::Recording& run) { return run.promises && run.promises->train.checkpoint.load; }
+
+/// Of each program, the run whose checkpoint it loads, if it was named, too.
+std::vector<const report::Recording*> savers_among(std::vector<report::Recording>& runs) {
+  std::vector<const report::Recording*> savers(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (std::size_t j = i + 1; j < runs.size(); ++j) {
+      const bool one = loads(runs[i]), other = loads(runs[j]);
+      if (one && other) continue;
+      report::connect(runs[i], runs[j]);
+      if (!one && loads(runs[i])) savers[i] = &runs[j];
+      if (!other && loads(runs[j])) savers[j] = &runs[i];
+    }
+  }
+  return savers;
+}
+
+Checked check_run(const report::Recording& run, const report::Recording* saver) {
+  std::optional<report::Recording> found;
+  if (!run.loaded_from.empty()) saver = &found.emplace(report::read_recording(run.loaded_from));
+  if (saver != nullptr && !saver->promises) saver = nullptr;
+  Checked checked{.run = run, .laws = {}, .incomplete = {}};
   if (!run.failed.empty()) checked.incomplete = run.failed;
   if (const std::string torn = run.trace.torn(); !torn.empty()) checked.incomplete = "a trace is torn: " + torn;
   if (run.promises) {
-    checked.laws = checks::judge_laws(run.trace, *run.promises);
+    checked.laws =
+        checks::judge_laws(run.trace, *run.promises, {},
+                           saver == nullptr ? checks::Saver() : checks::Saver{&saver->trace, &*saver->promises});
     return checked;
   }
   const CheckResult untold{.status = CheckResult::Status::kInconclusive,
@@ -86,8 +107,11 @@ void print(const Checked& checked) {
 
 int check(const CheckOptions& options) {
   require_writable(options.json);
+  std::vector<report::Recording> recordings;
+  for (const std::filesystem::path& run : options.runs) recordings.push_back(report::read_recording(run));
+  const std::vector<const report::Recording*> savers = savers_among(recordings);
   std::vector<Checked> all;
-  for (const std::filesystem::path& run : options.runs) all.push_back(check_run(run));
+  for (std::size_t i = 0; i < recordings.size(); ++i) all.push_back(check_run(recordings[i], savers[i]));
   report::Status worst = report::Status::kAgree;
   Json runs = Json::array();
   for (const Checked& one : all) {

@@ -70,7 +70,9 @@ CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& pr
 }
 
 /// The laws that are checks of one run, too.
-CheckResult judge_by_check(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {
+CheckResult judge_by_check(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises,
+                           const Saver& saver) {
+  if (law.name == "checkpoint") return judge_checkpoint(run, promises, saver);
   if (law.name == "data") return judge_coverage(run, promises);
   if (law.name == "ledger") return judge_ledger(run, promises, /*scenario=*/nullptr);
   if (law.name == "ranks") return judge_ranks(run, promises);
@@ -89,10 +91,10 @@ CheckResult untold(const AskedLaw& asked, const std::string& run) {
 
 /// The earliest breach; else what cannot be told, of laws that are named each one and otherwise where none holds.
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Promises& promises,
-                      const std::vector<std::string>& names) {
+                      const std::vector<std::string>& names, const Saver& saver) {
   std::optional<CheckResult> broken, open, held;
   std::size_t compared = 0;
-  for (const AskedLaw& asked : judge_laws(run, promises, names)) {
+  for (const AskedLaw& asked : judge_laws(run, promises, names, saver)) {
     compared += asked.result.compared;
     const auto& divergence = asked.result.divergence;
     if (divergence && (!broken || divergence->step < broken->divergence->step)) broken = asked.result;
@@ -107,24 +109,38 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Promises& prom
   return total;
 }
 
+/// The same repeat of the variant whose checkpoint this one loads.
+Saver saver_in(const CheckInput& input, const std::string& variant, std::size_t repeat) {
+  const auto& load = input.scenario.variant(variant).train.checkpoint.load;
+  const auto runs = load ? input.traces.find(load->from) : input.traces.end();
+  if (runs == input.traces.end() || runs->second.size() <= repeat) return {};
+  return {.run = runs->second[repeat], .promises = &input.scenario.variant(load->from)};
+}
+
 }  // namespace
 
-CheckResult judge_law(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {
-  return law.judge == nullptr ? judge_by_check(law, run, promises) : judge_alone(law, run, promises);
+CheckResult judge_law(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises,
+                      const Saver& saver) {
+  return law.judge == nullptr ? judge_by_check(law, run, promises, saver) : judge_alone(law, run, promises);
 }
 
 std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Promises& promises,
-                                 const std::vector<std::string>& names) {
-  const diagnosis::Question question{.that = scenario::CheckKind::kLaws,
-                                     .straight = {},
-                                     .traces = {{promises.name, {&run}}},
-                                     .promises = {{promises.name, &promises}}};
+                                 const std::vector<std::string>& names, const Saver& saver) {
+  diagnosis::Question question{.that = scenario::CheckKind::kLaws,
+                               .straight = {},
+                               .traces = {{promises.name, {&run}}},
+                               .promises = {{promises.name, &promises}}};
+  if (saver && promises.train.checkpoint.load) {
+    const std::string& from = promises.train.checkpoint.load->from;
+    question.traces.try_emplace(from, std::vector{saver.run});
+    question.promises.try_emplace(from, saver.promises);
+  }
   std::vector<AskedLaw> asked;
   for (const laws::Law& law : laws::all_laws()) {
     if (!names.empty() && std::find(names.begin(), names.end(), law.name) == names.end()) continue;
     const std::string unasked = law.unasked == nullptr ? "" : law.unasked(run, promises);
     asked.push_back({.law = &law, .result = {}, .applies = unasked.empty()});
-    asked.back().result = unasked.empty() ? judge_law(law, run, promises)
+    asked.back().result = unasked.empty() ? judge_law(law, run, promises, saver)
                                           : CheckResult{.status = CheckResult::Status::kInconclusive, .why = unasked};
     if (asked.back().result.divergence) diagnosis::diagnose(question, *asked.back().result.divergence);
   }
@@ -134,9 +150,11 @@ std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Pro
 CheckResult check_laws(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
-    for (const trace::RunTrace* const run : input.of(variant))
-      combine(total, judge_run(*run, scenario::with_loaded_optimizer(input.scenario, input.scenario.variant(variant)),
-                               input.spec.laws));
+    const auto& runs = input.of(variant);
+    for (std::size_t repeat = 0; repeat < runs.size(); ++repeat)
+      combine(total,
+              judge_run(*runs[repeat], scenario::with_loaded_optimizer(input.scenario, input.scenario.variant(variant)),
+                        input.spec.laws, saver_in(input, variant, repeat)));
   }
   return concluded(std::move(total));
 }

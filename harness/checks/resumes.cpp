@@ -2,6 +2,7 @@
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/checks/checkpoint.h"
 #include "harness/compare/continuation.h"
 #include "harness/compare/rounding.h"
 
@@ -16,24 +17,6 @@ std::optional<std::int64_t> saved_step(const scenario::Scenario& scenario, const
   const auto& load = scenario.variant(spec.interrupted).train.checkpoint.load;
   if (!load || load->from.empty()) return std::nullopt;
   return scenario::newest_saved(*load, scenario.variant(load->from)) - 1;
-}
-
-/// A run that ignores its checkpoint is a straight run: equal in every record, and no proof of anything.
-CheckResult begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expected, std::int64_t actual) {
-  const auto after = [](std::int64_t step) { return "the state after " + std::to_string(step + 1) + " updates"; };
-  return {.status = CheckResult::Status::kDivergence,
-          .divergence =
-              compare::Divergence{.step = actual,
-                                  .channel = Channel::kLedger,
-                                  .tensor = "updates",
-                                  .rank = 0,
-                                  .left = "checkpoint",
-                                  .right = resumed.run,
-                                  .expected = after(expected),
-                                  .actual = after(actual),
-                                  .class_ = scenario::Class::kSemantic,
-                                  .cause = "the training does not continue where the checkpoint was saved: its counter "
-                                           "is not restored, or nothing is"}};
 }
 
 /// "; train.checkpoint.load.restore leaves out: buckets", where the scenario leaves parts of the checkpoint out.
@@ -66,7 +49,8 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
                    std::to_string(every) + " the straight run recorded none of its steps",
             .next = "record every step, or save after a multiple of program.record.every"};
   const std::int64_t first_recorded = saved < 0 || is_program ? saved : (saved + every - 1) / every * every;
-  if (begin != first_recorded) return begins_elsewhere(resumed, first_recorded, begin);
+  if (begin != first_recorded)  // a run that ignores its checkpoint is a straight run: equal, and no proof of anything
+    return {.status = CheckResult::Status::kDivergence, .divergence = begins_elsewhere(resumed, first_recorded, begin)};
   if (last == nullptr || begin >= last->step) {
     return {.status = CheckResult::Status::kInconclusive,
             .why = "the runs share no step after the checkpoint",

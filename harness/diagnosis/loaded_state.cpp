@@ -133,13 +133,22 @@ std::vector<Suspect> suspects_of_cast(const Restart& restart, const std::vector<
   return {};
 }
 
-/// State of the update before, or after.
+/// Whether weights that change are as they were saved: the checkpoint is of the right step then.
+bool has_weights_of(const Restart& restart, std::int64_t other_step) {
+  const std::vector<Tensor> weights = tensors_of(restart, Channel::kWeight);
+  return std::any_of(weights.begin(), weights.end(), [&](const Tensor& weight) {
+    return weight.right() &&
+           !trace::same_bits(restart.held(weight.rank, other_step, Channel::kWeight, weight.name), weight.loaded);
+  });
+}
+
+/// State of the update before, or after, all of it.
 std::vector<Suspect> suspects_of_other_step(const Restart& restart, Channel channel, const std::vector<Tensor>& wrong) {
   for (const std::int64_t step : {restart.saved - 1, restart.saved + 1}) {
     const bool all = std::all_of(wrong.begin(), wrong.end(), [&](const Tensor& tensor) {
       return trace::same_bits(restart.held(tensor.rank, step, channel, tensor.name), tensor.loaded);
     });
-    if (!all || step < 0) continue;
+    if (!all || step < 0 || has_weights_of(restart, step)) continue;
     return {{"ckpt.off_by_one",
              {after_loading(restart) + names_of(wrong) + " are those after step " + std::to_string(step) +
               ", the checkpoint is of step " + std::to_string(restart.saved)}}};
@@ -305,7 +314,7 @@ std::vector<Suspect> suspects_in_loaded_state(const Restart& restart, Channel ch
   std::vector<Suspect> suspects = suspects_in(restart, channel);
   if (suspects.empty()) return {};
   for (const Channel other : trace::channels_that([](const auto& row) { return row.is_carried(); })) {
-    if (other == channel) continue;
+    if (other == channel || (!restart.straight && !restart.asks(other))) continue;
     for (Suspect& suspect : suspects_in(restart, other)) {
       if (!accuses(suspects, suspect.cause)) suspects.push_back(std::move(suspect));
     }

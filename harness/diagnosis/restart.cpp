@@ -34,6 +34,13 @@ bool Restart::changes_world() const {
   return source_world != world || (straight && straight.run->world_size() != world);
 }
 
+bool Restart::asks(Channel channel) const {
+  const scenario::LoadSpec& load = *resumed.promises->train.checkpoint.load;
+  if (channel == Channel::kBuffer) return load.restores("buffers") || load.restores("weights");
+  const char* part = channel == Channel::kWeight ? "weights" : trace::name_of(channel).data();
+  return load.restores(part);
+}
+
 const trace::Record* Restart::loaded(std::size_t rank, Channel channel, const std::string& name) const {
   return resumed.run->ranks[rank].find(begin, channel, name);
 }

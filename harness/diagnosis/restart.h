@@ -21,6 +21,9 @@ struct Restart {
 
   bool changes_world() const;
 
+  /// Whether the checkpoint is to restore what this channel holds.
+  bool asks(trace::Channel channel) const;
+
   /// Record of a rank after loading.
   const trace::Record* loaded(std::size_t rank, trace::Channel channel, const std::string& name) const;
   /// Record of the straight run at a step, or of the saving run if there is none. Ranks that it lacks read rank 0's.

@@ -37,7 +37,7 @@ std::optional<double> roundoff_of(trace::DType dtype) {
 }
 
 std::span<const Law> all_laws() {
-  static const std::array<Law, 19> kLaws = {{
+  static const std::array<Law, 20> kLaws = {{
       {"order",
        "The samples come in the order that the sampler's seed and epoch make.",
        "samples come in another order than the sampler makes",
@@ -148,6 +148,12 @@ std::span<const Law> all_laws() {
        {Channel::kSamples},
        judge_shares,
        no_shares_asked},
+      {"checkpoint",
+       "What is loaded is what was saved, tensor by tensor; what is not to be restored is new.",
+       "the state after loading is not the one that was saved",
+       {},
+       nullptr,
+       no_checkpoint_asked},
       {"backward",
        "A rank's own gradient is the derivative of its loss.",
        "the gradients are not the derivative of the recorded loss",

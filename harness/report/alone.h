@@ -27,6 +27,7 @@ class Alone {
   bool holds_fault(std::size_t run) const;
 
  private:
+  checks::Saver saver_of(std::size_t run) const;
   const scenario::Variant& variant_of(std::size_t run) const;
 
   const plan::Plan& plan_;

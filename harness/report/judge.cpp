@@ -132,11 +132,15 @@ Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& eviden
     }
   }
   // What a resumed training loaded is no side of the check, and explains it.
-  if (check.spec.interrupted.empty()) return holdings;
-  const auto& load = plan.scenario(check.scenario).variant(check.spec.interrupted).train.checkpoint.load;
-  if (!load || load->from.empty() || holdings.traces.contains(load->from)) return holdings;
-  for (const std::size_t index : plan.runs_of(check.scenario, load->from)) {
-    if (evidence[index].trace) holdings.traces[load->from].push_back(&*evidence[index].trace);
+  std::vector<std::string> resumed = {check.spec.interrupted};
+  if (check.spec.that == scenario::CheckKind::kLaws) resumed = check.spec.variants;
+  for (const std::string& variant : resumed) {
+    if (variant.empty()) continue;
+    const auto& load = plan.scenario(check.scenario).variant(variant).train.checkpoint.load;
+    if (!load || load->from.empty() || holdings.traces.contains(load->from)) continue;
+    for (const std::size_t index : plan.runs_of(check.scenario, load->from)) {
+      if (evidence[index].trace) holdings.traces[load->from].push_back(&*evidence[index].trace);
+    }
   }
   return holdings;
 }

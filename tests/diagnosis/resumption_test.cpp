@@ -137,6 +137,8 @@ TEST(ResumptionCauses, OffByOne) {
     EXPECT_EQ(counter.named(), "ckpt.off_by_one") << shift;
     Stopped state(5);
     state.load(4 + shift, Channel::kWeight, "fc.weight");
+    EXPECT_EQ(state.named(), "") << "half of a checkpoint: " << shift;
+    state.load(4 + shift, Channel::kWeight, "fc.bias");
     EXPECT_EQ(state.named(), "ckpt.off_by_one") << shift;
   }
 }

@@ -21,6 +21,10 @@ std::string no_ledger_asked(const trace::RunTrace&, const scenario::Promises& pr
   return begins_within_an_epoch(promises.train) ? "a resumed training counts on from where its source was" : "";
 }
 
+std::string no_checkpoint_asked(const trace::RunTrace&, const scenario::Promises& promises) {
+  return promises.train.checkpoint.load ? "" : "it loads no checkpoint";
+}
+
 std::string no_ranks_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (run.world_size() < 2) return "the run is one process";
   if (!promises.known) return promises.train.ddp.wrap ? "" : "the recipe does not wrap its model in DDP";
