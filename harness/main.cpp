@@ -25,16 +25,12 @@ constexpr const char* kExitCodes =
 /// For options that name a file: an empty name, as an unset variable leaves it, is a slip and no default.
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
-void add_run_options(CLI::App& command, app::RunOptions& options) {
+/// Options of all commands that judge scenarios.
+void add_judging_options(CLI::App& command, app::RunOptions& options) {
   command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
       ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  command
-      .add_option("--out", options.out,
-                  "Folder for traces; must be empty. Default: a temporary one, kept unless all agree")
-      ->type_name("FOLDER")
-      ->check(not_empty);
   command
       .add_option(
           "--golden", options.golden_root,
@@ -42,12 +38,27 @@ void add_run_options(CLI::App& command, app::RunOptions& options) {
           "else beside the folder scenarios/, else beside the scenario")
       ->type_name("FOLDER")
       ->check(not_empty);
-  command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")
-      ->type_name("FILE")
+}
+
+/// Options of those that start runs.
+std::vector<CLI::Option*> add_starting_options(CLI::App& command, app::RunOptions& options) {
+  return {
+      command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")
+          ->type_name("FILE")
+          ->check(not_empty),
+      command.add_option("--jobs", options.jobs, "Ranks that run at once. Default: four for each core")
+          ->type_name("N")
+          ->check(CLI::Range(1, 100000))};
+}
+
+void add_run_options(CLI::App& command, app::RunOptions& options) {
+  add_judging_options(command, options);
+  command
+      .add_option("--out", options.out,
+                  "Folder for traces; must be empty. Default: a temporary one, kept unless all agree")
+      ->type_name("FOLDER")
       ->check(not_empty);
-  command.add_option("--jobs", options.jobs, "Ranks that run at once. Default: four for each core")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100000));
+  add_starting_options(command, options);
 }
 
 void add_json_option(CLI::App& command, std::filesystem::path& json) {
@@ -106,9 +117,34 @@ class CommandLine {
                       "Try the mutations of the practices, too: each must turn a check of its practice red");
     run->add_option("--part", mutations_.part, "Only the K-th of N equal parts of the mutations: K/N")
         ->needs(mutations);
+    run->add_flag("--resume", run_.resume, "Go on with the runs of --out that a lockstep before this one left")
+        ->needs("--out")
+        ->excludes(mutations);
+    run->add_option("--prepare", prepared_,
+                    "Start nothing: write what another scheduler needs to start the runs into this new folder")
+        ->type_name("FOLDER")
+        ->check(not_empty)
+        ->excludes("--out")
+        ->excludes(mutations);
     run->callback([this] {
-      command_ = [this] { return mutations_.on ? app::mutations(run_, mutations_.part) : app::run(run_); };
+      command_ = [this] {
+        if (prepared_.empty()) return mutations_.on ? app::mutations(run_, mutations_.part) : app::run(run_);
+        run_.out = prepared_;
+        return app::prepare(run_);
+      };
     });
+    CLI::App* judge = app_.add_subcommand("judge", "Judge runs that were started elsewhere; starts nothing");
+    judge->add_option("scenarios", judge_.run.scenarios, "Scenario files, or folders of them")->required();
+    judge->add_option("--traces", judge_.traces, "Folder that holds the runs, as --prepare and --out make it")
+        ->type_name("FOLDER")
+        ->required()
+        ->check(not_empty);
+    add_judging_options(*judge, judge_.run);
+    add_json_option(*judge, judge_.run.json);
+    CLI::Option* controls =
+        judge->add_flag("--controls", judge_.controls, "Start control runs here for what differs, as run does");
+    for (CLI::Option* starting : add_starting_options(*judge, judge_.run)) starting->needs(controls);
+    judge->callback([this] { command_ = [this] { return app::judge(judge_); }; });
     gate->callback([this] { command_ = [this] { return app::gate(run_); }; });
     CLI::App* faults =
         app_.add_subcommand("faults", "Run planted faults and clean traps, and count the right verdicts");
@@ -207,6 +243,8 @@ class CommandLine {
     bool on = false;
     std::string part = "1/1";
   } mutations_;
+  std::filesystem::path prepared_;
+  app::JudgeOptions judge_;
   app::AcceptOptions accept_;
   app::DiffOptions diff_;
   app::CheckOptions check_;

@@ -17,6 +17,13 @@ struct RunOptions {
   std::filesystem::path worker;       ///< empty: beside lockstep
   std::filesystem::path json;         ///< "-": stdout
   int jobs = 0;                       ///< ranks at once; 0: four for each core
+  bool resume = false;                ///< goes on with the runs in `out` that a lockstep before this one left
+};
+
+struct JudgeOptions {
+  RunOptions run;                ///< its `out` is not looked at
+  std::filesystem::path traces;  ///< folder with the folders of the runs
+  bool controls = false;         ///< starts control runs for what differs
 };
 
 struct AcceptOptions {
@@ -92,6 +99,10 @@ int diff(const DiffOptions& options);
 int check(const CheckOptions& options);
 int show(const ShowOptions& options);
 int faults(FaultsOptions options);
+/// Writes what another scheduler needs to start the runs, into a new folder: `out`.
+int prepare(const RunOptions& options);
+/// Judges runs that were started elsewhere.
+int judge(const JudgeOptions& options);
 int explain(const ExplainOptions& options);
 int blame(const BlameOptions& options);
 /// Names of the relations that `blame --that` accepts.

@@ -144,46 +144,65 @@ int ranks_at_once(const RunOptions& options) {
   return options.jobs > 0 ? options.jobs : 4 * cores;
 }
 
+std::uint16_t Ports::next() {
+  held_.push_back(launch::listen_on_loopback(1));
+  return held_.back().port;
+}
+
+launch::Job job_in(const plan::Run& run, const fs::path& runs_root, const RunOptions& options, Ports& ports) {
+  const fs::path directory = fs::absolute(runs_root / run.name);
+  make_directories(directory);
+  const bool is_worker = std::holds_alternative<plan::WorkerProgram>(run.program);
+  return job_of(run, directory,
+                is_worker ? Surroundings{.worker = find_worker(options.worker)} : Surroundings{.port = ports.next()});
+}
+
 namespace {
 
-std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
-                                      launch::ForkServers& servers) {
-  Surroundings around;
-  std::vector<launch::Listener> held;  // together, so that no two runs get one port
+std::vector<launch::Job> jobs_of(const plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
+                                 const std::vector<std::optional<launch::RunOutcome>>& ended) {
+  Ports ports;
   std::vector<launch::Job> jobs;
-  for (const plan::Run& run : plan.runs) {
-    const fs::path directory = fs::absolute(runs_root / run.name);
-    make_directories(directory);
-    if (std::holds_alternative<plan::WorkerProgram>(run.program)) {
-      if (around.worker.empty()) around.worker = find_worker(options.worker);
-    } else {
-      held.push_back(launch::listen_on_loopback(1));
-      around.port = held.back().port;
-    }
-    jobs.push_back(job_of(run, directory, around));
+  for (std::size_t i = 0; i < plan.runs.size(); ++i) {
+    const plan::Run& run = plan.runs[i];
+    jobs.push_back(ended[i] ? launch::Job{.run = run.name, .after = run.after}
+                            : job_in(run, runs_root, options, ports));
   }
-  held.clear();
+  return jobs;
+}
+
+std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
+                                      launch::ForkServers& servers, const Campaign* campaign) {
+  std::vector<std::optional<launch::RunOutcome>> ended(plan.runs.size());
+  if (campaign != nullptr) ended = campaign->ended();
+  const std::vector<launch::Job> jobs = jobs_of(plan, options, runs_root, ended);
   launch::LocalLauncher launcher(ranks_at_once(options), servers);
   std::vector<launch::RunOutcome> outcomes;
   {
     Display display(plan);
-    outcomes = launch::launch_all(jobs, launcher, display);
+    for (std::size_t i = 0; i < ended.size(); ++i) {
+      if (ended[i]) display.ended(i, *ended[i]);
+    }
+    OutcomeKeeper keeper(plan, runs_root, display);
+    launch::Observer& observer = campaign != nullptr ? static_cast<launch::Observer&>(keeper) : display;
+    outcomes = launch::launch_all(jobs, launcher, observer, std::move(ended));
   }
   return report::read_evidence(plan, std::move(outcomes), runs_root);
 }
 
 }  // namespace
 
-std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root) {
+std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
+                                      const Campaign* campaign) {
   launch::ForkServers servers;
-  return execute(plan, options, runs_root, servers);
+  return execute(plan, options, runs_root, servers, campaign);
 }
 
 experiment::Execute executor_again(const RunOptions& options, const fs::path& runs_root) {
   const auto servers = std::make_shared<std::optional<launch::ForkServers>>();
   return [&options, runs_root, servers](plan::Plan& plan, const experiment::Again& again) {
     if (!again.computes_otherwise || !*servers) servers->emplace();
-    std::vector<report::Evidence> evidence = execute(plan, options, runs_root / again.folder, **servers);
+    std::vector<report::Evidence> evidence = execute(plan, options, runs_root / again.folder, **servers, nullptr);
     if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
     return evidence;
   };
@@ -192,12 +211,17 @@ experiment::Execute executor_again(const RunOptions& options, const fs::path& ru
 void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
                  const RunOptions& options, const fs::path& runs_root) {
   if (is_interrupted(evidence)) return;
+  fs::remove_all(runs_root / kExperiments);  // a lockstep before this one may have been killed among them
   const experiment::Execute execute = executor_again(options, runs_root / kExperiments);
   experiment::investigate(verdict, plan, evidence, today(), [&](plan::Plan& runs, const experiment::Again& again) {
     print_line(stderr, "lockstep: " + std::to_string(runs.runs.size()) + " runs again: " + again.folder);
     return execute(runs, again);
   });
-  for (report::CheckReport& check : verdict.checks) {  // one that is expected to fail is tried no further
+  name_rows(verdict);  // one that is expected to fail is tried no further
+}
+
+void name_rows(report::Verdict& verdict) {
+  for (report::CheckReport& check : verdict.checks) {
     if (check.result.divergence && check.decided_by.empty()) check.decided_by = name_of(decision::row_of(check.result));
   }
 }

@@ -4,10 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "harness/app/campaign.h"
 #include "harness/app/commands.h"
 #include "harness/app/runs_folder.h"
 #include "harness/base/problems.h"
 #include "harness/experiment/investigation.h"
+#include "harness/launch/job.h"
+#include "harness/launch/listener.h"
 #include "harness/plan/plan.h"
 #include "harness/report/judge.h"
 
@@ -29,9 +32,23 @@ std::filesystem::path find_worker(const std::filesystem::path& given);
 /// Ranks that run at once.
 int ranks_at_once(const RunOptions& options);
 
-/// Launches every run of the plan and reads what it left behind (report::read_evidence).
+/// Launches every run of the plan and reads what it left behind (report::read_evidence). Of a campaign, it launches
+/// only those that have not ended.
 std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options,
-                                      const std::filesystem::path& runs_root);
+                                      const std::filesystem::path& runs_root, const Campaign* campaign = nullptr);
+
+/// Ports of this machine for runs that choose theirs before they begin. Each is free until the last one is given out.
+class Ports {
+ public:
+  std::uint16_t next();
+
+ private:
+  std::vector<launch::Listener> held_;  // together, so that no two runs get one port
+};
+
+/// Job of a run in its folder below `runs_root`, which it makes.
+launch::Job job_in(const plan::Run& run, const std::filesystem::path& runs_root, const RunOptions& options,
+                   Ports& ports);
 
 /// The same of control runs. The function throws Interrupted, where they were: runs that nobody let finish show
 /// nothing.
@@ -40,6 +57,9 @@ experiment::Execute executor_again(const RunOptions& options, const std::filesys
 /// Tries again what the verdict leaves open or calls different, and says on stderr that it does.
 void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
                  const RunOptions& options, const std::filesystem::path& runs_root);
+
+/// Names the row of the decision's table for each divergence that no trial has decided.
+void name_rows(report::Verdict& verdict);
 
 /// "2027-01-31", UTC.
 std::string today();

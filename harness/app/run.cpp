@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include <unistd.h>
 
@@ -14,8 +15,11 @@ int run(const RunOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   require_writable(options.json);
   plan::Plan plan = plan::make_plan(load(options));
-  RunsFolder runs(options.out);
-  const std::vector<report::Evidence> evidence = execute(plan, options, runs.path());
+  RunsFolder runs(options.out, options.resume);
+  std::optional<Campaign> campaign;
+  if (!options.out.empty())
+    campaign = options.resume ? Campaign::resume(plan, runs.path()) : Campaign::begin(plan, runs.path());
+  const std::vector<report::Evidence> evidence = execute(plan, options, runs.path(), campaign ? &*campaign : nullptr);
   report::Verdict verdict = report::judge(plan, evidence, options.golden_root, today());
   investigate(verdict, plan, evidence, options, runs.path());
   verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

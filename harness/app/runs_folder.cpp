@@ -24,7 +24,7 @@ void require_new_folder(const fs::path& given, const std::string& content) {
                     .next = "choose another with --out, or empty it: traces are never overwritten"});
 }
 
-RunsFolder::RunsFolder(const fs::path& given) {
+RunsFolder::RunsFolder(const fs::path& given, bool resume) {
   if (given.empty()) {
     sweep_leftovers();
     TemporaryFolder made = make_temporary_folder();
@@ -33,7 +33,7 @@ RunsFolder::RunsFolder(const fs::path& given) {
     temporary_ = true;
     return;
   }
-  require_new_folder(given, "runs");
+  if (!resume) require_new_folder(given, "runs");
   path_ = fs::absolute(given);
 }
 

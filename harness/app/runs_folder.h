@@ -15,8 +15,8 @@ void require_new_folder(const std::filesystem::path& given, const std::string& c
 /// removes what earlier calls have left for too long.
 class RunsFolder {
  public:
-  /// *Throws*: ResourceError; InputError when a given folder holds runs already.
-  explicit RunsFolder(const std::filesystem::path& given);
+  /// *Throws*: ResourceError; InputError when a given folder holds runs already, and they are not to go on.
+  explicit RunsFolder(const std::filesystem::path& given, bool resume = false);
   ~RunsFolder();
   RunsFolder(const RunsFolder&) = delete;
   RunsFolder& operator=(const RunsFolder&) = delete;

@@ -67,6 +67,7 @@ struct RunOutcome {
     kUnsupported,  ///< WorkerExit::kUnsupported, before the first step
     kSkipped,      ///< a job listed in `after` did not succeed
     kInterrupted,  ///< SIGINT or SIGTERM
+    kUnknown,      ///< not started here, and nothing of its own shows how it ended
   };
   std::string run;
   Status status = Status::kFinished;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "harness/launch/job.h"
@@ -57,7 +58,10 @@ class Observer {
 
 /// Runs all jobs and waits for them. Jobs start in order, each once those in `after` have succeeded and the launcher
 /// has room. On SIGINT or SIGTERM, all jobs are ended; outcomes so far are kept, the rest are kInterrupted.
+///
+/// `known`: outcomes of jobs that ended before this call, by job; they are not started. Empty: there are none.
 /// *Throws*: InputError if a job can never run; normally before anything has started.
-std::vector<RunOutcome> launch_all(const std::vector<Job>& jobs, Launcher& launcher, Observer& observer);
+std::vector<RunOutcome> launch_all(const std::vector<Job>& jobs, Launcher& launcher, Observer& observer,
+                                   std::vector<std::optional<RunOutcome>> known = {});
 
 }  // namespace lockstep::launch

@@ -15,8 +15,9 @@ using Status = RunOutcome::Status;
 /// Hands jobs to a launcher as room and order allow, until every one has an outcome.
 class Schedule {
  public:
-  Schedule(const std::vector<Job>& jobs, Launcher& launcher, Observer& observer)
-      : jobs_(jobs), launcher_(launcher), observer_(observer), outcomes_(jobs.size()), started_(jobs.size()) {}
+  Schedule(const std::vector<Job>& jobs, Launcher& launcher, Observer& observer,
+           std::vector<std::optional<RunOutcome>> known)
+      : jobs_(jobs), launcher_(launcher), observer_(observer), outcomes_(std::move(known)), started_(jobs.size()) {}
 
   std::vector<RunOutcome> run() {
     while (true) {
@@ -112,17 +113,20 @@ class Schedule {
 
 }  // namespace
 
-std::vector<RunOutcome> launch_all(const std::vector<Job>& jobs, Launcher& launcher, Observer& observer) {
-  for (const Job& job : jobs) {
-    launcher.require(job);
-    for (const std::size_t earlier : job.after) LOCKSTEP_CHECK(earlier < jobs.size());
+std::vector<RunOutcome> launch_all(const std::vector<Job>& jobs, Launcher& launcher, Observer& observer,
+                                   std::vector<std::optional<RunOutcome>> known) {
+  LOCKSTEP_CHECK(known.empty() || known.size() == jobs.size());
+  known.resize(jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (!known[i]) launcher.require(jobs[i]);
+    for (const std::size_t earlier : jobs[i].after) LOCKSTEP_CHECK(earlier < jobs.size());
   }
-  return Schedule(jobs, launcher, observer).run();
+  return Schedule(jobs, launcher, observer, std::move(known)).run();
 }
 
 std::string_view name_of(RunOutcome::Status status) {
-  constexpr std::array<std::string_view, 8> kNames = {"finished", "failed",      "hung",    "refused",
-                                                      "resource", "unsupported", "skipped", "interrupted"};
+  constexpr std::array<std::string_view, 9> kNames = {"finished",    "failed",  "hung",        "refused", "resource",
+                                                      "unsupported", "skipped", "interrupted", "unknown"};
   return kNames.at(static_cast<std::size_t>(status));
 }
 

@@ -3,7 +3,6 @@
 #include <exception>
 
 #include "harness/base/files.h"
-#include "harness/base/json.h"
 
 namespace lockstep::launch {
 
@@ -11,11 +10,20 @@ std::filesystem::path failure_path(const std::filesystem::path& run_directory, s
   return run_directory / ("rank" + std::to_string(rank) + ".failure.json");
 }
 
+Json json_of(const WorkerFailure& failure) {
+  return {{"what", failure.what}, {"where", failure.where}, {"damaged", failure.damaged}, {"missing", failure.missing}};
+}
+
+WorkerFailure failure_from(const Json& json) {
+  return {.what = json.at("what").get<std::string>(),
+          .where = json.at("where").get<std::string>(),
+          .damaged = json.at("damaged").get<bool>(),
+          .missing = json.at("missing").get<bool>()};
+}
+
 void write_failure(const std::filesystem::path& path, const WorkerFailure& failure) noexcept {
   try {
-    const Json object = {
-        {"what", failure.what}, {"where", failure.where}, {"damaged", failure.damaged}, {"missing", failure.missing}};
-    write_file(path, object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_file(path, json_of(failure).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const std::exception&) {  // the disk is full, for instance
   }
 }
@@ -23,11 +31,7 @@ void write_failure(const std::filesystem::path& path, const WorkerFailure& failu
 std::optional<WorkerFailure> read_failure(const std::filesystem::path& path) {
   try {
     if (!std::filesystem::exists(path)) return std::nullopt;
-    const Json object = parse_json(read_file(path), path.string());
-    return WorkerFailure{.what = object.at("what").get<std::string>(),
-                         .where = object.at("where").get<std::string>(),
-                         .damaged = object.at("damaged").get<bool>(),
-                         .missing = object.at("missing").get<bool>()};
+    return failure_from(parse_json(read_file(path), path.string()));
   } catch (const std::exception&) {  // written by whom?
     return std::nullopt;
   }

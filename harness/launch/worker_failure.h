@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "harness/base/json.h"
+
 namespace lockstep::launch {
 
 /// Reason of a rank's failure, which it writes to a file for the supervisor.
@@ -19,6 +21,10 @@ struct WorkerFailure {
 
 /// File of one rank in the directory of its run: "rank3.failure.json".
 std::filesystem::path failure_path(const std::filesystem::path& run_directory, std::int64_t rank);
+
+/// A failure as JSON, and back. *Throws*: Json::exception.
+Json json_of(const WorkerFailure& failure);
+WorkerFailure failure_from(const Json& json);
 
 /// Called in the rank. A failed write is ignored: the exit code says enough.
 void write_failure(const std::filesystem::path& path, const WorkerFailure& failure) noexcept;

@@ -75,10 +75,12 @@ void take_command(Run& run, const scenario::Scenario& scenario, const scenario::
   for (const std::string& input : inputs_of(*variant.program, directory))
     computed["inputs_sha256"][input] = data.hash_of((directory / input).lexically_normal());
   run.train_digest = sha256(with_plain_numbers(computed).dump());
-  run.program = CommandProgram{
-      .spec = *variant.program,
-      .directory = directory,
-      .header = {{"scenario", scenario.name}, {"variant", variant.name}, {"train_digest", run.train_digest}}};
+  run.program = CommandProgram{.spec = *variant.program,
+                               .directory = directory,
+                               .header = {{"scenario", scenario.name},
+                                          {"variant", variant.name},
+                                          {"repeat", run.repeat},
+                                          {"train_digest", run.train_digest}}};
 }
 
 Run run_from(const scenario::Scenario& scenario, const scenario::Variant& variant, std::int64_t repeat,
@@ -118,6 +120,7 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
                                {"build", build_id()},
                                {"scenario", scenario.name},
                                {"variant", variant.name},
+                               {"repeat", repeat},
                                {"world_size", variant.world_size},
                                {"train", variant.train_json},
                                {"train_digest", run.train_digest},

@@ -12,10 +12,27 @@
 namespace lockstep::report {
 namespace {
 
-/// Whether a trace's first line is of this run.
-bool is_of(const plan::Run& run, const Json& header) {
-  return header.value("train_digest", "") == run.train_digest && header.value("scenario", "") == run.scenario &&
-         header.value("variant", "") == run.variant;
+/// A key of a trace's first line that is not as this run would write it, and both values; empty: there is none. Other
+/// recorders may not know which repeat they record, nor which part of the channels.
+std::string strange_key(const plan::Run& run, const Json& header) {
+  const Json expected = header_of(run);
+  for (const char* key : {"scenario", "variant", "train_digest", "repeat", "record"}) {
+    const bool is_optional = key == std::string_view("repeat") || key == std::string_view("record");
+    if (!expected.contains(key) || (is_optional && !header.contains(key))) continue;
+    const Json actual = header.value(key, Json());
+    if (actual != expected[key]) return std::string(key) + " is " + actual.dump() + ", not " + expected[key].dump();
+  }
+  return "";
+}
+
+/// What shows that a trace is not of this run; empty: nothing.
+std::string strangeness(const plan::Run& run, const trace::RunTrace& trace) {
+  if (trace.world_size() != run.world_size)
+    return "it has " + std::to_string(trace.world_size()) + " ranks, not " + std::to_string(run.world_size);
+  for (const trace::Trace& rank : trace.ranks) {
+    if (std::string strange = strange_key(run, rank.header); !strange.empty()) return strange;
+  }
+  return "";
 }
 
 /// The first step that rank 0 or another rank alone recorded; empty where all recorded the same steps.
@@ -40,10 +57,8 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
     trace::RunTrace trace = trace::read_run(directory, run.variant + "/" + std::to_string(run.repeat));
     if (const std::string torn = trace.torn(); !torn.empty()) {
       evidence.problem = "a trace is torn (" + torn + ")";
-    } else if (trace.world_size() != run.world_size ||
-               !std::all_of(trace.ranks.begin(), trace.ranks.end(),
-                            [&](const trace::Trace& rank) { return is_of(run, rank.header); })) {
-      evidence.problem = "the traces in " + directory.string() + " belong to another run";
+    } else if (const std::string strange = strangeness(run, trace); !strange.empty()) {
+      evidence.problem = "the traces in " + directory.string() + " belong to another run: " + strange;
     } else {
       evidence.problem = step_not_recorded(trace);
       if (evidence.problem.empty()) evidence.trace = std::move(trace);
@@ -122,6 +137,16 @@ void complete_recipes(plan::Plan& plan, const std::vector<Evidence>& evidence) {
 }
 
 }  // namespace
+
+Json header_of(const plan::Run& run) {
+  Json header = {
+      {"scenario", run.scenario}, {"variant", run.variant}, {"repeat", run.repeat}, {"train_digest", run.train_digest}};
+  if (const auto* const worker = std::get_if<plan::WorkerProgram>(&run.program)) {
+    const Json& record = worker->spec.at("train").at("record");
+    header["record"] = {{"every", record.at("every")}, {"channels", record.at("channels")}};
+  }
+  return header;
+}
 
 std::vector<Evidence> read_evidence(plan::Plan& plan, std::vector<launch::RunOutcome> outcomes,
                                     const std::filesystem::path& runs_root) {

@@ -24,6 +24,9 @@ struct Evidence {
 std::vector<Evidence> read_evidence(plan::Plan& plan, std::vector<launch::RunOutcome> outcomes,
                                     const std::filesystem::path& runs_root);
 
+/// Keys that the traces of a run have in their first line, with their values.
+Json header_of(const plan::Run& run);
+
 /// Completes the recipe of one recorded run.
 void take_seen(scenario::Promises& promises, const trace::RunTrace& run);
 

@@ -40,6 +40,7 @@ Status status_of(launch::RunOutcome::Status status, const scenario::Scenario& sc
       return Status::kInvalid;
     case Outcome::kResource:
     case Outcome::kSkipped:
+    case Outcome::kUnknown:
       return Status::kInconclusive;
     case Outcome::kUnsupported:
       return scenario.may_be_unsupported ? Status::kUnsupported : Status::kInconclusive;

@@ -22,15 +22,17 @@ bool is_count(const Json& value) { return value.is_number_integer() && value >= 
 bool is_dtype(const Json& value) { return is_string(value) && dtype_named(value.get<std::string>()); }
 bool are_strings(const Json& value) { return value.is_array() && std::all_of(value.begin(), value.end(), is_string); }
 
-constexpr std::array<HeaderKey, 9> kHeaderKeys = {{{"scenario", is_string, "a string"},
-                                                   {"variant", is_string, "a string"},
-                                                   {"train_digest", is_string, "a string"},
-                                                   {"cpu", is_string, "a string"},
-                                                   {"arithmetic", is_dtype, "a floating dtype's name"},
-                                                   {"environment", is_object, "an object"},
-                                                   {"samples", is_count, "a natural number"},
-                                                   {"targets_per_sample", is_count, "a natural number"},
-                                                   {"warnings", are_strings, "an array of strings"}}};
+constexpr std::array<HeaderKey, 11> kHeaderKeys = {{{"scenario", is_string, "a string"},
+                                                    {"variant", is_string, "a string"},
+                                                    {"train_digest", is_string, "a string"},
+                                                    {"repeat", is_count, "a natural number"},
+                                                    {"record", is_object, "an object"},
+                                                    {"cpu", is_string, "a string"},
+                                                    {"arithmetic", is_dtype, "a floating dtype's name"},
+                                                    {"environment", is_object, "an object"},
+                                                    {"samples", is_count, "a natural number"},
+                                                    {"targets_per_sample", is_count, "a natural number"},
+                                                    {"warnings", are_strings, "an array of strings"}}};
 
 }  // namespace
 

@@ -16,8 +16,15 @@ Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, co
                const std::vector<std::string>& inert) {
   Json environment = environment_manifest();
   environment.update(device.manifest());
-  Json header = {{"scenario", run.scenario},         {"variant", run.variant}, {"train_digest", run.train_digest},
-                 {"cpu", run.train.determinism.cpu}, {"samples", samples},     {"environment", environment}};
+  const scenario::RecordSpec& record = run.train.record;
+  Json header = {{"scenario", run.scenario},
+                 {"variant", run.variant},
+                 {"repeat", run.repeat},
+                 {"train_digest", run.train_digest},
+                 {"record", {{"every", record.every}, {"channels", record.channels}}},
+                 {"cpu", run.train.determinism.cpu},
+                 {"samples", samples},
+                 {"environment", environment}};
   if (const auto targets = data.targets_per_sample()) header["targets_per_sample"] = *targets;
   if (const auto coarsest = run.train.coarsest_arithmetic()) header["arithmetic"] = *coarsest;
   for (const std::string& prefix : inert)

@@ -38,6 +38,7 @@ RunSpec read_run_spec(const std::filesystem::path& file) {
     RunSpec spec{.scenario = document.at("scenario").get<std::string>(),
                  .variant = document.at("variant").get<std::string>(),
                  .train_digest = document.at("train_digest").get<std::string>(),
+                 .repeat = document.at("repeat").get<std::int64_t>(),
                  .world_size = document.at("world_size").get<std::int64_t>(),
                  .train = scenario::train_spec_from(
                      scenario::complete(document.at("train"), "train", {.file = file.string(), .within = ""}))};

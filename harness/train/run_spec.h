@@ -14,6 +14,7 @@ struct RunSpec {
   std::string scenario;
   std::string variant;
   std::string train_digest;
+  std::int64_t repeat = 0;
   std::int64_t world_size = 1;
   scenario::TrainSpec train;              ///< data files are absolute paths
   std::filesystem::path weights_file;     ///< file of weights to load; empty: none

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
+#include "harness/base/console.h"
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/json.h"
+#include "harness/base/text.h"
+
+namespace lockstep::app {
+namespace {
+
+/// One command starts all ranks, wherever they are: it cannot do for a single one what our launcher does.
+void require_one_command(const plan::Run& run) {
+  const scenario::LaunchSpec& launch = run.launch;
+  const char* key = !launch.rank_environment.empty()   ? "rank_environment"
+                    : !launch.arrival_delay_ms.empty() ? "arrival_delay_ms"
+                    : !launch.step_delay_ms.empty()    ? "step_delay_ms"
+                    : launch.reverse_environment       ? "environment_order"
+                                                       : nullptr;
+  if (key != nullptr)
+    throw InputError({.what = std::string("launch.") + key + " cannot be handed to another scheduler",
+                      .where = run.name,
+                      .next = "run this scenario with `lockstep run`, or take the key out"});
+  const auto* const program = std::get_if<plan::CommandProgram>(&run.program);
+  if (program != nullptr && !program->source.empty())
+    throw InputError(
+        {.what = "a program that takes the checkpoint of another run cannot be handed to another scheduler",
+         .where = run.name,
+         .expected = "lockstep to copy the folder of " + program->source + " between the two",
+         .next = "run this scenario with `lockstep run`"});
+}
+
+/// All runs, each behind those whose checkpoints it takes.
+std::vector<std::size_t> in_order(const plan::Plan& plan) {
+  std::vector<std::size_t> order;
+  std::vector<bool> taken(plan.runs.size());
+  while (order.size() < plan.runs.size()) {
+    for (std::size_t i = 0; i < plan.runs.size(); ++i) {
+      const auto& after = plan.runs[i].after;
+      if (taken[i] || !std::all_of(after.begin(), after.end(), [&](std::size_t earlier) { return taken[earlier]; }))
+        continue;
+      taken[i] = true;
+      order.push_back(i);
+    }
+  }
+  return order;
+}
+
+Json description_of(const plan::Plan& plan, const plan::Run& run, const launch::Job& job) {
+  Json after = Json::array();
+  for (const std::size_t earlier : run.after) after.push_back(plan.runs[earlier].name);
+  const bool starts_itself = job.starter == launch::Starter::kCommand;
+  return {{"run", run.name},
+          {"processes", starts_itself ? 1 : run.world_size},
+          {"after", after},
+          {"directory", starts_itself ? job.work_directory.string() : job.directory.string()},
+          {"environment", job.environment},
+          {"command", job.command}};
+}
+
+/// "4<tab>env -C … NAME=VALUE … lockstep-worker …".
+std::string line_of(const Json& run) {
+  std::string line = run.at("processes").dump() + "\tenv -C " + shell_quoted(run.at("directory").get<std::string>());
+  for (const auto& [name, value] : run.at("environment").items())
+    line += " " + shell_quoted(name + "=" + value.get<std::string>());
+  for (const Json& word : run.at("command")) line += " " + shell_quoted(word.get<std::string>());
+  return line + "\n";
+}
+
+}  // namespace
+
+int prepare(const RunOptions& options) {
+  require_writable(options.json);
+  const plan::Plan plan = plan::make_plan(load(options));
+  for (const plan::Run& run : plan.runs) require_one_command(run);
+  RunsFolder runs(options.out);
+  Ports ports;
+  Json all = Json::array();
+  std::string lines;
+  for (const std::size_t i : in_order(plan)) {
+    all.push_back(description_of(plan, plan.runs[i], job_in(plan.runs[i], runs.path(), options, ports)));
+    lines += line_of(all.back());
+  }
+  const Json commands = {{"format", "lockstep.commands/1"}, {"runs", all}};
+  replace_file(runs.path() / "commands.txt", lines);
+  replace_file(runs.path() / "commands.json", commands.dump(1) + "\n");
+  Campaign::begin(plan, runs.path());
+  if (!options.json.empty()) write_json(options.json, commands);
+  if (options.json == "-") return 0;
+  std::string scenarios;
+  for (const scenario::Scenario& scenario : plan.scenarios) scenarios += " " + shell_quoted(scenario.file.string());
+  print_line(stdout, std::to_string(all.size()) + " runs are prepared: " + (runs.path() / "commands.txt").string());
+  print_line(stdout,
+             "when they have ended: lockstep judge" + scenarios + " --traces " + shell_quoted(runs.path().string()));
+  return 0;
+}
+
+}  // namespace lockstep::app
