@@ -171,6 +171,13 @@ class CommandLine {
         "doctor", "Examine this installation: worker, recorder, processor, space, scenarios, goldens");
     doctor->add_option("scenarios", doctor_.run.scenarios,
                        "Scenario files, or folders of them (default: scenarios/gate, if it is there)");
+    CLI::Option* collectives = doctor->add_flag("--collectives", doctor_.collectives,
+                                                "Check exact sums and copies between ranks over Gloo, and their speed");
+    doctor->add_option("--ranks", doctor_.ranks, "Ranks of --collectives. Default: 2")
+        ->check(CLI::Range(2, 64))
+        ->needs(collectives);
+    doctor->add_flag("--wrong-element", doctor_.wrong_element, "Plant one wrong element, to see that it is found")
+        ->needs(collectives);
     add_run_options(*doctor, doctor_.run);
     doctor->callback([this] { command_ = [this] { return app::doctor(doctor_); }; });
   }

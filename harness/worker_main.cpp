@@ -22,6 +22,7 @@
 #include "harness/launch/serve.h"
 #include "harness/launch/worker_exit.h"
 #include "harness/launch/worker_failure.h"
+#include "harness/train/collectives_check.h"
 #include "harness/train/device.h"
 #include "harness/train/failure.h"
 #include "harness/train/run_spec.h"
@@ -33,10 +34,17 @@ using lockstep::launch::WorkerExit;
 
 struct Arguments {
   std::filesystem::path spec;
+  std::filesystem::path collectives;  ///< a request of train/collectives_check.h, instead of a RunSpec
   std::filesystem::path out;
   std::vector<std::string> place;  ///< what tells it, "rank=0" or "--local-rank=0"
   bool asks_place = false;
 };
+
+std::filesystem::path* path_named(const std::string& flag, Arguments& arguments) {
+  if (flag == "--spec") return &arguments.spec;
+  if (flag == "--collectives") return &arguments.collectives;
+  return flag == "--out" ? &arguments.out : nullptr;
+}
 
 Arguments parse(int argc, char** argv) {
   Arguments arguments;
@@ -47,15 +55,17 @@ Arguments parse(int argc, char** argv) {
       arguments.place.push_back(flag);
     } else if (flag == "--place") {
       arguments.asks_place = true;
-    } else if (std::filesystem::path& path = flag == "--spec" ? arguments.spec : arguments.out;
-               (flag == "--spec" || flag == "--out") && path.empty() && i + 1 < argc) {
-      path = argv[++i];
+    } else if (std::filesystem::path* const path = path_named(flag, arguments);
+               path != nullptr && path->empty() && i + 1 < argc) {
+      *path = argv[++i];
     } else {
       understood = false;
     }
   }
-  const bool trains = !arguments.spec.empty() && !arguments.out.empty();
-  const bool asks = arguments.asks_place && arguments.spec.empty() && arguments.out.empty();
+  const bool has_one = arguments.spec.empty() != arguments.collectives.empty();
+  const bool trains = has_one && !arguments.out.empty();
+  const bool asks =
+      arguments.asks_place && arguments.spec.empty() && arguments.collectives.empty() && arguments.out.empty();
   if (!understood || trains == asks) {
     throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER [rank=R world_size=W] | "
                                         "--place | --build-id | --devices",
@@ -124,7 +134,10 @@ WorkerExit run(int argc, char** argv) {
       return WorkerExit::kDone;
     }
     if (place.supervisor_descriptor) lockstep::launch::die_with(*place.supervisor_descriptor);
-    train(arguments, place);
+    if (arguments.collectives.empty())
+      train(arguments, place);
+    else
+      lockstep::train::check_collectives(arguments.collectives, place, arguments.out);
     return WorkerExit::kDone;
   } catch (const lockstep::InputError& error) {
     report(error);

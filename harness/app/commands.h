@@ -87,6 +87,9 @@ struct InitOptions {
 
 struct DoctorOptions {
   RunOptions run;
+  bool collectives = false;    ///< checks sums and copies between ranks
+  std::int64_t ranks = 2;      ///< of that check
+  bool wrong_element = false;  ///< plants one, to see that it is found
 };
 
 /// Each runs one subcommand and returns the exit code; *throws* the errors of base/error.h.

@@ -7,7 +7,9 @@
 
 #include <sys/wait.h>
 
+#include "harness/app/collectives.h"
 #include "harness/app/commands.h"
+#include "harness/app/fleet.h"
 #include "harness/app/pipeline.h"
 #include "harness/app/programs.h"
 #include "harness/app/recorder.h"
@@ -259,13 +261,19 @@ int doctor(const DoctorOptions& options) {
   if (needs.programs) examination.ask("programs", [&] { return examine_programs(run); });
   if (!has_scenarios) examination.ask("python", examine_python_in_path);
   examination.ask("launchers", [&] { return examine_launchers(run); });
-  examination.ask("processor", examine_processor);
+  examination.ask("other launchers", examine_launchers_in_path);
+  examination.ask("processors", examine_processors);
+  examination.ask("GPUs", examine_gpus);
+  examination.ask("interfaces", examine_interfaces);
+  examination.ask("limits", examine_limits);
+  examination.ask("portable goldens", examine_processor);
   examination.ask("space for traces", [] { return examine_space(temporary_base()); });
   examination.ask("leftovers", examine_leftovers);
   if (has_scenarios) {
     examination.ask("scenarios", [&] { return examine_scenarios(run); });
     examination.ask("goldens", [&] { return examine_goldens(run); });
   }
+  if (options.collectives) examination.ask("collectives", [&] { return examine_collectives(options); });
   return examination.healthy() ? 0 : 2;
 }
 

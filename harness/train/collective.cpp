@@ -42,7 +42,9 @@ std::string name_of(const c10d::ReduceOp& op) {
   }
 }
 
-c10::intrusive_ptr<c10d::Store> meet(const launch::Place& place) {
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> store_of(const launch::Place& place) {
   c10d::TCPStoreOptions options;
   options.port = place.master_port;
   options.isServer = place.rank == 0 && place.store_prefix.empty();
@@ -55,8 +57,6 @@ c10::intrusive_ptr<c10d::Store> meet(const launch::Place& place) {
   return c10::make_intrusive<c10d::PrefixStore>(place.store_prefix, std::move(store));
 }
 
-}  // namespace
-
 /// Collectives in the order in which they were issued, through whichever backend.
 class Collective::Log {
  public:
@@ -66,6 +66,12 @@ class Collective::Log {
     const std::lock_guard<std::mutex> lock(mutex_);
     progress_.count_collective(line);
     lines_.push_back(std::move(line));
+    if (before_each_) before_each_();
+  }
+
+  void before_each(std::function<void()> action) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    before_each_ = std::move(action);
   }
 
   std::vector<std::string> take() {
@@ -77,6 +83,7 @@ class Collective::Log {
   launch::ProgressWriter& progress_;
   std::mutex mutex_;
   std::vector<std::string> lines_;
+  std::function<void()> before_each_;
 };
 
 /// Writes every collective down and hands it on; sums become what the reduction makes of them.
@@ -122,7 +129,7 @@ Collective::Collective(const launch::Place& place, launch::ProgressWriter& progr
                        std::unique_ptr<Reduction> reduction)
     : progress_(progress), reduction_(std::move(reduction)), log_(std::make_unique<Log>(progress)) {
   const Member member{
-      .store = meet(place), .rank = static_cast<int>(place.rank), .size = static_cast<int>(place.world_size)};
+      .store = store_of(place), .rank = static_cast<int>(place.rank), .size = static_cast<int>(place.world_size)};
   backends_ = device.join(member);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(member.store, member.rank, member.size);
   for (const Backend& one : backends_)
@@ -156,6 +163,8 @@ at::Tensor Collective::sum(const at::Tensor& value) {
   group_->allreduce(sum)->wait();
   return sum[0];
 }
+
+void Collective::before_each(std::function<void()> action) { log_->before_each(std::move(action)); }
 
 void Collective::barrier() {
   progress_.count_collective("barrier");

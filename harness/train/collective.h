@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "harness/train/reduction.h"
 
 namespace lockstep::train {
+
+/// The store at the place's address, where the ranks meet. Waits for all of them.
+/// *Throws*: the errors of c10d if they do not arrive in time.
+c10::intrusive_ptr<c10d::Store> store_of(const launch::Place& place);
 
 /// Process group of a run's ranks. It logs each collective when it is issued.
 class Collective {
@@ -35,6 +40,9 @@ class Collective {
 
   /// Sum over the ranks, logged like any other collective of the training.
   at::Tensor sum(const at::Tensor& value);
+
+  /// Calls `action` in each logged collective, after it is announced and before it is handed on.
+  void before_each(std::function<void()> action);
 
   /// Waits for all ranks, without a log entry.
   void barrier();

@@ -1,0 +1,204 @@
+#include "harness/app/fleet.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "harness/app/shell.h"
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+
+namespace lockstep::app {
+namespace {
+
+/// Descriptors of a rank among eight: connections to all others, logs, traces.
+constexpr rlim_t kEnoughDescriptors = 256;
+constexpr rlim_t kEnoughProcesses = 256;
+
+/// NCCL, and workers of a DataLoader, pass their data through /dev/shm. Docker's default is 64 MiB.
+constexpr std::uintmax_t kEnoughSharedMemory = std::uintmax_t{256} << 20;
+
+/// The value of the first line that begins so; empty if there is none.
+std::string line_in(const char* file, std::string_view key) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t colon = line.find(':');
+    const std::size_t begin = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+/// The output of a program in PATH; empty if there is none of that name.
+std::string said_by_program(const std::string& name, const std::string& arguments) {
+  return said_by("command -v " + name + " >/dev/null 2>&1 && timeout 20 " + name + " " + arguments + " 2>&1").text;
+}
+
+/// The first word that begins with a digit, as a version does, perhaps behind a "v".
+std::string version_in(const std::string& text) {
+  std::string word;
+  for (const char c : text + " ") {
+    const bool inside = std::isspace(static_cast<unsigned char>(c)) == 0 && c != ',' && c != '(' && c != ')';
+    if (inside) {
+      word += c;
+      continue;
+    }
+    if (word.starts_with('v')) word.erase(0, 1);
+    if (!word.empty() && std::isdigit(static_cast<unsigned char>(word[0])) != 0 && word.find('.') != std::string::npos)
+      return word;
+    word.clear();
+  }
+  return "of unknown version";
+}
+
+std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "no limit" : std::to_string(limit); }
+
+rlim_t limit_of(__rlimit_resource resource) {
+  rlimit limit{};
+  ::getrlimit(resource, &limit);
+  return limit.rlim_cur;
+}
+
+/// "eth0", of "=eth0:1,ib0": NCCL's words for exact names, ports and all others.
+void require_interfaces(const char* variable, const std::set<std::string>& known) {
+  const char* const value = std::getenv(variable);
+  if (value == nullptr || *value == '\0' || *value == '^') return;
+  std::string text = value;
+  const bool is_prefix = std::string_view(variable).starts_with("NCCL") && text[0] != '=';
+  if (text[0] == '=') text.erase(0, 1);
+  std::replace(text.begin(), text.end(), ',', '\n');
+  for (const std::string& word : lines_of(text)) {
+    const std::string name = word.substr(0, word.find(':'));
+    const bool found = std::any_of(known.begin(), known.end(), [&](const std::string& one) {
+      return is_prefix ? one.starts_with(name) : one == name;
+    });
+    if (found) continue;
+    throw InputError({.what = std::string(variable) + " names no interface of this machine",
+                      .where = "the environment variable " + std::string(variable),
+                      .expected = "one of: " + join({known.begin(), known.end()}, ", "),
+                      .actual = value,
+                      .next = "correct it, or unset it"});
+  }
+}
+
+}  // namespace
+
+std::string examine_processors() {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  const int mine = ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 0;
+  const long all = ::sysconf(_SC_NPROCESSORS_ONLN);
+  std::vector<std::string> sets;
+  const auto note = [&](bool has, const char* name) {
+    if (has) sets.emplace_back(name);
+  };
+  note(__builtin_cpu_supports("avx2") != 0, "AVX2");
+  note(__builtin_cpu_supports("fma") != 0, "FMA");
+  note(__builtin_cpu_supports("avx512f") != 0, "AVX512F");
+  note(__builtin_cpu_supports("avx512bf16") != 0, "AVX512_BF16");
+  const std::string model = line_in("/proc/cpuinfo", "model name");
+  return std::to_string(mine) + " of " + std::to_string(all) + " processors, " +
+         (model.empty() ? "of unknown model" : model) + ", " + (sets.empty() ? "no AVX2" : join(sets, " ")) +
+         "; machines with other instructions choose other kernels: compare them with \"cpu\": \"portable\"";
+}
+
+std::string examine_gpus() {
+  if (said_by_program("nvidia-smi", "--version").empty()) return "no nvidia-smi in PATH";
+  const Said gpus = said_by(
+      "timeout 20 nvidia-smi --query-gpu=index,name,driver_version,memory.used,memory.total --format=csv,noheader");
+  if (gpus.status != 0)
+    throw ResourceError({.what = "nvidia-smi fails",
+                         .where = "nvidia-smi",
+                         .expected = "a list of GPUs",
+                         .actual = gpus.text,
+                         .next = "examine the driver: a training that wants a GPU fails here"});
+  const std::vector<std::string> all = lines_of(gpus.text);
+  const std::vector<std::string> busy = lines_of(
+      said_by("timeout 20 nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv,noheader")
+          .text);
+  return (all.empty() ? "none" : join(all, "; ")) +
+         (busy.empty()
+              ? "; no process on them"
+              : "; " + std::to_string(busy.size()) + " processes take their memory and time: " + some_of(busy, 3));
+}
+
+std::string examine_interfaces() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) throw ResourceError({.what = "the interfaces cannot be listed"});
+  std::set<std::string> up, all;
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+    all.insert(one->ifa_name);
+    if ((one->ifa_flags & IFF_UP) != 0) up.insert(one->ifa_name);
+  }
+  ::freeifaddrs(first);
+  for (const char* variable : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) require_interfaces(variable, all);
+  return join({up.begin(), up.end()}, ", ") + " up; runs of `lockstep run` use the loopback alone";
+}
+
+std::string examine_launchers_in_path() {
+  struct Known {
+    const char* name;
+    const char* asks;
+  };
+  // Each of them but srun imports torch, and takes seconds to say its version.
+  constexpr std::array kKnown = {Known{"torchrun", ""}, Known{"accelerate", ""}, Known{"mpirun", "--version"},
+                                 Known{"srun", "--version"}};
+  const std::string torch =
+      version_in(said_by("python3 -c 'import importlib.metadata as m; print(m.version(\"torch\"))'"
+                         " 2>/dev/null")
+                     .text);
+  const std::string accelerate = version_in(
+      said_by("python3 -c 'import importlib.metadata as m; print(m.version(\"accelerate\"))' 2>/dev/null").text);
+  std::vector<std::string> found;
+  for (const Known& one : kKnown) {
+    if (said_by(std::string("command -v ") + one.name + " 2>/dev/null").text.empty()) continue;
+    const std::string version = *one.asks != '\0' ? version_in(said_by_program(one.name, one.asks))
+                                : std::string_view(one.name) == "torchrun" ? torch
+                                                                           : accelerate;
+    found.push_back(std::string(one.name) + " " + version);
+  }
+  return (found.empty() ? "none in PATH" : join(found, ", ")) +
+         "; who starts the ranks changes no bits, apart from what it sets in their environment (OMP_NUM_THREADS)";
+}
+
+std::string examine_limits() {
+  const rlim_t files = limit_of(RLIMIT_NOFILE), processes = limit_of(RLIMIT_NPROC);
+  struct statvfs shared {};
+  const bool has_shared = ::statvfs("/dev/shm", &shared) == 0;
+  const std::uintmax_t bytes = has_shared ? std::uintmax_t{shared.f_blocks} * shared.f_frsize : 0;
+  const std::string text = "open files " + limit_text(files) + ", processes " + limit_text(processes) + ", core " +
+                           limit_text(limit_of(RLIMIT_CORE)) + ", memory " + limit_text(limit_of(RLIMIT_AS)) +
+                           ", /dev/shm " + std::to_string(bytes >> 20) + " MiB";
+  const std::string small = bytes >= kEnoughSharedMemory ? ""
+                                                         : "; little shared memory: with NCCL, or workers of a "
+                                                           "DataLoader, ranks die of SIGBUS (docker run --shm-size)";
+  const char* what = files < kEnoughDescriptors ? "few open files: ranks fail with 'Too many open files' (ulimit -n)"
+                     : processes < kEnoughProcesses ? "few processes: ranks cannot be started (ulimit -u)"
+                                                    : nullptr;
+  if (what == nullptr) return text + "; enough for 8 ranks" + small;
+  throw ResourceError({.what = what, .where = "limits of this process", .actual = text});
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+/// The machine as runs find it, for `lockstep doctor`. Each function gives one line: what is there, and what that
+/// means.
+namespace lockstep::app {
+
+/// Processors: how many this process may use, their model, and the vector instructions that choose kernels.
+std::string examine_processors();
+
+/// GPUs and the processes on them, by nvidia-smi. *Throws*: ResourceError if nvidia-smi is there and fails.
+std::string examine_gpus();
+
+/// Network interfaces. *Throws*: InputError if GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names none of them.
+std::string examine_interfaces();
+
+/// Launchers in PATH, with their versions.
+std::string examine_launchers_in_path();
+
+/// Limits of this process. *Throws*: ResourceError where a run of usual size would meet one.
+std::string examine_limits();
+
+}  // namespace lockstep::app

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+
+#include "harness/launch/place.h"
+
+namespace lockstep::train {
+
+/// Sums, gathers and sends exact numbers over Gloo, counts wrong elements, and takes times. Writes
+/// "rank<r>.collectives.json" into `out`: an array of {operation, bytes, seconds, wrong}.
+///
+/// The elements are small whole numbers as float32, so every order of additions gives the same sum. Sizes are the whole
+/// payload, as in nccl-tests: all ranks' shares of a gather, and the input of a scatter.
+///
+/// `request`: a file with `least_bytes`, `most_bytes`, and `wrong_rank`, whose last all-reduce gets one wrong element;
+/// −1: none.
+/// *Throws*: InputError for a request that cannot be read; the errors of c10d.
+void check_collectives(const std::filesystem::path& request, const launch::Place& place,
+                       const std::filesystem::path& out);
+
+}  // namespace lockstep::train

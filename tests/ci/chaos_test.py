@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Each promise that ci/chaos checks is broken once, by a lockstep that is a shell script, and ci/chaos must say so."""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("chaos", str(ROOT / "ci/chaos"))
+chaos = importlib.util.module_from_spec(importlib.util.spec_from_loader("chaos", loader))
+sys.modules["chaos"] = chaos
+loader.exec_module(chaos)
+
+SEED = 1
+
+
+def number_of(fault, accept=lambda trial: True):
+    """The first trial of this fault."""
+    trials = (chaos.trial_of(SEED, number) for number in range(10000))
+    return next(trial for trial in trials if trial.fault == fault and accept(trial))
+
+
+def good_report(trial):
+    """What an honest lockstep says of a rank that was killed."""
+    return {"status": "divergence", "failed_runs": [{
+        "culprit_rank": trial.rank, "cause": "proc.rank_lost", "causes": [{"id": "proc.rank_lost"}],
+        "why": f"rank {trial.rank} was killed by SIGKILL at step {trial.step} in {trial.phase}"}]}
+
+
+class Chaos(unittest.TestCase):
+    def tried(self, trial, script, report=None):
+        """ci/chaos about a lockstep that is a script; $result is the file of --json."""
+        with tempfile.TemporaryDirectory() as folder:
+            fake = pathlib.Path(folder) / "lockstep"
+            fake.write_text(f"#!/bin/sh\nresult=$6\ncat >$result <<'END'\n{json.dumps(report or {})}\nEND\n{script}\n")
+            fake.chmod(0o755)
+            return subprocess.run([str(ROOT / "ci/chaos"), "--seed", str(SEED), "--only", str(trial.number),
+                                   "--lockstep", str(fake)], capture_output=True, text=True, timeout=60,
+                                  env=dict(os.environ, TMPDIR=folder))
+
+    def expect(self, outcome, promise):
+        self.assertEqual(outcome.returncode, 1 if promise else 0, outcome.stdout + outcome.stderr)
+        if promise:
+            self.assertIn(f": {promise}: ", outcome.stdout)
+            self.assertIn(f"again: ci/chaos --seed {SEED} --only ", outcome.stdout)
+
+    def test_an_honest_lockstep_passes(self):
+        killed = number_of("kill")
+        self.expect(self.tried(killed, "exit 1", good_report(killed)), None)
+        self.expect(self.tried(number_of("clean"), "exit 0", {"status": "agree"}), None)
+
+    def test_a_fault_that_passes(self):
+        for fault in ("kill", "spin", "out_of_memory", "skipped", "launcher_killed", "second_interrupt"):
+            with self.subTest(fault):
+                self.expect(self.tried(number_of(fault, lambda trial: trial.after_s > 0.2), "exit 0",
+                                       {"status": "agree"}), "false passes")
+
+    def test_a_clean_or_slow_training_that_fails(self):
+        for fault in ("clean", "slowed"):
+            with self.subTest(fault):
+                self.expect(self.tried(number_of(fault), "exit 1"), "false alarms")
+
+    def test_another_rank_another_place_or_another_code_is_blamed(self):
+        killed = number_of("kill")
+        for key, value in (("culprit_rank", killed.rank + 1), ("culprit_rank", None), ("why", "rank 0 was killed")):
+            wrong = good_report(killed)
+            wrong["failed_runs"][0][key] = value
+            with self.subTest(f"{key} {value}"):
+                self.expect(self.tried(killed, "exit 1", wrong), "culprit")
+        self.expect(self.tried(killed, "exit 4", good_report(killed)), "culprit")
+        self.expect(self.tried(number_of("extra"), "exit 1", good_report(killed)), "culprit")
+
+    def test_a_process_that_is_left(self):
+        killed = number_of("kill")
+        self.expect(self.tried(killed, "setsid sleep 100 >/dev/null 2>&1 &\nexit 1", good_report(killed)), "orphans")
+
+    def test_a_late_verdict(self):
+        killed = number_of("kill")
+        self.expect(self.tried(killed, "sleep 6\nexit 1", good_report(killed)), "late")
+
+    def test_one_line_repeats_a_trial(self):
+        self.assertEqual(chaos.trial_of(SEED, 7), chaos.trial_of(str(SEED), 7))
+        self.assertNotEqual(chaos.trial_of(SEED, 7), chaos.trial_of(2, 7))
+
+
+if __name__ == "__main__":
+    unittest.main()
