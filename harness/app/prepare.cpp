@@ -10,6 +10,7 @@
 #include "harness/base/files.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
+#include "harness/report/recorded.h"
 
 namespace lockstep::app {
 namespace {
@@ -51,6 +52,16 @@ std::vector<std::size_t> in_order(const plan::Plan& plan) {
   return order;
 }
 
+/// Runs a program and writes down how it ended, which its traces do not show.
+constexpr const char* kWatch = R"("$@"; code=$?; echo "{\"exit_code\": $code}" >"$0"; exit $code)";
+
+std::vector<std::string> command_of(const launch::Job& job) {
+  if (job.starter != launch::Starter::kCommand) return job.command;
+  std::vector<std::string> command = {"/bin/sh", "-c", kWatch, (job.directory / report::kCommandFile).string()};
+  command.insert(command.end(), job.command.begin(), job.command.end());
+  return command;
+}
+
 Json description_of(const plan::Plan& plan, const plan::Run& run, const launch::Job& job) {
   Json after = Json::array();
   for (const std::size_t earlier : run.after) after.push_back(plan.runs[earlier].name);
@@ -60,7 +71,7 @@ Json description_of(const plan::Plan& plan, const plan::Run& run, const launch::
           {"after", after},
           {"directory", starts_itself ? job.work_directory.string() : job.directory.string()},
           {"environment", job.environment},
-          {"command", job.command}};
+          {"command", command_of(job)}};
 }
 
 /// "4<tab>env -C … NAME=VALUE … lockstep-worker …".

@@ -86,15 +86,6 @@ void read_promises(const fs::path& file, Recording& recording) {
   }
 }
 
-/// A command that failed may leave traces that look whole.
-std::string failure_in(const fs::path& file) {
-  if (!is_there(file)) return "";
-  const Json command = read_json(file);
-  const Json code = command.is_object() ? command.value("exit_code", Json()) : Json();
-  if (!code.is_number_integer()) return file.string() + " does not say how the command ended";
-  return code == Json(0) ? "" : "the command exited with code " + code.dump() + " (" + file.string() + ")";
-}
-
 bool is_resumed(const Recorded& run) {
   const auto& load = run.promises->train.checkpoint.load;
   return load && !load->from.empty();
@@ -217,6 +208,14 @@ std::string go_on(const Recording& source, Recording& resumed) {
 
 }  // namespace
 
+std::string failure_of_command(const fs::path& file) {
+  if (!is_there(file)) return "";
+  const Json command = read_json(file);
+  const Json code = command.is_object() ? command.value("exit_code", Json()) : Json();
+  if (!code.is_number_integer()) return file.string() + " does not say how the command ended";
+  return code == Json(0) ? "" : "the command exited with code " + code.dump() + " (" + file.string() + ")";
+}
+
 Recording read_recording(const fs::path& path) {
   Recording recording{.folder = path};
   if (!is_folder(path)) {
@@ -231,7 +230,7 @@ Recording read_recording(const fs::path& path) {
                       .expected = "a folder that holds " + trace::file_name_of_rank(0),
                       .next = "name the folder of one repeat, such as " + (path / "0").string()});
   recording.trace = trace::read_run(path, path.string());
-  recording.failed = failure_in(path / kCommandFile);
+  recording.failed = failure_of_command(path / kCommandFile);
   read_promises(path / "run.json", recording);
   return recording;
 }

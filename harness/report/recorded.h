@@ -24,6 +24,10 @@ struct Recording {
   std::filesystem::path loaded_from;  ///< folder of the run whose checkpoint it took; empty: none, or it is gone
 };
 
+/// How a recorded command failed, whatever its traces say; empty: it did not, or there is no such file.
+/// *Throws*: InputError if `file` cannot be read.
+std::string failure_of_command(const std::filesystem::path& file);
+
 /// Reads a run's folder, or the trace of one rank. *Throws*: InputError, DamagedFile: as trace::read_run.
 Recording read_recording(const std::filesystem::path& path);
 

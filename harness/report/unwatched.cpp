@@ -10,6 +10,7 @@
 #include "harness/launch/outcome.h"
 #include "harness/launch/outcome_file.h"
 #include "harness/launch/progress.h"
+#include "harness/report/recorded.h"
 #include "harness/scenario/changes.h"
 #include "harness/trace/reader.h"
 
@@ -71,12 +72,22 @@ RunOutcome unknown(const plan::Run& run, std::string why) {
   return {.run = run.name, .status = RunOutcome::Status::kUnknown, .why = std::move(why)};
 }
 
+/// Of a program, whose traces may be whole although it failed afterwards.
+RunOutcome outcome_of_command(const plan::Run& run, const fs::path& directory) {
+  const fs::path file = directory / kCommandFile;
+  if (!is_there(file)) return unknown(run, "how the command ended is not known: " + file.string() + " is missing");
+  const std::string failure = failure_of_command(file);
+  if (failure.empty()) return {.run = run.name};
+  return {.run = run.name, .status = RunOutcome::Status::kFailed, .why = failure};
+}
+
 /// As its folder says; finished where that says nothing, for its traces to confirm.
 RunOutcome outcome_of(const plan::Run& run, const fs::path& directory) {
   if (std::string why = foreign(run, directory); !why.empty()) return unknown(run, std::move(why));
   std::optional<RunOutcome> said = launch::read_outcome(directory);
   if (!said && !is_there(directory / trace::file_name_of_rank(0)))
     return unknown(run, "rank 0 left no trace in " + directory.string() + signs_of_life(run, directory));
+  if (!said && std::holds_alternative<plan::CommandProgram>(run.program)) return outcome_of_command(run, directory);
   if (!said) return {.run = run.name};
   if (said->run != run.name)
     return unknown(run, launch::outcome_path(directory).string() + " is of another run: " + said->run);

@@ -66,6 +66,31 @@ class CommandsTest(ProgramTest):
         self.assertEqual(ended.returncode, 4, "an exit code outweighs a trace that looks whole: " + ended.stdout)
         self.assertIn("code 3", ended.stdout)
 
+    def test_a_program_that_another_scheduler_starts_is_judged(self):
+        file = self.scenario([{"that": "repeatable"}, {"that": "finishes"}], {"main": {}}, repeats=2)
+        ended = self.lockstep("run", file, "--prepare", "elsewhere")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        lines = (self.folder / "elsewhere/commands.txt").read_text().splitlines()
+        self.assertEqual(len(lines), 2)
+
+        def judged(code, *parts):
+            ended = self.lockstep("judge", file, "--traces", "elsewhere")
+            self.assertEqual(ended.returncode, code, ended.stdout + ended.stderr)
+            for part in parts:
+                self.assertIn(part, ended.stdout)
+
+        judged(4, "left no trace")
+        for line in lines:
+            processes, command = line.split("\t")
+            self.assertEqual(processes, "1")
+            subprocess.run(command, shell=True, check=True, env=environment(), capture_output=True)
+        judged(0, "2 of 2 runs finished")
+        told = self.folder / "elsewhere/own/main/1/command.json"
+        told.write_text('{"exit_code": 3}')
+        judged(1, "the command exited with code 3")
+        told.unlink()
+        judged(4, "how the command ended is not known")
+
     def test_diff_names_a_cause_by_what_the_recorder_saw(self):
         for rate, name in ((0.05, "healthy"), (0.1, "faulty")):
             ended = self.lockstep("record", "--out", name, "--", *FORKS, 2, "train.py", "--epochs", "1", "--lr", rate,
