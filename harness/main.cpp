@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -13,6 +14,7 @@
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/launch/other_launchers.h"
 
 namespace {
 
@@ -42,7 +44,14 @@ void add_judging_options(CLI::App& command, app::RunOptions& options) {
 
 /// Options of those that start runs.
 std::vector<CLI::Option*> add_starting_options(CLI::App& command, app::RunOptions& options) {
+  std::vector<std::string> launchers = {"fork", "exec"};
+  for (const launch::OtherLauncher& one : launch::other_launchers()) launchers.emplace_back(one.name);
   return {
+      command
+          .add_option("--launcher", options.launcher,
+                      "Who starts the ranks of runs whose scenario does not say: " + join(launchers, ", "))
+          ->type_name("KIND")
+          ->check(CLI::IsMember(launchers)),
       command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")
           ->type_name("FILE")
           ->check(not_empty),

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/json.h"
+#include "harness/launch/attendance.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/place.h"
 #include "harness/launch/place/arguments.h"
@@ -124,7 +126,9 @@ void report(const lockstep::Error& error) {
   lockstep::print_page(stderr, "lockstep-worker: " + std::string(error.what()) + "\n");
 }
 
-WorkerExit run(int argc, char** argv) {
+using lockstep::launch::Attendance;
+
+WorkerExit run(int argc, char** argv, std::optional<Attendance>& attendance) {
   try {
     const Arguments arguments = parse(argc, argv);
     const lockstep::launch::Resolution found = lockstep::launch::place_of_this_process(arguments.place);
@@ -133,7 +137,12 @@ WorkerExit run(int argc, char** argv) {
       print_place(found);
       return WorkerExit::kDone;
     }
-    if (place.supervisor_descriptor) lockstep::launch::die_with(*place.supervisor_descriptor);
+    if (place.supervisor_descriptor) {
+      lockstep::launch::die_with(*place.supervisor_descriptor);
+    } else if (!place.supervisor_process.empty()) {
+      attendance.emplace(arguments.out, place.rank, place.run_id);
+      lockstep::launch::die_with_process(place.supervisor_process);
+    }
     if (arguments.collectives.empty())
       train(arguments, place);
     else
@@ -165,7 +174,9 @@ WorkerExit run(int argc, char** argv) {
 [[noreturn]] int be_rank(int argc, char** argv) {
   keep_memory();
   fail_to_write_alive();
-  const WorkerExit code = run(argc, argv);
+  std::optional<Attendance> attendance;
+  const WorkerExit code = run(argc, argv, attendance);
+  if (attendance) attendance->leave(static_cast<int>(code));
   std::fflush(nullptr);
   // LibTorch's static destructors take longer than many a training; everything of ours is closed.
   ::_exit(static_cast<int>(code));

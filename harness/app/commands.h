@@ -16,6 +16,7 @@ struct RunOptions {
   std::filesystem::path golden_root;  ///< empty: that of each scenario's project (golden/root.h)
   std::filesystem::path worker;       ///< empty: beside lockstep
   std::filesystem::path json;         ///< "-": stdout
+  std::string launcher;               ///< launch.kind of runs that choose none; "": as they say
   int jobs = 0;                       ///< ranks at once; 0: four for each core
   bool resume = false;                ///< goes on with the runs in `out` that a lockstep before this one left
 };

@@ -8,6 +8,7 @@
 #include "harness/app/recorder.h"
 #include "harness/base/files.h"
 #include "harness/base/json.h"
+#include "harness/launch/other_launchers.h"
 
 namespace lockstep::app {
 namespace {
@@ -102,6 +103,12 @@ launch::Job job_of(const plan::Run& run, const fs::path& directory, const Surrou
                   .stall_s = run.launch.stall_s,
                   .after = run.after};
   std::visit(TakeProgram{job, run, around}, run.program);
+  if (const launch::OtherLauncher* const other = launch::find_other_launcher(run.launch.other_launcher))
+    launch::hand_over(job, *other,
+                      {.nodes = run.launch.nodes,
+                       .rendezvous = run.launch.rendezvous,
+                       .port = around.port,
+                       .options = run.launch.options});
   return job;
 }
 

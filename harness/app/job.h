@@ -11,12 +11,12 @@ namespace lockstep::app {
 /// Surroundings of a start, for all kinds of programs.
 struct Surroundings {
   std::filesystem::path worker;  ///< that a WorkerProgram executes
-  std::uint16_t port = 0;        ///< a free one, for the ranks of a CommandProgram
+  std::uint16_t port = 0;        ///< a free one, for ranks that others start
 };
 
 /// Job of a run for a launcher: the program's command and the placement of its ranks. Writes the program's input files
 /// into `directory`, which exists and is absolute.
-/// *Throws*: InputError where a program, or the recorder for it, is missing.
+/// *Throws*: InputError where a program, or the recorder for it, is missing; Unsupported where a launcher is.
 launch::Job job_of(const plan::Run& run, const std::filesystem::path& directory, const Surroundings& around);
 
 }  // namespace lockstep::app

@@ -24,6 +24,7 @@
 #include "harness/golden/root.h"
 #include "harness/launch/listener.h"
 #include "harness/launch/local.h"
+#include "harness/launch/other_launchers.h"
 #include "harness/plan/validation.h"
 #include "harness/scenario/loading.h"
 
@@ -153,11 +154,32 @@ launch::Job job_in(const plan::Run& run, const fs::path& runs_root, const RunOpt
   const fs::path directory = fs::absolute(runs_root / run.name);
   make_directories(directory);
   const bool is_worker = std::holds_alternative<plan::WorkerProgram>(run.program);
-  return job_of(run, directory,
-                is_worker ? Surroundings{.worker = find_worker(options.worker)} : Surroundings{.port = ports.next()});
+  Surroundings around;
+  if (is_worker) around.worker = find_worker(options.worker);
+  if (!is_worker || !run.launch.other_launcher.empty()) around.port = ports.next();
+  return job_of(run, directory, around);
 }
 
 namespace {
+
+/// Gives the runs that say nothing of their launcher the one of --launcher.
+void choose_launchers(plan::Plan& plan, const std::string& launcher) {
+  for (plan::Run& run : plan.runs) {
+    scenario::LaunchSpec& launch = run.launch;
+    if (launcher.empty() || launch.executed || !launch.other_launcher.empty()) continue;
+    const std::string own = std::holds_alternative<plan::WorkerProgram>(run.program) ? scenario::own_launch_key(launch)
+                                                                                     : "a program of its own";
+    const launch::OtherLauncher* const other = launch::find_other_launcher(launcher);
+    launch.executed = launcher == "exec";
+    if (other == nullptr) continue;
+    if (own.empty() && run.world_size >= other->least_ranks) {
+      launch.other_launcher = launcher;
+    } else {
+      print_line(stderr, "lockstep: " + run.name + " is not started by " + launcher + ": it has " +
+                             (own.empty() ? "too few ranks" : own));
+    }
+  }
+}
 
 std::vector<launch::Job> jobs_of(const plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
                                  const std::vector<std::optional<launch::RunOutcome>>& ended) {
@@ -175,6 +197,7 @@ std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& option
                                       launch::ForkServers& servers, const Campaign* campaign) {
   std::vector<std::optional<launch::RunOutcome>> ended(plan.runs.size());
   if (campaign != nullptr) ended = campaign->ended();
+  choose_launchers(plan, options.launcher);
   const std::vector<launch::Job> jobs = jobs_of(plan, options, runs_root, ended);
   launch::LocalLauncher launcher(ranks_at_once(options), servers);
   std::vector<launch::RunOutcome> outcomes;

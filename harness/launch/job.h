@@ -17,15 +17,26 @@ namespace lockstep::launch {
 enum class Starter {
   kLauncher,  ///< the launcher: `world_size` processes of one command
   kCommand,   ///< the command itself: one process, as torchrun is; its exit codes mean nothing to us
+  kOther,     ///< `starts`, which make the command a rank each: torchrun, srun. Ranks attend (attendance.h)
+};
+
+/// One process that starts ranks.
+struct StartCommand {
+  std::vector<std::string> words;                  ///< program and arguments
+  std::map<std::string, std::string> environment;  ///< added to that of the job
+
+  bool operator==(const StartCommand&) const = default;
 };
 
 /// One run to start. A launcher need not know what the command computes.
 struct Job {
   std::string run;  ///< name, for messages
   std::filesystem::path
-      directory;  ///< exists and belongs to this run; gets rank<r>.log (or command.log), rank<r>.progress
+      directory;  ///< exists and belongs to this run; gets rank<r>.log (or command<i>.log), rank<r>.progress
   std::vector<std::string> command;  ///< program and arguments, the same for every rank
   Starter starter = Starter::kLauncher;
+  std::vector<StartCommand> starts = {};  ///< for kOther; all at once
+  bool may_queue = false;                 ///< for kOther: nobody knows when its ranks begin
   /// Ranks of one group may be forked from one process (fork_server.h), with their libraries at the same addresses.
   /// Nothing: they are executed.
   std::optional<std::int64_t> fork_group;

@@ -19,6 +19,7 @@ constexpr int kTick_ms = 20;
 
 void LocalLauncher::require(const Job& job) const {
   LOCKSTEP_CHECK(job.world_size >= 1);
+  LOCKSTEP_CHECK(job.starter != Starter::kOther || !job.starts.empty());
   const std::filesystem::path program = job.command.empty() ? "" : job.command.front();
   std::error_code missing;
   if (std::filesystem::is_regular_file(program, missing) && ::access(program.c_str(), X_OK) == 0) return;

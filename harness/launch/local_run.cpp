@@ -23,8 +23,15 @@ constexpr std::uintmax_t kLeastLogSpace = 8192;
 using State = Sighting::State;
 using Status = RunOutcome::Status;
 
+std::filesystem::path command_log_path(const Job& job, std::size_t start) {
+  return job.directory / ("command" + (start > 0 ? std::to_string(start) : "") + ".log");
+}
+
+/// Under another launcher, the log of the process that starts the rank, if such processes start equally many each.
 std::filesystem::path log_path(const Job& job, std::size_t rank) {
-  return job.directory / (job.starter == Starter::kCommand ? "command.log" : "rank" + std::to_string(rank) + ".log");
+  if (job.starter == Starter::kLauncher) return job.directory / ("rank" + std::to_string(rank) + ".log");
+  if (job.starter == Starter::kCommand) return command_log_path(job, 0);
+  return command_log_path(job, rank * job.starts.size() / static_cast<std::size_t>(job.world_size));
 }
 
 /// Unlike a counter alone, never the same again, not even in a later process with our number.
@@ -78,6 +85,7 @@ LocalRun::LocalRun(const Job& job, ForkServers& servers, const OrphanKeeper& orp
     ranks_[i].due = now + std::chrono::milliseconds(delay);
     ranks_[i].exit = {.how = RankExit::How::kEnded, .log = log_path(job, i)};
     ranks_[i].sighting.by_command = job.starter == Starter::kCommand;
+    ranks_[i].sighting.under_launcher = job.starter == Starter::kOther;
   }
 }
 
@@ -86,12 +94,17 @@ void LocalRun::look(Time now) {
   const auto elapsed = std::min<std::chrono::duration<double>>(now - last_look_, kMostSilencePerLook);
   silence_ += elapsed;
   last_look_ = now;
+  if (has_other_launcher()) note_attendance(now);
   note_ends(now);
   note_progress();
+  if (has_other_launcher()) note_others_end(now);
   note_halts(elapsed);
   note_failure(now);
   if (!ended_at_) judge(now);
   if (!failed_at_ && !ended_at_) start_ranks(now);  // last, since `now` is past when they run
+  if (ended_at_ && now - *ended_at_ >= kLauncherPatience) {
+    for (const OtherStarter& other : others_) other.process.kill_group();
+  }
   if (ended_at_ && (all_gone() || now - *ended_at_ >= kEndingLimit)) close(now);
 }
 
@@ -112,6 +125,13 @@ void LocalRun::watch(std::vector<pollfd>& descriptors) const {
   for (const Rank& rank : ranks_) {
     if (!rank.process || rank.sighting.state != State::kRunning) continue;
     descriptors.push_back({.fd = rank.process->end_descriptor(), .events = POLLIN});
+  }
+  for (const Rank& rank : ranks_) {
+    if (!rank.attendant || rank.sighting.state != State::kRunning) continue;
+    descriptors.push_back({.fd = rank.attendant->end_descriptor(), .events = POLLIN});
+  }
+  for (const OtherStarter& other : others_) {
+    if (!other.exit) descriptors.push_back({.fd = other.process.end_descriptor(), .events = POLLIN});
   }
 }
 
@@ -139,7 +159,7 @@ void LocalRun::prepare() {
     std::filesystem::remove(progress_path(job_.directory, static_cast<std::int64_t>(i)), missing);
     std::filesystem::remove(failure_path(job_.directory, static_cast<std::int64_t>(i)), missing);
   }
-  if (starts_itself()) return;
+  if (starts_itself() || has_other_launcher()) return;
   constexpr int kPerRank = 4;
   listener_ = listen_on_loopback(static_cast<int>(job_.world_size) * kPerRank);
   port_ = listener_->port;
@@ -147,9 +167,10 @@ void LocalRun::prepare() {
 
 Environment LocalRun::environment() const {
   Environment environment = inherited_environment();
-  if (starts_itself()) forget_place(environment);
+  if (starts_itself() || has_other_launcher()) forget_place(environment);
   for (const auto& [name, value] : job_.environment) environment[name] = value;
   environment[kRunIdVariable] = id_;
+  if (has_other_launcher()) environment[kSupervisorProcessVariable] = name_of_this_process();
   return environment;
 }
 
@@ -171,8 +192,24 @@ void LocalRun::start_command() {
   for (Rank& rank : ranks_) rank.sighting.state = State::kRunning;
 }
 
+void LocalRun::start_others() {
+  for (const StartCommand& start : job_.starts) {
+    Environment variables = environment();
+    for (const auto& [name, value] : start.environment) variables[name] = value;
+    others_.push_back({.process = Process({.program = start.words.front(),
+                                           .arguments = start.words,
+                                           .environment = environment_block(variables, job_.reverse_environment),
+                                           .directory = job_.directory / job_.work_directory,
+                                           .log = command_log_path(job_, others_.size()),
+                                           .inherited = {}})});
+  }
+  for (Rank& rank : ranks_) rank.sighting.state = State::kRunning;
+  silence_ = {};
+}
+
 void LocalRun::start(std::size_t rank) {
   if (starts_itself()) return start_command();
+  if (has_other_launcher()) return start_others();
   Place place{.rank = static_cast<std::int64_t>(rank),
               .local_rank = static_cast<std::int64_t>(rank),
               .world_size = job_.world_size,
@@ -201,6 +238,61 @@ void LocalRun::note_ends(Time now) {
     } else {
       for (Rank& each : ranks_) note_end(each, *end, now);
     }
+  }
+}
+
+void LocalRun::note_attendance(Time now) {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    Rank& rank = ranks_[i];
+    if (rank.sighting.state != State::kRunning) continue;
+    if (!rank.attendant) {
+      rank.attendant = Attendant::find(job_.directory, static_cast<std::int64_t>(i), id_);
+      if (!rank.attendant) continue;
+      silence_ = {};
+    }
+    if (const std::optional<Process::Exit> end = rank.attendant->poll()) note_end(rank, *end, now);
+  }
+}
+
+bool LocalRun::others_ended() const {
+  return std::all_of(others_.begin(), others_.end(), [](const OtherStarter& other) { return other.exit.has_value(); });
+}
+
+/// After the ranks: a launcher that ends last says nothing of them. One that is killed, or leaves ranks behind, ends
+/// the run.
+void LocalRun::note_others_end(Time now) {
+  const bool ended_before = others_ended();  // else a rank may have ended since we asked
+  for (OtherStarter& other : others_) {
+    if (other.exit) continue;
+    other.exit = other.process.poll();
+    if (!other.exit || ended_at_) continue;
+    silence_ = {};
+    const bool rank_failed = std::any_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) {
+      return failed(rank.sighting) && rank.sighting.round < round_;
+    });
+    const bool is_rank = std::any_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
+      return rank.attendant && rank.attendant->pid() == other.process.pid();
+    });
+    if (other.exit->signalled && !is_rank && !failed_at_ && !rank_failed)
+      end({.status = Status::kFailed,
+           .why = "the launcher (" + job_.starts.front().words.front() + ") was killed by " +
+                  name_of_signal(other.exit->value) + " " + place_of(progress())},
+          now);
+  }
+  if (others_.empty() || !ended_before || ended_at_ || failed_at_) return;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    Rank& rank = ranks_[i];
+    if (rank.sighting.state != State::kRunning) continue;
+    const Process::Exit& last = *others_.back().exit;
+    const bool none_began =
+        std::none_of(ranks_.begin(), ranks_.end(), [](const Rank& one) { return one.attendant.has_value(); });
+    const std::string how = " ended with code " + std::to_string(last.value) + ", but rank " + std::to_string(i);
+    end({.status = none_began ? Status::kResource : Status::kFailed,  // no rank had a part in it
+         .culprit = rank.attendant ? std::optional(static_cast<std::int64_t>(i)) : std::nullopt,
+         .why = "the launcher (" + job_.starts.front().words.front() + ")" + how +
+                (rank.attendant ? " had not: it was " + place_of(rank.sighting.progress) : " never began")},
+        now);
+    return;
   }
 }
 
@@ -233,8 +325,10 @@ void LocalRun::note_progress() {
 /// After the progress: only a rank that gave no sign of life is asked. Who debugs a rank has stopped our clock, too.
 void LocalRun::note_halts(std::chrono::duration<double> elapsed) {
   for (Rank& rank : ranks_) {
-    const bool silent = rank.process && rank.sighting.state == State::kRunning && !rank.moved;
-    const Process::Halt halt = silent ? rank.process->halt() : Process::Halt::kNone;
+    const bool silent = rank.sighting.state == State::kRunning && !rank.moved;
+    const Process::Halt halt = silent && rank.process     ? rank.process->halt()
+                               : silent && rank.attendant ? rank.attendant->halt()
+                                                          : Process::Halt::kNone;
     rank.stopped = halt == Process::Halt::kStopped ? rank.stopped + elapsed : std::chrono::duration<double>(0);
     if (halt == Process::Halt::kDebugged) silence_ = {};
   }
@@ -267,13 +361,23 @@ void LocalRun::judge(Time now) {
     note_linker_errors();
     end(judge_failure(all_sightings()), now);
   } else if (all_gone()) {
-    end({.status = Status::kFinished}, now);
+    const auto unwell =
+        std::find_if(others_.begin(), others_.end(), [](const OtherStarter& other) { return other.exit->value != 0; });
+    if (unwell == others_.end()) return end({.status = Status::kFinished}, now);
+    end({.status = Status::kFailed,
+         .why = "the launcher (" + job_.starts.front().words.front() + ") exited with code " +
+                std::to_string(unwell->exit->value) + " after all ranks had finished"},
+        now);
   } else if (const std::optional<Expiry> expired = expiry(now)) {
     std::vector<Sighting> sightings = all_sightings();
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       const bool running = sightings[i].state == State::kRunning;
       if (running && ranks_[i].stopped.count() > 0) sightings[i].state = State::kStopped;
     }
+    const bool launcher_hangs = std::none_of(sightings.begin(), sightings.end(), [](const Sighting& rank) {
+      return rank.state == State::kWaiting || rank.state == State::kRunning || rank.state == State::kStopped;
+    });
+    if (launcher_hangs) return end({.status = Status::kHung, .why = "the launcher did not end after its ranks"}, now);
     end(judge_hang(sightings, *expired), now);
   }
 }
@@ -291,7 +395,7 @@ std::optional<Expiry> LocalRun::expiry(Time now) const {
   // A program may take long before its first step, and has nothing to show then.
   const bool has_begun =
       std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.sighting.progress.beats > 0; });
-  if (starts_itself() && !has_begun) return std::nullopt;
+  if ((starts_itself() || job_.may_queue) && !has_begun) return std::nullopt;
   return Expiry{.clock = Expiry::Clock::kStall, .seconds = job_.stall_s};
 }
 
@@ -300,6 +404,10 @@ void LocalRun::end(Judgement judgement, Time now) {
   ended_at_ = now;
   for (const Rank& rank : ranks_) {
     if (rank.process) rank.process->kill_group();
+    if (rank.attendant && rank.sighting.state == State::kRunning) rank.attendant->kill();
+  }
+  for (const OtherStarter& other : others_) {
+    if (!other.exit) ::kill(other.process.pid(), SIGTERM);  // it tidies up; who does not is killed later
   }
 }
 
@@ -323,13 +431,18 @@ void LocalRun::close(Time now) {
       rank.exit.failure = read_failure(failure_path(job_.directory, static_cast<std::int64_t>(outcome.ranks.size())));
     outcome.ranks.push_back(rank.exit);
   }
+  others_.clear();
   orphans_.end_orphans(environment_entry(kRunIdVariable, id_));
+  if (has_other_launcher()) end_all_marked(environment_entry(kRunIdVariable, id_));
   outcome_ = std::move(outcome);
 }
 
 bool LocalRun::all_gone() const {
+  if (!others_ended()) return false;
   return std::all_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) {
-    const bool never_started = rank.sighting.state == State::kWaiting && (failed_at_ || ended_at_);
+    const bool is_absent = rank.sighting.state == State::kWaiting ||
+                           (has_other_launcher() && !rank.attendant && rank.sighting.state == State::kRunning);
+    const bool never_started = is_absent && (failed_at_ || ended_at_);
     return never_started || rank.sighting.state == State::kExited || rank.sighting.state == State::kSignalled;
   });
 }

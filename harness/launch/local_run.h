@@ -7,6 +7,7 @@
 
 #include <poll.h>
 
+#include "harness/launch/attendance.h"
 #include "harness/launch/environment.h"
 #include "harness/launch/fork_server.h"
 #include "harness/launch/job.h"
@@ -29,6 +30,9 @@ constexpr std::chrono::milliseconds kMostSilencePerLook{100};
 
 /// Time after which a stopped rank (SIGSTOP) ends the run. It leaves time to continue the rank by hand.
 constexpr std::chrono::duration<double> kStopGrace{2};
+
+/// Time for a launcher such as torchrun to end after its ranks have.
+constexpr std::chrono::milliseconds kLauncherPatience{3000};
 
 /// One supervised run of one job. Its owner calls `look` until it is over.
 class LocalRun {
@@ -58,22 +62,34 @@ class LocalRun {
  private:
   struct Rank {
     Sighting sighting{.state = Sighting::State::kWaiting};
-    std::optional<Process> process;  ///< of a command that starts its ranks itself, with rank 0
+    std::optional<Process> process;      ///< of a command that starts its ranks itself, with rank 0
+    std::optional<Attendant> attendant;  ///< instead, under another launcher
     RankExit exit;
     Time due;
     bool moved = false;                        ///< showed progress since the last look
     std::chrono::duration<double> stopped{0};  ///< how long it has been stopped by a signal
   };
 
+  /// A process of another launcher.
+  struct OtherStarter {
+    Process process;
+    std::optional<Process::Exit> exit;
+  };
+
   void start_ranks(Time now);
   void prepare();
   bool starts_itself() const { return job_.starter == Starter::kCommand; }
+  bool has_other_launcher() const { return job_.starter == Starter::kOther; }
   Environment environment() const;
   void spawn(std::size_t rank, const Environment& environment, const std::vector<int>& inherited);
   void start_command();
+  void start_others();
   void start(std::size_t rank);
   void note_ends(Time now);
   void note_end(Rank& rank, Process::Exit end, Time now);
+  void note_attendance(Time now);
+  void note_others_end(Time now);
+  bool others_ended() const;
   void note_progress();
   void note_halts(std::chrono::duration<double> elapsed);
   void note_linker_errors();
@@ -95,6 +111,7 @@ class LocalRun {
   std::chrono::duration<double> silence_{0};  ///< time since the last progress of any rank
   std::int64_t round_ = 0;
   std::vector<Rank> ranks_;
+  std::vector<OtherStarter> others_;
   std::optional<Listener> listener_;  ///< until rank 0 inherits it
   std::uint16_t port_ = 0;
   std::optional<Time> failed_at_;

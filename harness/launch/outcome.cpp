@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -53,6 +54,7 @@ WorkerExit word_of(const Sighting& rank) {
 
 /// Lower is more to blame.
 int blame_class(const Sighting& rank) {
+  if (rank.ended_by_launcher) return kVictim;
   if (rank.state == State::kSignalled && rank.value == SIGPIPE) return kVictim;  // wrote to one that was gone
   if (rank.state == State::kSignalled && rank.value != SIGABRT) return 0;        // an abort is the program's own exit
   if (left_early(rank)) return 2;
@@ -60,11 +62,6 @@ int blame_class(const Sighting& rank) {
 }
 
 std::string name_of_rank(std::size_t rank) { return "rank " + std::to_string(rank); }
-
-std::string name_of_signal(int signal) {
-  const char* const name = ::sigabbrev_np(signal);
-  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
-}
 
 /// What a worker means by its exit code.
 std::string_view meaning_of(const Sighting& rank) {
@@ -106,7 +103,9 @@ std::string describe_end(std::size_t rank, const Sighting& seen) {
   const std::string who = seen.by_command && !left_early(seen) ? "the command" : name_of_rank(rank);
   if (!seen.not_loaded.empty())
     return who + " did not start, because its program could not be loaded: " + seen.not_loaded;
-  const std::string deed = seen.state == State::kSignalled
+  const bool unseen = seen.state == State::kSignalled && seen.value == 0;
+  const std::string deed = unseen ? " ended without a word"
+                           : seen.state == State::kSignalled
                                ? " was killed by " + name_of_signal(seen.value)
                                : " exited with code " + std::to_string(seen.value) + std::string(meaning_of(seen));
   return who + deed + " " + place_of(seen.progress);
@@ -142,6 +141,28 @@ std::optional<std::size_t> only_one_in_peace(const std::vector<Sighting>& ranks)
     found = i;
   }
   return found;
+}
+
+/// Whether a rank failed by its own doing, as far as one round tells.
+bool failed_by_itself(const Sighting& rank) {
+  if (!failed(rank)) return false;
+  if (rank.state == State::kSignalled) return rank.value != SIGTERM && rank.value != SIGKILL && rank.value != SIGPIPE;
+  return word_of(rank) != WorkerExit::kPeerLost;
+}
+
+/// Notes which ranks their launcher ended, since another one had failed.
+std::vector<Sighting> with_launchers_victims(std::vector<Sighting> ranks) {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (const Sighting& rank : ranks) {
+    if (failed(rank)) first = std::min(first, rank.round);
+  }
+  const bool someone_failed = std::any_of(
+      ranks.begin(), ranks.end(), [&](const Sighting& rank) { return rank.round == first && failed_by_itself(rank); });
+  for (Sighting& rank : ranks) {
+    rank.ended_by_launcher = rank.under_launcher && rank.state == State::kSignalled &&
+                             (rank.value == SIGTERM || rank.round > first || (rank.value == SIGKILL && someone_failed));
+  }
+  return ranks;
 }
 
 Judgement blame_early_one(Status status, std::size_t rank, const Sighting& seen) {
@@ -216,6 +237,11 @@ std::string option_of(Expiry expiry) {
 
 }  // namespace
 
+std::string name_of_signal(int signal) {
+  const char* const name = ::sigabbrev_np(signal);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
 bool failed(const Sighting& rank) {
   return rank.state == State::kSignalled || (rank.state == State::kExited && rank.value != 0) || left_early(rank);
 }
@@ -224,7 +250,8 @@ bool done_before(const Progress& rank, const Progress& other) {
   return rank.phase == Phase::kDone && other.phase != Phase::kDone && other.step > rank.step;
 }
 
-Judgement judge_failure(const std::vector<Sighting>& ranks) {
+Judgement judge_failure(const std::vector<Sighting>& seen) {
+  const std::vector<Sighting> ranks = with_launchers_victims(seen);
   const auto order = [&ranks](std::size_t i) {
     return std::tuple(blame_class(ranks[i]), ranks[i].round, position(ranks[i]));
   };

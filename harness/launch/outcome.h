@@ -18,14 +18,16 @@ struct Sighting {
     kRunning,    ///< running, or ended by us
     kStopped,    ///< stopped by a signal such as SIGSTOP
     kExited,     ///< exited by itself with exit code `value`
-    kSignalled,  ///< killed by signal `value` that we did not send
+    kSignalled,  ///< killed by signal `value` that we did not send; 0: ended, and nobody knows how
   };
   State state = State::kRunning;
   int value = 0;
   std::int64_t round = 0;  ///< round in which its end was seen; ends in one round have no order
   Progress progress;
-  bool by_command = false;      ///< its command started it: how it ended is how the command ended
-  std::string not_loaded = {};  ///< the dynamic linker's message, if the program never began; for kExited
+  bool by_command = false;         ///< its command started it: how it ended is how the command ended
+  bool under_launcher = false;     ///< a launcher started it, which ends all ranks when one has failed
+  bool ended_by_launcher = false;  ///< for judge_failure itself
+  std::string not_loaded = {};     ///< the dynamic linker's message, if the program never began; for kExited
 
   bool operator==(const Sighting&) const = default;
 };
@@ -55,7 +57,8 @@ struct Judgement {
 /// 4. the only rank that finished early;
 /// 5. exited with kPeerLost or killed by SIGPIPE, as other ranks' failures cause.
 ///
-/// Among equals it is the earliest; within one round, the slowest.
+/// Among equals it is the earliest; within one round, the slowest. Signals by which a launcher ends the others count as
+/// kPeerLost: SIGTERM, any signal in a later round than the first failure, and SIGKILL beside another failure.
 Judgement judge_failure(const std::vector<Sighting>& ranks);
 
 /// The limit that ended a run. The options are `stall_s` and `deadline_s` in a scenario's "launch".
@@ -76,6 +79,9 @@ Judgement judge_hang(const std::vector<Sighting>& ranks, Expiry expiry);
 
 /// The line of a log in which the dynamic linker says why it could not load a program; "" if there is none.
 std::string linker_error_in(const std::string& log);
+
+/// "SIGKILL", or "signal 35".
+std::string name_of_signal(int signal);
 
 /// "at step 3 in forward", "after step 3", "before its first step" (or "their" for several `ranks`).
 std::string place_of(const Progress& progress, std::size_t ranks = 1);

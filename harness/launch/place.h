@@ -20,6 +20,8 @@ struct Place {
   std::string store_prefix;                  ///< of keys in the store that the launcher serves; "": rank 0 serves one
   std::optional<int> listen_descriptor;      ///< only rank 0: socket that already listens on `master_port`
   std::optional<int> supervisor_descriptor;  ///< pipe whose other end closes when lockstep dies
+  std::string run_id;                        ///< of lockstep's run; "": it belongs to none
+  std::string supervisor_process;            ///< lockstep's process, if another launcher started this rank for it
   std::int64_t step_delay_ms = 0;            ///< pause before the backward pass of every micro-batch
 
   bool operator==(const Place&) const = default;

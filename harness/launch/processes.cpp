@@ -71,13 +71,34 @@ std::optional<ProcessState> state_of(pid_t pid) {
   ProcessState state;
   pid_t group = 0;
   fields >> state.letter >> state.parent >> group >> state.session;
-  return fields ? std::optional(state) : std::nullopt;
+  if (!fields) return std::nullopt;
+  constexpr int kBetween = 45;  // fields 7 to 51 of proc(5)
+  std::string skipped;
+  for (int i = 0; i < kBetween; ++i) fields >> skipped;
+  fields >> state.exit_status;
+  return state;
 }
 
 void wait_and_reap(pid_t pid) {
   using namespace std::chrono_literals;
   const auto give_up = std::chrono::steady_clock::now() + 2s;
   while (!reap_if_dead(pid) && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(1ms);
+}
+
+void end_all_marked(const std::string& entry) {
+  using namespace std::chrono_literals;
+  const auto give_up = std::chrono::steady_clock::now() + 2s;
+  bool found = true;
+  while (found && std::chrono::steady_clock::now() < give_up) {
+    found = false;
+    for (const pid_t pid : all_processes()) {
+      if (pid == ::getpid() || !has_environment_entry(pid, entry)) continue;
+      found = true;
+      ::kill(pid, SIGKILL);
+      reap_if_dead(pid);
+    }
+    if (found) std::this_thread::sleep_for(1ms);
+  }
 }
 
 OrphanKeeper::OrphanKeeper() {

@@ -16,6 +16,7 @@ struct ProcessState {
   char letter = '?';  ///< 'R' runs, 'S' sleeps, 'T' stopped, 't' held by a debugger, 'Z' dead but not reaped, …
   pid_t parent = 0;
   pid_t session = 0;
+  int exit_status = 0;  ///< as wait() gives it, of one that is dead but not reaped
 };
 
 /// State of a process; nothing if it does not exist.
@@ -24,6 +25,10 @@ std::optional<ProcessState> state_of(pid_t pid);
 /// Reaps a child that has ended or is about to. Gives up after two seconds: a process stuck in a broken driver cannot
 /// be killed and must not hang lockstep.
 void wait_and_reap(pid_t pid);
+
+/// Ends every process of this machine whose environment has `entry` ("NAME=value"), whoever started it, apart from
+/// this one. Waits for a limited time until they have ended.
+void end_all_marked(const std::string& entry);
 
 /// While it lives, descendants whose parent dies become children of this process (a subreaper), so it can find and end
 /// them.

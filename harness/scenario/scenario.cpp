@@ -81,8 +81,13 @@ LaunchSpec launch_from(const Json& object) {
   std::map<std::int64_t, std::map<std::string, std::string>> of_ranks;
   for (const Json& one : object.at("rank_environment"))
     of_ranks[one.at("rank").get<std::int64_t>()].merge(one.at("variables").get<std::map<std::string, std::string>>());
+  const auto kind = object.at("kind").get<std::string>();
   return {
-      .executed = object.at("kind") == "exec",
+      .executed = kind == "exec",
+      .other_launcher = kind == "fork" || kind == "exec" ? "" : kind,
+      .nodes = object.at("nodes").get<std::int64_t>(),
+      .rendezvous = object.at("rendezvous").get<std::string>(),
+      .options = object.at("options").get<std::vector<std::string>>(),
       .arrival_delay_ms = object.at("arrival_delay_ms").get<std::vector<std::int64_t>>(),
       .step_delay_ms = object.at("step_delay_ms").get<std::vector<std::int64_t>>(),
       .environment = object.at("environment").get<std::map<std::string, std::string>>(),
@@ -134,6 +139,21 @@ void require_environments(const Variant& variant, const std::string& file) {
   }
 }
 
+/// Another launcher has its own way to place ranks.
+void require_launcher(const LaunchSpec& launch, const std::string& origin) {
+  const auto refuse = [&](const std::string& key, const std::string& expected) {
+    throw InputError({.what = "launch." + key + " does not go with launch.kind = '" +
+                              (launch.other_launcher.empty() ? "fork" : launch.other_launcher) + "'",
+                      .where = origin + ": launch." + key,
+                      .expected = expected});
+  };
+  const std::string own = own_launch_key(launch);
+  if (!launch.other_launcher.empty() && !own.empty()) refuse(own, "launch.kind = 'fork' or 'exec'");
+  if (!launch.other_launcher.empty()) return;
+  if (launch.nodes > 1) refuse("nodes", "launch.kind = 'torchrun' or 'srun'");
+  if (!launch.options.empty()) refuse("options", "a launch.kind that is another program");
+}
+
 /// The ways to give a batch exclude each other; a variant that gives one means that one.
 void take_one_batch(Json& batch, const Json& change) {
   const auto given = [&](const char* key) { return change.contains(key); };
@@ -170,6 +190,8 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
   variant.train.record = variant.program->record;
   if (!variant.program->source.empty()) variant.train.checkpoint.load = whole_checkpoint_of(variant.program->source);
   const LaunchSpec& launch = variant.launch;
+  require(launch.other_launcher.empty(), origin, "launch.kind", "a program starts its ranks itself",
+          "the launcher in program.command", launch.other_launcher);
   const bool places_ranks = !launch.arrival_delay_ms.empty() || !launch.rank_environment.empty();
   require(!places_ranks, origin, "launch", "a program starts its ranks itself: lockstep cannot place one of them",
           "neither arrival_delay_ms nor rank_environment", "one of them");
@@ -186,6 +208,7 @@ Variant variant_of(const std::string& name, const Json& run, const std::string& 
   variant.launch_json = completed.at("launch");
   variant.launch = launch_from(variant.launch_json);
   problems.collect([&] { require_environments(variant, file); });
+  problems.collect([&] { require_launcher(variant.launch, origin); });
   if (completed.contains("program")) {
     take_program(variant, completed, run, origin);
   } else {
@@ -405,6 +428,13 @@ Json for_program(Json changes, const Variant& variant) {
 }
 
 }  // namespace
+
+std::string own_launch_key(const LaunchSpec& launch) {
+  if (!launch.arrival_delay_ms.empty()) return "arrival_delay_ms";
+  if (!launch.step_delay_ms.empty()) return "step_delay_ms";
+  if (!launch.rank_environment.empty()) return "rank_environment";
+  return launch.reverse_environment ? "environment_order" : "";
+}
 
 const Variant& Scenario::variant(const std::string& name) const {
   const auto found = std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return v.name == name; });

@@ -18,7 +18,11 @@ namespace lockstep::scenario {
 
 /// How the processes of one run are placed.
 struct LaunchSpec {
-  bool executed = false;  ///< each rank is a program that is executed, not forked by a server
+  bool executed = false;       ///< each rank is a program that is executed, not forked by a server
+  std::string other_launcher;  ///< "torchrun", …; "": lockstep starts the ranks
+  std::int64_t nodes = 1;
+  std::string rendezvous;            ///< of torchrun's agents
+  std::vector<std::string> options;  ///< of the other launcher
   std::vector<std::int64_t> arrival_delay_ms;
   std::vector<std::int64_t> step_delay_ms;
   std::map<std::string, std::string> environment;
@@ -28,6 +32,9 @@ struct LaunchSpec {
   std::optional<double> deadline_s;
   double stall_s = 0;
 };
+
+/// The first key of a launch that only ranks started by lockstep itself can obey; "" if there is none.
+std::string own_launch_key(const LaunchSpec& launch);
 
 /// Description of a run besides its trace: its owner's statement of what it computes. Laws and diagnosis compare the
 /// trace with it.

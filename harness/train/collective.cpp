@@ -53,8 +53,8 @@ c10::intrusive_ptr<c10d::Store> store_of(const launch::Place& place) {
   options.timeout = kMeetingTimeout;
   if (options.isServer && place.listen_descriptor) options.masterListenFd = *place.listen_descriptor;
   auto store = c10::make_intrusive<c10d::TCPStore>(place.master_address, options);
-  if (place.store_prefix.empty()) return store;
-  return c10::make_intrusive<c10d::PrefixStore>(place.store_prefix, std::move(store));
+  // Ranks of another run that come to this port by mistake meet nobody.
+  return c10::make_intrusive<c10d::PrefixStore>(place.store_prefix + "/lockstep" + place.run_id, std::move(store));
 }
 
 /// Collectives in the order in which they were issued, through whichever backend.

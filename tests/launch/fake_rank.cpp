@@ -28,6 +28,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -36,6 +37,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "harness/launch/attendance.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/place.h"
 #include "harness/launch/progress.h"
@@ -149,6 +151,11 @@ void print(const std::string& text) {
 
 int be_rank(int argc, char** argv) {
   const Place place = place_of_this_process().place;
+  std::optional<Attendance> attendance;
+  if (!place.supervisor_process.empty()) {
+    attendance.emplace(kRunDirectory, place.rank, place.run_id);
+    die_with_process(place.supervisor_process);
+  }
   ProgressWriter progress(progress_path(kRunDirectory, place.rank));
   Script script(argc, argv, place.rank);
   const std::map<std::string, std::function<void()>> actions = {
@@ -170,6 +177,7 @@ int be_rank(int argc, char** argv) {
       {"accept", [&] { accept_connections(place, script.number()); }},
       {"connect", [&] { connect_to_master(place); }}};
   while (script.more()) actions.at(script.word())();
+  if (attendance) attendance->leave(0);
   return 0;
 }
 

@@ -199,5 +199,23 @@ TEST(Outcome, RankThatNeverArrivedIsToBlame) {
             "(launch.deadline_s = 2.5)");
 }
 
+/// torchrun, srun and mpirun end all ranks when one has failed.
+TEST(Outcome, WhomALauncherEndedIsNotToBlame) {
+  const auto under = [](Sighting seen) {
+    seen.under_launcher = true;
+    return seen;
+  };
+  const Sighting ended = under(killed(SIGTERM, 1)), ended_later = under(killed(SIGKILL, 2)),
+                 ended_at_once = under(killed(SIGKILL, 1)), lost = under(left(kPeerLost, 1));
+  EXPECT_EQ(judge_failure({ended, under(left(1, 1))}).culprit, 1);
+  EXPECT_EQ(judge_failure({ended, under(left(1, 2))}).culprit, 1) << "it was seen late";
+  EXPECT_EQ(judge_failure({ended_later, under(left(1, 1))}).culprit, 1);
+  EXPECT_EQ(judge_failure({ended_at_once, under(left(1, 1))}).culprit, 1);
+  EXPECT_EQ(judge_failure({ended, ended_at_once}).culprit, 1) << "SIGTERM is the launcher's signal";
+  EXPECT_EQ(judge_failure({lost, ended_at_once}).culprit, 1) << "and this is nobody's";
+  EXPECT_EQ(judge_failure({under(killed(SIGTERM, 2)), under(killed(SIGTERM, 1))}).culprit, 1);
+  EXPECT_EQ(judge_failure({left(1, 1), killed(SIGTERM, 1)}).culprit, 1) << "of our own ranks, somebody else killed it";
+}
+
 }  // namespace
 }  // namespace lockstep::launch

@@ -11,6 +11,8 @@
 #include "harness/launch/place/manual.h"
 #include "harness/launch/place/slurm.h"
 
+#include "tests/launch/run_fixture.h"
+
 namespace lockstep::launch {
 namespace {
 
@@ -60,7 +62,7 @@ Environment without(Environment environment, const std::string& name) {
 
 /// Variables as a launcher set them (environments/).
 Environment recorded(const std::string& name) {
-  std::ifstream file(std::string(RECORDED_ENVIRONMENTS) + "/" + name + ".env");
+  std::ifstream file(recorded_environments() / (name + ".env"));
   Environment environment;
   for (std::string line; std::getline(file, line);) {
     const std::size_t equals = line.find('=');

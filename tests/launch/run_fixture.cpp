@@ -54,6 +54,8 @@ pid_t Scratch::pid(const std::string& run, const std::string& file) const {
   return std::stoi(text(run, file));
 }
 
+std::filesystem::path recorded_environments() { return RECORDED_ENVIRONMENTS; }
+
 std::vector<RunOutcome> run_locally(const std::vector<Job>& jobs, int max_processes) {
   ForkServers servers;
   LocalLauncher launcher(max_processes, servers);

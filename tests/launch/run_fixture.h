@@ -35,6 +35,9 @@ class Scratch {
   std::filesystem::path path_;
 };
 
+/// Variables as a launcher set them, in files that say how.
+std::filesystem::path recorded_environments();
+
 /// Runs all jobs on this machine.
 std::vector<RunOutcome> run_locally(const std::vector<Job>& jobs, int max_processes);
 

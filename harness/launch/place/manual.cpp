@@ -60,10 +60,13 @@ void read_own(Reader& reader, Place& place) {
   if (const auto descriptor = reader.number(kSupervisorVariable, {0, kLastDescriptor}))
     place.supervisor_descriptor = static_cast<int>(*descriptor);
   place.step_delay_ms = reader.number(kStepDelayVariable, {0, kLongestDelay}).value_or(0);
+  place.run_id = reader.text(kRunIdVariable).value_or("");
+  place.supervisor_process = reader.text(kSupervisorProcessVariable).value_or("");
 }
 
 void forget_own_place(Environment& environment) {
-  for (const char* name : {kListenVariable, kSupervisorVariable, kStepDelayVariable}) environment.erase(name);
+  for (const char* name : {kListenVariable, kSupervisorVariable, kStepDelayVariable, kSupervisorProcessVariable})
+    environment.erase(name);
 }
 
 }  // namespace lockstep::launch

@@ -11,6 +11,9 @@ namespace lockstep::launch {
 /// The end of a pipe to lockstep. Only ranks that lockstep starts itself have it.
 inline constexpr const char* kSupervisorVariable = "LOCKSTEP_SUPERVISOR_FD";
 
+/// Host and process id of lockstep (attendance.h). Only ranks that another launcher starts for lockstep have it.
+inline constexpr const char* kSupervisorProcessVariable = "LOCKSTEP_SUPERVISOR_PROCESS";
+
 /// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and LOCAL_RANK, LOCAL_WORLD_SIZE and NODE_RANK where set.
 ///
 /// MASTER_PORT is required with more than one rank. Defaults: LOCAL_RANK is RANK, MASTER_ADDR is 127.0.0.1. Local ranks
@@ -20,7 +23,8 @@ Place place_of_manual(Reader& reader);
 /// Variables that `place_of_manual` reads for a run with all ranks on this machine, and those of `read_own`.
 Environment variables_of(const Place& place);
 
-/// Reads LOCKSTEP_LISTEN_FD, LOCKSTEP_SUPERVISOR_FD and LOCKSTEP_STEP_DELAY_MS.
+/// Reads LOCKSTEP_LISTEN_FD, LOCKSTEP_SUPERVISOR_FD, LOCKSTEP_STEP_DELAY_MS, LOCKSTEP_RUN_ID and
+/// LOCKSTEP_SUPERVISOR_PROCESS.
 void read_own(Reader& reader, Place& place);
 
 /// Removes variables that an outer lockstep set for this process alone.

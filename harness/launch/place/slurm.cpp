@@ -33,7 +33,8 @@ Place place_of_slurm(Reader& reader) {
   place.node = reader.number("SLURM_NODEID", {});
   require_no_count_of_nodes(reader, place.world_size);
   const auto nodes = reader.text("SLURM_STEP_NODELIST");
-  if (nodes && !reader.has("MASTER_ADDR")) place.master_address = first_of_hostlist(*nodes);
+  const bool one_node = reader.number("SLURM_STEP_NUM_NODES", {1, kMostRanks}) == 1;
+  if (nodes && !one_node && !reader.has("MASTER_ADDR")) place.master_address = first_of_hostlist(*nodes);
   const auto ports = reader.text("SLURM_STEP_RESV_PORTS");
   if (!ports || reader.has("MASTER_PORT")) {
     read_master(reader, place);

@@ -1,0 +1,169 @@
+// Real launchers: the same bits as under lockstep's own, and the same culprits.
+#include <cstdlib>
+
+#include "harness/base/json.h"
+#include "harness/launch/other_launchers.h"
+
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A way to start ranks, as "launch" has it.
+struct Way {
+  const char* name;
+  Json launch;
+};
+
+void PrintTo(const Way& way, std::ostream* stream) { *stream << way.name; }
+
+const Way kWays[] = {
+    {"torchrun", {{"kind", "torchrun"}}},
+    {"torchrun_static", {{"kind", "torchrun"}, {"nodes", 2}}},
+    {"torchrun_c10d", {{"kind", "torchrun"}, {"nodes", 2}, {"rendezvous", "c10d"}}},
+    {"distributed_launch", {{"kind", "torch.distributed.launch"}}},
+    {"accelerate", {{"kind", "accelerate"}}},
+    {"mpirun", {{"kind", "mpirun"}}},
+    {"srun", {{"kind", "srun"}}},
+    {"srun_two_nodes", {{"kind", "srun"}, {"nodes", 2}, {"environment", {{"MASTER_ADDR", "127.0.0.1"}}}}},
+    {"manual", {{"kind", "manual"}}}};
+
+/// launch.environment: torchrun and accelerate set this one where it is not set, and a trace records it.
+Json launch_of(const Json& launch) {
+  Json with = launch;
+  with["environment"]["OMP_NUM_THREADS"] = "1";
+  return {{"launch", with}};
+}
+
+/// launchers of the Python environment in PATH, and a Slurm of this test.
+class Launchers : public EndToEnd {
+ protected:
+  void SetUp() override {
+    path_ = std::getenv("PATH");
+    ::setenv("PATH", (parity_python().parent_path().string() + ":" + path_).c_str(), 1);
+  }
+  void TearDown() override {
+    if (has_slurm_) run_program({slurm(), "stop", slurm_folder()});
+    ::setenv("PATH", path_.c_str(), 1);
+  }
+
+  /// Why this machine cannot start ranks this way; "" if it can.
+  std::string lacking(const Way& way) {
+    const auto* const launcher = launch::find_other_launcher(way.launch.at("kind").get<std::string>());
+    try {
+      launch::program_of(*launcher);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    if (way.launch.at("kind") != "srun") return "";
+    fs::permissions(scratch_.path(), fs::perms(0755));  // Slurm's user must enter it
+    const Outcome started = run_program({slurm(), "start", slurm_folder()});
+    has_slurm_ = started.exit_code == 0;
+    EXPECT_TRUE(has_slurm_ || started.exit_code == 77) << started.err;
+    if (has_slurm_) ::setenv("SLURM_CONF", started.out.substr(0, started.out.find('\n')).c_str(), 1);
+    return started.err;
+  }
+
+  static std::string slurm() { return source_root() / "ci/slurm"; }
+  std::string slurm_folder() const { return scratch_.path() / "slurm"; }
+
+  std::string path_;
+  bool has_slurm_ = false;
+};
+
+class EachLauncher : public Launchers, public ::testing::WithParamInterface<Way> {};
+
+/// A trace without the name of its variant, and the two hashes that cover it.
+std::vector<std::string> without_variant(const fs::path& trace, const std::string& variant) {
+  std::vector<std::string> lines = lines_of(trace);
+  EXPECT_GT(lines.size(), 5U) << trace;
+  Json header = parse_json(lines.at(0), trace);
+  EXPECT_EQ(header.at("variant"), variant);
+  header.erase("variant");
+  header.erase("check");
+  lines[0] = header.dump();
+  lines.pop_back();
+  return lines;
+}
+
+TEST_P(EachLauncher, GivesTheBitsOfOurOwn) {
+  if (const std::string lacks = lacking(GetParam()); !lacks.empty()) GTEST_SKIP() << lacks;
+  Json both = scenario();
+  both.erase("checks");
+  both.erase("world_size");
+  for (const int world_size : {2, 4}) {
+    const std::string ranks = std::to_string(world_size), own = "own-" + ranks, other = "other-" + ranks;
+    both["variants"][own] = launch_of(Json::object());
+    both["variants"][other] = launch_of(GetParam().launch);
+    both["variants"][own]["world_size"] = both["variants"][other]["world_size"] = world_size;
+    both["checks"].push_back(check("equal", {{"variants", {own, other}}}));
+  }
+  const Result result = run(both);
+  expect_green(result);
+  const fs::path runs = result.out / both.at("name").get<std::string>();
+  for (const int world_size : {2, 4}) {
+    for (int rank = 0; rank < world_size; ++rank) {
+      const std::string own = "own-" + std::to_string(world_size), other = "other-" + std::to_string(world_size);
+      const std::string file = "rank" + std::to_string(rank) + ".jsonl";
+      EXPECT_EQ(without_variant(runs / own / "0" / file, own), without_variant(runs / other / "0" / file, other));
+      EXPECT_TRUE(fs::exists(runs / other / "0" / ("rank" + std::to_string(rank) + ".attendance")));
+      EXPECT_FALSE(fs::exists(runs / own / "0" / ("rank" + std::to_string(rank) + ".attendance")));
+    }
+  }
+}
+
+TEST_P(EachLauncher, NamesARankThatIsKilled) {
+  if (const std::string lacks = lacking(GetParam()); !lacks.empty()) GTEST_SKIP() << lacks;
+  Json failing = scenario({{"world_size", 4},
+                           {"checks", Json::array({check("ledger")})},
+                           {"train", {{"faults", Json::array({fault("kill", 2, 1, {{"phase", "forward"}})})}}}});
+  failing.merge_patch(launch_of(GetParam().launch));
+  const Result result = run(failing);
+  EXPECT_EQ(result.exit_code(), 1) << result.said();
+  const Json run = result.failed_run();
+  ASSERT_FALSE(run.is_null()) << result.said();
+  EXPECT_EQ(run.at("class"), "liveness") << run.dump(1);
+  EXPECT_EQ(run.at("culprit_rank"), 1) << run.dump(1);
+  expect_says(run.at("why"), {"rank 1 was killed by SIGKILL at step 2 in forward"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Launchers, EachLauncher, ::testing::ValuesIn(kWays),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(Launchers, OneThatIsNotInstalledIsUnsupported) {
+  ::setenv("PATH", "/nonexistent", 1);
+  const Result result = run(scenario(), {"--launcher", "torchrun"});
+  EXPECT_EQ(result.exit_code(), 77) << result.said();
+  expect_says(result.said(), {"the launcher torchrun is not installed", "ci/setup --launchers"});
+  EXPECT_EQ(run(scenario(), {"--launcher", "torchrum"}).exit_code(), 2);
+}
+
+TEST_F(Launchers, TheOptionStartsRunsThatDoNotSayHow) {
+  Json some = scenario();
+  some["variants"] = {{"free", Json::object()}, {"late", {{"launch", {{"arrival_delay_ms", {0, 50}}}}}}};
+  const Result result = run(some, {"--launcher", "manual"});
+  expect_green(result);
+  expect_says(result.said(), {"late/0 is not started by manual: it has arrival_delay_ms"});
+  const fs::path runs = result.out / some.at("name").get<std::string>();
+  EXPECT_TRUE(fs::exists(runs / "free/0/rank1.attendance"));
+  EXPECT_FALSE(fs::exists(runs / "late/0/rank1.attendance"));
+}
+
+TEST_F(Launchers, LaunchesThatContradictThemselvesAreRefused) {
+  const std::pair<Json, const char*> cases[] = {
+      {{{"kind", "mpirun"}, {"arrival_delay_ms", {0, 5}}}, "launch.arrival_delay_ms does not go with"},
+      {{{"kind", "manual"}, {"environment_order", "reversed"}}, "launch.environment_order does not go with"},
+      {{{"kind", "manual"}, {"nodes", 2}}, "nodes = 1"},
+      {{{"nodes", 2}}, "launch.nodes does not go with"},
+      {{{"options", {"-x"}}}, "launch.options does not go with"}};
+  for (const auto& [launch, says] : cases) {
+    const Result result = run(scenario({{"launch", launch}}));
+    EXPECT_EQ(result.exit_code(), 2) << result.said();
+    expect_says(result.said(), {says});
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test
