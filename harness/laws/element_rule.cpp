@@ -104,7 +104,7 @@ std::optional<Rounded> ElementRule::root_of(const Element& element, const Mistak
   if (!element.has(square) || (centered_ && !element.has("grad_avg"))) return std::nullopt;
   Rounded of = after(element, square);
   if (centered_) of = of - after(element, "grad_avg") * after(element, "grad_avg");
-  const Rounded eps = coefficient(eps_, unit);
+  const Rounded eps = coefficient(mistake.eps.value_or(eps_), unit);
   const bool corrects = beta2_ != 0 && kind_ != "rmsprop" && kind_ != "adagrad" && !mistake.no_correction;
   if (corrects) {
     const double power = std::pow(beta2_, element.step + mistake.steps_ahead);
@@ -113,13 +113,14 @@ std::optional<Rounded> ElementRule::root_of(const Element& element, const Mistak
   return mistake.eps_inside ? sqrt(of + eps) : sqrt(of) + eps;
 }
 
-std::optional<Rounded> ElementRule::direction(const Element& element) const {
-  const auto root = root_of(element, {});
+std::optional<Rounded> ElementRule::direction(const Element& element, const Mistake& mistake) const {
+  const auto root = root_of(element, mistake);
   if (!root || !element.has("exp_avg")) return std::nullopt;
-  const double correction = 1 - std::pow(beta1_, element.step);
+  const double correction = mistake.no_correction ? 1 : 1 - std::pow(beta1_, element.step + mistake.steps_ahead);
   const Rounded adam = after(element, "exp_avg") / coefficient(correction, element.unit) / *root;
-  if (decay_ == 0) return adam;
-  return adam + coefficient(decay_, element.unit) * Rounded(element.weight, element.unit);
+  const double decay = decay_ * mistake.decay_factor;
+  if (decay == 0) return adam;
+  return adam + coefficient(decay, element.unit) * Rounded(element.weight, element.unit);
 }
 
 std::optional<Rounded> ElementRule::weight(const Element& element, const Mistake& mistake) const {

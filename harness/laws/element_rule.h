@@ -17,10 +17,12 @@ namespace lockstep::laws {
 
 /// Known mistakes in a formula. The default: none.
 struct Mistake {
-  int steps_ahead = 0;         ///< the bias correction counts other updates
-  bool no_correction = false;  ///< no bias correction
-  bool eps_inside = false;     ///< the root is taken of square + eps
-  double rate_factor = 1;      ///< of another rate
+  int steps_ahead = 0;             ///< the bias correction counts other updates
+  bool no_correction = false;      ///< no bias correction
+  bool eps_inside = false;         ///< the root is taken of square + eps
+  double rate_factor = 1;          ///< of another rate
+  double decay_factor = 1;         ///< of another decay
+  std::optional<double> eps = {};  ///< another one
 };
 
 /// Numbers by the name of an optimizer's state: few, so that a list is faster than a map. *Lifetime*: names are
@@ -76,9 +78,10 @@ class ElementRule {
   std::optional<Rounded> weight(const Element& element, const Mistake& mistake = {}) const;
 
   /// The direction of LAMB, of which the update is a multiple.
-  std::optional<Rounded> direction(const Element& element) const;
+  std::optional<Rounded> direction(const Element& element, const Mistake& mistake = {}) const;
 
   double rate() const { return rate_; }
+  double eps() const { return eps_; }
   double decoupled_decay() const { return decoupled_ ? decay_ : 0; }
 
  private:

@@ -72,6 +72,20 @@ constexpr std::array<Named, 4> kMistakes = {{
     {{.eps_inside = true}, "opt.eps_inside_root", "a root of square + eps fits"},
 }};
 
+/// Decades of the numbers that people give eps.
+constexpr int kSmallestEps = -16, kLargestEps = -2;
+
+/// The formula with another eps makes the elements as they are.
+std::optional<Explanation> other_eps(const ElementRule& rule, const Sampled& sampled) {
+  for (int decade = kSmallestEps; decade <= kLargestEps; ++decade) {
+    const double eps = std::pow(10, decade);
+    if (eps != rule.eps() && all_fit(made_by(rule, sampled, {.eps = eps})))
+      return Explanation{"opt.hyperparameter", "an eps of 1e" + std::to_string(decade) + " fits, " +
+                                                   to_decimal(rule.eps()) + " is asked for"};
+  }
+  return std::nullopt;
+}
+
 /// The mistakes that make all sampled elements as they are; nothing where one element shows a mistake, or rounding may
 /// hide one.
 std::optional<std::vector<Explanation>> explanations_of(const ElementRule& rule, const Sampled& sampled,
@@ -83,6 +97,7 @@ std::optional<std::vector<Explanation>> explanations_of(const ElementRule& rule,
   for (const Named& known : kMistakes) {
     if (all_fit(made_by(rule, sampled, known.mistake))) found.push_back({known.cause, known.evidence});
   }
+  if (const auto eps = other_eps(rule, sampled)) found.push_back(*eps);
   if (!found.empty()) return found;
   std::vector<double> before, steps;
   for (const Element& element : sampled.elements) {
@@ -128,20 +143,23 @@ bool keeps_formula(Outcome& outcome, Explanations& why, const ElementRule& rule,
 /// Roundings of the direction's size in LAMB's update: two norms, a ratio and two products.
 constexpr double kLambRoundings = 8;
 
-/// LAMB: one trust ratio for a whole parameter, which makes the update as long as rate · weight. Where a norm vanishes
-/// or overflows in float32, the ratio is 1, zero or infinite.
-bool keeps_lamb(Outcome& outcome, Explanations& why, const ElementRule& rule, const Sampled& sampled,
-                const RecordPlace& place, const Updated& of) {
-  const auto fail = [&](const std::string& expected, const std::string& actual) {
-    outcome.broken = Breach{.at = place, .expected = expected, .actual = actual};
-    why.narrow(std::vector<Explanation>{});
-    return false;
-  };
-  double least = 0, most = INFINITY, largest = 0;
+/// Multiples of LAMB's direction that an element may have moved by.
+struct Multiples {
+  double least = 0, most = INFINITY;
+  double largest = 0;  ///< direction of an element
+  std::size_t judged = 0;
+  bool can_be_told = true;
+
+  bool are_one() const { return least <= most; }
+};
+
+Multiples multiples_of(const ElementRule& rule, const Sampled& sampled, const Mistake& mistake) {
+  Multiples all;
   for (std::size_t i = 0; i < sampled.elements.size(); ++i) {
     const Element& element = sampled.elements[i];
-    const auto direction = rule.direction(element);
-    if (!direction || !std::isfinite(sampled.weights[i])) return true;
+    const auto direction = rule.direction(element, mistake);
+    all.can_be_told = all.can_be_told && direction && std::isfinite(sampled.weights[i]);
+    if (!all.can_be_told) return all;
     const double change = element.weight - sampled.weights[i];
     const double rounding = kOtherOrder * element.unit * (std::fabs(element.weight) + std::fabs(sampled.weights[i]));
     const double error =
@@ -149,24 +167,69 @@ bool keeps_lamb(Outcome& outcome, Explanations& why, const ElementRule& rule, co
     const double shortest = std::fabs(direction->value()) - error;
     if (!(shortest > 0)) continue;
     const double toward = direction->value() > 0 ? change : -change;
-    ++outcome.judged;
-    largest = std::max(largest, shortest);
-    most = std::min(most, (toward + rounding) / shortest);
+    ++all.judged;
+    all.largest = std::max(all.largest, shortest);
+    all.most = std::min(all.most, (toward + rounding) / shortest);
     const double reach = std::fabs(direction->value()) + error;
-    least = std::max(least, toward - rounding > 0 ? (toward - rounding) / reach : (toward - rounding) / shortest);
+    all.least =
+        std::max(all.least, toward - rounding > 0 ? (toward - rounding) / reach : (toward - rounding) / shortest);
   }
-  if (least > most)
+  return all;
+}
+
+/// Mistakes in LAMB's direction: those of Adam's, and a decay that is left out, of the other sign, or taken twice.
+constexpr std::array<Named, 7> kMistakesOfLamb = {{
+    kMistakes[0],
+    kMistakes[1],
+    kMistakes[2],
+    kMistakes[3],
+    {{.decay_factor = 0}, "opt.decay_scale", "a direction without decay fits"},
+    {{.decay_factor = -1}, "opt.decay_scale", "a decay of the other sign fits"},
+    {{.decay_factor = 2}, "opt.decay_scale", "a decay taken twice fits"},
+}};
+
+/// So many elements have a bucket each: their sketch is exact.
+constexpr double kExactElements = trace::Sketch::kBuckets;
+
+/// LAMB: one trust ratio for a whole parameter, which makes the update as long as rate · weight. Where a norm vanishes
+/// or overflows in float32, the ratio is 1, zero or infinite.
+bool keeps_lamb(Outcome& outcome, Explanations& why, const ElementRule& rule, const Sampled& sampled,
+                const RecordPlace& place, const Updated& of) {
+  const auto fail = [&](const std::string& expected, const std::string& actual, std::vector<Explanation> found) {
+    outcome.broken = Breach{.at = place, .expected = expected, .actual = actual};
+    why.narrow(std::move(found));
+    return false;
+  };
+  const Multiples all = multiples_of(rule, sampled, {});
+  if (!all.can_be_told) return true;
+  outcome.judged += all.judged;
+  if (!all.are_one()) {
+    std::vector<Explanation> found;
+    for (const Named& known : kMistakesOfLamb) {
+      const Multiples with = multiples_of(rule, sampled, known.mistake);
+      if (with.can_be_told && with.judged >= 2 && with.are_one()) found.push_back({known.cause, known.evidence});
+    }
     return fail("one multiple of LAMB's direction",
-                "an element moves by " + rounded(least, 5) + " of it, another by " + rounded(most, 5));
+                "an element moves by " + rounded(all.least, 5) + " of it, another by " + rounded(all.most, 5),
+                std::move(found));
+  }
   if (!of.weight->sketch || !of.weight_before->sketch || !has_norm(of.weight_before->sketch->norm)) return true;
   const double norm = of.weight_before->sketch->norm, expected = rule.rate() * norm,
                actual = estimated_distance(*of.weight->sketch, *of.weight_before->sketch),
                rounding = trace::unit_roundoff(of.weight->dtype) * norm;
   constexpr double kSurely = 2 * kSketchError;  // a sketch is hardly ever further off
-  if (!of.gradient->norm || *of.gradient->norm == 0 || !has_norm(largest)) return true;
+  if (!of.gradient->norm || *of.gradient->norm == 0 || !has_norm(all.largest)) return true;
   ++outcome.judged;
+  const double exact_bound =
+      kOtherOrder * (rounding + kLambRoundings * roundoff_of(of.weight->dtype).value_or(1) * expected);
+  if (count_of(*of.weight) <= kExactElements && std::fabs(actual - expected) > exact_bound)
+    return fail(
+        "an update as long as rate · weight, " + rounded(expected, 6), rounded(actual, 6),
+        {{"opt.other_rate",
+          rounded(actual / expected, 5) + " times the rate of the ledger, " + to_decimal(rule.rate()) + ", fits",
+          actual / expected - 1, exact_bound / expected, rule.rate()}});
   if (actual <= kSurely * (expected + rounding) && actual + kSurely * rounding >= expected / kSurely) return true;
-  return fail("an update as long as rate · weight, " + rounded(expected, 3), "about " + rounded(actual, 3));
+  return fail("an update as long as rate · weight, " + rounded(expected, 3), "about " + rounded(actual, 3), {});
 }
 
 }  // namespace

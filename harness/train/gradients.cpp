@@ -1,5 +1,6 @@
 #include "harness/train/gradients.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -53,6 +54,11 @@ void Gradients::begin() {
   for (Entry& entry : entries_) {
     if (!faults_.keeps_last_gradient(entry.parameter.name)) entry.parameter.tensor.mutable_grad().reset();
   }
+}
+
+std::int64_t Gradients::left() const {
+  const std::vector<at::Tensor> all = present();
+  return std::count_if(all.begin(), all.end(), [](const at::Tensor& gradient) { return gradient.any().item<bool>(); });
 }
 
 bool Gradients::finish() {

@@ -27,6 +27,9 @@ class Gradients {
   /// Clears the gradients of the previous update.
   void begin();
 
+  /// Gradients that are there before the first backward pass, and not zero.
+  std::int64_t left() const;
+
   /// Tells whether the next backward pass is the update's last one, whose local gradients are reduced.
   void expect(bool last) { last_ = last; }
 

@@ -45,6 +45,8 @@ struct Around {
 
 }  // namespace
 
+double along_signs(const at::Tensor& tensor) { return (tensor.to(at::kDouble) * signs(tensor)).sum().item<double>(); }
+
 Slope& Slope::operator+=(const Slope& other) {
   slope += other.slope;
   error += other.error;

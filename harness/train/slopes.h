@@ -29,4 +29,7 @@ struct Copies {
 /// show a kink, the error says so. Weights are as before afterwards.
 std::vector<Slope> slopes_of(const Copies& copies, const std::function<at::Tensor(Model&)>& loss, double loss_scale);
 
+/// Σ sign · element in float64, by the signs of a sketch.
+double along_signs(const at::Tensor& tensor);
+
 }  // namespace lockstep::train

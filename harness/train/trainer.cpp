@@ -420,6 +420,17 @@ class Trainer {
     recorder_.number(Channel::kLedger, "seen.loss_rounding" + suffix_of(k), apart.sum().item<double>() / divisor);
   }
 
+  /// The buffers that a forward pass in training mode leaves, along the signs of their sketches.
+  void take_expected_buffers(const Copies& copies) {
+    const auto rounded = copies.rounded->named_buffers();
+    for (const auto& entry : copies.exact->named_buffers()) {
+      if (!entry.value().is_floating_point()) continue;
+      batch_.buffers.push_back({.name = entry.key(),
+                                .along = along_signs(entry.value()),
+                                .rounding = (rounded[entry.key()] - entry.value()).abs().sum().item<double>()});
+    }
+  }
+
   /// Slopes of a micro-batch's loss, before its forward pass; nothing that the training computes changes.
   void add_slopes(const MicroBatch& batch, std::int64_t k) {
     const at::DisableRecordFunctionGuard unlogged;
@@ -440,6 +451,7 @@ class Trainer {
     {
       const at::NoGradGuard no_grad;
       record_expected_loss(logits(*copies.exact), logits(*copies.rounded), batch.y, k);
+      if (batch.last) take_expected_buffers(copies);
     }
     const std::vector<Slope> slopes = slopes_of(copies, loss, gradients_->loss_scale().value_or(1));
     batch_.slopes.resize(slopes.size());
@@ -454,11 +466,17 @@ class Trainer {
       recorder_.number(Channel::kLedger, "seen.slope_error " + name, batch_.slopes[i].error);
       recorder_.number(Channel::kLedger, "seen.slope_rounding " + name, batch_.slopes[i].rounding);
     }
+    for (const ExpectedBuffer& buffer : batch_.buffers) {
+      recorder_.number(Channel::kLedger, "seen.buffer " + buffer.name, buffer.along);
+      recorder_.number(Channel::kLedger, "seen.buffer_rounding " + buffer.name, buffer.rounding);
+    }
   }
 
   void compute(const MicroBatch& batch, std::int64_t k) {
     enter(Phase::kForward);
     if (asks_slopes()) add_slopes(batch, k);
+    if (k == 0) batch_.gradients_left = gradients_->left();
+    batch_.trains = batch_.trains && model_->is_training();
     gradients_->expect(batch.last);
     if (k > 0 && faults_.clears_between_micro_batches()) gradients_->begin();
     at::Tensor loss;
@@ -520,6 +538,8 @@ class Trainer {
     recorder_.integer(Channel::kLedger, "updates", updates_ + 1);
     recorder_.integer(Channel::kLedger, "epoch", loader_.position().epoch);
     record_slopes();
+    if (batch_.gradients_left > 0) recorder_.integer(Channel::kLedger, "seen.left", batch_.gradients_left);
+    if (!batch_.trains) recorder_.integer(Channel::kLedger, "seen.training", 0);
   }
 
   void record_state() {
@@ -547,6 +567,13 @@ class Trainer {
     recorder_.end_step();
   }
 
+  /// A running mean or variance as a forward pass makes it, in float64.
+  struct ExpectedBuffer {
+    std::string name;
+    double along = 0;     ///< the signs of its sketch
+    double rounding = 0;  ///< in the training's dtype, summed over its elements
+  };
+
   /// What one update was computed from.
   struct Batch {
     std::vector<std::int64_t> ids;
@@ -556,6 +583,9 @@ class Trainer {
     std::int64_t targets_of_world = 0;    ///< of all ranks, where the loss is averaged over them
     at::Tensor loss, last_loss;           ///< of all micro-batches together, and of the last
     std::vector<Slope> slopes;            ///< of the losses, in a step that somebody asks for them
+    std::vector<ExpectedBuffer> buffers;  ///< in such a step
+    std::int64_t gradients_left = 0;      ///< that nobody cleared before the first backward pass
+    bool trains = true;                   ///< the model was in training mode in all forward passes
     double reduced_loss = 0;              ///< its mean over the ranks, where somebody wants it
   };
 

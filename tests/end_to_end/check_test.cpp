@@ -138,7 +138,7 @@ TEST_F(CheckEndToEnd, FindsWhatEveryRankDoes) {
   expect_broken("decayed", "update", {.step = 1, .channel = "weight", .tensor = "fc1.bias"}, "opt.decay_scale");
   expect_broken("skipped", "update", {.step = 2, .channel = "weight", .tensor = "fc1.bias"}, "opt.no_effect");
   expect_broken("skipped", "state", {.step = 2, .channel = "optimizer", .tensor = "fc1.bias.momentum_buffer"},
-                "unknown");
+                "opt.no_effect");
   expect_broken("unclipped", "clipping", {.step = 1, .channel = "gradient", .tensor = "clipped fc1.bias"},
                 "clip.no_effect");
   expect_broken("scaled", "unscaling", {.step = 1, .channel = "gradient", .tensor = "unscaled fc1.weight"},

@@ -155,6 +155,44 @@ std::optional<Breach> draws_otherwise(const trace::Trace& rank, const scenario::
   return first;
 }
 
+/// Numbers of the Mersenne Twister that a loop over a loader draws: a seed of 64 bits.
+constexpr std::int64_t kOfLoop = 2;
+
+/// What most of these steps draw; nothing where too few agree.
+std::optional<std::int64_t> usual(const std::vector<Draws>& steps) {
+  std::map<std::int64_t, std::size_t> times;
+  for (const Draws& of : steps) ++times[of.count];
+  for (const auto& [count, often] : times) {
+    if (2 * often > steps.size() && often >= kSteps - 1) return count;
+  }
+  return std::nullopt;
+}
+
+/// An evaluation draws what its loops over a loader draw, and no more: it drops nothing and augments nothing.
+std::optional<Breach> evaluation_draws(const trace::Trace& rank, const scenario::TrainSpec& train) {
+  if (!train.evaluation || train.evaluation->every < 2 || !draw_alike(train) || train.record.every != 1)
+    return std::nullopt;
+  const std::int64_t every = train.evaluation->every;
+  const bool has_rest = train.evaluation->shares == "leftovers" && train.evaluation->samples % rank.world_size != 0;
+  const std::int64_t expected = kOfLoop * (has_rest ? 2 : 1);
+  const auto draws = draws_of(rank, train);
+  for (const auto& [alike, steps] : draws) {
+    if (alike.second != every - 1) continue;  // the steps that an evaluation follows
+    for (std::int64_t phase = 0; phase + 1 < every; ++phase) {
+      const auto without = draws.find({alike.first, phase});
+      if (without == draws.end()) continue;
+      const auto with = usual(steps), bare = usual(without->second);
+      if (!with || !bare) continue;
+      const std::int64_t more = (*with - *bare + kBlock) % kBlock;
+      if (more == expected) continue;
+      return breach_at(steps.front().step, rank.rank,
+                       std::to_string(expected) + " numbers for the loaders of its evaluation",
+                       std::to_string(more) + " numbers more than a step without evaluation");
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string no_generators_asked(const trace::RunTrace&, const scenario::Promises& promises) {
@@ -179,7 +217,7 @@ Outcome judge_generators(const trace::RunTrace& run, const scenario::Promises& p
     if (outcome.broken) break;
   }
   for (const trace::Trace& rank : run.ranks) {
-    for (const auto& rule : {goes_back, draws_otherwise}) {
+    for (const auto& rule : {goes_back, draws_otherwise, evaluation_draws}) {
       const auto found = rule(rank, promises.train);
       if (found && (!outcome.broken || found->at.step < outcome.broken->at.step)) outcome.broken = found;
     }

@@ -1,10 +1,15 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "harness/base/text.h"
 #include "harness/laws/optimizer_rule.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/reduction.h"
+#include "harness/laws/state_causes.h"
 
 namespace lockstep::laws {
 namespace {
@@ -37,42 +42,19 @@ std::optional<Rule> rule_of(const Updated& of) {
   return rule;
 }
 
-/// Whether the state is made by its formula, with another momentum, dampening or beta: of SGD the decay keeps its ratio
-/// to the gradient; a moving average takes what it does not keep.
-bool is_of_other_options(const std::string& kind, const Combination& found, const Rule& rule) {
-  const double keep = found.coefficients[0], take = found.coefficients[1];
-  if (!(keep >= 0 && keep < 1 && take > 0)) return false;
-  if (rule.terms.size() > 2) {
-    const double decay = rule.terms[2].first / rule.terms[1].first;
-    if (std::fabs(found.coefficients[2] / take - decay) > kFactorFits * decay) return false;
-  }
-  return kind == "sgd" || std::fabs(keep + take - 1) < kFits;
-}
-
-/// Other coefficients that fit the state: hyperparameters that are not the recipe's.
-void name_cause(const std::string& kind, const Rule& rule, Breach& breach) {
-  const auto found = recover({equation_of(rule)});
-  if (!found || found->residual > kFits || found->coefficients.size() != rule.terms.size()) return;
-  breach.relation = "state before, gradient" + std::string(rule.terms.size() > 2 ? ", weight" : "") + ": weights " +
-                    to_text(*found) + " fit";
-  const bool only_decay = rule.terms.size() > 2 && std::fabs(found->coefficients[0] - rule.terms[0].first) < kFits &&
-                          std::fabs(found->coefficients[1] - rule.terms[1].first) < kFits;
-  breach.cause = only_decay ? "opt.decay_scale" : is_of_other_options(kind, *found, rule) ? "opt.hyperparameter" : "";
-  breach.evidence = breach.relation;
-}
-
 /// A state counts its updates, one by one.
-bool counts(Outcome& outcome, const Sampled& sampled, const RecordPlace& place, const Updated& of) {
-  if (sampled.elements.empty() || !sampled.elements[0].has("step")) return true;
+void counts(Outcome& outcome, StateCauses& why, const Sampled& sampled, const RecordPlace& place, const Updated& of) {
+  if (sampled.elements.empty() || !sampled.elements[0].has("step")) return;
   const Element& element = sampled.elements[0];
   const double* before = element.before.find("step");
   const double expected = before == nullptr ? 1 : *before + 1;
   ++outcome.judged;
-  if (element.step == expected) return true;
+  if (element.step == expected) return;
+  why.add("step", explanations_of("step", sampled, of));
+  if (outcome.broken) return;
   outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + ".step", place.rank},
                           .expected = to_decimal(expected) + " updates",
                           .actual = to_decimal(element.step)};
-  return false;
 }
 
 /// The state that a switch of the recipe asks for is kept.
@@ -94,21 +76,26 @@ bool keeps_all(Outcome& outcome, const RecordPlace& place, const Updated& of) {
   return true;
 }
 
-bool keeps_elements(Outcome& outcome, const ElementRule& rule, const Sampled& sampled, const RecordPlace& place,
+void judge_elements(Outcome& outcome, StateCauses& why, const Sampled& sampled, const RecordPlace& place,
                     const Updated& of) {
+  const ElementRule rule(of.optimizer.kind, of.options(), of.rate);
+  std::vector<std::string_view> seen;  // states that break their formula
   for (const Element& element : sampled.elements) {
     for (const auto& [state, expected] : rule.states(element)) {
       const double bound = kOtherOrder * expected.error(), actual = *element.after.find(state);
       if (!std::isfinite(expected.value()) || !std::isfinite(bound)) continue;
       ++outcome.judged;
       if (std::fabs(actual - expected.value()) <= bound) continue;
+      if (std::find(seen.begin(), seen.end(), state) != seen.end()) continue;
+      seen.push_back(state);
+      if (state != linear_state(of.optimizer.kind, of.options()))  // sketches tell more
+        why.add(state, explanations_of(state, sampled, of));
+      if (outcome.broken) continue;
       outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + "." + std::string(state), place.rank},
                               .expected = to_decimal(expected.value()) + " in a sampled element",
                               .actual = to_decimal(actual) + "; rounding explains " + rounded(bound, 3)};
-      return false;
     }
   }
-  return true;
 }
 
 }  // namespace
@@ -117,22 +104,29 @@ std::string no_state_asked(const trace::RunTrace& run, const scenario::Promises&
   return Optimizers(run, promises).have_state() ? "" : "SGD without momentum has no state";
 }
 
+/// All breaches are looked at: one cause explains them.
 Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promises) {
   Optimizers optimizers(run, promises);
   if (!optimizers.unknown().empty()) return cannot_tell(optimizers.unknown());
   Outcome outcome;
+  StateCauses why;
   for_each_update(run, optimizers, [&](const RecordPlace& place, const Updated& of) {
+    std::optional<Breach> first = std::exchange(outcome.broken, std::nullopt);
     const auto rule = rule_of(of);
     if (rule && !keeps(outcome, *rule, place.step, place.rank)) {
       outcome.broken->expected = "the state that " + of.optimizer.kind + " makes";
-      name_cause(of.optimizer.kind, *rule, *outcome.broken);
-      return false;
+      why.add(linear_state(of.optimizer.kind, of.options()), explanations_of(*rule, of));
     }
-    if (!ElementRule::knows(of.optimizer.kind)) return true;
-    const Sampled sampled = sampled_of(of);
-    return keeps_all(outcome, place, of) && counts(outcome, sampled, place, of) &&
-           keeps_elements(outcome, ElementRule(of.optimizer.kind, of.options(), of.rate), sampled, place, of);
+    if (ElementRule::knows(of.optimizer.kind)) {
+      const Sampled sampled = sampled_of(of);
+      if (!outcome.broken) keeps_all(outcome, place, of);
+      counts(outcome, why, sampled, place, of);
+      judge_elements(outcome, why, sampled, place, of);
+    }
+    if (first) outcome.broken = std::move(first);
+    return true;
   });
+  if (outcome.broken && outcome.broken->cause.empty()) why.name(*outcome.broken);
   return outcome;
 }
 

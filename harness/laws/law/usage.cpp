@@ -92,12 +92,12 @@ std::optional<Breach> clips_scaled(std::int64_t step, std::int64_t rank, const H
   return std::nullopt;
 }
 
-/// A root that trained is in evaluation mode in a later update.
+/// A root that trained is in evaluation mode in a later update. `at_first`: whether it trained before the first one.
 std::optional<Breach> stops_training(std::int64_t step, std::int64_t rank, const Held& held,
-                                     std::map<std::string, bool>& trained) {
+                                     std::map<std::string, bool>& trained, bool at_first) {
   for (const trace::Record* record : held.all(Channel::kLedger)) {
     if (!record->name.starts_with("seen.") || !record->name.ends_with("training")) continue;
-    bool& before = trained[std::to_string(rank) + record->name];
+    bool& before = trained.try_emplace(std::to_string(rank) + record->name, at_first).first->second;
     const bool now = counted(held, record->name) != 0.0;
     if (before && !now)
       return Breach{.at = {step, Channel::kLedger, record->name, rank},
@@ -194,13 +194,36 @@ std::optional<Breach> never_steps(const trace::RunTrace& run) {
                 .actual = "none in " + to_decimal(passes + 1) + " epochs"};
 }
 
-}  // namespace
-
-std::string no_usage_asked(const trace::RunTrace&, const scenario::Promises& promises) {
-  return promises.known ? "" : "lockstep's worker makes its calls itself";
+/// Our worker tells gradients that are left, and evaluation mode, only where they are.
+bool is_told(const trace::Record& record) {
+  return record.channel == Channel::kLedger && (record.name == "seen.left" || record.name == "seen.training");
 }
 
-Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises&) {
+Outcome judge_worker(const trace::RunTrace& run) {
+  Outcome outcome;
+  std::map<std::string, bool> trained;
+  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
+    ++outcome.judged;
+    outcome.broken = miscalled(step, rank, held);
+    if (!outcome.broken) outcome.broken = stops_training(step, rank, held, trained, /*at_first=*/true);
+    return !outcome.broken;
+  });
+  return outcome;
+}
+
+}  // namespace
+
+std::string no_usage_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const bool told = std::any_of(run.ranks.begin(), run.ranks.end(), [](const trace::Trace& rank) {
+    return std::any_of(rank.steps.begin(), rank.steps.end(), [](const trace::Step& step) {
+      return std::any_of(step.records.begin(), step.records.end(), is_told);
+    });
+  });
+  return promises.known || told ? "" : "lockstep's worker makes its calls itself, and saw no mistake in them";
+}
+
+Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promises) {
+  if (!promises.known) return judge_worker(run);
   if (run.ranks[0].header.value("recorder", Json()) != Json("python"))
     return cannot_tell("this program's recorder does not count its calls");
   Outcome outcome;
@@ -211,7 +234,7 @@ Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises&) {
     for (const auto& rule : {miscalled, clips_nothing, clips_scaled}) {
       if (!outcome.broken) outcome.broken = rule(step, rank, held);
     }
-    if (!outcome.broken) outcome.broken = stops_training(step, rank, held, trained);
+    if (!outcome.broken) outcome.broken = stops_training(step, rank, held, trained, /*at_first=*/false);
     return !outcome.broken;
   });
   for (const auto& rule : {never_has_gradients, steps_often, never_steps}) {
