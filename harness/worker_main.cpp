@@ -21,6 +21,7 @@
 #include "harness/launch/lifeline.h"
 #include "harness/launch/place.h"
 #include "harness/launch/place/arguments.h"
+#include "harness/launch/place/torchrun.h"
 #include "harness/launch/serve.h"
 #include "harness/launch/worker_exit.h"
 #include "harness/launch/worker_failure.h"
@@ -122,9 +123,12 @@ void train(const Arguments& arguments, const lockstep::launch::Place& place) {
   }
 }
 
-void report(const lockstep::Error& error) {
-  lockstep::print_page(stderr, "lockstep-worker: " + std::string(error.what()) + "\n");
+void report(const std::string& message) {
+  lockstep::print_page(stderr, "lockstep-worker: " + message + "\n");
+  lockstep::launch::tell_torchrun(lockstep::launch::whole_environment(), "lockstep-worker: " + message);
 }
+
+void report(const lockstep::Error& error) { report(std::string(error.what())); }
 
 using lockstep::launch::Attendance;
 
@@ -165,7 +169,7 @@ WorkerExit run(int argc, char** argv, std::optional<Attendance>& attendance) {
     return lockstep::train::failure_of(error).exit;
   } catch (const std::exception& error) {
     const lockstep::train::Failure failure = lockstep::train::failure_of(error);
-    lockstep::print_line(stderr, "lockstep-worker: " + failure.message);
+    report(failure.message);
     return failure.exit;
   }
 }

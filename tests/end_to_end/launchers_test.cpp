@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "harness/base/json.h"
+#include "harness/launch/listener.h"
 #include "harness/launch/other_launchers.h"
 
 #include "tests/end_to_end/fixture.h"
@@ -131,6 +132,66 @@ TEST_P(EachLauncher, NamesARankThatIsKilled) {
 
 INSTANTIATE_TEST_SUITE_P(Launchers, EachLauncher, ::testing::ValuesIn(kWays),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(Launchers, TorchrunPrintsWhyARankFailed) {
+  const Outcome failed = run_program({"torchrun", "--standalone", "--nproc-per-node", "1", "--no-python",
+                                      worker_program(), "--spec", "/nowhere/run.json", "--out", scratch_.path()});
+  EXPECT_EQ(failed.exit_code, 1);
+  const std::size_t traceback = failed.err.find("traceback :");
+  ASSERT_NE(traceback, std::string::npos) << failed.err;
+  expect_says(failed.err.substr(traceback), {"lockstep-worker: ", "/nowhere/run.json"});
+}
+
+/// The lines of a block of docs/launchers.md that start workers.
+std::vector<std::string> documented_commands() {
+  std::vector<std::string> commands;
+  bool is_under = false;
+  for (const std::string& line : lines_of(source_root() / "docs/launchers.md")) {
+    if (line.starts_with("## ")) is_under = line == "## By hand";
+    const std::size_t worker = line.find("build/bin/lockstep-worker --spec $run");
+    if (is_under && worker != std::string::npos) commands.push_back(line.substr(0, line.find('#')));
+  }
+  return commands;
+}
+
+TEST_F(Launchers, TheDocumentedCommandsStartRanksByHand) {
+  const Result own = run(scenario({{"launch", {{"environment", {{"OMP_NUM_THREADS", "1"}}}}}}));
+  expect_green(own);
+  const fs::path expected = own.out / "tiny/main/0";
+  const std::vector<std::string> commands = documented_commands();
+  EXPECT_GE(commands.size(), 7U);
+  int number = 0;
+  for (std::string command : commands) {
+    const bool is_srun = command.find("srun") != std::string::npos;
+    if ((is_srun && !lacking({"srun", {{"kind", "srun"}}}).empty()) ||
+        (command.starts_with("mpirun") && !lacking({"mpirun", {{"kind", "mpirun"}}}).empty()))
+      continue;
+    const std::string word = "build/bin/lockstep-worker";
+    command.replace(command.find(word), word.size(), worker_program().string());
+    if (command.starts_with("/")) command = "for RANK in 0 1; do export RANK; " + command + " & done; wait";
+    if (command.find("rank=0") != std::string::npos) {
+      std::string second = command;
+      second.replace(second.find("rank=0"), 6, "rank=1");
+      command += " & " + second + "; wait";
+    }
+    const fs::path traces = scratch_.path() / ("by-hand-" + std::to_string(number++));
+    const std::string port = std::to_string(launch::listen_on_loopback(1).port);
+    const std::string script = "mkdir -p " + traces.string() + "; run=" + (expected / "run.json").string() +
+                               "; traces=" + traces.string() +
+                               "; export OMP_NUM_THREADS=1 WORLD_SIZE MASTER_PORT=" + port +
+                               " OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+                               "OMPI_MCA_rmaps_base_oversubscribe=1; ";
+    const bool by_exports = command.starts_with("for RANK");
+    std::string typed = command;
+    for (std::size_t at = typed.find("29500"); at != std::string::npos; at = typed.find("29500"))
+      typed.replace(at, 5, port);
+    const Outcome done =
+        run_program({"/bin/sh", "-c", script + (by_exports ? "WORLD_SIZE=2; " : "unset WORLD_SIZE; ") + typed});
+    EXPECT_EQ(done.exit_code, 0) << typed << done.err;
+    for (const char* file : {"rank0.jsonl", "rank1.jsonl"})
+      EXPECT_EQ(read_text(traces / file), read_text(expected / file)) << typed << done.err;
+  }
+}
 
 TEST_F(Launchers, OneThatIsNotInstalledIsUnsupported) {
   ::setenv("PATH", "/nonexistent", 1);

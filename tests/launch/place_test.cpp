@@ -126,6 +126,20 @@ TEST(Place, RecordedEnvironmentsAreUnderstood) {
   }
 }
 
+TEST(Place, OtherMpisHaveTheirOwnNames) {
+  const Environment mvapich = {
+      {"MV2_COMM_WORLD_RANK", "2"},       {"MV2_COMM_WORLD_SIZE", "4"}, {"MV2_COMM_WORLD_LOCAL_RANK", "0"},
+      {"MV2_COMM_WORLD_LOCAL_SIZE", "2"}, {"MASTER_ADDR", "a"},         {"MASTER_PORT", "9"}};
+  const Environment mpich = {
+      {"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "0"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "9"}};
+  for (const auto& [name, environment] : {std::pair{"mvapich", mvapich}, std::pair{"pmi", mpich}}) {
+    const Resolution found = resolve_place(environment);
+    EXPECT_EQ(found.launcher, name);
+    EXPECT_EQ(found.place,
+              (Place{.rank = 2, .local_rank = 0, .world_size = 4, .master_address = "a", .master_port = 9}));
+  }
+}
+
 TEST(Place, SaysWhichVariablesItRead) {
   EXPECT_EQ(resolve_place(recorded("open-mpi")).variables,
             (std::vector<std::string>{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",

@@ -1,6 +1,11 @@
 #include "harness/launch/place/torchrun.h"
 
+#include <ctime>
+#include <exception>
 #include <string>
+
+#include "harness/base/files.h"
+#include "harness/base/json.h"
 
 namespace lockstep::launch {
 namespace {
@@ -37,6 +42,17 @@ Place place_of_torchrun(Reader& reader) {
     place.store_prefix = "/worker/attempt_" + std::to_string(attempt);
   }
   return place;
+}
+
+void tell_torchrun(const Environment& environment, const std::string& message) noexcept {
+  try {
+    const auto file = environment.find("TORCHELASTIC_ERROR_FILE");
+    if (file == environment.end() || file->second.empty()) return;
+    const Json extra = {{"py_callstack", message}, {"timestamp", std::to_string(std::time(nullptr))}};
+    const Json error = {{"message", {{"message", message}, {"extraInfo", extra}}}};
+    replace_file(file->second, error.dump(-1, ' ', false, Json::error_handler_t::replace));
+  } catch (const std::exception&) {  // the agent is gone, for instance
+  }
 }
 
 std::int64_t agents_of_torchrun(Reader& reader) {
