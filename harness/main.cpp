@@ -134,6 +134,7 @@ class CommandLine {
         ->type_name("FOLDER")
         ->check(not_empty)
         ->excludes("--out")
+        ->excludes("--launcher")
         ->excludes(mutations);
     run->callback([this] {
       command_ = [this] {

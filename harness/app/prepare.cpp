@@ -94,7 +94,9 @@ int prepare(const RunOptions& options) {
   Json all = Json::array();
   std::string lines;
   for (const std::size_t i : in_order(plan)) {
-    all.push_back(description_of(plan, plan.runs[i], job_in(plan.runs[i], runs.path(), options, ports)));
+    plan::Run run = plan.runs[i];
+    run.launch.other_launcher.clear();  // somebody else chooses it
+    all.push_back(description_of(plan, run, job_in(run, runs.path(), options, ports)));
     lines += line_of(all.back());
   }
   const Json commands = {{"format", "lockstep.commands/1"}, {"runs", all}};

@@ -112,6 +112,18 @@ TEST_F(JudgeEndToEnd, RunsOfAnotherSchedulerComputeTheSame) {
   EXPECT_FALSE(tried.check("equal").at("experiments").empty()) << tried.said();
 }
 
+/// Whoever is handed the runs chooses their launcher.
+TEST_F(JudgeEndToEnd, TheScenariosLauncherIsNotPrepared) {
+  Json by_torchrun = training();
+  by_torchrun["launch"] = {{"kind", "torchrun"}};
+  prepare(by_torchrun);
+  const std::string commands = read_text(prepared() / "commands.txt");
+  expect_says(commands, {"2\tenv -C " + run_folder("slow/0").string(), "lockstep-worker"});
+  EXPECT_EQ(commands.find("torchrun"), std::string::npos) << commands;
+  start_prepared();
+  EXPECT_EQ(judge(prepared()).json.at("runs_finished"), 6);
+}
+
 /// Faults of the way back, each in a copy of what came back whole.
 TEST_F(JudgeEndToEnd, TracesThatAreLostCutOrOfAnotherRunAreNoPass) {
   prepare(training());
