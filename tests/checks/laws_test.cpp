@@ -73,6 +73,19 @@ TEST(CheckLaws, NanIsNoAgreement) {
   EXPECT_TRUE(test::is_inconclusive(bench.check(), "NaN or infinity"));
 }
 
+/// Without slopes it could not be told.
+TEST(CheckLaws, ThatNameBackwardSwitchTheirCaptureOn) {
+  const auto captures = [](const std::vector<std::string>& names) {
+    test::Scratch scratch;
+    return test::tiny_scenario(laws(names), scratch).variant("a").train.record.captures;
+  };
+  EXPECT_TRUE(captures({"update"}).empty());
+  const auto slopes = captures({"update", "backward"});
+  ASSERT_EQ(slopes.size(), 1U);
+  EXPECT_EQ(slopes[0].channel, "gradient.local");
+  EXPECT_EQ(slopes[0].step, 0);
+}
+
 TEST(CheckLaws, TheSchemaKnowsEachByName) {
   std::vector<std::string> names;
   for (const laws::Law& law : laws::all_laws()) names.emplace_back(law.name);
