@@ -84,6 +84,7 @@ class CommandLine {
     app_.set_version_flag("--version", std::string("lockstep " LOCKSTEP_VERSION ", build ") + build_id());
     app_.footer(kExitCodes);
     add_run();
+    add_audit();
     add_programs();
     add_golden();
     add_traces();
@@ -192,6 +193,40 @@ class CommandLine {
     doctor->callback([this] { command_ = [this] { return app::doctor(doctor_); }; });
   }
 
+  void add_audit() {
+    CLI::App* audit = app_.add_subcommand("audit", "Audit a recipe: what does it compute on other numbers of ranks?");
+    audit->require_subcommand(1);
+    CLI::App* scaling = audit->add_subcommand(
+        "scaling",
+        "Batch, rate and the rest of a recipe along the number of ranks, with exact identities tested by runs");
+    scaling->add_option("scenarios", audit_.run.scenarios, "Scenario files, files of audits, or folders of them")
+        ->required();
+    scaling
+        ->add_option("--variant", audit_.variant,
+                     "The variant that holds the recipe. Default: 'recipe', else the first by name")
+        ->check(not_empty);
+    scaling->add_option("--ranks", audit_.ranks, "Numbers of ranks. Default: 1,2,4,8")
+        ->type_name("N,N…")
+        ->delimiter(',')
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
+    scaling->add_option("--steps", audit_.steps, "Updates of each run. Default: 6")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}));
+    scaling->add_option("--only", audit_.only, "Only lines whose ids begin so: one-batch@4")
+        ->type_name("ID")
+        ->allow_extra_args(false)
+        ->check(not_empty);
+    scaling->add_option("--markdown", audit_.markdown, "Write the tables for a pull request")
+        ->type_name("FILE")
+        ->check(not_empty);
+    scaling->add_option("--chart", audit_.chart, "Write a chart along the number of ranks")
+        ->type_name("FILE.svg")
+        ->check(not_empty);
+    add_run_options(*scaling, audit_.run);
+    add_json_option(*scaling, audit_.run.json);
+    scaling->callback([this] { command_ = [this] { return app::audit(audit_); }; });
+  }
+
   void add_programs() {
     CLI::App* record =
         app_.add_subcommand("record", "Record a training of your own: lockstep record --out FOLDER -- COMMAND");
@@ -262,6 +297,7 @@ class CommandLine {
   } mutations_;
   std::filesystem::path prepared_;
   app::JudgeOptions judge_;
+  app::AuditOptions audit_;
   app::AcceptOptions accept_;
   app::DiffOptions diff_;
   app::CheckOptions check_;

@@ -27,6 +27,16 @@ struct JudgeOptions {
   bool controls = false;         ///< starts control runs for what differs
 };
 
+struct AuditOptions {
+  RunOptions run;                   ///< its scenarios: scenario files, or files of audits
+  std::string variant;              ///< that holds the recipe; empty: the first
+  std::vector<std::int64_t> ranks;  ///< empty: 1, 2, 4, 8
+  std::int64_t steps = 0;           ///< updates of each run; 0: 6
+  std::vector<std::string> only;    ///< lines, by the beginnings of their ids; empty: all
+  std::filesystem::path markdown;
+  std::filesystem::path chart;  ///< SVG
+};
+
 struct AcceptOptions {
   RunOptions run;
   std::string reason;
@@ -100,6 +110,7 @@ int gate(RunOptions options);
 int mutations(const RunOptions& options, const std::string& part);
 int accept(const AcceptOptions& options);
 int diff(const DiffOptions& options);
+int audit(const AuditOptions& options);
 int check(const CheckOptions& options);
 int show(const ShowOptions& options);
 int faults(FaultsOptions options);

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "harness/app/chosen.h"
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
 #include "harness/base/console.h"
@@ -13,26 +14,6 @@
 
 namespace lockstep::app {
 namespace {
-
-/// A part of a plan's checks, with their reports: control runs are made for them alone.
-struct Chosen {
-  plan::Plan plan;
-  report::Verdict verdict;
-};
-
-/// Leaves checks and reports of the places that `wanted` names.
-template <typename Wanted>
-Chosen choose(const plan::Plan& plan, const report::Verdict& verdict, Wanted wanted) {
-  Chosen chosen{.plan = plan, .verdict = verdict};
-  chosen.plan.checks.clear();
-  chosen.verdict.checks.clear();
-  for (std::size_t i = 0; i < plan.checks.size(); ++i) {
-    if (!wanted(i)) continue;
-    chosen.plan.checks.push_back(plan.checks[i]);
-    chosen.verdict.checks.push_back(verdict.checks[i]);
-  }
-  return chosen;
-}
 
 /// Runs and checks of a plan, by whose they are.
 class Places {

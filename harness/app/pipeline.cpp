@@ -268,14 +268,19 @@ void require_writable(const fs::path& target) {
                     .expected = "a file in a folder that exists and may be written to"});
 }
 
-void write_json(const fs::path& target, const Json& value) {
-  const std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (target == "-") {
-    print_json(stdout, value);
-  } else if (is_written_through(target)) {
+void write_result(const fs::path& target, const std::string& text) {
+  if (is_written_through(target)) {
     write_through(target, text);
   } else {
     replace_file(target, text);
+  }
+}
+
+void write_json(const fs::path& target, const Json& value) {
+  if (target == "-") {
+    print_json(stdout, value);
+  } else {
+    write_result(target, value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 }
 

@@ -68,6 +68,9 @@ std::string today();
 /// *Throws*: InputError.
 void require_writable(const std::filesystem::path& target);
 
+/// Writes a result to a file whole or not at all; to a device or a pipe as it is. *Throws*: ResourceError.
+void write_result(const std::filesystem::path& target, const std::string& text);
+
 /// Writes JSON to a file, or to stdout for "-". *Throws*: ResourceError.
 void write_json(const std::filesystem::path& target, const Json& value);
 

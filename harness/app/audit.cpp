@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "harness/app/chosen.h"
+#include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
+#include "harness/audit/scaling.h"
+#include "harness/audit/text.h"
+#include "harness/base/console.h"
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/laws/promise.h"
+#include "harness/scenario/loading.h"
+#include "harness/scenario/schema.h"
+
+namespace lockstep::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One audit to make.
+struct Task {
+  scenario::Scenario scenario;
+  audit::Request request;
+  std::string arguments;  ///< of "lockstep audit scaling", before "--only ID"
+};
+
+/// The file of an audit, completed; null: it is a scenario.
+Json audit_document(const fs::path& file) {
+  const Json document = read_json(file);
+  if (!document.is_object() || !document.contains("audit")) return nullptr;
+  return scenario::complete(document, "audit", {.file = file.string(), .within = ""});
+}
+
+/// Where a path in a file leads to.
+fs::path seen_from(const fs::path& file, const std::string& path) {
+  return (file.parent_path() / path).lexically_normal();
+}
+
+std::string listed_with_commas(const std::vector<std::int64_t>& ranks) {
+  std::vector<std::string> texts;
+  for (const std::int64_t one : ranks) texts.push_back(std::to_string(one));
+  return join(texts, ",");
+}
+
+/// What the command line says goes before what the file says.
+Task task_of(const fs::path& file, const AuditOptions& options, Problems& problems) {
+  const Json document = audit_document(file);
+  const bool is_audit = !document.is_null();
+  Task task;
+  audit::Request& request = task.request;
+  std::vector<std::string> overrides;
+  fs::path recipe = file;
+  if (is_audit) {
+    recipe = seen_from(file, document.at("scenario").get<std::string>());
+    overrides = document.at("set").get<std::vector<std::string>>();
+    request.variant = document.value("variant", "");
+    request.ranks = document.at("ranks").get<std::vector<std::int64_t>>();
+    request.steps = document.at("steps").get<std::int64_t>();
+    request.only = document.at("only").get<std::vector<std::string>>();
+    request.options = document.at("options").get<audit::ProgramOptions>();
+    request.expects = true;
+    for (const auto& [id, answer] : document.at("findings").items()) {
+      problems.collect([&, &line = id, &name = answer] {
+        request.findings[line] = audit::answer_named(name.get<std::string>(), file.string() + ": findings." + line);
+      });
+    }
+  }
+  overrides.insert(overrides.end(), options.run.overrides.begin(), options.run.overrides.end());
+  if (!options.variant.empty()) request.variant = options.variant;
+  if (!options.ranks.empty()) request.ranks = options.ranks;
+  if (options.steps > 0) request.steps = options.steps;
+  if (!options.only.empty()) request.only = options.only;
+  task.scenario = scenario::read_scenario(recipe, overrides, problems);
+
+  task.arguments = shell_quoted(file.string());
+  for (const std::string& text : options.run.overrides) task.arguments += " --set " + shell_quoted(text);
+  if (!options.variant.empty()) task.arguments += " --variant " + shell_quoted(options.variant);
+  if (!options.ranks.empty()) task.arguments += " --ranks " + listed_with_commas(request.ranks);
+  if (options.steps > 0) task.arguments += " --steps " + std::to_string(request.steps);
+  return task;
+}
+
+std::vector<Task> tasks_of(const AuditOptions& options) {
+  Problems problems;
+  std::vector<Task> tasks;
+  for (const fs::path& file : select(options.run.scenarios, problems))
+    problems.collect([&] { tasks.push_back(task_of(file, options, problems)); });
+  problems.throw_if_any();
+  const bool one_result = !options.run.json.empty() || !options.markdown.empty() || !options.chart.empty();
+  if (one_result && tasks.size() > 1)
+    throw InputError({.what = "several audits cannot share a file of results",
+                      .where = "--json, --markdown, --chart",
+                      .expected = "one audit",
+                      .actual = std::to_string(tasks.size())});
+  return tasks;
+}
+
+/// Samples in the data of a recipe; 0: nobody knows, as where the run fails, which the audit's own runs tell of.
+std::int64_t samples_in_data(const Task& task, const AuditOptions& options, const fs::path& folder) {
+  if (const std::int64_t said = audit::samples_said(task.scenario, task.request); said > 0) return said;
+  plan::Plan plan = plan::make_plan({audit::probe(task.scenario, task.request)});
+  if (plan.runs.empty() || plan.scenarios[0].variants[0].program) return 0;
+  const std::vector<report::Evidence> evidence = execute(plan, options.run, folder);
+  if (!evidence[0].trace) return 0;
+  return laws::samples_of(*evidence[0].trace, plan.scenarios[0].variants[0]);
+}
+
+/// Runs the trainings of one audit and reads its answers; control runs are made for what theory did not foresee.
+audit::Audit audited(Task task, const AuditOptions& options, const fs::path& folder) {
+  task.request.samples = samples_in_data(task, options, folder / "probe");
+  const audit::Scaling scaling(task.scenario, task.request);
+  plan::Plan plan = plan::make_plan({scaling.scenario()});
+  const std::vector<report::Evidence> evidence = execute(plan, options.run, folder);
+  report::Verdict verdict = report::judge(plan, evidence, options.run.golden_root, today());
+  if (verdict.status() == report::Status::kInterrupted)
+    throw Interrupted({.what = "interrupted before the runs ended"});
+
+  Chosen open = choose(plan, verdict, [&](std::size_t check) { return scaling.is_open(check); });
+  investigate(open.verdict, open.plan, evidence, options.run, folder);
+  std::size_t next = 0;
+  for (std::size_t check = 0; check < verdict.checks.size(); ++check) {
+    if (scaling.is_open(check)) verdict.checks[check] = open.verdict.checks[next++];
+  }
+  return scaling.answer(plan, verdict, evidence, "lockstep audit scaling " + task.arguments);
+}
+
+}  // namespace
+
+int audit(const AuditOptions& options) {
+  for (const fs::path& target : {options.run.json, options.markdown, options.chart}) require_writable(target);
+  const std::vector<Task> tasks = tasks_of(options);
+  RunsFolder runs(options.run.out);
+  report::Status worst = report::Status::kAgree;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const audit::Audit result = audited(tasks[i], options, runs.path() / std::to_string(i));
+    if (options.run.json != "-") print_page(stdout, (i == 0 ? "" : "\n") + to_text(result, may_color(STDOUT_FILENO)));
+    if (!options.run.json.empty()) write_json(options.run.json, to_json(result));
+    if (!options.markdown.empty()) write_result(options.markdown, to_markdown(result));
+    if (!options.chart.empty()) write_result(options.chart, to_svg(result));
+    worst = std::max(worst, result.status());
+  }
+  if (worst != report::Status::kAgree) runs.keep();
+  return exit_code(worst);
+}
+
+}  // namespace lockstep::app

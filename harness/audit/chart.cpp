@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "harness/audit/text.h"
+#include "harness/base/text.h"
+
+namespace lockstep::audit {
+namespace {
+
+/// One line of the chart.
+struct Series {
+  const char* name;
+  const char* color;
+  const std::vector<double>& values;  ///< by number of ranks
+};
+
+/// The plotted area, in pixels.
+constexpr double kLeft = 60, kTop = 40, kWidth = 420, kHeight = 260;
+
+std::string pixels(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", value);
+  return text;
+}
+
+std::string text_at(double x, double y, const std::string& text, const char* anchor = "middle") {
+  return "<text x=\"" + pixels(x) + "\" y=\"" + pixels(y) + "\" text-anchor=\"" + anchor + "\">" + text + "</text>\n";
+}
+
+std::string line_between(double x1, double y1, double x2, double y2, const char* color) {
+  return "<line x1=\"" + pixels(x1) + "\" y1=\"" + pixels(y1) + "\" x2=\"" + pixels(x2) + "\" y2=\"" + pixels(y2) +
+         "\" stroke=\"" + color + "\"/>\n";
+}
+
+/// Both axes in powers of two.
+class Axes {
+ public:
+  Axes(const std::vector<std::int64_t>& ranks, const std::vector<Series>& all) {
+    left_ = std::log2(static_cast<double>(ranks.front()));
+    right_ = std::max(left_ + 1, std::log2(static_cast<double>(ranks.back())));
+    for (const Series& series : all) {
+      for (const double value : series.values) take(value / series.values.front());
+    }
+  }
+
+  double x(double ranks) const { return kLeft + kWidth * (std::log2(ranks) - left_) / (right_ - left_); }
+  double y(double ratio) const { return kTop + kHeight * (1 - (std::log2(ratio) - low_) / (high_ - low_)); }
+  int low() const { return static_cast<int>(low_); }
+  int high() const { return static_cast<int>(high_); }
+
+ private:
+  void take(double ratio) {
+    if (!(ratio > 0) || !std::isfinite(ratio)) return;
+    low_ = std::min(low_, std::floor(std::log2(ratio)));
+    high_ = std::max(high_, std::ceil(std::log2(ratio)));
+  }
+
+  double left_ = 0, right_ = 1, low_ = 0, high_ = 1;
+};
+
+std::string curve(const Series& series, const std::vector<std::int64_t>& ranks, const Axes& axes) {
+  std::string points, dots;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const double ratio = series.values[i] / series.values.front();
+    if (!(ratio > 0) || !std::isfinite(ratio)) continue;
+    const std::string x = pixels(axes.x(static_cast<double>(ranks[i]))), y = pixels(axes.y(ratio));
+    points += x + "," + y + " ";
+    dots += "<circle cx=\"" + x + "\" cy=\"" + y + "\" r=\"3\" fill=\"" + series.color + "\"/>\n";
+  }
+  return "<polyline fill=\"none\" stroke=\"" + std::string(series.color) + "\" stroke-width=\"2\" points=\"" + points +
+         "\"/>\n" + dots;
+}
+
+}  // namespace
+
+std::string to_svg(const Audit& audit) {
+  const std::vector<Series> all = {{"samples in an update", "#0072b2", audit.batch},
+                                   {"learning rate", "#d55e00", audit.rate},
+                                   {"norm of the first update", "#009e73", audit.update}};
+  const Axes axes(audit.ranks, all);
+  std::string out =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"700\" height=\"360\" font-family=\"sans-serif\" "
+      "font-size=\"12\">\n<rect width=\"700\" height=\"360\" fill=\"white\"/>\n";
+  out +=
+      text_at(kLeft + kWidth / 2, 20,
+              "relative to " + std::to_string(audit.ranks.front()) + (audit.ranks.front() == 1 ? " rank" : " ranks"));
+  for (int power = axes.low(); power <= axes.high(); ++power) {
+    const double y = axes.y(std::exp2(power));
+    out += line_between(kLeft, y, kLeft + kWidth, y, "#dddddd");
+    out += text_at(kLeft - 8, y + 4, rounded(std::exp2(power), 4), "end");
+  }
+  for (const std::int64_t ranks : audit.ranks) {
+    const double x = axes.x(static_cast<double>(ranks));
+    out += line_between(x, kTop, x, kTop + kHeight, "#dddddd");
+    out += text_at(x, kTop + kHeight + 18, std::to_string(ranks));
+  }
+  out += text_at(kLeft + kWidth / 2, kTop + kHeight + 38, "ranks");
+  double y = kTop + 10;
+  for (const Series& series : all) {
+    out += curve(series, audit.ranks, axes);
+    out += line_between(kLeft + kWidth + 15, y, kLeft + kWidth + 35, y, series.color);
+    out += text_at(kLeft + kWidth + 40, y + 4, series.name, "start");
+    y += 20;
+  }
+  return out + "</svg>\n";
+}
+
+}  // namespace lockstep::audit

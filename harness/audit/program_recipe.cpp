@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "harness/audit/recipe.h"
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+
+namespace lockstep::audit {
+namespace {
+
+/// Places of a recipe that an option of a program may hold.
+const std::vector<std::string>& places() {
+  static const std::vector<std::string> all = {"rank_batch", "global_batch", "rate", "accumulation"};
+  return all;
+}
+
+class ProgramRecipe : public Recipe {
+ public:
+  ProgramRecipe(const scenario::Variant& variant, const ProgramOptions& options, const std::string& origin)
+      : Recipe(variant), options_(options) {
+    for (const auto& [place, option] : options_) {
+      const Json& given = variant.program_json.at("arguments");
+      if (given.contains(option) && given[option].is_number()) continue;
+      throw InputError({.what = "an audit changes an option that the scenario gives no number",
+                        .where = origin + ": options." + place,
+                        .expected = "\"arguments\": {\"" + option + "\": a number} in the scenario's program",
+                        .actual = given.contains(option) ? given[option].dump() : "no such option",
+                        .next = suggest(option, keys_of(given))});
+    }
+  }
+
+  Json as_written(std::int64_t world_size) const override { return {{"world_size", world_size}}; }
+
+  std::optional<Json> patch(const Setting& setting) const override {
+    const bool ours_alone = setting.plain || setting.sum || setting.every_rank_all || setting.split ||
+                            setting.decay != 1 || setting.threshold != 1 || !setting.also.empty() || setting.steps;
+    if (ours_alone) return std::nullopt;
+    Json arguments = Json::object(), promises = Json::object();
+    const std::int64_t global = setting.rank_batch * setting.world_size;
+    if (const auto option = option_of("rank_batch")) {
+      arguments[*option] = setting.rank_batch;
+    } else if (const auto whole = option_of("global_batch")) {
+      arguments[*whole] = global;
+    } else if (global_batch(setting.world_size) != global) {
+      return std::nullopt;
+    }
+    if (variant().knows("batch")) promises["batch"] = {{"per_rank", setting.rank_batch}};
+    if (const auto option = option_of("accumulation")) {
+      arguments[*option] = setting.accumulation;
+      if (variant().knows("batch")) promises["batch"]["accumulation"] = setting.accumulation;
+    } else if (setting.accumulation != train().batch.accumulation) {
+      return std::nullopt;
+    }
+    if (setting.rate != 1) {
+      const auto option = option_of("rate");
+      if (!option) return std::nullopt;
+      const double rate = setting.rate * variant().program_json.at("arguments").at(*option).get<double>();
+      arguments[*option] = rate;
+      if (variant().knows("optimizer")) promises["optimizer"] = {{"lr", rate}};
+    }
+    Json patch = {{"world_size", setting.world_size}, {"program", {{"arguments", arguments}}}};
+    if (!promises.empty()) patch["promises"] = promises;
+    return patch;
+  }
+
+ private:
+  std::optional<std::string> option_of(const std::string& place) const {
+    const auto found = options_.find(place);
+    return found == options_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  const ProgramOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Recipe> program_recipe(const scenario::Variant& variant, const ProgramOptions& options,
+                                       const std::string& origin) {
+  for (const auto& [place, option] : options) {
+    if (std::find(places().begin(), places().end(), place) != places().end()) continue;
+    throw InputError({.what = "unknown place of a recipe: '" + place + "'",
+                      .where = origin + ": options",
+                      .expected = "any of: " + join(places(), ", "),
+                      .next = suggest(place, places())});
+  }
+  return std::make_unique<ProgramRecipe>(variant, options, origin);
+}
+
+}  // namespace lockstep::audit

@@ -1,0 +1,438 @@
+#include "harness/audit/quantities.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "harness/audit/measured.h"
+#include "harness/audit/recipe.h"
+#include "harness/base/text.h"
+#include "harness/laws/promise.h"
+#include "harness/laws/rate_curve.h"
+
+namespace lockstep::audit {
+namespace {
+
+using scenario::TrainSpec;
+using scenario::Variant;
+
+constexpr const char* kUnknown = "-";
+
+/// A number of samples or updates.
+std::string count(double value) { return rounded(value, 6); }
+
+/// The recipe at one number of ranks, with what an audit asks of it.
+class At {
+ public:
+  explicit At(const Seen& seen) : seen_(seen) {}
+
+  bool is_training() const { return seen_.variant != nullptr; }
+  const Variant& variant() const { return *seen_.variant; }
+  const TrainSpec& train() const { return variant().train; }
+  std::int64_t ranks() const { return seen_.world_size; }
+  double ranks_as_number() const { return static_cast<double>(ranks()); }
+  const trace::RunTrace* run() const { return seen_.run; }
+
+  /// Samples in an update over all ranks: as recorded, else as promised.
+  std::optional<double> batch() const {
+    if (run() != nullptr) {
+      if (const double samples = samples_in_update(*run()); samples > 0) return samples;
+    }
+    if (variant().knows("batch")) return static_cast<double>(train().batch.global_size(ranks()));
+    return std::nullopt;
+  }
+
+  std::optional<laws::Promise> promise() const {
+    if (run() == nullptr || !variant().knows("sampler")) return std::nullopt;
+    const std::int64_t samples = laws::samples_of(*run(), variant());
+    if (samples < 1) return std::nullopt;
+    auto promise = laws::promise_of(variant(), samples);
+    return promise && promise->usable() ? promise : std::nullopt;
+  }
+
+  /// Updates in an epoch.
+  std::optional<double> updates() const {
+    const auto of = promise();
+    const auto size = batch();
+    if (!of || !size) return std::nullopt;
+    const double share = *size / ranks_as_number();
+    const double most = static_cast<double>(*std::max_element(of->each.begin(), of->each.end()));
+    const bool whole_only = train().batch.drop_last;
+    return whole_only ? std::floor(most / share) : std::ceil(most / share);
+  }
+
+  /// Recorded learning rates of the first group.
+  laws::Rates rates() const {
+    return run() == nullptr ? laws::Rates() : laws::rates_of(run()->ranks[0], "learning_rate");
+  }
+
+  std::optional<double> largest_rate() const {
+    std::optional<double> largest;
+    for (const auto& [step, rate] : rates()) largest = std::max(largest.value_or(rate), rate);
+    return largest;
+  }
+
+ private:
+  const Seen& seen_;
+};
+
+/// Verdict on the values of one quantity.
+struct Judged {
+  Answer answer = Answer::kSame;
+  std::string because, instead;
+};
+
+/// One quantity of a recipe.
+struct Quantity {
+  const char* id;
+  const char* name;
+  /// Its value at one number of ranks; nothing: nobody knows.
+  std::function<std::optional<std::string>(const At&)> value;
+  /// Called where values differ.
+  std::function<Judged(const At& first, const At& last)> if_changes;
+  /// Whether this recipe has it.
+  std::function<bool(const At&)> applies = [](const At&) { return true; };
+};
+
+Judged changes(std::string because, std::string instead) {
+  return {Answer::kChanges, std::move(because), std::move(instead)};
+}
+
+Judged slip(std::string because, std::string instead) {
+  return {Answer::kSlip, std::move(because), std::move(instead)};
+}
+
+std::string times(double factor) { return rounded(factor, 4) + " x"; }
+
+Judged judge_batch(const At& first, const At& last) {
+  const double factor = *last.batch() / *first.batch();
+  const double kept = *first.batch() / last.ranks_as_number();
+  return changes("the batch is given for each rank or node, so an update takes " + times(factor) + " as many samples",
+                 "divide it: " + rounded(kept, 6) + " samples a rank at " + std::to_string(last.ranks()) + " ranks");
+}
+
+std::optional<std::string> rate_text(const At& at) {
+  const laws::Rates rates = at.rates();
+  if (rates.empty()) return std::nullopt;
+  const double first = rates.begin()->second, largest = *at.largest_rate();
+  return first == largest ? rounded(largest, 4) : rounded(first, 4) + ".." + rounded(largest, 4);
+}
+
+Judged judge_rate(const At& first, const At& last) {
+  if (last.variant().knows("schedule_every") && last.train().schedule_every == "rank")
+    return slip("the schedule takes a step for each rank, so it runs W times as fast",
+                "step it once an update, or prepare it as accelerate means it");
+  if (last.train().learning_rate_rule.kind != "none")
+    return changes("the rule '" + last.train().learning_rate_rule.kind +
+                       "' follows the global batch: it is experience, no identity",
+                   "call the runs one recipe, not one computation");
+  return changes("the rate itself depends on the number of ranks",
+                 "give all of them " + rate_text(first).value_or("one rate"));
+}
+
+std::optional<std::string> rate_of_sample(const At& at) {
+  const auto rate = at.largest_rate();
+  const auto batch = at.batch();
+  if (!rate || !batch) return std::nullopt;
+  return rounded(*rate / *batch, 4);
+}
+
+Judged judge_rate_of_sample(const At& first, const At& last) {
+  const double growth = *last.batch() / *first.batch(), rate = *first.largest_rate();
+  const bool adaptive = last.variant().knows("optimizer") && is_scale_free(last.train());
+  const std::string linear = "linear " + rounded(rate * growth, 4),
+                    root = "square root " + rounded(rate * std::sqrt(growth), 4);
+  return changes(
+      "the batch grows by " + times(growth) + ", the rate by " + times(*last.largest_rate() / rate) +
+          ": a sample moves the weights by another amount",
+      "keep the global batch; a rule is experience, no identity: " +
+          (adaptive ? root + " (Malladi et al. 2022); the linear rule has no ground for " + last.train().optimizer.kind
+                    : linear + " (Goyal et al. 2017), " + root));
+}
+
+std::optional<std::string> warmup(const At& at) {
+  const auto batch = at.batch();
+  const std::int64_t updates = laws::warmup_of(at.variant());
+  if (!batch) return std::nullopt;
+  return count(static_cast<double>(updates) * *batch);
+}
+
+Judged judge_warmup(const At& first, const At& last) {
+  const double factor = *last.batch() / *first.batch();
+  return changes(
+      "the warm-up is counted in updates, which take " + times(factor) + " as many samples",
+      "count it in samples or epochs: " + rounded(static_cast<double>(laws::warmup_of(first.variant())) / factor, 4) +
+          " updates at " + std::to_string(last.ranks()) + " ranks");
+}
+
+/// First step at which the schedule lowers the rate, in updates or epochs.
+std::optional<double> first_drop(const TrainSpec& train) {
+  const Json& options = train.schedule.options;
+  if (options.contains("milestones") && !options["milestones"].empty()) return options["milestones"][0].get<double>();
+  if (train.schedule.kind == "step") return options.value("every", 0.0);
+  if (options.contains("period")) return options["period"].get<double>();
+  return std::nullopt;
+}
+
+/// Samples that are taken before the schedule lowers the rate, or ends.
+std::optional<std::string> drop(const At& at) {
+  const auto step = first_drop(at.train());
+  if (!step) return std::nullopt;
+  if (at.train().schedule_every == "epoch") return count(*step) + (*step == 1 ? " epoch" : " epochs");
+  const auto batch = at.batch();
+  if (!batch) return std::nullopt;
+  const double each = at.train().schedule_every == "rank" ? at.ranks_as_number() : 1;
+  return count(*step * *batch / each);
+}
+
+Judged judge_drop(const At&, const At& last) {
+  if (last.train().schedule_every == "rank")
+    return slip("the schedule takes a step for each rank: W times as many an update",
+                "count the schedule's steps in updates");
+  return changes("the schedule is counted in updates, which take another number of samples",
+                 "count it in samples or epochs");
+}
+
+/// Part of a weight that its decay takes in one epoch.
+std::optional<std::string> decay(const At& at) {
+  const auto updates = at.updates();
+  const auto rate = at.largest_rate();
+  if (!updates || !rate) return std::nullopt;
+  const double weight_decay = at.train().optimizer.options.value("weight_decay", 0.0);
+  return rounded(1 - std::pow(1 - *rate * weight_decay, *updates), 3);
+}
+
+Judged judge_decay(const At&, const At&) {
+  return changes("an update takes rate x decay of a weight, and an epoch has another number of updates",
+                 "keep rate x decay x updates in an epoch");
+}
+
+bool has_decay(const At& at) {
+  return at.variant().knows("optimizer") && at.train().optimizer.options.value("weight_decay", 0.0) != 0;
+}
+
+std::string clipping(const At& at) {
+  const scenario::GradientSpec& gradient = at.train().gradient;
+  const double threshold = gradient.clip_norm ? *gradient.clip_norm : *gradient.clip_value;
+  if (at.train().ddp.average) return rounded(threshold, 4);
+  return rounded(threshold / at.ranks_as_number(), 4);
+}
+
+/// Number of samples whose statistics batch normalization takes together.
+std::string normalized_together(const At& at) {
+  const scenario::BatchSpec& batch = at.train().batch;
+  const std::int64_t own = batch.micro_size(at.ranks());
+  const bool all = at.train().model.options.value("norm", "") == "sync_batch";
+  return std::to_string(all ? own * at.ranks() : own);
+}
+
+std::string loss_denominator(const At& at) {
+  return at.train().loss_average == "world" ? "all ranks' targets" : "each rank's own";
+}
+
+bool has_unequal_targets(const At& at) {
+  return at.train().data.kind == "text" && at.train().data.options.value("by", "block") == "line";
+}
+
+std::string streams(const At& at) {
+  return at.train().seed.policy == "same" || at.ranks() == 1 ? "1" : std::to_string(at.ranks());
+}
+
+/// Samples in an epoch's last update, over all ranks, where it is not whole.
+std::optional<std::string> last_batch(const At& at) {
+  const auto of = at.promise();
+  const auto batch = at.batch();
+  if (!of || !batch) return std::nullopt;
+  const std::int64_t share = std::llround(*batch / at.ranks_as_number());
+  std::vector<std::int64_t> rest;
+  for (const std::int64_t each : of->each) rest.push_back(share > 0 ? each % share : 0);
+  const std::int64_t total = std::accumulate(rest.begin(), rest.end(), std::int64_t{0});
+  if (total == 0) return "whole";
+  if (at.train().batch.drop_last) return "dropped";
+  const bool equal = std::all_of(rest.begin(), rest.end(), [&](std::int64_t one) { return one == rest[0]; });
+  return std::to_string(total) + (equal ? "" : " (" + listed(rest) + ")");
+}
+
+Judged judge_last_batch(const At&, const At&) {
+  return changes("an epoch's last update takes another number of samples, whose mean counts as much as a whole batch's",
+                 "drop it (drop_last), or choose a batch that divides the epoch on every number of ranks");
+}
+
+/// How often an epoch takes a sample, over all ranks.
+std::optional<std::string> coverage(const At& at) {
+  const auto of = at.promise();
+  if (!of) return std::nullopt;
+  const std::int64_t ranks = of->by_rank ? at.ranks() : 1;
+  const std::int64_t least = of->least * ranks, most = of->most * ranks;
+  return least == most ? std::to_string(least) : std::to_string(least) + ".." + std::to_string(most);
+}
+
+Judged judge_coverage(const At& first, const At& last) {
+  const auto of = last.promise();
+  if (of && of->by_rank)
+    return slip("every rank takes every sample: an epoch takes each of them once for each rank",
+                "use a distributed sampler");
+  (void)first;
+  return changes("the sampler repeats samples to make equal shares, or leaves some out",
+                 "choose a number of ranks that divides the data, or count the repeated ones once");
+}
+
+/// Samples that a metric counts.
+std::optional<std::string> counted(const At& at) {
+  if (!at.train().evaluation) return std::nullopt;
+  const scenario::EvaluationSpec& evaluation = *at.train().evaluation;
+  const std::int64_t share = (evaluation.samples + at.ranks() - 1) / at.ranks();
+  const std::int64_t total = evaluation.shares == "padded" ? share * at.ranks() : evaluation.samples;
+  const std::string where = evaluation.reduce == "none"   ? ", on each rank its own"
+                            : evaluation.reduce == "root" ? ", on rank 0"
+                                                          : "";
+  return std::to_string(total) + where;
+}
+
+Judged judge_counted(const At&, const At& last) {
+  if (last.train().evaluation->shares == "padded")
+    return slip("the sampler's padding is counted: some samples count twice", "trim it, or evaluate leftovers apart");
+  return changes("not all ranks have the metric of all samples", "reduce sums and counts to all ranks");
+}
+
+bool knows_batch(const At& at) { return at.batch().has_value(); }
+bool is_ours(const At& at) { return !at.variant().program.has_value(); }
+
+const std::vector<Quantity>& table() {
+  static const std::vector<Quantity> all = {
+      {"global-batch", "samples in an update",
+       [](const At& at) { return at.batch() ? std::optional(count(*at.batch())) : std::nullopt; }, judge_batch,
+       knows_batch},
+      {"samples-per-epoch", "samples in an epoch",
+       [](const At& at) -> std::optional<std::string> {
+         const auto of = at.promise();
+         if (!of) return std::nullopt;
+         return std::to_string(std::accumulate(of->each.begin(), of->each.end(), std::int64_t{0}));
+       },
+       judge_coverage},
+      {"updates-per-epoch", "updates in an epoch",
+       [](const At& at) { return at.updates() ? std::optional(count(*at.updates())) : std::nullopt; },
+       [](const At&, const At&) {
+         return changes("an update takes another number of samples: the same epochs are other numbers of updates",
+                        "keep the global batch, or count the training in samples");
+       }},
+      {"coverage", "times that an epoch takes a sample", coverage, judge_coverage},
+      {"last-batch", "samples in an epoch's last update", last_batch, judge_last_batch},
+      {"rate", "learning rate", rate_text, judge_rate},
+      {"rate-per-sample", "rate / samples in an update", rate_of_sample, judge_rate_of_sample},
+      {"warmup", "samples in the warm-up", warmup, judge_warmup,
+       [](const At& at) { return at.variant().knows("schedule") && laws::warmup_of(at.variant()) > 0; }},
+      {"first-drop", "samples until the rate falls, or its period ends", drop, judge_drop,
+       [](const At& at) { return at.variant().knows("schedule") && first_drop(at.train()).has_value(); }},
+      {"decay", "part of a weight that decays in an epoch", decay, judge_decay, has_decay},
+      {"clipping", "clipping threshold, of the mean gradient", clipping,
+       [](const At&, const At&) {
+         return slip("the threshold is held against a sum, which grows with the ranks", "average before clipping");
+       },
+       [](const At& at) { return is_ours(at) && (at.train().gradient.clip_norm || at.train().gradient.clip_value); }},
+      {"data-sets", "data sets that the ranks draw from",
+       [](const At& at) { return std::to_string(at.train().data.options.value("per_rank", false) ? at.ranks() : 1); },
+       [](const At&, const At&) {
+         return slip("each rank makes a data set of its own, as scripts do that draw one without a seed",
+                     "let all ranks share one data set, and a sampler divide it");
+       },
+       [](const At& at) { return is_ours(at) && at.train().data.options.contains("per_rank"); }},
+      {"denominator", "denominator of the loss", loss_denominator, [](const At&, const At&) { return Judged{}; },
+       [](const At& at) { return is_ours(at); }},
+      {"batch-norm", "samples that are normalized together", normalized_together,
+       [](const At&, const At&) {
+         return changes("batch normalization takes the statistics of a rank's own micro-batch",
+                        "SyncBatchNorm with the global batch kept, or the per-rank batch kept");
+       },
+       [](const At& at) { return is_ours(at) && at.train().model.options.contains("norm"); }},
+      {"dropout", "streams of dropout masks", streams,
+       [](const At&, const At&) {
+         return changes("each rank draws masks of its own: other masks on another number of ranks",
+                        "none is needed: masks are noise; compare with dropout 0");
+       },
+       [](const At& at) { return is_ours(at) && at.train().drops(); }},
+      {"augmentation", "streams of augmentation", streams,
+       [](const At&, const At&) {
+         return changes("each rank draws its own crops: other images on another number of ranks",
+                        "seed augmentation by epoch and sample");
+       },
+       [](const At& at) { return is_ours(at) && at.train().augmentation() == "rank"; }},
+      {"metric", "samples that the metric counts", counted, judge_counted,
+       [](const At& at) { return is_ours(at) && at.train().evaluation.has_value(); }},
+  };
+  return all;
+}
+
+/// What is wrong although the values are alike.
+std::optional<Judged> wrong_alike(const Quantity& quantity, const At& last) {
+  const std::string id = quantity.id;
+  if (last.ranks() == 1) return std::nullopt;
+  if (id == "denominator" && has_unequal_targets(last) && last.train().loss_average == "rank")
+    return slip("ranks have unequally many targets: a mean of their means weighs targets unequally",
+                "divide by the number of all ranks' targets");
+  if ((id == "dropout" || id == "augmentation") && last.train().seed.policy == "same")
+    return changes("all ranks draw the same: other samples, the same masks or crops",
+                   "seed each rank by itself (seed + rank)");
+  return std::nullopt;
+}
+
+Line line_of(const Quantity& quantity, const std::vector<At>& all) {
+  Line line{.id = quantity.id, .section = Section::kQuantities, .text = quantity.name};
+  const At* first = nullptr;
+  const At* last = nullptr;
+  std::vector<std::string> known;
+  for (const At& at : all) {
+    const auto value = at.is_training() ? quantity.value(at) : std::nullopt;
+    line.values.push_back(at.is_training() ? value.value_or(kUnknown) : "refused");
+    if (!value) continue;
+    known.push_back(*value);
+    if (first == nullptr) first = &at;
+    last = &at;
+  }
+  if (known.size() < 2) {
+    line.because = "fewer than two numbers of ranks tell it";
+    return line;
+  }
+  line.answer = Answer::kSame;
+  const bool alike = std::all_of(known.begin(), known.end(), [&](const std::string& one) { return one == known[0]; });
+  const std::optional<Judged> judged = alike ? wrong_alike(quantity, *last) : quantity.if_changes(*first, *last);
+  if (judged) {
+    line.answer = judged->answer;
+    line.because = judged->because;
+    line.instead = judged->instead;
+  }
+  return line;
+}
+
+}  // namespace
+
+std::vector<std::string> quantity_ids() {
+  std::vector<std::string> ids = {"world-size"};
+  for (const Quantity& quantity : table()) ids.emplace_back(quantity.id);
+  return ids;
+}
+
+std::vector<Line> quantities(const std::vector<Seen>& seen) {
+  std::vector<At> all(seen.begin(), seen.end());
+  std::vector<Line> lines;
+  for (const Seen& one : seen) {
+    if (one.variant != nullptr) continue;
+    lines.push_back({.id = "world-size@" + std::to_string(one.world_size),
+                     .section = Section::kQuantities,
+                     .text = std::to_string(one.world_size) + " ranks",
+                     .answer = Answer::kChanges,
+                     .because = "the recipe refuses them: " + one.refusal,
+                     .instead = "choose numbers that divide"});
+  }
+  const auto training = std::find_if(all.begin(), all.end(), [](const At& at) { return at.is_training(); });
+  if (training == all.end()) return lines;
+  for (const Quantity& quantity : table()) {
+    if (quantity.applies(*training)) lines.push_back(line_of(quantity, all));
+  }
+  return lines;
+}
+
+}  // namespace lockstep::audit

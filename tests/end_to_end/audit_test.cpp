@@ -1,0 +1,268 @@
+// `lockstep audit scaling`: the answers on recipes that scale, and each identity broken on purpose at 2, 3, 4 and 8
+// ranks.
+#include <algorithm>
+#include <set>
+
+#include "harness/base/files.h"
+#include "harness/base/text.h"
+
+#include "tests/end_to_end/fixture.h"
+#include "tests/support/part.h"
+
+namespace lockstep::test {
+namespace {
+
+class AuditEndToEnd : public EndToEnd {
+ protected:
+  struct Audited {
+    Outcome process;
+    Json json;
+
+    /// The line with this id; a failure where there is none.
+    Json line(const std::string& id) const {
+      for (const Json& line : json.value("lines", Json::array())) {
+        if (line.at("id") == id) return line;
+      }
+      ADD_FAILURE() << "no line " << id << "\n" << process.out << process.err;
+      return {{"answer", ""}, {"cause", ""}, {"because", ""}, {"values", Json::array()}};
+    }
+
+    std::string answer(const std::string& id) const { return line(id).at("answer").get<std::string>(); }
+  };
+
+  /// One variant, `main`, of 48 digits in batches of 48 that 2, 3, 4 and 8 ranks divide.
+  static Json recipe(const Json& train = Json::object()) {
+    Json whole =
+        scenario({{"train", {{"data", {{"size", 480}}}, {"batch", {{"global", 48}}}}}, {"checks", {check("laws")}}});
+    for (const char* key : {"variants", "world_size", "repeats"}) whole.erase(key);
+    merge_json(whole["train"], train);
+    if (train.contains("batch")) whole["train"]["batch"] = train["batch"];
+    for (const char* key : {"model", "optimizer"}) {
+      if (train.contains(key) && train[key].contains("kind")) whole["train"][key] = train[key];
+    }
+    return whole;
+  }
+
+  Audited audited(const std::filesystem::path& file, std::vector<std::string> more) {
+    const auto json = scratch_.path() / "audit.json";
+    std::filesystem::remove(json);
+    std::vector<std::string> arguments = {"audit", "scaling", file, "--json", json};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Audited result{.process = run_lockstep(arguments)};
+    if (std::filesystem::exists(json)) result.json = read_json(json);
+    return result;
+  }
+
+  Audited audited(const Json& recipe, const std::vector<std::string>& more) { return audited(write(recipe), more); }
+};
+
+const std::vector<std::int64_t> kWorlds = {2, 3, 4, 8};
+
+std::vector<std::string> only(const std::string& line) { return {"--ranks", "1,2,3,4,8", "--only", line + "@"}; }
+
+TEST_F(AuditEndToEnd, ARecipeThatScalesHoldsEveryIdentity) {
+  const Audited result = audited(recipe(), {"--ranks", "1,2,3,4,8"});
+  EXPECT_EQ(result.process.exit_code, 0) << result.process.out << result.process.err;
+  EXPECT_EQ(result.json.at("answer"), "the same computation on 1, 2, 3, 4, 8 ranks");
+  for (const std::int64_t ranks : kWorlds) {
+    const std::string w = "@" + std::to_string(ranks);
+    EXPECT_EQ(result.answer("one-batch" + w), "rounding");
+    EXPECT_EQ(result.answer("sum" + w), ranks == 3 ? "rounding" : "identical");  // a power of two scales every bit
+    EXPECT_EQ(result.answer("accumulation" + w), "rounding");
+    EXPECT_EQ(result.answer("order" + w), "holds") << result.line("order" + w);
+    EXPECT_EQ(result.answer("global-batch.kept.sampler" + w), "rounding");
+    EXPECT_EQ(result.answer("global-batch.linear.sampler" + w), "slip");
+    EXPECT_EQ(result.answer("per-rank-batch.kept.sampler" + w), "other");
+    EXPECT_EQ(result.answer("per-rank-batch.linear.sampler" + w), "empirical");
+    EXPECT_EQ(result.answer("per-rank-batch.kept.no-sampler" + w), "slip");
+    for (const char* id : {"ledger", "reduction", "laws"}) EXPECT_EQ(result.answer(id + w), "holds");
+  }
+  EXPECT_EQ(result.answer("momentum@8"), "holds");
+  EXPECT_EQ(result.line("global-batch").at("values"), Json({"48", "48", "48", "48", "48"}));
+}
+
+TEST_F(AuditEndToEnd, AdamHidesAFactorOfTheGradientsAndIsScaleFreeWithoutEps) {
+  const Audited result = audited(recipe({{"optimizer", {{"kind", "adam"}, {"lr", 0.001}}}}), {"--ranks", "1,2,3,4,8"});
+  EXPECT_EQ(result.process.exit_code, 0) << result.process.out << result.process.err;
+  for (const std::int64_t ranks : kWorlds) {
+    const std::string w = "@" + std::to_string(ranks);
+    EXPECT_EQ(result.answer("hidden-factor" + w), "hidden");
+    if (ranks != 3) {
+      EXPECT_EQ(result.answer("scale-free" + w), "identical");
+    }
+    EXPECT_NE(
+        result.line("per-rank-batch.linear.sampler" + w).at("because").get<std::string>().find("for adam nothing"),
+        std::string::npos);
+  }
+}
+
+/// A mistake in a recipe, the line that it breaks, and the cause that is named.
+struct Broken {
+  const char* line;
+  Json train;
+  const char* cause;
+  const char* answer = "broken";
+  bool at_all_worlds = true;
+};
+
+TEST_F(AuditEndToEnd, EveryIdentityIsBrokenByAPlantedMistakeAtEveryWorldSize) {
+  const auto planted = [](const char* kind, const Json& options = Json::object()) {
+    return Json{{"faults", Json::array({fault(kind, 0, -1, options)})}};
+  };
+  const auto with = [](Json a, const Json& b) {
+    merge_json(a, b);
+    return a;
+  };
+  const Json adam = {{"optimizer", {{"kind", "adam"}, {"lr", 0.001}}}};
+  const Json decays = {{"optimizer", {{"weight_decay", 0.1}}}};
+  const Json halves = {{"schedule", {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}};
+  const std::vector<Broken> all = {
+      {"one-batch", {{"ddp", {{"average", false}}}}, "grad.reduce_sum"},
+      {"one-batch", planted("ddp_wrong", {{"average", false}}), "grad.reduce_sum"},
+      {"reduction", planted("ddp_wrong", {{"average", false}}), "grad.reduce_sum"},
+      {"ledger", with(planted("schedule_wrong", {{"steps", "by_rank"}}), halves), "lr.schedule_rate"},
+      {"sum", with(planted("decay_wrong", {{"mistake", "without_rate"}}), decays), "opt.decay_scale"},
+      {"sum", planted("hyperparameter_wrong", {{"option", "weight_decay"}, {"value", 0.1}}), ""},
+      {"accumulation", planted("accumulation_divisor", {{"divisor", 1}}), "grad.accum_scale"},
+      {"accumulation", planted("accumulation_lost"), ""},
+      {"momentum", planted("hyperparameter_wrong", {{"option", "momentum"}, {"value", 0.5}}), "opt.hyperparameter",
+       "broken", false},
+      {"momentum", with(planted("update_rate_wrong", {{"factor", 0.5}, {"step", 2}}), halves), "opt.other_rate",
+       "broken", false},
+      {"order", {{"ddp", {{"average", false}}}}, ""},
+      {"order", planted("ddp_wrong", {{"average", false}}), ""},
+      {"scale-free", with(planted("state_rounded", {{"dtype", "fp16"}}), adam), ""},
+      {"scale-free", with(planted("formula_wrong", {{"formula", "no_root"}}), adam), ""},
+      {"reduction", with(planted("ddp_wrong", {{"average", false}}), adam), "grad.reduce_sum"},
+  };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!in_part(i, 2)) continue;
+    const Broken& one = all[i];
+    const Audited result = audited(recipe(one.train), only(one.line));
+    EXPECT_EQ(result.process.exit_code, 1) << one.line << one.train << "\n" << result.process.out << result.process.err;
+    for (const std::int64_t ranks : kWorlds) {
+      if (!one.at_all_worlds && ranks != kWorlds.back()) continue;
+      if (std::string(one.line) == "scale-free" && ranks == 3) continue;  // no power of two
+      const Json line = result.line(std::string(one.line) + "@" + std::to_string(ranks));
+      EXPECT_EQ(line.at("answer"), one.answer) << one.line << one.train << line;
+      EXPECT_EQ(line.at("cause").get<std::string>().rfind(one.cause, 0), 0U) << one.line << one.train << line;
+    }
+  }
+}
+
+TEST_F(AuditEndToEnd, AFirstOrderErrorIsMeasuredAsSuch) {
+  const Audited result = audited(recipe({{"ddp", {{"average", false}}}}), only("order"));
+  EXPECT_EQ(result.line("order@4").at("because").get<std::string>().rfind("measured order 1", 0), 0U)
+      << result.line("order@4");
+}
+
+TEST_F(AuditEndToEnd, TheBatchOfEachRankIsAnotherComputation) {
+  const Audited result =
+      audited(recipe({{"batch", {{"per_rank", 12}}}, {"schedule", {{"kind", "linear_warmup"}, {"warmup", 2}}}}),
+              {"--ranks", "1,4", "--steps", "3"});
+  EXPECT_EQ(result.process.exit_code, 1);
+  EXPECT_EQ(result.line("global-batch").at("values"), Json({"12", "48"}));
+  for (const char* id : {"global-batch", "updates-per-epoch", "warmup", "rate-per-sample"})
+    EXPECT_EQ(result.answer(id), "changes") << id;
+  EXPECT_EQ(result.answer("rate"), "same");
+  EXPECT_EQ(result.line("warmup").at("values"), Json({"24", "96"}));
+  expect_says(result.process.out, {"another computation on another number of ranks", "samples in an update 12 to 48"});
+}
+
+TEST_F(AuditEndToEnd, ASchedulerThatStepsOnceForEachRankIsASlip) {
+  const Audited result =
+      audited(recipe({{"schedule", {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}, {"schedule_every", "rank"}}),
+              {"--ranks", "1,2", "--only", "rate", "--only", "first-drop"});
+  EXPECT_EQ(result.process.exit_code, 1);
+  EXPECT_EQ(result.answer("first-drop"), "slip");
+}
+
+TEST_F(AuditEndToEnd, AnObstacleIsNamedAndItsRemedyTried) {
+  const Audited result =
+      audited(recipe({{"model", {{"kind", "resnet"}, {"widths", {4}}}}}), {"--ranks", "1,2", "--only", "one-batch"});
+  EXPECT_EQ(result.process.exit_code, 0) << result.process.out << result.process.err;
+  EXPECT_EQ(result.answer("one-batch@2"), "no identity");
+  EXPECT_EQ(result.answer("one-batch-mended@2"), "rounding");
+  expect_says(result.process.out, {"batch normalization takes the statistics", "convert to SyncBatchNorm"});
+}
+
+TEST_F(AuditEndToEnd, FindingsThatAreWrittenDownAreHeldAgainstTheAnswers) {
+  const auto scenario = write(recipe({{"batch", {{"per_rank", 12}}}}));
+  const auto file = [&](const Json& findings) {
+    return scratch_.write("audit.jsonc", Json{{"audit", "scaling"},
+                                              {"description", "a batch for each rank"},
+                                              {"scenario", scenario.filename().string()},
+                                              {"ranks", {1, 2}},
+                                              {"only", {"global-batch", "rate-per-sample", "one-batch"}},
+                                              {"findings", findings}}
+                                             .dump());
+  };
+  const Json both = {{"global-batch", "changes"}, {"rate-per-sample", "changes"}};
+  EXPECT_EQ(audited(file(both), {}).process.exit_code, 0);
+  const Audited lacking = audited(file({{"global-batch", "changes"}}), {});
+  EXPECT_EQ(lacking.process.exit_code, 1);
+  expect_says(lacking.process.out, {"UNEXPECTED  rate-per-sample: changes, which the findings lack"});
+  Json wrong = both;
+  wrong["one-batch@2"] = "broken";
+  const Audited other = audited(file(wrong), {});
+  EXPECT_EQ(other.process.exit_code, 1);
+  expect_says(other.process.out, {"UNEXPECTED  one-batch@2: expected broken, not rounding"});
+  Json unknown = both;
+  unknown["one-batch@2"] = "rounded";
+  const Audited misspelt = audited(file(unknown), {});
+  EXPECT_EQ(misspelt.process.exit_code, 2);
+  expect_says(misspelt.process.err, {"unknown answer 'rounded'", "findings.one-batch@2", "did you mean 'rounding'?"});
+}
+
+TEST_F(AuditEndToEnd, BadInputIsRefused) {
+  const auto file = write(recipe());
+  const auto refused = [&](const std::vector<std::string>& more, const std::vector<std::string>& parts) {
+    const Audited result = audited(file, more);
+    EXPECT_EQ(result.process.exit_code, 2) << result.process.out;
+    expect_says(result.process.err, parts);
+  };
+  refused({"--variant", "mian"}, {"unknown variant 'mian'", "did you mean 'main'?"});
+  refused({"--only", "one-bach"}, {"no line of the audit begins with 'one-bach'", "did you mean"});
+  refused({"--ranks", "0"}, {"--ranks"});
+  refused({"--set", "train.optimizer.lrr=1"}, {"lrr"});
+  refused({"--markdown", "/no/such/folder/x.md"}, {"cannot be written"});
+}
+
+TEST_F(AuditEndToEnd, ARunThatDiesIsNeverAnAgreement) {
+  const Json dies = recipe({{"faults", Json::array({fault("kill", 1, 0)})}});
+  const Audited result = audited(dies, {"--ranks", "1,2", "--only", "one-batch"});
+  EXPECT_EQ(result.process.exit_code, 1) << result.process.out << result.process.err;
+  EXPECT_EQ(result.answer("one-batch@2"), "broken");
+}
+
+TEST_F(AuditEndToEnd, TheTablesForAPullRequestAndTheChartAreWritten) {
+  const auto markdown = scratch_.path() / "audit.md", chart = scratch_.path() / "audit.svg";
+  const Audited result =
+      audited(recipe({{"batch", {{"per_rank", 12}}}}), {"--ranks", "1,2", "--markdown", markdown, "--chart", chart});
+  expect_says(read_file(markdown),
+              {"| samples in an update | 12 | 24 | changes |", "| `one-batch@2` |", "lockstep audit scaling"});
+  const std::string svg = read_file(chart);
+  expect_says(svg, {"<svg xmlns", "samples in an update", "learning rate", "norm of the first update", "</svg>"});
+  EXPECT_EQ(std::count(svg.begin(), svg.end(), '\0'), 0);
+  for (const Json& line : result.json.at("lines"))
+    expect_says(line.at("reproduce").get<std::string>(), {"lockstep audit scaling ", " --only "});
+}
+
+/// The recipes of real systems: what their scenario of an audit says, and nothing else. The commit chooses some of
+/// them.
+TEST_F(AuditEndToEnd, EveryAuditOfARecipeHasTheFindingsThatItWritesDown) {
+  std::set<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(source_root() / "scenarios/audit"))
+    files.insert(file.path().string());
+  ASSERT_GE(files.size(), 15U);
+  std::size_t index = 0;
+  std::vector<std::string> arguments = {"audit", "scaling"};
+  for (const std::string& file : files) {
+    if (in_part(index++)) arguments.push_back(file);
+  }
+  const Outcome outcome = run_lockstep(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+}
+
+}  // namespace
+}  // namespace lockstep::test
