@@ -1,6 +1,7 @@
 #include "harness/train/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <ATen/ATen.h>
 
@@ -31,6 +32,26 @@ double count_step(ParameterState& state) {
   if (!step.defined()) step = at::zeros({}, at::kFloat);
   step.add_(1);
   return step.item<double>();
+}
+
+namespace {
+
+template <typename Number>
+at::Tensor roots_of(const at::Tensor& tensor) {
+  const at::Tensor from = tensor.contiguous();
+  at::Tensor to = at::empty_like(from);
+  const Number* const begin = from.const_data_ptr<Number>();
+  std::transform(begin, begin + from.numel(), to.mutable_data_ptr<Number>(), [](Number one) { return std::sqrt(one); });
+  return to;
+}
+
+}  // namespace
+
+at::Tensor square_root(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return tensor.sqrt();
+  if (tensor.scalar_type() == at::kFloat) return roots_of<float>(tensor);
+  if (tensor.scalar_type() == at::kDouble) return roots_of<double>(tensor);
+  return tensor.sqrt();
 }
 
 at::Tensor& zeros_at_first(ParameterState& state, const std::string& name, const at::Tensor& parameter) {

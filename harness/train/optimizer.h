@@ -48,6 +48,10 @@ std::unique_ptr<UpdateRule> make_update_rule(const std::string& kind, const Json
 /// Increments "step", a float32 scalar as in Python, and returns it.
 double count_step(ParameterState& state);
 
+/// Square root of each element, rounded correctly. In the portable profiles MKL's vector root is not, and differs from
+/// processor to processor; in the native one it has these bits, too.
+at::Tensor square_root(const at::Tensor& tensor);
+
 /// State tensor of this name. It starts as zeros in the parameter's shape.
 at::Tensor& zeros_at_first(ParameterState& state, const std::string& name, const at::Tensor& parameter);
 

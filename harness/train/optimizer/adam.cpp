@@ -41,7 +41,7 @@ class Adam : public UpdateRule {
     const double step_size = learning_rate / (1 - std::pow(beta1_, step));
     // Python writes ** 0.5; sqrt gives another last bit in one step of a hundred.
     const double correction = std::pow(1 - std::pow(beta2_, step), 0.5);
-    const at::Tensor denominator = (second.sqrt() / correction).add_(eps_);
+    const at::Tensor denominator = (square_root(second) / correction).add_(eps_);
     parameter.addcdiv_(state["exp_avg"], denominator, -step_size);
   }
 

@@ -23,7 +23,7 @@ class Lamb : public UpdateRule {
     zeros_at_first(state, "exp_avg_sq", parameter).mul_(beta2_).addcmul_(gradient, gradient, 1 - beta2_);
     const at::Tensor mean = state["exp_avg"] / (1 - std::pow(beta1_, step));
     const at::Tensor square = state["exp_avg_sq"] / (1 - std::pow(beta2_, step));
-    at::Tensor direction = mean / square.sqrt().add_(eps_);
+    at::Tensor direction = mean / square_root(square).add_(eps_);
     if (weight_decay_ != 0) direction = direction.add(parameter, weight_decay_);
     const double weight_norm = at::linalg_vector_norm(parameter).item<double>();
     const double direction_norm = at::linalg_vector_norm(direction).item<double>();

@@ -22,9 +22,9 @@ class RmsProp : public UpdateRule {
     at::Tensor average;
     if (centered_) {
       const at::Tensor mean = zeros_at_first(state, "grad_avg", parameter).lerp_(gradient, 1 - alpha_);
-      average = state["square_avg"].addcmul(mean, mean, -1).sqrt_();
+      average = square_root(state["square_avg"].addcmul(mean, mean, -1));
     } else {
-      average = state["square_avg"].sqrt();
+      average = square_root(state["square_avg"]);
     }
     average.add_(eps_);
     if (momentum_ > 0) {
