@@ -31,8 +31,9 @@ class ProgramRecipe : public Recipe {
   Json as_written(std::int64_t world_size) const override { return {{"world_size", world_size}}; }
 
   std::optional<Json> patch(const Setting& setting) const override {
+    // A program goes its own number of updates, whatever `steps` says.
     const bool ours_alone = setting.plain || setting.sum || setting.every_rank_all || setting.split ||
-                            setting.decay != 1 || setting.threshold != 1 || !setting.also.empty() || setting.steps;
+                            setting.decay != 1 || setting.threshold != 1 || !setting.also.empty();
     if (ours_alone) return std::nullopt;
     Json arguments = Json::object(), promises = Json::object();
     const std::int64_t global = setting.rank_batch * setting.world_size;
