@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "harness/base/console.h"
 #include "harness/base/error.h"
@@ -18,7 +19,9 @@ void require_new_folder(const fs::path& given, const std::string& content) {
                       .where = "--out " + given.string(),
                       .expected = "an empty folder, or the name of a new one"});
   make_directories(given);
-  if (entries_of(given).empty()) return;
+  std::vector<fs::path> entries = entries_of(given);
+  std::erase_if(entries, [](const fs::path& entry) { return is_half_written(entry) && fs::remove(entry); });
+  if (entries.empty()) return;
   throw InputError({.what = "the folder for the " + content + " is not empty",
                     .where = given.string(),
                     .next = "choose another with --out, or empty it: traces are never overwritten"});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <string>
 #include <system_error>
@@ -39,8 +41,11 @@ void sync_directory(const std::filesystem::path& directory) {
   ::close(descriptor);
 }
 
+/// Between the name of a file and the process that writes it anew.
+constexpr std::string_view kBeside = ".new-";
+
 void write_whole(const std::filesystem::path& path, std::string_view content, bool survives_power_loss) {
-  const std::filesystem::path beside = path.string() + ".new-" + std::to_string(::getpid());
+  const std::filesystem::path beside = path.string() + std::string(kBeside) + std::to_string(::getpid());
   const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) throw_write_failure(path, "create", errno);
   try {
@@ -137,6 +142,16 @@ std::vector<std::string> files_below(const std::filesystem::path& folder) {
 void replace_file(const std::filesystem::path& path, std::string_view content) { write_whole(path, content, true); }
 
 void write_file(const std::filesystem::path& path, std::string_view content) { write_whole(path, content, false); }
+
+bool is_half_written(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t at = name.rfind(kBeside);
+  if (at == std::string::npos) return false;
+  int process = 0;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + at + kBeside.size(), end, process);
+  return error == std::errc() && rest == end && process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
+}
 
 void make_directories(const std::filesystem::path& path) {
   std::error_code error;

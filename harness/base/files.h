@@ -32,6 +32,9 @@ void replace_file(const std::filesystem::path& path, std::string_view content);
 /// The same without the wait for the disk: for what belongs to one run, which a power loss ends anyway.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
+/// Whether a process that is no more left this while it replaced or wrote a file: its name is the one beside the file.
+bool is_half_written(const std::filesystem::path& path);
+
 /// Creates a directory and its parents.
 /// *Throws*: ResourceError.
 void make_directories(const std::filesystem::path& path);

@@ -107,6 +107,11 @@ bool flushes_denormals() {
 
 }  // namespace
 
+bool has_compatible_mkl() {
+  const char* const branch = std::getenv("MKL_CBWR");
+  return branch != nullptr && std::string_view(branch) == "COMPATIBLE";
+}
+
 void apply_determinism(const scenario::DeterminismSpec& spec) {
   // A library that picks its own number of threads picks its own order of additions.
   setenv("OMP_DYNAMIC", "FALSE", 1);

@@ -5,6 +5,10 @@
 
 namespace lockstep::train {
 
+/// Whether this process computes with MKL's COMPATIBLE code, as the portable profiles do: its vector square root is not
+/// rounded correctly, and differs from processor to processor.
+bool has_compatible_mkl();
+
 /// Makes all later computations bitwise reproducible: sets processor profile, thread count and algorithms.
 ///
 /// Call it before the first tensor operation: LibTorch chooses its kernels once per process.

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "harness/base/error.h"
+#include "harness/train/determinism.h"
 
 namespace lockstep::train {
 
@@ -48,7 +49,7 @@ at::Tensor roots_of(const at::Tensor& tensor) {
 }  // namespace
 
 at::Tensor square_root(const at::Tensor& tensor) {
-  if (!tensor.is_cpu()) return tensor.sqrt();
+  if (!tensor.is_cpu() || !has_compatible_mkl()) return tensor.sqrt();
   if (tensor.scalar_type() == at::kFloat) return roots_of<float>(tensor);
   if (tensor.scalar_type() == at::kDouble) return roots_of<double>(tensor);
   return tensor.sqrt();

@@ -48,8 +48,8 @@ std::unique_ptr<UpdateRule> make_update_rule(const std::string& kind, const Json
 /// Increments "step", a float32 scalar as in Python, and returns it.
 double count_step(ParameterState& state);
 
-/// Square root of each element, rounded correctly. In the portable profiles MKL's vector root is not, and differs from
-/// processor to processor; in the native one it has these bits, too.
+/// Square root of each element: that of Python, except in the portable profiles, where it is rounded correctly. There
+/// MKL's differs from processor to processor.
 at::Tensor square_root(const at::Tensor& tensor);
 
 /// State tensor of this name. It starts as zeros in the parameter's shape.

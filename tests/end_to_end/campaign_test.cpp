@@ -114,6 +114,20 @@ TEST_F(CampaignEndToEnd, KilledAtRandomInstantsItEndsAsIfNobodyHad) {
   }
 }
 
+TEST_F(CampaignEndToEnd, OneThatWasKilledWhileItBeganBeginsAnew) {
+  constexpr int kNobody = 1 << 30;  // above every process id
+  fs::create_directories(out());
+  const fs::path half = out() / ("campaign.json.new-" + std::to_string(kNobody));
+  write_lines(half, {"{"});
+  const Outcome begun = run_lockstep(words(scenario(), false));
+  EXPECT_EQ(begun.exit_code, 0) << begun.out << begun.err;
+  EXPECT_FALSE(fs::exists(half));
+  fs::remove_all(out());
+  fs::create_directories(out());
+  write_lines(out() / ("campaign.json.new-" + std::to_string(::getpid())), {"{"});  // somebody's who is at work
+  EXPECT_EQ(run_lockstep(words(scenario(), false)).exit_code, 2);
+}
+
 TEST_F(CampaignEndToEnd, RunsThatEndedAreNotStartedAgain) {
   const fs::path starts = scratch_.path() / "starts", may_go_on = scratch_.path() / "may_go_on";
   const fs::path worker = script_worker("echo \"$spec\" >>'" + starts.string() + "'\ncase $spec in */b/*) [ -e '" +
