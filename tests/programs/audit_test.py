@@ -1,4 +1,4 @@
-"""`lockstep audit scaling` on somebody's own script, which its options change: as it is, and with mistakes of scaling."""
+"""`lockstep audit scaling` on a script that its options change: as it is, and with mistakes of scaling."""
 
 import json
 import os
