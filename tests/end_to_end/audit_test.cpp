@@ -252,8 +252,9 @@ TEST_F(AuditEndToEnd, TheTablesForAPullRequestAndTheChartAreWritten) {
 /// them.
 TEST_F(AuditEndToEnd, EveryAuditOfARecipeHasTheFindingsThatItWritesDown) {
   std::set<std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(source_root() / "scenarios/audit"))
-    files.insert(file.path().string());
+  for (const auto& file : std::filesystem::directory_iterator(source_root() / "scenarios/audit")) {
+    if (file.path().extension() == ".jsonc") files.insert(file.path().string());
+  }
   ASSERT_GE(files.size(), 15U);
   std::size_t index = 0;
   std::vector<std::string> arguments = {"audit", "scaling"};
