@@ -64,10 +64,10 @@ Task task_of(const fs::path& file, const AuditOptions& options, Problems& proble
     request.steps = document.at("steps").get<std::int64_t>();
     request.only = document.at("only").get<std::vector<std::string>>();
     request.options = document.at("options").get<audit::ProgramOptions>();
-    request.expects = true;
+    request.findings.emplace();
     for (const auto& [id, answer] : document.at("findings").items()) {
       problems.collect([&, &line = id, &name = answer] {
-        request.findings[line] = audit::answer_named(name.get<std::string>(), file.string() + ": findings." + line);
+        (*request.findings)[line] = audit::answer_named(name.get<std::string>(), file.string() + ": findings." + line);
       });
     }
   }
@@ -121,12 +121,8 @@ audit::Audit audited(Task task, const AuditOptions& options, const fs::path& fol
   if (verdict.status() == report::Status::kInterrupted)
     throw Interrupted({.what = "interrupted before the runs ended"});
 
-  Chosen open = choose(plan, verdict, [&](std::size_t check) { return scaling.is_open(check); });
-  investigate(open.verdict, open.plan, evidence, options.run, folder);
-  std::size_t next = 0;
-  for (std::size_t check = 0; check < verdict.checks.size(); ++check) {
-    if (scaling.is_open(check)) verdict.checks[check] = open.verdict.checks[next++];
-  }
+  investigate_chosen(verdict, plan, evidence, options.run, folder,
+                     [&](std::size_t check) { return scaling.is_open(check); });
   return scaling.answer(plan, verdict, evidence, "lockstep audit scaling " + task.arguments);
 }
 

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
+#include <utility>
+#include <vector>
 
+#include "harness/app/pipeline.h"
 #include "harness/plan/plan.h"
 #include "harness/report/verdict.h"
 
@@ -25,6 +29,18 @@ Chosen choose(const plan::Plan& plan, const report::Verdict& verdict, Wanted wan
     chosen.verdict.checks.push_back(verdict.checks[i]);
   }
   return chosen;
+}
+
+/// Control runs for the checks that `wanted` names; the verdict takes their results.
+template <typename Wanted>
+void investigate_chosen(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
+                        const RunOptions& options, const std::filesystem::path& runs_root, Wanted wanted) {
+  Chosen chosen = choose(plan, verdict, wanted);
+  investigate(chosen.verdict, chosen.plan, evidence, options, runs_root);
+  std::size_t next = 0;
+  for (std::size_t check = 0; check < verdict.checks.size(); ++check) {
+    if (wanted(check)) verdict.checks[check] = std::move(chosen.verdict.checks[next++]);
+  }
 }
 
 }  // namespace lockstep::app

@@ -1,7 +1,6 @@
 #include "harness/app/fleet.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -18,6 +17,7 @@
 #include "harness/app/shell.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/launch/other_launchers.h"
 
 namespace lockstep::app {
 namespace {
@@ -158,26 +158,17 @@ std::string examine_interfaces() {
 }
 
 std::string examine_launchers_in_path() {
-  struct Known {
-    const char* name;
-    const char* asks;
-  };
-  // Each of them but srun imports torch, and takes seconds to say its version.
-  constexpr std::array kKnown = {Known{"torchrun", ""}, Known{"accelerate", ""}, Known{"mpirun", "--version"},
-                                 Known{"srun", "--version"}};
-  const std::string torch =
-      version_in(said_by("python3 -c 'import importlib.metadata as m; print(m.version(\"torch\"))'"
-                         " 2>/dev/null")
-                     .text);
-  const std::string accelerate = version_in(
-      said_by("python3 -c 'import importlib.metadata as m; print(m.version(\"accelerate\"))' 2>/dev/null").text);
+  std::set<std::string> known = {""};  // programs; two launchers may be of one
   std::vector<std::string> found;
-  for (const Known& one : kKnown) {
-    if (said_by(std::string("command -v ") + one.name + " 2>/dev/null").text.empty()) continue;
-    const std::string version = *one.asks != '\0' ? version_in(said_by_program(one.name, one.asks))
-                                : std::string_view(one.name) == "torchrun" ? torch
-                                                                           : accelerate;
-    found.push_back(std::string(one.name) + " " + version);
+  for (const launch::OtherLauncher& one : launch::other_launchers()) {
+    const std::string program = one.program, asks = one.version;
+    if (!known.insert(program).second || said_by("command -v " + program + " 2>/dev/null").text.empty()) continue;
+    const std::string said =
+        asks.starts_with('-')
+            ? said_by_program(program, asks)
+            : said_by("python3 -c 'import importlib.metadata as m; print(m.version(\"" + asks + "\"))' 2>/dev/null")
+                  .text;
+    found.push_back(program + " " + version_in(said));
   }
   return (found.empty() ? "none in PATH" : join(found, ", ")) +
          "; who starts the ranks changes no bits, apart from what it sets in their environment (OMP_NUM_THREADS)";

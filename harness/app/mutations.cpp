@@ -72,12 +72,8 @@ int mutations(const RunOptions& options, const std::string& part_text) {
   investigate(own.verdict, own.plan, evidence, options, runs.path());
 
   const std::vector<bool> open = open_checks(all, plan, verdict);
-  Chosen undecided = choose(plan, verdict, [&](std::size_t check) { return open[check]; });
-  investigate(undecided.verdict, undecided.plan, evidence, options, runs.path() / "mutations");
-  std::size_t next = 0;
-  for (std::size_t check = 0; check < open.size(); ++check) {
-    if (open[check]) verdict.checks[check] = undecided.verdict.checks[next++];
-  }
+  investigate_chosen(verdict, plan, evidence, options, runs.path() / "mutations",
+                     [&](std::size_t check) { return open[check]; });
 
   report::MutationTable table = report::mutation_table(all, verdict, own.verdict);
   table.part = part;

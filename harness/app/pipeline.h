@@ -32,11 +32,6 @@ std::filesystem::path find_worker(const std::filesystem::path& given);
 /// Ranks that run at once.
 int ranks_at_once(const RunOptions& options);
 
-/// Launches every run of the plan and reads what it left behind (report::read_evidence). Of a campaign, it launches
-/// only those that have not ended.
-std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options,
-                                      const std::filesystem::path& runs_root, const Campaign* campaign = nullptr);
-
 /// Ports of this machine for runs that choose theirs before they begin. Each is free until the last one is given out.
 class Ports {
  public:
@@ -49,6 +44,11 @@ class Ports {
 /// Job of a run in its folder below `runs_root`, which it makes.
 launch::Job job_in(const plan::Run& run, const std::filesystem::path& runs_root, const RunOptions& options,
                    Ports& ports);
+
+/// Launches every run of the plan and reads what it left behind (report::read_evidence). Of a campaign, it launches
+/// only those that have not ended.
+std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options,
+                                      const std::filesystem::path& runs_root, const Campaign* campaign = nullptr);
 
 /// The same of control runs. The function throws Interrupted, where they were: runs that nobody let finish show
 /// nothing.

@@ -17,14 +17,9 @@ namespace {
 
 /// One command starts all ranks, wherever they are: it cannot do for a single one what our launcher does.
 void require_one_command(const plan::Run& run) {
-  const scenario::LaunchSpec& launch = run.launch;
-  const char* key = !launch.rank_environment.empty()   ? "rank_environment"
-                    : !launch.arrival_delay_ms.empty() ? "arrival_delay_ms"
-                    : !launch.step_delay_ms.empty()    ? "step_delay_ms"
-                    : launch.reverse_environment       ? "environment_order"
-                                                       : nullptr;
-  if (key != nullptr)
-    throw InputError({.what = std::string("launch.") + key + " cannot be handed to another scheduler",
+  const std::string key = scenario::own_launch_key(run.launch);
+  if (!key.empty())
+    throw InputError({.what = "launch." + key + " cannot be handed to another scheduler",
                       .where = run.name,
                       .next = "run this scenario with `lockstep run`, or take the key out"});
   const auto* const program = std::get_if<plan::CommandProgram>(&run.program);

@@ -13,20 +13,12 @@ namespace lockstep::audit {
 namespace {
 
 using scenario::CheckKind;
-using scenario::CheckSpec;
 using scenario::TrainSpec;
 
 std::string at(const char* id, std::int64_t world_size) { return std::string(id) + "@" + std::to_string(world_size); }
 
 std::string ranks_text(std::int64_t world_size) {
   return world_size == 1 ? "1 rank" : std::to_string(world_size) + " ranks";
-}
-
-CheckSpec check_of(CheckKind that, std::vector<std::string> laws = {}) {
-  CheckSpec check;
-  check.that = that;
-  check.laws = std::move(laws);
-  return check;
 }
 
 bool decays(const TrainSpec& train) {
@@ -146,7 +138,7 @@ class Identities {
     derivation_.hold({.id = at("momentum", world_size),
                       .text = "momentum needs no correction when the rate changes: v <- mu v + g; w <- w - rate v",
                       .instead = {}},
-                     *recipe_.patch(setting), check_of(CheckKind::kLaws, {"state", "update"}));
+                     *recipe_.patch(setting), CheckKind::kLaws, {"state", "update"});
   }
 
   /// W updates at a rate against one update with their samples at W times the rate: the linear rule's own claim.
@@ -357,7 +349,7 @@ void add_recipe_checks(Derivation& derivation, const Recipe& recipe, const Range
     const auto hold = [&](const char* id, const char* text, CheckKind that) {
       derivation.hold(
           {.id = at(id, world_size), .section = Section::kRecipe, .text = ranks_text(world_size) + ": " + text}, patch,
-          check_of(that));
+          that);
     };
     hold("ledger", "rates, denominators and counters follow the recipe", CheckKind::kLedger);
     if (world_size > 1) hold("reduction", "each update takes the mean of the ranks' gradients", CheckKind::kReduction);

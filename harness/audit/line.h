@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstdint>
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,43 @@ enum class Answer {
   kMeasured,    ///< a number, for information
 };
 
-std::string_view name_of(Answer answer);
+/// The reader's first thought at an answer.
+enum class Mood {
+  kGood,
+  kFact,  ///< neither good nor bad
+  kBad,
+  kOpen,
+};
+
+/// One row for each answer, in order.
+struct AnswerInfo {
+  Answer answer;
+  std::string_view name;
+  Mood mood;
+};
+
+inline constexpr std::array<AnswerInfo, 14> kAnswers = {{
+    {Answer::kIdentical, "identical", Mood::kGood},
+    {Answer::kRounding, "rounding", Mood::kGood},
+    {Answer::kHolds, "holds", Mood::kGood},
+    {Answer::kSame, "same", Mood::kGood},
+    {Answer::kNoIdentity, "no identity", Mood::kFact},
+    {Answer::kHidden, "hidden", Mood::kFact},
+    {Answer::kNotSeen, "not seen", Mood::kFact},
+    {Answer::kEmpirical, "empirical", Mood::kFact},
+    {Answer::kOther, "other", Mood::kFact},
+    {Answer::kSlip, "slip", Mood::kBad},
+    {Answer::kChanges, "changes", Mood::kBad},
+    {Answer::kBroken, "broken", Mood::kBad},
+    {Answer::kCannotTell, "cannot tell", Mood::kOpen},
+    {Answer::kMeasured, "measured", Mood::kFact},
+}};
+
+constexpr const AnswerInfo& info(Answer answer) { return kAnswers[static_cast<std::size_t>(answer)]; }
+constexpr std::string_view name_of(Answer answer) { return info(answer).name; }
+
+/// An answer by its name. *Throws*: InputError.
+Answer answer_named(const std::string& name, const std::string& where);
 
 /// Group of questions, in the order of the report.
 enum class Section {
@@ -38,7 +75,23 @@ enum class Section {
   kMeasured,    ///< for information
 };
 
-std::string_view name_of(Section section);
+/// One row for each section, in order.
+struct SectionInfo {
+  Section section;
+  std::string_view name;
+  std::string_view title;
+};
+
+inline constexpr std::array<SectionInfo, 5> kSections = {{
+    {Section::kRecipe, "recipe", "Does each run do what the recipe says?"},
+    {Section::kQuantities, "quantities", "The recipe along the number of ranks"},
+    {Section::kIdentities, "identities", "Exact identities, tested"},
+    {Section::kMatrix, "matrix", "Batch, rate and sampler against the baseline"},
+    {Section::kMeasured, "measured", "Measured, for information"},
+}};
+
+constexpr const SectionInfo& info(Section section) { return kSections[static_cast<std::size_t>(section)]; }
+constexpr std::string_view name_of(Section section) { return info(section).name; }
 
 /// One question of an audit, answered.
 struct Line {

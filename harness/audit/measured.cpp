@@ -1,8 +1,10 @@
 #include "harness/audit/measured.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "harness/laws/contents.h"
+#include "harness/laws/rate_curve.h"
 #include "harness/laws/scales.h"
 
 namespace lockstep::audit {
@@ -46,14 +48,21 @@ const trace::Step* last_step(const trace::RunTrace& run) {
 
 }  // namespace
 
-double samples_in_update(const trace::RunTrace& run) {
+std::optional<double> samples_in_update(const trace::RunTrace& run) {
   double total = 0;
   for (const trace::Trace& rank : run.ranks) {
     const trace::Step* const step = rank.find(0);
     const Record* const ids = step == nullptr ? nullptr : laws::samples_in(*step);
     if (ids != nullptr) total += laws::count_of(*ids);
   }
-  return total;
+  return total > 0 ? std::optional(total) : std::nullopt;
+}
+
+std::optional<double> largest_rate(const trace::RunTrace& run) {
+  std::optional<double> largest;
+  for (const auto& [step, rate] : laws::rates_of(run.ranks[0], "learning_rate"))
+    largest = std::max(largest.value_or(rate), rate);
+  return largest;
 }
 
 std::optional<double> distance_at_end(const trace::RunTrace& left, const trace::RunTrace& right) {
@@ -76,7 +85,8 @@ std::optional<double> first_update(const trace::RunTrace& run) {
 
 std::optional<double> noise_scale(const trace::RunTrace& run) {
   if (run.ranks.size() < 2) return std::nullopt;
-  const double ranks = static_cast<double>(run.ranks.size()), all = samples_in_update(run), own = all / ranks;
+  const double ranks = static_cast<double>(run.ranks.size()), all = samples_in_update(run).value_or(0),
+               own = all / ranks;
   const auto mean = squares(run.ranks[0].find(0), Channel::kGradient);
   double of_ranks = 0;
   for (const trace::Trace& rank : run.ranks) {

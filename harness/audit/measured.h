@@ -7,8 +7,11 @@
 
 namespace lockstep::audit {
 
-/// Samples that all ranks take in the first update; 0 where they are not recorded.
-double samples_in_update(const trace::RunTrace& run);
+/// Samples that all ranks take in the first update; nothing where they are not recorded.
+std::optional<double> samples_in_update(const trace::RunTrace& run);
+
+/// Largest recorded learning rate of the first parameter group; nothing where none is recorded.
+std::optional<double> largest_rate(const trace::RunTrace& run);
 
 /// Distance of two runs' weights after their last steps, relative to the weights' norm. Nothing where weights are not
 /// finite, or not recorded. *Source*: sketches, within a factor of 2; ratios of distances of one direction are exact.

@@ -39,7 +39,7 @@ class At {
   /// Samples in an update over all ranks: as recorded, else as promised.
   std::optional<double> batch() const {
     if (run() != nullptr) {
-      if (const double samples = samples_in_update(*run()); samples > 0) return samples;
+      if (const auto samples = samples_in_update(*run())) return samples;
     }
     if (variant().knows("batch")) return static_cast<double>(train().batch.global_size(ranks()));
     return std::nullopt;
@@ -69,11 +69,7 @@ class At {
     return run() == nullptr ? laws::Rates() : laws::rates_of(run()->ranks[0], "learning_rate");
   }
 
-  std::optional<double> largest_rate() const {
-    std::optional<double> largest;
-    for (const auto& [step, rate] : rates()) largest = std::max(largest.value_or(rate), rate);
-    return largest;
-  }
+  std::optional<double> largest_rate() const { return run() == nullptr ? std::nullopt : audit::largest_rate(*run()); }
 
  private:
   const Seen& seen_;
@@ -270,12 +266,11 @@ std::optional<std::string> coverage(const At& at) {
   return least == most ? std::to_string(least) : std::to_string(least) + ".." + std::to_string(most);
 }
 
-Judged judge_coverage(const At& first, const At& last) {
+Judged judge_coverage(const At&, const At& last) {
   const auto of = last.promise();
   if (of && of->by_rank)
     return slip("every rank takes every sample: an epoch takes each of them once for each rank",
                 "use a distributed sampler");
-  (void)first;
   return changes("the sampler repeats samples to make equal shares, or leaves some out",
                  "choose a number of ranks that divides the data, or count the repeated ones once");
 }

@@ -10,7 +10,6 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/diagnosis/causes.h"
-#include "harness/laws/rate_curve.h"
 
 namespace lockstep::audit {
 namespace {
@@ -110,16 +109,14 @@ class Answers {
         line.because = "the recipe refuses it: " + statement.because;
         break;
       case Claim::kEqual:
-        equal(line, statement);
+      case Claim::kLaw:
+        must_hold(line, statement);
         break;
       case Claim::kRepeats:
         repeats(line, statement);
         break;
       case Claim::kDiffers:
         differs(line, statement);
-        break;
-      case Claim::kLaw:
-        law(line, statement);
         break;
       case Claim::kSecondOrder:
         order(line, statement);
@@ -145,11 +142,12 @@ class Answers {
     }
   }
 
-  void equal(Line& line, const Statement& statement) const {
+  void must_hold(Line& line, const Statement& statement) const {
     const CheckReport& decides = report(*statement.check);
     if (decides.status == Status::kAgree) {
-      const bool same_bits = report(*statement.bitwise).status == Status::kAgree;
-      line.answer = same_bits ? Answer::kIdentical : Answer::kRounding;
+      line.answer = !statement.bitwise                                    ? Answer::kHolds
+                    : report(*statement.bitwise).status == Status::kAgree ? Answer::kIdentical
+                                                                          : Answer::kRounding;
     } else if (decides.status == Status::kDivergence) {
       line.answer = Answer::kBroken;
       take_divergence(line, named_by(statement, decides));
@@ -188,18 +186,6 @@ class Answers {
       line.answer = Answer::kNotSeen;
       line.because = "equal up to rounding in these steps, although " + statement.because;
       line.instead = statement.instead;
-    } else {
-      not_decided(line, decides);
-    }
-  }
-
-  void law(Line& line, const Statement& statement) const {
-    const CheckReport& decides = report(*statement.check);
-    if (decides.status == Status::kAgree) {
-      line.answer = Answer::kHolds;
-    } else if (decides.status == Status::kDivergence) {
-      line.answer = Answer::kBroken;
-      take_divergence(line, decides);
     } else {
       not_decided(line, decides);
     }
@@ -249,24 +235,46 @@ class Answers {
   const std::vector<report::Evidence>& evidence_;
 };
 
-double value_or_nan(const std::optional<double>& value) {
-  return value.value_or(std::numeric_limits<double>::quiet_NaN());
+/// What the runs of the recipe as written show by themselves.
+void add_measured(Audit& audit, const std::vector<Seen>& seen) {
+  const auto of = [](const Seen& one, std::optional<double> (*measure)(const trace::RunTrace&)) {
+    const std::optional<double> value = one.run == nullptr ? std::nullopt : measure(*one.run);
+    return value.value_or(std::numeric_limits<double>::quiet_NaN());
+  };
+  for (const Seen& one : seen) {
+    audit.batch.push_back(of(one, samples_in_update));
+    audit.rate.push_back(of(one, largest_rate));
+    audit.update.push_back(of(one, first_update));
+    const double noise = of(one, noise_scale);
+    if (std::isnan(noise)) continue;
+    audit.lines.push_back({.id = "noise-scale@" + std::to_string(one.world_size),
+                           .section = Section::kMeasured,
+                           .text = "gradient noise scale of the first update: " + rounded(noise, 3) + " samples",
+                           .answer = Answer::kMeasured,
+                           .because = "McCandlish et al. 2018; one update is a noisy estimate"});
+  }
+}
+
+/// Answers that are not as the findings have them. `is_whole`: a line that is not there is a fault, too.
+std::vector<std::string> unexpected_in(const std::vector<Line>& lines, const std::map<std::string, Answer>& findings,
+                                       bool is_whole) {
+  std::vector<std::string> texts;
+  for (const auto& [id, wanted] : findings) {
+    const auto found = std::find_if(lines.begin(), lines.end(), [&id = id](const Line& one) { return one.id == id; });
+    const std::string expected = id + ": expected " + std::string(name_of(wanted)) + ", ";
+    if (found == lines.end() && is_whole) texts.push_back(expected + "and there is no such line");
+    if (found != lines.end() && found->answer != wanted)
+      texts.push_back(expected + "not " + std::string(name_of(found->answer)));
+  }
+  for (const Line& line : lines) {
+    const bool matters = is_finding(line) || line.answer == Answer::kCannotTell;
+    if (matters && !findings.contains(line.id))
+      texts.push_back(line.id + ": " + std::string(name_of(line.answer)) + ", which the findings lack");
+  }
+  return texts;
 }
 
 }  // namespace
-
-Answer answer_named(const std::string& name, const std::string& where) {
-  std::vector<std::string> names;
-  for (int i = 0; i <= static_cast<int>(Answer::kMeasured); ++i) {
-    const Answer answer = static_cast<Answer>(i);
-    if (name_of(answer) == name) return answer;
-    names.emplace_back(name_of(answer));
-  }
-  throw InputError({.what = "unknown answer '" + name + "'",
-                    .where = where,
-                    .expected = "one of: " + join(names, ", "),
-                    .next = suggest(name, names)});
-}
 
 std::int64_t samples_said(const scenario::Scenario& scenario, const Request& request) {
   const Variant& variant = chosen(scenario, request.variant);
@@ -279,10 +287,8 @@ scenario::Scenario probe(const scenario::Scenario& scenario, const Request& requ
   one.steps = 1;
   const std::unique_ptr<Recipe> recipe = recipe_of(scenario, one);
   Derivation derivation(scenario, recipe->variant());
-  scenario::CheckSpec finishes;
-  finishes.that = scenario::CheckKind::kFinishes;
   derivation.hold({.id = "probe"}, recipe->as_written(*std::min_element(request.ranks.begin(), request.ranks.end())),
-                  std::move(finishes));
+                  scenario::CheckKind::kFinishes);
   return derivation.scenario();
 }
 
@@ -320,8 +326,7 @@ Audit Scaling::answer(const plan::Plan& plan, const report::Verdict& verdict,
               .variant = recipe_->variant().name,
               .recipe = words_of(recipe_->variant()),
               .ranks = range_.ranks,
-              .is_whole = request_.only.empty(),
-              .expects = request_.expects};
+              .is_whole = request_.only.empty()};
   std::vector<Seen> seen;
   for (std::size_t i = 0; i < range_.ranks.size(); ++i) {
     const bool is_training = !written_[i].empty();
@@ -332,47 +337,12 @@ Audit Scaling::answer(const plan::Plan& plan, const report::Verdict& verdict,
   }
   audit.lines = quantities(seen);
   for (const Statement& statement : derivation_.statements()) audit.lines.push_back(answers.of(statement));
-  for (const Seen& one : seen) {
-    const trace::RunTrace* const run = one.run;
-    audit.batch.push_back(run == nullptr ? value_or_nan({}) : samples_in_update(*run));
-    audit.update.push_back(value_or_nan(run == nullptr ? std::nullopt : first_update(*run)));
-    const laws::Rates rates = run == nullptr ? laws::Rates() : laws::rates_of(run->ranks[0], "learning_rate");
-    double largest = rates.empty() ? value_or_nan({}) : 0;
-    for (const auto& [step, rate] : rates) largest = std::max(largest, rate);
-    audit.rate.push_back(largest);
-    const auto noise = run == nullptr ? std::nullopt : noise_scale(*run);
-    if (!noise) continue;
-    audit.lines.push_back({.id = "noise-scale@" + std::to_string(one.world_size),
-                           .section = Section::kMeasured,
-                           .text = "gradient noise scale of the first update: " + rounded(*noise, 3) + " samples",
-                           .answer = Answer::kMeasured,
-                           .because = "McCandlish et al. 2018; one update is a noisy estimate"});
-  }
-  std::erase_if(audit.lines, [&](const Line& line) {
-    return !request_.only.empty() && std::none_of(request_.only.begin(), request_.only.end(),
-                                                  [&](const std::string& id) { return line.id.rfind(id, 0) == 0; });
-  });
+  add_measured(audit, seen);
+  std::erase_if(audit.lines, [&](const Line& line) { return !is_asked(line.id, request_.only); });
   std::stable_sort(audit.lines.begin(), audit.lines.end(),
                    [](const Line& a, const Line& b) { return a.section < b.section; });
   for (Line& line : audit.lines) line.reproduce = reproduce + " --only " + shell_quoted(line.id);
-  if (request_.expects) {
-    for (const auto& [id, wanted] : request_.findings) {
-      const auto found =
-          std::find_if(audit.lines.begin(), audit.lines.end(), [&](const Line& one) { return one.id == id; });
-      if (found == audit.lines.end()) {
-        if (request_.only.empty())
-          audit.unexpected.push_back(id + ": expected " + std::string(name_of(wanted)) + ", and there is no such line");
-      } else if (found->answer != wanted) {
-        audit.unexpected.push_back(id + ": expected " + std::string(name_of(wanted)) + ", not " +
-                                   std::string(name_of(found->answer)));
-      }
-    }
-    for (const Line& line : audit.lines) {
-      const bool matters = is_finding(line) || line.answer == Answer::kCannotTell;
-      if (matters && !request_.findings.contains(line.id))
-        audit.unexpected.push_back(line.id + ": " + std::string(name_of(line.answer)) + ", which the findings lack");
-    }
-  }
+  if (request_.findings) audit.unexpected = unexpected_in(audit.lines, *request_.findings, audit.is_whole);
   return audit;
 }
 
@@ -385,8 +355,7 @@ std::string Audit::headline() const {
     if (line.section == Section::kQuantities && line.answer == Answer::kSlip) slips.push_back(line.text + range);
     if (line.answer == Answer::kBroken) broken.push_back(line.id);
   }
-  const std::string on = ranks.size() == 1 ? "on " + listed(ranks) + (ranks[0] == 1 ? " rank" : " ranks")
-                                           : "on " + listed(ranks) + " ranks";
+  const std::string on = "on " + listed(ranks) + (ranks == std::vector<std::int64_t>{1} ? " rank" : " ranks");
   if (!is_whole && broken.empty()) return "these lines alone " + on + ": " + std::string(name_of(status()));
   if (!broken.empty()) return "broken " + on + ": " + some_of(broken, kMost);
   if (!slips.empty()) return "a slip " + on + ": " + some_of(slips, kMost);
@@ -398,7 +367,7 @@ std::string Audit::headline() const {
 
 report::Status Audit::status() const {
   if (lines.empty()) return Status::kInconclusive;
-  if (expects) return unexpected.empty() ? Status::kAgree : Status::kDivergence;
+  if (unexpected) return unexpected->empty() ? Status::kAgree : Status::kDivergence;
   if (std::any_of(lines.begin(), lines.end(), is_finding)) return Status::kDivergence;
   const bool open =
       std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.answer == Answer::kCannotTell; });

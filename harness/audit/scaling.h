@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,11 @@ namespace lockstep::audit {
 struct Request {
   std::string variant;  ///< that holds the recipe; empty: 'recipe', else the first by name
   std::vector<std::int64_t> ranks = {1, 2, 4, 8};
-  std::int64_t steps = 6;                  ///< updates of each run
-  std::int64_t samples = 0;                ///< in the data; 0: nobody knows
-  std::vector<std::string> only;           ///< beginnings of ids; empty: all
-  ProgramOptions options;                  ///< of a program
-  std::map<std::string, Answer> findings;  ///< expected answers, by id
-  bool expects = false;                    ///< whether the findings are written down: then others are red
+  std::int64_t steps = 6;                                 ///< updates of each run
+  std::int64_t samples = 0;                               ///< in the data; 0: nobody knows
+  std::vector<std::string> only;                          ///< beginnings of ids; empty: all
+  ProgramOptions options;                                 ///< of a program
+  std::optional<std::map<std::string, Answer>> findings;  ///< expected answers, by id: others are red
 };
 
 /// Answers of an audit.
@@ -35,8 +35,8 @@ struct Audit {
   std::vector<Line> lines;
   bool is_whole = true;                     ///< no line was left out
   std::vector<double> batch, rate, update;  ///< by number of ranks; NaN: not known
-  std::vector<std::string> unexpected;      ///< answers that the findings did not foresee, in words
-  bool expects = false;
+  /// Answers that the findings do not foresee, in words; nothing where no findings are written down.
+  std::optional<std::vector<std::string>> unexpected;
 
   /// "at 8 ranks this recipe is another computation: ..."
   std::string headline() const;
@@ -73,8 +73,5 @@ std::int64_t samples_said(const scenario::Scenario& scenario, const Request& req
 
 /// The recipe as written, for one update, at its first number of ranks: a run that tells how many samples there are.
 scenario::Scenario probe(const scenario::Scenario& scenario, const Request& request);
-
-/// An answer by its name. *Throws*: InputError.
-Answer answer_named(const std::string& name, const std::string& where);
 
 }  // namespace lockstep::audit

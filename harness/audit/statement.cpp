@@ -13,6 +13,22 @@ using scenario::CheckKind;
 using scenario::CheckSpec;
 using scenario::Variant;
 
+namespace {
+
+CheckSpec check_of(CheckKind that, std::vector<trace::Channel> channels = {}) {
+  CheckSpec check;
+  check.that = that;
+  check.channels = std::move(channels);
+  return check;
+}
+
+}  // namespace
+
+bool is_asked(const std::string& id, const std::vector<std::string>& only) {
+  return only.empty() ||
+         std::any_of(only.begin(), only.end(), [&](const std::string& begin) { return id.rfind(begin, 0) == 0; });
+}
+
 Derivation::Derivation(const scenario::Scenario& original, const Variant& base) : base_(base), scenario_(original) {
   scenario_.practices.clear();
   scenario_.variants.clear();
@@ -41,7 +57,9 @@ std::optional<std::string> Derivation::variant(const Json& patch, std::string& r
   return made.name;
 }
 
-std::optional<std::size_t> Derivation::add(CheckSpec check) {
+std::size_t Derivation::add(const Statement& statement, CheckSpec check) {
+  check.name = statement.id;
+  if (check.variants.empty()) check.variants = statement.variants;
   scenario_.checks.push_back(std::move(check));
   return scenario_.checks.size() - 1;
 }
@@ -64,23 +82,12 @@ bool Derivation::resolve(Statement& statement, const std::vector<Json>& patches)
 void Derivation::compare(Statement statement, const Json& left, const Json& right,
                          std::vector<trace::Channel> channels) {
   if (resolve(statement, {left, right})) {
-    const auto check = [&](CheckKind that, std::vector<trace::Channel> on) {
-      return add({.that = that,
-                  .name = statement.id,
-                  .variants = statement.variants,
-                  .channels = std::move(on),
-                  .factor = {},
-                  .laws = {},
-                  .straight = {},
-                  .interrupted = {},
-                  .expect = {}});
-    };
     if (statement.claim == Claim::kDiffers) {
-      statement.check = check(CheckKind::kDiffers, std::move(channels));
+      statement.check = add(statement, check_of(CheckKind::kDiffers, std::move(channels)));
     } else {
-      statement.check = check(CheckKind::kRounding, channels);
+      statement.check = add(statement, check_of(CheckKind::kRounding, channels));
       if (channels.empty()) channels = {trace::Channel::kGradient, trace::Channel::kWeight};
-      statement.bitwise = check(CheckKind::kEqual, std::move(channels));
+      statement.bitwise = add(statement, check_of(CheckKind::kEqual, std::move(channels)));
     }
   }
   statements_.push_back(std::move(statement));
@@ -91,21 +98,19 @@ void Derivation::compare_weights(Statement statement, const Json& left, const Js
   Statement& made = statements_.back();
   for (const std::string& side : made.variants) {
     for (const CheckKind that : {CheckKind::kReduction, CheckKind::kLaws}) {
-      CheckSpec check;
-      check.that = that;
-      check.name = made.id;
+      CheckSpec check = check_of(that);
       check.variants = {side};
-      made.laws.push_back(*add(std::move(check)));
+      made.laws.push_back(add(made, std::move(check)));
     }
   }
 }
 
-void Derivation::hold(Statement statement, const Json& patch, CheckSpec check) {
+void Derivation::hold(Statement statement, const Json& patch, CheckKind that, std::vector<std::string> laws) {
   statement.claim = Claim::kLaw;
   if (resolve(statement, {patch})) {
-    check.name = statement.id;
-    check.variants = statement.variants;
-    statement.check = add(std::move(check));
+    CheckSpec check = check_of(that);
+    check.laws = std::move(laws);
+    statement.check = add(statement, std::move(check));
   }
   statements_.push_back(std::move(statement));
 }
@@ -119,35 +124,28 @@ void Derivation::second_order(Statement statement, const std::vector<Json>& side
 void Derivation::keep(const std::vector<std::string>& only, const std::vector<std::string>& other_ids,
                       const std::vector<std::string>& needed) {
   if (only.empty()) return;
-  const auto is_wanted = [&](const std::string& id) {
-    return std::any_of(only.begin(), only.end(), [&](const std::string& begin) { return id.rfind(begin, 0) == 0; });
-  };
   std::vector<std::string> ids = other_ids;
   for (const Statement& statement : statements_) ids.push_back(statement.id);
   for (const std::string& begin : only) {
-    if (std::any_of(ids.begin(), ids.end(), [&](const std::string& id) { return id.rfind(begin, 0) == 0; })) continue;
+    if (std::any_of(ids.begin(), ids.end(), [&](const std::string& id) { return is_asked(id, {begin}); })) continue;
     throw InputError({.what = "no line of the audit begins with '" + begin + "'",
                       .where = "--only",
                       .expected = "one of: " + join(ids, ", "),
                       .next = suggest(begin, ids)});
   }
-  std::erase_if(statements_, [&](const Statement& statement) { return !is_wanted(statement.id); });
+  std::erase_if(statements_, [&](const Statement& statement) { return !is_asked(statement.id, only); });
 
   std::vector<CheckSpec> checks;
   std::set<std::string> variants(needed.begin(), needed.end());
-  const auto keep_check = [&](std::optional<std::size_t>& index) {
-    if (!index) return;
-    checks.push_back(scenario_.checks[*index]);
+  const auto keep_check = [&](std::size_t& index) {
+    checks.push_back(scenario_.checks[index]);
     index = checks.size() - 1;
   };
   for (Statement& statement : statements_) {
-    keep_check(statement.check);
-    keep_check(statement.bitwise);
-    for (std::size_t& law : statement.laws) {
-      std::optional<std::size_t> index = law;
-      keep_check(index);
-      law = *index;
+    for (std::optional<std::size_t>* const check : {&statement.check, &statement.bitwise}) {
+      if (*check) keep_check(**check);
     }
+    for (std::size_t& law : statement.laws) keep_check(law);
     variants.insert(statement.variants.begin(), statement.variants.end());
   }
   scenario_.checks = std::move(checks);

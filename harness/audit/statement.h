@@ -36,6 +36,9 @@ struct Statement {
   std::vector<std::size_t> laws = {};       ///< those that name the cause, where the sides' recipes differ on purpose
 };
 
+/// Whether `only` asks for this line: it is empty, or holds a beginning of the id.
+bool is_asked(const std::string& id, const std::vector<std::string>& only);
+
 /// A scenario made for an audit, with the statements that its checks test.
 class Derivation {
  public:
@@ -50,8 +53,8 @@ class Derivation {
   /// each side name them instead. Weights are compared.
   void compare_weights(Statement statement, const Json& left, const Json& right);
 
-  /// States that a check of one run holds on a patch of the recipe.
-  void hold(Statement statement, const Json& patch, scenario::CheckSpec check);
+  /// States that a check of one run holds on a patch of the recipe. `laws`: of the check `laws`.
+  void hold(Statement statement, const Json& patch, scenario::CheckKind that, std::vector<std::string> laws = {});
 
   /// States that the sides of each pair of patches differ in second order of the rate.
   void second_order(Statement statement, const std::vector<Json>& sides);
@@ -59,8 +62,8 @@ class Derivation {
   /// Name of the variant with this patch; nothing, with `refusal`, where that is no training.
   std::optional<std::string> variant(const Json& patch, std::string& refusal);
 
-  /// Leaves the statements whose id begins with one of `only`, their checks, and the variants that they need, beside
-  /// those of `needed`. All, where `only` is empty. *Throws*: InputError for one that no id begins with.
+  /// Leaves the statements that are asked, their checks, and the variants that they need, beside those of `needed`.
+  /// *Throws*: InputError for one of `only` that no id begins with.
   void keep(const std::vector<std::string>& only, const std::vector<std::string>& other_ids,
             const std::vector<std::string>& needed);
 
@@ -68,7 +71,8 @@ class Derivation {
   const std::vector<Statement>& statements() const { return statements_; }
 
  private:
-  std::optional<std::size_t> add(scenario::CheckSpec check);
+  /// Adds a check of a statement's variants; returns its place.
+  std::size_t add(const Statement& statement, scenario::CheckSpec check);
   bool resolve(Statement& statement, const std::vector<Json>& patches);
 
   const scenario::Variant& base_;

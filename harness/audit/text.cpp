@@ -15,26 +15,8 @@ constexpr std::size_t kLabel = 13;  ///< width of an answer's column
 /// 32 green, 31 red, 33 yellow, 0 none.
 int color_of(const Line& line) {
   if (is_finding(line)) return 31;
-  switch (line.answer) {
-    case Answer::kIdentical:
-    case Answer::kRounding:
-    case Answer::kHolds:
-    case Answer::kSame:
-      return 32;
-    case Answer::kCannotTell:
-      return 33;
-    case Answer::kNoIdentity:
-    case Answer::kHidden:
-    case Answer::kNotSeen:
-    case Answer::kEmpirical:
-    case Answer::kOther:
-    case Answer::kSlip:
-    case Answer::kChanges:
-    case Answer::kBroken:
-    case Answer::kMeasured:
-      return 0;
-  }
-  return 0;
+  const Mood mood = info(line.answer).mood;
+  return mood == Mood::kGood ? 32 : mood == Mood::kOpen ? 33 : 0;
 }
 
 std::string label(const Line& line, bool color) {
@@ -64,21 +46,7 @@ std::vector<const Line*> of(const Audit& audit, Section section) {
   return lines;
 }
 
-std::string title_of(Section section) {
-  switch (section) {
-    case Section::kRecipe:
-      return "Does each run do what the recipe says?";
-    case Section::kQuantities:
-      return "The recipe along the number of ranks";
-    case Section::kIdentities:
-      return "Exact identities, tested";
-    case Section::kMatrix:
-      return "Batch, rate and sampler against the baseline";
-    case Section::kMeasured:
-      return "Measured, for information";
-  }
-  return "";
-}
+std::string title_of(Section section) { return std::string(info(section).title); }
 
 /// Width of each column of values.
 std::vector<std::size_t> widths(const Audit& audit, const std::vector<const Line*>& lines) {
@@ -177,7 +145,8 @@ std::string to_text(const Audit& audit, bool color) {
   out += table(audit, color);
   for (const Section section : {Section::kRecipe, Section::kIdentities}) out += statements(audit, section, color);
   out += matrix(audit, color) + statements(audit, Section::kMeasured, color);
-  for (const std::string& text : audit.unexpected) out += "\nUNEXPECTED  " + printable(text) + "\n";
+  for (const std::string& text : audit.unexpected.value_or(std::vector<std::string>()))
+    out += "\nUNEXPECTED  " + printable(text) + "\n";
   out += "\n" + std::string(name_of(audit.status())) + ": " + std::to_string(audit.lines.size()) + " lines\n";
   return out;
 }
@@ -238,7 +207,7 @@ Json to_json(const Audit& audit) {
           {"samples_per_update", numbers(audit.batch)},
           {"learning_rate", numbers(audit.rate)},
           {"first_update", numbers(audit.update)},
-          {"unexpected", audit.unexpected},
+          {"unexpected", audit.unexpected.value_or(std::vector<std::string>())},
           {"lines", lines}};
 }
 

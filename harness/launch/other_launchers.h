@@ -32,7 +32,7 @@ struct OtherLauncher {
   bool may_queue;       ///< its runs may wait for others
   std::int64_t least_ranks;
   std::vector<StartCommand> (*starts)(const Launch& launch);
-  const char* version;  ///< shell words that print one: "--version"
+  const char* version;  ///< option that prints it, or, where that takes seconds, the Python package that has it
 };
 
 const std::vector<OtherLauncher>& other_launchers();
