@@ -81,6 +81,21 @@ TEST_F(AuditEndToEnd, ARecipeThatScalesHoldsEveryIdentity) {
   EXPECT_EQ(result.line("global-batch").at("values"), Json({"48", "48", "48", "48", "48"}));
 }
 
+TEST_F(AuditEndToEnd, DecayAndThresholdMustGrowWithTheSum) {
+  const Json decays = {{"optimizer", {{"weight_decay", 0.1}}}}, clips = {{"gradient", {{"clip_norm", 0.1}}}};
+  for (const Json& train : {decays, clips}) {
+    const Audited result = audited(recipe(train), {"--ranks", "1,2,3,4,8", "--only", "sum"});
+    EXPECT_EQ(result.process.exit_code, 0) << result.process.out << result.process.err;
+    for (const std::int64_t ranks : kWorlds) {
+      const std::string w = "@" + std::to_string(ranks);
+      EXPECT_EQ(result.answer("sum-rate-only" + w), "no identity") << train;
+      // clip_grad_norm_ adds 1e-6 to the norm, which then is no multiple of W.
+      const bool is_exact = ranks != 3 && train == decays;
+      EXPECT_EQ(result.answer("sum" + w), is_exact ? "identical" : "rounding") << result.line("sum" + w);
+    }
+  }
+}
+
 TEST_F(AuditEndToEnd, AdamHidesAFactorOfTheGradientsAndIsScaleFreeWithoutEps) {
   const Audited result = audited(recipe({{"optimizer", {{"kind", "adam"}, {"lr", 0.001}}}}), {"--ranks", "1,2,3,4,8"});
   EXPECT_EQ(result.process.exit_code, 0) << result.process.out << result.process.err;
@@ -152,6 +167,7 @@ TEST_F(AuditEndToEnd, EveryIdentityIsBrokenByAPlantedMistakeAtEveryWorldSize) {
 
 TEST_F(AuditEndToEnd, AFirstOrderErrorIsMeasuredAsSuch) {
   const Audited result = audited(recipe({{"ddp", {{"average", false}}}}), only("order"));
+  EXPECT_EQ(result.answer("order@4"), "broken");
   EXPECT_EQ(result.line("order@4").at("because").get<std::string>().rfind("measured order 1", 0), 0U)
       << result.line("order@4");
 }

@@ -191,6 +191,15 @@ TEST_F(JudgeEndToEnd, WhatRecordsLessThanTheScenarioIsAnotherRecipe) {
   EXPECT_EQ(judge(prepared()).exit_code(), 4);
 }
 
+TEST_F(JudgeEndToEnd, TheOutcomeOfAnotherRunCountsForNothing) {
+  const Result ours = run(training());
+  fs::copy_file(ours.out / "tiny/fast/0/outcome.json", ours.out / "tiny/slow/0/outcome.json",
+                fs::copy_options::overwrite_existing);
+  const Result result = judge(ours.out);
+  EXPECT_EQ(result.check("finishes").at("status"), "inconclusive") << result.said();
+  expect_says(result.said(), {"slow/0/outcome.json is of another run: tiny/fast/0"});
+}
+
 TEST_F(JudgeEndToEnd, ARunThatTheScenarioHasNotIsRefused) {
   prepare(training());
   fs::create_directories(run_folder("slow/2"));
