@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -17,6 +15,7 @@
 #include "harness/app/shell.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/launch/interfaces.h"
 #include "harness/launch/other_launchers.h"
 
 namespace lockstep::app {
@@ -81,28 +80,6 @@ rlim_t limit_of(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
-/// "eth0", of "=eth0:1,ib0": NCCL's words for exact names, ports and all others.
-void require_interfaces(const char* variable, const std::set<std::string>& known) {
-  const char* const value = std::getenv(variable);
-  if (value == nullptr || *value == '\0' || *value == '^') return;
-  std::string text = value;
-  const bool is_prefix = std::string_view(variable).starts_with("NCCL") && text[0] != '=';
-  if (text[0] == '=') text.erase(0, 1);
-  std::replace(text.begin(), text.end(), ',', '\n');
-  for (const std::string& word : lines_of(text)) {
-    const std::string name = word.substr(0, word.find(':'));
-    const bool found = std::any_of(known.begin(), known.end(), [&](const std::string& one) {
-      return is_prefix ? one.starts_with(name) : one == name;
-    });
-    if (found) continue;
-    throw InputError({.what = std::string(variable) + " names no interface of this machine",
-                      .where = "the environment variable " + std::string(variable),
-                      .expected = "one of: " + join({known.begin(), known.end()}, ", "),
-                      .actual = value,
-                      .next = "correct it, or unset it"});
-  }
-}
-
 }  // namespace
 
 std::string examine_processors() {
@@ -145,16 +122,11 @@ std::string examine_gpus() {
 }
 
 std::string examine_interfaces() {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) throw ResourceError({.what = "the interfaces cannot be listed"});
-  std::set<std::string> up, all;
-  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
-    all.insert(one->ifa_name);
-    if ((one->ifa_flags & IFF_UP) != 0) up.insert(one->ifa_name);
-  }
-  ::freeifaddrs(first);
-  for (const char* variable : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) require_interfaces(variable, all);
-  return join({up.begin(), up.end()}, ", ") + " up; runs of `lockstep run` use the loopback alone";
+  const std::set<std::string> interfaces = launch::interfaces_with_address();
+  launch::require_interfaces(launch::whole_environment(), {launch::kGlooInterfaces, launch::kNcclInterfaces},
+                             interfaces);
+  return join({interfaces.begin(), interfaces.end()}, ", ") +
+         " with an address; without GLOO_SOCKET_IFNAME, Gloo takes that of the host's name";
 }
 
 std::string examine_launchers_in_path() {

@@ -12,7 +12,7 @@ std::string examine_processors();
 /// GPUs and the processes on them, by nvidia-smi. *Throws*: ResourceError if nvidia-smi is there and fails.
 std::string examine_gpus();
 
-/// Network interfaces. *Throws*: InputError if GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME names none of them.
+/// Network interfaces. *Throws*: InputError as launch::require_interfaces.
 std::string examine_interfaces();
 
 /// Launchers in PATH, with their versions.

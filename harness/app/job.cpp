@@ -8,6 +8,7 @@
 #include "harness/app/recorder.h"
 #include "harness/base/files.h"
 #include "harness/base/json.h"
+#include "harness/launch/interfaces.h"
 #include "harness/launch/other_launchers.h"
 
 namespace lockstep::app {
@@ -44,6 +45,7 @@ struct TakeProgram {
     job.command = {around.worker.string(), "--spec", spec.string(), "--out", job.directory.string()};
     if (!run.launch.executed) job.fork_group = run.repeat;  // repeats differ in all that must not matter
     job.rank_memory = kWorkerMemory;
+    job.interface_variables = launch::interface_variables_of(program.spec.at("train").at("device"));
   }
 
   void operator()(const plan::CommandProgram& program) const {

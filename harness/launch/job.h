@@ -51,6 +51,7 @@ struct Job {
   std::map<std::filesystem::path, std::filesystem::path> copies = {};  ///< folders that it begins with, by their origin
   std::optional<double> deadline_s;  ///< nothing: no limit while the run makes progress
   double stall_s = 60;
+  std::vector<const char*> interface_variables = {};  ///< that its ranks read (interfaces.h); checked before the start
   std::uintmax_t rank_memory = 0;  ///< least memory of a rank, in bytes; a run that cannot fit is not started
   std::vector<std::size_t> after;  ///< indices of jobs that must succeed before this one starts
 };

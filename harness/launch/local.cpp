@@ -1,11 +1,16 @@
 #include "harness/launch/local.h"
 
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <poll.h>
 #include <unistd.h>
 
 #include "harness/base/error.h"
+#include "harness/launch/environment.h"
+#include "harness/launch/interfaces.h"
 
 namespace lockstep::launch {
 namespace {
@@ -15,6 +20,24 @@ using Clock = std::chrono::steady_clock;
 /// How soon everything is noticed that no descriptor announces: progress, silence, a delayed rank that is due.
 constexpr int kTick_ms = 20;
 
+void put_over(Environment& environment, const std::map<std::string, std::string>& variables) {
+  for (const auto& [name, value] : variables) environment[name] = value;
+}
+
+/// Ranks that another program starts may be on another machine; each looks at its own.
+void require_interfaces_for(const Job& job) {
+  if (job.starter != Starter::kLauncher) return;
+  const std::set<std::string> interfaces = interfaces_with_address();
+  Environment environment = inherited_environment();
+  put_over(environment, job.environment);
+  require_interfaces(environment, job.interface_variables, interfaces);
+  for (const auto& [rank, variables] : job.rank_environment) {
+    Environment own = environment;
+    put_over(own, variables);
+    require_interfaces(own, job.interface_variables, interfaces);
+  }
+}
+
 }  // namespace
 
 void LocalLauncher::require(const Job& job) const {
@@ -22,7 +45,8 @@ void LocalLauncher::require(const Job& job) const {
   LOCKSTEP_CHECK(job.starter != Starter::kOther || !job.starts.empty());
   const std::filesystem::path program = job.command.empty() ? "" : job.command.front();
   std::error_code missing;
-  if (std::filesystem::is_regular_file(program, missing) && ::access(program.c_str(), X_OK) == 0) return;
+  if (std::filesystem::is_regular_file(program, missing) && ::access(program.c_str(), X_OK) == 0)
+    return require_interfaces_for(job);
   throw InputError({.what = "the command of run '" + job.run + "' cannot be executed",
                     .where = job.command.empty() ? "(no command)" : program.string(),
                     .expected = "the path of an executable file",

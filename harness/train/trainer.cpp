@@ -14,6 +14,8 @@
 #include <ATen/record_function.h>
 
 #include "harness/base/error.h"
+#include "harness/launch/environment.h"
+#include "harness/launch/interfaces.h"
 #include "harness/launch/progress.h"
 #include "harness/record/recorder.h"
 #include "harness/trace/reader.h"
@@ -626,6 +628,8 @@ void train(const RunSpec& run, const launch::Place& place, const std::filesystem
                       .expected = std::to_string(run.world_size),
                       .actual = std::to_string(place.world_size)});
   }
+  launch::require_interfaces(launch::whole_environment(), launch::interface_variables_of(run.train.device),
+                             launch::interfaces_with_address());
   const std::unique_ptr<Device> device = make_device(run.train.device, place.local_rank);
   const scenario::DeterminismSpec determinism = Faults(run.train, place.rank).determinism(run.train.determinism);
   apply_determinism(determinism);

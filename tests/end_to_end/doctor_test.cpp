@@ -52,7 +52,7 @@ TEST_F(DoctorEndToEnd, GpusAreNamedWithTheirProcesses) {
 TEST_F(DoctorEndToEnd, AnInterfaceThatIsNotThereIsAProblem) {
   expect_problem(doctor("GLOO_SOCKET_IFNAME=nowhere0"),
                  {"problem  interfaces", "GLOO_SOCKET_IFNAME", "nowhere0", "lo"});
-  expect_problem(doctor("NCCL_SOCKET_IFNAME==lo,nowhere0:1"), {"NCCL_SOCKET_IFNAME", "nowhere0"});
+  expect_problem(doctor("NCCL_SOCKET_IFNAME==nowhere0:1,l"), {"NCCL_SOCKET_IFNAME", "nowhere0"});
 }
 
 TEST_F(DoctorEndToEnd, FewDescriptorsAreAProblem) {

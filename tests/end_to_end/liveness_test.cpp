@@ -115,8 +115,22 @@ TEST_F(LivenessEndToEnd, AMachineThatGivesOutIsNoLostPeer) {
     expect_says(result.failed_run().at("why"), {"exited with code 4", "a file is damaged, or memory or disk ran out"});
     EXPECT_EQ(result.said().find("frame #"), std::string::npos) << result.said();
   };
-  with("export GLOO_SOCKET_IFNAME=nowhere");
   with("ulimit -n 20");
+}
+
+/// Before any rank starts, or, of a rank with another environment or machine than ours, before it meets the others.
+TEST_F(LivenessEndToEnd, ANetworkInterfaceThatIsNotThereIsRefused) {
+  const std::vector<std::string> parts = {"GLOO_SOCKET_IFNAME names no interface of this machine: 'nowhere0'", "lo"};
+  const Result ours = run(scenario({{"launch", {{"environment", {{"GLOO_SOCKET_IFNAME", "lo,nowhere0"}}}}}}));
+  EXPECT_EQ(ours.exit_code(), 2) << ours.said();
+  expect_says(ours.said(), parts);
+  EXPECT_FALSE(std::filesystem::exists(ours.out / "tiny/main/0/rank0.log"));
+  const std::filesystem::path worker = script_worker("export GLOO_SOCKET_IFNAME=nowhere0\nexec $worker \"$@\"");
+  const Result theirs = run(scenario(), {"--worker", worker});
+  EXPECT_EQ(theirs.exit_code(), 2) << theirs.said();
+  expect_says(theirs.said(), parts);
+  expect_says(theirs.failed_run().at("why"), {"exited with code 2 (RunSpec or environment refused)"});
+  expect_green(run(scenario({{"launch", {{"environment", {{"GLOO_SOCKET_IFNAME", "lo"}}}}}})));
 }
 
 TEST_F(LivenessEndToEnd, ARankThatHangs) {
