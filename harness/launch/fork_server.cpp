@@ -1,7 +1,7 @@
 #include "harness/launch/fork_server.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -15,6 +15,7 @@
 #include "harness/base/error.h"
 #include "harness/launch/environment.h"
 #include "harness/launch/fork_request.h"
+#include "harness/launch/interruption.h"
 #include "harness/launch/place.h"
 #include "harness/launch/serve.h"
 
@@ -25,7 +26,10 @@ namespace {
 constexpr std::size_t kMostServers = 4;
 
 /// Time to load a program on a busy machine and to fork it.
-constexpr int kPatience_ms = 30'000;
+constexpr std::chrono::seconds kPatience{30};
+
+/// How soon Ctrl-C ends that time.
+constexpr int kLook_ms = 20;
 
 /// A script may do something else for each rank.
 bool is_binary(const std::filesystem::path& program) {
@@ -46,15 +50,16 @@ std::vector<std::string> key_of(const Process::Command& command) {
   return key;
 }
 
-/// The rank that reports to the other end, once it runs; nothing if that end is closed, or time runs out.
+/// The rank that reports to the other end, once it runs; nothing if that end is closed, time runs out, or somebody ends
+/// us.
 std::optional<pid_t> read_report(const Descriptor& pipe) {
   pollfd watched{.fd = pipe.number(), .events = POLLIN, .revents = 0};
-  int ready = 0;
-  do {
-    ready = ::poll(&watched, 1, kPatience_ms);
-  } while (ready < 0 && errno == EINTR);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (::poll(&watched, 1, kLook_ms) <= 0) {
+    if (interruption_pending() || std::chrono::steady_clock::now() > deadline) return std::nullopt;
+  }
   pid_t rank = 0;
-  if (ready <= 0 || ::read(pipe.number(), &rank, sizeof rank) != sizeof rank) return std::nullopt;
+  if (::read(pipe.number(), &rank, sizeof rank) != sizeof rank) return std::nullopt;
   return rank;
 }
 

@@ -1,7 +1,9 @@
 #include "harness/launch/interruption.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include <sys/signalfd.h>
@@ -12,6 +14,8 @@
 namespace lockstep::launch {
 namespace {
 
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
 bool ignored(int signal) {
   struct sigaction action {};
   ::sigaction(signal, nullptr, &action);
@@ -20,10 +24,18 @@ bool ignored(int signal) {
 
 }  // namespace
 
+bool interruption_pending() {
+  sigset_t pending;
+  ::sigemptyset(&pending);
+  ::sigpending(&pending);
+  return std::any_of(std::begin(kSignals), std::end(kSignals),
+                     [&](int signal) { return ::sigismember(&pending, signal) == 1; });
+}
+
 Interruption::Interruption() {
   sigset_t watched;
   ::sigemptyset(&watched);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+  for (const int signal : kSignals) {
     if (!ignored(signal)) ::sigaddset(&watched, signal);
   }
   descriptor_ = Descriptor(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));

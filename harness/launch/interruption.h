@@ -8,6 +8,9 @@
 
 namespace lockstep::launch {
 
+/// Whether a signal waits for an Interruption to read it.
+bool interruption_pending();
+
 /// While it lives, SIGINT and SIGTERM make a descriptor readable instead of ending this process.
 ///
 /// A signal that was ignored before stays ignored (nohup, background jobs of a shell).

@@ -184,6 +184,8 @@ int be_rank(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (asked_to_serve(argc, argv)) return serve(argc, argv, be_rank);
+  const bool serves = asked_to_serve(argc, argv);
+  if (serves && std::getenv("LOCKSTEP_TEST_LOADS_FOR_EVER") != nullptr) hang();
+  if (serves) return serve(argc, argv, be_rank);
   return be_rank(argc, argv);
 }

@@ -2,6 +2,7 @@
 
 #include "harness/launch/fork_server.h"
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -112,6 +114,19 @@ TEST(ForkServer, ScriptsAndProgramsThatDoNotServeAreExecuted) {
     EXPECT_EQ(scratch.text(job.run, "rank1.log"), "rank 1");
   }
   EXPECT_TRUE(serving().empty());
+}
+
+TEST(ForkServer, AnInterruptionIsSeenWhileAServerLoads) {
+  const Scratch scratch;
+  Job job = forked(scratch.job("run", 2, {"hang"}));
+  job.environment["LOCKSTEP_TEST_LOADS_FOR_EVER"] = "1";
+  const auto begin = std::chrono::steady_clock::now();
+  const pid_t supervisor = fork_supervisor([&] { return static_cast<int>(run_one(job).status); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(alive(supervisor));
+  ::kill(supervisor, SIGINT);
+  EXPECT_EQ(wait_for(supervisor), static_cast<int>(Status::kInterrupted));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 
 /// The environment that a program reads, in its order, is that of an executed one.
