@@ -27,6 +27,14 @@ constexpr const char* kExitCodes =
 /// For options that name a file: an empty name, as an unset variable leaves it, is a slip and no default.
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
+/// For names in Kubernetes, which become names of hosts; "" is all well.
+std::string dns_label(const std::string& text) {
+  constexpr std::size_t kLongest = 50;  // of 63: the job appends the number of the pod
+  const bool fits = !text.empty() && text.size() <= kLongest && text[0] != '-' && text.back() != '-' &&
+                    text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
+  return fits ? "" : "is no name of at most 50 small letters, digits and '-'";
+}
+
 /// Options of all commands that judge scenarios.
 void add_judging_options(CLI::App& command, app::RunOptions& options) {
   command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
@@ -144,6 +152,20 @@ class CommandLine {
         return app::prepare(run_);
       };
     });
+    CLI::App* emit = app_.add_subcommand("launch", "Print what starts the runs of a prepared folder on a cluster");
+    emit->add_option("folder", emit_.folder, "Folder of `lockstep run SCENARIO --prepare FOLDER`")
+        ->required()
+        ->check(not_empty);
+    emit->add_option("--emit", emit_.manifest, "sbatch: a batch script of Slurm. k8s: a Job of Kubernetes")
+        ->required()
+        ->check(CLI::IsMember({"sbatch", "k8s"}));
+    emit->add_option("--name", emit_.name, "Name of the job. Default: lockstep")->check(dns_label);
+    emit->add_option("--nodes", emit_.nodes, "Nodes of Slurm that the ranks are spread over. Default: 1")
+        ->check(CLI::Range(1, 1024));
+    emit->add_option("--image", emit_.image, "Container image of k8s, with lockstep-worker where it is here")
+        ->check(not_empty);
+    emit->add_option("--claim", emit_.claim, "PersistentVolumeClaim of k8s that holds the folder")->check(not_empty);
+    emit->callback([this] { command_ = [this] { return app::emit(emit_); }; });
     CLI::App* judge = app_.add_subcommand("judge", "Judge runs that were started elsewhere; starts nothing");
     judge->add_option("scenarios", judge_.run.scenarios, "Scenario files, or folders of them")->required();
     judge->add_option("--traces", judge_.traces, "Folder that holds the runs, as --prepare and --out make it")
@@ -296,6 +318,7 @@ class CommandLine {
     std::string part = "1/1";
   } mutations_;
   std::filesystem::path prepared_;
+  app::EmitOptions emit_;
   app::JudgeOptions judge_;
   app::AuditOptions audit_;
   app::AcceptOptions accept_;

@@ -19,6 +19,7 @@
 #include "harness/base/json.h"
 #include "harness/launch/attendance.h"
 #include "harness/launch/lifeline.h"
+#include "harness/launch/listener.h"
 #include "harness/launch/place.h"
 #include "harness/launch/place/arguments.h"
 #include "harness/launch/place/torchrun.h"
@@ -71,7 +72,7 @@ Arguments parse(int argc, char** argv) {
       arguments.asks_place && arguments.spec.empty() && arguments.collectives.empty() && arguments.out.empty();
   if (!understood || trains == asks) {
     throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER [rank=R world_size=W] | "
-                                        "--place | --build-id | --devices",
+                                        "--place | --free-port | --build-id | --devices",
                                 .next = "lockstep run starts workers; to start one by hand, see docs/launchers.md"});
   }
   return arguments;
@@ -191,6 +192,10 @@ WorkerExit run(int argc, char** argv, std::optional<Attendance>& attendance) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--build-id") {
     lockstep::print_line(stdout, lockstep::build_id());
+    return 0;
+  }
+  if (argc == 2 && std::string(argv[1]) == "--free-port") {
+    lockstep::print_line(stdout, std::to_string(lockstep::launch::listen_on_loopback(1).port));
     return 0;
   }
   if (argc == 2 && std::string(argv[1]) == "--devices") {

@@ -27,6 +27,14 @@ struct JudgeOptions {
   bool controls = false;         ///< starts control runs for what differs
 };
 
+struct EmitOptions {
+  std::filesystem::path folder;  ///< as `run --prepare` makes it
+  std::string manifest;          ///< "sbatch", "k8s"
+  std::string name = "lockstep";
+  std::int64_t nodes = 1;    ///< of sbatch
+  std::string image, claim;  ///< of k8s
+};
+
 struct AuditOptions {
   RunOptions run;                   ///< its scenarios: scenario files, or files of audits
   std::string variant;              ///< that holds the recipe; empty: the first
@@ -116,6 +124,8 @@ int show(const ShowOptions& options);
 int faults(FaultsOptions options);
 /// Writes what another scheduler needs to start the runs, into a new folder: `out`.
 int prepare(const RunOptions& options);
+/// Prints what starts the runs of a prepared folder: a batch script, or Kubernetes objects.
+int emit(const EmitOptions& options);
 /// Judges runs that were started elsewhere.
 int judge(const JudgeOptions& options);
 int explain(const ExplainOptions& options);

@@ -193,6 +193,98 @@ TEST_F(Launchers, TheDocumentedCommandsStartRanksByHand) {
   }
 }
 
+/// Runs on 1, 3 and 4 ranks, prepared for another scheduler.
+class Emitted : public Launchers {
+ protected:
+  void SetUp() override {
+    Launchers::SetUp();
+    training_ = scenario({{"launch", {{"environment", {{"OMP_NUM_THREADS", "1"}}}}},
+                          {"checks", {check("finishes"), check("ranks_agree")}}});
+    training_.erase("world_size");
+    for (const int ranks : {1, 3, 4}) training_["variants"]["w" + std::to_string(ranks)]["world_size"] = ranks;
+    ASSERT_EQ(run_lockstep({"run", write(training_), "--prepare", prepared()}).exit_code, 0);
+  }
+
+  fs::path prepared() const { return scratch_.path() / "prepared"; }
+
+  std::string emitted(const std::vector<std::string>& how) const {
+    std::vector<std::string> words = {"launch", prepared(), "--emit"};
+    words.insert(words.end(), how.begin(), how.end());
+    const Outcome outcome = run_lockstep(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  }
+
+  /// Judged as green, with the bits that our own ranks have.
+  void expect_the_bits_of_our_own() {
+    const Outcome judged = run_lockstep({"judge", write(training_), "--traces", prepared()});
+    EXPECT_EQ(judged.exit_code, 0) << judged.out << judged.err;
+    const Result own = run(training_);
+    expect_green(own);
+    int compared = 0;
+    for (const int ranks : {1, 3, 4}) {
+      for (int rank = 0; rank < ranks; ++rank, ++compared) {
+        const fs::path file = "tiny/w" + std::to_string(ranks) + "/0/rank" + std::to_string(rank) + ".jsonl";
+        EXPECT_EQ(read_text(prepared() / file), read_text(own.out / file)) << file;
+      }
+    }
+    EXPECT_EQ(compared, 8);
+  }
+
+  Json training_;
+};
+
+TEST_F(Emitted, ABatchScriptStartsTheRuns) {
+  if (const std::string lacks = lacking({"srun", {{"kind", "srun"}}}); !lacks.empty()) GTEST_SKIP() << lacks;
+  scratch_.write("job.sh", emitted({"sbatch", "--nodes", "2"}));
+  const Outcome done = run_program({"/bin/sh", "-c",
+                                    "MASTER_ADDR=127.0.0.1 sbatch " + (scratch_.path() / "job.sh").string() +
+                                        " && while [ -n \"$(squeue -h)\" ]; do sleep 0.1; done"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  expect_the_bits_of_our_own();
+}
+
+/// Reads a manifest of Kubernetes as YAML, and starts what its pods would run, with the variables that it sets: on one
+/// machine, where no name server knows the pods, and another has the port.
+constexpr const char* kPods = R"(
+import os, socket, subprocess, sys, yaml
+service, job = yaml.safe_load(open(sys.argv[1]))["items"]
+spec = job["spec"]
+pod = spec["template"]
+container, = pod["spec"]["containers"]
+assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+variables = {one["name"]: one["value"] for one in container["env"]}
+assert variables["MASTER_ADDR"] == job["metadata"]["name"] + "-0." + service["metadata"]["name"] and pod["spec"]["subdomain"] == service["metadata"]["name"]
+assert [v["name"] for v in pod["spec"]["volumes"]] == [m["name"] for m in container["volumeMounts"]]
+with socket.socket() as one:
+    one.bind(("127.0.0.1", 0))
+    variables.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(one.getsockname()[1]))
+pods = [subprocess.Popen(container["command"], env={**os.environ, **variables, "JOB_COMPLETION_INDEX": str(index)})
+        for index in range(spec["completions"])]
+sys.exit(max(one.wait() for one in pods)))";
+
+TEST_F(Emitted, AJobOfKubernetesStartsTheRuns) {
+  const fs::path manifest = scratch_.write(
+      "job.yaml", emitted({"k8s", "--name", "two-runs", "--image", "registry/worker:1", "--claim", "runs"}));
+  const Outcome done = run_program({parity_python(), "-c", kPods, manifest});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  expect_the_bits_of_our_own();
+}
+
+TEST_F(Emitted, WhatIsMissingIsRefusedByName) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"launch", scratch_.path(), "--emit", "sbatch"}, "commands.json"},
+      {{"launch", prepared(), "--emit", "k8s", "--image", "i"}, "--emit k8s needs --claim"},
+      {{"launch", prepared(), "--emit", "k8s", "--claim", "c"}, "--emit k8s needs --image"},
+      {{"launch", prepared(), "--emit", "sbatch", "--name", "No"}, "small letters"},
+      {{"launch", prepared(), "--emit", "lsf"}, "--emit"}};
+  for (const auto& [words, says] : cases) {
+    const Outcome refused = run_lockstep(words);
+    EXPECT_EQ(refused.exit_code, 2) << refused.out;
+    expect_says(refused.err, {says});
+  }
+}
+
 TEST_F(Launchers, OneThatIsNotInstalledIsUnsupported) {
   ::setenv("PATH", "/nonexistent", 1);
   const Result result = run(scenario(), {"--launcher", "torchrun"});

@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "harness/app/commands.h"
+#include "harness/base/console.h"
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/json.h"
+#include "harness/base/text.h"
+
+namespace lockstep::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A prepared folder, as a scheduler needs it.
+struct Prepared {
+  fs::path folder;
+  std::int64_t most_processes = 1;
+  std::string worker;  ///< path of the worker; "": all runs are programs
+};
+
+Prepared read_prepared(const fs::path& folder) {
+  const fs::path file = fs::absolute(folder) / "commands.json";
+  if (!is_there(file))
+    throw InputError({.what = "the folder holds no runs for another scheduler",
+                      .where = folder.string(),
+                      .expected = "commands.json, as `lockstep run SCENARIO --prepare FOLDER` writes it"});
+  Prepared prepared{.folder = file.parent_path()};
+  const Json commands = read_json(file);
+  for (const Json& run : commands.at("runs")) {
+    prepared.most_processes = std::max(prepared.most_processes, run.at("processes").get<std::int64_t>());
+    const auto first = run.at("command").at(0).get<std::string>();
+    if (run.at("command").at(1) == "--spec") prepared.worker = first;
+  }
+  return prepared;
+}
+
+/// A loop over the lines of commands.txt around `body`, which knows $processes and $command.
+std::string for_each_run(const Prepared& prepared, const std::string& body) {
+  return "exec 3<" + shell_quoted((prepared.folder / "commands.txt").string()) +
+         " || exit\n"
+         "while IFS=$'\\t' read -r processes command <&3; do\n" +
+         body + "done\n";
+}
+
+/// One step of srun for each run, on as many nodes as it has processes for.
+std::string sbatch_of(const Prepared& prepared, const EmitOptions& options) {
+  const std::int64_t nodes = std::min(options.nodes, prepared.most_processes);
+  const std::string port = prepared.worker.empty() ? ""
+                                                   : "  MASTER_PORT=$(" + shell_quoted(prepared.worker) +
+                                                         " --free-port) || exit\n" + "  export MASTER_PORT\n";
+  return "#!/bin/bash\n#SBATCH --job-name=" + options.name + "\n#SBATCH --nodes=" + std::to_string(nodes) +
+         "\n#SBATCH --ntasks=" + std::to_string(prepared.most_processes) +
+         "\n#SBATCH --output=" + shell_quoted((prepared.folder / "sbatch-%j.log").string()) +
+         "\n\n# A rank finds rank 0 on the first node of its step; MASTER_ADDR goes over that.\n" +
+         for_each_run(prepared, port +
+                                    "  export LOCKSTEP_RUN_ID=\"$SLURM_JOB_ID-$((++run))\"\n  srun "
+                                    "--ntasks=\"$processes\" --nodes=$((processes < " +
+                                    std::to_string(nodes) + " ? processes : " + std::to_string(nodes) +
+                                    ")) --kill-on-bad-exit=1 bash -c \"$command\" </dev/null\n");
+}
+
+/// First of the ports that the runs of a Job get, one after the other: a pod has all of them to itself.
+constexpr int kFirstPort = 29500;
+
+/// What each pod runs: its rank of every run. It leaves with 0, or the others would be ended with it.
+std::string script_of_pod(const Prepared& prepared) {
+  return for_each_run(prepared,
+                      "  export MASTER_PORT=$((MASTER_PORT + 1)) RANK=$JOB_COMPLETION_INDEX WORLD_SIZE=$processes\n"
+                      "  export LOCKSTEP_RUN_ID=$MASTER_ADDR-$MASTER_PORT\n"
+                      "  ((RANK < processes)) || continue\n"
+                      "  bash -c \"$command\" </dev/null\n") +
+         "exit 0\n";
+}
+
+/// A headless Service, by which pods find rank 0, and an Indexed Job with a pod for each rank.
+/// *Source*: kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication.
+Json kubernetes_of(const Prepared& prepared, const EmitOptions& options) {
+  for (const auto& [option, value] : {std::pair{"--image", options.image}, {"--claim", options.claim}}) {
+    if (value.empty())
+      throw InputError({.what = std::string("--emit k8s needs ") + option,
+                        .expected = "the container image that has the worker and bash, and the PersistentVolumeClaim "
+                                    "that holds the folder"});
+  }
+  const Json label = {{"app", options.name}};
+  const Json environment = {{{"name", "MASTER_ADDR"}, {"value", options.name + "-0." + options.name}},
+                            {{"name", "MASTER_PORT"}, {"value", std::to_string(kFirstPort)}},
+                            {{"name", "LOCAL_RANK"}, {"value", "0"}}};
+  const Json container = {{"name", "rank"},
+                          {"image", options.image},
+                          {"command", {"/bin/bash", "-c", script_of_pod(prepared)}},
+                          {"env", environment},
+                          {"volumeMounts", {{{"name", "runs"}, {"mountPath", prepared.folder.string()}}}}};
+  const Json pod = {{"subdomain", options.name},
+                    {"restartPolicy", "Never"},
+                    {"containers", {container}},
+                    {"volumes", {{{"name", "runs"}, {"persistentVolumeClaim", {{"claimName", options.claim}}}}}}};
+  const Json service = {{"apiVersion", "v1"},
+                        {"kind", "Service"},
+                        {"metadata", {{"name", options.name}}},
+                        {"spec", {{"clusterIP", "None"}, {"publishNotReadyAddresses", true}, {"selector", label}}}};
+  const Json job = {{"apiVersion", "batch/v1"},
+                    {"kind", "Job"},
+                    {"metadata", {{"name", options.name}}},
+                    {"spec",
+                     {{"completionMode", "Indexed"},
+                      {"completions", prepared.most_processes},
+                      {"parallelism", prepared.most_processes},
+                      {"backoffLimit", 0},
+                      {"template", {{"metadata", {{"labels", label}}}, {"spec", pod}}}}}};
+  return {{"apiVersion", "v1"}, {"kind", "List"}, {"items", {service, job}}};
+}
+
+}  // namespace
+
+int emit(const EmitOptions& options) {
+  const Prepared prepared = read_prepared(options.folder);
+  if (options.manifest == "k8s") {
+    print_json(stdout, kubernetes_of(prepared, options));
+  } else {
+    print_page(stdout, sbatch_of(prepared, options));
+  }
+  return 0;
+}
+
+}  // namespace lockstep::app
