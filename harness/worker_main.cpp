@@ -89,6 +89,7 @@ void print_place(const lockstep::launch::Resolution& found) {
                          {"address", found.place.master_address},
                          {"port", found.place.master_port},
                          {"variables", std::move(variables)}};
+  if (!found.place.store_file.empty()) said["file"] = found.place.store_file;
   lockstep::print_line(stdout, said.dump());
 }
 

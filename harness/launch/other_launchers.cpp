@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 
 namespace lockstep::launch {
 namespace {
@@ -77,6 +78,37 @@ std::vector<StartCommand> by_mpirun(const Launch& launch) {
   return {{with_command(std::move(words), launch), master_of(launch)}};
 }
 
+/// Arguments that say where the ranks meet, in the place of variables.
+Words met_by(const Launch& launch, std::int64_t rank) {
+  const std::string where = launch.rendezvous == "file" ? "file://" + (launch.directory / "rendezvous").string()
+                                                        : "tcp://" + std::string(kLoopback) + ":" + text(launch.port);
+  return {"rank=" + text(rank), "world_size=" + text(launch.world_size), "init_method=" + where};
+}
+
+/// An agent on each node. Those of one machine find each other at MASTER_ADDR, too.
+std::vector<StartCommand> by_srun_torchrun(const Launch& launch) {
+  const std::string address = "${MASTER_ADDR:-$(scontrol show hostnames \"$SLURM_STEP_NODELIST\" | head -n 1)}";
+  const std::string agent =
+      "exec torchrun --nnodes " + text(launch.nodes) + " --nproc-per-node " + text(launch.world_size / launch.nodes) +
+      " --rdzv-backend c10d --rdzv-id lockstep --rdzv-endpoint \"" + address + ":$MASTER_PORT\" --no-python \"$@\"";
+  Words words = {launch.program,
+                 "--ntasks",
+                 text(launch.nodes),
+                 "--nodes",
+                 text(launch.nodes),
+                 "--ntasks-per-node=1",
+                 "--cpus-per-task",
+                 text(launch.world_size / launch.nodes),
+                 "--kill-on-bad-exit=1",
+                 "--export=ALL",
+                 "--quiet"};
+  words.insert(words.end(), launch.options.begin(), launch.options.end());
+  for (const std::string& word : {std::string("bash"), std::string("-c"), agent, std::string("torchrun")})
+    words.push_back(word);
+  words.insert(words.end(), launch.command.begin(), launch.command.end());
+  return {{std::move(words), {{"MASTER_PORT", text(launch.port)}}}};
+}
+
 /// A rank finds the host of rank 0 in the list of nodes. Without kill-on-bad-exit, the others would run on.
 std::vector<StartCommand> by_srun(const Launch& launch) {
   return {{with_command({"--ntasks", text(launch.world_size), "--nodes", text(launch.nodes), "--ntasks-per-node",
@@ -89,6 +121,13 @@ std::vector<StartCommand> by_srun(const Launch& launch) {
 std::vector<StartCommand> by_hand(const Launch& launch) {
   std::vector<StartCommand> ranks;
   for (std::int64_t rank = 0; rank < launch.world_size; ++rank) {
+    if (launch.rendezvous != "static") {
+      Words words = launch.command;
+      const Words more = met_by(launch, rank);
+      words.insert(words.end(), more.begin(), more.end());
+      ranks.push_back({std::move(words)});
+      continue;
+    }
     StartCommand& start = ranks.emplace_back(StartCommand{launch.command, master_of(launch)});
     start.environment["RANK"] = text(rank);
     start.environment["WORLD_SIZE"] = text(launch.world_size);
@@ -100,12 +139,13 @@ std::vector<StartCommand> by_hand(const Launch& launch) {
 
 const std::vector<OtherLauncher>& other_launchers() {
   static const std::vector<OtherLauncher> kAll = {
-      {"torchrun", "torchrun", "PyPI: torch", true, false, 1, by_torchrun, "torch"},
+      {"torchrun", "torchrun", "PyPI: torch", true, false, 1, by_torchrun, "torch", {"c10d"}},
       {"torch.distributed.launch", "torchrun", "PyPI: torch", false, false, 1, by_distributed_launch, "torch"},
       {"accelerate", "accelerate", "PyPI: accelerate", false, false, 2, by_accelerate, "accelerate"},
       {"mpirun", "mpirun", "Debian: openmpi-bin", false, false, 1, by_mpirun, "--version"},
+      {"srun-torchrun", "srun", "Debian: slurm-client, and a cluster", true, true, 1, by_srun_torchrun, "--version"},
       {"srun", "srun", "Debian: slurm-client, and a cluster", true, true, 1, by_srun, "--version"},
-      {"manual", "", "", false, false, 1, by_hand, ""},
+      {"manual", "", "", false, false, 1, by_hand, "", {"tcp", "file"}},
   };
   return kAll;
 }
@@ -142,7 +182,12 @@ void hand_over(Job& job, const OtherLauncher& launcher, Launch launch) {
   if (launch.nodes > 1 && !launcher.has_nodes) refuse("nodes = 1", "nodes = " + text(launch.nodes));
   if (job.world_size % launch.nodes != 0)
     refuse("a world_size that divides by nodes", text(job.world_size) + " ranks, " + text(launch.nodes) + " nodes");
+  const auto& meet = launcher.rendezvous;
+  if (launch.rendezvous != "static" && std::find(meet.begin(), meet.end(), launch.rendezvous) == meet.end())
+    refuse("rendezvous = static" + (meet.empty() ? "" : ", " + join({meet.begin(), meet.end()}, ", ")),
+           launch.rendezvous);
   launch.program = program_of(launcher);
+  launch.directory = job.directory;
   launch.command = job.command;
   launch.world_size = job.world_size;
   job.starter = Starter::kOther;

@@ -18,7 +18,8 @@ struct Launch {
   std::vector<std::string> command;  ///< of a rank
   std::int64_t world_size = 1;
   std::int64_t nodes = 1;             ///< divides `world_size`
-  std::string rendezvous = "static";  ///< of torchrun's agents: "static", "c10d"
+  std::string rendezvous = "static";  ///< how agents or ranks meet; of OtherLauncher::rendezvous, or "static"
+  std::filesystem::path directory;    ///< of the run
   std::uint16_t port = 0;             ///< a free one
   std::vector<std::string> options;   ///< of the launcher, in front of the command
 };
@@ -33,6 +34,7 @@ struct OtherLauncher {
   std::int64_t least_ranks;
   std::vector<StartCommand> (*starts)(const Launch& launch);
   const char* version;  ///< option that prints it, or, where that takes seconds, the Python package that has it
+  std::vector<std::string_view> rendezvous = {};  ///< beside "static"
 };
 
 const std::vector<OtherLauncher>& other_launchers();

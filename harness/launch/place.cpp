@@ -36,7 +36,7 @@ struct Kind {
 /// The innermost comes first: who starts a rank among agents of another launcher knows more of it.
 constexpr Kind kKinds[] = {
     {"lockstep", {kSupervisorVariable}, "RANK", place_of_manual},
-    {"arguments", {"rank=", "world_size="}, "rank=", place_of_arguments},
+    {"arguments", {"rank=", "world_size=", "init_method="}, "rank=", place_of_arguments},
     {"torchrun", {"TORCHELASTIC_RUN_ID"}, "RANK", place_of_torchrun},
     {"nodes", {"NPROC_PER_NODE", "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"}, "RANK", place_of_nodes},
     {"open_mpi",

@@ -17,6 +17,7 @@ struct Place {
   std::optional<std::int64_t> node;  ///< nothing: the launcher does not say
   std::string master_address = "127.0.0.1";
   std::uint16_t master_port = 0;
+  std::string store_file;                    ///< by which the ranks meet, instead of a store at `master_address`
   std::string store_prefix;                  ///< of keys in the store that the launcher serves; "": rank 0 serves one
   std::optional<int> listen_descriptor;      ///< only rank 0: socket that already listens on `master_port`
   std::optional<int> supervisor_descriptor;  ///< pipe whose other end closes when lockstep dies

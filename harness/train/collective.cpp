@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -44,7 +45,25 @@ std::string name_of(const c10d::ReduceOp& op) {
 
 }  // namespace
 
+namespace {
+
+/// *Throws*: InputError if more ranks have come to the file than there are: an earlier run has left it.
+c10::intrusive_ptr<c10d::Store> file_store_of(const launch::Place& place) {
+  auto store = c10::make_intrusive<c10d::FileStore>(place.store_file, static_cast<int>(place.world_size));
+  store->setTimeout(kMeetingTimeout);
+  if (store->add("lockstep" + place.run_id, 1) > place.world_size)
+    throw InputError({.what = "the file by which the ranks meet is one of an earlier run",
+                      .where = place.store_file,
+                      .expected = "no file, before the first rank begins",
+                      .next = "remove it, or name another in init_method=file://"});
+  return store;
+}
+
+}  // namespace
+
 c10::intrusive_ptr<c10d::Store> store_of(const launch::Place& place) {
+  const std::string prefix = place.store_prefix + "/lockstep" + place.run_id;
+  if (!place.store_file.empty()) return c10::make_intrusive<c10d::PrefixStore>(prefix, file_store_of(place));
   c10d::TCPStoreOptions options;
   options.port = place.master_port;
   options.isServer = place.rank == 0 && place.store_prefix.empty();
@@ -54,7 +73,7 @@ c10::intrusive_ptr<c10d::Store> store_of(const launch::Place& place) {
   if (options.isServer && place.listen_descriptor) options.masterListenFd = *place.listen_descriptor;
   auto store = c10::make_intrusive<c10d::TCPStore>(place.master_address, options);
   // Ranks of another run that come to this port by mistake meet nobody.
-  return c10::make_intrusive<c10d::PrefixStore>(place.store_prefix + "/lockstep" + place.run_id, std::move(store));
+  return c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store));
 }
 
 /// Collectives in the order in which they were issued, through whichever backend.

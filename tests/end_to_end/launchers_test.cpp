@@ -1,4 +1,5 @@
 // Real launchers: the same bits as under lockstep's own, and the same culprits.
+#include <csignal>
 #include <cstdlib>
 
 #include "harness/base/json.h"
@@ -27,6 +28,9 @@ const Way kWays[] = {
     {"distributed_launch", {{"kind", "torch.distributed.launch"}}},
     {"accelerate", {{"kind", "accelerate"}}},
     {"mpirun", {{"kind", "mpirun"}}},
+    {"manual_tcp", {{"kind", "manual"}, {"rendezvous", "tcp"}}},
+    {"manual_file", {{"kind", "manual"}, {"rendezvous", "file"}}},
+    {"srun_torchrun", {{"kind", "srun-torchrun"}, {"nodes", 2}, {"environment", {{"MASTER_ADDR", "127.0.0.1"}}}}},
     {"srun", {{"kind", "srun"}}},
     {"srun_two_nodes", {{"kind", "srun"}, {"nodes", 2}, {"environment", {{"MASTER_ADDR", "127.0.0.1"}}}}},
     {"manual", {{"kind", "manual"}}}};
@@ -58,7 +62,7 @@ class Launchers : public EndToEnd {
     } catch (const std::exception& error) {
       return error.what();
     }
-    if (way.launch.at("kind") != "srun") return "";
+    if (!way.launch.at("kind").get<std::string>().starts_with("srun")) return "";
     fs::permissions(scratch_.path(), fs::perms(0755));  // Slurm's user must enter it
     const Outcome started = run_program({slurm(), "start", slurm_folder()});
     has_slurm_ = started.exit_code == 0;
@@ -159,7 +163,7 @@ TEST_F(Launchers, TheDocumentedCommandsStartRanksByHand) {
   expect_green(own);
   const fs::path expected = own.out / "tiny/main/0";
   const std::vector<std::string> commands = documented_commands();
-  EXPECT_GE(commands.size(), 7U);
+  EXPECT_GE(commands.size(), 10U);
   int number = 0;
   for (std::string command : commands) {
     const bool is_srun = command.find("srun") != std::string::npos;
@@ -168,6 +172,8 @@ TEST_F(Launchers, TheDocumentedCommandsStartRanksByHand) {
       continue;
     const std::string word = "build/bin/lockstep-worker";
     command.replace(command.find(word), word.size(), worker_program().string());
+    if (const std::size_t example = command.find("docs/examples"); example != std::string::npos)
+      command.insert(example, source_root().string() + "/");
     if (command.starts_with("/")) command = "for RANK in 0 1; do export RANK; " + command + " & done; wait";
     if (command.find("rank=0") != std::string::npos) {
       std::string second = command;
@@ -191,6 +197,26 @@ TEST_F(Launchers, TheDocumentedCommandsStartRanksByHand) {
     for (const char* file : {"rank0.jsonl", "rank1.jsonl"})
       EXPECT_EQ(read_text(traces / file), read_text(expected / file)) << typed << done.err;
   }
+}
+
+/// Ranks that end well remove their file.
+TEST_F(Launchers, AFileThatARunHasLeftWhichDiedIsRefused) {
+  const Json dying = scenario({{"world_size", 1},
+                               {"checks", {check("finishes")}},
+                               {"train", {{"faults", Json::array({fault("kill", 2, 0)})}}}});
+  ASSERT_EQ(run_lockstep({"run", write(dying), "--prepare", scratch_.path() / "runs"}).exit_code, 0);
+  const fs::path run = scratch_.path() / "runs/tiny/main/0", file = scratch_.path() / "meet";
+  const auto meet = [&] {
+    fs::remove(run / "rank0.jsonl");
+    return run_program({worker_program(), "--spec", run / "run.json", "--out", run, "rank=0", "world_size=1",
+                        "init_method=file://" + file.string()});
+  };
+  EXPECT_EQ(meet().exit_code, 128 + SIGKILL);
+  const Outcome again = meet();
+  EXPECT_EQ(again.exit_code, 2) << again.err;
+  expect_says(again.err, {"the file by which the ranks meet is one of an earlier run", file.string()});
+  fs::remove(file);
+  EXPECT_EQ(meet().exit_code, 128 + SIGKILL);
 }
 
 /// Runs on 1, 3 and 4 ranks, prepared for another scheduler.
@@ -309,6 +335,8 @@ TEST_F(Launchers, LaunchesThatContradictThemselvesAreRefused) {
       {{{"kind", "mpirun"}, {"arrival_delay_ms", {0, 5}}}, "launch.arrival_delay_ms does not go with"},
       {{{"kind", "manual"}, {"environment_order", "reversed"}}, "launch.environment_order does not go with"},
       {{{"kind", "manual"}, {"nodes", 2}}, "nodes = 1"},
+      {{{"kind", "manual"}, {"rendezvous", "c10d"}}, "rendezvous = static, tcp, file"},
+      {{{"kind", "torchrun"}, {"rendezvous", "file"}}, "rendezvous = static, c10d"},
       {{{"nodes", 2}}, "launch.nodes does not go with"},
       {{{"options", {"-x"}}}, "launch.options does not go with"}};
   for (const auto& [launch, says] : cases) {

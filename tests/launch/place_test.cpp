@@ -224,11 +224,28 @@ TEST(Place, ArgumentsTellAPlace) {
   const std::vector<std::string> all = {"rank=1", "world_size=4", "local_rank=0", "master_addr=a", "master_port=9"};
   EXPECT_EQ(resolve_place({}, all).place,
             (Place{.rank = 1, .local_rank = 0, .world_size = 4, .master_address = "a", .master_port = 9}));
+  const auto met = [&](const std::string& method) {
+    return resolve_place(port, {"rank=1", "world_size=4", "init_method=" + method}).place;
+  };
+  EXPECT_EQ(met("env://"), found.place);
+  EXPECT_EQ(met("tcp://a.b:9"),
+            (Place{.rank = 1, .local_rank = 1, .world_size = 4, .master_address = "a.b", .master_port = 9}));
+  EXPECT_EQ(met("tcp://[::1]:9").master_address, "::1");
+  EXPECT_EQ(met("file:///a/b").store_file, "/a/b");
   const std::pair<std::vector<std::string>, const char*> refused[] = {
       {{"rank=1"}, "the argument world_size= "},
       {{"world_size=2"}, "the argument rank= "},
       {{"rank=2", "world_size=2"}, "the argument rank= "},
       {{"rank=", "world_size=2"}, "the argument rank= "},
+      {{"init_method=tcp://a:9"}, "the argument world_size= "},
+      {{"rank=0", "world_size=2", "init_method=tcp://a"}, "the argument init_method= "},
+      {{"rank=0", "world_size=2", "init_method=tcp://:9"}, "the argument init_method= "},
+      {{"rank=0", "world_size=2", "init_method=tcp://a:9x"}, "the argument init_method= "},
+      {{"rank=0", "world_size=2", "init_method=tcp://a:65536"}, "65535"},
+      {{"rank=0", "world_size=2", "init_method=file://a"}, "the argument init_method= "},
+      {{"rank=0", "world_size=2", "init_method=file:///"}, "the argument init_method= "},
+      {{"rank=0", "world_size=2", "init_method=mpi://"}, "the argument init_method= "},
+      {{"rank=0", "world_size=2", "init_method=tcp://a:9", "master_port=9"}, "init_method= and master_port="},
       {{"rank=0", "rank=1", "world_size=2"}, "rank= (given twice)"}};
   for (const auto& [arguments, part] : refused)
     EXPECT_NE(refusal(port, arguments).find(part), std::string::npos) << refusal(port, arguments);

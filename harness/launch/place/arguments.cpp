@@ -12,13 +12,49 @@ struct Spelling {
 };
 
 /// torch.distributed.launch wrote an underscore up to torch 1.13.
-constexpr std::array<Spelling, 7> kSpellings = {{{"rank=", "rank="},
+constexpr std::array<Spelling, 8> kSpellings = {{{"rank=", "rank="},
                                                  {"world_size=", "world_size="},
                                                  {"local_rank=", "local_rank="},
                                                  {"master_addr=", "master_addr="},
                                                  {"master_port=", "master_port="},
+                                                 {"init_method=", "init_method="},
                                                  {"--local_rank=", "--local-rank="},
                                                  {"--local-rank=", "--local-rank="}}};
+
+constexpr std::int64_t kLastPort = 65535;
+
+/// "host" and "29500" of "tcp://host:29500", or "::1" of "tcp://[::1]:29500".
+void read_tcp(const std::string& rest, const std::string& method, Place& place) {
+  const std::size_t colon = rest.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : rest.substr(colon + 1);
+  place.master_address = rest.substr(0, colon);
+  if (place.master_address.starts_with('[') && place.master_address.ends_with(']'))
+    place.master_address = place.master_address.substr(1, place.master_address.size() - 2);
+  Environment one = {{"port", port}};
+  Reader of_port(one);
+  if (place.master_address.empty() || port.empty() || port.find_first_not_of("0123456789") != std::string::npos)
+    refuse("init_method=", "tcp://HOST:PORT", method);
+  place.master_port = static_cast<std::uint16_t>(of_port.required("port", {1, kLastPort}));
+}
+
+/// Whether the method says where the ranks meet.
+bool read_init_method(Reader& reader, Place& place) {
+  constexpr std::string_view kTcp = "tcp://", kFile = "file://";
+  const auto method = reader.text("init_method=");
+  if (!method || *method == "env://") return false;
+  if (method->starts_with(kTcp)) {
+    read_tcp(method->substr(kTcp.size()), *method, place);
+  } else if (method->starts_with(kFile) && method->size() > kFile.size() + 1 && (*method)[kFile.size()] == '/') {
+    place.store_file = method->substr(kFile.size());
+  } else {
+    refuse("init_method=", "tcp://HOST:PORT, file:///PATH or env://", *method);
+  }
+  for (const char* other : {"master_addr=", "master_port="}) {
+    if (reader.has(other))
+      refuse_contradiction(std::string("init_method= and ") + other, "one of them", *method, "leave one of them out");
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -45,11 +81,11 @@ Environment variables_of_arguments(const std::vector<std::string>& arguments) {
 }
 
 Place place_of_arguments(Reader& reader) {
-  constexpr std::int64_t kLastPort = 65535;
   Place place;
   place.world_size = reader.required("world_size=", {1, kMostRanks});
   place.rank = reader.required("rank=", {0, place.world_size - 1});
   place.local_rank = reader.number("local_rank=", {0, place.world_size - 1}).value_or(place.rank);
+  if (read_init_method(reader, place)) return place;
   const auto address = reader.text("master_addr=");
   const auto port = reader.number("master_port=", {1, kLastPort});
   if (!port) read_master(reader, place);

@@ -17,6 +17,8 @@ bool is_place_argument(const std::string& argument);
 Environment variables_of_arguments(const std::vector<std::string>& arguments);
 
 /// Reads rank=, world_size=, local_rank=, master_addr= and master_port=; MASTER_ADDR and MASTER_PORT for the last two.
+/// Instead of these, init_method= says where the ranks meet, as torch.distributed takes it: tcp://HOST:PORT,
+/// file:///PATH, which all ranks see and no run before has used, or env://.
 Place place_of_arguments(Reader& reader);
 
 }  // namespace lockstep::launch
