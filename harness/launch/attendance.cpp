@@ -132,6 +132,7 @@ void die_with_process(const std::string& process) {
   pid_t pid = 0;
   std::from_chars(process.data() + colon + 1, process.data() + process.size(), pid);
   Descriptor end = descriptor_of(pid);
+  if (!end && errno == ESRCH) ::kill(::getpid(), SIGKILL);  // it has ended while we began
   if (!end) return;
   std::thread([end = std::move(end)] {
     pollfd watched{.fd = end.number(), .events = POLLIN, .revents = 0};

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/launch/attendance.h"
 #include "harness/launch/launcher.h"
 #include "harness/launch/processes.h"
 
@@ -20,6 +21,22 @@ namespace {
 using How = RankExit::How;
 using Status = RunOutcome::Status;
 using std::chrono::milliseconds;
+
+TEST(Orphan, ARankThatBeginsWhenItsSupervisorHasEndedDies) {
+  const std::string mine = name_of_this_process(), host = mine.substr(0, mine.rfind(':'));
+  const pid_t supervisor = fork_supervisor([] { return 0; });
+  wait_for(supervisor);
+  const auto end_of_rank_under = [](const std::string& process) {
+    return wait_for(fork_supervisor([&] {
+      die_with_process(process);
+      return 0;
+    }));
+  };
+  EXPECT_EQ(end_of_rank_under(host + ":" + std::to_string(supervisor)), -SIGKILL);
+  for (const std::string& process :
+       {mine, "elsewhere." + host + ":" + std::to_string(supervisor), std::string("nobody")})
+    EXPECT_EQ(end_of_rank_under(process), 0) << process;
+}
 
 TEST(Orphan, GrandchildInTheGroupEndsWithACleanRun) {
   const Scratch scratch;
