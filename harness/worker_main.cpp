@@ -1,7 +1,9 @@
 // lockstep-worker: one rank of one run. What to compute comes from a RunSpec, where it stands from the environment.
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <limits>
@@ -72,7 +74,7 @@ Arguments parse(int argc, char** argv) {
       arguments.asks_place && arguments.spec.empty() && arguments.collectives.empty() && arguments.out.empty();
   if (!understood || trains == asks) {
     throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER [rank=R world_size=W] | "
-                                        "--place | --free-port | --build-id | --devices",
+                                        "--place | --free-port [SEED] | --build-id | --devices",
                                 .next = "lockstep run starts workers; to start one by hand, see docs/launchers.md"});
   }
   return arguments;
@@ -176,6 +178,19 @@ WorkerExit run(int argc, char** argv, std::optional<Attendance>& attendance) {
   }
 }
 
+/// For those who start a worker by hand; a seed that is no number is 0.
+int print_free_port(const std::string& seed) {
+  try {
+    const std::uint64_t number =
+        seed.empty() ? static_cast<std::uint64_t>(::getpid()) : std::strtoull(seed.c_str(), nullptr, 10);
+    lockstep::print_line(stdout, std::to_string(lockstep::launch::free_port(number)));
+    return 0;
+  } catch (const lockstep::Error& error) {
+    report(error);
+    return static_cast<int>(WorkerExit::kResource);
+  }
+}
+
 /// One rank, to its end.
 [[noreturn]] int be_rank(int argc, char** argv) {
   keep_memory();
@@ -195,10 +210,7 @@ int main(int argc, char** argv) {
     lockstep::print_line(stdout, lockstep::build_id());
     return 0;
   }
-  if (argc == 2 && std::string(argv[1]) == "--free-port") {
-    lockstep::print_line(stdout, std::to_string(lockstep::launch::listen_on_loopback(1).port));
-    return 0;
-  }
+  if (argc >= 2 && argc <= 3 && std::string(argv[1]) == "--free-port") return print_free_port(argc == 3 ? argv[2] : "");
   if (argc == 2 && std::string(argv[1]) == "--devices") {
     lockstep::print_line(stdout, lockstep::train::devices_here().dump());
     return 0;

@@ -1,18 +1,25 @@
 #include "harness/app/campaign.h"
 
+#include <chrono>
+#include <optional>
+#include <set>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include "harness/app/shell.h"
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
+#include "harness/launch/other_launchers.h"
 #include "harness/launch/outcome_file.h"
 #include "harness/report/unwatched.h"
 
@@ -20,6 +27,9 @@ namespace lockstep::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Time for Slurm to end a job.
+constexpr std::chrono::seconds kCancelling{60};
 
 constexpr const char* kFormat = "lockstep.campaign/1";
 
@@ -52,6 +62,52 @@ std::vector<std::string> different_runs(const Json& expected, const Json& actual
     if (!expected.contains(name)) names.push_back(name);
   }
   return names;
+}
+
+/// Names of our jobs that Slurm knows. *Throws*: ResourceError: who cannot tell must not start a run twice.
+std::set<std::string> scheduler_jobs() {
+  const Said jobs = said_by("squeue --me --noheader --format=%j");
+  if (jobs.status != 0)
+    throw ResourceError({.what = "Slurm does not say which jobs are still at work",
+                         .where = "squeue --me",
+                         .actual = jobs.text,
+                         .next = "try again when it answers"});
+  std::istringstream lines(jobs.text);
+  std::set<std::string> names;
+  for (std::string name; std::getline(lines, name);) names.insert(name);
+  return names;
+}
+
+/// A job that nobody waits for any more must not write into its folder.
+void cancel(const std::string& job) {
+  said_by("scancel --me --name=" + shell_quoted(job));
+  const auto deadline = std::chrono::steady_clock::now() + kCancelling;
+  while (scheduler_jobs().contains(job)) {
+    if (std::chrono::steady_clock::now() > deadline)
+      throw ResourceError({.what = "Slurm does not end a job that nobody waits for any more",
+                           .where = job,
+                           .next = "end it, and try again"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
+/// Folders of the plan's runs on which a scheduler's job is at work. Cancels jobs of other folders below `root`.
+std::set<fs::path> folders_at_work(const plan::Plan& plan, const fs::path& root) {
+  std::set<fs::path> runs, at_work;
+  for (const plan::Run& run : plan.runs) runs.insert(root / run.name);
+  std::optional<std::set<std::string>> jobs;  // asked for only where one may be
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.path().filename() != launch::kRunIdFile) continue;
+    if (!jobs) jobs = scheduler_jobs();
+    const std::string job = launch::scheduler_job_name(read_file(entry.path()));
+    if (!jobs->contains(job)) continue;
+    if (runs.contains(entry.path().parent_path())) {
+      at_work.insert(entry.path().parent_path());
+    } else {
+      cancel(job);
+    }
+  }
+  return at_work;
 }
 
 void require_same(const Json& expected, const fs::path& file) {
@@ -94,9 +150,11 @@ Campaign Campaign::resume(const plan::Plan& plan, const fs::path& folder) {
                       .next = "begin one, without --resume"});
   require_same(description_of(plan), file);
   Campaign campaign(file);
+  const std::set<fs::path> at_work = folders_at_work(plan, folder);
   campaign.ended_ = report::ended_before(plan, folder);
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
-    if (!campaign.ended_[i]) fs::remove_all(folder / plan.runs[i].name);
+    const fs::path run = folder / plan.runs[i].name;
+    if (!campaign.ended_[i] && !at_work.contains(run)) fs::remove_all(run);
   }
   return campaign;
 }

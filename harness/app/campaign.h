@@ -20,7 +20,8 @@ class Campaign {
   /// Begins one in an empty folder. *Throws*: ResourceError.
   static Campaign begin(const plan::Plan& plan, const std::filesystem::path& folder);
 
-  /// Goes on with one. Removes what runs without an end have left.
+  /// Goes on with one. Removes what runs without an end have left, unless a scheduler's job is at work on them: it is
+  /// waited for. Cancels such jobs of control runs.
   /// *Throws*: InputError if the folder holds no campaign, or one of other runs; ResourceError.
   static Campaign resume(const plan::Plan& plan, const std::filesystem::path& folder);
 

@@ -48,9 +48,10 @@ std::string for_each_run(const Prepared& prepared, const std::string& body) {
 /// One step of srun for each run, on as many nodes as it has processes for.
 std::string sbatch_of(const Prepared& prepared, const EmitOptions& options) {
   const std::int64_t nodes = std::min(options.nodes, prepared.most_processes);
-  const std::string port = prepared.worker.empty() ? ""
-                                                   : "  MASTER_PORT=$(" + shell_quoted(prepared.worker) +
-                                                         " --free-port) || exit\n" + "  export MASTER_PORT\n";
+  const std::string port = prepared.worker.empty()
+                               ? ""
+                               : "  MASTER_PORT=$(" + shell_quoted(prepared.worker) +
+                                     " --free-port \"$SLURM_JOB_ID\") || exit\n" + "  export MASTER_PORT\n";
   return "#!/bin/bash\n#SBATCH --job-name=" + options.name + "\n#SBATCH --nodes=" + std::to_string(nodes) +
          "\n#SBATCH --ntasks=" + std::to_string(prepared.most_processes) +
          "\n#SBATCH --output=" + shell_quoted((prepared.folder / "sbatch-%j.log").string()) +

@@ -41,7 +41,8 @@ struct TakeProgram {
 
   void operator()(const plan::WorkerProgram& program) const {
     const fs::path spec = job.directory / "run.json";
-    write_file(spec, program.spec.dump(1) + "\n");
+    if (!is_there(spec)) write_file(spec, program.spec.dump(1) + "\n");  // else ranks that outlived us may read it
+    job.inputs = {spec};
     job.command = {around.worker.string(), "--spec", spec.string(), "--out", job.directory.string()};
     if (!run.launch.executed) job.fork_group = run.repeat;  // repeats differ in all that must not matter
     job.rank_memory = kWorkerMemory;

@@ -56,7 +56,7 @@ class Attendant {
 };
 
 /// Kills this process (SIGKILL) once the process "<host>:<pid>" ends. Returns at once; a thread watches. Does nothing
-/// on another host. *Throws*: std::system_error if no thread can be started.
+/// on another host, and for what is no process. *Throws*: std::system_error if no thread can be started.
 void die_with_process(const std::string& process);
 
 /// This process as `die_with_process` takes it.

@@ -13,6 +13,9 @@
 
 namespace lockstep::launch {
 
+/// Names the run of ranks that outlive us, in the folder of the run.
+inline constexpr const char* kRunIdFile = "run.id";
+
 /// Who starts the ranks of a job.
 enum class Starter {
   kLauncher,  ///< the launcher: `world_size` processes of one command
@@ -37,6 +40,10 @@ struct Job {
   Starter starter = Starter::kLauncher;
   std::vector<StartCommand> starts = {};  ///< for kOther; all at once
   bool may_queue = false;                 ///< for kOther: nobody knows when its ranks begin
+  /// For kOther: a scheduler's, which go on if this process dies. Whoever goes on with the run finds them by the id in
+  /// kRunIdFile.
+  bool outlives_us = false;
+  std::vector<std::filesystem::path> inputs = {};  ///< in `directory`, that a second start needs, too
   /// Ranks of one group may be forked from one process (fork_server.h), with their libraries at the same addresses.
   /// Nothing: they are executed.
   std::optional<std::int64_t> fork_group;

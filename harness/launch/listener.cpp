@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string>
 
 #include <arpa/inet.h>
@@ -13,6 +14,42 @@
 #include "harness/base/error.h"
 
 namespace lockstep::launch {
+
+namespace {
+
+/// Lower ones are those of known services.
+constexpr std::uint16_t kFirstPort = 20000;
+
+/// The first port that the system gives to connections; as in Linux's documentation, where that cannot be read.
+std::uint16_t first_port_of_connections() {
+  std::uint16_t first = 32768;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first;
+  return first;
+}
+
+bool can_listen(std::uint16_t port) {
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  constexpr int kYes = 1;  // connections of an earlier store may still be closing
+  ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &kYes, sizeof kYes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  return ::bind(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+         ::listen(socket.number(), 1) == 0;
+}
+
+}  // namespace
+
+std::uint16_t free_port(std::uint64_t seed) {
+  const std::uint16_t end = first_port_of_connections();
+  const std::uint64_t count = end > kFirstPort ? end - kFirstPort : 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto port = static_cast<std::uint16_t>(kFirstPort + (seed + i) % count);
+    if (can_listen(port)) return port;
+  }
+  throw ResourceError({.what = "no port is free for the ranks of a run",
+                       .where = "ports from " + std::to_string(kFirstPort) + " to " + std::to_string(end)});
+}
 
 Listener listen_on_loopback(int backlog) {
   Listener listener{.socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))};

@@ -1,5 +1,6 @@
 #include "harness/launch/local.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "harness/base/error.h"
+#include "harness/base/files.h"
 #include "harness/launch/environment.h"
 #include "harness/launch/interfaces.h"
 
@@ -38,6 +40,14 @@ void require_interfaces_for(const Job& job) {
   }
 }
 
+/// Leaves what a second start needs.
+void empty_folder_of(const Job& job) {
+  for (const std::filesystem::path& entry : entries_of(job.directory)) {
+    const bool is_input = std::find(job.inputs.begin(), job.inputs.end(), entry) != job.inputs.end();
+    if (!is_input) std::filesystem::remove_all(entry);
+  }
+}
+
 }  // namespace
 
 void LocalLauncher::require(const Job& job) const {
@@ -56,18 +66,15 @@ void LocalLauncher::require(const Job& job) const {
 bool LocalLauncher::has_room_for(const Job& job) const {
   std::int64_t in_use = 0;
   for (const Active& active : runs_) {
-    in_use += active.world_size;
-    if (active.alone && job.alone) return false;
+    if (!active.job.outlives_us) in_use += active.job.world_size;
+    if (active.job.alone && job.alone) return false;
   }
-  return runs_.empty() || in_use + job.world_size <= max_processes_;
+  return job.outlives_us || runs_.empty() || in_use + job.world_size <= max_processes_;
 }
 
 void LocalLauncher::start(std::size_t number, const Job& job) {
   const auto now = Clock::now();
-  runs_.push_back({.number = number,
-                   .world_size = job.world_size,
-                   .alone = job.alone,
-                   .run = LocalRun(job, servers_, orphans_, lifeline_, now)});
+  runs_.push_back({.number = number, .job = job, .run = LocalRun(job, servers_, orphans_, lifeline_, now)});
   runs_.back().run.look(now);
 }
 
@@ -77,10 +84,20 @@ std::vector<Ended> LocalLauncher::wait() {
   ::poll(descriptors.data(), descriptors.size(), kTick_ms);
   for (Active& active : runs_) active.run.look(Clock::now());
   std::vector<Ended> ended;
+  std::vector<std::pair<std::size_t, const Job*>> again;
   runs_.remove_if([&](const Active& active) {
-    if (active.run.over()) ended.push_back({.job = active.number, .outcome = active.run.outcome()});
-    return active.run.over();
+    if (!active.run.over()) return false;
+    if (active.run.failed_unseen()) {
+      again.emplace_back(active.number, &active.job);
+    } else {
+      ended.push_back({.job = active.number, .outcome = active.run.outcome()});
+    }
+    return true;
   });
+  for (const auto& [number, job] : again) {
+    empty_folder_of(*job);
+    start(number, *job);
+  }
   return ended;
 }
 

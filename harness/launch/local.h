@@ -15,7 +15,8 @@ namespace lockstep::launch {
 
 /// Runs ranks as processes on this machine.
 ///
-/// A job has room while `world_size` of `max_processes` places are free. A larger job runs alone.
+/// A job has room while `world_size` of `max_processes` places are free. A larger job runs alone. One whose ranks a
+/// scheduler starts takes no place.
 ///
 /// Ranks learn their place from variables (place/manual.h). Rank 0 also inherits a socket that listens on
 /// the master's port, so no rank can connect too early. Every rank inherits the read end of a lifeline: a rank started
@@ -41,8 +42,7 @@ class LocalLauncher : public Launcher {
  private:
   struct Active {
     std::size_t number;
-    std::int64_t world_size;
-    bool alone;
+    const Job& job;
     LocalRun run;
   };
 

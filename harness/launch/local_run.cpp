@@ -39,6 +39,16 @@ std::string run_id(LocalRun::Time start) {
   return std::to_string(::getpid()) + "-" + std::to_string(start.time_since_epoch().count());
 }
 
+/// Of ranks that may outlive us, the one that a process before us has chosen, if any.
+std::string run_id(const Job& job, LocalRun::Time start) {
+  if (!job.outlives_us) return run_id(start);
+  const std::filesystem::path file = job.directory / kRunIdFile;
+  if (is_there(file)) return read_file(file);
+  const std::string id = run_id(start);
+  replace_file(file, id);
+  return id;
+}
+
 /// The last lines of a log, as much of them as a person reads.
 std::string tail_of(const std::filesystem::path& log) {
   constexpr std::streamoff kBytes = 4096;
@@ -76,7 +86,8 @@ LocalRun::LocalRun(const Job& job, ForkServers& servers, const OrphanKeeper& orp
       servers_(servers),
       orphans_(orphans),
       lifeline_(lifeline),
-      id_(run_id(now)),
+      adopted_(job.outlives_us && is_there(job.directory / kRunIdFile)),
+      id_(run_id(job, now)),
       start_(now),
       last_look_(now) {
   ranks_.resize(static_cast<std::size_t>(job.world_size));
@@ -154,7 +165,7 @@ void LocalRun::prepare() {
   require_memory(job_);
   make_directories(job_.directory / job_.work_directory);
   for (const auto& [origin, copy] : job_.copies) copy_folder(origin, copy);
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+  for (std::size_t i = 0; i < ranks_.size() && !adopted_; ++i) {
     std::error_code missing;
     std::filesystem::remove(progress_path(job_.directory, static_cast<std::int64_t>(i)), missing);
     std::filesystem::remove(failure_path(job_.directory, static_cast<std::int64_t>(i)), missing);
@@ -170,7 +181,8 @@ Environment LocalRun::environment() const {
   if (starts_itself() || has_other_launcher()) forget_place(environment);
   for (const auto& [name, value] : job_.environment) environment[name] = value;
   environment[kRunIdVariable] = id_;
-  if (has_other_launcher()) environment[kSupervisorProcessVariable] = name_of_this_process();
+  if (has_other_launcher())
+    environment[kSupervisorProcessVariable] = job_.outlives_us ? kNobody : name_of_this_process();
   return environment;
 }
 
@@ -435,6 +447,10 @@ void LocalRun::close(Time now) {
   orphans_.end_orphans(environment_entry(kRunIdVariable, id_));
   if (has_other_launcher()) end_all_marked(environment_entry(kRunIdVariable, id_));
   outcome_ = std::move(outcome);
+}
+
+bool LocalRun::failed_unseen() const {
+  return adopted_ && outcome_->status != Status::kFinished && outcome_->status != Status::kInterrupted;
 }
 
 bool LocalRun::all_gone() const {

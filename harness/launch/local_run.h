@@ -53,6 +53,9 @@ class LocalRun {
   bool over() const { return outcome_.has_value(); }
   const RunOutcome& outcome() const { return *outcome_; }
 
+  /// Whether it began under a process before us and did not end well: nobody saw how it failed.
+  bool failed_unseen() const;
+
   /// Progress of the slowest rank.
   Progress progress() const;
 
@@ -105,6 +108,7 @@ class LocalRun {
   ForkServers& servers_;
   const OrphanKeeper& orphans_;
   const Lifeline& lifeline_;
+  bool adopted_ = false;  ///< its ranks were started by a process before us
   std::string id_;
   Time start_;
   Time last_look_;

@@ -31,6 +31,7 @@ const Way kWays[] = {
     {"manual_tcp", {{"kind", "manual"}, {"rendezvous", "tcp"}}},
     {"manual_file", {{"kind", "manual"}, {"rendezvous", "file"}}},
     {"srun_torchrun", {{"kind", "srun-torchrun"}, {"nodes", 2}, {"environment", {{"MASTER_ADDR", "127.0.0.1"}}}}},
+    {"slurm", {{"kind", "slurm"}, {"nodes", 2}, {"environment", {{"MASTER_ADDR", "127.0.0.1"}}}}},
     {"srun", {{"kind", "srun"}}},
     {"srun_two_nodes", {{"kind", "srun"}, {"nodes", 2}, {"environment", {{"MASTER_ADDR", "127.0.0.1"}}}}},
     {"manual", {{"kind", "manual"}}}};
@@ -62,7 +63,8 @@ class Launchers : public EndToEnd {
     } catch (const std::exception& error) {
       return error.what();
     }
-    if (!way.launch.at("kind").get<std::string>().starts_with("srun")) return "";
+    const auto kind = way.launch.at("kind").get<std::string>();
+    if (!kind.starts_with("srun") && kind != "slurm") return "";
     fs::permissions(scratch_.path(), fs::perms(0755));  // Slurm's user must enter it
     const Outcome started = run_program({slurm(), "start", slurm_folder()});
     has_slurm_ = started.exit_code == 0;
@@ -197,6 +199,44 @@ TEST_F(Launchers, TheDocumentedCommandsStartRanksByHand) {
     for (const char* file : {"rank0.jsonl", "rank1.jsonl"})
       EXPECT_EQ(read_text(traces / file), read_text(expected / file)) << typed << done.err;
   }
+}
+
+/// A lockstep that is killed leaves its jobs, and the next one finds them: those that wait, and those that run.
+TEST_F(Launchers, ACampaignOnSlurmGoesOnWithTheJobsThatItHas) {
+  const Way slurm = {"slurm", {{"kind", "slurm"}}};
+  if (const std::string lacks = lacking(slurm); !lacks.empty()) GTEST_SKIP() << lacks;
+  const fs::path may_go_on = scratch_.path() / "may_go_on", out = scratch_.path() / "campaign";
+  const fs::path worker = script_worker("case $* in *--spec*) while [ ! -e '" + may_go_on.string() +
+                                        "' ]; do sleep 0.1; done;; esac\nexec $worker \"$@\"");
+  const Json two = scenario({{"variants", {{"a", Json::object()}, {"b", Json::object()}}}});
+  const std::string command = "'" + lockstep_program().string() + "' run '" + write(two).string() +
+                              "' --launcher slurm --out '" + out.string() + "' --worker '" + worker.string() + "'";
+  const Outcome first = run_program(
+      {"/bin/bash", "-c",
+       command + " & while [ \"$(squeue -h -o %T | sort -u)\" != RUNNING ]; do sleep 0.1; done; kill -9 $!"});
+  ASSERT_FALSE(fs::exists(out / "tiny/a/0/outcome.json")) << first.err;
+  scratch_.write("may_go_on", "");
+  scratch_.write("campaign/.experiments/a/run.id", "1-2");
+  const Outcome resumed = run_program(
+      {"/bin/bash", "-c", "sbatch -J lockstep-1-2 -o /dev/null --wrap='sleep 1000' && " + command + " --resume"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.out << resumed.err;
+  EXPECT_EQ(run_program({"squeue", "-h"}).out, "") << "the job of a control run";
+  const Outcome next = run_program({"sbatch", "--parsable", "--output=/dev/null", "--wrap=true"});
+  EXPECT_EQ(next.out, "4\n") << "two jobs for two runs, and that of a control run; " << resumed.err;
+}
+
+/// Ctrl-C ends the jobs, too.
+TEST_F(Launchers, AnInterruptedCampaignCancelsItsJobs) {
+  const Way slurm = {"slurm", {{"kind", "slurm"}}};
+  if (const std::string lacks = lacking(slurm); !lacks.empty()) GTEST_SKIP() << lacks;
+  const fs::path worker = script_worker("case $* in *--spec*) sleep 1000;; esac\nexec $worker \"$@\"");
+  const Outcome ended = run_program(
+      {"/bin/bash", "-c",
+       "set -m; '" + lockstep_program().string() + "' run '" + write(scenario()).string() +
+           "' --launcher slurm --worker '" + worker.string() +
+           "' & while [ \"$(squeue -h -o %T)\" != RUNNING ]; do sleep 0.1; done; kill -INT $!; wait $!; code=$?; "
+           "for i in $(seq 100); do [ -n \"$(squeue -h)\" ] || exit $code; sleep 0.1; done; exit 1"});
+  EXPECT_EQ(ended.exit_code, 130) << ended.out << ended.err;
 }
 
 /// Ranks that end well remove their file.

@@ -209,6 +209,16 @@ TEST(Place, ReservedPortsOfAStepAreUsed) {
   EXPECT_EQ(resolve_place(with(step, {{"MASTER_PORT", "7"}})).place.master_port, 7);
 }
 
+TEST(Place, FreePortsAreOutsideThoseOfConnectionsAndOtherForOtherSeeds) {
+  const std::uint16_t one = free_port(7);
+  EXPECT_EQ(free_port(7), one);
+  EXPECT_EQ(free_port(8), one + 1);
+  EXPECT_GE(one, 20000);
+  const Listener taken = listen_on_loopback(1);
+  EXPECT_GT(taken.port, free_port(12345));
+  EXPECT_FALSE(listens("127.0.0.1", one));
+}
+
 TEST(Place, HostlistsBeginWithTheirFirstNode) {
   const std::pair<const char*, const char*> cases[] = {
       {"n1", "n1"},        {"n[1-2]", "n1"},      {"a,b", "a"}, {"a-[01-03],b2", "a-01"}, {"gpu[7,9]-x", "gpu7-x"},

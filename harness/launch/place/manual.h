@@ -14,6 +14,9 @@ inline constexpr const char* kSupervisorVariable = "LOCKSTEP_SUPERVISOR_FD";
 /// Host and process id of lockstep (attendance.h). Only ranks that another launcher starts for lockstep have it.
 inline constexpr const char* kSupervisorProcessVariable = "LOCKSTEP_SUPERVISOR_PROCESS";
 
+/// Its value for ranks that outlive lockstep.
+inline constexpr const char* kNobody = "nobody";
+
 /// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and LOCAL_RANK, LOCAL_WORLD_SIZE and NODE_RANK where set.
 ///
 /// MASTER_PORT is required with more than one rank. Defaults: LOCAL_RANK is RANK, MASTER_ADDR is 127.0.0.1. Local ranks
