@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "harness/base/text.h"
 #include "harness/launch/outcome.h"
@@ -129,8 +130,9 @@ std::vector<Suspect> suspects_in_ranks(const RunOutcome& outcome) {
   return {{stuck ? "proc.rank_stuck" : "proc.rank_lost", {outcome.why}}};
 }
 
-/// The one of three or more ranks that is in another collective than all others. It may be past the place where the
-/// others wait, and the first to fail is any of them.
+/// The one rank that is in another collective than two or more others, which are in one. It may be past the place where
+/// the others wait, and the first to fail is any of them. Where some are far past it, the rank must wait in it: these
+/// were with the others, who let them through.
 std::optional<std::int64_t> odd_one_out(const RunOutcome& outcome, const std::vector<Suspect>& suspects) {
   if (suspects.empty() || suspects[0].cause != "control.rank_branch") return std::nullopt;
   std::uint64_t all = UINT64_MAX;
@@ -138,11 +140,13 @@ std::optional<std::int64_t> odd_one_out(const RunOutcome& outcome, const std::ve
   std::map<std::string, std::vector<std::int64_t>> by_name;
   for (std::size_t rank = 0; rank < outcome.ranks.size(); ++rank)
     by_name[name_at(outcome.ranks[rank].progress, all)].push_back(static_cast<std::int64_t>(rank));
-  if (by_name.size() != 2 || by_name.contains("") || outcome.ranks.size() < 3) return std::nullopt;
-  for (const auto& [name, ranks] : by_name) {
-    if (ranks.size() == 1) return ranks[0];
-  }
-  return std::nullopt;
+  const bool some_are_far = by_name.erase("") > 0;
+  if (by_name.size() != 2) return std::nullopt;
+  auto one = by_name.begin()->second, others = by_name.rbegin()->second;
+  if (one.size() > others.size()) std::swap(one, others);
+  if (one.size() != 1 || others.size() == 1) return std::nullopt;
+  const bool waits = outcome.ranks[static_cast<std::size_t>(one[0])].progress.collectives == all;
+  return waits || !some_are_far ? std::optional(one[0]) : std::nullopt;
 }
 
 /// Where a run came to grief: with the rank that is to blame, else with the one that had come least far.

@@ -120,6 +120,21 @@ TEST(Endings, TheRankThatIsInAnotherCollectiveIsToBlame) {
   EXPECT_EQ(blamed(), 0);
 }
 
+/// Rank 2 was let through: its collective of that time is not known any more.
+TEST(Endings, ARankFarAheadDoesNotHideTheOddOne) {
+  RunOutcome hung = hung_at({rank_at(1, Phase::kForward, 7, "broadcast Int[1] from 0"),
+                             rank_at(1, Phase::kForward, 6, "broadcast Int[5] from 0"),
+                             rank_at(1, Phase::kBackward, 8, "allreduce Float[8] SUM"),
+                             rank_at(1, Phase::kForward, 6, "allreduce Float[1] SUM")});
+  hung.ranks[0].progress.previous = "broadcast Int[5] from 0";
+  hung.ranks[2].progress.previous = "broadcast Int[1] from 0";
+  hung.culprit.reset();
+  const auto blamed = [&] { return report::rank_to_blame(hung, report::suspects_in_ending(hung)); };
+  EXPECT_EQ(blamed(), 3);
+  hung.ranks[1] = hung.ranks[3];
+  EXPECT_EQ(blamed(), std::nullopt) << "two and two";
+}
+
 TEST(Endings, ACollectiveThatMetAnotherOne) {
   RunOutcome hung = hung_at({rank_at(4, Phase::kBackward, 14, "allreduce Float[8] SUM"),
                              rank_at(3, Phase::kOptimizer, 13, "allreduce Float[3] SUM")});
