@@ -19,8 +19,8 @@
 #include "harness/base/hash.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
-#include "harness/launch/other_launchers.h"
 #include "harness/launch/outcome_file.h"
+#include "harness/launch/slurm_job.h"
 #include "harness/report/unwatched.h"
 
 namespace lockstep::app {
@@ -99,7 +99,7 @@ std::set<fs::path> folders_at_work(const plan::Plan& plan, const fs::path& root)
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root)) {
     if (entry.path().filename() != launch::kRunIdFile) continue;
     if (!jobs) jobs = scheduler_jobs();
-    const std::string job = launch::scheduler_job_name(read_file(entry.path()));
+    const std::string job = launch::slurm_job_name(read_file(entry.path()));
     if (!jobs->contains(job)) continue;
     if (runs.contains(entry.path().parent_path())) {
       at_work.insert(entry.path().parent_path());

@@ -9,6 +9,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/launch/slurm_job.h"
 
 namespace lockstep::launch {
 namespace {
@@ -78,11 +79,22 @@ std::vector<StartCommand> by_mpirun(const Launch& launch) {
   return {{with_command(std::move(words), launch), master_of(launch)}};
 }
 
-/// Arguments that say where the ranks meet, in the place of variables.
-Words met_by(const Launch& launch, std::int64_t rank) {
+/// A rank that learns by arguments where the others are, as those of init_process_group.
+StartCommand by_arguments(const Launch& launch, std::int64_t rank) {
+  StartCommand start{launch.command};
   const std::string where = launch.rendezvous == "file" ? "file://" + (launch.directory / "rendezvous").string()
                                                         : "tcp://" + std::string(kLoopback) + ":" + text(launch.port);
-  return {"rank=" + text(rank), "world_size=" + text(launch.world_size), "init_method=" + where};
+  for (const std::string& word :
+       {"rank=" + text(rank), "world_size=" + text(launch.world_size), "init_method=" + where})
+    start.words.push_back(word);
+  return start;
+}
+
+StartCommand by_variables(const Launch& launch, std::int64_t rank) {
+  StartCommand start{launch.command, master_of(launch)};
+  start.environment["RANK"] = text(rank);
+  start.environment["WORLD_SIZE"] = text(launch.world_size);
+  return start;
 }
 
 /// An agent on each node. Those of one machine find each other at MASTER_ADDR, too.
@@ -109,49 +121,6 @@ std::vector<StartCommand> by_srun_torchrun(const Launch& launch) {
   return {{std::move(words), {{"MASTER_PORT", text(launch.port)}}}};
 }
 
-/// Submits a run, unless its job is known already, and waits for its end, which the job itself writes down. Slurm is
-/// asked seldom: whether somebody has cancelled the job. Takes the folder of the run, the job's script, and options.
-constexpr const char* kSubmit = R"(folder=$1; script=$2; shift 2
-name=lockstep-$LOCKSTEP_RUN_ID
-known() { squeue --me --noheader --name="$name" --format=%i; }
-trap 'scancel --me --name="$name"; exit 143' TERM
-if [ ! -e "$folder/slurm.ended" ]; then
-  jobs=$(known) || exit
-  [ -n "$jobs" ] || sbatch --quiet --job-name="$name" --output="$folder/command.log" --open-mode=append "$@" \
-    --wrap "$script" || exit
-fi
-seconds=0
-while [ ! -e "$folder/slurm.ended" ]; do
-  sleep 1 & wait $!
-  seconds=$((seconds + 1))
-  if [ $((seconds % 30)) = 0 ] && jobs=$(known) && [ -z "$jobs" ] && [ ! -e "$folder/slurm.ended" ]; then exit 1; fi
-done
-read -r code <"$folder/slurm.ended"
-exit "$code")";
-
-std::string quoted(const Words& words) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_quoted(word);
-  return line;
-}
-
-/// A job that waited for too long may find the folder in the hands of another.
-std::vector<StartCommand> by_slurm(const Launch& launch) {
-  const Words sizes = {"--ntasks", text(launch.world_size), "--nodes", text(launch.nodes)};
-  Words step = {"srun", "--kill-on-bad-exit=1", "--export=ALL", "--quiet"};
-  step.insert(step.end(), sizes.begin(), sizes.end());
-  step.insert(step.end(), launch.command.begin(), launch.command.end());
-  const std::string folder = launch.directory.string(), ended = shell_quoted(folder + "/slurm.ended");
-  const std::string script =
-      "[ \"$(cat " + shell_quoted(folder + "/" + kRunIdFile) + ")\" = \"$LOCKSTEP_RUN_ID\" ] || exit\nMASTER_PORT=$(" +
-      quoted({launch.command.front(), "--free-port"}) + " $SLURM_JOB_ID) || exit\nexport MASTER_PORT\n" + quoted(step) +
-      "\ncode=$?\necho $code >" + ended + ".new && mv " + ended + ".new " + ended + "\nexit $code\n";
-  Words words = {"/bin/sh", "-c", kSubmit, "slurm", folder, script};
-  words.insert(words.end(), sizes.begin(), sizes.end());
-  words.insert(words.end(), launch.options.begin(), launch.options.end());
-  return {{std::move(words)}};
-}
-
 /// A rank finds the host of rank 0 in the list of nodes. Without kill-on-bad-exit, the others would run on.
 std::vector<StartCommand> by_srun(const Launch& launch) {
   return {{with_command({"--ntasks", text(launch.world_size), "--nodes", text(launch.nodes), "--ntasks-per-node",
@@ -163,18 +132,8 @@ std::vector<StartCommand> by_srun(const Launch& launch) {
 /// One process for each rank, with the variables that a person exports.
 std::vector<StartCommand> by_hand(const Launch& launch) {
   std::vector<StartCommand> ranks;
-  for (std::int64_t rank = 0; rank < launch.world_size; ++rank) {
-    if (launch.rendezvous != "static") {
-      Words words = launch.command;
-      const Words more = met_by(launch, rank);
-      words.insert(words.end(), more.begin(), more.end());
-      ranks.push_back({std::move(words)});
-      continue;
-    }
-    StartCommand& start = ranks.emplace_back(StartCommand{launch.command, master_of(launch)});
-    start.environment["RANK"] = text(rank);
-    start.environment["WORLD_SIZE"] = text(launch.world_size);
-  }
+  for (std::int64_t rank = 0; rank < launch.world_size; ++rank)
+    ranks.push_back(launch.rendezvous == "static" ? by_variables(launch, rank) : by_arguments(launch, rank));
   return ranks;
 }
 
@@ -187,7 +146,7 @@ const std::vector<OtherLauncher>& other_launchers() {
       {"accelerate", "accelerate", "PyPI: accelerate", false, false, 2, by_accelerate, "accelerate"},
       {"mpirun", "mpirun", "Debian: openmpi-bin", false, false, 1, by_mpirun, "--version"},
       {"srun-torchrun", "srun", "Debian: slurm-client, and a cluster", true, true, 1, by_srun_torchrun, "--version"},
-      {"slurm", "sbatch", "Debian: slurm-client, and a cluster", true, true, 1, by_slurm, "--version", {}, true},
+      {"slurm", "sbatch", "Debian: slurm-client, and a cluster", true, true, 1, submit_to_slurm, "--version", {}, true},
       {"srun", "srun", "Debian: slurm-client, and a cluster", true, true, 1, by_srun, "--version"},
       {"manual", "", "", false, false, 1, by_hand, "", {"tcp", "file"}},
   };
@@ -199,8 +158,6 @@ const OtherLauncher* find_other_launcher(std::string_view name) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const OtherLauncher& one) { return name == one.name; });
   return found == all.end() ? nullptr : &*found;
 }
-
-std::string scheduler_job_name(const std::string& run_id) { return "lockstep-" + run_id; }
 
 std::filesystem::path program_of(const OtherLauncher& launcher) {
   if (*launcher.program == '\0') return "";

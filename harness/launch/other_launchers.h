@@ -46,9 +46,6 @@ const OtherLauncher* find_other_launcher(std::string_view name);
 /// File of a launcher's program. *Throws*: Unsupported if it is not installed.
 std::filesystem::path program_of(const OtherLauncher& launcher);
 
-/// Name of the scheduler's job in which a run's ranks start that outlive us.
-std::string scheduler_job_name(const std::string& run_id);
-
 /// Makes a job of our own a launcher's. *Throws*: InputError for a world size or a number of nodes that it cannot
 /// start; Unsupported if it is not installed.
 void hand_over(Job& job, const OtherLauncher& launcher, Launch launch);
