@@ -35,21 +35,21 @@ def good_report(trial):
 
 
 class Chaos(unittest.TestCase):
-    def tried(self, trial, script, report=None):
+    def tried(self, trial, script, report=None, more=()):
         """ci/chaos about a lockstep that is a script; $result is the file of --json."""
         with tempfile.TemporaryDirectory() as folder:
             fake = pathlib.Path(folder) / "lockstep"
             fake.write_text(f"#!/bin/sh\nresult=$6\ncat >$result <<'END'\n{json.dumps(report or {})}\nEND\n{script}\n")
             fake.chmod(0o755)
             return subprocess.run([str(ROOT / "ci/chaos"), "--seed", str(SEED), "--only", str(trial.number),
-                                   "--lockstep", str(fake)], capture_output=True, text=True, timeout=60,
+                                   "--lockstep", str(fake), *more], capture_output=True, text=True, timeout=60,
                                   env=dict(os.environ, TMPDIR=folder))
 
     def expect(self, outcome, promise):
         self.assertEqual(outcome.returncode, 1 if promise else 0, outcome.stdout + outcome.stderr)
         if promise:
             self.assertIn(f": {promise}: ", outcome.stdout)
-            self.assertIn(f"again: ci/chaos --seed {SEED} --only ", outcome.stdout)
+            self.assertRegex(outcome.stdout, f"again: ci/chaos --seed {SEED} .*--only ")
 
     def test_an_honest_lockstep_passes(self):
         killed = number_of("kill")
@@ -76,6 +76,27 @@ class Chaos(unittest.TestCase):
                 self.expect(self.tried(killed, "exit 1", wrong), "culprit")
         self.expect(self.tried(killed, "exit 4", good_report(killed)), "culprit")
         self.expect(self.tried(number_of("extra"), "exit 1", good_report(killed)), "culprit")
+
+    def test_a_launcher_that_is_killed(self):
+        numbers = (chaos.trial_of(SEED, number, ("starter_killed",), ("mpirun",)) for number in range(100))
+        trial = next(trial for trial in numbers if trial.after_s > 0.2)
+        waiting = "sleep 20 & wait $!; [ $? = 137 ] || exit 9; exit"
+        report = {"status": "divergence", "failed_runs": [{
+            "culprit_rank": None, "cause": "", "causes": [], "why": "the launcher (mpirun) was killed by SIGKILL"}]}
+        more = ("--launcher", "mpirun", "--fault", "starter_killed")
+        self.expect(self.tried(trial, f"{waiting} 1", report, more), None)
+        self.expect(self.tried(trial, f"{waiting} 0", report, more), "false passes")
+        report["failed_runs"][0]["culprit_rank"] = 0
+        self.expect(self.tried(trial, f"{waiting} 1", report, more), "culprit")
+
+    def test_starters_are_those_of_other_launchers(self):
+        seeds = [chaos.trial_of(SEED, number, chaos.faults_under(("srun",)), ("srun",)) for number in range(200)]
+        self.assertIn("starter_killed", {trial.fault for trial in seeds})
+        self.assertEqual({trial.kind for trial in seeds}, {"srun"})
+        self.assertNotIn("starter_killed", chaos.faults_under(("fork", "srun")))
+        refused = subprocess.run([str(ROOT / "ci/chaos"), "--fault", "starter_killed", "--lockstep", "/bin/true"],
+                                 capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 2)
 
     def test_a_process_that_is_left(self):
         killed = number_of("kill")
