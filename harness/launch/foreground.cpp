@@ -61,7 +61,7 @@ int run_in_foreground(const std::filesystem::path& program, const std::vector<st
                             {.fd = forwarded ? -1 : interruption.descriptor(), .events = POLLIN, .revents = 0}};
     constexpr int kTick_ms = 100;  // where the kernel has no such descriptor
     ::poll(descriptors, 2, kTick_ms);
-    const std::optional<int> signal = forwarded ? std::nullopt : interruption.seen();
+    const std::optional<int> signal = forwarded ? std::nullopt : interruption.take();
     if (!signal) continue;
     forwarded = true;
     if (*signal != SIGINT || !shares_a_terminal()) ::kill(pid, *signal);

@@ -44,19 +44,15 @@ Interruption::Interruption() {
 }
 
 Interruption::~Interruption() {
-  while (first_ && take()) {
+  while (seen_ && take()) {
   }
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-}
-
-std::optional<int> Interruption::seen() {
-  if (!first_) first_ = take();
-  return first_;
 }
 
 std::optional<int> Interruption::take() {
   signalfd_siginfo info{};
   if (::read(descriptor_.number(), &info, sizeof(info)) != sizeof(info)) return std::nullopt;
+  seen_ = true;
   return static_cast<int>(info.ssi_signo);
 }
 

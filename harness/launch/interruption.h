@@ -28,15 +28,13 @@ class Interruption {
   /// Readable while a signal is pending.
   int descriptor() const { return descriptor_.number(); }
 
-  /// The first signal received, if any.
-  std::optional<int> seen();
-
- private:
+  /// The next signal that was not taken yet, if any.
   std::optional<int> take();
 
+ private:
   sigset_t before_;
   Descriptor descriptor_;
-  std::optional<int> first_;
+  bool seen_ = false;  ///< one
 };
 
 }  // namespace lockstep::launch

@@ -44,7 +44,8 @@ class Launcher {
   /// Running jobs, in the order of their start.
   virtual std::vector<Standing> standing() const = 0;
 
-  /// Ends every running job because we received `signal`. `wait` returns their outcomes.
+  /// Ends every running job because we received `signal`. `wait` returns their outcomes. Called again if another signal
+  /// comes: then nobody may wait for what tidies up.
   virtual void interrupt(int signal) = 0;
 };
 

@@ -120,6 +120,10 @@ void LocalRun::look(Time now) {
 }
 
 void LocalRun::interrupt(int signal, Time now) {
+  const bool again = std::exchange(interrupted_, true);
+  if (again && !job_.outlives_us) {  // its job must be cancelled
+    for (const OtherStarter& other : others_) other.process.kill_group();
+  }
   if (ended_at_) return;
   end({.status = Status::kInterrupted, .why = std::string("interrupted by SIG") + ::sigabbrev_np(signal)}, now);
 }

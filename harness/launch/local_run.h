@@ -46,7 +46,7 @@ class LocalRun {
   /// *Throws*: InputError if the command cannot be executed.
   void look(Time now);
 
-  /// Ends the run because we received a signal.
+  /// Ends the run because we received a signal; the second time, without waiting for its launcher.
   void interrupt(int signal, Time now);
 
   /// Whether the outcome is known and no process is left.
@@ -108,6 +108,7 @@ class LocalRun {
   ForkServers& servers_;
   const OrphanKeeper& orphans_;
   const Lifeline& lifeline_;
+  bool interrupted_ = false;
   bool adopted_ = false;  ///< its ranks were started by a process before us
   std::string id_;
   Time start_;

@@ -21,7 +21,7 @@ class Schedule {
 
   std::vector<RunOutcome> run() {
     while (true) {
-      if (const std::optional<int> signal = interruption_.seen()) interrupt(*signal);
+      while (const std::optional<int> signal = interruption_.take()) interrupt(*signal);
       settle_and_start();
       if (running_ == 0) break;
       for (Ended& ended : launcher_.wait()) {

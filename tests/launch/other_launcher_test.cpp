@@ -165,6 +165,24 @@ TEST(OtherLauncher, ItsRanksEndWithLockstep) {
   EXPECT_TRUE(gone_within(second, std::chrono::seconds(5)));
 }
 
+/// mpirun takes a second to tidy up.
+TEST(OtherLauncher, ASecondInterruptionDoesNotWaitForIt) {
+  const Scratch scratch;
+  const Job job = by_script(scratch.job("run", 2, {"mark", "in", "hang"}), "trap '' TERM; wait; sleep 100");
+  for (const int interrupts : {1, 2}) {
+    const pid_t supervisor = fork_supervisor([&] { return static_cast<int>(run_one(job).status); });
+    for (const char* mark : {"in.0", "in.1"}) EXPECT_GT(scratch.pid("run", mark), 0);
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < interrupts; ++i) {
+      ::kill(supervisor, SIGINT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    EXPECT_EQ(wait_for(supervisor), static_cast<int>(Status::kInterrupted));
+    EXPECT_EQ(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1), interrupts == 2);
+    for (const char* mark : {"in.0", "in.1"}) std::filesystem::remove(job.directory / mark);
+  }
+}
+
 TEST(OtherLauncher, AnAttendanceOfAnotherRunCountsForNothing) {
   const Scratch scratch;
   const Attendance stranger(scratch.path(), 0, "another");
