@@ -227,6 +227,22 @@ TEST(LawBuffers, CountEachForwardPass) {
   EXPECT_TRUE(test::is_inconclusive(Bench(asked("buffers")).check(), "counts no batches"));
 }
 
+/// SGD that is built without momentum keeps no state at all.
+TEST(LawState, MissesTheStateThatTheRecipeAsksFor) {
+  const auto stateless = [](const Json& optimizer, const Json& record = Json::object()) {
+    Bench bench(asked("state", {{"optimizer", optimizer}, {"record", record}}));
+    test::erase_channel(bench.run("a"), Channel::kOptimizer);
+    return bench.check();
+  };
+  const Json momentum = {{"momentum", 0.5}};
+  const CheckResult broken = stateless(momentum);
+  EXPECT_TRUE(test::diverges_at(broken, 0, Channel::kOptimizer, "fc.bias.momentum_buffer", 0));
+  EXPECT_EQ(cause_of(broken), "opt.hyperparameter");
+  EXPECT_TRUE(test::is_inconclusive(stateless({{"momentum", 0}}), "SGD without momentum has no state"));
+  const Json without = {{"channels", {"gradient", "weight"}}};
+  EXPECT_TRUE(test::is_inconclusive(stateless(momentum, without), "does not record 'optimizer'"));
+}
+
 /// An optimizer that is loaded brings the hyperparameters that it was saved with.
 TEST(LawState, TakesHyperparametersFromTheCheckpoint) {
   const Json sampler = {{"sampler", {{"kind", "distributed"}, {"shuffle", false}}}};

@@ -57,23 +57,55 @@ void counts(Outcome& outcome, StateCauses& why, const Sampled& sampled, const Re
                           .actual = to_decimal(element.step)};
 }
 
-/// The state that a switch of the recipe asks for is kept.
-bool keeps_all(Outcome& outcome, const RecordPlace& place, const Updated& of) {
-  constexpr std::array<std::array<const char*, 3>, 2> kKept = {
-      {{"amsgrad", "max_exp_avg_sq", "exp_avg_sq"}, {"centered", "grad_avg", "square_avg"}}};
-  for (const auto& [option, state, other] : kKept) {
-    const bool asked = is_on(of.options(), option), others = of.state(other) != nullptr;
-    if (!asked || !others) continue;
-    ++outcome.judged;
-    if (of.state(state) != nullptr) continue;
-    outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + "." + state, place.rank},
-                            .expected = std::string("the state that '") + option + "' keeps",
-                            .actual = "none, and the optimizer keeps its other states",
-                            .cause = "opt.hyperparameter",
-                            .evidence = std::string("the recipe sets '") + option + "', and no " + state + " is kept"};
-    return false;
+/// A state that an optimizer keeps of each parameter.
+struct KeptState {
+  std::string_view kind, state;
+  const char* option = nullptr;  ///< that asks for it; null: always kept
+};
+
+/// *Source*: torch.optim, PyTorch 2.11; You et al. 2020.
+constexpr std::array<KeptState, 15> kKept = {{{"sgd", "momentum_buffer", "momentum"},
+                                              {"adam", "exp_avg"},
+                                              {"adam", "exp_avg_sq"},
+                                              {"adam", "max_exp_avg_sq", "amsgrad"},
+                                              {"adamw", "exp_avg"},
+                                              {"adamw", "exp_avg_sq"},
+                                              {"adamw", "max_exp_avg_sq", "amsgrad"},
+                                              {"adamax", "exp_avg"},
+                                              {"adamax", "exp_inf"},
+                                              {"lamb", "exp_avg"},
+                                              {"lamb", "exp_avg_sq"},
+                                              {"rmsprop", "square_avg"},
+                                              {"rmsprop", "grad_avg", "centered"},
+                                              {"rmsprop", "momentum_buffer", "momentum"},
+                                              {"adagrad", "sum"}}};
+
+std::vector<KeptState> kept_by(const Hyperparameters& optimizer) {
+  std::vector<KeptState> kept;
+  for (const KeptState& one : kKept) {
+    if (one.kind != optimizer.kind) continue;
+    const Json asked = one.option == nullptr ? Json(true) : optimizer.options.value(one.option, Json(false));
+    if (asked != Json(false) && asked != Json(0)) kept.push_back(one);
   }
-  return true;
+  return kept;
+}
+
+/// A weight that moves has the states that its optimizer keeps; of one that stands, the law `update` tells more.
+/// `all_recorded`: a state that is not recorded is not there. Else this holds of an optimizer that keeps other states.
+void keeps_all(Outcome& outcome, bool all_recorded, const RecordPlace& place, const Updated& of) {
+  if (of.weight == nullptr || of.weight_before == nullptr || trace::same_bits(of.weight_before, of.weight)) return;
+  const std::vector<KeptState> kept = kept_by(of.optimizer);
+  const auto is_missing = [&](const KeptState& one) { return of.state(std::string(one.state)) == nullptr; };
+  const auto missing = std::find_if(kept.begin(), kept.end(), is_missing);
+  if (missing == kept.end() || (!all_recorded && std::all_of(kept.begin(), kept.end(), is_missing))) return;
+  const std::string state(missing->state);
+  ++outcome.judged;
+  outcome.broken = Breach{.at = {place.step, Channel::kOptimizer, of.name + "." + state, place.rank},
+                          .expected = "the " + state + " of " + of.optimizer.kind,
+                          .actual = "none, and the weight moves"};
+  if (missing->option == nullptr || of.state_before(state) != nullptr) return;
+  outcome.broken->cause = "opt.hyperparameter";
+  outcome.broken->evidence = std::string("the recipe asks for '") + missing->option + "', and no " + state + " is kept";
 }
 
 void judge_elements(Outcome& outcome, StateCauses& why, const Sampled& sampled, const RecordPlace& place,
@@ -110,6 +142,7 @@ Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promis
   if (!optimizers.unknown().empty()) return cannot_tell(optimizers.unknown());
   Outcome outcome;
   StateCauses why;
+  const bool all_recorded = !promises.known && promises.train.record.holds(Channel::kOptimizer);
   for_each_update(run, optimizers, [&](const RecordPlace& place, const Updated& of) {
     std::optional<Breach> first = std::exchange(outcome.broken, std::nullopt);
     const auto rule = rule_of(of);
@@ -117,9 +150,9 @@ Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promis
       outcome.broken->expected = "the state that " + of.optimizer.kind + " makes";
       why.add(linear_state(of.optimizer.kind, of.options()), explanations_of(*rule, of));
     }
+    if (!outcome.broken) keeps_all(outcome, all_recorded, place, of);
     if (ElementRule::knows(of.optimizer.kind)) {
       const Sampled sampled = sampled_of(of);
-      if (!outcome.broken) keeps_all(outcome, place, of);
       counts(outcome, why, sampled, place, of);
       judge_elements(outcome, why, sampled, place, of);
     }
