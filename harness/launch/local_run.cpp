@@ -265,6 +265,7 @@ void LocalRun::note_attendance(Time now) {
       rank.attendant = Attendant::find(job_.directory, static_cast<std::int64_t>(i), id_);
       if (!rank.attendant) continue;
       silence_ = {};
+      if (ended_at_) rank.attendant->kill();  // it began while the others were ended
     }
     if (const std::optional<Process::Exit> end = rank.attendant->poll()) note_end(rank, *end, now);
   }

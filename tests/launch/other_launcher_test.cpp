@@ -1,6 +1,7 @@
 // Ranks that another launcher starts: found, supervised, judged and ended as our own are.
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -181,6 +182,24 @@ TEST(OtherLauncher, ASecondInterruptionDoesNotWaitForIt) {
     EXPECT_EQ(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1), interrupts == 2);
     for (const char* mark : {"in.0", "in.1"}) std::filesystem::remove(job.directory / mark);
   }
+}
+
+TEST(OtherLauncher, ARankThatBeginsAfterAnInterruptionIsEnded) {
+  const Scratch scratch;
+  Job job = by_script(scratch.job("run", 2, {"mark", "in", "hang"}), "");
+  std::string& script = job.starts[0].words.at(2);
+  script = "trap '' TERM; RANK=0 \"$@\" & while [ ! -e ../go ]; do sleep 0.02; done; RANK=1 setsid \"$@\" & sleep 100";
+  const auto begin = std::chrono::steady_clock::now();
+  const pid_t supervisor = fork_supervisor([&] { return static_cast<int>(run_one(job).status); });
+  scratch.pid("run", "in.0");
+  ::kill(supervisor, SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::ofstream(job.directory / "go") << "";
+  const pid_t late = scratch.pid("run", "in.1");
+  ::kill(supervisor, SIGINT);
+  EXPECT_EQ(wait_for(supervisor), static_cast<int>(Status::kInterrupted));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+  EXPECT_FALSE(alive(late));
 }
 
 TEST(OtherLauncher, AnAttendanceOfAnotherRunCountsForNothing) {
