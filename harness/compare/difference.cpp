@@ -38,18 +38,15 @@ struct Sides {
   const Pair* pair = nullptr;
   const Step* left_step = nullptr;
   const Step* right_step = nullptr;
-  Index left, right;
 };
 
-/// Names of a channel in the order of the left side, then those that only the right side has.
-std::vector<std::string> names_in(Channel channel, const std::vector<Sides>& all) {
+/// Names of a channel in the order of the first side, then those that only later ones have.
+std::vector<std::string> names_in(Channel channel, const std::vector<const Step*>& steps) {
   std::vector<std::string> names;
   std::set<std::string_view> seen;
-  for (const Sides& sides : all) {
-    for (const Step* step : {sides.left_step, sides.right_step}) {
-      for (const Record& record : step->records) {
-        if (record.channel == channel && seen.insert(record.name).second) names.push_back(record.name);
-      }
+  for (const Step* step : steps) {
+    for (const Record& record : step->records) {
+      if (record.channel == channel && seen.insert(record.name).second) names.push_back(record.name);
     }
   }
   return names;
@@ -97,30 +94,36 @@ class Walker {
   void compare_channel(std::int64_t step, Channel channel) {
     const std::vector<Pair> pairs = walk_.pairs(channel);
     std::vector<Sides> all;
+    std::vector<const Step*> steps;  // each once: one side may stand in all pairs
     for (const Pair& pair : pairs) {
       const Step* left = pair.left->find(step);
       const Step* right = pair.right->find(step);
       if (left == nullptr && right == nullptr) continue;
       if (left != nullptr && right != nullptr) {
-        all.push_back({&pair, left, right, index_of(*left, channel), index_of(*right, channel)});
+        all.push_back({&pair, left, right});
+        for (const Step* side : {left, right}) {
+          if (std::find(steps.begin(), steps.end(), side) == steps.end()) steps.push_back(side);
+        }
       } else if (!walk_.common_steps_only) {
         note_missing({.step = step, .channel = channel}, pair, Missing::kStep, right == nullptr, "step is there");
         return;
       }
     }
-    for (const std::string& name : names_in(channel, all)) {
+    std::map<const Step*, Index> indices;
+    for (const Step* side : steps) indices.emplace(side, index_of(*side, channel));
+    for (const std::string& name : names_in(channel, steps)) {
       if (is_note(channel, name)) continue;
       if (walk_.skip && walk_.skip(channel, name, step)) continue;
       for (const Sides& sides : all) {
-        compare_name({.step = step, .channel = channel, .tensor = name, .rank = sides.pair->rank}, sides);
+        compare_name({.step = step, .channel = channel, .tensor = name, .rank = sides.pair->rank}, sides,
+                     records_named(indices.at(sides.left_step), name), records_named(indices.at(sides.right_step), name));
         if (result_.first) return;
       }
     }
   }
 
-  void compare_name(const laws::RecordPlace& at, const Sides& sides) {
-    const auto& left = records_named(sides.left, at.tensor);
-    const auto& right = records_named(sides.right, at.tensor);
+  void compare_name(const laws::RecordPlace& at, const Sides& sides, const std::vector<const Record*>& left,
+                    const std::vector<const Record*>& right) {
     for (std::size_t i = 0; i < std::max(left.size(), right.size()) && !result_.first; ++i) {
       if (i >= right.size()) {
         note_missing(at, *sides.pair, Missing::kRecord, /*on_the_right=*/true, shown(*left[i]));

@@ -1,6 +1,7 @@
 #include "harness/laws/held.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -10,6 +11,13 @@ namespace lockstep::laws {
 
 using trace::Channel;
 using trace::Record;
+
+namespace {
+
+/// What was done to a gradient stands before its name.
+constexpr std::array<std::string_view, 2> kDone = {"unscaled ", "clipped "};
+
+}  // namespace
 
 Held::Held(const trace::RunTrace& run, std::size_t rank, std::int64_t step)
     : step_(rank < run.ranks.size() ? run.ranks[rank].find(step) : nullptr) {
@@ -50,15 +58,17 @@ bool same(const Held& a, const Held& b, Channel channel) {
 }
 
 std::string parameter_of(const std::string& gradient) {
-  for (const char* done : {"unscaled ", "clipped "}) {
-    if (gradient.starts_with(done)) return gradient.substr(std::string(done).size());
+  for (const std::string_view done : kDone) {
+    if (gradient.starts_with(done)) return gradient.substr(done.size());
   }
   return gradient;
 }
 
 bool is_own_loss(const Record& record) { return record.channel == Channel::kLoss && record.name.starts_with("local"); }
 
-bool is_plain(const Record& gradient) { return parameter_of(gradient.name) == gradient.name; }
+bool is_plain(const Record& gradient) {
+  return std::none_of(kDone.begin(), kDone.end(), [&](std::string_view done) { return gradient.name.starts_with(done); });
+}
 
 std::map<std::string, const Record*> final_gradients(const Held& held) {
   std::map<std::string, const Record*> last;

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
+
+#include "harness/laws/replicas.h"
 
 namespace lockstep::laws {
 namespace {
@@ -84,27 +85,23 @@ Sampled sampled_of(const Updated& of) {
   return std::all_of(sampled.elements.begin(), sampled.elements.end(), are_finite) ? sampled : Sampled{};
 }
 
-void for_each_update(const trace::RunTrace& run, Optimizers& optimizers,
+void for_each_update(const trace::RunTrace& run, Optimizers& optimizers, Outcome& outcome,
                      const std::function<bool(const RecordPlace&, const Updated&)>& visit) {
-  std::vector<std::optional<Held>> held(run.ranks.size());
-  std::vector<std::int64_t> held_at(run.ranks.size());
-  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& now) {
-    const auto at = static_cast<std::size_t>(rank);
-    const std::optional<Held> last = std::exchange(held[at], now);
-    const std::int64_t last_step = std::exchange(held_at[at], step);
+  for_each_own_state(run, outcome, [&](std::int64_t step, std::int64_t rank) {
+    const Held last(run, static_cast<std::size_t>(rank), step - 1), now(run, static_cast<std::size_t>(rank), step);
     if (rank == 0) optimizers.go_to(now);
-    if (!last || last_step != step - 1) return true;
+    if (last.empty()) return true;
     const auto gradients = final_gradients(now);
-    if (last->empty() || !std::isfinite(total_norm(gradients)) || is_skipped(*last, now)) return true;
+    if (!std::isfinite(total_norm(gradients)) || is_skipped(last, now)) return true;
     for (const auto& [name, gradient] : gradients) {
       const Hyperparameters* optimizer = optimizers.of(name);
       if (optimizer == nullptr) continue;
       const Updated updated{.optimizer = *optimizer,
                             .rate = number_at(now, Channel::kLedger, optimizer->rate),
                             .gradient = gradient,
-                            .weight_before = last->find(Channel::kWeight, name),
+                            .weight_before = last.find(Channel::kWeight, name),
                             .weight = now.find(Channel::kWeight, name),
-                            .before = *last,
+                            .before = last,
                             .now = now,
                             .name = name};
       if (!visit({.step = step, .channel = Channel::kWeight, .tensor = name, .rank = rank}, updated)) return false;

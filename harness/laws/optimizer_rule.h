@@ -41,8 +41,9 @@ Sampled sampled_of(const Updated& of);
 inline constexpr double kOtherOrder = 4;
 
 /// Calls `visit` with every parameter that a recorded step updates, until it returns false. Steps whose previous step
-/// is not recorded, skipped updates, and gradients that are not finite are left out.
-void for_each_update(const trace::RunTrace& run, Optimizers& optimizers,
+/// is not recorded, skipped updates, and gradients that are not finite are left out; ranks that update as rank 0 does
+/// count as it does.
+void for_each_update(const trace::RunTrace& run, Optimizers& optimizers, Outcome& outcome,
                      const std::function<bool(const RecordPlace&, const Updated&)>& visit);
 
 }  // namespace lockstep::laws

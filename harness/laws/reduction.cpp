@@ -5,6 +5,7 @@
 
 #include "harness/base/text.h"
 #include "harness/laws/finite.h"
+#include "harness/laws/held.h"
 #include "harness/laws/scales.h"
 
 namespace lockstep::laws {
@@ -75,7 +76,7 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
   const std::vector<double> promised(run_.ranks.size(), weight_);
   std::vector<Equation> broken;
   for (const Record& record : own_step->records) {
-    if (record.channel != Channel::kGradient || !record.sketch) continue;
+    if (record.channel != Channel::kGradient || !record.sketch || !is_plain(record)) continue;
     const Equation equation = this->equation(step, record);
     double addends = 0;
     bool any = false, all_finite = true;

@@ -1,6 +1,7 @@
 #include "harness/base/text.h"
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
+#include "harness/laws/replicas.h"
 
 namespace lockstep::laws {
 
@@ -15,7 +16,8 @@ Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& prom
   if (promises.known) return cannot_tell("nobody promises how this program averages its weights");
   const double decay = *promises.train.ema_decay;
   Outcome outcome;
-  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& now) {
+  for_each_own_state(run, outcome, [&](std::int64_t step, std::int64_t rank) {
+    const Held now(run, static_cast<std::size_t>(rank), step);
     const Held before(run, static_cast<std::size_t>(rank), step - 1);
     for (const trace::Record* average : now.all(Channel::kEma)) {
       const trace::Record *was = before.find(Channel::kEma, average->name),

@@ -4,6 +4,7 @@
 #include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
+#include "harness/laws/replicas.h"
 #include "harness/laws/rounded.h"
 
 namespace lockstep::laws {
@@ -57,7 +58,8 @@ Gradients before_call(const Held& held) {
 /// Steps in which a program clips once, by the norm of what it gives.
 Outcome judge_program(const trace::RunTrace& run) {
   Outcome outcome;
-  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
+  for_each_own_state(run, outcome, [&](std::int64_t step, std::int64_t rank) {
+    const Held held(run, static_cast<std::size_t>(rank), step);
     const double threshold = number_at(held, Channel::kLedger, "seen.clip_norm");
     const trace::Record* calls = held.find(Channel::kLedger, "seen.clips");
     const bool one = calls != nullptr && calls->integers == std::vector<std::int64_t>{1};
@@ -81,7 +83,8 @@ Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& pro
   if (promises.known) return judge_program(run);
   if (recipe.clip_value) return cannot_tell("the recipe clips each element, too: sketches cannot tell that");
   Outcome outcome;
-  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
+  for_each_own_state(run, outcome, [&](std::int64_t step, std::int64_t rank) {
+    const Held held(run, static_cast<std::size_t>(rank), step);
     return clips(outcome, step, rank, held, before_clipping(held), *recipe.clip_norm);
   });
   return outcome;

@@ -143,7 +143,7 @@ Outcome judge_state(const trace::RunTrace& run, const scenario::Promises& promis
   Outcome outcome;
   StateCauses why;
   const bool all_recorded = !promises.known && promises.train.record.holds(Channel::kOptimizer);
-  for_each_update(run, optimizers, [&](const RecordPlace& place, const Updated& of) {
+  for_each_update(run, optimizers, outcome, [&](const RecordPlace& place, const Updated& of) {
     std::optional<Breach> first = std::exchange(outcome.broken, std::nullopt);
     const auto rule = rule_of(of);
     if (rule && !keeps(outcome, *rule, place.step, place.rank)) {

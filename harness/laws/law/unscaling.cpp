@@ -5,6 +5,7 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/laws/replicas.h"
 #include "harness/laws/seen.h"
 
 namespace lockstep::laws {
@@ -31,7 +32,8 @@ std::string no_unscaling_asked(const trace::RunTrace& run, const scenario::Promi
 
 Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& promises) {
   Outcome outcome;
-  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
+  for_each_own_state(run, outcome, [&](std::int64_t step, std::int64_t rank) {
+    const Held held(run, static_cast<std::size_t>(rank), step);
     const auto scale = loss_scale_of(held);
     if (!scale) return true;
     std::map<std::string, const trace::Record*> last;  // a program may clip first: the law `usage` finds that

@@ -110,7 +110,7 @@ Outcome judge_update(const trace::RunTrace& run, const scenario::Promises& promi
   }
   Outcome outcome;
   Explanations why;
-  for_each_update(run, optimizers, [&](const RecordPlace& place, const Updated& of) {
+  for_each_update(run, optimizers, outcome, [&](const RecordPlace& place, const Updated& of) {
     std::optional<Breach> first = std::exchange(outcome.broken, std::nullopt);
     keeps_weight(outcome, why, place, of);
     if (first) outcome.broken = std::move(first);
