@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "harness/base/error.h"
+#include "harness/base/side_by_side.h"
 #include "harness/diagnosis/clipping.h"
 #include "harness/diagnosis/diagnose.h"
 #include "harness/diagnosis/reduction.h"
@@ -137,12 +138,17 @@ std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Pro
   }
   std::vector<AskedLaw> asked;
   for (const laws::Law& law : laws::all_laws()) {
-    if (!names.empty() && std::find(names.begin(), names.end(), law.name) == names.end()) continue;
+    if (names.empty() || std::find(names.begin(), names.end(), law.name) != names.end()) asked.push_back({.law = &law});
+  }
+  side_by_side(asked.size(), [&](std::size_t i) {
+    const laws::Law& law = *asked[i].law;
     const std::string unasked = law.unasked == nullptr ? "" : law.unasked(run, promises);
-    asked.push_back({.law = &law, .result = {}, .applies = unasked.empty()});
-    asked.back().result = unasked.empty() ? judge_law(law, run, promises, saver)
-                                          : CheckResult{.status = CheckResult::Status::kInconclusive, .why = unasked};
-    if (asked.back().result.divergence) diagnosis::diagnose(question, *asked.back().result.divergence);
+    asked[i].applies = unasked.empty();
+    asked[i].result = unasked.empty() ? judge_law(law, run, promises, saver)
+                                      : CheckResult{.status = CheckResult::Status::kInconclusive, .why = unasked};
+  });
+  for (AskedLaw& each : asked) {
+    if (each.result.divergence) diagnosis::diagnose(question, *each.result.divergence);
   }
   return asked;
 }

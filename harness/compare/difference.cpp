@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "harness/base/text.h"
@@ -17,7 +19,7 @@ using trace::Step;
 using trace::Trace;
 
 /// Records of one channel of one step, by name; in the order met where a name comes more than once.
-using Index = std::map<std::string_view, std::vector<const Record*>>;
+using Index = std::unordered_map<std::string_view, std::vector<const Record*>>;
 
 Index index_of(const Step& step, Channel channel) {
   Index index;
@@ -33,19 +35,25 @@ bool is_note(Channel channel, std::string_view name) {
   return channel == Channel::kLedger && name.starts_with("seen.");
 }
 
+/// What one rank holds of a channel at one step.
+struct Side {
+  const Step* step = nullptr;
+  Index index;
+  const std::vector<const Record*>* named = nullptr;  ///< the records of the name that is looked at
+};
+
 /// A pair of ranks at one step.
 struct Sides {
   const Pair* pair = nullptr;
-  const Step* left_step = nullptr;
-  const Step* right_step = nullptr;
+  const Side *left = nullptr, *right = nullptr;
 };
 
 /// Names of a channel in the order of the first side, then those that only later ones have.
-std::vector<std::string> names_in(Channel channel, const std::vector<const Step*>& steps) {
+std::vector<std::string> names_in(Channel channel, const std::vector<Side>& sides) {
   std::vector<std::string> names;
-  std::set<std::string_view> seen;
-  for (const Step* step : steps) {
-    for (const Record& record : step->records) {
+  std::unordered_set<std::string_view> seen;
+  for (const Side& side : sides) {
+    for (const Record& record : side.step->records) {
       if (record.channel == channel && seen.insert(record.name).second) names.push_back(record.name);
     }
   }
@@ -94,36 +102,36 @@ class Walker {
   void compare_channel(std::int64_t step, Channel channel) {
     const std::vector<Pair> pairs = walk_.pairs(channel);
     std::vector<Sides> all;
-    std::vector<const Step*> steps;  // each once: one side may stand in all pairs
+    std::vector<Side> sides;  // each once: one may stand in all pairs
+    sides.reserve(2 * pairs.size());
+    const auto side_of = [&](const Step& step) {
+      const auto found = std::find_if(sides.begin(), sides.end(), [&](const Side& side) { return side.step == &step; });
+      return found != sides.end() ? &*found : &sides.emplace_back(Side{&step, index_of(step, channel)});
+    };
     for (const Pair& pair : pairs) {
       const Step* left = pair.left->find(step);
       const Step* right = pair.right->find(step);
       if (left == nullptr && right == nullptr) continue;
       if (left != nullptr && right != nullptr) {
-        all.push_back({&pair, left, right});
-        for (const Step* side : {left, right}) {
-          if (std::find(steps.begin(), steps.end(), side) == steps.end()) steps.push_back(side);
-        }
+        all.push_back({&pair, side_of(*left), side_of(*right)});
       } else if (!walk_.common_steps_only) {
         note_missing({.step = step, .channel = channel}, pair, Missing::kStep, right == nullptr, "step is there");
         return;
       }
     }
-    std::map<const Step*, Index> indices;
-    for (const Step* side : steps) indices.emplace(side, index_of(*side, channel));
-    for (const std::string& name : names_in(channel, steps)) {
+    for (const std::string& name : names_in(channel, sides)) {
       if (is_note(channel, name)) continue;
       if (walk_.skip && walk_.skip(channel, name, step)) continue;
-      for (const Sides& sides : all) {
-        compare_name({.step = step, .channel = channel, .tensor = name, .rank = sides.pair->rank}, sides,
-                     records_named(indices.at(sides.left_step), name), records_named(indices.at(sides.right_step), name));
+      for (Side& side : sides) side.named = &records_named(side.index, name);
+      for (const Sides& pair : all) {
+        compare_name({.step = step, .channel = channel, .tensor = name, .rank = pair.pair->rank}, pair);
         if (result_.first) return;
       }
     }
   }
 
-  void compare_name(const laws::RecordPlace& at, const Sides& sides, const std::vector<const Record*>& left,
-                    const std::vector<const Record*>& right) {
+  void compare_name(const laws::RecordPlace& at, const Sides& sides) {
+    const auto &left = *sides.left->named, &right = *sides.right->named;
     for (std::size_t i = 0; i < std::max(left.size(), right.size()) && !result_.first; ++i) {
       if (i >= right.size()) {
         note_missing(at, *sides.pair, Missing::kRecord, /*on_the_right=*/true, shown(*left[i]));
@@ -138,8 +146,8 @@ class Walker {
   void compare_record(const laws::RecordPlace& at, const Sides& sides, const Record& left, const Record& right) {
     ++result_.compared;
     result_.channels.insert(at.channel);
-    if (!result_.hidden && laws::hides(left, *sides.left_step, *sides.pair->left) &&
-        laws::hides(right, *sides.right_step, *sides.pair->right))
+    if (!result_.hidden && laws::hides(left, *sides.left->step, *sides.pair->left) &&
+        laws::hides(right, *sides.right->step, *sides.pair->right))
       result_.hidden = at;
     const std::optional<std::string> difference = walk_.relation(left, right, at.step, at.rank);
     if (!difference) {
