@@ -67,7 +67,8 @@ std::string parameter_of(const std::string& gradient) {
 bool is_own_loss(const Record& record) { return record.channel == Channel::kLoss && record.name.starts_with("local"); }
 
 bool is_plain(const Record& gradient) {
-  return std::none_of(kDone.begin(), kDone.end(), [&](std::string_view done) { return gradient.name.starts_with(done); });
+  return std::none_of(kDone.begin(), kDone.end(),
+                      [&](std::string_view done) { return gradient.name.starts_with(done); });
 }
 
 std::map<std::string, const Record*> final_gradients(const Held& held) {

@@ -101,6 +101,7 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
 bool is_between_runs(const FaultRow& row) { return !row.found_by_diff.empty(); }
 bool is_same_by_diff(const FaultRow& row) { return row.found_by_diff == row.found; }
 bool names_a_cause(const FaultRow& row) { return !row.planted.empty(); }
+bool names_a_row(const FaultRow& row) { return names_a_cause(row) && row.planted != "unknown"; }
 bool is_found_alone(const FaultRow& row) { return !row.law.empty(); }
 bool is_named_alone(const FaultRow& row) { return is_found_alone(row) && names_a_cause(row); }
 bool is_any(const FaultRow&) { return true; }
@@ -132,6 +133,9 @@ std::vector<std::pair<std::string, std::string>> figures(const FaultTable& table
   return {{"detected", share(table.faults, [](const FaultRow& row) { return row.detected; })},
           {"cause right", share(
                               table.faults, [](const FaultRow& row) { return row.rank_of_cause == 1; }, names_a_cause)},
+          {"cause right, where one is known",
+           share(
+               table.faults, [](const FaultRow& row) { return row.rank_of_cause == 1; }, names_a_row)},
           {"cause among the first three",
            share(
                table.faults, [](const FaultRow& row) { return row.rank_of_cause >= 1 && row.rank_of_cause <= 3; },

@@ -49,6 +49,15 @@ TEST(FaultTable, CountsTheCausesThatALawNamesRightly) {
   EXPECT_NE(page.find("| update, `lr.value` |"), std::string::npos) << page;
 }
 
+/// "unknown" is right where no cause describes the fault; it is not among those whose cause is known.
+TEST(FaultTable, CountsTheCausesThatAreKnown) {
+  FaultTable table{.faults = {found("lr.value", ""), found("unknown", ""), found("data.seed", "")}, .part = {}};
+  table.faults[2].rank_of_cause = 2;
+  const std::string page = to_markdown(table);
+  EXPECT_NE(page.find("| cause right | 2 of 3 |"), std::string::npos) << page;
+  EXPECT_NE(page.find("| cause right, where one is known | 1 of 2 |"), std::string::npos) << page;
+}
+
 /// Of faults that are not found yet, one that is found by now is told.
 TEST(FaultTable, TellsWhatIsJudgedRightlyByNow) {
   FaultTable table{.faults = {found("lr.value", ""), found("data.seed", ""), found("lr.value", "")}, .part = {}};
