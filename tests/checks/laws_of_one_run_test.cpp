@@ -227,6 +227,18 @@ TEST(LawBuffers, CountEachForwardPass) {
   EXPECT_TRUE(test::is_inconclusive(Bench(asked("buffers")).check(), "counts no batches"));
 }
 
+/// Ranks that hold the same are judged once, and count each; one that holds something else is judged by itself.
+TEST(LawUpdate, JudgesARankThatHoldsSomethingElse) {
+  Bench bench(asked("update"));
+  const std::size_t both = bench.check().compared;
+  trace::Record& weight = at(bench.run("a"), 1, 2, Channel::kWeight, "fc.weight");
+  weight = test::mixed({{1.01, &weight}});
+  EXPECT_TRUE(test::diverges_at(bench.check(), 2, Channel::kWeight, "fc.weight", 1));
+  bench.run("a").ranks.pop_back();
+  EXPECT_TRUE(test::agrees(bench.check()));
+  EXPECT_EQ(2 * bench.check().compared, both);
+}
+
 /// SGD that is built without momentum keeps no state at all.
 TEST(LawState, MissesTheStateThatTheRecipeAsksFor) {
   const auto stateless = [](const Json& optimizer, const Json& record = Json::object()) {
