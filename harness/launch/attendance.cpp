@@ -108,11 +108,16 @@ std::optional<Process::Exit> Attendant::poll() const {
   }
   pollfd watched{.fd = end_.number(), .events = POLLIN, .revents = 0};
   if (::poll(&watched, 1, 0) <= 0) return std::nullopt;
-  if (const auto status = status_of_reaped(end_)) return exit_of(*status);
+  // A launcher that ends the others may hit a rank between its word and its end.
+  const auto said_or = [this](int status) {
+    const Process::Exit end = exit_of(status);
+    return end.signalled ? word_in(path_).value_or(end) : end;
+  };
+  if (const auto status = status_of_reaped(end_)) return said_or(*status);
   const auto state = state_of(pid_);
-  if (state && state->letter == 'Z') return exit_of(state->exit_status);
+  if (state && state->letter == 'Z') return said_or(state->exit_status);
   // Its parent reaped it just now, in between.
-  if (const auto status = status_of_reaped(end_)) return exit_of(*status);
+  if (const auto status = status_of_reaped(end_)) return said_or(*status);
   return word_in(path_).value_or(kUnknown);
 }
 

@@ -5,8 +5,11 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/json.h"
 #include "harness/launch/attendance.h"
 #include "harness/launch/listener.h"
 #include "harness/launch/other_launchers.h"
@@ -195,11 +198,40 @@ TEST(OtherLauncher, ARankThatBeginsAfterAnInterruptionIsEnded) {
   ::kill(supervisor, SIGINT);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   std::ofstream(job.directory / "go") << "";
-  const pid_t late = scratch.pid("run", "in.1");
+  const std::filesystem::path attendance = job.directory / "rank1.attendance";  // it is ended before it does more
+  for (int i = 0; i < 500 && !std::filesystem::exists(attendance); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const auto late = parse_json(read_file(attendance), attendance).at("pid").get<pid_t>();
   ::kill(supervisor, SIGINT);
   EXPECT_EQ(wait_for(supervisor), static_cast<int>(Status::kInterrupted));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
   EXPECT_FALSE(alive(late));
+}
+
+TEST(OtherLauncher, ARankThatIsKilledAfterItsLastWordIsBelieved) {
+  const Scratch scratch;
+  for (const bool has_left : {true, false}) {
+    const pid_t rank = fork_supervisor([&] {
+      const Attendance attendance(scratch.path(), 0, "id");
+      ::raise(SIGSTOP);
+      if (has_left) attendance.leave(4);
+      ::raise(SIGTERM);
+      return 0;
+    });
+    int status = 0;
+    ::waitpid(rank, &status, WUNTRACED);
+    const auto attendant = Attendant::find(scratch.path(), 0, "id");
+    ASSERT_TRUE(attendant);
+    EXPECT_FALSE(attendant->poll());
+    ::kill(rank, SIGCONT);
+    ::siginfo_t info{};
+    ::waitid(P_PID, static_cast<id_t>(rank), &info, WEXITED | WNOWAIT);
+    const auto end = attendant->poll();
+    wait_for(rank);
+    ASSERT_TRUE(end);
+    EXPECT_EQ(end->signalled, !has_left);
+    EXPECT_EQ(end->value, has_left ? 4 : SIGTERM);
+  }
 }
 
 TEST(OtherLauncher, AnAttendanceOfAnotherRunCountsForNothing) {
