@@ -80,13 +80,18 @@ class Shares {
     return most;
   }
 
-  /// Whether these ids are what the sampler gives one rank of several: it knows of ranks, and takes them for one.
+  /// Whether these ids are what the sampler gives one rank of several: it knows of ranks, and takes them for one. A
+  /// sampler that gives all ranks the same knows of none.
   bool are_one_share(const Ids& ids) const {
     const scenario::Choice& sampler = variant_.train.sampler;
     if (variant_.known || !promise_ || ids.size() < laws::kFewInOrder || !laws::no_known_order(sampler).empty())
       return false;
+    const auto share_of = [&](std::int64_t rank) {
+      return laws::order_of(variant_, promise_->samples, {.rank = rank, .epoch = epoch_.number});
+    };
+    if (share_of(0) == share_of(1)) return false;
     for (std::int64_t rank = 0; rank < run_.world_size(); ++rank) {
-      const Ids share = laws::order_of(variant_, promise_->samples, {.rank = rank, .epoch = epoch_.number});
+      const Ids share = share_of(rank);
       if (share.size() >= ids.size() && std::equal(ids.begin(), ids.end(), share.begin())) return true;
     }
     return false;
