@@ -216,37 +216,49 @@ class CommandLine {
   }
 
   void add_audit() {
-    CLI::App* audit = app_.add_subcommand("audit", "Audit a recipe: what does it compute on other numbers of ranks?");
+    CLI::App* audit = app_.add_subcommand("audit", "Audit a recipe: on other numbers of ranks, or after a checkpoint");
     audit->require_subcommand(1);
     CLI::App* scaling = audit->add_subcommand(
         "scaling",
         "Batch, rate and the rest of a recipe along the number of ranks, with exact identities tested by runs");
-    scaling->add_option("scenarios", audit_.run.scenarios, "Scenario files, files of audits, or folders of them")
-        ->required();
-    scaling
-        ->add_option("--variant", audit_.variant,
-                     "The variant that holds the recipe. Default: 'recipe', else the first by name")
-        ->check(not_empty);
-    scaling->add_option("--ranks", audit_.ranks, "Numbers of ranks. Default: 1,2,4,8")
-        ->type_name("N,N…")
-        ->delimiter(',')
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
-    scaling->add_option("--steps", audit_.steps, "Updates of each run. Default: 6")
-        ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}));
-    scaling->add_option("--only", audit_.only, "Only lines whose ids begin so: one-batch@4")
-        ->type_name("ID")
-        ->allow_extra_args(false)
-        ->check(not_empty);
-    scaling->add_option("--markdown", audit_.markdown, "Write the tables for a pull request")
-        ->type_name("FILE")
-        ->check(not_empty);
+    add_audit_options(*scaling, audit::Kind::kScaling, "Numbers of ranks. Default: 1,2,4,8", "one-batch@4");
     scaling->add_option("--chart", audit_.chart, "Write a chart along the number of ranks")
         ->type_name("FILE.svg")
         ->check(not_empty);
-    add_run_options(*scaling, audit_.run);
-    add_json_option(*scaling, audit_.run.json);
-    scaling->callback([this] { command_ = [this] { return app::audit(audit_); }; });
+    CLI::App* checkpoint = audit->add_subcommand(
+        "checkpoint", "What a recipe must restore, who may load it, and on how many ranks it may go on");
+    add_audit_options(*checkpoint, audit::Kind::kCheckpoint,
+                      "Numbers of ranks: the first saves, all go on. Default: the recipe's own, and half of it",
+                      "without-optimizer");
+  }
+
+  void add_audit_options(CLI::App& audit, audit::Kind kind, const std::string& ranks, const std::string& id) {
+    audit.add_option("scenarios", audit_.run.scenarios, "Scenario files, files of audits, or folders of them")
+        ->required();
+    audit
+        .add_option("--variant", audit_.variant,
+                    "The variant that holds the recipe. Default: 'recipe', else the first by name")
+        ->check(not_empty);
+    audit.add_option("--ranks", audit_.ranks, ranks)
+        ->type_name("N,N…")
+        ->delimiter(',')
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
+    audit.add_option("--steps", audit_.steps, "Updates of each run. Default: 6")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}));
+    audit.add_option("--only", audit_.only, "Only lines whose ids begin so: " + id)
+        ->type_name("ID")
+        ->allow_extra_args(false)
+        ->check(not_empty);
+    audit.add_option("--markdown", audit_.markdown, "Write the tables for a pull request")
+        ->type_name("FILE")
+        ->check(not_empty);
+    add_run_options(audit, audit_.run);
+    add_json_option(audit, audit_.run.json);
+    audit.callback([this, kind] {
+      audit_.kind = kind;
+      command_ = [this] { return app::audit(audit_); };
+    });
   }
 
   void add_programs() {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,7 @@
 #include "harness/app/chosen.h"
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
-#include "harness/audit/scaling.h"
+#include "harness/audit/examination.h"
 #include "harness/audit/text.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 struct Task {
   scenario::Scenario scenario;
   audit::Request request;
-  std::string arguments;  ///< of "lockstep audit scaling", before "--only ID"
+  std::string arguments;  ///< of "lockstep audit KIND", before "--only ID"
 };
 
 /// The file of an audit, completed; null: it is a scenario.
@@ -48,19 +49,30 @@ std::string listed_with_commas(const std::vector<std::int64_t>& ranks) {
   return join(texts, ",");
 }
 
+void require_kind(const std::string& kind, audit::Kind asked, const fs::path& file) {
+  if (kind == name_of(asked)) return;
+  throw InputError({.what = "the file is of another audit",
+                    .where = file.string() + ": audit",
+                    .expected = "'" + std::string(name_of(asked)) + "'",
+                    .actual = "'" + kind + "'",
+                    .next = "lockstep audit " + kind + " " + shell_quoted(file.string())});
+}
+
 /// What the command line says goes before what the file says.
 Task task_of(const fs::path& file, const AuditOptions& options, Problems& problems) {
   const Json document = audit_document(file);
   const bool is_audit = !document.is_null();
   Task task;
   audit::Request& request = task.request;
+  request.kind = options.kind;
   std::vector<std::string> overrides;
   fs::path recipe = file;
   if (is_audit) {
+    require_kind(document.at("audit").get<std::string>(), options.kind, file);
     recipe = seen_from(file, document.at("scenario").get<std::string>());
     overrides = document.at("set").get<std::vector<std::string>>();
     request.variant = document.value("variant", "");
-    request.ranks = document.at("ranks").get<std::vector<std::int64_t>>();
+    request.ranks = document.value("ranks", std::vector<std::int64_t>());
     request.steps = document.at("steps").get<std::int64_t>();
     request.only = document.at("only").get<std::vector<std::string>>();
     request.options = document.at("options").get<audit::ProgramOptions>();
@@ -114,16 +126,17 @@ std::int64_t samples_in_data(const Task& task, const AuditOptions& options, cons
 /// Runs the trainings of one audit and reads its answers; control runs are made for what theory did not foresee.
 audit::Audit audited(Task task, const AuditOptions& options, const fs::path& folder) {
   task.request.samples = samples_in_data(task, options, folder / "probe");
-  const audit::Scaling scaling(task.scenario, task.request);
-  plan::Plan plan = plan::make_plan({scaling.scenario()});
+  const std::unique_ptr<audit::Examination> examined = audit::examination(task.scenario, task.request);
+  plan::Plan plan = plan::make_plan({examined->scenario()});
   const std::vector<report::Evidence> evidence = execute(plan, options.run, folder);
   report::Verdict verdict = report::judge(plan, evidence, options.run.golden_root, today());
   if (verdict.status() == report::Status::kInterrupted)
     throw Interrupted({.what = "interrupted before the runs ended"});
 
   investigate_chosen(verdict, plan, evidence, options.run, folder,
-                     [&](std::size_t check) { return scaling.is_open(check); });
-  return scaling.answer(plan, verdict, evidence, "lockstep audit scaling " + task.arguments);
+                     [&](std::size_t check) { return examined->is_open(check); });
+  return examined->answer(plan, verdict, evidence,
+                          "lockstep audit " + std::string(name_of(options.kind)) + " " + task.arguments);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/audit/kind.h"
+
 namespace lockstep::app {
 
 /// Options that choose runs and outputs. Only the scenario says what a training computes.
@@ -36,9 +38,10 @@ struct EmitOptions {
 };
 
 struct AuditOptions {
-  RunOptions run;                   ///< its scenarios: scenario files, or files of audits
-  std::string variant;              ///< that holds the recipe; empty: the first
-  std::vector<std::int64_t> ranks;  ///< empty: 1, 2, 4, 8
+  RunOptions run;       ///< its scenarios: scenario files, or files of audits
+  std::string variant;  ///< that holds the recipe; empty: the first
+  audit::Kind kind = audit::Kind::kScaling;
+  std::vector<std::int64_t> ranks;  ///< empty: as the audit chooses
   std::int64_t steps = 0;           ///< updates of each run; 0: 6
   std::vector<std::string> only;    ///< lines, by the beginnings of their ids; empty: all
   std::filesystem::path markdown;

@@ -18,7 +18,7 @@ Answer answer_named(const std::string& name, const std::string& where) {
 }
 
 bool is_finding(const Line& line) {
-  const bool is_of_another_recipe = line.section == Section::kMatrix && line.answer == Answer::kSlip;
+  const bool is_of_another_recipe = info(line.section).is_of_others && line.answer == Answer::kSlip;
   return info(line.answer).mood == Mood::kBad && !is_of_another_recipe;
 }
 

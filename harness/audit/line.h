@@ -21,6 +21,7 @@ enum class Answer {
   kNotSeen,     ///< both sides should differ, and did not in these steps
   kEmpirical,   ///< experience recommends it; it is another computation
   kOther,       ///< another computation, and no rule recommends it
+  kNeeded,      ///< without this part a training that goes on is another one
   kSlip,        ///< a known mistake
   kChanges,     ///< a quantity of the recipe depends on the number of ranks
   kBroken,      ///< an identity, a law or a closed form that must hold does not
@@ -43,7 +44,7 @@ struct AnswerInfo {
   Mood mood;
 };
 
-inline constexpr std::array<AnswerInfo, 14> kAnswers = {{
+inline constexpr std::array<AnswerInfo, 15> kAnswers = {{
     {Answer::kIdentical, "identical", Mood::kGood},
     {Answer::kRounding, "rounding", Mood::kGood},
     {Answer::kHolds, "holds", Mood::kGood},
@@ -53,6 +54,7 @@ inline constexpr std::array<AnswerInfo, 14> kAnswers = {{
     {Answer::kNotSeen, "not seen", Mood::kFact},
     {Answer::kEmpirical, "empirical", Mood::kFact},
     {Answer::kOther, "other", Mood::kFact},
+    {Answer::kNeeded, "needed", Mood::kFact},
     {Answer::kSlip, "slip", Mood::kBad},
     {Answer::kChanges, "changes", Mood::kBad},
     {Answer::kBroken, "broken", Mood::kBad},
@@ -72,6 +74,10 @@ enum class Section {
   kQuantities,  ///< which quantities of the recipe depend on the number of ranks?
   kIdentities,  ///< exact statements, tested by runs
   kMatrix,      ///< batch x rate x sampler against the baseline
+  kResumption,  ///< is a training that goes on the one that never stopped?
+  kParts,       ///< what must a checkpoint restore?
+  kLoading,     ///< who loads, and when
+  kElsewhere,   ///< on another number of ranks
   kMeasured,    ///< for information
 };
 
@@ -80,13 +86,18 @@ struct SectionInfo {
   Section section;
   std::string_view name;
   std::string_view title;
+  bool is_of_others = false;  ///< on other recipes than the one that is audited, whose slips are its own warnings
 };
 
-inline constexpr std::array<SectionInfo, 5> kSections = {{
+inline constexpr std::array<SectionInfo, 9> kSections = {{
     {Section::kRecipe, "recipe", "Does each run do what the recipe says?"},
     {Section::kQuantities, "quantities", "The recipe along the number of ranks"},
     {Section::kIdentities, "identities", "Exact identities, tested"},
-    {Section::kMatrix, "matrix", "Batch, rate and sampler against the baseline"},
+    {Section::kMatrix, "matrix", "Batch, rate and sampler against the baseline", true},
+    {Section::kResumption, "resumption", "Is a training that goes on the one that never stopped?"},
+    {Section::kParts, "parts", "What must be restored?", true},
+    {Section::kLoading, "loading", "Who loads, and when", true},
+    {Section::kElsewhere, "elsewhere", "On another number of ranks"},
     {Section::kMeasured, "measured", "Measured, for information"},
 }};
 

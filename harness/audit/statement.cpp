@@ -115,6 +115,17 @@ void Derivation::hold(Statement statement, const Json& patch, CheckKind that, st
   statements_.push_back(std::move(statement));
 }
 
+void Derivation::resume(Statement statement, const Json& straight, const Json& resumed,
+                        std::vector<trace::Channel> channels) {
+  if (resolve(statement, {straight, resumed})) {
+    CheckSpec check = check_of(CheckKind::kResumes, std::move(channels));
+    check.straight = statement.variants[0];
+    check.interrupted = statement.variants[1];
+    statement.check = add(statement, std::move(check));
+  }
+  statements_.push_back(std::move(statement));
+}
+
 void Derivation::second_order(Statement statement, const std::vector<Json>& sides) {
   statement.claim = Claim::kSecondOrder;
   resolve(statement, sides);
@@ -149,6 +160,10 @@ void Derivation::keep(const std::vector<std::string>& only, const std::vector<st
     variants.insert(statement.variants.begin(), statement.variants.end());
   }
   scenario_.checks = std::move(checks);
+  for (const Variant& variant : scenario_.variants) {
+    const std::vector<std::string> sources = scenario::sources_of(variant);
+    if (variants.contains(variant.name)) variants.insert(sources.begin(), sources.end());
+  }
   std::erase_if(scenario_.variants, [&](const Variant& variant) { return !variants.contains(variant.name); });
 }
 

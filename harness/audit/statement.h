@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/audit/line.h"
@@ -16,7 +17,8 @@ enum class Claim {
   kEqual,        ///< equal in exact arithmetic
   kRepeats,      ///< a slip, whose ranks may repeat one rank's work
   kDiffers,      ///< by more than rounding
-  kLaw,          ///< a check of one run holds
+  kLaw,          ///< a check holds
+  kTold,         ///< nothing is claimed: the check tells whether both sides differ
   kSecondOrder,  ///< the difference of two sides falls with the square of the rate
   kImpossible,   ///< the recipe refuses one of the sides
 };
@@ -27,7 +29,8 @@ struct Statement {
   Section section = Section::kIdentities;
   std::string text;
   Claim claim = Claim::kEqual;
-  Answer if_differs = Answer::kNoIdentity;  ///< answer of kDiffers, where they do
+  Answer if_differs = Answer::kNoIdentity;  ///< answer of kDiffers and kTold, where they do
+  Answer if_holds = Answer::kHolds;         ///< answer of a check that holds, where no other tells bits from rounding
   std::string because = {};  ///< why both sides differ, or, of kSecondOrder, why they do so in first order
   std::string instead = {};
   std::vector<std::string> variants = {};   ///< the sides; of kSecondOrder pairs of sides, each at half the rate
@@ -55,6 +58,14 @@ class Derivation {
 
   /// States that a check of one run holds on a patch of the recipe. `laws`: of the check `laws`.
   void hold(Statement statement, const Json& patch, scenario::CheckKind that, std::vector<std::string> laws = {});
+
+  /// States how a training that goes on from a checkpoint is related to one that never stopped. `channels`: to compare;
+  /// empty: all that the check `resumes` compares.
+  void resume(Statement statement, const Json& straight, const Json& resumed,
+              std::vector<trace::Channel> channels = {});
+
+  /// A statement without a check.
+  void state(Statement statement) { statements_.push_back(std::move(statement)); }
 
   /// States that the sides of each pair of patches differ in second order of the rate.
   void second_order(Statement statement, const std::vector<Json>& sides);

@@ -139,12 +139,15 @@ Json numbers(const std::vector<double>& values) {
 }  // namespace
 
 std::string to_text(const Audit& audit, bool color) {
-  std::string out = "AUDIT  scaling of " + printable(audit.scenario) + ", variant " + printable(audit.variant) + "\n";
+  std::string out = "AUDIT  " + std::string(name_of(audit.kind)) + " of " + printable(audit.scenario) + ", variant " +
+                    printable(audit.variant) + "\n";
   out += "  recipe      " + printable(audit.recipe) + "\n";
-  out += "  answer      " + printable(audit.headline()) + "\n";
+  out += "  answer      " + printable(audit.headline) + "\n";
   out += table(audit, color);
-  for (const Section section : {Section::kRecipe, Section::kIdentities}) out += statements(audit, section, color);
-  out += matrix(audit, color) + statements(audit, Section::kMeasured, color);
+  for (const SectionInfo& row : kSections) {
+    if (row.section == Section::kQuantities) continue;  // the table
+    out += row.section == Section::kMatrix ? matrix(audit, color) : statements(audit, row.section, color);
+  }
   for (const std::string& text : audit.unexpected.value_or(std::vector<std::string>()))
     out += "\nUNEXPECTED  " + printable(text) + "\n";
   out += "\n" + std::string(name_of(audit.status())) + ": " + std::to_string(audit.lines.size()) + " lines\n";
@@ -152,8 +155,9 @@ std::string to_text(const Audit& audit, bool color) {
 }
 
 std::string to_markdown(const Audit& audit) {
-  std::string out = "### Scaling audit of `" + cell(audit.scenario) + "`, variant `" + cell(audit.variant) + "`\n\n";
-  out += cell(audit.recipe) + "\n\n**" + cell(audit.headline()) + "**\n";
+  std::string out = "### Audit of " + std::string(name_of(audit.kind)) + ": `" + cell(audit.scenario) + "`, variant `" +
+                    cell(audit.variant) + "`\n\n";
+  out += cell(audit.recipe) + "\n\n**" + cell(audit.headline) + "**\n";
   const std::vector<const Line*> quantities = of(audit, Section::kQuantities);
   if (!quantities.empty()) {
     out += "\n| ranks |";
@@ -168,10 +172,10 @@ std::string to_markdown(const Audit& audit) {
       out += " " + std::string(name_of(line->answer)) + " | " + cell(why(*line)) + " |\n";
     }
   }
-  for (const Section section : {Section::kRecipe, Section::kIdentities, Section::kMatrix, Section::kMeasured}) {
-    const std::vector<const Line*> lines = of(audit, section);
-    if (lines.empty()) continue;
-    out += "\n**" + title_of(section) + "**\n\n| line | statement | answer | why |\n|---|---|---|---|\n";
+  for (const SectionInfo& row : kSections) {
+    const std::vector<const Line*> lines = of(audit, row.section);
+    if (lines.empty() || row.section == Section::kQuantities) continue;
+    out += "\n**" + title_of(row.section) + "**\n\n| line | statement | answer | why |\n|---|---|---|---|\n";
     for (const Line* line : lines)
       out += "| `" + cell(line->id) + "` | " + cell(line->text) + " | " + std::string(name_of(line->answer)) + " | " +
              cell(why(*line)) + " |\n";
@@ -194,21 +198,24 @@ Json to_json(const Audit& audit) {
                      {"cause", line.cause},
                      {"finding", is_finding(line)},
                      {"reproduce", line.reproduce}});
-  return {{"format", "lockstep.audit/1"},
-          {"build", build_id()},
-          {"audit", "scaling"},
-          {"scenario", audit.scenario},
-          {"variant", audit.variant},
-          {"recipe", audit.recipe},
-          {"answer", audit.headline()},
-          {"status", name_of(audit.status())},
-          {"exit_code", exit_code(audit.status())},
-          {"ranks", audit.ranks},
-          {"samples_per_update", numbers(audit.batch)},
-          {"learning_rate", numbers(audit.rate)},
-          {"first_update", numbers(audit.update)},
-          {"unexpected", audit.unexpected.value_or(std::vector<std::string>())},
-          {"lines", lines}};
+  Json result = {{"format", "lockstep.audit/1"},
+                 {"build", build_id()},
+                 {"audit", name_of(audit.kind)},
+                 {"scenario", audit.scenario},
+                 {"variant", audit.variant},
+                 {"recipe", audit.recipe},
+                 {"answer", audit.headline},
+                 {"status", name_of(audit.status())},
+                 {"exit_code", exit_code(audit.status())},
+                 {"ranks", audit.ranks},
+                 {"unexpected", audit.unexpected.value_or(std::vector<std::string>())},
+                 {"lines", lines}};
+  if (audit.kind == Kind::kScaling) {
+    result["samples_per_update"] = numbers(audit.batch);
+    result["learning_rate"] = numbers(audit.rate);
+    result["first_update"] = numbers(audit.update);
+  }
+  return result;
 }
 
 }  // namespace lockstep::audit

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "harness/audit/scaling.h"
+#include "harness/audit/audit.h"
 
 namespace lockstep::audit {
 

@@ -43,10 +43,11 @@ class AuditEndToEnd : public EndToEnd {
     return whole;
   }
 
-  Audited audited(const std::filesystem::path& file, std::vector<std::string> more) {
+  Audited audited(const std::filesystem::path& file, std::vector<std::string> more,
+                  const std::string& kind = "scaling") {
     const auto json = scratch_.path() / "audit.json";
     std::filesystem::remove(json);
-    std::vector<std::string> arguments = {"audit", "scaling", file, "--json", json};
+    std::vector<std::string> arguments = {"audit", kind, file, "--json", json};
     arguments.insert(arguments.end(), more.begin(), more.end());
     Audited result{.process = run_lockstep(arguments)};
     if (std::filesystem::exists(json)) result.json = read_json(json);
@@ -266,19 +267,112 @@ TEST_F(AuditEndToEnd, TheTablesForAPullRequestAndTheChartAreWritten) {
 
 /// The recipes of real systems: what their scenario of an audit says, and nothing else. The commit chooses some of
 /// them.
-TEST_F(AuditEndToEnd, EveryAuditOfARecipeHasTheFindingsThatItWritesDown) {
+/// The audits of a folder that this part of the tests runs.
+std::vector<std::string> audits_in(const std::filesystem::path& folder, std::size_t at_least) {
   std::set<std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(source_root() / "scenarios/audit")) {
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() == ".jsonc") files.insert(file.path().string());
   }
-  ASSERT_GE(files.size(), 15U);
+  EXPECT_GE(files.size(), at_least);
   std::size_t index = 0;
-  std::vector<std::string> arguments = {"audit", "scaling"};
+  std::vector<std::string> chosen;
   for (const std::string& file : files) {
-    if (in_part(index++)) arguments.push_back(file);
+    if (in_part(index++)) chosen.push_back(file);
   }
-  const Outcome outcome = run_lockstep(arguments);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  return chosen;
+}
+
+TEST_F(AuditEndToEnd, EveryAuditOfARecipeHasTheFindingsThatItWritesDown) {
+  const std::filesystem::path folder = source_root() / "scenarios/audit";
+  for (const auto& [kind, files] :
+       {std::pair("scaling", audits_in(folder, 15)), std::pair("checkpoint", audits_in(folder / "checkpoint", 8))}) {
+    std::vector<std::string> arguments = {"audit", kind};
+    arguments.insert(arguments.end(), files.begin(), files.end());
+    const Outcome outcome = run_lockstep(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  }
+}
+
+/// Momentum, running means and an average of the weights: all that a checkpoint can hold matters, but for generators.
+const Json kHoldsAll = {{"model", {{"kind", "resnet"}, {"widths", {4, 8}}, {"norm", "batch"}}},
+                        {"ema", {{"decay", 0.9}}}};
+
+TEST_F(AuditEndToEnd, ACheckpointAuditTellsThePartsThatMatterFromThoseThatDoNot) {
+  Json all = recipe(kHoldsAll);
+  all["world_size"] = 3;
+  const Audited rich = audited(write(all), {"--ranks", "3"}, "checkpoint");
+  EXPECT_EQ(rich.process.exit_code, 0) << rich.process.out << rich.process.err;
+  for (const char* id : {"saving", "everything"}) EXPECT_EQ(rich.answer(id), "identical") << rich.line(id);
+  for (const char* part : {"weights", "optimizer", "ema", "schedule", "sampler", "buffers"})
+    EXPECT_EQ(rich.answer(std::string("without-") + part), "needed") << rich.line(std::string("without-") + part);
+  EXPECT_EQ(rich.answer("without-buckets"), "rounding");
+  EXPECT_EQ(rich.answer("without-rng"), "identical");
+  EXPECT_EQ(rich.answer("weights-only"), "needed");
+  EXPECT_EQ(rich.answer("rank0.before_wrap.weights"), "identical");
+  for (const char* id :
+       {"rank0.after_wrap.weights", "rank0.before_wrap.weights+optimizer", "rank0.after_wrap.weights+optimizer"})
+    EXPECT_EQ(rich.answer(id), "slip") << rich.line(id);
+
+  const Json drops = recipe({{"model", {{"kind", "mlp"}, {"dropout", 0.5}}}});
+  EXPECT_EQ(audited(write(drops), {"--only", "without-rng"}, "checkpoint").answer("without-rng"), "needed");
+
+  Json plain = recipe({{"optimizer", {{"kind", "sgd"}, {"lr", 0.1}}}});
+  plain["world_size"] = 2;
+  const Audited poor = audited(write(plain), {"--ranks", "2,1,3"}, "checkpoint");
+  EXPECT_EQ(poor.process.exit_code, 0) << poor.process.out << poor.process.err;
+  for (const char* part : {"optimizer", "rng", "buckets", "buffers"})
+    EXPECT_EQ(poor.answer(std::string("without-") + part), "identical") << poor.line(std::string("without-") + part);
+  for (const char* id : {"everything@1", "everything@3"}) EXPECT_EQ(poor.answer(id), "rounding") << poor.line(id);
+}
+
+TEST_F(AuditEndToEnd, AMistakeOfTheRestartBreaksACheckpointAuditAndIsNamed) {
+  const std::vector<std::pair<Json, std::string>> all = {
+      {{{"kind", "state_cast"}}, "ckpt.dtype_cast"},
+      {{{"kind", "counter_off"}}, "ckpt.off_by_one"},
+      {{{"kind", "draw_after_restore"}}, "ckpt.rng_order"},
+  };
+  for (const auto& [planted, cause] : all) {
+    Json whole = recipe(kHoldsAll);
+    whole["world_size"] = 2;
+    whole["variants"] = {
+        {"whole", Json::object()},
+        {"saved", {{"train", {{"checkpoint", {{"save_after", 1}}}}}}},
+        {"recipe", {{"train", {{"checkpoint", {{"load", {{"from", "saved"}}}}}, {"faults", {planted}}}}}}};
+    const Audited result = audited(write(whole), {"--only", "everything", "--ranks", "2"}, "checkpoint");
+    EXPECT_EQ(result.process.exit_code, 1) << result.process.out << result.process.err;
+    EXPECT_EQ(result.answer("everything"), "broken");
+    EXPECT_EQ(result.line("everything").at("cause").get<std::string>().rfind(cause, 0), 0U)
+        << result.line("everything");
+  }
+}
+
+TEST_F(AuditEndToEnd, TheRecipesOwnWayToGoOnIsToldWhatItLacks) {
+  Json whole = recipe();
+  whole["world_size"] = 2;
+  const Json load = {{"from", "saved"}, {"restore", {"weights", "schedule", "sampler"}}};
+  whole["variants"] = {{"saved", {{"train", {{"checkpoint", {{"save_after", 1}}}}}}},
+                       {"recipe", {{"train", {{"checkpoint", {{"load", load}}}}}}}};
+  const Audited result = audited(write(whole), {"--ranks", "2"}, "checkpoint");
+  EXPECT_EQ(result.process.exit_code, 1) << result.process.out << result.process.err;
+  EXPECT_EQ(result.answer("as-written"), "broken");
+  EXPECT_EQ(result.line("as-written").at("instead"), "restore these, too: optimizer");
+}
+
+TEST_F(AuditEndToEnd, ACheckpointAuditRefusesProgramsOneUpdateAndFilesOfAnotherAudit) {
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& words) {
+    const Outcome outcome = run_lockstep(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+  };
+  const std::filesystem::path scenarios = source_root() / "scenarios";
+  refused({"audit", "checkpoint", scenarios / "gate/resume.jsonc", "--steps", "1"}, "no update between");
+  refused({"audit", "checkpoint", scenarios / "audit/detr.jsonc"}, "the file is of another audit");
+  const Json program = {{"name", "own"},
+                        {"description", "A program."},
+                        {"program", {{"command", {"true", "{world_size}"}}}},
+                        {"checks", {check("reduction")}}};
+  refused({"audit", "checkpoint", write(program)}, "a program's checkpoints cannot be audited");
+  refused({"audit", "scaling", scenarios / "audit/checkpoint/detr.jsonc"}, "the file is of another audit");
 }
 
 }  // namespace

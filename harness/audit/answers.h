@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/audit/line.h"
+#include "harness/audit/statement.h"
+#include "harness/plan/plan.h"
+#include "harness/report/judge.h"
+
+namespace lockstep::audit {
+
+/// Reads the answers of statements from judged runs. *Lifetime*: borrows all.
+class Answers {
+ public:
+  Answers(const plan::Plan& plan, const report::Verdict& verdict, const std::vector<report::Evidence>& evidence)
+      : plan_(plan), verdict_(verdict), evidence_(evidence) {}
+
+  /// Trace of a variant's run; null where it left none.
+  const trace::RunTrace* run_of(const std::string& variant) const;
+
+  Line of(const Statement& statement) const;
+
+ private:
+  const report::CheckReport& report(std::size_t check) const { return verdict_.checks.at(check); }
+
+  void not_decided(Line& line, const report::CheckReport& report) const;
+  void must_hold(Line& line, const Statement& statement) const;
+  void repeats(Line& line, const Statement& statement) const;
+
+  /// The check whose finding names the cause: a broken law, where the sides' recipes differ on purpose.
+  report::CheckReport named_by(const Statement& statement, const report::CheckReport& decides) const;
+
+  void differs(Line& line, const Statement& statement) const;
+  void order(Line& line, const Statement& statement) const;
+
+  const plan::Plan& plan_;
+  const report::Verdict& verdict_;
+  const std::vector<report::Evidence>& evidence_;
+};
+
+}  // namespace lockstep::audit

@@ -1,0 +1,123 @@
+#include "harness/audit/examination.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "harness/audit/checkpoint.h"
+#include "harness/audit/scaling.h"
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+
+namespace lockstep::audit {
+namespace {
+
+using scenario::Variant;
+
+/// The variant that an audit takes if it is there and nobody names one.
+constexpr const char* kRecipe = "recipe";
+
+const Variant& chosen(const scenario::Scenario& scenario, const std::string& name) {
+  std::vector<std::string> names;
+  for (const Variant& variant : scenario.variants) {
+    if (variant.name == (name.empty() ? kRecipe : name)) return variant;
+    names.push_back(variant.name);
+  }
+  if (name.empty()) return scenario.variants.front();
+  throw InputError({.what = "unknown variant '" + name + "'",
+                    .where = scenario.file.string(),
+                    .expected = "one of: " + join(names, ", "),
+                    .next = suggest(name, names)});
+}
+
+std::unique_ptr<Recipe> recipe_of(const scenario::Scenario& scenario, const Request& request) {
+  const Variant& variant = chosen(scenario, request.variant);
+  if (variant.program) return program_recipe(variant, request.options, scenario.file.string());
+  return worker_recipe(variant, request.steps);
+}
+
+std::string option_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+/// "lenet, digits, sgd (lr 0.1, momentum 0.9), linear rule, step schedule"
+std::string words_of(const Variant& variant) {
+  if (variant.program) return join(variant.program->command, " ");
+  const scenario::TrainSpec& train = variant.train;
+  std::vector<std::string> options;
+  for (const char* key : {"lr", "momentum", "betas", "eps", "weight_decay"}) {
+    const Json value = train.optimizer.options.value(key, Json());
+    if (!value.is_null() && value != 0) options.push_back(std::string(key) + " " + option_text(value));
+  }
+  std::string words = train.model.kind + " on " + train.data.kind + ", " + train.optimizer.kind + " (" +
+                      join(options, ", ") + "), sampler " + train.sampler.kind;
+  if (train.schedule.kind != "constant") words += ", schedule " + train.schedule.kind + " by " + train.schedule_every;
+  words += train.learning_rate_rule.kind == "none" ? ", no rule for the rate"
+                                                   : ", rate by the " + train.learning_rate_rule.kind + " rule";
+  return words;
+}
+
+/// With the numbers of ranks that the audit chooses, where nobody asks for any.
+Request completed(Request request, const Variant& recipe) {
+  if (request.ranks.empty())
+    request.ranks = request.kind == Kind::kScaling ? ranks_of_scaling() : ranks_of_checkpoint(recipe);
+  return request;
+}
+
+}  // namespace
+
+std::int64_t samples_said(const scenario::Scenario& scenario, const Request& request) {
+  const Variant& variant = chosen(scenario, request.variant);
+  const bool is_side = variant.train.data.kind == "image_folder";  // in pixels
+  return variant.program || is_side ? 0 : variant.train.data.options.value("size", std::int64_t{0});
+}
+
+scenario::Scenario probe(const scenario::Scenario& scenario, const Request& request) {
+  Request one = completed(request, chosen(scenario, request.variant));
+  one.steps = 1;
+  const std::unique_ptr<Recipe> recipe = recipe_of(scenario, one);
+  Derivation derivation(scenario, recipe->variant());
+  derivation.hold({.id = "probe"}, recipe->as_written(*std::min_element(one.ranks.begin(), one.ranks.end())),
+                  scenario::CheckKind::kFinishes);
+  return derivation.scenario();
+}
+
+Examination::Examination(const scenario::Scenario& scenario, Request request)
+    : original_(scenario),
+      request_(completed(std::move(request), chosen(scenario, request.variant))),
+      recipe_(recipe_of(scenario, request_)),
+      derivation_(scenario, recipe_->variant()) {}
+
+bool Examination::is_open(std::size_t check) const {
+  return std::any_of(derivation_.statements().begin(), derivation_.statements().end(), [&](const Statement& one) {
+    const bool names = std::find(one.laws.begin(), one.laws.end(), check) != one.laws.end();
+    const bool is_foreseen = one.claim == Claim::kDiffers || one.claim == Claim::kRepeats || one.claim == Claim::kTold;
+    return (one.check == check || names) && !is_foreseen;
+  });
+}
+
+Audit Examination::answer(const plan::Plan& plan, const report::Verdict& verdict,
+                          const std::vector<report::Evidence>& evidence, const std::string& reproduce) const {
+  const Answers answers(plan, verdict, evidence);
+  Audit audit{.kind = request_.kind,
+              .scenario = original_.name,
+              .variant = recipe_->variant().name,
+              .recipe = words_of(recipe_->variant()),
+              .headline = {},
+              .ranks = request_.ranks,
+              .is_whole = request_.only.empty()};
+  add_before(audit, answers);
+  for (const Statement& statement : derivation_.statements()) audit.lines.push_back(answers.of(statement));
+  add_after(audit, answers);
+  std::erase_if(audit.lines, [&](const Line& line) { return !is_asked(line.id, request_.only); });
+  std::stable_sort(audit.lines.begin(), audit.lines.end(),
+                   [](const Line& a, const Line& b) { return a.section < b.section; });
+  for (Line& line : audit.lines) line.reproduce = reproduce + " --only " + shell_quoted(line.id);
+  if (request_.findings) audit.unexpected = unexpected_in(audit, *request_.findings);
+  audit.headline = headline(audit);
+  return audit;
+}
+
+std::unique_ptr<Examination> examination(const scenario::Scenario& scenario, Request request) {
+  if (request.kind == Kind::kCheckpoint) return std::make_unique<Checkpoint>(scenario, std::move(request));
+  return std::make_unique<Scaling>(scenario, std::move(request));
+}
+
+}  // namespace lockstep::audit
