@@ -99,7 +99,7 @@ class Questions {
         steps_(request.steps),
         saved_after_(request.steps / 2),
         straight_(recipe.as_written(world_size_)) {
-    straight_["train"]["faults"] = nullptr;  // a planted mistake is the restart's
+    straight_["train"]["faults"] = nullptr;
     saver_ = derivation_.variant(saving(straight_), refusal_).value_or("");
   }
 
@@ -208,15 +208,18 @@ class Questions {
       return derivation_.state(std::move(statement));
     }
     const auto at = [&](std::int64_t ranks) {
-      return *recipe_.patch(
-          {.world_size = ranks, .rank_batch = range.batch / ranks, .plain = {}, .steps = range.steps});
+      Json patch =
+          *recipe_.patch({.world_size = ranks, .rank_batch = range.batch / ranks, .plain = {}, .steps = range.steps});
+      patch["train"]["faults"] = nullptr;
+      return patch;
     };
     const std::int64_t after = range.steps / 2;
     std::string refusal;
     const auto saver = derivation_.variant(merged(at(world_size_), only_checkpoint({{"save_after", after}})), refusal);
     Parts parts = all_parts(recipe_.train());
     for (const char* of_each_rank : {"rng", "buckets", "buffers"}) parts = without(parts, of_each_rank);
-    const Json resumed = merged(at(world_size), only_load({{"from", saver.value_or(saver_)}, {"restore", parts}}));
+    const Json resumed =
+        with_mistakes(merged(at(world_size), only_load({{"from", saver.value_or(saver_)}, {"restore", parts}})));
     const std::vector<Obstacle> obstacles = recipe_.obstacles_of_ranks();
     statement.because = reasons(obstacles);
     statement.instead = remedies(obstacles);
@@ -242,7 +245,8 @@ class Questions {
     return merged(with_mistakes(merged(straight_, only_load(load))), steps_from(restore));
   }
 
-  Json with_mistakes(Json resumed) const {
+  /// With the mistakes that are planted in the recipe: the restart's, which the other trainings leave out.
+  static Json with_mistakes(Json resumed) {
     resumed["train"].erase("faults");
     return resumed;
   }

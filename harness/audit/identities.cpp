@@ -57,6 +57,19 @@ class Identities {
          one, many, obstacles_);
   }
 
+  /// The samples that are left over at an epoch's end must be dealt out in equal shares, too.
+  void epoch_end(std::int64_t world_size) {
+    const std::int64_t left_over = range_.samples % range_.batch, updates = range_.samples / range_.batch;
+    if (!recipe_.is_ours() || left_over == 0 || updates < 1 || updates > kMostUpdates) return;
+    std::vector<Obstacle> obstacles = obstacles_;
+    if (const auto padding = obstacle_of_padding(world_size)) obstacles.push_back(*padding);
+    Setting one = of(1), many = of(world_size);
+    one.steps = many.steps = updates + 2;  // the short batch, and the first of the next epoch
+    pair({.id = at("epoch-end", world_size),
+          .text = "across an epoch's end, " + ranks_text(world_size) + " compute what one rank computes"},
+         one, many, obstacles);
+  }
+
   /// Sums at the rate divided by W are means at the rate. Decay joins the gradient and a threshold is held against it,
   /// so that both must grow with the sum.
   void sum(std::int64_t world_size) {
@@ -176,11 +189,30 @@ class Identities {
  private:
   /// Eps that changes no bit of a root of the square of a normal float32, and divides no 0 by 0.
   static constexpr double kNoEps = 1e-30;
+  /// Updates until an epoch ends: more would take too long for a first look.
+  static constexpr std::int64_t kMostUpdates = 64;
   /// Rates of the order test: so small that few units cross a kink, so large that float64 holds their squares.
   static constexpr double kRates[] = {0x1p-15, 0x1p-16, 0x1p-17, 0x1p-18};
 
   Setting of(std::int64_t world_size) const {
     return {.world_size = world_size, .rank_batch = range_.batch / world_size, .plain = {}, .steps = range_.steps};
+  }
+
+  /// A sampler that gives all ranks equally many samples repeats some, which change a short batch, or complete it.
+  std::optional<Obstacle> obstacle_of_padding(std::int64_t world_size) const {
+    const TrainSpec& train = recipe_.train();
+    const std::int64_t of_rank = (range_.samples + world_size - 1) / world_size;
+    const std::int64_t repeated = of_rank * world_size - range_.samples;
+    const bool completes = of_rank / (range_.batch / world_size) != range_.samples / range_.batch;
+    const bool drops = train.batch.drop_last || train.sampler.options.value("drop_last", false);
+    if (repeated == 0 || (drops && !completes)) return std::nullopt;
+    const bool is_dealt = train.sampler.kind == "accelerate" || train.sampler.kind == "dispatch";
+    Json change = {{"sampler", {{"drop_last", true}}}};
+    if (!is_dealt) change["batch"] = {{"drop_last", true}};
+    return Obstacle{std::to_string(range_.samples) + " samples are no multiple of " + ranks_text(world_size) +
+                        ": the sampler repeats " + std::to_string(repeated) + " at an epoch's end" +
+                        (completes ? ", and so fills a batch that is short on one rank" : ""),
+                    "drop_last, of the sampler and of the loader", change};
   }
 
   void compare(Statement statement, const Setting& left, const Setting& right,
@@ -338,6 +370,7 @@ Range range_of(const Recipe& recipe, std::vector<std::int64_t> ranks, std::int64
   for (const std::int64_t world_size : ranks) unit = std::lcm(unit, world_size * range.accumulation);
   range.batch = std::max(std::int64_t{1}, *batch / unit) * unit;
   range.steps = steps;
+  range.samples = samples;
   // An epoch's end is another question: there are shares of unequal size, and micro-batches that are left over.
   if (samples >= range.batch) range.steps = std::min(steps, samples / range.batch);
   return range;
@@ -360,7 +393,9 @@ void add_recipe_checks(Derivation& derivation, const Recipe& recipe, const Range
 void add_identities(Derivation& derivation, const Recipe& recipe, const Range& range) {
   Identities identities(derivation, recipe, range);
   for (const std::int64_t world_size : range.ranks) {
-    if (world_size > 1) identities.one_batch(world_size);
+    if (world_size == 1) continue;
+    identities.one_batch(world_size);
+    identities.epoch_end(world_size);
   }
   for (const std::int64_t world_size : range.ranks) {
     if (world_size == 1) continue;

@@ -15,6 +15,7 @@ struct Range {
   std::int64_t batch = 1;           ///< samples in one update over all ranks
   std::int64_t accumulation = 1;    ///< of the accumulation identity
   std::int64_t steps = 1;           ///< updates of a run of ours, no more than an epoch has where that is known
+  std::int64_t samples = 0;         ///< in the data; 0: nobody knows
 };
 
 /// The range of a recipe. `steps`: updates of a run. `samples`: in the data; 0: nobody knows. *Throws*: InputError

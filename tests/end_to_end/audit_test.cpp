@@ -112,6 +112,28 @@ TEST_F(AuditEndToEnd, AdamHidesAFactorOfTheGradientsAndIsScaleFreeWithoutEps) {
   }
 }
 
+TEST_F(AuditEndToEnd, AnEpochsEndIsAnIdentityWhereTheSharesAreEqual) {
+  const auto of = [&](std::int64_t samples, const Json& train = Json::object()) {
+    Json whole = recipe(train);
+    whole["train"]["data"]["size"] = samples;
+    return audited(whole, {"--ranks", "1,2,3,4,8", "--only", "epoch-end"});
+  };
+  const Audited equal = of(72), unequal = of(71);  // 48 in a batch: 24 or 23 are left over
+  EXPECT_EQ(equal.process.exit_code, 0) << equal.process.out << equal.process.err;
+  EXPECT_EQ(unequal.process.exit_code, 0) << unequal.process.out << unequal.process.err;
+  const Json keeps = {{"faults", Json::array({fault("drop_last_wrong", 0, -1)})}};
+  const Json sums = {{"faults", Json::array({fault("ddp_wrong", 0, -1, {{"average", false}})})}};
+  const Audited kept = of(71, keeps), summed = of(72, sums);
+  for (const std::int64_t ranks : kWorlds) {
+    const std::string w = "@" + std::to_string(ranks);
+    EXPECT_EQ(equal.answer("epoch-end" + w), "rounding") << equal.line("epoch-end" + w);
+    EXPECT_EQ(unequal.answer("epoch-end" + w), "no identity") << unequal.line("epoch-end" + w);
+    EXPECT_EQ(unequal.answer("epoch-end-mended" + w), "rounding") << unequal.line("epoch-end-mended" + w);
+    EXPECT_EQ(summed.answer("epoch-end" + w), "broken") << summed.line("epoch-end" + w);
+    EXPECT_EQ(kept.answer("epoch-end-mended" + w), "broken") << kept.line("epoch-end-mended" + w);
+  }
+}
+
 /// A mistake in a recipe, the line that it breaks, and the cause that is named.
 struct Broken {
   const char* line;
