@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from programs import HERE, LOCKSTEP, ProgramTest, environment
+from programs import HERE, LOCKSTEP, ProgramTest, chosen_part, environment
 
 SCRIPT = (HERE / "ddp_tutorial/train.py").read_text()
 PROMISES = {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 12}, "data": {"samples": 144},
@@ -54,10 +54,7 @@ class AuditTest(ProgramTest):
         by_ranks = "dist.get_world_size()"
         mistakes = [({BACKWARD: f"(loss / {by_ranks}).backward()"}, ""), ({RATE: f"{RATE} * {by_ranks}"}, ""),
                     ({SAMPLER: "DistributedSampler(dataset, 1, 0)"}, "data.not_sharded")]
-        part, _, parts = os.environ.get("LOCKSTEP_TEST_PART", "1/1").partition("/")
-        if int(parts) > 1:
-            mistakes = [mistakes[int(part) % len(mistakes)]]
-        for script, cause in mistakes:
+        for script, cause in mistakes[chosen_part(most=len(mistakes))]:
             with self.subTest(script=script):
                 lines = self.audited({}, code=1, ranks=(1, 2), only=["one-batch"], script=script)
                 self.assertEqual(lines["one-batch@2"]["answer"], "broken", lines)

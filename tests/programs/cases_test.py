@@ -35,6 +35,8 @@ WEIGHTS = ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
 class CasesTest(ProgramTest):
+    PARTS = 3
+
     def test_a_loop_without_a_loader_has_a_number_for_each_row(self):
         trace = self.records(START + "optimizer = sgd(model)\nfor _ in range(3): update(optimizer, model)")
         self.assertTrue(trace.is_whole)

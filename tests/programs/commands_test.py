@@ -17,6 +17,8 @@ PROMISES = {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 8}, "data"
 
 
 class CommandsTest(ProgramTest):
+    PARTS = 3
+
     def setUp(self):
         super().setUp()
         shutil.copy(HERE / "ddp_tutorial/train.py", self.folder)

@@ -1,7 +1,6 @@
 """Control runs of torch programs: float64 settles a small mistake, another fill names memory that nobody wrote."""
 
 import json
-import os
 import subprocess
 import sys
 import unittest
@@ -54,14 +53,9 @@ for step in range(4):
 
 
 class ControlTest(ProgramTest):
-    """Each takes a dozen trainings or more: those that LOCKSTEP_TEST_PART ("2/6") chooses."""
+    """Each takes a dozen trainings or more."""
 
-    def setUp(self):
-        part, _, parts = os.environ.get("LOCKSTEP_TEST_PART", "1/1").partition("/")
-        names = unittest.defaultTestLoader.getTestCaseNames(type(self))
-        if self._testMethodName not in names[int(part) - 1::int(parts)]:
-            self.skipTest(f"not of part {part}/{parts}")
-        super().setUp()
+    PARTS = 6
 
     def judged(self, script, code, that, one, other, **program):
         self.script(script)

@@ -1,10 +1,9 @@
 """Recording changes no bit: weights, buffers, optimizer state and generators with and without it, after each update."""
 
 import json
-import os
 import unittest
 
-from programs import HERE, ProgramTest, Trace, filled, launch, lockstep, missing, recording, write_images
+from programs import HERE, ProgramTest, Trace, chosen_part, filled, launch, lockstep, missing, recording, write_images
 
 #: Program, arguments, world sizes.
 PROGRAMS = [
@@ -67,10 +66,9 @@ class ExactTest(ProgramTest):
 
 
 def add_programs():
-    """Those that LOCKSTEP_TEST_PART ("2/4") takes; without it all."""
-    part, _, parts = os.environ.get("LOCKSTEP_TEST_PART", "1/1").partition("/")
+    """Those that LOCKSTEP_TEST_PART ("2/6") chooses; without it all."""
     cases = [(program, words, size) for program, words, world_sizes in PROGRAMS for size in world_sizes]
-    for program, arguments, world_size in cases[int(part) - 1::int(parts)]:
+    for program, arguments, world_size in cases[chosen_part(most=6)]:
         def test(self, program=program, arguments=arguments, world_size=world_size):
             self.assert_exact(program, arguments, world_size)
         plain = [word.lstrip("-") for word in arguments if "{" not in word]

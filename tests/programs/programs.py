@@ -188,12 +188,24 @@ def run_here(script, directory, variables):
     return Ended([exit_code], *said)
 
 
+def chosen_part(most):
+    """Those of a list that LOCKSTEP_TEST_PART ("2/6") chooses, as a slice, where a list has `most` parts or fewer."""
+    part, _, parts = os.environ.get("LOCKSTEP_TEST_PART", "1/1").partition("/")
+    parts = min(int(parts), most)
+    return slice(int(part) % parts, None, parts)
+
+
 class ProgramTest(unittest.TestCase):
     """Each test has a folder of its own."""
 
+    #: Number of parts of this class's tests, of which the commit chooses one.
+    PARTS = 1
     maxDiff = None
 
     def setUp(self):
+        names = unittest.defaultTestLoader.getTestCaseNames(type(self))
+        if self._testMethodName not in names[chosen_part(self.PARTS)]:
+            self.skipTest("of another part than the commit's")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-programs-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
