@@ -49,7 +49,8 @@ TEST_F(Editor, UnderlinesNothingInTheShippedScenarios) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(lockstep::test::source_root() / "scenarios")) {
     const std::string extension = entry.path().extension();
     EXPECT_NE(extension, ".json") << entry.path() << ": editors underline comments there";
-    if (extension != ".jsonc" || entry.path().parent_path().filename() == "audit") continue;  // files of audits
+    const bool is_audit = entry.path().string().find("scenarios/audit/") != std::string::npos;
+    if (extension != ".jsonc" || is_audit) continue;
     EXPECT_EQ(underlined(read_json(entry.path())), "") << entry.path();
     ++count;
   }

@@ -72,7 +72,7 @@ TEST(Scenario, ExampleOfTheDesignLoads) {
 TEST(Scenario, EveryCommittedScenarioLoads) {
   std::size_t count = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(lockstep::test::source_root() / "scenarios")) {
-    const bool is_audit = entry.path().parent_path().filename() == "audit";
+    const bool is_audit = entry.path().string().find("scenarios/audit/") != std::string::npos;
     if (entry.path().extension() != ".jsonc" || is_audit) continue;
     EXPECT_NO_THROW(load_scenario(entry.path())) << entry.path();
     ++count;
