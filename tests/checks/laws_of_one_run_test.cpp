@@ -100,6 +100,14 @@ TEST(LawOrder, SeesTwoSamplesThatChangePlaces) {
   EXPECT_TRUE(test::is_inconclusive(unknown.check(), "does not apply"));
 }
 
+/// The samples between recorded steps are missing: what follows them is no other order.
+TEST(LawOrder, CannotBeToldWhereStepsAreNotRecorded) {
+  Bench bench(asked("order", {{"record", {{"every", 2}}}}));
+  for (trace::Trace& rank : bench.run("a").ranks)
+    std::erase_if(rank.steps, [](const trace::Step& step) { return step.step >= 0 && step.step % 2 != 0; });
+  EXPECT_TRUE(test::is_inconclusive(bench.check(), "not every step is recorded"));
+}
+
 TEST(LawData, SeesASampleThatIsTakenTwice) {
   Bench bench(asked("data"));
   EXPECT_TRUE(test::agrees(bench.check()));

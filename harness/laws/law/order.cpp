@@ -128,6 +128,7 @@ std::string no_order_asked(const trace::RunTrace& run, const scenario::Promises&
 
 /// *Source*: torch.utils.data.DistributedSampler.__iter__, PyTorch 2.11.
 Outcome judge_order(const trace::RunTrace& run, const scenario::Promises& promises) {
+  if (promises.train.record.every != 1) return cannot_tell("not every step is recorded");
   const std::int64_t samples = samples_of(run, promises);
   if (samples < 1) return cannot_tell("the run does not record the number of samples");
   const std::optional<Promise> promise = promise_of(promises, samples);
