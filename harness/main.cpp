@@ -205,9 +205,13 @@ class CommandLine {
     doctor->add_option("scenarios", doctor_.run.scenarios,
                        "Scenario files, or folders of them (default: scenarios/gate, if it is there)");
     CLI::Option* collectives = doctor->add_flag("--collectives", doctor_.collectives,
-                                                "Check exact sums and copies between ranks over Gloo, and their speed");
+                                                "Check exact sums and copies between ranks, and their speed");
+    doctor
+        ->add_option("--over", doctor_.over, "Library of --collectives. nccl needs a GPU for each rank. Default: gloo")
+        ->check(CLI::IsMember({"gloo", "nccl"}))
+        ->needs(collectives);
     doctor->add_option("--ranks", doctor_.ranks, "Ranks of --collectives. Default: 2")
-        ->check(CLI::Range(2, 64))
+        ->check(CLI::Range(1, 64))
         ->needs(collectives);
     doctor->add_flag("--wrong-element", doctor_.wrong_element, "Plant one wrong element, to see that it is found")
         ->needs(collectives);

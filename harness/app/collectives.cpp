@@ -55,7 +55,8 @@ std::vector<Row> rows_of(const fs::path& folder, std::int64_t ranks) {
 
 std::vector<Row> measure(const DoctorOptions& options, const fs::path& folder) {
   const fs::path request = folder / "request.json";
-  write_file(request, Json({{"least_bytes", kLeastBytes},
+  write_file(request, Json({{"over", options.over},
+                            {"least_bytes", kLeastBytes},
                             {"most_bytes", kMostBytes},
                             {"wrong_rank", options.wrong_element ? options.ranks - 1 : -1}})
                           .dump());
@@ -104,8 +105,8 @@ std::string examine_collectives(const DoctorOptions& options) {
                        .next = options.wrong_element ? "--wrong-element planted it"
                                                      : "examine memory and network: no training here can be trusted"});
   }
-  return std::to_string(rows.size()) + " of " + std::to_string(rows.size()) + " exact, over Gloo, between " +
-         std::to_string(options.ranks) + " workers";
+  return std::to_string(rows.size()) + " of " + std::to_string(rows.size()) + " exact, over " + options.over +
+         ", between " + std::to_string(options.ranks) + " workers";
 }
 
 }  // namespace lockstep::app

@@ -110,6 +110,7 @@ struct InitOptions {
 struct DoctorOptions {
   RunOptions run;
   bool collectives = false;    ///< checks sums and copies between ranks
+  std::string over = "gloo";   ///< library of that check, or "nccl"
   std::int64_t ranks = 2;      ///< of that check
   bool wrong_element = false;  ///< plants one, to see that it is found
 };

@@ -25,8 +25,9 @@ DeterminismSpec determinism_from(const Json& object) {
           .cpu = object.at("cpu").get<std::string>()};
 }
 
-DdpSpec ddp_from(const Json& object) {
-  return {.reduction = object.at("reduction").get<std::string>(),
+DdpSpec ddp_from(const Json& object, const std::string& device) {
+  return {.backend = object.value("backend", device == "cpu" ? "gloo" : "nccl"),
+          .reduction = object.at("reduction").get<std::string>(),
           .wrap = object.at("wrap").get<bool>(),
           .average = object.at("average").get<bool>(),
           .compression = object.at("compression").get<std::string>(),
@@ -91,13 +92,9 @@ void validate_augmentation(const TrainSpec& spec, const std::string& origin) {
           "\"sample\" or \"none\" with the sampler " + spec.sampler.kind, "\"rank\"");
 }
 
-/// Parts that exist for the CPU only.
-void validate_device(const TrainSpec& spec, const std::string& origin) {
-  if (spec.device == "cpu") return;
-  require(spec.faults.empty(), origin, "train.device", "faults are planted into trainings on the CPU only",
-          "cpu beside train.faults", spec.device);
-  require(!spec.optimizer.options.value("fused", false), origin, "train.optimizer.fused",
-          "the fused kernels are built for the CPU only", "false beside train.device = " + spec.device, "true");
+void validate_backend(const TrainSpec& spec, const std::string& origin) {
+  require(spec.device != "cpu" || spec.ddp.backend == "gloo", origin, "train.ddp.backend", "NCCL joins GPUs only",
+          "gloo beside train.device = cpu", spec.ddp.backend);
 }
 
 /// What rounds in its nature cannot be exact.
@@ -194,7 +191,7 @@ TrainSpec train_spec_from(const Json& completed) {
       .seed = {completed.at("seed").at("base").get<std::uint64_t>(),
                completed.at("seed").at("policy").get<std::string>()},
       .determinism = determinism_from(completed.at("determinism")),
-      .ddp = ddp_from(completed.at("ddp")),
+      .ddp = ddp_from(completed.at("ddp"), completed.at("device").get<std::string>()),
       .checkpoint = checkpoint_spec_from(completed.at("checkpoint")),
       .record = record_spec_from(completed.at("record")),
       .faults = {}};
@@ -297,7 +294,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   if (spec.evaluation)
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
-  problems.collect([&] { validate_device(spec, origin); });
+  problems.collect([&] { validate_backend(spec, origin); });
   problems.collect([&] { validate_exact(spec, origin); });
   problems.collect([&] { validate(spec.record, spec.steps, origin); });
   problems.collect([&] { validate(spec.checkpoint, spec.steps, world_size, origin); });

@@ -69,6 +69,7 @@ struct DeterminismSpec {
 };
 
 struct DdpSpec {
+  std::string backend;             ///< "gloo" or "nccl"
   std::string reduction = "ring";  ///< how the ranks' tensors become their sum
   bool wrap = true;                ///< false: no DDP at all
   bool average = true;

@@ -42,10 +42,16 @@ class Device {
   virtual std::vector<Backend> join(const Member& member) const = 0;
 };
 
+/// A rank that wants a device.
+struct Seat {
+  std::int64_t local_rank = 0;   ///< on its machine
+  std::string backend = "gloo";  ///< the schema's `train.ddp.backend`
+};
+
 /// Dispatches on the names of the schema's `train.device`: each is `make_<name>_device` in device/<name>.cpp, or in
-/// device/no_<name>.cpp in a build without it. `local_rank`: index among the devices of this machine.
+/// device/no_<name>.cpp in a build without it.
 /// *Throws*: Unsupported if this build or machine lacks the device.
-std::unique_ptr<Device> make_device(const std::string& name, std::int64_t local_rank);
+std::unique_ptr<Device> make_device(const std::string& name, const Seat& seat);
 
 /// All devices of the schema: name, whether this build and machine can train on it, and its description or what is
 /// missing.

@@ -18,6 +18,11 @@ std::vector<std::int64_t> rng_place() {
   return {static_cast<std::int64_t>(engine.seed_), static_cast<std::int64_t>(engine.next_)};
 }
 
+GeneratorStates generator_states(const Device& device) {
+  const std::optional<at::Generator> own = device.generator();
+  return {.cpu = rng_state(), .device = own ? own->get_state() : at::Tensor()};
+}
+
 void restore_generators(const Device& device, const GeneratorStates& saved) {
   std::optional<at::Generator> own = device.generator();
   if (own.has_value() != saved.device.defined())

@@ -24,6 +24,9 @@ struct GeneratorStates {
   at::Tensor device;  ///< of the device's generator; undefined if it had none
 };
 
+/// Their states now.
+GeneratorStates generator_states(const Device& device);
+
 /// Restores them. *Throws*: InputError if they come from another device.
 void restore_generators(const Device& device, const GeneratorStates& saved);
 

@@ -29,4 +29,11 @@ at::Tensor losses_of_targets(const at::Tensor& logits, const at::Tensor& labels)
   return of.logsumexp(1) - of.gather(1, flat.index_select(0, targets).unsqueeze(1)).squeeze(1);
 }
 
+at::Tensor rounded_losses_of_targets(const at::Tensor& logits, const at::Tensor& labels) {
+  if (logits.is_cpu()) return losses_of_targets(logits, labels);
+  const at::Tensor all = at::nll_loss_nd(logits.flatten(0, -2).log_softmax(1, logits.scalar_type()), labels.flatten(),
+                                         /*weight=*/{}, at::Reduction::None, kNoLabel);
+  return all.index_select(0, labels.flatten().ne(kNoLabel).nonzero().squeeze(1)).to(at::kDouble);
+}
+
 }  // namespace lockstep::train

@@ -249,8 +249,8 @@ class Trainer {
                           .optimizer = faults_.saving(optimizer_->state()),
                           .ema = ema_ ? ema_->state() : std::vector<NamedTensor>{},
                           .buffers = ddp_->buffers(),
-                          .rng = rng_state()};
-    if (const auto own = device_.generator()) checkpoint.device_rng = own->get_state();
+                          .rng = rng_state(),
+                          .device_rng = generator_states(device_).device};
     const std::filesystem::path run = out_ / "checkpoint";
     save_checkpoint(snapshot_folder(run, updates_), checkpoint, place_.rank, collective_);
     faults_.saved(snapshot_folder(run, updates_));
@@ -396,7 +396,7 @@ class Trainer {
     const bool asked = std::any_of(captures.begin(), captures.end(), [&](const scenario::CaptureSpec& capture) {
       return capture.step == updates_ && capture.channel == trace::name_of(Channel::kGradientLocal);
     });
-    return asked && !exact_ && spec_.device == "cpu" && spec_.model.options.value("norm", "") != "sync_batch" &&
+    return asked && !exact_ && spec_.model.options.value("norm", "") != "sync_batch" &&
            (spec_.batch.accumulation == 1 || spec_.batch.no_sync) && recorder_.wants(Channel::kLedger);
   }
 
@@ -413,7 +413,7 @@ class Trainer {
   void record_expected_loss(const at::Tensor& exact, const at::Tensor& rounded, const at::Tensor& labels,
                             std::int64_t k) {
     const at::Tensor losses = losses_of_targets(exact, labels),
-                     apart = (losses_of_targets(rounded, labels) - losses).abs();
+                     apart = (rounded_losses_of_targets(rounded, labels) - losses).abs();
     const double divisor =
         spec_.loss_average == "world"
             ? static_cast<double>(batch_.targets_of_world) / static_cast<double>(place_.world_size)
@@ -436,29 +436,30 @@ class Trainer {
   /// Slopes of a micro-batch's loss, before its forward pass; nothing that the training computes changes.
   void add_slopes(const MicroBatch& batch, std::int64_t k) {
     const at::DisableRecordFunctionGuard unlogged;
-    const at::Tensor generator = rng_state();
+    const GeneratorStates generators = generator_states(device_);
+    const Samples there = batch.on(device_.place());
     const Copies copies{.exact = copy_of_model(at::kDouble), .rounded = copy_of_model(precision_of(spec_))};
     const auto logits = [&](Model& model) {
       const bool exact = &model == copies.exact.get();
-      set_rng(generator);
+      restore_generators(device_, generators);
       {
         const at::NoGradGuard no_grad;
         for (std::size_t i = 0; i < model.buffers().size(); ++i) model.buffers()[i].copy_(model_->buffers()[i]);
       }
       const Autocast autocast(exact ? "none" : spec_.autocast, device_.place().type());
-      const at::Tensor x = exact && batch.x.is_floating_point() ? batch.x.to(at::kDouble) : batch.x;
+      const at::Tensor x = exact && there.x.is_floating_point() ? there.x.to(at::kDouble) : there.x;
       return model.forward(x);
     };
-    const auto loss = [&](Model& model) { return faults_.loss(loss_of(logits(model), batch.y)); };
+    const auto loss = [&](Model& model) { return faults_.loss(loss_of(logits(model), there.y)); };
     {
       const at::NoGradGuard no_grad;
-      record_expected_loss(logits(*copies.exact), logits(*copies.rounded), batch.y, k);
+      record_expected_loss(logits(*copies.exact), logits(*copies.rounded), there.y, k);
       if (batch.last) take_expected_buffers(copies);
     }
     const std::vector<Slope> slopes = slopes_of(copies, loss, gradients_->loss_scale().value_or(1));
     batch_.slopes.resize(slopes.size());
     for (std::size_t i = 0; i < slopes.size(); ++i) batch_.slopes[i] += slopes[i];
-    set_rng(generator);
+    restore_generators(device_, generators);
   }
 
   void record_slopes() {
@@ -630,7 +631,8 @@ void train(const RunSpec& run, const launch::Place& place, const std::filesystem
   }
   launch::require_interfaces(launch::whole_environment(), launch::interface_variables_of(run.train.device),
                              launch::interfaces_with_address());
-  const std::unique_ptr<Device> device = make_device(run.train.device, place.local_rank);
+  const std::unique_ptr<Device> device =
+      make_device(run.train.device, {.local_rank = place.local_rank, .backend = run.train.ddp.backend});
   const scenario::DeterminismSpec determinism = Faults(run.train, place.rank).determinism(run.train.determinism);
   apply_determinism(determinism);
   device->apply(determinism);

@@ -1,4 +1,5 @@
 """All laws against clean trainings, of which none may break: clean_laws.py [--runs N] [--seed S] [--part K/N] [--only I,…]
+                                                                           [--set PATH=VALUE …] [--worker WORKER]
 
 Training I of seed S is always the same. Models and optimizers are taken in turn, all else is drawn: hyperparameters, schedule,
 precision, sampler, ranks, steps, rate up to divergence, clipping, accumulation, averages, evaluation, checkpoints.
@@ -157,13 +158,13 @@ def training(seed, index, texts):
     return {f"{name}-saved": {"world_size": world, "train": first}, name: {"world_size": world, "train": rest}}, times
 
 
-def check(lockstep, folder, variants):
+def check(lockstep, folder, variants, run_options):
     """Trains, asks all laws, and yields (variant, what lockstep check says of it); of one that was refused, nothing."""
     scenario, told = folder / "clean.json", folder / "told.json"
     scenario.write_text(json.dumps({"name": "clean", "description": "Clean trainings.", "variants": variants,
                                     "checks": [{"that": "finishes"}]}))
     with tempfile.TemporaryDirectory(dir=folder) as out:
-        ran = subprocess.run([lockstep, "run", scenario, "--out", out], capture_output=True, text=True,
+        ran = subprocess.run([lockstep, "run", scenario, "--out", out, *run_options], capture_output=True, text=True,
                              env={**os.environ, "TMPDIR": str(folder)})
         if ran.returncode != 0:
             print(ran.stdout, file=sys.stderr)
@@ -224,10 +225,14 @@ def main():
     parser.add_argument("--only", help="only these trainings, by number")
     parser.add_argument("--batch", type=int, default=24, help="trainings in one call of lockstep run")
     parser.add_argument("--lockstep", type=pathlib.Path, default=ROOT / "build/bin/lockstep")
+    parser.add_argument("--set", action="append", default=[], help="of every training: train.record.every=3, train.device=cuda")
+    parser.add_argument("--worker", type=pathlib.Path, help="the lockstep-worker to start")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
     chosen = list(map(int, options.only.split(","))) if options.only else list(range(options.runs))[part - 1::parts]
+    run_options = [part for one in options.set for part in ("--set", one)]
+    run_options += ["--worker", options.worker] if options.worker else []
     tally = Tally()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -239,7 +244,7 @@ def main():
                 made, times = training(options.seed, index, texts)
                 variants.update(made)
                 about.update({run: (times, f"clean_laws.py --seed {options.seed} --only {index}") for run in made})
-            for run, answer in check(options.lockstep, folder, variants):
+            for run, answer in check(options.lockstep, folder, variants, run_options):
                 tally.add(run, answer, *about[run])
             print(f"{begin + len(about)} of {len(chosen)}: {len(tally.alarms)} alarms", file=sys.stderr, flush=True)
     result = tally.summary()

@@ -60,7 +60,7 @@ TEST_F(DoctorEndToEnd, FewDescriptorsAreAProblem) {
 }
 
 TEST_F(DoctorEndToEnd, CollectivesAreExactAndAWrongElementIsFound) {
-  for (const char* ranks : {"2", "3"}) {
+  for (const char* ranks : {"1", "2", "3"}) {
     const Outcome good = doctor("", std::string("--collectives --ranks ") + ranks);
     EXPECT_EQ(good.exit_code, 0) << good.out << good.err;
     expect_says(good.out, {"all-reduce", "reduce-scatter", "all-gather", "broadcast", "44 of 44 exact",
@@ -68,6 +68,12 @@ TEST_F(DoctorEndToEnd, CollectivesAreExactAndAWrongElementIsFound) {
   }
   expect_problem(doctor("", "--collectives --wrong-element"),
                  {"problem  collectives", "all-reduce of 8388608 bytes", "1 wrong elements"});
+}
+
+TEST_F(DoctorEndToEnd, CollectivesOverNcclNeedAWorkerThatHasIt) {
+  expect_problem(doctor("", "--collectives --over nccl"), {"problem  collectives", "built without CUDA", "ci/cuda"});
+  const Outcome unknown = doctor("", "--collectives --over mpi");
+  EXPECT_EQ(unknown.exit_code, 2) << unknown.out << unknown.err;
 }
 
 TEST_F(DoctorEndToEnd, WorkersThatCannotTalkAreAProblem) {

@@ -19,6 +19,7 @@ using trace::Record;
 struct Told {
   double loss = 2, expected = 2, rounding = 1e-7;
   std::int64_t position = 0, state = 0;
+  std::optional<std::int64_t> of_gpu = {};  ///< state of a GPU's generator
 };
 using Change = std::function<void(std::int64_t step, Told& told)>;
 
@@ -31,6 +32,8 @@ trace::RunTrace recorded(const Change& change) {
     if (change) change(step, told);
     Record generator = test::integers(Channel::kRng, "cpu", {0, told.position});
     generator.digest = {.high = 1, .low = static_cast<std::uint64_t>(told.state)};
+    Record of_gpu = test::integers(Channel::kRng, "cuda", {});
+    of_gpu.digest = {.high = 2, .low = static_cast<std::uint64_t>(told.of_gpu.value_or(0))};
     Record local = test::number("local", told.loss), expected = test::number("seen.loss", told.expected);
     local.channel = Channel::kLoss;
     local.dtype = trace::DType::kFloat32;
@@ -38,14 +41,16 @@ trace::RunTrace recorded(const Change& change) {
         {.step = step,
          .records = {generator, local, expected, test::number("seen.loss_rounding", told.rounding),
                      test::floats(Channel::kInput, "x", {1, 2}), test::integer("epoch", step / kOfEpoch)}});
+    if (told.of_gpu) run.ranks[0].steps.back().records.push_back(of_gpu);
   }
   return run;
 }
 
-Outcome judged(const char* law, const Change& change = {}, double dropout = 0) {
+Outcome judged(const char* law, const Change& change = {}, double dropout = 0, const char* device = "cpu") {
   scenario::Promises promises;
   promises.world_size = 1;
   promises.train.record.every = 1;
+  promises.train.device = device;
   promises.train.seed.policy = "same";
   promises.train.batch.accumulation = 4;
   if (dropout > 0)
@@ -105,6 +110,25 @@ TEST(Generators, WhatIsDroppedIsDrawn) {
   const Outcome outcome = judged("generators", stands, 0.5);
   ASSERT_TRUE(outcome.broken);
   EXPECT_EQ(outcome.broken->at.step, 4);
+}
+
+TEST(Generators, AGpuDropsWhatItsOwnGeneratorDraws) {
+  const auto on_gpu = [](const std::function<std::int64_t(std::int64_t)>& state) {
+    return judged(
+        "generators",
+        [&](std::int64_t step, Told& told) {
+          told.state = 0;  // nothing draws from the CPU's
+          told.of_gpu = state(step);
+        },
+        0.5, "cuda");
+  };
+  EXPECT_TRUE(on_gpu([](std::int64_t step) { return step; }).holds());
+  const Outcome stands = on_gpu([](std::int64_t step) { return step < 3 ? step : 3; }),
+                again = on_gpu([](std::int64_t step) { return step == 7 ? 2 : step; });
+  ASSERT_TRUE(stands.broken && again.broken);
+  EXPECT_EQ(stands.broken->at.step, 4);
+  EXPECT_EQ(stands.broken->at.tensor, "cuda");
+  EXPECT_EQ(again.broken->at.step, 7);
 }
 
 TEST(Generators, ADrawInBetweenIsNamed) {

@@ -10,7 +10,7 @@ LEAVES_PER_NODE = 1024
 
 
 def tensor_digest(tensor):
-    elements = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+    elements = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     leaves = [xxh3_128_digest(elements[i : i + LEAF_BYTES]) for i in range(0, len(elements), LEAF_BYTES)]
     nodes = [xxh3_128_digest(b"".join(leaves[i : i + LEAVES_PER_NODE])) for i in range(0, len(leaves), LEAVES_PER_NODE)]
     header = dtype_name(tensor).encode() + b"\0" + struct.pack(f"<{1 + tensor.dim()}q", tensor.dim(), *tensor.shape)

@@ -53,8 +53,10 @@ def reduce(tensor, spec):
 def run(ddp, loader, counted):
     """Sums over the first `counted` samples of the loader."""
     loss, correct, targets, seen = 0.0, 0.0, 0.0, 0
+    first = next(ddp.parameters())
     for x, y, _ in loader:
-        logits = ddp(x.to(next(ddp.parameters()).dtype) if x.is_floating_point() else x)
+        x, y = x.to(first.device), y.to(first.device)
+        logits = ddp(x.to(first.dtype) if x.is_floating_point() else x)
         kept = min(len(x), counted - seen)
         seen += len(x)
         if kept <= 0:

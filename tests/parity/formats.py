@@ -67,7 +67,8 @@ class Images(Dataset):
     def __getitem__(self, i):
         if not self.own_generators:
             return *self.images[i], i
-        with torch.random.fork_rng(devices=[]):
+        gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+        with torch.random.fork_rng(devices=gpus):
             torch.manual_seed(mix(mix(mix(self.seed) + self.epoch) + i))
             return *self.images[i], i
 

@@ -75,7 +75,7 @@ class SyncBatchNorm(nn.BatchNorm2d):
         flat = x.transpose(0, 1).flatten(1)
         mean = flat.mean(1)
         squares = (flat - mean[:, None]).square().sum(1)
-        mine = torch.cat([mean, squares, torch.full((1,), float(flat.shape[1]))])
+        mine = torch.cat([mean, squares, torch.full((1,), float(flat.shape[1]), device=x.device)])
         everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
         dist.all_gather(everyone, mine)
         channels = len(mean)
@@ -188,7 +188,7 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x):
-        x = self.tokens(x) + self.positions(torch.arange(x.shape[1]))
+        x = self.tokens(x) + self.positions(torch.arange(x.shape[1], device=x.device))
         x = F.dropout(x, self.dropout, self.training)
         for i in range(self.layers):
             x = getattr(self, f"block{i + 1}")(x)

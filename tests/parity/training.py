@@ -9,6 +9,7 @@ import fnmatch
 import itertools
 import json
 import math
+import os
 import random
 import struct
 from pathlib import Path
@@ -341,6 +342,13 @@ def train(spec, files, out, foreach=None):
     if spec.get("faults"):
         raise ValueError("the twin plants no faults")
     rank, world_size = dist.get_rank(), dist.get_world_size()
+    device = torch.device("cpu")
+    if spec["device"] == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.deterministic = spec["determinism"]["cudnn_deterministic"]
+        torch.backends.cudnn.benchmark = spec["determinism"]["cudnn_benchmark"]
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = spec["determinism"]["tf32"]
     torch.set_num_threads(spec["determinism"]["threads"])
     torch.set_flush_denormal(spec["determinism"]["flush_denormal"])
     torch.use_deterministic_algorithms(spec["determinism"]["algorithms"] == "deterministic")
@@ -357,7 +365,7 @@ def train(spec, files, out, foreach=None):
     global_batch, micro_batch = batch_sizes(spec["batch"], world_size)
     model = make_model(spec["model"], shape, classes)
     dtype = getattr(torch, spec["precision"])
-    model.to(dtype)
+    model.to(device, dtype)
     if spec["seed"]["policy"] == "after_model":
         torch.manual_seed(spec["seed"]["base"])
     load = spec["checkpoint"].get("load")
@@ -385,10 +393,12 @@ def train(spec, files, out, foreach=None):
         for _ in range(first_step * accumulation if "sampler" in load["restore"] else 0):
             next(batches)
         torch.set_rng_state(generators["rng.now"])
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(generators["rng.device"])
 
     dynamic = spec["gradient"].get("dynamic_scale", {})
     scaler = torch.amp.GradScaler(
-        "cpu",
+        device.type,
         init_scale=spec["gradient"].get("loss_scale", 1.0),
         growth_factor=dynamic.get("growth", 2.0),
         backoff_factor=dynamic.get("backoff", 0.5),
@@ -432,12 +442,14 @@ def train(spec, files, out, foreach=None):
             x, y, i, ends_epoch = ahead[micro] if spec["loss"]["average"] == "world" else next(batches)
             x = x.to(dtype) if x.is_floating_point() else x
             epochs += ends_epoch
+            suffix = f".{micro}" if accumulation > 1 else ""
+            records += [record("input", f"x{suffix}", x), record("input", f"y{suffix}", y)]
             local_gradients.clear()
             last = micro == accumulation - 1 or (flush and ends_epoch)
             syncs = last or not spec["batch"]["no_sync"] or not spec["ddp"]["wrap"]
             with contextlib.nullcontext() if syncs else ddp.no_sync():
-                with torch.autocast("cpu", AUTOCAST[spec["autocast"]], enabled=spec["autocast"] != "none"):
-                    logits = ddp(x)
+                with torch.autocast(device.type, AUTOCAST[spec["autocast"]], enabled=spec["autocast"] != "none"):
+                    logits, y = ddp(x.to(device)), y.to(device)
                     if spec["loss"]["average"] == "world":
                         summed = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="sum")
                         loss = summed * (world_size / targets.item())
@@ -446,8 +458,6 @@ def train(spec, files, out, foreach=None):
                         if accumulation > 1:
                             loss = loss / accumulation
                 scaler.scale(loss).backward()
-            suffix = f".{micro}" if accumulation > 1 else ""
-            records += [record("input", f"x{suffix}", x), record("input", f"y{suffix}", y)]
             records += [record("loss", f"local{suffix}", loss)]
             ids.append(i)
             losses.append(loss.detach())
@@ -496,6 +506,8 @@ def train(spec, files, out, foreach=None):
         records += [record("loss", "reduced", reduced)]
         records += [record("samples", "ids", torch.cat(ids))]
         records += [record("rng", "cpu", torch.get_rng_state())]
+        if device.type == "cuda":
+            records += [record("rng", "cuda", torch.cuda.get_rng_state())]
         records += [record("gradient.local", name, gradient) for name, gradient in local_gradients.items()]
         records += gradients
         for name, p in model.named_parameters():

@@ -1,6 +1,7 @@
 #include "tests/parity/twin.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <vector>
@@ -89,6 +90,19 @@ std::size_t compare_rank(const std::filesystem::path& python, const std::filesys
   return equal;
 }
 
+/// A worker that computes on GPUs, where LOCKSTEP_CUDA_WORKER names one: every case runs on one rank of its first GPU
+/// then, except what the CPU alone has.
+std::string cuda_worker() {
+  const char* worker = std::getenv("LOCKSTEP_CUDA_WORKER");
+  return worker == nullptr ? "" : worker;
+}
+
+/// *Source*: train.device in harness/scenario/scenario.schema.json.
+void put_on_gpu(Json& variant) {
+  variant["world_size"] = 1;
+  variant["train"]["device"] = "cuda";
+}
+
 /// The scenario with the variants of this run's part of the tests, and those that they load from.
 Json part_of(const Json& scenario, const scenario::Scenario& whole) {
   std::set<std::string> taken;
@@ -105,8 +119,11 @@ Json part_of(const Json& scenario, const scenario::Scenario& whole) {
   for (const scenario::Variant& variant : whole.variants) {
     if (!taken.contains(variant.name)) continue;
     most_ranks = std::max(most_ranks, variant.world_size);
-    part["variants"][variant.name] = {{"world_size", variant.world_size}, {"train", variant.train_json}};
+    Json& taken_variant = part["variants"][variant.name];
+    taken_variant = {{"world_size", variant.world_size}, {"train", variant.train_json}};
+    if (!cuda_worker().empty()) put_on_gpu(taken_variant);
   }
+  if (!cuda_worker().empty()) most_ranks = 1;
   if (most_ranks == 1) part["checks"] = Json::array({{{"that", "ledger"}}});  // one rank agrees with nobody
   return part;
 }
@@ -118,7 +135,9 @@ void expect_parity(const Json& scenario, const std::set<std::string>& least_chan
   const auto whole = scratch.write("scenario.json", scenario.dump(1));
   const auto file = scratch.write("part.json", part_of(scenario, scenario::load_scenario(whole)).dump(1));
   const auto runs = scratch.path() / "runs";
-  const Outcome ours = run_program({lockstep_program(), "run", file, "--out", runs, "--jobs", "4"}, 600);
+  std::vector<std::string> command{lockstep_program(), "run", file, "--out", runs, "--jobs", "4"};
+  if (!cuda_worker().empty()) command.insert(command.end(), {"--worker", cuda_worker()});
+  const Outcome ours = run_program(command, 600);
   ASSERT_EQ(ours.exit_code, 0) << ours.out << ours.err;
 
   std::map<std::int64_t, Json> cases;  // by world size

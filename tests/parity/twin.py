@@ -27,8 +27,10 @@ def run_cases(cases_file, out_dir):
 
     from training import train
 
-    dist.init_process_group("gloo", timeout=timedelta(seconds=120))
-    for case in json.loads(cases_file.read_text()):
+    cases = json.loads(cases_file.read_text())
+    on_gpu = any(case["spec"]["train"]["device"] == "cuda" for case in cases)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=timedelta(seconds=120))
+    for case in cases:
         spec = case["spec"]
         if spec["world_size"] != dist.get_world_size():
             raise ValueError(f"{case['name']} wants {spec['world_size']} ranks, here are {dist.get_world_size()}")
@@ -144,6 +146,7 @@ def main():
         os._exit(0)  # see fork_rank
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if options.serve:
         return serve(options.deadline)

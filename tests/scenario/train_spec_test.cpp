@@ -376,19 +376,27 @@ TEST(TrainSpec, SeedKeepsEveryBitOfAnInteger) {
   problem_of(with("train.seed.base", -1));
 }
 
-TEST(TrainSpec, CudaTakesNoPartThatIsForTheCpuOnly) {
+TEST(TrainSpec, CudaTakesWhatTheCpuTakesButForGoldens) {
   const Json on_gpu = with("train.device", "cuda");
   EXPECT_EQ(load(minimal()).variants[0].train.device, "cpu");
   EXPECT_EQ(load(on_gpu).variants[0].train.device, "cuda");
   EXPECT_PROBLEM(problem_of(with("train.device", "gpu")), "unknown value", "train.device", "cpu, cuda", "gpu");
-  EXPECT_PROBLEM(problem_of(with(on_gpu, "train.faults", fault("learning_rate_factor", 0, 0))), "faults are planted",
-                 "train.device", "cpu", "cuda");
+  EXPECT_EQ(load(with(on_gpu, "train.faults", fault("learning_rate_factor", 0, 0))).variants[0].train.faults.size(), 1);
   const Json fused = with("train.optimizer", {{"kind", "adam"}, {"lr", 0.1}, {"fused", true}});
-  EXPECT_EQ(load(fused).variants[0].train.optimizer.kind, "adam");
-  EXPECT_PROBLEM(problem_of(with(fused, "train.device", "cuda")), "for the CPU only", "train.optimizer.fused", "false",
-                 "true");
+  EXPECT_EQ(load(with(fused, "train.device", "cuda")).variants[0].train.optimizer.kind, "adam");
   EXPECT_PROBLEM(problem_of(with(on_gpu, "checks", {{{"that", "golden"}}})), "goldens exist only", "checks.0", "cpu",
                  "cuda");
+}
+
+TEST(TrainSpec, GlooJoinsRanksOnAnyDeviceAndNcclOnGpusOnly) {
+  const Json on_gpu = with("train.device", "cuda");
+  EXPECT_EQ(load(minimal()).variants[0].train.ddp.backend, "gloo");
+  EXPECT_EQ(load(on_gpu).variants[0].train.ddp.backend, "nccl");
+  EXPECT_EQ(load(with(on_gpu, "train.ddp.backend", "gloo")).variants[0].train.ddp.backend, "gloo");
+  EXPECT_PROBLEM(problem_of(with("train.ddp.backend", "nccl")), "NCCL joins GPUs only", "train.ddp.backend", "gloo",
+                 "nccl");
+  EXPECT_PROBLEM(problem_of(with(on_gpu, "train.ddp.backend", "mpi")), "unknown value", "train.ddp.backend",
+                 "gloo, nccl", "mpi");
 }
 
 TEST(TrainSpec, Tf32RoundsAsFloat16DoesWhereAGpuUsesIt) {

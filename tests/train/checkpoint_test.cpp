@@ -57,7 +57,7 @@ class CheckpointTest : public ::testing::Test {
  protected:
   CheckpointTest() : folder_(scratch_.path() / "checkpoint") {
     launch::ProgressWriter progress(scratch_.path() / "rank0.progress");
-    Collective alone({.rank = 0, .world_size = 1}, progress, *make_device("cpu", 0), make_reduction("ring"));
+    Collective alone({.rank = 0, .world_size = 1}, progress, *make_device("cpu", {}), make_reduction("ring"));
     save_checkpoint(folder_, sample(), 0, alone);
   }
 

@@ -16,7 +16,7 @@ namespace lockstep::train {
 namespace {
 
 TEST(Device, TheCpuIsAlwaysThere) {
-  const std::unique_ptr<Device> cpu = make_device("cpu", 3);
+  const std::unique_ptr<Device> cpu = make_device("cpu", {.local_rank = 3});
   EXPECT_EQ(cpu->place(), at::Device(at::kCPU));
   EXPECT_FALSE(cpu->generator()) << "its generator would be recorded twice";
   EXPECT_EQ(cpu->manifest(), Json::object()) << "headers of goldens hold no more";
@@ -24,7 +24,7 @@ TEST(Device, TheCpuIsAlwaysThere) {
 
 TEST(Device, ABuildWithoutCudaRefusesItByName) {
   try {
-    make_device("cuda", 0);
+    make_device("cuda", {});
     FAIL() << "this build has no CUDA";
   } catch (const Unsupported& error) {
     const Problem& problem = error.problem();
@@ -71,8 +71,8 @@ TEST(Device, ItsGeneratorIsRestoredBesideTheCpus) {
 TEST(Device, GeneratorsOfAnotherDeviceAreRefused) {
   const at::Tensor state = rng_state();
   EXPECT_THROW(restore_generators(DeviceWithGenerator(), {.cpu = state}), InputError);
-  EXPECT_THROW(restore_generators(*make_device("cpu", 0), {.cpu = state, .device = state}), InputError);
-  EXPECT_NO_THROW(restore_generators(*make_device("cpu", 0), {.cpu = state}));
+  EXPECT_THROW(restore_generators(*make_device("cpu", {}), {.cpu = state, .device = state}), InputError);
+  EXPECT_NO_THROW(restore_generators(*make_device("cpu", {}), {.cpu = state}));
 }
 
 TEST(Device, AutocastIsOfOneDevice) {

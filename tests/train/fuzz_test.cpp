@@ -99,7 +99,7 @@ TEST_F(Fuzz, TorchFilesWhoseRecordsClaimTooMuch) {
 TEST_F(Fuzz, Safetensors) {
   const auto folder = scratch_.path() / "saved";
   launch::ProgressWriter progress(scratch_.path() / "rank0.progress");
-  Collective alone({.rank = 0, .world_size = 1}, progress, *make_device("cpu", 0), make_reduction("ring"));
+  Collective alone({.rank = 0, .world_size = 1}, progress, *make_device("cpu", {}), make_reduction("ring"));
   const at::Tensor rng = at::Generator(at::detail::getDefaultCPUGenerator()).get_state();
   save_checkpoint(folder, {.weights = {{"fc.weight", at::arange(600, at::kFloat).view({20, 30})}}, .rng = rng}, 0,
                   alone);
@@ -128,7 +128,7 @@ TEST_F(Fuzz, HeadersThatBlowUp) {
 TEST_F(Fuzz, CheckpointFolders) {
   const auto folder = scratch_.path() / "saved";
   launch::ProgressWriter progress(scratch_.path() / "rank0.progress");
-  Collective alone({.rank = 0, .world_size = 1}, progress, *make_device("cpu", 0), make_reduction("ring"));
+  Collective alone({.rank = 0, .world_size = 1}, progress, *make_device("cpu", {}), make_reduction("ring"));
   const at::Tensor rng = at::Generator(at::detail::getDefaultCPUGenerator()).get_state();
   const Checkpoint checkpoint{
       .rates = {.steps = 0, .rates = {{.initial = 0.1, .current = 0.1}}, .schedule = Json::object()},

@@ -11,7 +11,7 @@ namespace {
 using trace::Channel;
 using trace::Record;
 
-constexpr const char* kDefault = "cpu";  ///< the generator that a training draws from by default
+constexpr const char* kDefault = "cpu";  ///< the generator that data and weights are drawn from
 
 /// Seed of a rank, where the recipe says it in numbers.
 std::optional<std::int64_t> seed_of(const scenario::SeedSpec& spec, std::int64_t rank) {
@@ -29,8 +29,9 @@ bool draw_alike(const scenario::TrainSpec& train) {
   return train.sampler.kind != "dispatch" && train.augmentation() != "rank" && !train.checkpoint.load;
 }
 
-Breach breach_at(std::int64_t step, std::int64_t rank, std::string expected, std::string actual) {
-  return {.at = {step, Channel::kRng, kDefault, rank}, .expected = std::move(expected), .actual = std::move(actual)};
+Breach breach_at(std::int64_t step, std::int64_t rank, std::string expected, std::string actual,
+                 const std::string& generator = kDefault) {
+  return {.at = {step, Channel::kRng, generator, rank}, .expected = std::move(expected), .actual = std::move(actual)};
 }
 
 /// A rank keeps the seed that its recipe gives it.
@@ -56,7 +57,7 @@ std::optional<Breach> ranks_broken(const Record& now, const Record& other, std::
                                    const scenario::TrainSpec& train) {
   const auto index = static_cast<std::int64_t>(rank);
   if (has_own_seeds(train.seed) && trace::same_bits(&now, &other)) {
-    Breach breach = breach_at(step, index, "another state than rank 0's", "the same state");
+    Breach breach = breach_at(step, index, "another state than rank 0's", "the same state", now.name);
     breach.cause = clone_of(train);
     breach.evidence = "the recipe gives each rank a seed of its own, and rank 0 and rank " + std::to_string(rank) +
                       " draw the same numbers";
@@ -69,23 +70,32 @@ std::optional<Breach> ranks_broken(const Record& now, const Record& other, std::
 }
 
 /// A generator goes on: no state comes again, and what a model drops is drawn.
-std::optional<Breach> goes_back(const trace::Trace& rank, const scenario::TrainSpec& train) {
+std::optional<Breach> goes_back(const trace::Trace& rank, const std::string& generator, bool drops) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::int64_t> seen;
   std::optional<trace::Digest> last;
   for (const trace::Step& step : rank.steps) {
-    const Record* now = step.find(Channel::kRng, kDefault);
+    const Record* now = step.find(Channel::kRng, generator);
     if (now == nullptr) continue;
     const auto [before, is_new] = seen.try_emplace({now->digest.high, now->digest.low}, step.step);
     const bool stands = last && *last == now->digest;
-    if (stands && train.drops())
+    if (stands && drops)
       return breach_at(step.step, rank.rank, "the draws of the model's dropout",
-                       "the state of the step before: nothing was drawn, or it was seeded again");
+                       "the state of the step before: nothing was drawn, or it was seeded again", generator);
     if (!is_new && !stands)
       return breach_at(step.step, rank.rank, "a state that it has not had",
-                       "the state of step " + std::to_string(before->second) + ": it was seeded again, or restored");
+                       "the state of step " + std::to_string(before->second) + ": it was seeded again, or restored",
+                       generator);
     last = now->digest;
   }
   return std::nullopt;
+}
+
+/// The device's generator, from which a model drops, and the default one.
+std::optional<Breach> generators_go_back(const trace::Trace& rank, const scenario::TrainSpec& train) {
+  std::optional<Breach> first = goes_back(rank, train.device, train.drops());
+  if (train.device == kDefault) return first;
+  std::optional<Breach> other = goes_back(rank, kDefault, /*drops=*/false);
+  return other && (!first || other->at.step < first->at.step) ? other : first;
 }
 
 constexpr std::int64_t kBlock = 624;  ///< numbers in a block of the Mersenne Twister
@@ -213,11 +223,16 @@ Outcome judge_generators(const trace::RunTrace& run, const scenario::Promises& p
       outcome.broken = seed_broken(of_rank, step, *now, promises.train);
       if (!outcome.broken && rank > 0 && first != nullptr)
         outcome.broken = ranks_broken(*now, *first, step.step, rank, promises.train);
+      const std::string& device = promises.train.device;
+      const Record *of_device = of_rank.find(step.step, Channel::kRng, device),
+                   *firsts = step.find(Channel::kRng, device);
+      if (!outcome.broken && rank > 0 && device != kDefault && of_device != nullptr && firsts != nullptr)
+        outcome.broken = ranks_broken(*of_device, *firsts, step.step, rank, promises.train);
     }
     if (outcome.broken) break;
   }
   for (const trace::Trace& rank : run.ranks) {
-    for (const auto& rule : {goes_back, draws_otherwise, evaluation_draws}) {
+    for (const auto& rule : {generators_go_back, draws_otherwise, evaluation_draws}) {
       const auto found = rule(rank, promises.train);
       if (found && (!outcome.broken || found->at.step < outcome.broken->at.step)) outcome.broken = found;
     }

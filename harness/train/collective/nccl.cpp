@@ -1,4 +1,4 @@
-// Compiled and linked by the preset "cuda"; never run so far.
+// Compiled and linked by the preset "cuda". CI has no GPU: docs/limits.md says what has run on one.
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 

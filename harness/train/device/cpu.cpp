@@ -15,6 +15,6 @@ class Cpu : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(std::int64_t) { return std::make_unique<Cpu>(); }
+std::unique_ptr<Device> make_cpu_device(const Seat&) { return std::make_unique<Cpu>(); }
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// Compiled and linked by the preset "cuda"; never run on a GPU so far.
+// Compiled and linked by the preset "cuda". CI has no GPU: docs/limits.md says what has run on one.
 #include <cstdlib>
 
 #include <ATen/Context.h>
@@ -30,7 +30,7 @@ constexpr Switch kSwitches[] = {{"NCCL_ALGO", "Ring"},
 
 class Cuda : public Device {
  public:
-  explicit Cuda(c10::DeviceIndex index) : index_(index) {
+  Cuda(c10::DeviceIndex index, bool over_host) : index_(index), over_host_(over_host) {
     c10::cuda::set_device(index);
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   }
@@ -40,7 +40,7 @@ class Cuda : public Device {
   std::string description() const override {
     const cudaDeviceProp& properties = *at::cuda::getDeviceProperties(index_);
     return std::to_string(c10::cuda::device_count()) + " x " + properties.name + ", compute capability " +
-           capability_of(properties) + ", NCCL";
+           capability_of(properties) + ", NCCL or Gloo";
   }
 
   void apply(const scenario::DeterminismSpec& spec) const override {
@@ -68,7 +68,11 @@ class Cuda : public Device {
 
   /// Gloo takes what stays on the host: counts, and files of checkpoints.
   std::vector<Backend> join(const Member& member) const override {
-    return {make_gloo_backend(member), make_nccl_backend(member)};
+    const Backend gloo = make_gloo_backend(member);
+    if (!over_host_) return {gloo, make_nccl_backend(member)};
+    Backend of_gpu = gloo;
+    of_gpu.device = c10::DeviceType::CUDA;
+    return {gloo, of_gpu};
   }
 
  private:
@@ -77,11 +81,12 @@ class Cuda : public Device {
   }
 
   c10::DeviceIndex index_;
+  bool over_host_;  ///< gradients are summed by Gloo
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_cuda_device(std::int64_t local_rank) {
+std::unique_ptr<Device> make_cuda_device(const Seat& seat) {
   int count = 0;
   const cudaError_t status = c10::cuda::GetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
@@ -91,15 +96,16 @@ std::unique_ptr<Device> make_cuda_device(std::int64_t local_rank) {
                        .actual = status != cudaSuccess ? cudaGetErrorString(status) : "no device",
                        .next = "run where nvidia-smi lists a GPU, or set train.device to cpu"});
   }
+  const bool over_host = seat.backend == "gloo";
   // NCCL 2.28 refuses two ranks on one GPU.
-  if (local_rank >= count) {
+  if (!over_host && seat.local_rank >= count) {
     throw Unsupported({.what = "this machine has fewer CUDA devices than ranks",
                        .where = "train.device",
-                       .expected = "a GPU for local rank " + std::to_string(local_rank),
+                       .expected = "a GPU for local rank " + std::to_string(seat.local_rank),
                        .actual = std::to_string(count),
-                       .next = "use fewer ranks on a machine, or set train.device to cpu"});
+                       .next = "use fewer ranks on a machine, or let them share: train.ddp.backend = gloo"});
   }
-  return std::make_unique<Cuda>(static_cast<c10::DeviceIndex>(local_rank));
+  return std::make_unique<Cuda>(static_cast<c10::DeviceIndex>(seat.local_rank % count), over_host);
 }
 
 }  // namespace lockstep::train

@@ -3,7 +3,7 @@
 
 namespace lockstep::train {
 
-std::unique_ptr<Device> make_cuda_device(std::int64_t) {
+std::unique_ptr<Device> make_cuda_device(const Seat&) {
   throw Unsupported({.what = "this worker was built without CUDA",
                      .where = "train.device",
                      .expected = "a worker of the preset 'cuda'",

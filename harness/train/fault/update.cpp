@@ -83,7 +83,8 @@ class FlipWeightBit : public Fault {
   void updated(const Updated& rank) override {
     if (once_ && !is_first(rank.out)) return;
     constexpr int kSign = 31, kMoreMantissa = 29;
-    const at::Tensor weight = parameter_.first_of(rank.weights).tensor;
+    const at::NoGradGuard no_grad;
+    const at::Tensor there = parameter_.first_of(rank.weights).tensor, weight = there.cpu();
     const std::int64_t element = element_ % weight.numel();
     if (weight.scalar_type() == at::kDouble) {
       auto* word = reinterpret_cast<std::uint64_t*>(weight.mutable_data_ptr()) + element;
@@ -92,6 +93,7 @@ class FlipWeightBit : public Fault {
       auto* word = reinterpret_cast<std::uint32_t*>(weight.mutable_data_ptr()) + element;
       *word ^= 1U << bit_;
     }
+    if (!there.is_cpu()) there.copy_(weight);
   }
   void require_parameters(const std::vector<NamedTensor>& parameters) const override {
     parameter_.require_in(parameters);

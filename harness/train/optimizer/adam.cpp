@@ -54,12 +54,13 @@ class Adam : public UpdateRule {
     const at::Tensor second = zeros_at_first(state, "exp_avg_sq", parameter);
     std::vector<at::Tensor> largest;
     if (amsgrad_) largest = {zeros_at_first(state, "max_exp_avg_sq", parameter)};
+    const at::Tensor step = state["step"].to(parameter.device());
     const auto fused = [](auto&&... arguments) { at::_fused_adam_(arguments...); };
     const auto fused_decoupled = [](auto&&... arguments) { at::_fused_adamw_(arguments...); };
     const auto with = [&](const auto& kernel) {
       kernel(at::TensorList(parameter), at::TensorList(gradient), at::TensorList(first), at::TensorList(second),
-             at::TensorList(largest), at::TensorList(state["step"]), rate, beta1_, beta2_, weight_decay_, eps_,
-             amsgrad_, /*maximize=*/false);
+             at::TensorList(largest), at::TensorList(step), rate, beta1_, beta2_, weight_decay_, eps_, amsgrad_,
+             /*maximize=*/false);
     };
     decoupled_weight_decay_ ? with(fused_decoupled) : with(fused);
   }
