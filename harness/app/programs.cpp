@@ -17,19 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Asks for metadata alone: to import torch takes seconds. Three lines: versions of Python and torch ("-": none), and
-/// whether torch would call the recorder.
-constexpr const char* kQuestion = R"(
-import sys
-from importlib import metadata
-print(sys.version.split()[0])
-try:
-    print(metadata.version("torch"))
-except metadata.PackageNotFoundError:
-    print("-")
-points = metadata.entry_points()
-group = points.select(group="torch.backends") if hasattr(points, "select") else points.get("torch.backends", [])
-print(any(point.name == "lockstep" for point in group))
-)";
+/// whether torch would call the recorder. In one line, which every shell quotes alike.
+constexpr const char* kQuestion =
+    R"py(exec("""import sys\nfrom importlib import metadata\nprint(sys.version.split()[0])\n)py"
+    R"py(try:\n print(metadata.version('torch'))\nexcept metadata.PackageNotFoundError:\n print('-')\n)py"
+    R"py(points = metadata.entry_points()\n)py"
+    R"py(group = points.select(group='torch.backends') if hasattr(points, 'select') else points.get('torch.backends', [])\n)py"
+    R"py(print(any(point.name == 'lockstep' for point in group))"""))py";
 
 bool is_python(const fs::path& program) { return program.filename().string().starts_with("python"); }
 

@@ -1,9 +1,11 @@
 """How programs of one's own are judged: with a program of milliseconds (own_program.cpp), which needs no Python."""
 
+import importlib.util
 import json
 import os
 import re
 import subprocess
+import sys
 import unittest
 
 from programs import BUILD, LOCKSTEP, ProgramTest, environment
@@ -270,6 +272,16 @@ class DoctorTest(JudgedTest):
                              ("does not find the recorder", r"3.11.2\n2.11.0\nFalse\n"),
                              ("does not answer", r"no module named encodings\n")):
             self.assertIn(what, self.problem(self.asked(command, 2, answer)))
+
+    def test_a_real_python_answers(self):
+        (self.folder / "train.py").write_text("")
+        file = self.folder / "own.json"
+        file.write_text(json.dumps({"name": "own", "description": "A script.", "checks": [{"that": "finishes"}],
+                                    "world_size": 1, "program": {"command": [sys.executable, "train.py"]}}))
+        has_torch = importlib.util.find_spec("torch") is not None
+        said = self.lockstep("doctor", file, code=0 if has_torch else 2)
+        self.assertIn("calls the recorder" if has_torch else "this Python has no torch", said)
+        self.assertIn(sys.version.split()[0], said)
 
     def test_a_launcher_is_asked_by_its_first_line(self):
         self.python(r"3.12.1\n2.6.0\nTrue\n", "python3.12")
