@@ -119,10 +119,13 @@ std::optional<CheckResult> lacking_promise(const scenario::Promises& promises, c
 /// The check `covers` of one run.
 CheckResult judge_coverage(const trace::RunTrace& run, const scenario::Promises& promises);
 
-/// The check `ledger` of one run. `scenario`: where a resumed training finds what saved. Null: nobody knows that, and
-/// the ledger alone is judged, without losses and metrics.
-CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& promises,
-                         const scenario::Scenario* scenario);
+/// The training that saved a checkpoint, by the name of its variant. Null: nobody knows it.
+using SourceOf = std::function<const scenario::Promises*(const std::string& variant)>;
+
+/// The check `ledger` of one run. `source_of` tells where a resumed training begins. `only_ledger`: without losses and
+/// metrics.
+CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& promises, const SourceOf& source_of,
+                         bool only_ledger);
 
 /// The check `ranks_agree` of one run. Without `channels` it judges all that every rank holds the same by design.
 compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Promises& promises,

@@ -70,12 +70,39 @@ CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& pr
   return result_of(compare_ranks(run, replicated));
 }
 
+bool are_same(const scenario::Choice& one, const scenario::Choice& other) {
+  return one.kind == other.kind && one.options == other.options;
+}
+
+/// Whether a training counts, and sets its rates, as the one that it goes on from did.
+bool goes_on_alike(const scenario::Promises& one, const scenario::Promises& other) {
+  const scenario::TrainSpec &a = one.train, &b = other.train;
+  return one.world_size == other.world_size && are_same(a.optimizer, b.optimizer) && are_same(a.schedule, b.schedule) &&
+         are_same(a.learning_rate_rule, b.learning_rate_rule) && are_same(a.sampler, b.sampler) &&
+         a.schedule_every == b.schedule_every && a.loss_average == b.loss_average &&
+         a.batch.global_size(one.world_size) == b.batch.global_size(other.world_size) &&
+         a.batch.accumulation == b.batch.accumulation && a.batch.drop_last == b.batch.drop_last &&
+         a.batch.updates_at_epoch_end == b.batch.updates_at_epoch_end;
+}
+
+/// Of a resumed training where the one that saved is known, and was of the same recipe.
+CheckResult judge_ledger_of(const trace::RunTrace& run, const scenario::Promises& promises, const Saver& saver) {
+  const auto& load = promises.train.checkpoint.load;
+  if (load && saver.promises != nullptr && !load->from.empty() && !goes_on_alike(promises, *saver.promises))
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = "the training that saved was of another recipe: where its counts and rates go on is not known"};
+  const SourceOf source_of = [&](const std::string& name) {
+    return load && load->from == name ? saver.promises : nullptr;
+  };
+  return judge_ledger(run, promises, source_of, /*only_ledger=*/true);
+}
+
 /// The laws that are checks of one run, too.
 CheckResult judge_by_check(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises,
                            const Saver& saver) {
   if (law.name == "checkpoint") return judge_checkpoint(run, promises, saver);
   if (law.name == "data") return judge_coverage(run, promises);
-  if (law.name == "ledger") return judge_ledger(run, promises, /*scenario=*/nullptr);
+  if (law.name == "ledger") return judge_ledger_of(run, promises, saver);
   if (law.name == "ranks") return judge_ranks(run, promises);
   throw InternalError({.what = "nothing judges this law", .where = std::string(law.name)});
 }

@@ -26,7 +26,7 @@ struct Position {
 class Ledger {
  public:
   /// `run`: it says how large the data are.
-  Ledger(const scenario::Scenario* scenario, const scenario::Promises& variant, const trace::RunTrace& run)
+  Ledger(const SourceOf& source_of, const scenario::Promises& variant, const trace::RunTrace& run)
       : train_(variant.train),
         world_(variant.world_size),
         targets_per_sample_(run.ranks[0].header.value("targets_per_sample", std::int64_t{0})),
@@ -41,7 +41,7 @@ class Ledger {
       for (const double base : scenario::base_learning_rates(train_, world_))
         forms_.emplace_back(train_.schedule, base);
     }
-    begin(scenario, run);
+    begin(source_of, run);
   }
 
   std::size_t groups() const { return forms_.size(); }
@@ -104,17 +104,22 @@ class Ledger {
 
   bool usable() const { return !each_.empty() && micro_ > 0; }
 
+  /// Whether it is known where a resumed training begins.
+  bool knows_begin() const { return knows_begin_; }
+
  private:
   /// A resumed training begins where the one that saved was, if it is to restore that.
-  void begin(const scenario::Scenario* scenario, const trace::RunTrace& run) {
+  void begin(const SourceOf& source_of, const trace::RunTrace& run) {
     begin_.resize(each_.size());
     const auto& load = train_.checkpoint.load;
-    if (!load || scenario == nullptr || load->from.empty() || !load->restores("schedule") || !load->restores("sampler"))
-      return;
-    const scenario::Variant& source = scenario->variant(load->from);
-    const Ledger saved(scenario, source, run);
+    if (!load || load->from.empty() || !load->restores("schedule") || !load->restores("sampler")) return;
+    const scenario::Promises* const source = source_of(load->from);
+    knows_begin_ = source != nullptr;
+    if (source == nullptr) return;
+    const Ledger saved(source_of, *source, run);
+    knows_begin_ = saved.knows_begin_;
     if (!saved.usable()) return;
-    first_ = scenario::newest_saved(*load, source);
+    first_ = scenario::newest_saved(*load, *source);
     schedule_steps_ = saved.schedule_steps(first_);
     for (std::size_t rank = 0; rank < begin_.size(); ++rank) {
       const std::size_t of = saved.world_ == world_ ? rank : 0;
@@ -173,7 +178,7 @@ class Ledger {
 
   const scenario::TrainSpec& train_;
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
-  bool knows_last_step_ = true;
+  bool knows_last_step_ = true, knows_begin_ = true;
   std::int64_t first_ = 0;                 ///< step that comes first
   std::int64_t schedule_steps_ = 0;        ///< before it
   std::vector<Position> begin_;            ///< of each rank, before it
@@ -380,25 +385,30 @@ class Audit {
 
 }  // namespace
 
-CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& promises,
-                         const scenario::Scenario* scenario) {
+CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& promises, const SourceOf& source_of,
+                         bool only_ledger) {
   if (!promises.train.record.holds(Channel::kLedger))
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + promises.name + "' does not record the ledger",
             .next = "record the channel 'ledger'"};
   if (auto lacking = lacking_promise(promises, {"sampler", "batch"})) return *lacking;
-  Ledger ledger(scenario, promises, run);
+  Ledger ledger(source_of, promises, run);
   if (!ledger.usable())
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " does not record the number of samples, or the epochs of its sampler are not known"};
-  return Audit(run, ledger, promises.known.has_value(), /*only_ledger=*/scenario == nullptr).judge();
+  if (!ledger.knows_begin())
+    return {.status = CheckResult::Status::kInconclusive,
+            .why = "a resumed training counts on from where its source was, and the run that saved is not there",
+            .next = "give the run that saved, too"};
+  return Audit(run, ledger, promises.known.has_value(), only_ledger).judge();
 }
 
 CheckResult check_ledger(const CheckInput& input) {
   CheckResult total;
+  const SourceOf source_of = [&](const std::string& name) { return &input.scenario.variant(name); };
   for (const std::string& name : input.spec.variants) {
     for (const trace::RunTrace* const repeat : input.of(name))
-      combine(total, judge_ledger(*repeat, input.scenario.variant(name), &input.scenario));
+      combine(total, judge_ledger(*repeat, input.scenario.variant(name), source_of, /*only_ledger=*/false));
   }
   return concluded(std::move(total));
 }

@@ -163,7 +163,8 @@ std::span<const Law> all_laws() {
        "Losses, gradients, weights and states are finite, except in a step whose update is skipped.",
        "NaN or infinity hides every later mistake",
        {},
-       judge_finite},
+       judge_finite,
+       no_finite_asked},
   }};
   return kLaws;
 }
@@ -187,10 +188,14 @@ Outcome unless_changed_by_hand(Outcome outcome) {
 
 Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {
   std::vector<std::string> lacking;
+  bool is_meant = false;  // nobody wanted one of them to be recorded; else what lacks may itself be the breach
   for (const Channel channel : law.channels) {
-    if (!records(run, channel)) lacking.push_back("'" + std::string(trace::name_of(channel)) + "'");
+    if (records(run, channel)) continue;
+    lacking.push_back("'" + std::string(trace::name_of(channel)) + "'");
+    is_meant = is_meant || !promises.train.record.holds(channel);
   }
   Outcome outcome = law.judge(run, promises);
+  if (outcome.broken && is_meant) return cannot_tell("the run does not record " + join(lacking, " and "));
   if (outcome.broken && law.needs_promise && !promises.knows("optimizer"))
     return cannot_tell(outcome.broken->at.text() +
                            " does not follow from the step before: the program may have changed it "

@@ -111,6 +111,7 @@ Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promis
 std::string no_usage_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_shares_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_finite_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_finite(const trace::RunTrace& run, const scenario::Promises& promises);
 
 /// A linear rule for one record: target = Σ coefficient · term.

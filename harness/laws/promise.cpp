@@ -50,11 +50,11 @@ std::int64_t never_again(const scenario::Choice& sampler) {
   return ids;
 }
 
+}  // namespace
+
 bool takes_everything_on_every_rank(const scenario::Choice& sampler) {
   return sampler.kind == "none" || (sampler.kind == "stream" && !sampler.options.at("shard").get<bool>());
 }
-
-}  // namespace
 
 bool Promise::usable() const {
   return !each.empty() && std::all_of(each.begin(), each.end(), [](std::int64_t share) { return share > 0; });
@@ -67,6 +67,10 @@ bool begins_within_an_epoch(const scenario::TrainSpec& train) {
 
 std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known && promises.knows("data")) return promises.train.data.options.at("samples").get<std::int64_t>();
+  const scenario::TrainSpec& train = promises.train;
+  const bool is_side = train.data.kind == "image_folder";  // in pixels
+  if (!promises.known && !is_side && train.data.options.contains("size"))
+    return train.data.options["size"].get<std::int64_t>() - (train.evaluation ? train.evaluation->samples : 0);
   return run.ranks[0].header.value("samples", std::int64_t{0});
 }
 

@@ -29,6 +29,9 @@ struct Promise {
 /// Whether a training goes on where the one that saved was in its data.
 bool begins_within_an_epoch(const scenario::TrainSpec& train);
 
+/// Whether this sampler splits nothing.
+bool takes_everything_on_every_rank(const scenario::Choice& sampler);
+
 /// Samples in the data of a run: as its trace or its author says; 0: not known.
 std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises);
 

@@ -178,6 +178,7 @@ TrainSpec train_spec_from(const Json& completed) {
       .loss_average = completed.at("loss").at("average").get<std::string>(),
       .gradient = {number_at(completed.at("gradient"), "clip_norm"), number_at(completed.at("gradient"), "clip_value"),
                    number_at(completed.at("gradient"), "loss_scale"), dynamic_scale_from(completed.at("gradient"))},
+      .may_be_nan = completed.value("may_be_nan", false),
       .exact = completed.at("exact").get<bool>(),
       .precision = completed.at("exact").get<bool>() ? "float64" : completed.at("precision").get<std::string>(),
       .autocast = completed.at("autocast").get<std::string>(),

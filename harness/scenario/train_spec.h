@@ -110,9 +110,10 @@ struct TrainSpec {
   BatchSpec batch;
   std::string loss_average;  ///< "rank" or "world"
   GradientSpec gradient;
-  bool exact = false;     ///< nothing rounds that is summed; then in float64
-  std::string precision;  ///< "float32" or "float64"
-  std::string autocast;   ///< "none", "bf16" or "fp16"
+  bool may_be_nan = false;  ///< a training that diverges is no mistake
+  bool exact = false;       ///< nothing rounds that is summed; then in float64
+  std::string precision;    ///< "float32" or "float64"
+  std::string autocast;     ///< "none", "bf16" or "fp16"
   std::optional<double> ema_decay;
   std::optional<EvaluationSpec> evaluation;
   Choice optimizer;

@@ -18,6 +18,7 @@
 #include "harness/launch/interfaces.h"
 #include "harness/launch/progress.h"
 #include "harness/record/recorder.h"
+#include "harness/scenario/seeds.h"
 #include "harness/trace/reader.h"
 #include "harness/train/autocast.h"
 #include "harness/train/checkpoint.h"
@@ -39,7 +40,6 @@
 #include "harness/train/optimizer.h"
 #include "harness/train/recording.h"
 #include "harness/train/reduction.h"
-#include "harness/train/seeds.h"
 #include "harness/train/slopes.h"
 #include "harness/train/snapshots.h"
 #include "harness/train/state_dict.h"
@@ -104,14 +104,14 @@ class Trainer {
  private:
   void build() {
     const std::optional<Checkpoint> checkpoint = std::exchange(loaded_, std::nullopt);
-    if (spec_.seed.seeds_before_model()) at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
+    if (spec_.seed.seeds_before_model()) at::manual_seed(scenario::seed_of_rank(spec_.seed, place_.rank));
     model_ = make_model(spec_.model, context());
     convert(*model_, precision_of(spec_), device_.place());
     if (spec_.exact) {
       exact_.emplace(place_.world_size, spec_.batch.global_size(place_.world_size));
       model_->make_exact(*exact_);
     }
-    if (spec_.seed.policy == "after_model") at::manual_seed(seed_of_rank(spec_.seed, place_.rank));
+    if (spec_.seed.policy == "after_model") at::manual_seed(scenario::seed_of_rank(spec_.seed, place_.rank));
     model_->train();
     const bool restores_weights = checkpoint && spec_.checkpoint.load->restores("weights");
     const bool early = restores_weights && spec_.checkpoint.load->when == "before_wrap";

@@ -92,6 +92,20 @@ TEST(LossByDefinition, TheNumberOfMicroBatchesIsNamed) {
   EXPECT_EQ(times(1), "none");
 }
 
+/// A step is skipped, and no gradient is in the trace: because nobody recorded any, or because there was none.
+TEST(LossScale, IsNotHeldAgainstGradientsThatNobodyRecords) {
+  trace::RunTrace run{.run = "a/0", .ranks = std::vector<trace::Trace>(1)};
+  run.ranks[0].steps.push_back({.step = 0, .records = {test::number("loss_scale", 1024), test::integer("skipped", 1)}});
+  scenario::Promises promises;
+  promises.train.record = {.channels = {"ledger"}, .every = 1};
+  promises.train.gradient.loss_scale = 1024;
+  const Outcome untold = ask(law_named("scale"), run, promises);
+  EXPECT_FALSE(untold.broken);
+  EXPECT_EQ(untold.because, "the run does not record 'gradient'");
+  promises.train.record.channels.emplace_back("gradient");
+  EXPECT_TRUE(ask(law_named("scale"), run, promises).broken);
+}
+
 TEST(Generators, OneThatGoesOnKeepsTheLaw) {
   EXPECT_TRUE(judged("generators").holds());
   EXPECT_TRUE(judged("generators", {}, 0.5).holds());

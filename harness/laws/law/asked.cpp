@@ -17,6 +17,9 @@ std::string no_data_asked(const trace::RunTrace& run, const scenario::Promises& 
 
 std::string no_ledger_asked(const trace::RunTrace&, const scenario::Promises& promises) {
   const auto& load = promises.train.checkpoint.load;
+  const bool goes_on = load && !load->from.empty() && load->who == "all" && load->of_rank.empty() &&
+                       load->restores("optimizer") && load->restores("schedule") && load->restores("sampler");
+  if (goes_on) return "";
   if (load && load->restores("optimizer")) return "the rates come with a checkpoint";
   return begins_within_an_epoch(promises.train) ? "a resumed training counts on from where its source was" : "";
 }

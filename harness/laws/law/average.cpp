@@ -16,9 +16,18 @@ Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& prom
   if (promises.known) return cannot_tell("nobody promises how this program averages its weights");
   const double decay = *promises.train.ema_decay;
   Outcome outcome;
+  const bool has_all = promises.train.record.holds(Channel::kEma);
   for_each_own_state(run, outcome, [&](std::int64_t step, std::int64_t rank) {
     const Held now(run, static_cast<std::size_t>(rank), step);
     const Held before(run, static_cast<std::size_t>(rank), step - 1);
+    // Before its first update a training has none yet.
+    const bool is_first = step == run.ranks[static_cast<std::size_t>(rank)].steps.front().step;
+    for (const trace::Record* weight : now.all(Channel::kWeight)) {
+      if (!has_all || is_first || now.find(Channel::kEma, weight->name) != nullptr) continue;
+      outcome.broken = Breach{
+          .at = {step, Channel::kEma, weight->name, rank}, .expected = "an average of this weight", .actual = "none"};
+      return false;
+    }
     for (const trace::Record* average : now.all(Channel::kEma)) {
       const trace::Record *was = before.find(Channel::kEma, average->name),
                           *weight = now.find(Channel::kWeight, average->name);

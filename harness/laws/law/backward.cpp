@@ -45,6 +45,15 @@ std::optional<Compared> compared(const Held& held, const std::string& parameter,
   return Compared{.gradient = along, .slope = slope, .bound = bound, .record = gradient};
 }
 
+/// A loss that depends on a parameter which has no gradient: its slope; nothing where it may be 0.
+std::optional<double> slope_without_gradient(const Held& held, const std::string& parameter) {
+  if (held.find(Channel::kGradientLocal, parameter) != nullptr) return std::nullopt;
+  const double slope = number_at(held, Channel::kLedger, "seen.slope " + parameter);
+  const double bound = kOfCopy * (number_at(held, Channel::kLedger, "seen.slope_error " + parameter) +
+                                  number_at(held, Channel::kLedger, "seen.slope_rounding " + parameter));
+  return bound <= kBlunt * std::fabs(slope) ? std::optional(slope) : std::nullopt;
+}
+
 /// The factor between all gradients and slopes, as the clearest one tells it; nothing where it is not one.
 std::optional<double> factor_of(const std::vector<Compared>& all) {
   const auto clearness = [](const Compared& one) { return std::fabs(one.slope) / one.bound; };
@@ -70,9 +79,17 @@ Outcome judge_backward(const trace::RunTrace& run, const scenario::Promises& pro
       constexpr std::string_view kSlope = "seen.slope ";
       if (!entry->name.starts_with(kSlope)) continue;
       any = true;
-      if (const auto one = compared(held, entry->name.substr(kSlope.size()), scale)) all.push_back(*one);
+      const std::string parameter = entry->name.substr(kSlope.size());
+      if (const auto one = compared(held, parameter, scale)) all.push_back(*one);
+      const bool is_one =
+          promises.train.batch.accumulation == 1;  // else a parameter may take part in some micro-batches
+      if (const auto slope = slope_without_gradient(held, parameter); slope && is_one && !outcome.broken)
+        outcome.broken = Breach{.at = {step, Channel::kGradientLocal, parameter, rank},
+                                .expected = "a gradient: the slope of the loss is " + rounded(*slope, 9),
+                                .actual = "none"};
     }
     outcome.judged += all.size();
+    if (outcome.broken) return false;
     for (const Compared& one : all) {
       if (std::fabs(one.gradient - one.slope) <= one.bound) continue;
       outcome.broken = Breach{.at = {step, Channel::kGradientLocal, one.record->name, rank},

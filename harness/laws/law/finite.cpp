@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "harness/laws/law.h"
 
@@ -20,9 +21,10 @@ Outcome judge_step(const trace::Step& step, const trace::Trace& rank) {
     return record.channel == trace::Channel::kWeight;
   });
   for (const trace::Record& record : step.records) {
-    if (!is_judged(record, has_weights)) continue;
+    const bool is_metric = record.channel == trace::Channel::kMetric && record.number;
+    if (!is_metric && !is_judged(record, has_weights)) continue;
     ++outcome.judged;
-    if (!hides(record, step, rank)) continue;
+    if (is_metric ? std::isfinite(*record.number) : !hides(record, step, rank)) continue;
     outcome.broken = Breach{.at = {step.step, record.channel, record.name, rank.rank},
                             .expected = "finite numbers",
                             .actual = "NaN or infinity"};
@@ -32,6 +34,10 @@ Outcome judge_step(const trace::Step& step, const trace::Trace& rank) {
 }
 
 }  // namespace
+
+std::string no_finite_asked(const trace::RunTrace&, const scenario::Promises& promises) {
+  return promises.train.may_be_nan ? "the recipe may diverge" : "";
+}
 
 Outcome judge_finite(const trace::RunTrace& run, const scenario::Promises&) {
   Outcome outcome;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harness/laws/law.h"
+#include "harness/scenario/seeds.h"
 
 namespace lockstep::laws {
 namespace {
@@ -15,10 +16,8 @@ constexpr const char* kDefault = "cpu";  ///< the generator that data and weight
 
 /// Seed of a rank, where the recipe says it in numbers.
 std::optional<std::int64_t> seed_of(const scenario::SeedSpec& spec, std::int64_t rank) {
-  const auto base = static_cast<std::int64_t>(spec.base);
-  if (spec.policy == "same" || spec.policy == "after_model") return base;
-  if (spec.policy == "add_rank") return base + rank;
-  return std::nullopt;
+  if (spec.policy == "unseeded") return std::nullopt;
+  return static_cast<std::int64_t>(scenario::seed_of_rank(spec, rank));
 }
 
 bool has_own_seeds(const scenario::SeedSpec& spec) { return spec.policy == "add_rank" || spec.policy == "mt_list"; }
@@ -37,9 +36,10 @@ Breach breach_at(std::int64_t step, std::int64_t rank, std::string expected, std
 /// A rank keeps the seed that its recipe gives it.
 std::optional<Breach> seed_broken(const trace::Trace& rank, const trace::Step& step, const Record& now,
                                   const scenario::TrainSpec& train) {
-  if (train.checkpoint.load || now.integers.empty()) return std::nullopt;
+  if (now.integers.empty()) return std::nullopt;
   const Record* first = rank.steps.front().find(Channel::kRng, kDefault);
-  if (const auto expected = seed_of(train.seed, rank.rank); expected && now.integers[0] != *expected)
+  const auto expected = train.checkpoint.load ? std::nullopt : seed_of(train.seed, rank.rank);
+  if (expected && now.integers[0] != *expected)
     return breach_at(step.step, rank.rank, "the seed " + std::to_string(*expected),
                      "the seed " + std::to_string(now.integers[0]));
   if (first == nullptr || first->integers.empty() || first->integers[0] == now.integers[0]) return std::nullopt;

@@ -5,6 +5,7 @@
 #include "harness/laws/contents.h"
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
+#include "harness/laws/promise.h"
 #include "harness/laws/sampler_order.h"
 #include "harness/laws/seen.h"
 
@@ -34,7 +35,6 @@ Breach breach_at(std::int64_t step, std::int64_t rank, const Held& held, std::st
 
 /// A rank takes what rank 0 takes, in all steps.
 std::optional<Breach> are_not_split(const trace::RunTrace& run) {
-  if (seen_of(run, "ddp").value("wrap", Json()) != Json(true)) return std::nullopt;
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
     std::set<std::int64_t> all;
     bool same = true;
@@ -44,7 +44,7 @@ std::optional<Breach> are_not_split(const trace::RunTrace& run) {
       all.insert(first.begin(), first.end());
     }
     if (!same || all.size() < kFewInOrder) continue;
-    std::int64_t at = 0;
+    std::int64_t at = run.ranks[0].steps.front().step;
     while (taken_in(run, rank, at).empty()) ++at;
     return breach_at(at, static_cast<std::int64_t>(rank), Held(run, rank, at), "samples that rank 0 does not take",
                      "in all steps ranks 0 and " + std::to_string(rank) + " take the same " +
@@ -119,16 +119,26 @@ std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const st
 
 }  // namespace
 
-std::string no_shares_asked(const trace::RunTrace&, const scenario::Promises& promises) {
-  return promises.known ? "" : "the check `covers` judges the samples of a recipe";
+/// Whether the ranks have to take samples of their own. Fewer samples than a round may fill up the ranks alike.
+bool are_to_split(const trace::RunTrace& run, const scenario::Promises& promises) {
+  if (promises.known) return seen_of(run, "ddp").value("wrap", Json()) == Json(true);
+  const scenario::TrainSpec& train = promises.train;
+  const std::int64_t round = train.batch.micro_size(promises.world_size) * promises.world_size;
+  return !takes_everything_on_every_rank(train.sampler) && !train.data.options.value("per_rank", false) &&
+         samples_of(run, promises) >= round;
 }
 
-Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises&) {
+std::string no_shares_asked(const trace::RunTrace&, const scenario::Promises& promises) {
+  if (promises.known || begins_within_an_epoch(promises.train)) return "";
+  return "the check `covers` judges the samples of a recipe";
+}
+
+Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises& promises) {
   Outcome outcome;
   for (const trace::Step& step : run.ranks[0].steps) outcome.judged += !taken_in(run, 0, step.step).empty();
   if (outcome.judged == 0) return outcome;
   const auto passes = passes_of(run);
-  outcome.broken = are_not_split(run);
+  if (are_to_split(run, promises)) outcome.broken = are_not_split(run);
   if (!outcome.broken) outcome.broken = repeat_their_order(run, passes);
   if (!outcome.broken) outcome.broken = come_from_each_worker(run, passes);
   return outcome;

@@ -11,6 +11,8 @@
 namespace lockstep::laws {
 namespace {
 
+using trace::Channel;
+
 /// weight = weight before - rate · direction, where momentum is the direction, or the gradient and its decay.
 /// *Source*: torch.optim.SGD, PyTorch 2.11.
 std::optional<Rule> rule_of(const Updated& of, bool nesterov) {
@@ -99,6 +101,34 @@ bool keeps_weight(Outcome& outcome, Explanations& why, const RecordPlace& place,
   return false;
 }
 
+/// A weight that moves in a step whose update is skipped, or that has no gradient there. PyTorch's optimizers leave
+/// such a parameter alone. Nothing of a program, which may set its weights itself.
+std::optional<Breach> moves_without_update(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const auto records = [&](Channel channel) { return promises.train.record.holds(channel); };
+  if (promises.known || !records(Channel::kGradient) || !records(Channel::kWeight)) return std::nullopt;
+  std::optional<Breach> found;
+  for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& now) {
+    const Held before(run, static_cast<std::size_t>(rank), step - 1);
+    const trace::Record *skips = now.find(Channel::kLedger, "skipped"),
+                        *skipped = before.find(Channel::kLedger, "skipped");
+    const bool is_skipped =
+        skips != nullptr && !skips->integers.empty() &&
+        skips->integers[0] > (skipped == nullptr || skipped->integers.empty() ? 0 : skipped->integers[0]);
+    for (const trace::Record* weight : now.all(Channel::kWeight)) {
+      const trace::Record* was = before.find(Channel::kWeight, weight->name);
+      const bool has_update = !is_skipped && now.find(Channel::kGradient, weight->name) != nullptr;
+      if (was == nullptr || has_update || trace::same_bits(was, weight)) continue;
+      found = Breach{.at = {step, Channel::kWeight, weight->name, rank},
+                     .expected = "the weight before: " +
+                                 std::string(is_skipped ? "the update is skipped" : "the parameter has no gradient"),
+                     .actual = "another weight"};
+      return false;
+    }
+    return true;
+  });
+  return found;
+}
+
 }  // namespace
 
 /// All breaches are looked at: one cause explains them.
@@ -117,6 +147,8 @@ Outcome judge_update(const trace::RunTrace& run, const scenario::Promises& promi
     return true;
   });
   if (outcome.broken) why.name(*outcome.broken);
+  auto moves = moves_without_update(run, promises);
+  if (moves && (!outcome.broken || moves->at.step < outcome.broken->at.step)) outcome.broken = std::move(moves);
   return outcome;
 }
 

@@ -1,9 +1,9 @@
-#include "harness/train/seeds.h"
+#include "harness/scenario/seeds.h"
 
 #include <algorithm>
 #include <array>
 
-namespace lockstep::train {
+namespace lockstep::scenario {
 namespace {
 
 /// MT19937 (Matsumoto, Nishimura 1998) seeded by an array, which std::mt19937 does not offer.
@@ -69,10 +69,10 @@ std::vector<std::uint64_t> python_random_integers(std::uint64_t seed, std::int64
   return drawn;
 }
 
-std::uint64_t seed_of_rank(const scenario::SeedSpec& spec, std::int64_t rank) {
+std::uint64_t seed_of_rank(const SeedSpec& spec, std::int64_t rank) {
   if (spec.policy == "add_rank") return spec.base + static_cast<std::uint64_t>(rank);
   if (spec.policy == "mt_list") return python_random_integers(spec.base, rank + 1).back();
   return spec.base;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::scenario

@@ -1,8 +1,8 @@
-#include "harness/train/seeds.h"
+#include "harness/scenario/seeds.h"
 
 #include <gtest/gtest.h>
 
-namespace lockstep::train {
+namespace lockstep::scenario {
 namespace {
 
 TEST(Seeds, FollowTheirPolicy) {
@@ -25,4 +25,4 @@ TEST(Seeds, OfMoreThan32BitsAndBeyondTheFirstBlock) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::scenario
