@@ -87,7 +87,8 @@ Task task_of(const fs::path& file, const AuditOptions& options, Problems& proble
   if (!options.variant.empty()) request.variant = options.variant;
   if (!options.ranks.empty()) request.ranks = options.ranks;
   if (options.steps > 0) request.steps = options.steps;
-  if (!options.only.empty()) request.only = options.only;
+  request.is_narrowed = !options.only.empty();
+  if (request.is_narrowed) request.only = options.only;
   task.scenario = scenario::read_scenario(recipe, overrides, problems);
 
   task.arguments = shell_quoted(file.string());

@@ -98,6 +98,9 @@ void Answers::must_hold(Line& line, const Statement& statement) const {
     line.answer = !statement.bitwise                                    ? statement.if_holds
                   : report(*statement.bitwise).status == Status::kAgree ? Answer::kIdentical
                                                                         : Answer::kRounding;
+    if (line.answer != Answer::kNotSeen) return;
+    line.because = "equal in these updates, although " + statement.because;
+    line.instead = statement.instead;
   } else if (decides.status != Status::kDivergence) {
     not_decided(line, decides);
   } else if (statement.claim == Claim::kTold) {
@@ -139,7 +142,7 @@ void Answers::differs(Line& line, const Statement& statement) const {
     line.instead = statement.instead;
   } else if (decides.status == Status::kDivergence && decides.result.divergence) {
     line.answer = Answer::kNotSeen;
-    line.because = "equal up to rounding in these steps, although " + statement.because;
+    line.because = "the difference is within what may be rounding in these steps, although " + statement.because;
     line.instead = statement.instead;
   } else {
     not_decided(line, decides);

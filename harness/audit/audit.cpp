@@ -27,7 +27,7 @@ std::vector<std::string> unexpected_in(const Audit& audit, const std::map<std::s
     const auto found =
         std::find_if(audit.lines.begin(), audit.lines.end(), [&id = id](const Line& one) { return one.id == id; });
     const std::string expected = id + ": expected " + std::string(name_of(wanted)) + ", ";
-    if (found == audit.lines.end() && audit.is_whole) texts.push_back(expected + "and there is no such line");
+    if (found == audit.lines.end() && audit.has_all_findings) texts.push_back(expected + "and there is no such line");
     if (found != audit.lines.end() && found->answer != wanted)
       texts.push_back(expected + "not " + std::string(name_of(found->answer)));
   }

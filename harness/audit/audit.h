@@ -21,6 +21,7 @@ struct Request {
   std::int64_t steps = 6;           ///< updates of each run
   std::int64_t samples = 0;         ///< in the data; 0: nobody knows
   std::vector<std::string> only;    ///< beginnings of ids; empty: all
+  bool is_narrowed = false;         ///< `only` is not that of the findings' file
   ProgramOptions options;           ///< of a program
   std::optional<std::map<std::string, Answer>> findings;  ///< expected answers, by id: others are red
 };
@@ -33,6 +34,7 @@ struct Audit {
   std::vector<std::int64_t> ranks;
   std::vector<Line> lines;
   bool is_whole = true;                     ///< no line was left out
+  bool has_all_findings = true;             ///< none was left out that the findings speak of
   std::vector<double> batch, rate, update;  ///< of a scaling audit, by number of ranks; NaN: not known
   /// Answers that the findings do not foresee, in words; nothing where no findings are written down.
   std::optional<std::vector<std::string>> unexpected;

@@ -27,6 +27,15 @@ bool has_state(const TrainSpec& train) {
 }
 
 bool averages(const TrainSpec& train) { return train.ema_decay.has_value(); }
+/// From the generators that a checkpoint holds: masks, crops, or the order of the next epochs.
+bool draws(const TrainSpec& train) {
+  const std::string& sampler = train.sampler.kind;
+  const Json& options = train.sampler.options;
+  const bool orders =
+      sampler == "none" || sampler == "dispatch" || (sampler == "accelerate" && !options.contains("seed"));
+  return train.drops() || train.augmentation() == "rank" || (orders && options.value("shuffle", true));
+}
+
 bool always(const TrainSpec&) { return true; }
 bool never(const TrainSpec&) { return false; }
 
@@ -45,9 +54,10 @@ constexpr std::array<Part, 8> kParts = {{
     {"ema", averages, false, "the average begins anew", "save the averaged weights"},
     {"schedule", always, false, "the counter of updates and the schedule begin again",
      "save the schedule's state and the number of updates"},
-    {"sampler", never, false, "the epoch begins again, with data that were taken already",
+    {"sampler", always, false, "the epoch begins again, with data that were taken already",
      "save the epoch, and the position in it"},
-    {"rng", never, true, "dropout and augmentation draw other numbers", "save the generators of each rank"},
+    {"rng", draws, true, "dropout, augmentation, or the order of the next epochs draw other numbers",
+     "save the generators of each rank"},
     {"buckets", never, true, "DDP adds up the first gradients in another order",
      "nothing, where rounding is no matter"},
     {"buffers", never, false, "every rank has rank 0's running means",
@@ -253,7 +263,10 @@ class Questions {
 
   /// Where the counter begins again, fewer updates are left.
   Json steps_from(const Parts& restore) const {
-    const std::int64_t steps = holds(restore, "schedule") ? steps_ : steps_ - saved_after_;
+    return updates(holds(restore, "schedule") ? steps_ : steps_ - saved_after_);
+  }
+
+  Json updates(std::int64_t steps) const {
     Json change = {{"steps", steps}};
     if (const auto& evaluation = recipe_.train().evaluation)
       change["evaluation"] = {{"every", std::min(evaluation->every, steps)}};
@@ -263,16 +276,29 @@ class Questions {
   /// The recipe's own way to go on, from a checkpoint of this audit under the names that its source gives.
   void as_written(const scenario::LoadSpec& load) {
     std::string refusal;
-    const std::string prefix = scenario_.variant(load.from).train.checkpoint.prefix;
-    const std::string saver = derivation_.variant(saving(straight_, prefix), refusal).value_or(saver_);
+    const scenario::Variant& source = scenario_.variant(load.from);
+    const std::int64_t own_after = scenario::newest_saved(load, source);
+    const bool is_near = own_after > 0 && own_after <= kMostUpdates;
+    const std::int64_t after = is_near ? own_after : saved_after_, steps = after + steps_ - saved_after_;
+    const Json straight = merged(straight_, updates(steps));
+    const std::string saver =
+        derivation_
+            .variant(
+                merged(straight, only_checkpoint({{"save_after", after}, {"prefix", source.train.checkpoint.prefix}})),
+                refusal)
+            .value_or(saver_);
     const Json own = {{"from", saver}, {"pick", nullptr}, {"number", nullptr}, {"of_rank", nullptr}};
-    Json resumed = straight_;
+    Json resumed = straight;
     resumed["train"]["checkpoint"] = {
         {"save_after", nullptr}, {"save_every", nullptr}, {"prefix", nullptr}, {"follow", nullptr}, {"load", own}};
-    same_bits({.id = "as-written",
-               .section = Section::kResumption,
-               .text = "as the recipe restores it, the training that goes on is the one that never stopped"},
-              merged(with_mistakes(resumed), steps_from(load.restore)));
+    Statement statement{.id = "as-written",
+                        .section = Section::kResumption,
+                        .text = "as the recipe restores it, after update " + std::to_string(after) +
+                                ", the training that goes on is the one that never stopped"};
+    statement.claim = Claim::kLaw;
+    statement.if_holds = Answer::kIdentical;
+    const std::int64_t left = holds(load.restore, "schedule") ? steps : steps - after;
+    derivation_.resume(std::move(statement), straight, merged(with_mistakes(resumed), updates(left)));
   }
 
   void same_bits(Statement statement, const Json& resumed) {
@@ -312,6 +338,9 @@ class Questions {
     if (statement.claim == Claim::kDiffers) channels = {trace::Channel::kWeight};  // a state that a rank lacks is told
     derivation_.compare(std::move(statement), side("all", "before_wrap"), side(who.c_str(), when.c_str()), channels);
   }
+
+  /// Until the update that the recipe saves after: more would take too long for a first look.
+  static constexpr std::int64_t kMostUpdates = 64;
 
   Derivation& derivation_;
   const Recipe& recipe_;
@@ -378,12 +407,18 @@ std::string Checkpoint::headline(const Audit& audit) const {
   const std::vector<std::string> broken = audit.with(Answer::kBroken), open = audit.with(Answer::kCannotTell);
   if (!broken.empty()) return "broken: " + some_of(broken, kMost);
   if (!open.empty()) return "nothing is found, and not all could be told: " + some_of(open, kMost);
-  std::vector<std::string> needed;
-  for (const Part& part : kParts) {
-    if (holds(audit.with(Answer::kNeeded), std::string("without-") + part.name)) needed.emplace_back(part.name);
-  }
+  const auto parts_with = [&](Answer answer) {
+    std::vector<std::string> parts;
+    for (const Part& part : kParts) {
+      if (holds(audit.with(answer), std::string("without-") + part.name)) parts.emplace_back(part.name);
+    }
+    return parts;
+  };
   if (!audit.is_whole) return "these lines alone: " + std::string(name_of(audit.status()));
-  return "a training that goes on is the one that never stopped, if it restores " + join(needed, ", ");
+  const std::vector<std::string> later = parts_with(Answer::kNotSeen);
+  return "a training that goes on is the one that never stopped, if it restores " +
+         join(parts_with(Answer::kNeeded), ", ") +
+         (later.empty() ? "" : ", and, beyond these updates, " + join(later, ", "));
 }
 
 }  // namespace lockstep::audit

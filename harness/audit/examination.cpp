@@ -102,7 +102,8 @@ Audit Examination::answer(const plan::Plan& plan, const report::Verdict& verdict
               .recipe = words_of(recipe_->variant()),
               .headline = {},
               .ranks = request_.ranks,
-              .is_whole = request_.only.empty()};
+              .is_whole = request_.only.empty(),
+              .has_all_findings = !request_.is_narrowed};
   add_before(audit, answers);
   for (const Statement& statement : derivation_.statements()) audit.lines.push_back(answers.of(statement));
   add_after(audit, answers);

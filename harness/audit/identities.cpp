@@ -59,7 +59,7 @@ class Identities {
 
   /// The samples that are left over at an epoch's end must be dealt out in equal shares, too.
   void epoch_end(std::int64_t world_size) {
-    const std::int64_t left_over = range_.samples % range_.batch, updates = range_.samples / range_.batch;
+    const std::int64_t left_over = samples() % range_.batch, updates = samples() / range_.batch;
     if (!recipe_.is_ours() || left_over == 0 || updates < 1 || updates > kMostUpdates) return;
     std::vector<Obstacle> obstacles = obstacles_;
     if (const auto padding = obstacle_of_padding(world_size)) obstacles.push_back(*padding);
@@ -146,8 +146,8 @@ class Identities {
     if (!recipe_.is_ours() || train.optimizer.kind != "sgd" || train.optimizer.options.value("momentum", 0.0) == 0)
       return;
     Setting setting = of(world_size);
-    if (train.schedule.kind == "constant") setting.also["schedule"] = {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}};
-    setting.steps = std::nullopt;
+    setting.also = {{"schedule", {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}, {"schedule_every", "update"}};
+    setting.steps = kMomentumUpdates;
     derivation_.hold({.id = at("momentum", world_size),
                       .text = "momentum needs no correction when the rate changes: v <- mu v + g; w <- w - rate v",
                       .instead = {}},
@@ -166,6 +166,7 @@ class Identities {
                         .instead = "never call the linear rule equal: it is right to first order of the rate"};
     if (train.model.options.contains("norm"))
       statement.because = "batch normalization makes a sample's gradient depend on the samples beside it";
+    if (train.model.kind == "branch") statement.because = "the side path takes part by the number of forward passes";
     if (recipe_.has_unequal_targets())
       statement.because = "batches hold unequally many targets, and the mean of each batch counts alike";
     const std::int64_t share = range_.batch / world_size;
@@ -189,6 +190,8 @@ class Identities {
  private:
   /// Eps that changes no bit of a root of the square of a normal float32, and divides no 0 by 0.
   static constexpr double kNoEps = 1e-30;
+  /// Of which the last two have another rate.
+  static constexpr std::int64_t kMomentumUpdates = 4;
   /// Updates until an epoch ends: more would take too long for a first look.
   static constexpr std::int64_t kMostUpdates = 64;
   /// Rates of the order test: so small that few units cross a kink, so large that float64 holds their squares.
@@ -198,21 +201,37 @@ class Identities {
     return {.world_size = world_size, .rank_batch = range_.batch / world_size, .plain = {}, .steps = range_.steps};
   }
 
-  /// A sampler that gives all ranks equally many samples repeats some, which change a short batch, or complete it.
+  /// Samples of an epoch of one rank.
+  std::int64_t samples() const {
+    return range_.samples - recipe_.train().sampler.options.value("start", std::int64_t{0});
+  }
+
+  /// A sampler that gives all ranks equally many samples repeats some, which change a short batch, or complete it. One
+  /// of a stream leaves them out.
   std::optional<Obstacle> obstacle_of_padding(std::int64_t world_size) const {
     const TrainSpec& train = recipe_.train();
-    const std::int64_t of_rank = (range_.samples + world_size - 1) / world_size;
-    const std::int64_t repeated = of_rank * world_size - range_.samples;
-    const bool completes = of_rank / (range_.batch / world_size) != range_.samples / range_.batch;
+    if (train.sampler.kind == "stream") {
+      const std::int64_t rest = samples() % world_size;
+      if (rest == 0 || !train.sampler.options.value("shard", true)) return std::nullopt;
+      return Obstacle{std::to_string(samples()) + " samples are no multiple of " + ranks_text(world_size) +
+                          ": the stream leaves out " + std::to_string(rest) + " at an epoch's end",
+                      "", nullptr};
+    }
+    const std::int64_t of_rank = (samples() + world_size - 1) / world_size;
+    const std::int64_t repeated = of_rank * world_size - samples();
+    const bool completes = of_rank / (range_.batch / world_size) != samples() / range_.batch;
     const bool drops = train.batch.drop_last || train.sampler.options.value("drop_last", false);
     if (repeated == 0 || (drops && !completes)) return std::nullopt;
     const bool is_dealt = train.sampler.kind == "accelerate" || train.sampler.kind == "dispatch";
     Json change = {{"sampler", {{"drop_last", true}}}};
     if (!is_dealt) change["batch"] = {{"drop_last", true}};
-    return Obstacle{std::to_string(range_.samples) + " samples are no multiple of " + ranks_text(world_size) +
+    const bool can_drop = train.sampler.kind != "dispatch" && train.sampler.kind != "elastic" &&
+                          train.sampler.kind != "libtorch" && train.sampler.kind != "none";
+    if (!can_drop) change = nullptr;
+    return Obstacle{std::to_string(samples()) + " samples are no multiple of " + ranks_text(world_size) +
                         ": the sampler repeats " + std::to_string(repeated) + " at an epoch's end" +
                         (completes ? ", and so fills a batch that is short on one rank" : ""),
-                    "drop_last, of the sampler and of the loader", change};
+                    can_drop ? "drop_last, of the sampler and of the loader" : "", change};
   }
 
   void compare(Statement statement, const Setting& left, const Setting& right,
@@ -276,6 +295,11 @@ class Cells {
                  .steps = range_.steps};
     if (!recipe_.is_ours()) return base;
     base.also = {{"learning_rate_rule", {{"kind", "none"}}}};
+    // Coarse arithmetic would hide which cells are one computation.
+    if (recipe_.train().coarsest_arithmetic())
+      base.also.update({{"autocast", "none"},
+                        {"ddp", {{"compression", "none"}}},
+                        {"gradient", {{"loss_scale", nullptr}, {"dynamic_scale", nullptr}}}});
     if (recipe_.train().sampler.kind == "none") base.also["sampler"] = {{"kind", "distributed"}};
     return base;
   }

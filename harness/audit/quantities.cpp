@@ -71,6 +71,14 @@ class At {
 
   std::optional<double> largest_rate() const { return run() == nullptr ? std::nullopt : audit::largest_rate(*run()); }
 
+  /// The largest one, or that at the end of a warm-up which is longer than the run.
+  std::optional<double> full_rate() const {
+    const auto largest = largest_rate();
+    const bool warms_up = laws::warmup_of(variant()) >= static_cast<std::int64_t>(rates().size());
+    if (!largest || !warms_up || !variant().knows("optimizer")) return largest;
+    return std::max(*largest, scenario::base_learning_rates(train(), ranks()).front());
+  }
+
  private:
   const Seen& seen_;
 };
@@ -130,19 +138,19 @@ Judged judge_rate(const At& first, const At& last) {
 }
 
 std::optional<std::string> rate_of_sample(const At& at) {
-  const auto rate = at.largest_rate();
+  const auto rate = at.full_rate();
   const auto batch = at.batch();
   if (!rate || !batch) return std::nullopt;
   return rounded(*rate / *batch, 4);
 }
 
 Judged judge_rate_of_sample(const At& first, const At& last) {
-  const double growth = *last.batch() / *first.batch(), rate = *first.largest_rate();
+  const double growth = *last.batch() / *first.batch(), rate = *first.full_rate();
   const bool adaptive = last.variant().knows("optimizer") && is_scale_free(last.train());
   const std::string linear = "linear " + rounded(rate * growth, 4),
                     root = "square root " + rounded(rate * std::sqrt(growth), 4);
   return changes(
-      "the batch grows by " + times(growth) + ", the rate by " + times(*last.largest_rate() / rate) +
+      "the batch grows by " + times(growth) + ", the rate by " + times(*last.full_rate() / rate) +
           ": a sample moves the weights by another amount",
       "keep the global batch; a rule is experience, no identity: " +
           (adaptive ? root + " (Malladi et al. 2022); the linear rule has no ground for " + last.train().optimizer.kind
@@ -195,7 +203,7 @@ Judged judge_drop(const At&, const At& last) {
 /// Part of a weight that its decay takes in one epoch.
 std::optional<std::string> decay(const At& at) {
   const auto updates = at.updates();
-  const auto rate = at.largest_rate();
+  const auto rate = at.full_rate();
   if (!updates || !rate) return std::nullopt;
   const double weight_decay = at.train().optimizer.options.value("weight_decay", 0.0);
   return rounded(1 - std::pow(1 - *rate * weight_decay, *updates), 3);

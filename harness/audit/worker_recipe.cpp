@@ -31,7 +31,7 @@ class WorkerRecipe : public Recipe {
                    {"evaluation", nullptr},
                    {"batch", batch(setting)},
                    {"optimizer", optimizer(setting)}};
-    if (setting.sum) change["ddp"] = {{"average", false}};
+    if (setting.sum) change["ddp"]["average"] = false;
     if (setting.threshold != 1) change["gradient"] = thresholds(setting.threshold);
     if (setting.every_rank_all) {
       change["sampler"] = {{"kind", "none"}, {"shuffle", train().sampler.options.value("shuffle", true)}};
@@ -45,6 +45,7 @@ class WorkerRecipe : public Recipe {
       change["schedule"] = {{"kind", "constant"}};
       change["learning_rate_rule"] = {{"kind", "none"}};
       change["ema"] = nullptr;
+      change["ddp"]["compression"] = "none";
       if (train().drops()) change["model"] = {{"dropout", 0}};
     }
     merge_json(change, setting.also);
@@ -91,6 +92,12 @@ class WorkerRecipe : public Recipe {
       found.push_back({"each rank divides its loss by its own number of targets, and the ranks have unequally many",
                        "divide by the number of all ranks' targets",
                        {{"loss", {{"average", "world"}}}}});
+    if (sampler == "accelerate" && options.value("shuffle", true) && !options.contains("seed"))
+      found.push_back(
+          {"without a seed of its own, the sampler takes its order from a generator that one rank has alone, "
+           "and several copy from rank 0",
+           "give the sampler a seed",
+           {{"sampler", {{"seed", 0}}}}});
     if (of.data.options.value("per_rank", false))
       found.push_back(
           {"each rank makes data of its own", "let all ranks share one data set", {{"data", {{"per_rank", false}}}}});
@@ -120,7 +127,7 @@ class WorkerRecipe : public Recipe {
       found.push_back({"each micro-batch divides its loss by its own number of targets",
                        "divide by the number of targets of the whole update",
                        {{"loss", {{"average", "world"}}}}});
-    if (of.seed.policy == "unseeded")
+    if (of.seed.policy == "unseeded" || of.seed.policy == "after_model")
       found.push_back(
           {"no seed fixes the first weights", "seed before the model is made", {{"seed", {{"policy", "same"}}}}});
     if (of.model.kind == "branch")

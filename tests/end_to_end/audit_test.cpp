@@ -380,6 +380,75 @@ TEST_F(AuditEndToEnd, TheRecipesOwnWayToGoOnIsToldWhatItLacks) {
   EXPECT_EQ(result.line("as-written").at("instead"), "restore these, too: optimizer");
 }
 
+/// Two updates are left of an epoch; the next one's order is drawn from the generator.
+TEST_F(AuditEndToEnd, WhatOnlyALaterEpochNeedsIsNotCalledIdentical) {
+  const Audited drawn =
+      audited(write(recipe({{"sampler", {{"kind", "none"}}}})), {"--ranks", "1", "--steps", "6"}, "checkpoint");
+  EXPECT_EQ(drawn.answer("without-rng"), "not seen") << drawn.line("without-rng");
+  EXPECT_NE(drawn.json.at("answer").get<std::string>().find("beyond these updates, rng"), std::string::npos)
+      << drawn.json.at("answer");
+}
+
+/// Three updates in an epoch. After four of them the next epoch is the wrong place to go on, after three the right one.
+TEST_F(AuditEndToEnd, TheRecipesOwnWayToGoOnIsTriedAfterItsOwnUpdate) {
+  for (const auto& [after, answer] : {std::pair(4, "broken"), std::pair(3, "identical")}) {
+    Json whole = recipe({{"data", {{"size", 72}}}, {"batch", {{"global", 24}}}});
+    whole["variants"] = {{"saved", {{"train", {{"checkpoint", {{"save_after", after}}}}}}},
+                         {"recipe", {{"train", {{"checkpoint", {{"load", {{"from", "saved"}, {"epoch", "next"}}}}}}}}}};
+    const Audited result = audited(write(whole), {"--ranks", "1", "--only", "as-written"}, "checkpoint");
+    EXPECT_EQ(result.answer("as-written"), answer) << result.line("as-written");
+  }
+}
+
+TEST_F(AuditEndToEnd, TheMatrixOfARecipeInSixteenBitsIsThatOfFloat32) {
+  const Audited result = audited(recipe({{"autocast", "bf16"}}),
+                                 {"--ranks", "1,4", "--only", "global-batch.", "--only", "per-rank-batch."});
+  EXPECT_EQ(result.answer("global-batch.kept.sampler@4"), "rounding");
+  EXPECT_EQ(result.answer("global-batch.linear.sampler@4"), "slip");
+  EXPECT_EQ(result.answer("per-rank-batch.linear.sampler@4"), "empirical");
+  EXPECT_EQ(result.answer("per-rank-batch.kept.no-sampler@4"), "slip");
+}
+
+TEST_F(AuditEndToEnd, ARateIsThatAfterAWarmUpThatIsLongerThanTheRuns) {
+  const Audited result =
+      audited(recipe({{"batch", {{"per_rank", 24}}},
+                      {"learning_rate_rule", {{"kind", "linear"}, {"base_batch", 24}, {"warmup", 20}}}}),
+              {"--ranks", "1,2,4", "--only", "rate"});
+  EXPECT_EQ(result.answer("rate-per-sample"), "same") << result.line("rate-per-sample");
+}
+
+TEST_F(AuditEndToEnd, TheOrderOfARecipeThatHoldsIsNotBroken) {
+  const auto order_of = [&](const Json& train) {
+    return audited(recipe(train), {"--ranks", "1,2", "--only", "order"}).answer("order@2");
+  };
+  EXPECT_EQ(order_of({{"ddp", {{"compression", "fp16"}}}}), "holds");
+  EXPECT_EQ(order_of({{"model", {{"kind", "branch"}}}, {"ddp", {{"find_unused_parameters", true}}}}), "no identity");
+}
+
+TEST_F(AuditEndToEnd, AnEpochsEndIsThatOfItsSampler) {
+  const auto end_of = [&](std::int64_t samples, const Json& sampler) {
+    Json whole = recipe({{"sampler", sampler}});
+    whole["train"]["data"]["size"] = samples;
+    whole["train"]["sampler"] = sampler;
+    return audited(whole, {"--ranks", "1,2,3", "--only", "epoch-end"});
+  };
+  const Audited elastic = end_of(79, {{"kind", "elastic"}, {"start", 7}}), stream = end_of(73, {{"kind", "stream"}});
+  for (const Audited* one : {&elastic, &stream}) EXPECT_EQ(one->process.exit_code, 0) << one->process.out;
+  for (const char* line : {"epoch-end@2", "epoch-end@3"}) EXPECT_EQ(elastic.answer(line), "rounding") << line;
+  EXPECT_EQ(stream.answer("epoch-end@2"), "no identity");
+  EXPECT_NE(stream.line("epoch-end@2").at("because").get<std::string>().find("leaves out 1"), std::string::npos);
+}
+
+TEST_F(AuditEndToEnd, AcceleratesOrderWithoutASeedIsAnObstacleWithARemedy) {
+  Json whole = recipe();
+  whole["train"]["sampler"] = {{"kind", "accelerate"}};
+  const Audited result = audited(whole, {"--ranks", "1,2", "--only", "one-batch", "--only", "order"});
+  EXPECT_EQ(result.process.exit_code, 0) << result.process.out;
+  EXPECT_EQ(result.answer("one-batch@2"), "no identity");
+  EXPECT_EQ(result.answer("one-batch-mended@2"), "rounding");
+  EXPECT_EQ(result.answer("order@2"), "holds");
+}
+
 TEST_F(AuditEndToEnd, ACheckpointAuditRefusesProgramsOneUpdateAndFilesOfAnotherAudit) {
   const auto refused = [&](const std::vector<std::string>& arguments, const std::string& words) {
     const Outcome outcome = run_lockstep(arguments);
