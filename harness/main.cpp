@@ -30,9 +30,16 @@ std::string not_empty(const std::string& text) { return text.empty() ? "is empty
 /// For names in Kubernetes, which become names of hosts; "" is all well.
 std::string dns_label(const std::string& text) {
   constexpr std::size_t kLongest = 50;  // of 63: the job appends the number of the pod
-  const bool fits = !text.empty() && text.size() <= kLongest && text[0] != '-' && text.back() != '-' &&
+  const bool fits = !text.empty() && text.size() <= kLongest && text[0] >= 'a' && text[0] <= 'z' &&
+                    text.back() != '-' &&
                     text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
-  return fits ? "" : "is no name of at most 50 small letters, digits and '-'";
+  return fits ? "" : "is no name of at most 50 small letters, digits and '-', with a letter first";
+}
+
+/// An image of containers, or the name of a claim.
+std::string without_spaces(const std::string& text) {
+  const bool fits = !text.empty() && text.find_first_of(" \t\n\"'") == std::string::npos;
+  return fits ? "" : "is empty, or has spaces or quotation marks";
 }
 
 /// Options of all commands that judge scenarios.
@@ -163,8 +170,9 @@ class CommandLine {
     emit->add_option("--nodes", emit_.nodes, "Nodes of Slurm that the ranks are spread over. Default: 1")
         ->check(CLI::Range(1, 1024));
     emit->add_option("--image", emit_.image, "Container image of k8s, with lockstep-worker where it is here")
-        ->check(not_empty);
-    emit->add_option("--claim", emit_.claim, "PersistentVolumeClaim of k8s that holds the folder")->check(not_empty);
+        ->check(without_spaces);
+    emit->add_option("--claim", emit_.claim, "PersistentVolumeClaim of k8s that holds the folder")
+        ->check(without_spaces);
     emit->callback([this] { command_ = [this] { return app::emit(emit_); }; });
     CLI::App* judge = app_.add_subcommand("judge", "Judge runs that were started elsewhere; starts nothing");
     judge->add_option("scenarios", judge_.run.scenarios, "Scenario files, or folders of them")->required();

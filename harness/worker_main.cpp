@@ -28,6 +28,7 @@
 #include "harness/launch/serve.h"
 #include "harness/launch/worker_exit.h"
 #include "harness/launch/worker_failure.h"
+#include "harness/trace/reader.h"
 #include "harness/train/collectives_check.h"
 #include "harness/train/device.h"
 #include "harness/train/failure.h"
@@ -109,10 +110,18 @@ void fail_to_write_alive() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
+/// torchrun starts all ranks again after a failure; each has written a trace before.
+void forget_lives_before(const Arguments& arguments, const lockstep::launch::Place& place) {
+  const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  if (place.run_id.empty() || restarts == nullptr || std::string(restarts) == "0") return;
+  std::filesystem::remove(arguments.out / lockstep::trace::file_name_of_rank(place.rank));
+}
+
 /// Trains. What it gives up for is written down beside its trace, too.
 void train(const Arguments& arguments, const lockstep::launch::Place& place) {
   using lockstep::launch::failure_path;
   using lockstep::launch::write_failure;
+  forget_lives_before(arguments, place);
   try {
     lockstep::train::train(lockstep::train::read_run_spec(arguments.spec), place, arguments.out);
   } catch (const lockstep::Error& error) {

@@ -28,13 +28,41 @@ Prepared read_prepared(const fs::path& folder) {
                       .where = folder.string(),
                       .expected = "commands.json, as `lockstep run SCENARIO --prepare FOLDER` writes it"});
   Prepared prepared{.folder = file.parent_path()};
-  const Json commands = read_json(file);
-  for (const Json& run : commands.at("runs")) {
-    prepared.most_processes = std::max(prepared.most_processes, run.at("processes").get<std::int64_t>());
-    const auto first = run.at("command").at(0).get<std::string>();
-    if (run.at("command").at(1) == "--spec") prepared.worker = first;
+  const auto damaged = [&](const std::string& actual) {
+    return DamagedFile({.what = "the runs to start are not told",
+                        .where = file.string(),
+                        .expected = "runs, as `lockstep run SCENARIO --prepare FOLDER` writes them",
+                        .actual = actual,
+                        .next = "prepare the folder again"});
+  };
+  try {
+    const Json commands = read_json(file);
+    if (commands.at("runs").empty()) throw damaged("no run");
+    for (const Json& run : commands.at("runs")) {
+      prepared.most_processes = std::max(prepared.most_processes, run.at("processes").get<std::int64_t>());
+      const auto first = run.at("command").at(0).get<std::string>();
+      if (run.at("command").at(1) == "--spec") prepared.worker = first;
+    }
+  } catch (const Json::exception& error) {
+    throw damaged(error.what());
   }
   return prepared;
+}
+
+/// Characters that a manifest would take for something else.
+void refuse_in_folder(const Prepared& prepared, const std::string& characters) {
+  if (prepared.folder.string().find_first_of(characters) == std::string::npos) return;
+  throw InputError({.what = "a manifest cannot hold the name of this folder",
+                    .where = prepared.folder.string(),
+                    .expected = "none of these characters: " + characters,
+                    .next = "prepare a folder of another name"});
+}
+
+/// An option of the other manifest would be lost.
+void refuse_option(const EmitOptions& options, const char* option, bool is_given) {
+  if (!is_given) return;
+  throw InputError(
+      {.what = std::string(option) + " is no option of this manifest", .where = "--emit " + options.manifest});
 }
 
 /// A loop over the lines of commands.txt around `body`, which knows $processes and $command.
@@ -47,6 +75,9 @@ std::string for_each_run(const Prepared& prepared, const std::string& body) {
 
 /// One step of srun for each run, on as many nodes as it has processes for.
 std::string sbatch_of(const Prepared& prepared, const EmitOptions& options) {
+  refuse_in_folder(prepared, "%\\");
+  refuse_option(options, "--image", !options.image.empty());
+  refuse_option(options, "--claim", !options.claim.empty());
   const std::int64_t nodes = std::min(options.nodes, prepared.most_processes);
   const std::string port = prepared.worker.empty()
                                ? ""
@@ -79,6 +110,8 @@ std::string script_of_pod(const Prepared& prepared) {
 /// A headless Service, by which pods find rank 0, and an Indexed Job with a pod for each rank.
 /// *Source*: kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication.
 Json kubernetes_of(const Prepared& prepared, const EmitOptions& options) {
+  refuse_in_folder(prepared, ":$");
+  refuse_option(options, "--nodes", options.nodes > 1);
   for (const auto& [option, value] : {std::pair{"--image", options.image}, {"--claim", options.claim}}) {
     if (value.empty())
       throw InputError({.what = std::string("--emit k8s needs ") + option,

@@ -110,6 +110,7 @@ launch::Job job_of(const plan::Run& run, const fs::path& directory, const Surrou
     launch::hand_over(job, *other,
                       {.nodes = run.launch.nodes,
                        .rendezvous = run.launch.rendezvous,
+                       .restarts = run.launch.restarts,
                        .port = around.port,
                        .options = run.launch.options});
   return job;

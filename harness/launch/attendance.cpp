@@ -84,20 +84,27 @@ void Attendance::write(std::optional<int> code) const noexcept {
 }
 
 std::optional<Attendant> Attendant::find(const std::filesystem::path& run_directory, std::int64_t rank,
-                                         const std::string& run_id) {
+                                         const std::string& run_id, const std::string& before) {
   const std::filesystem::path path = attendance_path(run_directory, rank);
   if (::access(path.c_str(), R_OK) != 0) return std::nullopt;
   try {
     const Json said = parse_json(read_file(path), path.string());
     if (said.at("run") != run_id) return std::nullopt;
-    return Attendant(path, said.at("pid").get<pid_t>(), said.at("host") == host());
+    const pid_t pid = said.at("pid").get<pid_t>();
+    std::string process = said.at("host").get<std::string>() + ":" + std::to_string(pid);
+    if (process == before) return std::nullopt;
+    return Attendant(path, std::move(process), pid, said.at("host") == host());
   } catch (const std::exception&) {  // written by whom?
     return std::nullopt;
   }
 }
 
-Attendant::Attendant(std::filesystem::path path, pid_t pid, bool here)
-    : path_(std::move(path)), pid_(pid), here_(here), end_(here ? descriptor_of(pid) : Descriptor()) {}
+Attendant::Attendant(std::filesystem::path path, std::string process, pid_t pid, bool here)
+    : path_(std::move(path)),
+      process_(std::move(process)),
+      pid_(pid),
+      here_(here),
+      end_(here ? descriptor_of(pid) : Descriptor()) {}
 
 std::optional<Process::Exit> Attendant::poll() const {
   constexpr Process::Exit kUnknown{.signalled = true, .value = 0};

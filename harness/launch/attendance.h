@@ -32,9 +32,13 @@ class Attendance {
 /// In the supervisor: one rank that has said that it is there.
 class Attendant {
  public:
-  /// Nothing until rank `rank` of this very run has said so.
+  /// Nothing until rank `rank` of this very run has said so. `before`: the process that was this rank before its
+  /// launcher started all ranks again; "" the first time.
   static std::optional<Attendant> find(const std::filesystem::path& run_directory, std::int64_t rank,
-                                       const std::string& run_id);
+                                       const std::string& run_id, const std::string& before = "");
+
+  /// "<host>:<pid>"
+  const std::string& process() const { return process_; }
 
   /// How it ended; nothing while it runs. Signal 0 if it ended and nobody knows how. Of a rank on another host only its
   /// own word is known.
@@ -47,9 +51,10 @@ class Attendant {
   void kill() const;
 
  private:
-  Attendant(std::filesystem::path path, pid_t pid, bool here);
+  Attendant(std::filesystem::path path, std::string process, pid_t pid, bool here);
 
   std::filesystem::path path_;
+  std::string process_;
   pid_t pid_ = -1;
   bool here_ = false;  ///< on this host
   Descriptor end_;

@@ -43,6 +43,7 @@ struct Job {
   /// For kOther: a scheduler's, which go on if this process dies. Whoever goes on with the run finds them by the id in
   /// kRunIdFile.
   bool outlives_us = false;
+  std::int64_t restarts = 0;  ///< for kOther: how often it starts all ranks again when one has failed
   std::vector<std::filesystem::path> inputs = {};  ///< in `directory`, that a second start needs, too
   /// Ranks of one group may be forked from one process (fork_server.h), with their libraries at the same addresses.
   /// Nothing: they are executed.
@@ -91,9 +92,10 @@ struct RunOutcome {
   std::string run;
   Status status = Status::kFinished;
   std::vector<RankExit> ranks;
-  std::optional<std::int64_t> culprit;  ///< the rank that failed first; nothing if unknown
-  std::string why;                      ///< one sentence: rank, signal or code, step, phase
-  std::string log_tail;                 ///< last lines of the culprit's log, or of rank 0's if there is no culprit
+  std::optional<std::int64_t> culprit;     ///< the rank that failed first; nothing if unknown
+  std::string why;                         ///< one sentence: rank, signal or code, step, phase
+  std::vector<std::string> restarts = {};  ///< why the ranks were started again, one sentence for each time
+  std::string log_tail;                    ///< last lines of the culprit's log, or of rank 0's if there is no culprit
   double wall_s = 0;
 };
 

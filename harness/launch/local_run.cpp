@@ -262,7 +262,7 @@ void LocalRun::note_attendance(Time now) {
     Rank& rank = ranks_[i];
     if (rank.sighting.state != State::kRunning) continue;
     if (!rank.attendant) {
-      rank.attendant = Attendant::find(job_.directory, static_cast<std::int64_t>(i), id_);
+      rank.attendant = Attendant::find(job_.directory, static_cast<std::int64_t>(i), id_, rank.before);
       if (!rank.attendant) continue;
       silence_ = {};
       if (ended_at_) rank.attendant->kill();  // it began while the others were ended
@@ -367,16 +367,48 @@ void LocalRun::note_linker_errors() {
   }
 }
 
+/// Whether the launcher will start all ranks again after this failure. It does not see a rank that ends with 0.
+bool LocalRun::may_start_again() const {
+  if (others_ended() || static_cast<std::int64_t>(restarts_.size()) >= job_.restarts) return false;
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+    return failed(rank.sighting) && !(rank.sighting.state == State::kExited && rank.sighting.value == 0);
+  });
+}
+
+/// After the end of all ranks. Those that follow attend anew, and write their files anew.
+void LocalRun::start_again() {
+  restarts_.push_back(judge_failure(sightings()).why);
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    Rank& rank = ranks_[i];
+    if (!rank.attendant)
+      rank.attendant = Attendant::find(job_.directory, static_cast<std::int64_t>(i), id_, rank.before);
+    if (rank.attendant && rank.attendant->poll()) rank.before = rank.attendant->process();
+    rank.attendant.reset();
+    rank.sighting = {.state = State::kRunning, .under_launcher = true};
+    rank.exit = {.how = RankExit::How::kEnded, .log = rank.exit.log};
+    rank.moved = false;
+    rank.stopped = {};
+  }
+  failed_at_.reset();
+  silence_ = {};
+}
+
+std::vector<Sighting> LocalRun::sightings() const {
+  std::vector<Sighting> all;
+  for (const Rank& rank : ranks_) all.push_back(rank.sighting);
+  return all;
+}
+
 void LocalRun::judge(Time now) {
-  const auto all_sightings = [this] {
-    std::vector<Sighting> sightings;
-    for (const Rank& rank : ranks_) sightings.push_back(rank.sighting);
-    return sightings;
-  };
+  if (failed_at_ && may_start_again()) {
+    const bool waits = now - *failed_at_ < std::chrono::duration<double>(job_.stall_s);
+    if (ranks_gone()) return start_again();
+    if (waits) return;
+  }
   if (failed_at_) {
     if (!all_gone() && now - *failed_at_ < kGrace) return;
     note_linker_errors();
-    end(judge_failure(all_sightings()), now);
+    end(judge_failure(sightings()), now);
   } else if (all_gone()) {
     const auto unwell =
         std::find_if(others_.begin(), others_.end(), [](const OtherStarter& other) { return other.exit->value != 0; });
@@ -386,16 +418,16 @@ void LocalRun::judge(Time now) {
                 std::to_string(unwell->exit->value) + " after all ranks had finished"},
         now);
   } else if (const std::optional<Expiry> expired = expiry(now)) {
-    std::vector<Sighting> sightings = all_sightings();
+    std::vector<Sighting> seen = sightings();
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      const bool running = sightings[i].state == State::kRunning;
-      if (running && ranks_[i].stopped.count() > 0) sightings[i].state = State::kStopped;
+      const bool running = seen[i].state == State::kRunning;
+      if (running && ranks_[i].stopped.count() > 0) seen[i].state = State::kStopped;
     }
-    const bool launcher_hangs = std::none_of(sightings.begin(), sightings.end(), [](const Sighting& rank) {
+    const bool launcher_hangs = std::none_of(seen.begin(), seen.end(), [](const Sighting& rank) {
       return rank.state == State::kWaiting || rank.state == State::kRunning || rank.state == State::kStopped;
     });
     if (launcher_hangs) return end({.status = Status::kHung, .why = "the launcher did not end after its ranks"}, now);
-    end(judge_hang(sightings, *expired), now);
+    end(judge_hang(seen, *expired), now);
   }
 }
 
@@ -434,6 +466,7 @@ void LocalRun::close(Time now) {
                      .status = judgement_.status,
                      .culprit = judgement_.culprit,
                      .why = judgement_.why,
+                     .restarts = restarts_,
                      .log_tail = tail_of(log_path(job_, static_cast<std::size_t>(judgement_.culprit.value_or(0)))),
                      .wall_s = seconds_since_start(now)};
   // On a full disk the rank's own words are lost with its log.
@@ -458,8 +491,9 @@ bool LocalRun::failed_unseen() const {
   return adopted_ && outcome_->status != Status::kFinished && outcome_->status != Status::kInterrupted;
 }
 
-bool LocalRun::all_gone() const {
-  if (!others_ended()) return false;
+bool LocalRun::all_gone() const { return others_ended() && ranks_gone(); }
+
+bool LocalRun::ranks_gone() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) {
     const bool is_absent = rank.sighting.state == State::kWaiting ||
                            (has_other_launcher() && !rank.attendant && rank.sighting.state == State::kRunning);

@@ -67,6 +67,7 @@ class LocalRun {
     Sighting sighting{.state = Sighting::State::kWaiting};
     std::optional<Process> process;      ///< of a command that starts its ranks itself, with rank 0
     std::optional<Attendant> attendant;  ///< instead, under another launcher
+    std::string before;                  ///< its process before its launcher started all ranks again
     RankExit exit;
     Time due;
     bool moved = false;                        ///< showed progress since the last look
@@ -97,10 +98,14 @@ class LocalRun {
   void note_halts(std::chrono::duration<double> elapsed);
   void note_linker_errors();
   void note_failure(Time now);
+  bool may_start_again() const;
+  void start_again();
+  std::vector<Sighting> sightings() const;
   void judge(Time now);
   std::optional<Expiry> expiry(Time now) const;
   void end(Judgement judgement, Time now);
   void close(Time now);
+  bool ranks_gone() const;
   bool all_gone() const;
   double seconds_since_start(Time now) const;
 
@@ -122,6 +127,7 @@ class LocalRun {
   std::optional<Time> failed_at_;
   std::optional<Time> ended_at_;  ///< when we ended it; the judgement is final since then
   Judgement judgement_;
+  std::vector<std::string> restarts_;  ///< why its launcher started all ranks again
   std::optional<RunOutcome> outcome_;
 };
 

@@ -33,8 +33,12 @@ std::map<std::string, std::string> master_of(const Launch& launch) {
 
 /// Without nodes, torchrun finds a port of its own.
 std::vector<StartCommand> by_torchrun(const Launch& launch) {
-  if (launch.nodes == 1)
-    return {{with_command({"--standalone", "--nproc-per-node", text(launch.world_size), "--no-python"}, launch)}};
+  const Words again = {"--max-restarts", text(launch.restarts), "--no-python"};
+  if (launch.nodes == 1) {
+    Words words = {"--standalone", "--nproc-per-node", text(launch.world_size)};
+    words.insert(words.end(), again.begin(), again.end());
+    return {{with_command(std::move(words), launch)}};
+  }
   std::vector<StartCommand> agents;
   for (std::int64_t node = 0; node < launch.nodes; ++node) {
     Words words = {"--nnodes", text(launch.nodes), "--nproc-per-node", text(launch.world_size / launch.nodes)};
@@ -43,7 +47,7 @@ std::vector<StartCommand> by_torchrun(const Launch& launch) {
         "--rdzv-backend", "c10d", "--rdzv-id", "lockstep", "--rdzv-endpoint", kLoopback + (":" + text(launch.port))};
     const Words& how = launch.rendezvous == "c10d" ? met : fixed;
     words.insert(words.end(), how.begin(), how.end());
-    words.push_back("--no-python");
+    words.insert(words.end(), again.begin(), again.end());
     agents.push_back({with_command(std::move(words), launch)});
   }
   return agents;
@@ -141,7 +145,7 @@ std::vector<StartCommand> by_hand(const Launch& launch) {
 
 const std::vector<OtherLauncher>& other_launchers() {
   static const std::vector<OtherLauncher> kAll = {
-      {"torchrun", "torchrun", "PyPI: torch", true, false, 1, by_torchrun, "torch", {"c10d"}},
+      {"torchrun", "torchrun", "PyPI: torch", true, false, 1, by_torchrun, "torch", {"c10d"}, false, true},
       {"torch.distributed.launch", "torchrun", "PyPI: torch", false, false, 1, by_distributed_launch, "torch"},
       {"accelerate", "accelerate", "PyPI: accelerate", false, false, 2, by_accelerate, "accelerate"},
       {"mpirun", "mpirun", "Debian: openmpi-bin", false, false, 1, by_mpirun, "--version"},
@@ -185,6 +189,7 @@ void hand_over(Job& job, const OtherLauncher& launcher, Launch launch) {
   if (launch.nodes > 1 && !launcher.has_nodes) refuse("nodes = 1", "nodes = " + text(launch.nodes));
   if (job.world_size % launch.nodes != 0)
     refuse("a world_size that divides by nodes", text(job.world_size) + " ranks, " + text(launch.nodes) + " nodes");
+  if (launch.restarts > 0 && !launcher.starts_again) refuse("restarts = 0", "restarts = " + text(launch.restarts));
   const auto& meet = launcher.rendezvous;
   if (launch.rendezvous != "static" && std::find(meet.begin(), meet.end(), launch.rendezvous) == meet.end())
     refuse("rendezvous = static" + (meet.empty() ? "" : ", " + join({meet.begin(), meet.end()}, ", ")),
@@ -196,6 +201,7 @@ void hand_over(Job& job, const OtherLauncher& launcher, Launch launch) {
   job.starter = Starter::kOther;
   job.starts = launcher.starts(launch);
   job.may_queue = launcher.may_queue;
+  job.restarts = launch.restarts;
   job.outlives_us = launcher.outlives_us;
   if (job.outlives_us) job.rank_memory = 0;  // of another machine
   job.fork_group.reset();

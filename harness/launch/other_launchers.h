@@ -19,6 +19,7 @@ struct Launch {
   std::int64_t world_size = 1;
   std::int64_t nodes = 1;             ///< divides `world_size`
   std::string rendezvous = "static";  ///< how agents or ranks meet; of OtherLauncher::rendezvous, or "static"
+  std::int64_t restarts = 0;          ///< of all ranks, after a failure
   std::filesystem::path directory;    ///< of the run
   std::uint16_t port = 0;             ///< a free one
   std::vector<std::string> options;   ///< of the launcher, in front of the command
@@ -36,6 +37,7 @@ struct OtherLauncher {
   const char* version;  ///< option that prints it, or, where that takes seconds, the Python package that has it
   std::vector<std::string_view> rendezvous = {};  ///< beside "static"
   bool outlives_us = false;                       ///< of Job
+  bool starts_again = false;                      ///< it can start all ranks again
 };
 
 const std::vector<OtherLauncher>& other_launchers();

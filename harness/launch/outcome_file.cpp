@@ -91,6 +91,7 @@ RunOutcome outcome_from(const Json& json, const std::filesystem::path& directory
                      .log_tail = json.at("log_tail").get<std::string>(),
                      .wall_s = json.at("wall_s").get<double>()};
   if (const Json& culprit = json.at("culprit_rank"); !culprit.is_null()) outcome.culprit = culprit.get<std::int64_t>();
+  for (const Json& why : json.value("restarts", Json::array())) outcome.restarts.push_back(why.get<std::string>());
   for (const Json& rank : json.at("ranks")) outcome.ranks.push_back(rank_from(rank, directory));
   return outcome;
 }
@@ -111,6 +112,7 @@ void write_outcome(const std::filesystem::path& run_directory, const RunOutcome&
                      {"why", outcome.why},
                      {"log_tail", outcome.log_tail},
                      {"wall_s", outcome.wall_s},
+                     {"restarts", outcome.restarts},
                      {"ranks", ranks}};
   // A tail may end anywhere, and a program may print anything: what is no UTF-8 becomes U+FFFD, as in a report.
   replace_file(outcome_path(run_directory), json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");

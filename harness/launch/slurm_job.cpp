@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "harness/base/error.h"
 #include "harness/base/text.h"
 
 namespace lockstep::launch {
@@ -44,6 +45,11 @@ std::vector<StartCommand> submit_to_slurm(const Launch& launch) {
   Words step = {"srun", "--kill-on-bad-exit=1", "--export=ALL", "--quiet"};
   step.insert(step.end(), sizes.begin(), sizes.end());
   step.insert(step.end(), launch.command.begin(), launch.command.end());
+  // sbatch would take them for patterns, and lose its log.
+  if (launch.directory.string().find_first_of("%\\") != std::string::npos)
+    throw InputError({.what = "Slurm cannot write into a folder of this name",
+                      .where = launch.directory.string(),
+                      .expected = "neither % nor a backslash"});
   const std::string folder = launch.directory.string(), ended = shell_quoted(folder + "/slurm.ended");
   const std::string script =
       "[ \"$(cat " + shell_quoted(folder + "/" + kRunIdFile) + ")\" = \"$LOCKSTEP_RUN_ID\" ] || exit\nMASTER_PORT=$(" +

@@ -290,6 +290,8 @@ Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, con
                                 .outcome = "ended early",
                                 .why = early->cause + "; expected " + early->expected,
                                 .reproduce = reproduce(plan.scenario(plan.runs[i].scenario), golden_root)});
+      for (const std::string& why : evidence[i].outcome.restarts)
+        verdict.warnings.push_back(plan.runs[i].name + ": its launcher started all ranks again, because " + why);
       for (const Json& warning : evidence[i].trace->ranks[0].header.value("warnings", Json::array()))
         verdict.warnings.push_back(plan.runs[i].name + ": " + warning.get<std::string>());
     } else {

@@ -85,6 +85,8 @@ RunOutcome outcome_of_command(const plan::Run& run, const fs::path& directory) {
 RunOutcome outcome_of(const plan::Run& run, const fs::path& directory) {
   if (std::string why = foreign(run, directory); !why.empty()) return unknown(run, std::move(why));
   std::optional<RunOutcome> said = launch::read_outcome(directory);
+  if (const fs::path file = launch::outcome_path(directory); !said && is_there(file))
+    return unknown(run, file.string() + " is damaged: how the run ended is not known");
   if (!said && !is_there(directory / trace::file_name_of_rank(0)))
     return unknown(run, "rank 0 left no trace in " + directory.string() + signs_of_life(run, directory));
   if (!said && std::holds_alternative<plan::CommandProgram>(run.program)) return outcome_of_command(run, directory);

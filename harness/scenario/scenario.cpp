@@ -87,6 +87,7 @@ LaunchSpec launch_from(const Json& object) {
       .other_launcher = kind == "fork" || kind == "exec" ? "" : kind,
       .nodes = object.at("nodes").get<std::int64_t>(),
       .rendezvous = object.at("rendezvous").get<std::string>(),
+      .restarts = object.value("restarts", std::int64_t{0}),
       .options = object.at("options").get<std::vector<std::string>>(),
       .arrival_delay_ms = object.at("arrival_delay_ms").get<std::vector<std::int64_t>>(),
       .step_delay_ms = object.at("step_delay_ms").get<std::vector<std::int64_t>>(),
@@ -151,6 +152,7 @@ void require_launcher(const LaunchSpec& launch, const std::string& origin) {
   if (!launch.other_launcher.empty() && !own.empty()) refuse(own, "launch.kind = 'fork' or 'exec'");
   if (!launch.other_launcher.empty()) return;
   if (launch.nodes > 1) refuse("nodes", "launch.kind = 'torchrun' or 'srun'");
+  if (launch.restarts > 0) refuse("restarts", "launch.kind = 'torchrun'");
   if (!launch.options.empty()) refuse("options", "a launch.kind that is another program");
 }
 

@@ -22,6 +22,7 @@ struct LaunchSpec {
   std::string other_launcher;  ///< "torchrun", …; "": lockstep starts the ranks
   std::int64_t nodes = 1;
   std::string rendezvous;            ///< of torchrun's agents
+  std::int64_t restarts = 0;         ///< that torchrun may do
   std::vector<std::string> options;  ///< of the other launcher
   std::vector<std::int64_t> arrival_delay_ms;
   std::vector<std::int64_t> step_delay_ms;

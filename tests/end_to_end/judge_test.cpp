@@ -1,5 +1,7 @@
 // Runs that another scheduler started are judged as our own, and traces that are lost, cut or of another run are no
 // pass.
+#include "harness/base/files.h"
+
 #include "tests/end_to_end/fixture.h"
 
 namespace lockstep::test {
@@ -198,6 +200,20 @@ TEST_F(JudgeEndToEnd, TheOutcomeOfAnotherRunCountsForNothing) {
   const Result result = judge(ours.out);
   EXPECT_EQ(result.check("finishes").at("status"), "inconclusive") << result.said();
   expect_says(result.said(), {"slow/0/outcome.json is of another run: tiny/fast/0"});
+}
+
+TEST_F(JudgeEndToEnd, ADamagedOutcomeIsNoGoodEnd) {
+  const Result ours = run(training());
+  const fs::path outcome = ours.out / "tiny/slow/0/outcome.json";
+  const std::string whole = read_text(outcome);
+  std::string strange = whole;
+  strange.replace(strange.find("finished"), 8, "finishd");
+  for (const std::string& text : {whole.substr(0, 20), std::string(), strange}) {
+    write_file(outcome, text);
+    const Result result = judge(ours.out);
+    EXPECT_EQ(result.check("finishes").at("status"), "inconclusive") << result.said();
+    expect_says(result.said(), {"outcome.json is damaged"});
+  }
 }
 
 TEST_F(JudgeEndToEnd, ARunThatTheScenarioHasNotIsRefused) {

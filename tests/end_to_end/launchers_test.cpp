@@ -25,6 +25,8 @@ const Way kWays[] = {
     {"torchrun", {{"kind", "torchrun"}}},
     {"torchrun_static", {{"kind", "torchrun"}, {"nodes", 2}}},
     {"torchrun_c10d", {{"kind", "torchrun"}, {"nodes", 2}, {"rendezvous", "c10d"}}},
+    {"torchrun_elastic",
+     {{"kind", "torchrun"}, {"nodes", 2}, {"rendezvous", "c10d"}, {"options", {"--nnodes=1:2", "--max-restarts=1"}}}},
     {"distributed_launch", {{"kind", "torch.distributed.launch"}}},
     {"accelerate", {{"kind", "accelerate"}}},
     {"mpirun", {{"kind", "mpirun"}}},
@@ -138,6 +140,39 @@ TEST_P(EachLauncher, NamesARankThatIsKilled) {
 
 INSTANTIATE_TEST_SUITE_P(Launchers, EachLauncher, ::testing::ValuesIn(kWays),
                          [](const auto& info) { return std::string(info.param.name); });
+
+/// Rank 1 is killed in the first `starts` of its lives, in the midst of the training.
+std::string dies_in(int starts) {
+  return "if [ \"$RANK\" != 1 ] || [ \"$TORCHELASTIC_RESTART_COUNT\" -ge " + std::to_string(starts) +
+         " ]; then exec $worker \"$@\"; fi\n"
+         "rm -f $out/rank1.progress\n$worker \"$@\" & while [ ! -s $out/rank1.progress ]; do sleep 0.02; done\n"
+         "sleep 0.3; kill -9 $!; wait; exit 9";
+}
+
+/// A training that is long enough to be killed in its midst.
+Json long_training() { return {{"train", {{"steps", 600}}}, {"checks", Json::array()}}; }
+
+TEST_F(Launchers, TorchrunStartsAllRanksAgainAfterAFailure) {
+  Json both = scenario(long_training());
+  both["variants"] = {{"own", launch_of(Json::object())},
+                      {"again", launch_of({{"kind", "torchrun"}, {"restarts", 2}})}};
+  both["checks"] = {check("equal", {{"variants", {"own", "again"}}})};
+  const Result result = run(both, {"--worker", script_worker("[ -n \"$TORCHELASTIC_RESTART_COUNT\" ] || exec $worker "
+                                                             "\"$@\"\n" +
+                                                             dies_in(1))});
+  expect_green(result);
+  expect_says(result.said(), {"WARNING", "tiny/again/0: its launcher started all ranks again, because rank 1 "});
+  EXPECT_EQ(read_json(result.out / "tiny/again/0/outcome.json").at("restarts").size(), 1U);
+}
+
+TEST_F(Launchers, TorchrunGivesUpWhenItsRestartsAreUsedUp) {
+  Json dying = scenario(long_training());
+  dying["checks"] = {check("finishes")};
+  dying.merge_patch(launch_of({{"kind", "torchrun"}, {"restarts", 1}}));
+  const Result result = run(dying, {"--worker", script_worker(dies_in(9))});
+  EXPECT_EQ(result.exit_code(), 1) << result.said();
+  EXPECT_EQ(result.failed_run().at("culprit_rank"), 1) << result.said();
+}
 
 TEST_F(Launchers, TorchrunPrintsWhyARankFailed) {
   const Outcome failed = run_program({"torchrun", "--standalone", "--nproc-per-node", "1", "--no-python",
@@ -377,6 +412,7 @@ TEST_F(Launchers, LaunchesThatContradictThemselvesAreRefused) {
       {{{"kind", "manual"}, {"nodes", 2}}, "nodes = 1"},
       {{{"kind", "manual"}, {"rendezvous", "c10d"}}, "rendezvous = static, tcp, file"},
       {{{"kind", "torchrun"}, {"rendezvous", "file"}}, "rendezvous = static, c10d"},
+      {{{"kind", "accelerate"}, {"restarts", 1}}, "restarts = 0"},
       {{{"nodes", 2}}, "launch.nodes does not go with"},
       {{{"options", {"-x"}}}, "launch.options does not go with"}};
   for (const auto& [launch, says] : cases) {

@@ -47,6 +47,7 @@ TEST(OutcomeFile, GivesBackWhatWasWritten) {
         RunOutcome::Status::kSkipped, RunOutcome::Status::kInterrupted, RunOutcome::Status::kUnknown}) {
     RunOutcome written = outcome_in(scratch.path());
     written.status = status;
+    written.restarts = {"rank 1 was killed"};
     write_outcome(scratch.path(), written);
     const std::optional<RunOutcome> read = read_outcome(scratch.path());
     ASSERT_TRUE(read);
@@ -54,6 +55,7 @@ TEST(OutcomeFile, GivesBackWhatWasWritten) {
     EXPECT_EQ(read->status, status);
     EXPECT_EQ(read->culprit, written.culprit);
     EXPECT_EQ(read->why, written.why);
+    EXPECT_EQ(read->restarts, written.restarts);
     EXPECT_EQ(read->log_tail, written.log_tail);
     EXPECT_EQ(read->wall_s, written.wall_s);
     ASSERT_EQ(read->ranks.size(), 2U);
