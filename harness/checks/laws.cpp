@@ -97,11 +97,37 @@ CheckResult judge_ledger_of(const trace::RunTrace& run, const scenario::Promises
   return judge_ledger(run, promises, source_of, /*only_ledger=*/true);
 }
 
+/// Samples to train on, where the recipe says how many there are.
+std::optional<std::int64_t> samples_of_recipe(const scenario::Promises& promises) {
+  const scenario::TrainSpec& train = promises.train;
+  const bool is_side = train.data.kind == "image_folder";  // in pixels
+  if (promises.known || is_side || !train.data.options.contains("size")) return std::nullopt;
+  return train.data.options["size"].get<std::int64_t>() - (train.evaluation ? train.evaluation->samples : 0);
+}
+
+/// A training that takes other data than the recipe's keeps every promise of its sampler.
+CheckResult judge_data(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const auto expected = samples_of_recipe(promises);
+  const auto actual = run.ranks[0].header.value("samples", std::int64_t{0});
+  if (!expected || actual == 0 || actual == *expected) return judge_coverage(run, promises);
+  return {.status = CheckResult::Status::kDivergence,
+          .compared = 1,
+          .divergence = compare::Divergence{.step = run.ranks[0].steps.empty() ? 0 : run.ranks[0].steps.front().step,
+                                            .channel = Channel::kSamples,
+                                            .tensor = "ids",
+                                            .left = "law",
+                                            .right = run.run,
+                                            .expected = std::to_string(*expected) + " samples to train on",
+                                            .actual = std::to_string(actual),
+                                            .class_ = scenario::Class::kSemantic,
+                                            .cause = "the training takes other data than its recipe says"}};
+}
+
 /// The laws that are checks of one run, too.
 CheckResult judge_by_check(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises,
                            const Saver& saver) {
   if (law.name == "checkpoint") return judge_checkpoint(run, promises, saver);
-  if (law.name == "data") return judge_coverage(run, promises);
+  if (law.name == "data") return judge_data(run, promises);
   if (law.name == "ledger") return judge_ledger_of(run, promises, saver);
   if (law.name == "ranks") return judge_ranks(run, promises);
   throw InternalError({.what = "nothing judges this law", .where = std::string(law.name)});

@@ -67,10 +67,6 @@ bool begins_within_an_epoch(const scenario::TrainSpec& train) {
 
 std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known && promises.knows("data")) return promises.train.data.options.at("samples").get<std::int64_t>();
-  const scenario::TrainSpec& train = promises.train;
-  const bool is_side = train.data.kind == "image_folder";  // in pixels
-  if (!promises.known && !is_side && train.data.options.contains("size"))
-    return train.data.options["size"].get<std::int64_t>() - (train.evaluation ? train.evaluation->samples : 0);
   return run.ranks[0].header.value("samples", std::int64_t{0});
 }
 

@@ -84,7 +84,8 @@ class FlipWeightBit : public Fault {
     if (once_ && !is_first(rank.out)) return;
     constexpr int kSign = 31, kMoreMantissa = 29;
     const at::NoGradGuard no_grad;
-    const at::Tensor there = parameter_.first_of(rank.weights).tensor, weight = there.cpu();
+    const at::Tensor there = parameter_.first_of(rank.weights).tensor;
+    const at::Tensor weight = there.is_cpu() ? there : there.cpu();  // on the CPU no operator is called
     const std::int64_t element = element_ % weight.numel();
     if (weight.scalar_type() == at::kDouble) {
       auto* word = reinterpret_cast<std::uint64_t*>(weight.mutable_data_ptr()) + element;
