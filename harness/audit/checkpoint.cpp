@@ -7,6 +7,7 @@
 #include "harness/audit/identities.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/laws/sampler_order.h"
 
 namespace lockstep::audit {
 namespace {
@@ -27,13 +28,10 @@ bool has_state(const TrainSpec& train) {
 }
 
 bool averages(const TrainSpec& train) { return train.ema_decay.has_value(); }
+
 /// From the generators that a checkpoint holds: masks, crops, or the order of the next epochs.
 bool draws(const TrainSpec& train) {
-  const std::string& sampler = train.sampler.kind;
-  const Json& options = train.sampler.options;
-  const bool orders =
-      sampler == "none" || sampler == "dispatch" || (sampler == "accelerate" && !options.contains("seed"));
-  return train.drops() || train.augmentation() == "rank" || (orders && options.value("shuffle", true));
+  return train.drops() || train.augmentation() == "rank" || laws::draws_from_shared_generator(train.sampler);
 }
 
 bool always(const TrainSpec&) { return true; }
@@ -110,7 +108,7 @@ class Questions {
         saved_after_(request.steps / 2),
         straight_(recipe.as_written(world_size_)) {
     straight_["train"]["faults"] = nullptr;
-    saver_ = derivation_.variant(saving(straight_), refusal_).value_or("");
+    saver_ = derivation_.variant(saving(straight_, saved_after_), refusal_).value_or("");
   }
 
   void ask(const Range& range) {
@@ -138,7 +136,8 @@ class Questions {
       derivation_.hold({.id = id, .section = Section::kRecipe, .text = text}, patch, that);
     };
     const Json resumed = loading(all_parts(recipe_.train()));
-    hold("laws-saving", "the laws of one run hold in the training that saves", saving(straight_), CheckKind::kLaws);
+    hold("laws-saving", "the laws of one run hold in the training that saves", saving(straight_, saved_after_),
+         CheckKind::kLaws);
     hold("ledger-resumed", "rates and counters go on as the recipe says", resumed, CheckKind::kLedger);
     hold("laws-resumed", "the laws of one run hold in the training that goes on", resumed, CheckKind::kLaws);
   }
@@ -147,13 +146,13 @@ class Questions {
     const TrainSpec& train = recipe_.train();
     derivation_.compare(
         {.id = "saving", .section = Section::kResumption, .text = "saving a checkpoint changes nothing"}, straight_,
-        saving(straight_));
+        saving(straight_, saved_after_));
     if (train.checkpoint.load && !train.checkpoint.load->from.empty()) as_written(*train.checkpoint.load);
     Statement whole{.id = "everything",
                     .section = Section::kResumption,
                     .text = "with everything restored, the training that goes on is the one that never stopped"};
     if (train.ddp.wrap || world_size_ == 1) {
-      same_bits(std::move(whole), loading(all_parts(train)));
+      same_bits(std::move(whole), straight_, loading(all_parts(train)));
     } else {
       whole.because = "without DistributedDataParallel every rank has weights of its own, and rank 0's alone are saved";
       whole.instead = "wrap the model";
@@ -225,7 +224,7 @@ class Questions {
     };
     const std::int64_t after = range.steps / 2;
     std::string refusal;
-    const auto saver = derivation_.variant(merged(at(world_size_), only_checkpoint({{"save_after", after}})), refusal);
+    const auto saver = derivation_.variant(saving(at(world_size_), after), refusal);
     Parts parts = all_parts(recipe_.train());
     for (const char* of_each_rank : {"rng", "buckets", "buffers"}) parts = without(parts, of_each_rank);
     const Json resumed =
@@ -244,15 +243,15 @@ class Questions {
     return patch;
   }
 
-  Json saving(const Json& straight, const std::string& prefix = "") const {
-    return merged(straight, only_checkpoint({{"save_after", saved_after_}, {"prefix", prefix}}));
+  static Json saving(const Json& straight, std::int64_t after, const std::string& prefix = "") {
+    return merged(straight, only_checkpoint({{"save_after", after}, {"prefix", prefix}}));
   }
 
   /// Goes on from the saved checkpoint to the same last update.
   Json loading(const Parts& restore, const Json& how = Json::object()) const {
     Json load = {{"from", saver_}, {"restore", restore}};
     load.update(how);
-    return merged(with_mistakes(merged(straight_, only_load(load))), steps_from(restore));
+    return merged(with_mistakes(merged(straight_, only_load(load))), steps_from(restore, saved_after_));
   }
 
   /// With the mistakes that are planted in the recipe: the restart's, which the other trainings leave out.
@@ -262,8 +261,9 @@ class Questions {
   }
 
   /// Where the counter begins again, fewer updates are left.
-  Json steps_from(const Parts& restore) const {
-    return updates(holds(restore, "schedule") ? steps_ : steps_ - saved_after_);
+  Json steps_from(const Parts& restore, std::int64_t after) const {
+    const std::int64_t left = steps_ - saved_after_;
+    return updates(holds(restore, "schedule") ? after + left : left);
   }
 
   Json updates(std::int64_t steps) const {
@@ -279,32 +279,25 @@ class Questions {
     const scenario::Variant& source = scenario_.variant(load.from);
     const std::int64_t own_after = scenario::newest_saved(load, source);
     const bool is_near = own_after > 0 && own_after <= kMostUpdates;
-    const std::int64_t after = is_near ? own_after : saved_after_, steps = after + steps_ - saved_after_;
-    const Json straight = merged(straight_, updates(steps));
-    const std::string saver =
-        derivation_
-            .variant(
-                merged(straight, only_checkpoint({{"save_after", after}, {"prefix", source.train.checkpoint.prefix}})),
-                refusal)
-            .value_or(saver_);
+    const std::int64_t after = is_near ? own_after : saved_after_;
+    const Json straight = merged(straight_, steps_from({"schedule"}, after));
+    const Json saves = saving(straight, after, source.train.checkpoint.prefix);
+    const std::string saver = derivation_.variant(saves, refusal).value_or(saver_);
     const Json own = {{"from", saver}, {"pick", nullptr}, {"number", nullptr}, {"of_rank", nullptr}};
     Json resumed = straight;
     resumed["train"]["checkpoint"] = {
         {"save_after", nullptr}, {"save_every", nullptr}, {"prefix", nullptr}, {"follow", nullptr}, {"load", own}};
-    Statement statement{.id = "as-written",
-                        .section = Section::kResumption,
-                        .text = "as the recipe restores it, after update " + std::to_string(after) +
-                                ", the training that goes on is the one that never stopped"};
-    statement.claim = Claim::kLaw;
-    statement.if_holds = Answer::kIdentical;
-    const std::int64_t left = holds(load.restore, "schedule") ? steps : steps - after;
-    derivation_.resume(std::move(statement), straight, merged(with_mistakes(resumed), updates(left)));
+    same_bits({.id = "as-written",
+               .section = Section::kResumption,
+               .text = "as the recipe restores it, after update " + std::to_string(after) +
+                       ", the training that goes on is the one that never stopped"},
+              straight, merged(with_mistakes(resumed), steps_from(load.restore, after)));
   }
 
-  void same_bits(Statement statement, const Json& resumed) {
+  void same_bits(Statement statement, const Json& straight, const Json& resumed) {
     statement.claim = Claim::kLaw;
     statement.if_holds = Answer::kIdentical;
-    derivation_.resume(std::move(statement), straight_, resumed);
+    derivation_.resume(std::move(statement), straight, resumed);
   }
 
   void told(Statement statement, const Json& resumed, Answer if_holds, bool by_numbers = false) {

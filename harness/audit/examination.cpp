@@ -7,6 +7,7 @@
 #include "harness/audit/scaling.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/laws/promise.h"
 
 namespace lockstep::audit {
 namespace {
@@ -65,8 +66,7 @@ Request completed(Request request, const Variant& recipe) {
 
 std::int64_t samples_said(const scenario::Scenario& scenario, const Request& request) {
   const Variant& variant = chosen(scenario, request.variant);
-  const bool is_side = variant.train.data.kind == "image_folder";  // in pixels
-  return variant.program || is_side ? 0 : variant.train.data.options.value("size", std::int64_t{0});
+  return variant.program ? 0 : laws::size_said(variant.train.data).value_or(0);
 }
 
 scenario::Scenario probe(const scenario::Scenario& scenario, const Request& request) {

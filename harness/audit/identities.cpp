@@ -225,8 +225,7 @@ class Identities {
     const bool is_dealt = train.sampler.kind == "accelerate" || train.sampler.kind == "dispatch";
     Json change = {{"sampler", {{"drop_last", true}}}};
     if (!is_dealt) change["batch"] = {{"drop_last", true}};
-    const bool can_drop = train.sampler.kind != "dispatch" && train.sampler.kind != "elastic" &&
-                          train.sampler.kind != "libtorch" && train.sampler.kind != "none";
+    const bool can_drop = train.sampler.options.contains("drop_last");
     if (!can_drop) change = nullptr;
     return Obstacle{std::to_string(samples()) + " samples are no multiple of " + ranks_text(world_size) +
                         ": the sampler repeats " + std::to_string(repeated) + " at an epoch's end" +

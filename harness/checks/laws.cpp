@@ -8,6 +8,7 @@
 #include "harness/diagnosis/clipping.h"
 #include "harness/diagnosis/diagnose.h"
 #include "harness/diagnosis/reduction.h"
+#include "harness/laws/promise.h"
 
 namespace lockstep::checks {
 namespace {
@@ -97,19 +98,13 @@ CheckResult judge_ledger_of(const trace::RunTrace& run, const scenario::Promises
   return judge_ledger(run, promises, source_of, /*only_ledger=*/true);
 }
 
-/// Samples to train on, where the recipe says how many there are.
-std::optional<std::int64_t> samples_of_recipe(const scenario::Promises& promises) {
-  const scenario::TrainSpec& train = promises.train;
-  const bool is_side = train.data.kind == "image_folder";  // in pixels
-  if (promises.known || is_side || !train.data.options.contains("size")) return std::nullopt;
-  return train.data.options["size"].get<std::int64_t>() - (train.evaluation ? train.evaluation->samples : 0);
-}
-
 /// A training that takes other data than the recipe's keeps every promise of its sampler.
 CheckResult judge_data(const trace::RunTrace& run, const scenario::Promises& promises) {
-  const auto expected = samples_of_recipe(promises);
+  const scenario::TrainSpec& train = promises.train;
+  const auto size = promises.known ? std::nullopt : laws::size_said(train.data);
+  const std::int64_t expected = size.value_or(0) - (train.evaluation ? train.evaluation->samples : 0);
   const auto actual = run.ranks[0].header.value("samples", std::int64_t{0});
-  if (!expected || actual == 0 || actual == *expected) return judge_coverage(run, promises);
+  if (!size || actual == 0 || actual == expected) return judge_coverage(run, promises);
   return {.status = CheckResult::Status::kDivergence,
           .compared = 1,
           .divergence = compare::Divergence{.step = run.ranks[0].steps.empty() ? 0 : run.ranks[0].steps.front().step,
@@ -117,7 +112,7 @@ CheckResult judge_data(const trace::RunTrace& run, const scenario::Promises& pro
                                             .tensor = "ids",
                                             .left = "law",
                                             .right = run.run,
-                                            .expected = std::to_string(*expected) + " samples to train on",
+                                            .expected = std::to_string(expected) + " samples to train on",
                                             .actual = std::to_string(actual),
                                             .class_ = scenario::Class::kSemantic,
                                             .cause = "the training takes other data than its recipe says"}};

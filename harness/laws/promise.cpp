@@ -65,6 +65,12 @@ bool begins_within_an_epoch(const scenario::TrainSpec& train) {
   return load && (load->restores("sampler") || load->restores("schedule"));
 }
 
+std::optional<std::int64_t> size_said(const scenario::Choice& data) {
+  const bool is_side = data.kind == "image_folder";  // in pixels
+  if (is_side || !data.options.contains("size")) return std::nullopt;
+  return data.options.at("size").get<std::int64_t>();
+}
+
 std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known && promises.knows("data")) return promises.train.data.options.at("samples").get<std::int64_t>();
   return run.ranks[0].header.value("samples", std::int64_t{0});

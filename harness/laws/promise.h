@@ -32,6 +32,9 @@ bool begins_within_an_epoch(const scenario::TrainSpec& train);
 /// Whether this sampler splits nothing.
 bool takes_everything_on_every_rank(const scenario::Choice& sampler);
 
+/// Samples in the data, held-out ones too, where the recipe says how many there are.
+std::optional<std::int64_t> size_said(const scenario::Choice& data);
+
 /// Samples in the data of a run: as its trace or its author says; 0: not known.
 std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises);
 

@@ -87,11 +87,14 @@ Ids dealt(const Ids& all, std::int64_t micro, std::int64_t world, std::int64_t r
 
 }  // namespace
 
+bool draws_from_shared_generator(const scenario::Choice& sampler) {
+  const bool has_none_of_its_own = sampler.kind == "none" || sampler.kind == "dispatch" ||
+                                   (sampler.kind == "accelerate" && !sampler.options.contains("seed"));
+  return has_none_of_its_own && sampler.options.value("shuffle", true);
+}
+
 std::string no_known_order(const scenario::Choice& sampler) {
-  const bool shuffles = sampler.options.value("shuffle", true);
-  if (sampler.kind == "none" || sampler.kind == "dispatch" ||
-      (sampler.kind == "accelerate" && !sampler.options.contains("seed")))
-    return shuffles ? "the order is drawn from a generator that the training shares" : "";
+  if (draws_from_shared_generator(sampler)) return "the order is drawn from a generator that the training shares";
   return sampler.kind == "libtorch" ? "LibTorch's sampler shuffles what it shuffled before, by the standard library"
                                     : "";
 }

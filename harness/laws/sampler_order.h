@@ -23,6 +23,9 @@ struct OrderOf {
   bool sharded = true;                     ///< false: as if there were one rank
 };
 
+/// Whether it draws its order from a generator that the training shares, because it has none of its own.
+bool draws_from_shared_generator(const scenario::Choice& sampler);
+
 /// Why nobody knows the order of a sampler beforehand; empty: it can be computed.
 std::string no_known_order(const scenario::Choice& sampler);
 

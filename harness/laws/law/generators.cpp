@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -213,21 +214,20 @@ std::string no_generators_asked(const trace::RunTrace&, const scenario::Promises
 /// *Source*: torch.manual_seed, and "Reproducibility" (PyTorch 2.11).
 Outcome judge_generators(const trace::RunTrace& run, const scenario::Promises& promises) {
   Outcome outcome;
+  const std::set<std::string> generators{kDefault, promises.train.device};
   for (const trace::Step& step : run.ranks[0].steps) {
-    const Record* first = step.find(Channel::kRng, kDefault);
     for (std::size_t rank = 0; rank < run.ranks.size() && !outcome.broken; ++rank) {
       const trace::Trace& of_rank = run.ranks[rank];
       const Record* now = of_rank.find(step.step, Channel::kRng, kDefault);
       if (now == nullptr) continue;
       ++outcome.judged;
       outcome.broken = seed_broken(of_rank, step, *now, promises.train);
-      if (!outcome.broken && rank > 0 && first != nullptr)
-        outcome.broken = ranks_broken(*now, *first, step.step, rank, promises.train);
-      const std::string& device = promises.train.device;
-      const Record *of_device = of_rank.find(step.step, Channel::kRng, device),
-                   *firsts = step.find(Channel::kRng, device);
-      if (!outcome.broken && rank > 0 && device != kDefault && of_device != nullptr && firsts != nullptr)
-        outcome.broken = ranks_broken(*of_device, *firsts, step.step, rank, promises.train);
+      for (const std::string& generator : generators) {
+        const Record *its = of_rank.find(step.step, Channel::kRng, generator),
+                     *first = step.find(Channel::kRng, generator);
+        if (!outcome.broken && rank > 0 && its != nullptr && first != nullptr)
+          outcome.broken = ranks_broken(*its, *first, step.step, rank, promises.train);
+      }
     }
     if (outcome.broken) break;
   }
