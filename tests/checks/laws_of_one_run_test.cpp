@@ -115,6 +115,9 @@ TEST(LawData, SeesASampleThatIsTakenTwice) {
   ids.at(0) = at(bench.run("a"), 0, 0, Channel::kSamples, "ids").integers.at(0);
   put(bench.run("a"), 1, 1, test::integers(Channel::kSamples, "ids", ids));
   EXPECT_TRUE(test::diverges_at(bench.check(), 1, Channel::kSamples, "ids", 1));
+  Bench other(asked("data"));
+  other.run("a").ranks[0].header["samples"] = 23;
+  EXPECT_TRUE(test::diverges_at(other.check(), -1, Channel::kSamples, "ids", 0)) << "the recipe has 24";
   Bench brief(asked("data", {{"steps", 1}}));
   EXPECT_TRUE(test::is_inconclusive(brief.check(), "before an epoch"));
 }

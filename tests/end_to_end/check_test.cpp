@@ -189,9 +189,13 @@ TEST_F(CheckEndToEnd, NothingJudgedIsNeverAgreement) {
   std::vector<std::string> lines = lines_of(of("whole") / "rank1.jsonl");
   lines.pop_back();
   write_lines(of("whole") / "rank1.jsonl", lines);
-  const Outcome torn = run_lockstep({"check", of("whole")});
-  EXPECT_EQ(torn.exit_code, 4) << torn.out;
-  expect_says(torn.out, {"torn"});
+  for (const std::size_t left : {lines.size(), lines.size() / 2, std::size_t{2}}) {
+    lines.resize(left);
+    write_lines(of("whole") / "rank1.jsonl", lines);
+    const Outcome torn = run_lockstep({"check", of("whole")});
+    EXPECT_EQ(torn.exit_code, 4) << left << torn.out;
+    expect_says(torn.out, {"torn"});
+  }
 }
 
 TEST(Laws, EachHasASectionInTheDocumentation) {

@@ -378,11 +378,39 @@ TEST_F(Emitted, WhatIsMissingIsRefusedByName) {
       {{"launch", prepared(), "--emit", "k8s", "--image", "i"}, "--emit k8s needs --claim"},
       {{"launch", prepared(), "--emit", "k8s", "--claim", "c"}, "--emit k8s needs --image"},
       {{"launch", prepared(), "--emit", "sbatch", "--name", "No"}, "small letters"},
+      {{"launch", prepared(), "--emit", "k8s", "--name", "1st"}, "a letter first"},
+      {{"launch", prepared(), "--emit", "k8s", "--image", "a b", "--claim", "c"}, "has spaces"},
+      {{"launch", prepared(), "--emit", "k8s", "--image", "i", "--claim", "c", "--nodes", "3"}, "--nodes is no option"},
+      {{"launch", prepared(), "--emit", "sbatch", "--image", "i"}, "--image is no option"},
       {{"launch", prepared(), "--emit", "lsf"}, "--emit"}};
   for (const auto& [words, says] : cases) {
     const Outcome refused = run_lockstep(words);
     EXPECT_EQ(refused.exit_code, 2) << refused.out;
     expect_says(refused.err, {says});
+  }
+}
+
+/// sbatch expands %j, and Kubernetes $(NAME).
+TEST_F(Emitted, AFolderThatAManifestWouldReadOtherwiseIsRefused) {
+  for (const auto& [name, manifest] :
+       {std::pair("%j", "sbatch"), {"a\\b", "sbatch"}, {"$(A)", "k8s"}, {"a:b", "k8s"}}) {
+    const fs::path folder = scratch_.path() / name;
+    fs::copy(prepared(), folder, fs::copy_options::recursive);
+    std::vector<std::string> words{"launch", folder, "--emit", manifest};
+    if (std::string(manifest) == "k8s") words.insert(words.end(), {"--image", "i", "--claim", "c"});
+    const Outcome refused = run_lockstep(words);
+    EXPECT_EQ(refused.exit_code, 2) << name << refused.out;
+    expect_says(refused.err, {"cannot hold the name of this folder", name});
+  }
+}
+
+TEST_F(Emitted, DamagedCommandsAreNamedByTheirFile) {
+  const fs::path folder = scratch_.path() / "damaged";
+  for (const char* content : {R"({"runs": [{"processes": 2}]})", R"({"runs": []})", "[]"}) {
+    scratch_.write("damaged/commands.json", content);
+    const Outcome refused = run_lockstep({"launch", folder, "--emit", "sbatch"});
+    EXPECT_NE(refused.exit_code, 0) << content << refused.out;
+    expect_says(refused.err, {"the runs to start are not told", "damaged/commands.json", "prepare the folder again"});
   }
 }
 
