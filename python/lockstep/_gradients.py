@@ -19,6 +19,12 @@ class Gradients:
         self._clipped: Dict[int, _Seen] = {}
         self._left: Set[int] = set()  #: used by an update, not cleared, and added to since
         self._clipped_early: Set[int] = set()  #: clipped, and added to since
+        self.clipped_late = 0  #: clipped after the update that used them, since the last one
+
+    def used_in(self, parameters: Iterable[torch.Tensor]) -> int:
+        """How many of these gradients an update has used, and nothing has changed since."""
+        return sum(id(p) in self._used and id(p) not in self._left and _is_there(self._used[id(p)])
+                   and _is_unchanged(self._used[id(p)]) for p in parameters)
 
     def clipped(self, parameters: Iterable[torch.Tensor]) -> int:
         """How many gradients there are to be clipped."""

@@ -51,6 +51,9 @@ def _calls(session: "Session") -> Iterator[Tuple[str, Union[float, int]]]:
     for name in ("clipped_early", "left", "idle_updates"):
         if getattr(step, name):
             yield name, getattr(step, name)
+    if session.gradients.clipped_late:
+        yield "clipped_late", session.gradients.clipped_late
+        session.gradients.clipped_late = 0
     yield from session.schedules.counts()
     yield from session.models.modes()
     if session.batches.any_guessed:

@@ -108,6 +108,33 @@ TEST(Usage, GradientsAreClearedAndClippedInOrder) {
                 4, "clip.before_unscale");
 }
 
+TEST(Usage, AnUpdateIsTakenOnceAndWithItsGradients) {
+  const Change again = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+    if (step % 2 == 1) set(records, "micro_batches", 0);
+  };
+  expect_broken("usage", recorded(again), 1, "opt.taken_twice");
+  const Change by_hand = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    again(step, rank, records);
+    for (Record& record : records) {
+      if (record.channel == Channel::kGradient) record.digest.low ^= static_cast<std::uint64_t>(step);
+    }
+  };
+  EXPECT_TRUE(of("usage", recorded(by_hand)).holds());  // gradients that the script computes itself
+  expect_broken("usage", recorded(from(3, "seen.clipped_late", 4)), 3, "clip.no_effect");
+}
+
+TEST(Usage, GradientsAreNotAlwaysZeros) {
+  const auto zeros = [](std::int64_t first) {
+    return [first](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+      if (step < first) return;
+      std::erase_if(records, [](const Record& record) { return record.channel == Channel::kGradient; });
+      records.push_back(test::floats(Channel::kGradient, "fc.weight", {0, 0}));
+    };
+  };
+  expect_broken("usage", recorded(zeros(0)), kSteps - 1, "");
+  EXPECT_TRUE(of("usage", recorded(zeros(1))).holds());
+}
+
 /// Nothing was clipped although the norm, 5, is above the threshold; below it there is nothing to clip.
 TEST(Usage, ClippingGetsGradients) {
   const auto clips_nothing = [](float size) {
@@ -165,6 +192,23 @@ TEST(Shares, RanksTakeSamplesOfTheirOwn) {
   };
   expect_broken("shares", recorded(alike), 0, "data.not_sharded");
   EXPECT_TRUE(of("shares", recorded(alike, {{"ddp", {{"wrap", false}}}})).holds());
+}
+
+/// Each rank takes samples once, and `common` of them are another rank's, too. A round holds 6.
+TEST(Shares, RanksTakeWhatNoOtherRankTakes) {
+  const auto overlapping = [](std::int64_t common) {
+    return [common](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+      std::vector<std::int64_t> ids;
+      const std::int64_t of_rank = kOfEpoch * kBatch;
+      for (std::int64_t i = 0; i < kBatch; ++i)
+        ids.push_back(rank * (of_rank - common) + (rank == 0 ? step % kOfEpoch : kOfEpoch - 1 - step % kOfEpoch) * kBatch + i);
+      records[0] = test::integers(Channel::kSamples, "ids", ids);
+    };
+  };
+  const Json other = {{"sampler", {{"kind", "SubsetRandomSampler"}}}};
+  EXPECT_TRUE(of("shares", recorded(overlapping(6), other)).holds());
+  expect_broken("shares", recorded(overlapping(7), other), 0, "data.not_sharded");
+  expect_broken("shares", recorded(overlapping(7)), 0, "data.permutation_rank_dependent");
 }
 
 TEST(Shares, AShuffledEpochHasAnOrderOfItsOwn) {

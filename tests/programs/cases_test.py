@@ -477,6 +477,24 @@ for a, b in DataLoader(TensorDataset(x, y), 4):
         self.assertEqual(trace.names(0, "input"), ["batch.0", "batch.1"])
         self.assertEqual(trace.value(1, "samples", "ids"), [4, 5, 6, 7])
 
+    def test_gradients_that_are_clipped_after_their_update_are_counted(self):
+        trace = self.records(START + """
+optimizer = sgd(model)
+for step in range(6):
+    optimizer.zero_grad(set_to_none=step % 2 == 1)
+    loss_of(model).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+    optimizer.step()
+    if step == 2:
+        nn.utils.clip_grad_norm_(model.parameters(), 0.125)
+    if step == 3:
+        nn.utils.clip_grad_norm_(model.parameters(), 1e9)  # asks for the norm alone
+""")
+        count = len(trace.names(0, "gradient")) // 2
+        self.assertEqual(trace.value(3, "ledger", "seen.clipped_late"), [count])
+        for step in (0, 1, 2, 4, 5):
+            self.assertNotIn("seen.clipped_late", trace.names(step, "ledger"))
+
     def test_gradients_that_are_left_or_clipped_early_are_counted(self):
         trace = self.records(START + """
 optimizer = sgd(model)

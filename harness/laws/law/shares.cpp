@@ -61,14 +61,16 @@ struct Pass {
   Samples samples;
 };
 
-/// Passes of rank 0 by their number; nothing unless each step is recorded.
-std::map<std::int64_t, Pass> passes_of(const trace::RunTrace& run) {
-  std::map<std::int64_t, Pass> passes;
+using Passes = std::map<std::int64_t, Pass>;
+
+/// Passes of a rank by their number; nothing unless each step is recorded.
+Passes passes_of(const trace::RunTrace& run, std::size_t rank) {
+  Passes passes;
   if (seen_of(run, "every") != Json(1)) return passes;
-  for (const trace::Step& step : run.ranks[0].steps) {
-    const Held held(run, 0, step.step);
+  for (const trace::Step& step : run.ranks[rank].steps) {
+    const Held held(run, rank, step.step);
     const trace::Record *epoch = held.find(Channel::kLedger, "epoch"), *number = held.find(Channel::kLedger, "passes");
-    const Samples samples = taken_in(run, 0, step.step);
+    const Samples samples = taken_in(run, rank, step.step);
     if (samples.empty() || epoch == nullptr || epoch->integers.empty()) continue;
     const std::int64_t which = number == nullptr || number->integers.empty() ? epoch->integers[0] : number->integers[0];
     Pass& pass =
@@ -78,8 +80,43 @@ std::map<std::int64_t, Pass> passes_of(const trace::RunTrace& run) {
   return passes;
 }
 
+/// Samples that the ranks of a step take at most: as many may come twice in a pass, where a round is filled up.
+std::size_t round_of(const trace::RunTrace& run) {
+  std::size_t most = 0;
+  for (const trace::Step& step : run.ranks[0].steps) most = std::max(most, taken_in(run, 0, step.step).size());
+  return most * run.ranks.size();
+}
+
+/// Two ranks take more of the same samples in a pass than a round holds, and each takes a sample once.
+std::optional<Breach> overlap(const trace::RunTrace& run) {
+  std::vector<Passes> all;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) all.push_back(passes_of(run, rank));
+  const std::size_t round = round_of(run);
+  for (const auto& [number, first] : all[0]) {
+    if (Held(run, 0, first.first).find(Channel::kSamples, "ids") == nullptr) return std::nullopt;
+    std::set<std::int64_t> taken;
+    std::size_t again = 0;
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      const auto pass = all[rank].find(number);
+      if (pass == all[rank].end()) continue;
+      const std::set<std::int64_t> own(pass->second.samples.begin(), pass->second.samples.end());
+      if (own.size() != pass->second.samples.size()) return std::nullopt;  // drawn with replacement
+      for (const std::int64_t sample : own) again += !taken.insert(sample).second;
+      if (again <= round) continue;
+      const Json sampler = seen_of(run, "sampler");
+      const bool distributed = sampler.is_object() && sampler.value("kind", Json()) == Json("distributed");
+      return breach_at(pass->second.first, static_cast<std::int64_t>(rank), Held(run, rank, pass->second.first),
+                       "samples that no other rank takes in this pass",
+                       "in pass " + std::to_string(number) + ", " + std::to_string(again) +
+                           " samples are taken by two ranks; a round holds " + std::to_string(round),
+                       distributed ? "data.permutation_rank_dependent" : "data.not_sharded");
+    }
+  }
+  return std::nullopt;
+}
+
 /// A sampler that shuffles gives a pass the order of another one, because it was told the same epoch.
-std::optional<Breach> repeat_their_order(const trace::RunTrace& run, const std::map<std::int64_t, Pass>& passes) {
+std::optional<Breach> repeat_their_order(const trace::RunTrace& run, const Passes& passes) {
   const Json sampler = seen_of(run, "sampler");
   if (!sampler.is_object() || sampler.value("kind", Json()) != Json("distributed") ||
       sampler.value("shuffle", Json()) != Json(true))
@@ -100,7 +137,7 @@ std::optional<Breach> repeat_their_order(const trace::RunTrace& run, const std::
 }
 
 /// Each of k loader workers gives every sample of a stream: all come k times.
-std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const std::map<std::int64_t, Pass>& passes) {
+std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const Passes& passes) {
   const Json workers = seen_of(run, "loader_workers");
   if (passes.empty() || !workers.is_number_integer() || workers.get<std::size_t>() < 2) return std::nullopt;
   const Pass& pass = passes.begin()->second;
@@ -137,8 +174,9 @@ Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises& promi
   Outcome outcome;
   for (const trace::Step& step : run.ranks[0].steps) outcome.judged += !taken_in(run, 0, step.step).empty();
   if (outcome.judged == 0) return outcome;
-  const auto passes = passes_of(run);
+  const Passes passes = passes_of(run, 0);
   if (are_to_split(run, promises)) outcome.broken = are_not_split(run);
+  if (!outcome.broken && promises.known && are_to_split(run, promises)) outcome.broken = overlap(run);
   if (!outcome.broken) outcome.broken = repeat_their_order(run, passes);
   if (!outcome.broken) outcome.broken = come_from_each_worker(run, passes);
   return outcome;

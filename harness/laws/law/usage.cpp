@@ -36,10 +36,12 @@ struct Call {
   const char* actual;
 };
 
-constexpr std::array<Call, 2> kCalls = {{
+constexpr std::array<Call, 3> kCalls = {{
     {"left", "grad.not_zeroed", "gradients of the update's own passes", "hold what the update before has used, too"},
     {"clipped_early", "clip.before_reduce", "clipping after the last backward pass of an update",
      "were clipped before a backward pass that added to them"},
+    {"clipped_late", "clip.no_effect", "clipping before the update that uses the gradients",
+     "were clipped after their update, which used them unclipped"},
 }};
 
 Breach breach_at(std::int64_t step, std::int64_t rank, const Held& held, std::string expected, std::string actual,
@@ -92,6 +94,22 @@ std::optional<Breach> clips_scaled(std::int64_t step, std::int64_t rank, const H
   return std::nullopt;
 }
 
+/// An update without a backward pass gets the very gradients of the update before.
+std::optional<Breach> updates_again(const trace::RunTrace& run, std::int64_t step, std::int64_t rank,
+                                    const Held& held) {
+  if (counted(held, "micro_batches") != 0.0) return std::nullopt;
+  const auto now = final_gradients(held), before = final_gradients(Held(run, static_cast<std::size_t>(rank), step - 1));
+  const auto is_same = [&](const auto& item) {
+    const auto found = before.find(item.first);
+    return found != before.end() && found->second->digest == item.second->digest;
+  };
+  if (now.empty() || !(total_norm(now) > 0) || !std::all_of(now.begin(), now.end(), is_same)) return std::nullopt;
+  return breach_at(step, rank, held, "a backward pass between two updates",
+                   "the update takes the same " + to_decimal(static_cast<double>(now.size())) +
+                       " gradients as the update before, and no backward pass lies between them",
+                   "opt.taken_twice");
+}
+
 /// A root that trained is in evaluation mode in a later update. `at_first`: whether it trained before the first one.
 std::optional<Breach> stops_training(std::int64_t step, std::int64_t rank, const Held& held,
                                      std::map<std::string, bool>& trained, bool at_first) {
@@ -123,15 +141,27 @@ bool trains_others(const trace::RunTrace& run, const Held& held) {
                                         [&](const trace::Record* gradient) { return names.contains(gradient->name); });
 }
 
-/// Every update of the run comes without any gradient.
+/// All gradients of an update are zeros, as after a `zero_grad` between backward pass and update.
+bool gets_zeros(const Held& held) {
+  const auto gradients = final_gradients(held);
+  return !gradients.empty() && total_norm(gradients) == 0.0;
+}
+
+/// Every update of the run comes without any gradient, or with zeros alone.
 std::optional<Breach> never_has_gradients(const trace::RunTrace& run) {
-  std::int64_t steps = 0;
+  std::int64_t steps = 0, zeros = 0;
   for (const trace::Step& step : run.ranks[0].steps) {
+    const Held held(run, 0, step.step);
     if (step.step < 0) continue;
     ++steps;
-    if (seen_at(Held(run, 0, step.step), "idle_updates") == 0) return std::nullopt;
+    zeros += gets_zeros(held);
+    if (seen_at(held, "idle_updates") == 0 && !gets_zeros(held)) return std::nullopt;
   }
   if (steps < 2) return std::nullopt;
+  if (zeros > 0)
+    return Breach{.at = {run.ranks[0].steps.back().step, Channel::kGradient, "", 0},
+                  .expected = "a gradient that is not zero in some update",
+                  .actual = "all gradients of all updates are zeros"};
   const bool holds_others = trains_others(run, Held(run, 0, run.ranks[0].steps.back().step));
   return Breach{.at = {run.ranks[0].steps.back().step, Channel::kGradient, "", 0},
                 .expected = "a gradient for some parameter of each optimizer",
@@ -234,6 +264,7 @@ Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promis
     for (const auto& rule : {miscalled, clips_nothing, clips_scaled}) {
       if (!outcome.broken) outcome.broken = rule(step, rank, held);
     }
+    if (!outcome.broken) outcome.broken = updates_again(run, step, rank, held);
     if (!outcome.broken) outcome.broken = stops_training(step, rank, held, trained, /*at_first=*/false);
     return !outcome.broken;
   });

@@ -25,8 +25,11 @@ def install(session: "Session", updates: Updates) -> None:
     def clips(parameters: Any) -> None:
         updates.gradients(parameters, then="clipped ")
 
-    def counts(parameters: Any) -> None:
+    def counts(parameters: Any, used: int, result: Any) -> None:
         session.step.clipped += session.gradients.clipped(parameters)
+        norm, threshold = result, session.step.thresholds.get("clip_norm")
+        if used and (not isinstance(norm, torch.Tensor) or threshold is None or float(norm) > threshold):
+            session.gradients.clipped_late += used
 
     def asks(signature: inspect.Signature, args: Any, kwargs: Any) -> bool:
         given = signature.bind(None, *args, **kwargs).arguments
@@ -38,6 +41,7 @@ def install(session: "Session", updates: Updates) -> None:
         return False
 
     before_clipping, asked, counted = guarded(session, clips), guarded(session, asks), guarded(session, counts)
+    used_in = guarded(session, session.gradients.used_in)
 
     def observed(original: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(original)
@@ -47,9 +51,10 @@ def install(session: "Session", updates: Updates) -> None:
                 parameters = list(parameters)  # it may be a generator, which gives them once
             given = [parameters] if isinstance(parameters, torch.Tensor) else parameters
             before_clipping(given)
+            used = used_in(given)
             result = original(parameters, *args, **kwargs)
             if asked(signature, args, kwargs):
-                counted(given)
+                counted(given, used or 0, result)
             return result
 
         return clip
