@@ -94,6 +94,8 @@ bool agree(const Kind& inner, const Place& place, const Kind& outer, const Envir
   if (outer.nesting != Nesting::kAgents) return false;
   const std::int64_t agents = agents_of(inner, environment, place);
   const bool is_mpi = inner.nesting == Nesting::kAgents;
+  const bool is_daemon = outer.resolve != place_of_slurm || reader.number("SLURM_LOCALID", {}).value_or(0) == 0;
+  if (is_mpi && !is_daemon) return false;  // mpirun starts one of them on a node
   return started == 1 || (is_mpi ? started <= agents : started == agents);
 }
 
@@ -133,9 +135,11 @@ Resolution resolve_place(const Environment& environment, const std::vector<std::
     const Kind& outer = *kinds[i];
     if (agree(inner, resolution.place, outer, variables)) continue;
     Reader of_outer(variables);
-    const std::string rank = of_outer.text(outer.rank).value_or("not set");
-    refuse_contradiction(std::string(inner.rank) + " and " + outer.rank, "two launchers that agree, or one launcher",
-                         said(inner, resolution.place) + "; " + outer.name + ": " + outer.rank + "=" + rank,
+    const bool by_size = !of_outer.has(outer.rank) && inner.signs[1] != nullptr;
+    const char* const name = by_size ? outer.signs[1] : outer.rank;
+    refuse_contradiction(std::string(by_size ? inner.signs[1] : inner.rank) + " and " + name, "two launchers that agree, or one launcher",
+                         said(inner, resolution.place) + "; " + outer.name + ": " + name + "=" +
+                             of_outer.text(name).value_or("not set"),
                          "unset what is left over in this shell, or was exported by hand: env | grep -E "
                          "'RANK|WORLD_SIZE|TORCHELASTIC|OMPI_|SLURM_'");
   }

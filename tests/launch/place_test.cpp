@@ -140,6 +140,13 @@ TEST(Place, OtherMpisHaveTheirOwnNames) {
   }
 }
 
+TEST(Place, ALocalRankIsTakenFromTheShellIfTheLauncherTellsNone) {
+  const Environment mpich = {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MASTER_PORT", "9"}};
+  EXPECT_EQ(resolve_place(mpich).place.local_rank, 3);
+  EXPECT_EQ(resolve_place(with(mpich, {{"LOCAL_RANK", "1"}})).place.local_rank, 1);
+  EXPECT_NE(refusal(with(mpich, {{"LOCAL_RANK", "4"}})).find("LOCAL_RANK"), std::string::npos);
+}
+
 TEST(Place, SaysWhichVariablesItRead) {
   EXPECT_EQ(resolve_place(recorded("open-mpi")).variables,
             (std::vector<std::string>{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -163,7 +170,18 @@ TEST(Place, ContradictionsAreRefusedByName) {
       // variables of hand and of a launcher
       {with(srun, {{"RANK", "0"}, {"WORLD_SIZE", "4"}}), {"SLURM_PROCID and RANK", "slurm: rank 3 of 4", "RANK=0"}},
       {with(mpi, {{"RANK", "0"}}), {"OMPI_COMM_WORLD_RANK and RANK", "RANK=0"}},
-      {with(mpi, {{"WORLD_SIZE", "4"}}), {"OMPI_COMM_WORLD_RANK and RANK"}},
+      {with(mpi, {{"WORLD_SIZE", "4"}}), {"OMPI_COMM_WORLD_SIZE and WORLD_SIZE", "WORLD_SIZE=4"}},
+      {with(mpi, {{"LOCAL_RANK", "0"}}), {"OMPI_COMM_WORLD_LOCAL_RANK and LOCAL_RANK"}},
+      {with(srun, {{"LOCAL_RANK", "1"}}), {"SLURM_LOCALID and LOCAL_RANK"}},
+      {with(mpi, with(srun, {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "1"}})),
+       {"OMPI_COMM_WORLD_RANK and SLURM_PROCID"}},  // two tasks on one node are no daemons
+      // sizes that no launcher sets
+      {with(torchrun, {{"GROUP_RANK", "1"}}), {"GROUP_RANK", "0 to 0"}},
+      {with(recorded("torchrun-c10d"), {{"GROUP_WORLD_SIZE", "8"}}), {"GROUP_WORLD_SIZE", "at most WORLD_SIZE"}},
+      {with(recorded("torchrun-c10d"), {{"LOCAL_WORLD_SIZE", "4"}}), {"LOCAL_WORLD_SIZE"}},
+      {with(manual, {{"NODE_RANK", "7"}}), {"NODE_RANK", "0 to 1"}},
+      {with(manual, {{"MASTER_ADDR", "127.0.0.1:29501"}}), {"MASTER_ADDR", "a host alone"}},
+      {with(manual, {{"MASTER_ADDR", "a b"}}), {"MASTER_ADDR", "a host alone"}},
       {with(mpi, {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), {"OMPI_COMM_WORLD_RANK and PMI_RANK"}},
       // nodes counted as processes
       {with(srun, {{"WORLD_SIZE", "2"}}), {"WORLD_SIZE and SLURM_STEP_NUM_TASKS", "counts processes"}},

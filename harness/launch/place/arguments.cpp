@@ -1,6 +1,7 @@
 #include "harness/launch/place/arguments.h"
 
 #include <array>
+#include <charconv>
 #include <string_view>
 
 namespace lockstep::launch {
@@ -30,11 +31,12 @@ void read_tcp(const std::string& rest, const std::string& method, Place& place) 
   place.master_address = rest.substr(0, colon);
   if (place.master_address.starts_with('[') && place.master_address.ends_with(']'))
     place.master_address = place.master_address.substr(1, place.master_address.size() - 2);
-  Environment one = {{"port", port}};
-  Reader of_port(one);
-  if (place.master_address.empty() || port.empty() || port.find_first_not_of("0123456789") != std::string::npos)
-    refuse("init_method=", "tcp://HOST:PORT", method);
-  place.master_port = static_cast<std::uint16_t>(of_port.required("port", {1, kLastPort}));
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (place.master_address.empty() || error != std::errc() || end != port.data() + port.size() || number < 1 ||
+      number > kLastPort)
+    refuse("init_method=", "tcp://HOST:PORT, with a port from 1 to 65535", method);
+  place.master_port = static_cast<std::uint16_t>(number);
 }
 
 /// Whether the method says where the ranks meet.

@@ -32,7 +32,8 @@ Place place_of_manual(Reader& reader) {
         "LOCAL_RANK and LOCAL_WORLD_SIZE", "a LOCAL_RANK below LOCAL_WORLD_SIZE",
         "LOCAL_RANK=" + std::to_string(place.local_rank) + ", LOCAL_WORLD_SIZE=" + std::to_string(*local_size),
         "are variables left over in this shell?");
-  place.node = reader.number("NODE_RANK", {});
+  const std::int64_t most_nodes = place.world_size - local_size.value_or(1) + 1;  // any other has a rank at least
+  place.node = reader.number("NODE_RANK", {0, most_nodes - 1});
   read_master(reader, place);
   return place;
 }

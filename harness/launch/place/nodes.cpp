@@ -3,27 +3,6 @@
 #include <string>
 
 namespace lockstep::launch {
-namespace {
-
-/// A number that may stand in several variables; all that are set must agree.
-std::optional<std::int64_t> agreed(Reader& reader, std::initializer_list<const char*> names, Range range) {
-  const char* first = nullptr;
-  std::optional<std::int64_t> value;
-  for (const char* name : names) {
-    const auto number = reader.number(name, range);
-    if (!number) continue;
-    if (value && *value != *number)
-      refuse_contradiction(std::string(first) + " and " + name, "equal numbers",
-                           first + ("=" + std::to_string(*value)) + ", " + name + "=" + std::to_string(*number),
-                           "set one of them only");
-    if (!value) first = name;
-    value = number;
-  }
-  return value;
-}
-
-}  // namespace
-
 Place place_of_nodes(Reader& reader) {
   const auto processes =
       agreed(reader, {"NPROC_PER_NODE", "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"}, {1, kMostRanks});

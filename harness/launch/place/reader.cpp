@@ -33,9 +33,30 @@ std::int64_t Reader::required(const std::string& name, Range range) {
   return *value;
 }
 
+std::optional<std::int64_t> agreed(Reader& reader, std::initializer_list<const char*> names, Range range) {
+  const char* first = nullptr;
+  std::optional<std::int64_t> value;
+  for (const char* name : names) {
+    const auto number = name == nullptr ? std::nullopt : reader.number(name, range);
+    if (!number) continue;
+    if (value && *value != *number)
+      refuse_contradiction(std::string(first) + " and " + name, "equal numbers",
+                           first + ("=" + std::to_string(*value)) + ", " + name + "=" + std::to_string(*number),
+                           "set one of them only");
+    if (!value) first = name;
+    value = number;
+  }
+  return value;
+}
+
 void read_master(Reader& reader, Place& place) {
   constexpr std::int64_t kLastPort = 65535;
-  if (const auto address = reader.text("MASTER_ADDR")) place.master_address = *address;
+  if (const auto address = reader.text("MASTER_ADDR")) {
+    const bool has_port = std::count(address->begin(), address->end(), ':') == 1;  // IPv6 has more
+    if (has_port || address->find_first_of(" \t\n/") != std::string::npos)
+      refuse("MASTER_ADDR", "a host alone; its port stands in MASTER_PORT", *address);
+    place.master_address = *address;
+  }
   if (place.master_address.empty()) refuse("MASTER_ADDR", "the host of rank 0", "not set");
   const std::int64_t port = place.world_size > 1 ? reader.required("MASTER_PORT", {1, kLastPort})
                                                  : reader.number("MASTER_PORT", {0, kLastPort}).value_or(0);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,9 @@ class Reader {
   const Environment& environment_;
   std::vector<std::string> found_;
 };
+
+/// A number that may stand in several variables; all that are set must agree. A null name is none.
+std::optional<std::int64_t> agreed(Reader& reader, std::initializer_list<const char*> names, Range range);
 
 /// MASTER_ADDR and MASTER_PORT. With more than one rank the port is required, and the address unless `place` has one.
 void read_master(Reader& reader, Place& place);

@@ -29,7 +29,8 @@ Place place_of_slurm(Reader& reader) {
                " tasks: a batch script is no rank, start with srun");
   place.world_size = tasks_of_slurm(reader);
   place.rank = reader.required("SLURM_PROCID", {0, place.world_size - 1});
-  place.local_rank = reader.required("SLURM_LOCALID", {0, place.world_size - 1});
+  reader.required("SLURM_LOCALID", {0, place.world_size - 1});
+  place.local_rank = *agreed(reader, {"SLURM_LOCALID", "LOCAL_RANK"}, {0, place.world_size - 1});
   place.node = reader.number("SLURM_NODEID", {});
   require_no_count_of_nodes(reader, place.world_size);
   const auto nodes = reader.text("SLURM_STEP_NODELIST");

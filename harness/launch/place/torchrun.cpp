@@ -28,10 +28,16 @@ Place place_of_torchrun(Reader& reader) {
   place.world_size = reader.required("WORLD_SIZE", {1, kMostRanks});
   place.rank = reader.required("RANK", {0, place.world_size - 1});
   place.local_rank = reader.required("LOCAL_RANK", {0, place.world_size - 1});
-  place.node = reader.number("GROUP_RANK", {});
+  const std::int64_t agents = agents_of_torchrun(reader);
+  if (agents > place.world_size)
+    refuse("GROUP_WORLD_SIZE", "at most WORLD_SIZE, " + std::to_string(place.world_size), std::to_string(agents));
+  place.node = reader.number("GROUP_RANK", {0, agents - 1});
+  const std::int64_t most = place.world_size - agents + 1;  // any other agent has a rank at least
+  const auto local_size = reader.number("LOCAL_WORLD_SIZE", {1, most});
+  if (local_size) reader.number("LOCAL_RANK", {0, *local_size - 1});
   require_equal(reader, "RANK", place.rank, "ROLE_RANK");
   require_equal(reader, "WORLD_SIZE", place.world_size, "ROLE_WORLD_SIZE");
-  if (agents_of_torchrun(reader) == 1) {
+  if (agents == 1) {
     require_equal(reader, "RANK", place.rank, "LOCAL_RANK");
     require_equal(reader, "WORLD_SIZE", place.world_size, "LOCAL_WORLD_SIZE");
   }
