@@ -65,7 +65,7 @@ void write_through(const fs::path& target, const std::string& text) {
   const bool closed = file != nullptr && std::fclose(file) == 0;
   if (!written || !closed)
     throw ResourceError({.what = std::string("the result cannot be written: ") + std::strerror(errno),
-                         .where = "--json " + target.string(),
+                         .where = target.string(),
                          .next = "nobody has seen the result: run it again, with another file"});
 }
 

@@ -152,6 +152,7 @@ void Answers::differs(Line& line, const Statement& statement) const {
 void Answers::order(Line& line, const Statement& statement) const {
   line.answer = Answer::kCannotTell;
   std::vector<double> distances;
+  bool equal_targets = true;
   for (std::size_t i = 0; i + 1 < statement.variants.size(); i += 2) {
     const trace::RunTrace *left = run_of(statement.variants[i]), *right = run_of(statement.variants[i + 1]);
     const auto distance = left == nullptr || right == nullptr ? std::nullopt : distance_at_end(*left, *right);
@@ -160,6 +161,7 @@ void Answers::order(Line& line, const Statement& statement) const {
       return;
     }
     distances.push_back(*distance);
+    equal_targets = equal_targets && has_equal_targets(*left);
   }
   std::vector<std::string> words;
   std::vector<double> slopes;
@@ -179,10 +181,10 @@ void Answers::order(Line& line, const Statement& statement) const {
     line.answer = Answer::kHolds;
     line.instead = statement.instead;
   } else if (std::fabs(median - 1) <= kNearOrder) {
-    line.answer = statement.because.empty() ? Answer::kBroken : Answer::kNoIdentity;
-    line.because += statement.because.empty() ? "" : ": " + statement.because;
-    line.instead =
-        statement.because.empty() ? "look for a factor: rate, denominator, or sum instead of mean" : statement.instead;
+    const bool known = !statement.because.empty() && !(statement.by_targets && equal_targets);
+    line.answer = known ? Answer::kNoIdentity : Answer::kBroken;
+    line.because += known ? ": " + statement.because : "";
+    line.instead = known ? statement.instead : "look for a factor: rate, denominator, or sum instead of mean";
   } else {
     line.because += ": neither 1 nor 2, as kinks of the model make it (ReLU, max-pooling)";
   }

@@ -66,7 +66,9 @@ Request completed(Request request, const Variant& recipe) {
 
 std::int64_t samples_said(const scenario::Scenario& scenario, const Request& request) {
   const Variant& variant = chosen(scenario, request.variant);
-  return variant.program ? 0 : laws::size_said(variant.train.data).value_or(0);
+  if (variant.program)
+    return variant.knows("data") ? variant.train.data.options.at("samples").get<std::int64_t>() : 0;
+  return laws::size_said(variant.train.data).value_or(0);
 }
 
 scenario::Scenario probe(const scenario::Scenario& scenario, const Request& request) {

@@ -43,6 +43,52 @@ bool all_have_a_remedy(const std::vector<Obstacle>& obstacles) {
                       [](const Obstacle& obstacle) { return obstacle.change.is_null(); });
 }
 
+/// Samples of an epoch of one rank.
+std::int64_t samples_of_epoch(const Recipe& recipe, const Range& range) {
+  return range.samples - recipe.train().sampler.options.value("start", std::int64_t{0});
+}
+
+/// A sampler that gives all ranks equally many samples repeats some, which change a short batch, or complete it. One
+/// of a stream leaves them out.
+std::optional<Obstacle> obstacle_of_padding(const Recipe& recipe, const Range& range, std::int64_t world_size) {
+  const TrainSpec& train = recipe.train();
+  const std::int64_t samples = samples_of_epoch(recipe, range);
+  if (train.sampler.kind == "stream") {
+    const std::int64_t rest = samples % world_size;
+    if (rest == 0 || !train.sampler.options.value("shard", true)) return std::nullopt;
+    return Obstacle{std::to_string(samples) + " samples are no multiple of " + ranks_text(world_size) +
+                        ": the stream leaves out " + std::to_string(rest) + " at an epoch's end",
+                    "", nullptr};
+  }
+  const std::int64_t of_rank = (samples + world_size - 1) / world_size;
+  const std::int64_t repeated = of_rank * world_size - samples;
+  const bool completes = of_rank / (range.batch / world_size) != samples / range.batch;
+  const bool drops = train.batch.drop_last || train.sampler.options.value("drop_last", false);
+  if (repeated == 0 || (drops && !completes)) return std::nullopt;
+  const bool is_dealt = train.sampler.kind == "accelerate" || train.sampler.kind == "dispatch";
+  Json change = {{"sampler", {{"drop_last", true}}}};
+  if (!is_dealt) change["batch"] = {{"drop_last", true}};
+  const bool can_drop = train.sampler.options.contains("drop_last");
+  if (!can_drop) change = nullptr;
+  return Obstacle{std::to_string(samples) + " samples are no multiple of " + ranks_text(world_size) +
+                      ": the sampler repeats " + std::to_string(repeated) + " at an epoch's end" +
+                      (completes ? ", and so fills a batch that is short on one rank" : ""),
+                  can_drop ? "drop_last, of the sampler and of the loader" : "", change};
+}
+
+/// Reasons why W ranks are not one rank with their batch. A program's runs go on across its epochs' ends.
+std::vector<Obstacle> obstacles_of_ranks(const Recipe& recipe, const Range& range, std::int64_t world_size) {
+  std::vector<Obstacle> found = recipe.obstacles_of_ranks();
+  const bool stops_before = recipe.variant().knows("steps") && recipe.train().steps * range.batch <= range.samples;
+  const bool is_dealt = recipe.variant().knows("sampler") && recipe.train().sampler.kind != "none";
+  if (recipe.is_ours() || range.samples == 0 || !is_dealt || stops_before) return found;
+  if (auto padding = obstacle_of_padding(recipe, range, world_size)) {
+    padding->change = nullptr;  // nobody knows the program's option
+    found.push_back(*std::move(padding));
+  }
+  return found;
+}
+
 /// Makes the statements of one recipe.
 class Identities {
  public:
@@ -54,15 +100,16 @@ class Identities {
     pair({.id = at("one-batch", world_size),
           .text = ranks_text(world_size) + ", each with 1/" + std::to_string(world_size) +
                   " of the batch, compute what one rank computes with all of it"},
-         one, many, obstacles_);
+         one, many, obstacles_of_ranks(recipe_, range_, world_size));
   }
 
   /// The samples that are left over at an epoch's end must be dealt out in equal shares, too.
   void epoch_end(std::int64_t world_size) {
-    const std::int64_t left_over = samples() % range_.batch, updates = samples() / range_.batch;
+    const std::int64_t samples = samples_of_epoch(recipe_, range_);
+    const std::int64_t left_over = samples % range_.batch, updates = samples / range_.batch;
     if (!recipe_.is_ours() || left_over == 0 || updates < 1 || updates > kMostUpdates) return;
     std::vector<Obstacle> obstacles = obstacles_;
-    if (const auto padding = obstacle_of_padding(world_size)) obstacles.push_back(*padding);
+    if (const auto padding = obstacle_of_padding(recipe_, range_, world_size)) obstacles.push_back(*padding);
     Setting one = of(1), many = of(world_size);
     one.steps = many.steps = updates + 2;  // the short batch, and the first of the next epoch
     pair({.id = at("epoch-end", world_size),
@@ -167,7 +214,8 @@ class Identities {
     if (train.model.options.contains("norm"))
       statement.because = "batch normalization makes a sample's gradient depend on the samples beside it";
     if (train.model.kind == "branch") statement.because = "the side path takes part by the number of forward passes";
-    if (recipe_.has_unequal_targets())
+    statement.by_targets = statement.because.empty() && recipe_.has_unequal_targets();
+    if (statement.by_targets)
       statement.because = "batches hold unequally many targets, and the mean of each batch counts alike";
     const std::int64_t share = range_.batch / world_size;
     std::vector<Json> sides;
@@ -199,38 +247,6 @@ class Identities {
 
   Setting of(std::int64_t world_size) const {
     return {.world_size = world_size, .rank_batch = range_.batch / world_size, .plain = {}, .steps = range_.steps};
-  }
-
-  /// Samples of an epoch of one rank.
-  std::int64_t samples() const {
-    return range_.samples - recipe_.train().sampler.options.value("start", std::int64_t{0});
-  }
-
-  /// A sampler that gives all ranks equally many samples repeats some, which change a short batch, or complete it. One
-  /// of a stream leaves them out.
-  std::optional<Obstacle> obstacle_of_padding(std::int64_t world_size) const {
-    const TrainSpec& train = recipe_.train();
-    if (train.sampler.kind == "stream") {
-      const std::int64_t rest = samples() % world_size;
-      if (rest == 0 || !train.sampler.options.value("shard", true)) return std::nullopt;
-      return Obstacle{std::to_string(samples()) + " samples are no multiple of " + ranks_text(world_size) +
-                          ": the stream leaves out " + std::to_string(rest) + " at an epoch's end",
-                      "", nullptr};
-    }
-    const std::int64_t of_rank = (samples() + world_size - 1) / world_size;
-    const std::int64_t repeated = of_rank * world_size - samples();
-    const bool completes = of_rank / (range_.batch / world_size) != samples() / range_.batch;
-    const bool drops = train.batch.drop_last || train.sampler.options.value("drop_last", false);
-    if (repeated == 0 || (drops && !completes)) return std::nullopt;
-    const bool is_dealt = train.sampler.kind == "accelerate" || train.sampler.kind == "dispatch";
-    Json change = {{"sampler", {{"drop_last", true}}}};
-    if (!is_dealt) change["batch"] = {{"drop_last", true}};
-    const bool can_drop = train.sampler.options.contains("drop_last");
-    if (!can_drop) change = nullptr;
-    return Obstacle{std::to_string(samples()) + " samples are no multiple of " + ranks_text(world_size) +
-                        ": the sampler repeats " + std::to_string(repeated) + " at an epoch's end" +
-                        (completes ? ", and so fills a batch that is short on one rank" : ""),
-                    can_drop ? "drop_last, of the sampler and of the loader" : "", change};
   }
 
   void compare(Statement statement, const Setting& left, const Setting& right,
@@ -331,7 +347,7 @@ class Cells {
 
   /// Claims of the cell.
   void judge(Statement& statement, bool per_rank, double factor, const std::string& rule, bool every_rank_all) const {
-    std::vector<Obstacle> obstacles = recipe_.obstacles_of_ranks();
+    std::vector<Obstacle> obstacles = obstacles_of_ranks(recipe_, range_, world_size_);
     if (recipe_.is_ours() && recipe_.train().sampler.kind == "none")  // these cells have one
       std::erase_if(obstacles, [](const Obstacle& one) { return one.change.contains("sampler"); });
     statement.claim = Claim::kDiffers;
@@ -394,6 +410,15 @@ Range range_of(const Recipe& recipe, std::vector<std::int64_t> ranks, std::int64
   range.batch = std::max(std::int64_t{1}, *batch / unit) * unit;
   range.steps = steps;
   range.samples = samples;
+  if (samples > 0 && samples < unit && recipe.is_ours())
+    throw InputError({.what = "the data hold fewer samples than one update of all ranks takes",
+                      .where = "variant '" + recipe.variant().name + "'",
+                      .expected = "at least " + std::to_string(unit) + " samples, for --ranks up to " +
+                                  std::to_string(ranks.back()) + " and " + std::to_string(range.accumulation) +
+                                  " micro-batches",
+                      .actual = std::to_string(samples) + " samples",
+                      .next = "audit fewer ranks, or more data"});
+  if (samples > 0 && recipe.is_ours()) range.batch = std::min(range.batch, samples / unit * unit);
   // An epoch's end is another question: there are shares of unequal size, and micro-batches that are left over.
   if (samples >= range.batch) range.steps = std::min(steps, samples / range.batch);
   return range;

@@ -48,6 +48,19 @@ const trace::Step* last_step(const trace::RunTrace& run) {
 
 }  // namespace
 
+bool has_equal_targets(const trace::RunTrace& run) {
+  std::optional<std::int64_t> all;
+  for (const trace::Trace& rank : run.ranks) {
+    for (const trace::Step& step : rank.steps) {
+      const Record* const targets = step.find(Channel::kLedger, "targets");
+      if (targets == nullptr || targets->integers.empty()) continue;
+      if (all.value_or(targets->integers[0]) != targets->integers[0]) return false;
+      all = targets->integers[0];
+    }
+  }
+  return all.has_value();
+}
+
 std::optional<double> samples_in_update(const trace::RunTrace& run) {
   double total = 0;
   for (const trace::Trace& rank : run.ranks) {

@@ -10,6 +10,9 @@ namespace lockstep::audit {
 /// Samples that all ranks take in the first update; nothing where they are not recorded.
 std::optional<double> samples_in_update(const trace::RunTrace& run);
 
+/// Whether each rank counts equally many targets in every update; not where none are recorded.
+bool has_equal_targets(const trace::RunTrace& run);
+
 /// Largest recorded learning rate of the first parameter group; nothing where none is recorded.
 std::optional<double> largest_rate(const trace::RunTrace& run);
 

@@ -238,7 +238,8 @@ std::string loss_denominator(const At& at) {
 }
 
 bool has_unequal_targets(const At& at) {
-  return at.train().data.kind == "text" && at.train().data.options.value("by", "block") == "line";
+  const bool by_line = at.train().data.kind == "text" && at.train().data.options.value("by", "block") == "line";
+  return by_line && !(at.run() != nullptr && has_equal_targets(*at.run()));
 }
 
 std::string streams(const At& at) {

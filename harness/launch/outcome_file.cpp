@@ -2,6 +2,7 @@
 
 #include <array>
 #include <exception>
+#include <fstream>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -115,7 +116,13 @@ void write_outcome(const std::filesystem::path& run_directory, const RunOutcome&
                      {"restarts", outcome.restarts},
                      {"ranks", ranks}};
   // A tail may end anywhere, and a program may print anything: what is no UTF-8 becomes U+FFFD, as in a report.
-  replace_file(outcome_path(run_directory), json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  try {
+    replace_file(outcome_path(run_directory), json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  } catch (const ResourceError&) {
+    // An empty file fits on most full disks. Without any, whole traces would be taken for a run that ended well.
+    if (outcome.status != RunOutcome::Status::kFinished) std::ofstream(outcome_path(run_directory), std::ios::trunc);
+    throw;
+  }
 }
 
 std::optional<RunOutcome> read_outcome(const std::filesystem::path& run_directory) {

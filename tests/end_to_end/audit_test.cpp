@@ -425,6 +425,31 @@ TEST_F(AuditEndToEnd, TheOrderOfARecipeThatHoldsIsNotBroken) {
   EXPECT_EQ(order_of({{"model", {{"kind", "branch"}}}, {"ddp", {{"find_unused_parameters", true}}}}), "no identity");
 }
 
+/// Lines of one length have equally many targets, so that a planted sum has no excuse.
+TEST_F(AuditEndToEnd, EquallyManyTargetsExcuseNoFirstOrderError) {
+  std::string equal, unequal;
+  for (int i = 0; i < 96; ++i) {
+    equal += std::to_string(100000000 + i * 7919 % 100000) + "\n";
+    unequal += std::string(static_cast<std::size_t>(2 + i % 7), static_cast<char>('a' + i % 5)) + "\n";
+  }
+  replace_file(scratch_.path() / "equal.txt", equal);
+  replace_file(scratch_.path() / "unequal.txt", unequal);
+  const auto audited_lines = [&](const char* file, bool average) {
+    Json whole = recipe({{"model", {{"kind", "transformer"}, {"width", 8}, {"heads", 2}, {"layers", 1}}},
+                         {"batch", {{"global", 24}}},
+                         {"ddp", {{"average", average}}}});
+    whole["train"]["data"] = {{"kind", "text"}, {"path", file}, {"length", 8}, {"by", "line"}};
+    return audited(whole, {"--ranks", "1,2", "--only", "order", "--only", "denominator"});
+  };
+  const Audited holds = audited_lines("equal.txt", true), summed = audited_lines("equal.txt", false),
+                theory = audited_lines("unequal.txt", true);
+  EXPECT_EQ(holds.answer("order@2"), "holds") << holds.line("order@2");
+  EXPECT_EQ(holds.answer("denominator"), "same") << holds.line("denominator");
+  EXPECT_EQ(summed.answer("order@2"), "broken") << summed.line("order@2");
+  EXPECT_EQ(theory.answer("order@2"), "no identity") << theory.line("order@2");
+  EXPECT_EQ(theory.answer("denominator"), "slip") << theory.line("denominator");
+}
+
 TEST_F(AuditEndToEnd, AnEpochsEndIsThatOfItsSampler) {
   const auto end_of = [&](std::int64_t samples, const Json& sampler) {
     Json whole = recipe({{"sampler", sampler}});

@@ -1,9 +1,12 @@
 #include "harness/launch/outcome_file.h"
 
+#include <csignal>
 #include <filesystem>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include "harness/base/error.h"
 #include "harness/base/files.h"
 
 #include "tests/launch/run_fixture.h"
@@ -37,6 +40,31 @@ RunOutcome outcome_in(const std::filesystem::path& folder) {
                     .log = folder / "rank0.log"},
                    {.how = RankExit::How::kEnded, .log = folder / "rank1.log"}};
   return outcome;
+}
+
+/// Whole traces beside a failure that could not be written down must not be taken for a run that ended well.
+TEST(OutcomeFile, AFailureLeavesASignOnAFullDisk) {
+  const Scratch scratch;
+  const auto write_without_space = [&](RunOutcome::Status status) {
+    return wait_for(fork_supervisor([&] {
+      ::signal(SIGXFSZ, SIG_IGN);
+      const rlimit none{0, 0};
+      ::setrlimit(RLIMIT_FSIZE, &none);
+      RunOutcome outcome = outcome_in(scratch.path());
+      outcome.status = status;
+      try {
+        write_outcome(scratch.path(), outcome);
+      } catch (const ResourceError&) {
+        return 4;
+      }
+      return 0;
+    }));
+  };
+  EXPECT_EQ(write_without_space(RunOutcome::Status::kFinished), 4);
+  EXPECT_FALSE(is_there(outcome_path(scratch.path())));
+  EXPECT_EQ(write_without_space(RunOutcome::Status::kFailed), 4);
+  EXPECT_TRUE(is_there(outcome_path(scratch.path())));
+  EXPECT_FALSE(read_outcome(scratch.path()));
 }
 
 TEST(OutcomeFile, GivesBackWhatWasWritten) {

@@ -16,7 +16,8 @@ BACKWARD, RATE, SAMPLER = "loss.backward()", "lr=args.lr", "DistributedSampler(d
 
 
 class AuditTest(ProgramTest):
-    def audited(self, findings, options=None, *, code=0, only=(), ranks=(1, 2, 3), **changes):
+    def audited(self, findings, options=None, *, code=0, only=(), ranks=(1, 2, 3), samples=144,
+                **changes):
         """The answers by line. `changes`: of the script."""
         text = SCRIPT
         for old, new in changes.get("script", {}).items():
@@ -24,7 +25,8 @@ class AuditTest(ProgramTest):
             text = text.replace(old, new)
         (self.folder / "train.py").write_text(text)
         (self.folder / "own.json").write_text(json.dumps({
-            "name": "own", "description": "A tutorial's training.", "promises": PROMISES,
+            "name": "own", "description": "A tutorial's training.",
+            "promises": {**PROMISES, "data": {"samples": samples}},
             "program": {"command": ["python", str(HERE / "start.py"), "{world_size}", "train.py"],
                         "arguments": {"--epochs": 1, "--snapshot": "{folder}/snapshot.pt", "--batch-size": 12,
                                       "--lr": 0.05}},
@@ -48,6 +50,11 @@ class AuditTest(ProgramTest):
             self.assertIn(lines[f"one-batch@{ranks}"]["answer"], ("identical", "rounding"))
             self.assertEqual(lines[f"reduction@{ranks}"]["answer"], "holds")
             self.assertEqual(lines[f"per-rank-batch.linear.sampler@{ranks}"]["answer"], "empirical")
+
+    def test_padding_at_an_epochs_end_is_no_mistake(self):
+        lines = self.audited({"one-batch@2": "no identity"}, ranks=(1, 2), only=["one-batch"], samples=145,
+                             script={"MyTrainDataset(144)": "MyTrainDataset(145)"})
+        self.assertIn("the sampler repeats 1", lines["one-batch@2"]["because"])
 
     def test_mistakes_of_scaling_break_the_identity(self):
         """The one that LOCKSTEP_TEST_PART ("2/6") chooses; without it all."""
