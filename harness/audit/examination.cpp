@@ -66,8 +66,7 @@ Request completed(Request request, const Variant& recipe) {
 
 std::int64_t samples_said(const scenario::Scenario& scenario, const Request& request) {
   const Variant& variant = chosen(scenario, request.variant);
-  if (variant.program)
-    return variant.knows("data") ? variant.train.data.options.at("samples").get<std::int64_t>() : 0;
+  if (variant.program) return variant.knows("data") ? variant.train.data.options.at("samples").get<std::int64_t>() : 0;
   return laws::size_said(variant.train.data).value_or(0);
 }
 

@@ -31,7 +31,7 @@ struct Statement {
   Claim claim = Claim::kEqual;
   Answer if_differs = Answer::kNoIdentity;  ///< answer of kDiffers and kTold, where they do
   Answer if_holds = Answer::kHolds;         ///< answer of a check that holds, where no other tells bits from rounding
-  bool by_targets = false;   ///< the reason `because` is that batches hold unequally many targets
+  bool by_targets = false;                  ///< the reason `because` is that batches hold unequally many targets
   std::string because = {};  ///< why both sides differ, or, of kSecondOrder, why they do so in first order
   std::string instead = {};
   std::vector<std::string> variants = {};   ///< the sides; of kSecondOrder pairs of sides, each at half the rate

@@ -14,22 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/base/attendance_file.h"
 #include "harness/base/files.h"
 #include "harness/base/json.h"
 #include "harness/launch/processes.h"
 
 namespace lockstep::launch {
 namespace {
-
-std::filesystem::path attendance_path(const std::filesystem::path& run_directory, std::int64_t rank) {
-  return run_directory / ("rank" + std::to_string(rank) + ".attendance");
-}
-
-std::string host() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 Descriptor descriptor_of(pid_t pid) { return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
 
@@ -69,19 +60,10 @@ std::optional<Process::Exit> word_in(const std::filesystem::path& path) {
 
 Attendance::Attendance(const std::filesystem::path& run_directory, std::int64_t rank, std::string run_id)
     : path_(attendance_path(run_directory, rank)), run_id_(std::move(run_id)) {
-  write(std::nullopt);
+  write_attendance(path_, run_id_, std::nullopt);
 }
 
-void Attendance::leave(int code) const { write(code); }
-
-void Attendance::write(std::optional<int> code) const noexcept {
-  try {
-    Json said = {{"run", run_id_}, {"host", host()}, {"pid", ::getpid()}};
-    if (code) said["exit"] = *code;
-    replace_file(path_, said.dump() + "\n");
-  } catch (const std::exception&) {  // the disk is full, for instance
-  }
-}
+void Attendance::leave(int code) const { write_attendance(path_, run_id_, code); }
 
 std::optional<Attendant> Attendant::find(const std::filesystem::path& run_directory, std::int64_t rank,
                                          const std::string& run_id, const std::string& before) {
@@ -93,7 +75,7 @@ std::optional<Attendant> Attendant::find(const std::filesystem::path& run_direct
     const pid_t pid = said.at("pid").get<pid_t>();
     std::string process = said.at("host").get<std::string>() + ":" + std::to_string(pid);
     if (process == before) return std::nullopt;
-    return Attendant(path, std::move(process), pid, said.at("host") == host());
+    return Attendant(path, std::move(process), pid, said.at("host") == name_of_this_host());
   } catch (const std::exception&) {  // written by whom?
     return std::nullopt;
   }
@@ -140,7 +122,7 @@ void Attendant::kill() const {
 
 void die_with_process(const std::string& process) {
   const std::size_t colon = process.rfind(':');
-  if (colon == std::string::npos || process.substr(0, colon) != host()) return;
+  if (colon == std::string::npos || process.substr(0, colon) != name_of_this_host()) return;
   pid_t pid = 0;
   std::from_chars(process.data() + colon + 1, process.data() + process.size(), pid);
   Descriptor end = descriptor_of(pid);
@@ -154,6 +136,6 @@ void die_with_process(const std::string& process) {
   }).detach();
 }
 
-std::string name_of_this_process() { return host() + ":" + std::to_string(::getpid()); }
+std::string name_of_this_process() { return name_of_this_host() + ":" + std::to_string(::getpid()); }
 
 }  // namespace lockstep::launch

@@ -10,8 +10,8 @@
 #include "harness/launch/descriptor.h"
 #include "harness/launch/process.h"
 
-/// Ranks that another program starts (torchrun, srun) are no children of ours. Each says in a file of the run's folder
-/// that it is there, and how it leaves, so that we can supervise it like one of ours.
+/// Ranks that another program starts (torchrun, srun, a user's own command) are no children of ours. Each says in a
+/// file of the run's folder that it is there, and how it leaves, so that we can supervise it like one of ours.
 namespace lockstep::launch {
 
 /// In the rank: writes "rank3.attendance". Failures to write are ignored: then only the launcher's end is seen.
@@ -23,8 +23,6 @@ class Attendance {
   void leave(int code) const;
 
  private:
-  void write(std::optional<int> code) const noexcept;
-
   std::filesystem::path path_;
   std::string run_id_;
 };

@@ -4,10 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::launch {
+#include "harness/base/attendance_file.h"  // kRunIdVariable
 
-/// Names the run of a rank, and of all that it starts: by it they are found when the run ends.
-inline constexpr const char* kRunIdVariable = "LOCKSTEP_RUN_ID";
+namespace lockstep::launch {
 
 /// Environment variables by name.
 using Environment = std::map<std::string, std::string>;

@@ -105,7 +105,7 @@ void LocalRun::look(Time now) {
   const auto elapsed = std::min<std::chrono::duration<double>>(now - last_look_, kMostSilencePerLook);
   silence_ += elapsed;
   last_look_ = now;
-  if (has_other_launcher()) note_attendance(now);
+  if (job_.starter != Starter::kLauncher) note_attendance(now);
   note_ends(now);
   note_progress();
   if (has_other_launcher()) note_others_end(now);
@@ -142,7 +142,7 @@ void LocalRun::watch(std::vector<pollfd>& descriptors) const {
     descriptors.push_back({.fd = rank.process->end_descriptor(), .events = POLLIN});
   }
   for (const Rank& rank : ranks_) {
-    if (!rank.attendant || rank.sighting.state != State::kRunning) continue;
+    if (!rank.attendant || rank.own_end || rank.sighting.state != State::kRunning) continue;
     descriptors.push_back({.fd = rank.attendant->end_descriptor(), .events = POLLIN});
   }
   for (const OtherStarter& other : others_) {
@@ -252,7 +252,10 @@ void LocalRun::note_ends(Time now) {
     if (!starts_itself()) {
       note_end(rank, *end, now);
     } else {
-      for (Rank& each : ranks_) note_end(each, *end, now);
+      for (Rank& each : ranks_) {
+        if (each.attendant) note_own_end(each);
+        note_end(each, *end, now);
+      }
     }
   }
 }
@@ -267,8 +270,38 @@ void LocalRun::note_attendance(Time now) {
       silence_ = {};
       if (ended_at_) rank.attendant->kill();  // it began while the others were ended
     }
-    if (const std::optional<Process::Exit> end = rank.attendant->poll()) note_end(rank, *end, now);
+    if (starts_itself()) {
+      note_own_end(rank);
+    } else if (const std::optional<Process::Exit> end = rank.attendant->poll()) {
+      note_end(rank, *end, now);
+    }
   }
+}
+
+/// How a rank of a command ended. It decides nothing while the command runs: that may be no failure.
+void LocalRun::note_own_end(Rank& rank) {
+  const bool is_command = ranks_[0].process && rank.attendant->pid() == ranks_[0].process->pid();
+  const auto end = rank.own_end || is_command || ended_at_ ? std::nullopt : rank.attendant->poll();
+  if (!end) return;
+  rank.own_end = {.state = end->signalled ? State::kSignalled : State::kExited,
+                  .value = end->value,
+                  .round = round_,
+                  .is_program = true,
+                  .under_launcher = true};
+}
+
+/// A command's exit code says that something failed; its ranks' ends say which of them began.
+Judgement LocalRun::judge_command() const {
+  std::vector<Sighting> own = sightings();
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const Progress progress = own[i].progress;
+    own[i] = ranks_[i].own_end.value_or(Sighting{.state = State::kRunning});
+    own[i].progress = progress;
+    const bool is_unseen = own[i].state == State::kSignalled && own[i].value == 0;
+    if (is_unseen) return judge_failure(sightings());
+  }
+  if (std::none_of(own.begin(), own.end(), failed)) return judge_failure(sightings());
+  return judge_failure(own);
 }
 
 bool LocalRun::others_ended() const {
@@ -408,7 +441,7 @@ void LocalRun::judge(Time now) {
   if (failed_at_) {
     if (!all_gone() && now - *failed_at_ < kGrace) return;
     note_linker_errors();
-    end(judge_failure(sightings()), now);
+    end(starts_itself() ? judge_command() : judge_failure(sightings()), now);
   } else if (all_gone()) {
     const auto unwell =
         std::find_if(others_.begin(), others_.end(), [](const OtherStarter& other) { return other.exit->value != 0; });

@@ -66,7 +66,8 @@ class LocalRun {
   struct Rank {
     Sighting sighting{.state = Sighting::State::kWaiting};
     std::optional<Process> process;      ///< of a command that starts its ranks itself, with rank 0
-    std::optional<Attendant> attendant;  ///< instead, under another launcher
+    std::optional<Attendant> attendant;  ///< under another launcher instead, and of a command beside it
+    std::optional<Sighting> own_end;     ///< of a command's rank, which its attendant saw
     std::string before;                  ///< its process before its launcher started all ranks again
     RankExit exit;
     Time due;
@@ -101,6 +102,8 @@ class LocalRun {
   bool may_start_again() const;
   void start_again();
   std::vector<Sighting> sightings() const;
+  void note_own_end(Rank& rank);
+  Judgement judge_command() const;
   void judge(Time now);
   std::optional<Expiry> expiry(Time now) const;
   void end(Judgement judgement, Time now);

@@ -47,7 +47,7 @@ constexpr int kVictim = 3;
 /// of our codes leaves with these, in the middle of its training.
 WorkerExit word_of(const Sighting& rank) {
   const auto code = static_cast<WorkerExit>(rank.value);
-  if (rank.by_command) return rank.value == 0 ? WorkerExit::kDone : WorkerExit::kFailed;
+  if (rank.by_command || rank.is_program) return rank.value == 0 ? WorkerExit::kDone : WorkerExit::kFailed;
   const bool refusal = code == WorkerExit::kRefused || code == WorkerExit::kUnsupported;
   return refusal && rank.progress.step >= 0 ? WorkerExit::kFailed : code;
 }
@@ -57,7 +57,7 @@ int blame_class(const Sighting& rank) {
   if (rank.ended_by_launcher) return kVictim;
   if (rank.state == State::kSignalled && rank.value == SIGPIPE) return kVictim;  // wrote to one that was gone
   if (rank.state == State::kSignalled && rank.value != SIGABRT) return 0;        // an abort is the program's own exit
-  if (left_early(rank)) return 2;
+  if (left_early(rank)) return rank.is_program ? 1 : 2;  // its peers' exit codes do not say that they lost it
   return word_of(rank) == WorkerExit::kPeerLost ? kVictim : 1;
 }
 

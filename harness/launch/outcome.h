@@ -25,6 +25,7 @@ struct Sighting {
   std::int64_t round = 0;  ///< round in which its end was seen; ends in one round have no order
   Progress progress;
   bool by_command = false;         ///< its command started it: how it ended is how the command ended
+  bool is_program = false;         ///< a user's: its exit codes mean nothing to us
   bool under_launcher = false;     ///< a launcher started it, which ends all ranks when one has failed
   bool ended_by_launcher = false;  ///< for judge_failure itself
   std::string not_loaded = {};     ///< the dynamic linker's message, if the program never began; for kExited

@@ -137,11 +137,12 @@ Resolution resolve_place(const Environment& environment, const std::vector<std::
     Reader of_outer(variables);
     const bool by_size = !of_outer.has(outer.rank) && inner.signs[1] != nullptr;
     const char* const name = by_size ? outer.signs[1] : outer.rank;
-    refuse_contradiction(std::string(by_size ? inner.signs[1] : inner.rank) + " and " + name, "two launchers that agree, or one launcher",
-                         said(inner, resolution.place) + "; " + outer.name + ": " + name + "=" +
-                             of_outer.text(name).value_or("not set"),
-                         "unset what is left over in this shell, or was exported by hand: env | grep -E "
-                         "'RANK|WORLD_SIZE|TORCHELASTIC|OMPI_|SLURM_'");
+    refuse_contradiction(
+        std::string(by_size ? inner.signs[1] : inner.rank) + " and " + name,
+        "two launchers that agree, or one launcher",
+        said(inner, resolution.place) + "; " + outer.name + ": " + name + "=" + of_outer.text(name).value_or("not set"),
+        "unset what is left over in this shell, or was exported by hand: env | grep -E "
+        "'RANK|WORLD_SIZE|TORCHELASTIC|OMPI_|SLURM_'");
   }
   read_own(reader, resolution.place);
   resolution.variables = reader.found();

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "harness/base/attendance_file.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/progress_memory.h"
@@ -80,6 +82,9 @@ struct lockstep_recorder {
     progress_.reset(
         lockstep::map_progress(opening.file.parent_path() / ("rank" + std::to_string(opening.rank) + ".progress")));
     report(lockstep::ProgressMemory::kStart);
+    if (const char* run = std::getenv(lockstep::kRunIdVariable))
+      lockstep::write_attendance(lockstep::attendance_path(opening.file.parent_path(), opening.rank), run,
+                                 std::nullopt);
   }
 
   /// In the child of a fork the thread that writes is missing, and a lock may be held for ever.

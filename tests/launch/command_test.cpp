@@ -41,6 +41,28 @@ TEST(Command, ItsExitCodeMeansNothingToUs) {
   }
 }
 
+/// Two ranks that a command starts, and that attend as a recorder does. Rank 1 does `deed`; then the command ends rank
+/// 0 and fails.
+TEST(Command, TheRankThatFailedIsNamed) {
+  const std::string rank =
+      "rank() { sh -c 'echo \"{\\\"run\\\":\\\"$LOCKSTEP_RUN_ID\\\",\\\"host\\\":\\\"$(uname -n)\\\",\\\"pid\\\":$$}\" "
+      ">../new.$0; mv ../new.$0 ../rank$0.attendance; until test -e ../rank0.attendance -a -e ../rank1.attendance; "
+      "do sleep 0.02; done; sleep 0.5; '\"$2\" $1 & }\n";
+  const std::pair<const char*, std::string> deeds[] = {{"kill -KILL $$", "rank 1 was killed by SIGKILL"},
+                                                       {"exit 7", "rank 1 exited with code 7"},
+                                                       {"exit 5", "rank 1 exited with code 5"},
+                                                       {"exit 0", "the command exited with code 3"}};
+  const Scratch scratch;
+  int number = 0;
+  for (const auto& [deed, why] : deeds) {
+    const RunOutcome outcome =
+        run_one(shell(scratch, std::to_string(number++),
+                      rank + "rank 0 'exec sleep 60'; zero=$!; rank 1 '" + deed + "'; wait $!; kill $zero; exit 3"));
+    EXPECT_EQ(outcome.status, Status::kFailed) << deed;
+    EXPECT_EQ(outcome.why, why + " before its first step");
+  }
+}
+
 TEST(Command, ASignalIsNamed) {
   const Scratch scratch;
   const RunOutcome outcome = run_one(shell(scratch, "a", "kill -SEGV $$"));

@@ -51,6 +51,20 @@ TEST(Outcome, CodeGoesBeforeEarlierLossOfPeer) {
   EXPECT_EQ(judge_failure({left(kPeerLost, 1), left(kPeerLost, 1), left(1, 2)}).culprit, 2);
 }
 
+/// A user's program has exit codes of its own: who left first is to blame, whatever the others say.
+TEST(Outcome, OfAProgramTheFirstOneIsToBlame) {
+  const auto of_program = [](Sighting rank) {
+    rank.is_program = rank.under_launcher = true;
+    return rank;
+  };
+  const Progress midst{3, Phase::kForward, 8};
+  EXPECT_EQ(judge_failure({of_program(left(1, 5, midst)), of_program(left(0, 2, midst))}).why,
+            "rank 1 exited with code 0 at step 3 in forward");
+  EXPECT_EQ(judge_failure({of_program(left(5, 1, midst)), of_program(left(1, 2, midst))}).culprit, 0);
+  EXPECT_EQ(judge_failure({of_program(killed(SIGTERM, 2, midst)), of_program(left(1, 1, midst))}).culprit, 1);
+  EXPECT_EQ(judge_failure({of_program(left(1, 1, midst)), of_program(killed(SIGKILL, 1, midst))}).culprit, 0);
+}
+
 TEST(Outcome, WhoWroteToALostPeerIsItsVictim) {
   const int refused = static_cast<int>(WorkerExit::kRefused);
   EXPECT_EQ(judge_failure({killed(SIGPIPE, 1, {0, Phase::kBackward, 8}), left(refused, 2)}),

@@ -201,7 +201,8 @@ TEST(Shares, RanksTakeWhatNoOtherRankTakes) {
       std::vector<std::int64_t> ids;
       const std::int64_t of_rank = kOfEpoch * kBatch;
       for (std::int64_t i = 0; i < kBatch; ++i)
-        ids.push_back(rank * (of_rank - common) + (rank == 0 ? step % kOfEpoch : kOfEpoch - 1 - step % kOfEpoch) * kBatch + i);
+        ids.push_back(rank * (of_rank - common) +
+                      (rank == 0 ? step % kOfEpoch : kOfEpoch - 1 - step % kOfEpoch) * kBatch + i);
       records[0] = test::integers(Channel::kSamples, "ids", ids);
     };
   };

@@ -93,6 +93,20 @@ class CommandsTest(ProgramTest):
         told.unlink()
         judged(4, "how the command ended is not known")
 
+    def test_the_rank_that_failed_under_torchrun_is_named(self):
+        text = (self.folder / "train.py").read_text()
+        step = "        self.optimizer.step()\n"
+        for deed, why in (("os.kill(os.getpid(), 9)", "rank 1 was killed by SIGKILL at step 0"),
+                          ("os._exit(0)", "rank 1 exited with code 0 at step 0"),
+                          ("raise RuntimeError('no')", "rank 1 exited with code 1 at step 0")):
+            (self.folder / "train.py").write_text(text.replace(step, f"{step}        if self.rank == 1:\n"
+                                                                     f"            {deed}\n"))
+            file = self.scenario([{"that": "finishes"}], {"main": {}}, program={
+                "command": [*TORCHRUN, "--master-port", "{port}", "train.py"], "arguments": {"--epochs": 1}})
+            ended = self.lockstep("run", file)
+            self.assertEqual(ended.returncode, 1, ended.stdout + ended.stderr)
+            self.assertIn(why, ended.stdout)
+
     def test_diff_names_a_cause_by_what_the_recorder_saw(self):
         for rate, name in ((0.05, "healthy"), (0.1, "faulty")):
             ended = self.lockstep("record", "--out", name, "--", *FORKS, 2, "train.py", "--epochs", "1", "--lr", rate,

@@ -6,8 +6,7 @@ Place place_of_mpi(Reader& reader, const MpiVariables& names) {
   Place place;
   place.world_size = reader.required(names.size, {1, kMostRanks});
   place.rank = reader.required(names.rank, {0, place.world_size - 1});
-  place.local_rank =
-      agreed(reader, {names.local_rank, "LOCAL_RANK"}, {0, place.world_size - 1}).value_or(place.rank);
+  place.local_rank = agreed(reader, {names.local_rank, "LOCAL_RANK"}, {0, place.world_size - 1}).value_or(place.rank);
   const auto local_size = reader.number(names.local_size, {1, kMostRanks});
   const bool one_node = !local_size || *local_size == place.world_size;
   if (one_node && local_size) place.node = 0;
