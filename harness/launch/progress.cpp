@@ -63,7 +63,7 @@ Progress read_progress(const std::filesystem::path& path) {
   if (!file || !read_image(file, image)) return {};
   // By read, not by map: a file that is cut short under a map would kill the supervisor. Two equal copies in a row mean
   // that no beat came in between, so the slot of that beat is whole.
-  constexpr int kTries = 100;
+  constexpr int kTries = 10000;  // of a microsecond: one rank may beat a million times in a second
   for (int i = 0; i < kTries && read_image(file, again) && std::memcmp(&image, &again, sizeof(image)) != 0; ++i) {
     image = again;
   }

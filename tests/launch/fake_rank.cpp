@@ -164,7 +164,12 @@ int be_rank(int argc, char** argv) {
       {"sleep", [&] { sleep_ms(script.number()); }},
       {"hang", hang},
       {"exit", [&] { std::_Exit(script.number()); }},
-      {"signal", [&] { ::raise(script.number()); }},
+      {"signal",
+       [&] {
+         const int number = script.number();
+         ::signal(number, SIG_DFL);  // a sanitizer has a handler of its own
+         ::raise(number);
+       }},
       {"print", [&] { print(script.word()); }},
       {"variable", [&] { print(std::getenv(script.word().c_str())); }},
       {"address", [&] { print(std::to_string(reinterpret_cast<std::uintptr_t>(&::getpid))); }},

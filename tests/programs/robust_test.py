@@ -28,6 +28,8 @@ def train(steps=3):
 class EndingsTest(ProgramTest):
     """Real processes: how they end is what counts."""
 
+    PARTS = 3
+
     def end(self, text, **variables):
         return launch([self.script(TRAIN + text)], 1, self.folder, **recording(self.folder / "run", **variables))
 
@@ -143,6 +145,8 @@ if __name__ == "__main__":
 
 
 class NeverBreaksTest(ProgramTest):
+    PARTS = 3
+
     def assert_trains(self, text="train(5)\nprint('done')", folder="run", says="", **variables):
         ended = self.run_recorded(TRAIN + text, folder, **variables)
         self.assertEqual((ended.exit_codes, ended.out), ([0], "done\n"), ended)
