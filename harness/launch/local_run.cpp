@@ -300,7 +300,10 @@ Judgement LocalRun::judge_command() const {
     const bool is_unseen = own[i].state == State::kSignalled && own[i].value == 0;
     if (is_unseen) return judge_failure(sightings());
   }
-  if (std::none_of(own.begin(), own.end(), failed)) return judge_failure(sightings());
+  const auto failed_itself = [](const Sighting& rank) {
+    return failed(rank) && !(rank.state == State::kSignalled && rank.value == SIGTERM);  // which launchers send
+  };
+  if (std::none_of(own.begin(), own.end(), failed_itself)) return judge_failure(sightings());
   return judge_failure(own);
 }
 
