@@ -20,9 +20,13 @@ using Change = std::function<void(std::int64_t step, std::int64_t rank, std::vec
 constexpr std::int64_t kSteps = 12, kOfEpoch = 4;  ///< updates
 constexpr std::int64_t kBatch = 3;
 
+using Inputs = std::function<float(std::int64_t rank, std::int64_t id)>;
+
+float one_content(std::int64_t, std::int64_t id) { return static_cast<float>(id); }
+
 /// A training of two ranks that a Python recorder saw: three epochs of four updates, clipped in each, and a schedule
 /// that moves once an update. `change` spoils the records of an update.
-trace::RunTrace recorded(const Change& change = {}, Json seen = Json::object()) {
+trace::RunTrace recorded(const Change& change = {}, Json seen = Json::object(), const Inputs& inputs = one_content) {
   Json header = {{"recorder", "python"}, {"framework", Json::array()}};
   header["seen"] = {{"ddp", {{"wrap", true}}},
                     {"every", 1},
@@ -53,6 +57,12 @@ trace::RunTrace recorded(const Change& change = {}, Json seen = Json::object()) 
         records.push_back(test::integer(name, value));
       records.push_back(test::number("seen.clip_norm", 0.5));
       if (change) change(step, rank, records);
+      if (inputs && records[0].name == "ids") {  // each sample has one content
+        std::vector<float> values;
+        for (const std::int64_t id : records[0].integers) values.push_back(inputs(rank, id));
+        const auto count = static_cast<std::int64_t>(values.size());
+        records.push_back(test::floats(Channel::kInput, "input", values, {count, 1}));
+      }
       of_rank.steps.push_back({.step = step, .records = std::move(records)});
     }
   }
@@ -194,6 +204,24 @@ TEST(Shares, RanksTakeSamplesOfTheirOwn) {
   EXPECT_TRUE(of("shares", recorded(alike, {{"ddp", {{"wrap", false}}}})).holds());
 }
 
+/// A program that gives each rank a part of the data has ids of its own on each rank.
+TEST(Shares, OneIdMayBeAnotherSampleOnAnotherRank) {
+  const auto of_parts = [](std::int64_t rank, std::int64_t id) { return static_cast<float>(2 * id + rank); };
+  const auto labels = [](std::int64_t, std::int64_t id) { return static_cast<float>(id % 2); };
+  const Change alike = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+    records[0] = test::integers(Channel::kSamples, "ids", {3 * step, 3 * step + 1, 3 * step + 2});
+  };
+  const Change shuffled = [](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    const std::int64_t at = 3 * (step % kOfEpoch), first = rank == 0 ? at : 9 - at;
+    records[0] = test::integers(Channel::kSamples, "ids", {first, first + 1, first + 2});
+  };
+  for (const Change& change : {alike, shuffled}) {
+    EXPECT_TRUE(of("shares", recorded(change)).broken);
+    for (const Inputs& inputs : {Inputs(of_parts), Inputs(labels), Inputs()})
+      EXPECT_FALSE(of("shares", recorded(change, Json::object(), inputs)).broken);
+  }
+}
+
 /// Each rank takes samples once, and `common` of them are another rank's, too. A round holds 6.
 TEST(Shares, RanksTakeWhatNoOtherRankTakes) {
   const auto overlapping = [](std::int64_t common) {
@@ -208,8 +236,8 @@ TEST(Shares, RanksTakeWhatNoOtherRankTakes) {
   };
   const Json other = {{"sampler", {{"kind", "SubsetRandomSampler"}}}};
   EXPECT_TRUE(of("shares", recorded(overlapping(6), other)).holds());
-  expect_broken("shares", recorded(overlapping(7), other), 0, "data.not_sharded");
-  expect_broken("shares", recorded(overlapping(7)), 0, "data.permutation_rank_dependent");
+  expect_broken("shares", recorded(overlapping(8), other), 0, "data.not_sharded");
+  expect_broken("shares", recorded(overlapping(8)), 0, "data.permutation_rank_dependent");
 }
 
 TEST(Shares, AShuffledEpochHasAnOrderOfItsOwn) {

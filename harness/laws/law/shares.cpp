@@ -33,8 +33,67 @@ Breach breach_at(std::int64_t step, std::int64_t rank, const Held& held, std::st
           .evidence = std::move(actual)};
 }
 
+using Steps = std::vector<std::int64_t>;
+
+/// Digests of samples by their ids, by input.
+using Contents = std::map<std::string, std::map<std::int64_t, std::uint64_t>>;
+
+/// First contents of each sample in the steps of a rank. Micro-batches "x", "x#1" stand one behind the other.
+Contents contents_in(const trace::Trace& rank, const Steps& steps) {
+  Contents contents;
+  for (const std::int64_t number : steps) {
+    const trace::Step* const step = rank.find(number);
+    const trace::Record* const ids = step == nullptr ? nullptr : step->find(Channel::kSamples, "ids");
+    if (ids == nullptr) continue;
+    std::map<std::string, std::vector<std::uint64_t>> rows;
+    for (const trace::Record& record : step->records) {
+      if (record.channel != Channel::kInput) continue;
+      auto& of_input = rows[record.name.substr(0, record.name.find('#'))];
+      of_input.insert(of_input.end(), record.rows.begin(), record.rows.end());
+    }
+    for (const auto& [input, digests] : rows) {
+      if (digests.size() != ids->integers.size()) continue;
+      for (std::size_t i = 0; i < digests.size(); ++i) contents[input].emplace(ids->integers[i], digests[i]);
+    }
+  }
+  return contents;
+}
+
+/// Whether an id is one sample on both ranks. A program may give each rank a part of the data, with ids of its own: so
+/// an input that tells samples apart must be the same for most that both take.
+bool share_their_ids(const trace::RunTrace& run, std::size_t a, const Steps& steps_of_a, std::size_t b,
+                     const Steps& steps_of_b) {
+  const auto of_a = contents_in(run.ranks[a], steps_of_a), of_b = contents_in(run.ranks[b], steps_of_b);
+  for (const auto& [input, samples] : of_a) {
+    const auto other = of_b.find(input);
+    if (other == of_b.end()) continue;
+    std::size_t both = 0, same = 0;
+    std::set<std::uint64_t> different;
+    for (const auto& [id, digest] : samples) {
+      const auto found = other->second.find(id);
+      if (found == other->second.end()) continue;
+      ++both;
+      same += found->second == digest;
+      different.insert(digest);
+    }
+    if (both >= kFewInOrder && 2 * different.size() > both && 2 * same > both) return true;
+  }
+  return false;
+}
+
+/// Items are known by their content, and a recipe's ids are those of its data.
+bool ids_need_proof(const scenario::Promises& promises, const Held& held) {
+  return promises.known && held.find(Channel::kSamples, "ids") != nullptr;
+}
+
+Steps steps_of(const trace::Trace& rank) {
+  Steps steps;
+  for (const trace::Step& step : rank.steps) steps.push_back(step.step);
+  return steps;
+}
+
 /// A rank takes what rank 0 takes, in all steps.
-std::optional<Breach> are_not_split(const trace::RunTrace& run) {
+std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::Promises& promises) {
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
     std::set<std::int64_t> all;
     bool same = true;
@@ -46,6 +105,9 @@ std::optional<Breach> are_not_split(const trace::RunTrace& run) {
     if (!same || all.size() < kFewInOrder) continue;
     std::int64_t at = run.ranks[0].steps.front().step;
     while (taken_in(run, rank, at).empty()) ++at;
+    if (ids_need_proof(promises, Held(run, rank, at)) &&
+        !share_their_ids(run, 0, steps_of(run.ranks[0]), rank, steps_of(run.ranks[rank])))
+      continue;
     return breach_at(at, static_cast<std::int64_t>(rank), Held(run, rank, at), "samples that rank 0 does not take",
                      "in all steps ranks 0 and " + std::to_string(rank) + " take the same " +
                          std::to_string(all.size()) + " samples in the same order",
@@ -59,6 +121,7 @@ struct Pass {
   std::int64_t first = 0;
   std::int64_t epoch = 0;  ///< that its sampler was told
   Samples samples;
+  Steps steps;
 };
 
 using Passes = std::map<std::int64_t, Pass>;
@@ -74,8 +137,10 @@ Passes passes_of(const trace::RunTrace& run, std::size_t rank) {
     if (samples.empty() || epoch == nullptr || epoch->integers.empty()) continue;
     const std::int64_t which = number == nullptr || number->integers.empty() ? epoch->integers[0] : number->integers[0];
     Pass& pass =
-        passes.try_emplace(which, Pass{.first = step.step, .epoch = epoch->integers[0], .samples = {}}).first->second;
+        passes.try_emplace(which, Pass{.first = step.step, .epoch = epoch->integers[0], .samples = {}, .steps = {}})
+            .first->second;
     pass.samples.insert(pass.samples.end(), samples.begin(), samples.end());
+    pass.steps.push_back(step.step);
   }
   return passes;
 }
@@ -102,7 +167,13 @@ std::optional<Breach> overlap(const trace::RunTrace& run) {
       const std::set<std::int64_t> own(pass->second.samples.begin(), pass->second.samples.end());
       if (own.size() != pass->second.samples.size()) return std::nullopt;  // drawn with replacement
       for (const std::int64_t sample : own) again += !taken.insert(sample).second;
-      if (again <= round) continue;
+      bool is_proven = false;
+      for (std::size_t other = 0; other < rank && again > round && !is_proven; ++other) {
+        const auto others = all[other].find(number);
+        is_proven =
+            others != all[other].end() && share_their_ids(run, other, others->second.steps, rank, pass->second.steps);
+      }
+      if (!is_proven) continue;
       const Json sampler = seen_of(run, "sampler");
       const bool distributed = sampler.is_object() && sampler.value("kind", Json()) == Json("distributed");
       return breach_at(pass->second.first, static_cast<std::int64_t>(rank), Held(run, rank, pass->second.first),
@@ -175,7 +246,7 @@ Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises& promi
   for (const trace::Step& step : run.ranks[0].steps) outcome.judged += !taken_in(run, 0, step.step).empty();
   if (outcome.judged == 0) return outcome;
   const Passes passes = passes_of(run, 0);
-  if (are_to_split(run, promises)) outcome.broken = are_not_split(run);
+  if (are_to_split(run, promises)) outcome.broken = are_not_split(run, promises);
   if (!outcome.broken && promises.known && are_to_split(run, promises)) outcome.broken = overlap(run);
   if (!outcome.broken) outcome.broken = repeat_their_order(run, passes);
   if (!outcome.broken) outcome.broken = come_from_each_worker(run, passes);
