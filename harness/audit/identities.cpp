@@ -123,7 +123,9 @@ class Identities {
     const TrainSpec& train = recipe_.train();
     if (!recipe_.is_ours() || is_scale_free(train) || !train.ddp.average) return;
     const double ranks = static_cast<double>(world_size);
-    const Setting mean = of(world_size);
+    Setting mean = of(world_size);
+    if (train.seed.policy == "unseeded" || train.seed.policy == "after_model")
+      mean.also = {{"seed", {{"policy", "same"}}}};  // else no two runs begin alike
     Setting sum = mean;
     sum.sum = true;
     sum.rate = 1 / ranks;

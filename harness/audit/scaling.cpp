@@ -86,6 +86,10 @@ std::string Scaling::headline(const Audit& audit) const {
   if (std::any_of(audit.lines.begin(), audit.lines.end(),
                   [](const Line& line) { return line.answer == Answer::kCannotTell; }))
     return "nothing is found " + on + ", and not all could be told";
+  const auto unequal = std::find_if(audit.lines.begin(), audit.lines.end(), [](const Line& line) {
+    return line.id.starts_with("one-batch@") && line.answer == Answer::kNoIdentity;
+  });
+  if (unequal != audit.lines.end()) return "another computation on another number of ranks: " + unequal->because;
   return "the same computation " + on;
 }
 

@@ -43,9 +43,14 @@ class Gradients:
             elif not _is_unchanged(self._used[identity]):  # cleared in place, or changed by the script
                 del self._used[identity]
                 self._left.discard(identity)
-        self._clipped_early |= {identity for identity, seen in self._clipped.items() if _is_there(seen)}
+        for identity in [identity for identity, seen in self._clipped.items()
+                         if not _is_there(seen) or not _is_unchanged(seen)]:  # cleared since, or changed by the script
+            if identity not in self._clipped_early:
+                del self._clipped[identity]
 
     def backward_ends(self) -> None:
+        self._clipped_early |= {identity for identity, seen in self._clipped.items()
+                                if _is_there(seen) and seen[2] != seen[0]().grad._version}
         for identity in self._left:
             parameter, gradient, _ = self._used[identity]
             now = gradient()

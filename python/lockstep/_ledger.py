@@ -48,7 +48,7 @@ def _calls(session: "Session") -> Iterator[Tuple[str, Union[float, int]]]:
     if step.clips:
         yield "clips", step.clips
         yield "clipped", step.clipped
-    for name in ("clipped_early", "left", "idle_updates"):
+    for name in ("clipped_early", "left", "reused", "idle_updates"):
         if getattr(step, name):
             yield name, getattr(step, name)
     if session.gradients.clipped_late:

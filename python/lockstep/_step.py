@@ -34,6 +34,8 @@ class Step:
     clipped: int = 0  #: gradients that those got
     thresholds: Dict[str, float] = field(default_factory=dict)  #: that they were given
     clipped_early: int = 0  #: gradients that a backward pass added to after they were clipped
+    clip_of: Set[int] = field(default_factory=set)  #: parameters that those calls got, by identity
+    reused: int = 0  #: gradients that an update before had used, and nobody changed
     left: int = 0  #: gradients that an update before had used, and nobody cleared
     idle_updates: int = 0  #: that no parameter had a gradient for
     rates: List[Tuple[str, float]] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Step:
         self.denominators.update(part.denominators)
         self.clips += part.clips
         self.clipped += part.clipped
+        self.clip_of |= part.clip_of
         self.thresholds.update(part.thresholds)
         for key, count in part.names.items():
             self.names[key] = self.names.get(key, 0) + count

@@ -71,6 +71,10 @@ class Updates:
         parameters = _optimizers.parameters_of(optimizer)
         session.step.left += session.gradients.left_in(parameters)
         session.step.clipped_early += session.gradients.clipped_early_in(parameters)
+        session.step.reused += session.gradients.used_in(parameters)
+        if session.step.clips and not session.step.clipped and session.step.clip_of and not any(
+                id(parameter) in session.step.clip_of and parameter.grad is not None for parameter in parameters):
+            session.step.clips = 0  # of a part that is not trained now
         session.step.idle_updates += all(parameter.grad is None for parameter in parameters)
         self.gradients(parameters)
 

@@ -140,6 +140,17 @@ TEST(Place, OtherMpisHaveTheirOwnNames) {
   }
 }
 
+/// As training-operator sets it for a job that does not say how many processes a pod has.
+TEST(Place, APodThatCountsByItselfHasOneProcess) {
+  const Environment pod = {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "23456"}, {"PET_NPROC_PER_NODE", "auto"},
+                           {"PET_NNODES", "2"},  {"PET_NODE_RANK", "1"},   {"RANK", "1"},
+                           {"WORLD_SIZE", "2"}};
+  const Place place = resolve_place(pod).place;
+  EXPECT_EQ(place.rank, 1);
+  EXPECT_EQ(place.local_rank, 0);
+  EXPECT_EQ(place.world_size, 2);
+}
+
 TEST(Place, ALocalRankIsTakenFromTheShellIfTheLauncherTellsNone) {
   const Environment mpich = {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MASTER_PORT", "9"}};
   EXPECT_EQ(resolve_place(mpich).place.local_rank, 3);
@@ -192,14 +203,18 @@ TEST(Place, ContradictionsAreRefusedByName) {
       {with(after, {{"WORLD_SIZE", "3"}}), {"WORLD_SIZE and PET_NNODES", "WORLD_SIZE = 4"}},
       {with(after, {{"PET_NODE_RANK", "0"}}), {"RANK and PET_NODE_RANK"}},
       {with(after, {{"NPROC_PER_NODE", "4"}}), {"NPROC_PER_NODE and PET_NPROC_PER_NODE"}},
-      {with(after, {{"PET_NPROC_PER_NODE", "auto"}}), {"PET_NPROC_PER_NODE", "a number"}},
+      {with(after, {{"PET_NPROC_PER_NODE", "auto"}}), {"WORLD_SIZE and PET_NNODES", "of 1 processes"}},
+      {with(after, {{"PET_NPROC_PER_NODE", "many"}}), {"PET_NPROC_PER_NODE", "a number"}},
+      {with(mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "8"}}), {"OMPI_COMM_WORLD_LOCAL_SIZE"}},
+      {with(srun, {{"SLURM_NODEID", "7"}}), {"SLURM_NODEID", "0 to 1"}},
       {with(after, {{"PET_NNODES", "1:4"}}), {"PET_NNODES", "a number"}},
       {without(after, "MASTER_ADDR"), {"MASTER_ADDR", "not set"}},
       // no rank, or half of one
       {recorded("sbatch"), {"SLURM_STEP_NUM_TASKS", "a batch script is no rank"}},
       {without(srun, "MASTER_PORT"), {"MASTER_PORT", "not set"}},
       {without(mpi, "MASTER_PORT"), {"MASTER_PORT", "not set"}},
-      {with(mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}), {"MASTER_ADDR", "the host of rank 0"}},
+      {with(mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}),
+       {"MASTER_ADDR", "the host of rank 0"}},
       {without(mpi, "OMPI_COMM_WORLD_SIZE"), {"OMPI_COMM_WORLD_SIZE", "not set"}}};
   for (const auto& [environment, parts] : cases) {
     const std::string message = refusal(environment);

@@ -120,8 +120,12 @@ TEST(Usage, GradientsAreClearedAndClippedInOrder) {
 
 TEST(Usage, AnUpdateIsTakenOnceAndWithItsGradients) {
   const Change again = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
-    if (step % 2 == 1) set(records, "micro_batches", 0);
+    if (step % 2 == 1) set(records, "micro_batches", 0), set(records, "seen.reused", 1);
   };
+  const Change computed = [](std::int64_t, std::int64_t, std::vector<Record>& records) {
+    set(records, "micro_batches", 0);  // equal ones, which the script assigned anew
+  };
+  EXPECT_TRUE(of("usage", recorded(computed)).holds());
   expect_broken("usage", recorded(again), 1, "opt.taken_twice");
   const Change by_hand = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
     again(step, rank, records);
@@ -159,14 +163,28 @@ TEST(Usage, ClippingGetsGradients) {
 }
 
 TEST(Usage, TrainingGoesOnInTrainingMode) {
+  EXPECT_TRUE(of("usage", recorded(from(0, "seen.model0.training", 1))).holds());
+  const Change teacher = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+    set(records, "seen.model0.training", step < kOfEpoch ? 1 : 0);
+  };
+  EXPECT_TRUE(of("usage", recorded(teacher)).holds());  // which is not trained any more
   expect_broken("usage", recorded(from(kOfEpoch, "seen.training", 0)), kOfEpoch, "model.evaluation_mode");
 }
 
 TEST(Usage, AnOptimizerHoldsWhatIsTrained) {
-  const trace::RunTrace cleared = recorded(from(0, "seen.idle_updates", 1));
-  expect_broken("usage", cleared, kSteps - 1, "");
+  const Change idle = [](std::int64_t, std::int64_t, std::vector<Record>& records) {
+    set(records, "seen.idle_updates", 1);
+    std::erase_if(records, [](const Record& record) { return record.channel == Channel::kGradient; });
+  };
+  expect_broken("usage", recorded(idle), kSteps - 1, "");
+  EXPECT_TRUE(of("usage", recorded(from(0, "seen.idle_updates", 1))).holds());  // another optimizer has gradients
+  const Change moves = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    idle(step, rank, records);
+    records.push_back(test::floats(Channel::kWeight, "fc.weight", {static_cast<float>(step)}));
+  };
+  EXPECT_TRUE(of("usage", recorded(moves)).holds());  // it computes its gradients itself
   const Json other = {{"optimizer", {{{"groups", {{{"parameters", {"0"}}}}}}}}};
-  expect_broken("usage", recorded(from(0, "seen.idle_updates", 1), other), kSteps - 1, "opt.no_effect");
+  expect_broken("usage", recorded(idle, other), kSteps - 1, "opt.no_effect");
 }
 
 TEST(Usage, OneScheduleStepsOnceForEachUpdate) {
@@ -234,10 +252,11 @@ TEST(Shares, RanksTakeWhatNoOtherRankTakes) {
       records[0] = test::integers(Channel::kSamples, "ids", ids);
     };
   };
-  const Json other = {{"sampler", {{"kind", "SubsetRandomSampler"}}}};
+  const Json other = {{"sampler", {{"kind", "subset_random"}}}};
   EXPECT_TRUE(of("shares", recorded(overlapping(6), other)).holds());
   expect_broken("shares", recorded(overlapping(8), other), 0, "data.not_sharded");
   expect_broken("shares", recorded(overlapping(8)), 0, "data.permutation_rank_dependent");
+  EXPECT_TRUE(of("shares", recorded(overlapping(8), {{"sampler", {{"kind", "RASampler"}}}})).holds());
 }
 
 TEST(Shares, AShuffledEpochHasAnOrderOfItsOwn) {

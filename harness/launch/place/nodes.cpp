@@ -1,11 +1,29 @@
 #include "harness/launch/place/nodes.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace lockstep::launch {
+namespace {
+
+/// training-operator's default is "auto", which it counts as one process; a torchrun in the pod would count otherwise.
+std::optional<std::int64_t> processes_of_node(Reader& reader) {
+  constexpr const char* kNames[] = {"NPROC_PER_NODE", "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"};
+  const auto is_word = [&](const char* name) {
+    if (!reader.has(name)) return false;
+    const std::string value = *reader.text(name);
+    return value == "auto" || value == "cpu" || value == "gpu";
+  };
+  const bool counts_one = std::any_of(std::begin(kNames), std::end(kNames), is_word);
+  return counts_one ? std::optional<std::int64_t>(1)
+                    : agreed(reader, {kNames[0], kNames[1], kNames[2]}, {1, kMostRanks});
+}
+
+}  // namespace
+
 Place place_of_nodes(Reader& reader) {
-  const auto processes =
-      agreed(reader, {"NPROC_PER_NODE", "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"}, {1, kMostRanks});
+  const auto processes = processes_of_node(reader);
   if (!processes) refuse("NPROC_PER_NODE", "the number of processes on each node", "not set");
   const std::int64_t world_size = reader.required("WORLD_SIZE", {1, kMostRanks});
   const std::int64_t nodes = reader.number("PET_NNODES", {1, kMostRanks}).value_or(world_size);

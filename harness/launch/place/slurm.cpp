@@ -31,7 +31,8 @@ Place place_of_slurm(Reader& reader) {
   place.rank = reader.required("SLURM_PROCID", {0, place.world_size - 1});
   reader.required("SLURM_LOCALID", {0, place.world_size - 1});
   place.local_rank = *agreed(reader, {"SLURM_LOCALID", "LOCAL_RANK"}, {0, place.world_size - 1});
-  place.node = reader.number("SLURM_NODEID", {});
+  const auto nodes_of_step = reader.number("SLURM_STEP_NUM_NODES", {1, kMostRanks});
+  place.node = reader.number("SLURM_NODEID", {0, nodes_of_step.value_or(kMostRanks) - 1});
   require_no_count_of_nodes(reader, place.world_size);
   const auto nodes = reader.text("SLURM_STEP_NODELIST");
   const bool one_node = reader.number("SLURM_STEP_NUM_NODES", {1, kMostRanks}) == 1;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -194,6 +195,9 @@ std::optional<Breach> repeat_their_order(const trace::RunTrace& run, const Passe
     return std::nullopt;
   const Pass* before = nullptr;
   for (const auto& [number, pass] : passes) {
+    if (pass.epoch != passes.begin()->second.epoch) return std::nullopt;  // it is told: an epoch may take two passes
+  }
+  for (const auto& [number, pass] : passes) {
     const bool known = before != nullptr && before->epoch == pass.epoch && pass.samples.size() >= kFewInOrder;
     if (known && before->samples.size() >= pass.samples.size() &&
         std::equal(pass.samples.begin(), pass.samples.end(), before->samples.begin()))
@@ -227,9 +231,15 @@ std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const Pa
 
 }  // namespace
 
-/// Whether the ranks have to take samples of their own. Fewer samples than a round may fill up the ranks alike.
+/// Whether the ranks have to take samples of their own. A sampler that is no class of torch, and so is named by its
+/// class, may repeat some on purpose, as RASampler does. Fewer samples than a round may fill up the ranks alike.
 bool are_to_split(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (promises.known) return seen_of(run, "ddp").value("wrap", Json()) == Json(true);
+  if (promises.known) {
+    const Json sampler = seen_of(run, "sampler");
+    const std::string kind = sampler.is_object() && sampler.contains("kind") ? sampler["kind"].dump() : "";
+    const bool is_their_own = kind.size() > 1 && std::isupper(static_cast<unsigned char>(kind[1])) != 0;
+    return !is_their_own && seen_of(run, "ddp").value("wrap", Json()) == Json(true);
+  }
   const scenario::TrainSpec& train = promises.train;
   const std::int64_t round = train.batch.micro_size(promises.world_size) * promises.world_size;
   return !takes_everything_on_every_rank(train.sampler) && !train.data.options.value("per_rank", false) &&

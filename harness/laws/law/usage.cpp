@@ -97,7 +97,7 @@ std::optional<Breach> clips_scaled(std::int64_t step, std::int64_t rank, const H
 /// An update without a backward pass gets the very gradients of the update before.
 std::optional<Breach> updates_again(const trace::RunTrace& run, std::int64_t step, std::int64_t rank,
                                     const Held& held) {
-  if (counted(held, "micro_batches") != 0.0) return std::nullopt;
+  if (counted(held, "micro_batches") != 0.0 || seen_at(held, "reused") == 0) return std::nullopt;
   const auto now = final_gradients(held), before = final_gradients(Held(run, static_cast<std::size_t>(rank), step - 1));
   const auto is_same = [&](const auto& item) {
     const auto found = before.find(item.first);
@@ -110,11 +110,12 @@ std::optional<Breach> updates_again(const trace::RunTrace& run, std::int64_t ste
                    "opt.taken_twice");
 }
 
-/// A root that trained is in evaluation mode in a later update. `at_first`: whether it trained before the first one.
+/// The only root trained, and is in evaluation mode in a later update. Of several, some may not be trained any more.
+/// `at_first`: whether it trained before the first one.
 std::optional<Breach> stops_training(std::int64_t step, std::int64_t rank, const Held& held,
                                      std::map<std::string, bool>& trained, bool at_first) {
   for (const trace::Record* record : held.all(Channel::kLedger)) {
-    if (!record->name.starts_with("seen.") || !record->name.ends_with("training")) continue;
+    if (record->name != "seen.training") continue;
     bool& before = trained.try_emplace(std::to_string(rank) + record->name, at_first).first->second;
     const bool now = counted(held, record->name) != 0.0;
     if (before && !now)
@@ -150,12 +151,17 @@ bool gets_zeros(const Held& held) {
 /// Every update of the run comes without any gradient, or with zeros alone.
 std::optional<Breach> never_has_gradients(const trace::RunTrace& run) {
   std::int64_t steps = 0, zeros = 0;
+  std::optional<std::int64_t> before;  // an optimizer that computes gradients itself moves weights all the same
   for (const trace::Step& step : run.ranks[0].steps) {
     const Held held(run, 0, step.step);
     if (step.step < 0) continue;
     ++steps;
     zeros += gets_zeros(held);
-    if (seen_at(held, "idle_updates") == 0 && !gets_zeros(held)) return std::nullopt;
+    const bool is_idle = seen_at(held, "idle_updates") != 0 && final_gradients(held).empty();
+    if (!is_idle && !gets_zeros(held)) return std::nullopt;
+    const bool has_weights = !held.all(Channel::kWeight).empty();
+    if (is_idle && before && has_weights && !same(Held(run, 0, *before), held, Channel::kWeight)) return std::nullopt;
+    before = step.step;
   }
   if (steps < 2) return std::nullopt;
   if (zeros > 0)
@@ -170,7 +176,8 @@ std::optional<Breach> never_has_gradients(const trace::RunTrace& run) {
                 .evidence = "backward passes make gradients, and none of them belongs to a parameter of the optimizer"};
 }
 
-/// One schedule takes the same number of steps, more than one, after each update. accelerate's does so on purpose.
+/// One schedule takes the same number of steps, more than one, after each update. accelerate's does so on purpose, and
+/// so does one that is counted in micro-batches.
 std::optional<Breach> steps_often(const trace::RunTrace& run) {
   const Json frameworks = run.ranks[0].header.value("framework", Json::array());
   if (!frameworks.is_array() || !frameworks.empty() || seen_of(run, "every") != Json(1)) return std::nullopt;
@@ -185,7 +192,8 @@ std::optional<Breach> steps_often(const trace::RunTrace& run) {
     }
     if (before && seen_at(held, "idle_updates") == 0) {
       const double taken = *now - *before;
-      if (taken < 2 || (each && *each != taken)) return std::nullopt;
+      const bool by_batch = taken == counted(held, "micro_batches") && taken != static_cast<double>(run.world_size());
+      if (taken < 2 || by_batch || (each && *each != taken)) return std::nullopt;
       each = taken;
       ++updates;
     }

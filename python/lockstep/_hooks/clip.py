@@ -26,9 +26,13 @@ def install(session: "Session", updates: Updates) -> None:
         updates.gradients(parameters, then="clipped ")
 
     def counts(parameters: Any, used: int, result: Any) -> None:
-        session.step.clipped += session.gradients.clipped(parameters)
+        count = session.gradients.clipped(parameters)
+        session.step.clipped += count
+        if all(session.models.name_of(parameter) is not None for parameter in parameters):  # no copies
+            session.step.clip_of.update(map(id, parameters))
         norm, threshold = result, session.step.thresholds.get("clip_norm")
-        if used and (not isinstance(norm, torch.Tensor) or threshold is None or float(norm) > threshold):
+        is_known = isinstance(norm, torch.Tensor) and threshold is not None
+        if used and used == count and (not is_known or float(norm) > threshold):
             session.gradients.clipped_late += used
 
     def asks(signature: inspect.Signature, args: Any, kwargs: Any) -> bool:
