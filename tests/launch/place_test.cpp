@@ -149,6 +149,9 @@ TEST(Place, APodThatCountsByItselfHasOneProcess) {
   EXPECT_EQ(place.rank, 1);
   EXPECT_EQ(place.local_rank, 0);
   EXPECT_EQ(place.world_size, 2);
+  const Place of_two = resolve_place(with(pod, {{"NPROC_PER_NODE", "2"}, {"LOCAL_RANK", "1"}})).place;  // who says so
+  EXPECT_EQ(of_two.rank, 3);
+  EXPECT_EQ(of_two.world_size, 4);
 }
 
 TEST(Place, ALocalRankIsTakenFromTheShellIfTheLauncherTellsNone) {

@@ -15,9 +15,11 @@ std::optional<std::int64_t> processes_of_node(Reader& reader) {
     const std::string value = *reader.text(name);
     return value == "auto" || value == "cpu" || value == "gpu";
   };
+  const auto number_in = [&](const char* name) { return is_word(name) ? nullptr : name; };
+  const auto number =
+      agreed(reader, {number_in(kNames[0]), number_in(kNames[1]), number_in(kNames[2])}, {1, kMostRanks});
   const bool counts_one = std::any_of(std::begin(kNames), std::end(kNames), is_word);
-  return counts_one ? std::optional<std::int64_t>(1)
-                    : agreed(reader, {kNames[0], kNames[1], kNames[2]}, {1, kMostRanks});
+  return number || !counts_one ? number : std::optional<std::int64_t>(1);
 }
 
 }  // namespace
