@@ -124,8 +124,7 @@ class Identities {
     if (!recipe_.is_ours() || is_scale_free(train) || !train.ddp.average) return;
     const double ranks = static_cast<double>(world_size);
     Setting mean = of(world_size);
-    if (train.seed.policy == "unseeded" || train.seed.policy == "after_model")
-      mean.also = {{"seed", {{"policy", "same"}}}};  // else no two runs begin alike
+    if (!train.seed.seeds_before_model()) mean.also = {{"seed", {{"policy", "same"}}}};  // else no two runs begin alike
     Setting sum = mean;
     sum.sum = true;
     sum.rate = 1 / ranks;

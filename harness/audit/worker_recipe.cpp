@@ -102,7 +102,7 @@ class WorkerRecipe : public Recipe {
     if (of.data.options.value("per_rank", false))
       found.push_back(
           {"each rank makes data of its own", "let all ranks share one data set", {{"data", {{"per_rank", false}}}}});
-    if (of.seed.policy == "unseeded" || of.seed.policy == "after_model")
+    if (!of.seed.seeds_before_model())
       found.push_back(
           {"no seed fixes the first weights", "seed before the model is made", {{"seed", {{"policy", "same"}}}}});
     if (!of.ddp.wrap)
@@ -128,7 +128,7 @@ class WorkerRecipe : public Recipe {
       found.push_back({"each micro-batch divides its loss by its own number of targets",
                        "divide by the number of targets of the whole update",
                        {{"loss", {{"average", "world"}}}}});
-    if (of.seed.policy == "unseeded" || of.seed.policy == "after_model")
+    if (!of.seed.seeds_before_model())
       found.push_back(
           {"no seed fixes the first weights", "seed before the model is made", {{"seed", {{"policy", "same"}}}}});
     if (of.model.kind == "branch")

@@ -42,6 +42,14 @@ class Hosts:
         self.names = [f"ls{os.getpid() % 100000}h{number}" for number in (1, 2)]
 
     def __enter__(self):
+        try:
+            self._join()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _join(self):
         first, second = self.names
         for name in self.names:
             system("ip", "netns", "add", name)
@@ -51,7 +59,6 @@ class Hosts:
             system(*inside, "address", "add", f"10.77.0.{number}/24", "dev", name)
             for interface in (name, "lo"):
                 system(*inside, "link", "set", interface, "up")
-        return self
 
     def __exit__(self, *_):
         for name in self.names:

@@ -132,15 +132,14 @@ Passes passes_of(const trace::RunTrace& run, std::size_t rank) {
   Passes passes;
   if (seen_of(run, "every") != Json(1)) return passes;
   for (const trace::Step& step : run.ranks[rank].steps) {
-    const Held held(run, rank, step.step);
-    const trace::Record *epoch = held.find(Channel::kLedger, "epoch"), *number = held.find(Channel::kLedger, "passes");
-    const Samples samples = taken_in(run, rank, step.step);
-    if (samples.empty() || epoch == nullptr || epoch->integers.empty()) continue;
+    const trace::Record *epoch = step.find(Channel::kLedger, "epoch"), *number = step.find(Channel::kLedger, "passes");
+    const trace::Record* const samples = samples_in(step);
+    if (samples == nullptr || samples->integers.empty() || epoch == nullptr || epoch->integers.empty()) continue;
     const std::int64_t which = number == nullptr || number->integers.empty() ? epoch->integers[0] : number->integers[0];
     Pass& pass =
         passes.try_emplace(which, Pass{.first = step.step, .epoch = epoch->integers[0], .samples = {}, .steps = {}})
             .first->second;
-    pass.samples.insert(pass.samples.end(), samples.begin(), samples.end());
+    pass.samples.insert(pass.samples.end(), samples->integers.begin(), samples->integers.end());
     pass.steps.push_back(step.step);
   }
   return passes;
@@ -154,9 +153,9 @@ std::size_t round_of(const trace::RunTrace& run) {
 }
 
 /// Two ranks take more of the same samples in a pass than a round holds, and each takes a sample once.
-std::optional<Breach> overlap(const trace::RunTrace& run) {
-  std::vector<Passes> all;
-  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) all.push_back(passes_of(run, rank));
+std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first_rank) {
+  std::vector<Passes> all = {of_first_rank};
+  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) all.push_back(passes_of(run, rank));
   const std::size_t round = round_of(run);
   for (const auto& [number, first] : all[0]) {
     if (Held(run, 0, first.first).find(Channel::kSamples, "ids") == nullptr) return std::nullopt;
@@ -256,8 +255,10 @@ Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises& promi
   for (const trace::Step& step : run.ranks[0].steps) outcome.judged += !taken_in(run, 0, step.step).empty();
   if (outcome.judged == 0) return outcome;
   const Passes passes = passes_of(run, 0);
-  if (are_to_split(run, promises)) outcome.broken = are_not_split(run, promises);
-  if (!outcome.broken && promises.known && are_to_split(run, promises)) outcome.broken = overlap(run);
+  if (are_to_split(run, promises)) {
+    outcome.broken = are_not_split(run, promises);
+    if (!outcome.broken && promises.known) outcome.broken = overlap(run, passes);
+  }
   if (!outcome.broken) outcome.broken = repeat_their_order(run, passes);
   if (!outcome.broken) outcome.broken = come_from_each_worker(run, passes);
   return outcome;

@@ -142,23 +142,19 @@ bool trains_others(const trace::RunTrace& run, const Held& held) {
                                         [&](const trace::Record* gradient) { return names.contains(gradient->name); });
 }
 
-/// All gradients of an update are zeros, as after a `zero_grad` between backward pass and update.
-bool gets_zeros(const Held& held) {
-  const auto gradients = final_gradients(held);
-  return !gradients.empty() && total_norm(gradients) == 0.0;
-}
-
 /// Every update of the run comes without any gradient, or with zeros alone.
 std::optional<Breach> never_has_gradients(const trace::RunTrace& run) {
   std::int64_t steps = 0, zeros = 0;
   std::optional<std::int64_t> before;  // an optimizer that computes gradients itself moves weights all the same
   for (const trace::Step& step : run.ranks[0].steps) {
-    const Held held(run, 0, step.step);
     if (step.step < 0) continue;
+    const Held held(run, 0, step.step);
+    const auto gradients = final_gradients(held);
+    const bool is_idle = seen_at(held, "idle_updates") != 0 && gradients.empty();
+    const bool are_zeros = !gradients.empty() && total_norm(gradients) == 0.0;  // cleared after the backward pass
+    if (!is_idle && !are_zeros) return std::nullopt;
     ++steps;
-    zeros += gets_zeros(held);
-    const bool is_idle = seen_at(held, "idle_updates") != 0 && final_gradients(held).empty();
-    if (!is_idle && !gets_zeros(held)) return std::nullopt;
+    zeros += are_zeros;
     const bool has_weights = !held.all(Channel::kWeight).empty();
     if (is_idle && before && has_weights && !same(Held(run, 0, *before), held, Channel::kWeight)) return std::nullopt;
     before = step.step;
