@@ -450,6 +450,38 @@ TEST_F(AuditEndToEnd, EquallyManyTargetsExcuseNoFirstOrderError) {
   EXPECT_EQ(theory.answer("denominator"), "slip") << theory.line("denominator");
 }
 
+TEST_F(AuditEndToEnd, BlocksOfTheOrderAreAnotherComputation) {
+  Json whole = recipe();
+  whole["train"]["sampler"] = {{"kind", "contiguous"}};
+  const Audited result = audited(whole, {"--ranks", "1,2"});
+  EXPECT_EQ(result.answer("one-batch@2"), "no identity");
+  EXPECT_NE(
+      result.process.out.find("answer      another computation on another number of ranks: each rank takes a block"),
+      std::string::npos)
+      << result.process.out;
+}
+
+TEST_F(AuditEndToEnd, ASumNeedsNoSeedOfItsRecipe) {
+  for (const char* policy : {"unseeded", "after_model"}) {
+    const Audited result =
+        audited(recipe({{"seed", {{"policy", policy}}}}), {"--ranks", "1,2", "--only", "sum", "--only", "one-batch"});
+    EXPECT_EQ(result.process.exit_code, 0) << result.process.out;
+    EXPECT_EQ(result.answer("sum@2"), "identical") << result.line("sum@2");
+    EXPECT_EQ(result.answer("one-batch@2"), "no identity");
+  }
+}
+
+TEST_F(AuditEndToEnd, DataThatAreSmallerThanABatchMakeItSmaller) {
+  const auto audited_of = [&](std::int64_t samples) {
+    return audited(recipe({{"data", {{"size", samples}}}}), {"--ranks", "1,2", "--only", "accumulation"});
+  };
+  const Audited small = audited_of(13), too_small = audited_of(3);
+  EXPECT_EQ(small.process.exit_code, 0) << small.process.out;
+  EXPECT_EQ(small.answer("accumulation@2"), "rounding") << small.line("accumulation@2");
+  EXPECT_EQ(too_small.process.exit_code, 2);
+  EXPECT_NE(too_small.process.err.find("at least 4 samples"), std::string::npos) << too_small.process.err;
+}
+
 TEST_F(AuditEndToEnd, AnEpochsEndIsThatOfItsSampler) {
   const auto end_of = [&](std::int64_t samples, const Json& sampler) {
     Json whole = recipe({{"sampler", sampler}});

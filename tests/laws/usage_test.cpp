@@ -198,6 +198,14 @@ TEST(Usage, OneScheduleStepsOnceForEachUpdate) {
   expect_broken("usage", recorded(twice), 1, "lr.schedule_rate");
   EXPECT_TRUE(of("usage", recorded(by_two)).holds());
   EXPECT_TRUE(of("usage", recorded(twice, {{"every", 2}})).holds());
+  const auto by_batch = [](std::int64_t batches) {
+    return [batches](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+      set(records, "seen.schedule_steps", batches * step);
+      set(records, "micro_batches", batches);
+    };
+  };
+  EXPECT_TRUE(of("usage", recorded(by_batch(3))).holds());
+  expect_broken("usage", recorded(by_batch(2)), 1, "lr.schedule_rate");  // as many as ranks
   trace::RunTrace accelerated = recorded(twice);
   for (trace::Trace& rank : accelerated.ranks) rank.header["framework"] = {"accelerate 1.15"};
   EXPECT_TRUE(of("usage", accelerated).holds());
@@ -240,23 +248,24 @@ TEST(Shares, OneIdMayBeAnotherSampleOnAnotherRank) {
   }
 }
 
-/// Each rank takes samples once, and `common` of them are another rank's, too. A round holds 6.
+/// Each rank takes samples once, and `common` of them are another rank's, too. A round holds 10.
 TEST(Shares, RanksTakeWhatNoOtherRankTakes) {
   const auto overlapping = [](std::int64_t common) {
     return [common](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
       std::vector<std::int64_t> ids;
-      const std::int64_t of_rank = kOfEpoch * kBatch;
-      for (std::int64_t i = 0; i < kBatch; ++i)
+      constexpr std::int64_t kOwnBatch = 5;
+      const std::int64_t of_rank = kOfEpoch * kOwnBatch;
+      for (std::int64_t i = 0; i < kOwnBatch; ++i)
         ids.push_back(rank * (of_rank - common) +
-                      (rank == 0 ? step % kOfEpoch : kOfEpoch - 1 - step % kOfEpoch) * kBatch + i);
+                      (rank == 0 ? step % kOfEpoch : kOfEpoch - 1 - step % kOfEpoch) * kOwnBatch + i);
       records[0] = test::integers(Channel::kSamples, "ids", ids);
     };
   };
   const Json other = {{"sampler", {{"kind", "subset_random"}}}};
-  EXPECT_TRUE(of("shares", recorded(overlapping(6), other)).holds());
-  expect_broken("shares", recorded(overlapping(8), other), 0, "data.not_sharded");
-  expect_broken("shares", recorded(overlapping(8)), 0, "data.permutation_rank_dependent");
-  EXPECT_TRUE(of("shares", recorded(overlapping(8), {{"sampler", {{"kind", "RASampler"}}}})).holds());
+  EXPECT_TRUE(of("shares", recorded(overlapping(10), other)).holds());
+  expect_broken("shares", recorded(overlapping(11), other), 0, "data.not_sharded");
+  expect_broken("shares", recorded(overlapping(11)), 0, "data.permutation_rank_dependent");
+  EXPECT_TRUE(of("shares", recorded(overlapping(11), {{"sampler", {{"kind", "RASampler"}}}})).holds());
 }
 
 TEST(Shares, AShuffledEpochHasAnOrderOfItsOwn) {
@@ -267,6 +276,11 @@ TEST(Shares, AShuffledEpochHasAnOrderOfItsOwn) {
   };
   expect_broken("shares", recorded(again), kOfEpoch, "data.epoch_not_advanced");
   EXPECT_TRUE(of("shares", recorded(again, {{"sampler", {{"kind", "distributed"}, {"shuffle", false}}}})).holds());
+  const Change two_passes = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    again(step, rank, records);
+    set(records, "epoch", step / (2 * kOfEpoch));
+  };
+  EXPECT_TRUE(of("shares", recorded(two_passes)).holds());  // of each epoch that the sampler is told
 }
 
 TEST(Shares, AStreamGivesEachSampleOnce) {

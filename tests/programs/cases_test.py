@@ -495,6 +495,54 @@ for step in range(6):
         for step in (0, 1, 2, 4, 5):
             self.assertNotIn("seen.clipped_late", trace.names(step, "ledger"))
 
+    def test_clipping_that_is_meant_so_is_not_counted(self):
+        trace = self.records(START + """
+other = nn.Linear(4, 3)
+optimizer, second = sgd(model), sgd(other)
+for step in range(4):
+    optimizer.zero_grad(set_to_none=False)
+    second.zero_grad(set_to_none=False)
+    loss_of(model).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+    if step == 1:  # left out, and cleared in place
+        optimizer.zero_grad(set_to_none=False)
+        loss_of(model).backward()
+    other(x).sum().backward()  # adds nothing to what was clipped
+    optimizer.step()
+    second.step()
+""")
+        for step in range(4):
+            self.assertNotIn("seen.clipped_early", trace.names(step, "ledger"))
+        trace = self.records(START + """
+for parameter in model[0].parameters():
+    parameter.requires_grad_(False)
+optimizer = sgd(model)
+for step in range(2):
+    optimizer.zero_grad()
+    loss_of(model).backward()
+    nn.utils.clip_grad_norm_(model[0].parameters() if step == 0 else [p.data for p in model.parameters()], 0.01)
+    optimizer.step()
+""", "frozen")
+        self.assertNotIn("seen.clips", trace.names(0, "ledger"))
+        self.assertEqual(trace.value(1, "ledger", "seen.clipped"), [0])  # of copies: that is a mistake
+
+    def test_gradients_that_are_used_again_are_counted(self):
+        trace = self.records(START + """
+optimizer = sgd(model)
+loss_of(model).backward()
+optimizer.step()
+optimizer.step()
+for parameter in model.parameters():
+    parameter.grad = parameter.grad.clone()
+optimizer.step()
+for parameter in model.parameters():
+    parameter.grad.add_(1)
+optimizer.step()
+""")
+        self.assertEqual(trace.value(1, "ledger", "seen.reused"), [len(trace.names(0, "gradient"))])
+        for step in (0, 2, 3):
+            self.assertNotIn("seen.reused", trace.names(step, "ledger"))
+
     def test_gradients_that_are_left_or_clipped_early_are_counted(self):
         trace = self.records(START + """
 optimizer = sgd(model)
