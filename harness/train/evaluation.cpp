@@ -33,12 +33,13 @@ Evaluation::Evaluation(const scenario::EvaluationSpec& spec, const Dataset& data
     counted_ += spec.shares == "padded" || i < spec.samples ? 1 : 0;
   }
   for (std::int64_t i = dealt; i < spec.samples; ++i) leftovers_.push_back(first + i);
-  if (spec.samples >= ranks || spec.average == "samples" || spec.shares == "padded") return;  // each has one
+  if (spec.samples >= ranks || spec.shares == "padded" || spec.shares == "leftovers") return;  // each has one
+  if (spec.average == "samples" && spec.reduce != "none") return;  // all together have a mean
   throw InputError({.what = "a rank evaluates no samples, so it has no mean",
                     .where = "train.evaluation.samples",
                     .expected = "at least " + std::to_string(ranks) + ", one for each rank",
                     .actual = std::to_string(spec.samples),
-                    .next = "hold out more samples, or average over samples"});
+                    .next = "hold out more samples, or reduce, and average over samples"});
 }
 
 Metrics Evaluation::run(Model& model, Ddp& ddp, std::int64_t divisor, bool in_training_mode) const {

@@ -149,6 +149,8 @@ def training(seed, index, texts):
         train["evaluation"] = {"samples": 6, "every": draw.choice([1, 3]), "batch": 4,
                                "shares": draw.choice(["padded", "trimmed", "leftovers", "all"]),
                                "reduce": draw.choice(["all", "all", "root", "none"])}
+        if train["evaluation"]["reduce"] == "none":  # a rank that evaluates nothing has no mean of its own
+            train["evaluation"]["samples"] = max(6, world)
     name = f"{index}-{model}-{kind}"
     if steps < 6 or "dynamic_scale" in train.get("gradient", {}) or draw.random() > 0.15:
         return {name: {"world_size": world, "train": train}}, times

@@ -131,6 +131,11 @@ TEST_F(EvaluationEndToEnd, ARankThatEvaluatesNothingHasNoMean) {
   const Result refused = run(evaluating(of_two, Json::array({check("ledger", {{"variants", {"w3"}}})})));
   EXPECT_EQ(refused.exit_code(), 2) << refused.said();
   expect_says(refused.said(), {"has no mean", "train.evaluation.samples", "at least 3"});
+  // Nor has one that keeps what is its own.
+  const Json kept = {{"samples", 2}, {"reduce", "none"}};
+  const Result own = run(evaluating(kept, Json::array({check("ledger", {{"variants", {"w3"}}})})));
+  EXPECT_EQ(own.exit_code(), 2) << own.said();
+  expect_says(own.said(), {"has no mean", "train.evaluation.samples", "at least 3"});
   // Where the last round is filled up, each has one.
   const Json filled = {{"samples", 2}, {"average", "ranks"}, {"shares", "padded"}};
   expect_green(run(evaluating(filled, Json::array({check("ranks_agree", {{"variants", {"w3"}}})}))));

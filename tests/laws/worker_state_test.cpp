@@ -54,6 +54,22 @@ TEST(LawBuffers, RunningMeansMoveByTheBatchFromWhatIsBroadcast) {
   EXPECT_EQ(other.broken->cause, "");
 }
 
+/// Passes after the first begin with what it broadcast; an epoch's end may leave a single one for an update.
+TEST(LawBuffers, OnlyTheFirstPassOfAnUpdateIsBroadcast) {
+  const Law& law = law_named("buffers");
+  scenario::Promises accumulating = broadcasting(true);
+  accumulating.train.batch.accumulation = 2;
+  EXPECT_TRUE(law.judge(with_mean(1), accumulating).holds()) << "one pass is left";
+  EXPECT_EQ(law.judge(with_mean(2.8F), accumulating).broken->cause, "buffer.not_synced");
+  const auto second_pass = [](float now) {
+    trace::RunTrace run = with_mean(now);
+    for (trace::Trace& rank : run.ranks) rank.steps[1].records.push_back(test::scalar(Channel::kLoss, "local/1", 1));
+    return run;
+  };
+  EXPECT_TRUE(law.judge(second_pass(2.8F), accumulating).holds());
+  EXPECT_TRUE(law.judge(second_pass(1), accumulating).broken);
+}
+
 TEST(LawUsage, OfTheWorkerOnlyWhatItTells) {
   const Law& law = law_named("usage");
   const auto told = [](const char* entry, std::int64_t value) {

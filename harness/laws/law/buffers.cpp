@@ -44,15 +44,15 @@ double along(const Record* buffer) {
 }
 
 /// How a buffer of a rank is made in a step.
-struct Made {
+struct MovedBuffer {
   double actual = 0;
   double own = 0;     ///< from the rank's own buffer before
   double shared = 0;  ///< from rank 0's, which DDP broadcasts before the pass
   double bound = 0;
 };
 
-std::optional<Made> made_in(const trace::RunTrace& run, const trace::Trace& rank, const trace::Step& step,
-                            const std::string& name) {
+std::optional<MovedBuffer> made_in(const trace::RunTrace& run, const trace::Trace& rank, const trace::Step& step,
+                                   const std::string& name) {
   const Record* now = step.find(Channel::kBuffer, name);
   const Record* expected = step.find(Channel::kLedger, std::string(kExpected) + name);
   const Record* rounding = step.find(Channel::kLedger, "seen.buffer_rounding " + name);
@@ -60,7 +60,7 @@ std::optional<Made> made_in(const trace::RunTrace& run, const trace::Trace& rank
   const Record *before = rank.find(step.step - 1, Channel::kBuffer, name),
                *of_first = run.ranks[0].find(step.step - 1, Channel::kBuffer, name);
   const double size = std::sqrt(count_of(*now)) * *now->norm;  // no sum of signs is larger
-  Made made{.actual = along(now), .own = *expected->number};
+  MovedBuffer made{.actual = along(now), .own = *expected->number};
   made.shared = made.own + (1 - kMomentum) * (along(of_first) - along(before));
   made.bound = kOfCopy * (*rounding->number + trace::unit_roundoff(now->dtype) * size);
   if (!std::isfinite(made.actual) || !std::isfinite(made.own) || !std::isfinite(made.bound)) return std::nullopt;
@@ -75,6 +75,11 @@ bool is_evaluated(const scenario::TrainSpec& train, std::int64_t step) {
   return train.evaluation && (step + 1) % train.evaluation->every == 0;
 }
 
+/// Forward passes of a rank in a step; an epoch's end may leave fewer than the recipe's.
+std::int64_t passes_in(const trace::Step& step) {
+  return std::count_if(step.records.begin(), step.records.end(), is_own_loss);
+}
+
 /// Running means and variances follow from those before and the batch's own moments, which the worker computes in the
 /// steps in which it records slopes.
 std::optional<Breach> moves_otherwise(Outcome& outcome, const trace::RunTrace& run, const trace::Trace& rank,
@@ -85,7 +90,7 @@ std::optional<Breach> moves_otherwise(Outcome& outcome, const trace::RunTrace& r
     if (entry.channel != Channel::kLedger || !entry.name.starts_with(kExpected)) continue;
     const std::string name = entry.name.substr(kExpected.size());
     const auto made = made_in(run, rank, step, name);
-    const bool of_first = shares && train.batch.accumulation == 1;  // later passes begin with what is broadcast already
+    const bool of_first = shares && passes_in(step) == 1;  // later passes begin with what is broadcast already
     if (!made || (of_first && !std::isfinite(made->shared))) continue;
     const double expected = of_first ? made->shared : made->own;
     ++outcome.judged;
@@ -100,10 +105,6 @@ std::optional<Breach> moves_otherwise(Outcome& outcome, const trace::RunTrace& r
     return breach;
   }
   return std::nullopt;
-}
-
-std::int64_t passes_in(const trace::Step& step) {
-  return std::count_if(step.records.begin(), step.records.end(), is_own_loss);
 }
 
 }  // namespace
