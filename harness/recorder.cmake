@@ -21,6 +21,7 @@ target_link_libraries(lockstep_recorder PRIVATE
 # Hidden visibility leaves what templates of the standard library become.
 target_link_options(lockstep_recorder PRIVATE -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/record/exports.map)
 target_precompile_headers(lockstep_recorder PRIVATE base/precompiled.h)
+compile_together(lockstep_recorder 16)
 
 install(TARGETS lockstep_recorder EXPORT lockstep)
 install(FILES record/include/lockstep/recorder.h record/include/lockstep/torch.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep)

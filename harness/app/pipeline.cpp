@@ -193,8 +193,8 @@ std::vector<launch::Job> jobs_of(const plan::Plan& plan, const RunOptions& optio
   return jobs;
 }
 
-std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
-                                      launch::ForkServers& servers, const Campaign* campaign) {
+std::vector<report::Evidence> execute_by(launch::ForkServers& servers, plan::Plan& plan, const RunOptions& options,
+                                         const fs::path& runs_root, const Campaign* campaign) {
   std::vector<std::optional<launch::RunOutcome>> ended(plan.runs.size());
   if (campaign != nullptr) ended = campaign->ended();
   choose_launchers(plan, options.launcher);
@@ -218,14 +218,14 @@ std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& option
 std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
                                       const Campaign* campaign) {
   launch::ForkServers servers;
-  return execute(plan, options, runs_root, servers, campaign);
+  return execute_by(servers, plan, options, runs_root, campaign);
 }
 
 experiment::Execute executor_again(const RunOptions& options, const fs::path& runs_root) {
   const auto servers = std::make_shared<std::optional<launch::ForkServers>>();
   return [&options, runs_root, servers](plan::Plan& plan, const experiment::Again& again) {
     if (!again.computes_otherwise || !*servers) servers->emplace();
-    std::vector<report::Evidence> evidence = execute(plan, options, runs_root / again.folder, **servers, nullptr);
+    std::vector<report::Evidence> evidence = execute_by(**servers, plan, options, runs_root / again.folder, nullptr);
     if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
     return evidence;
   };

@@ -19,7 +19,7 @@ namespace {
 using scenario::TrainSpec;
 using scenario::Variant;
 
-constexpr const char* kUnknown = "-";
+constexpr const char* kNoValue = "-";
 
 /// A number of samples or updates.
 std::string count(double value) { return rounded(value, 6); }
@@ -390,7 +390,7 @@ Line line_of(const Quantity& quantity, const std::vector<At>& all) {
   std::vector<std::string> known;
   for (const At& at : all) {
     const auto value = at.is_training() ? quantity.value(at) : std::nullopt;
-    line.values.push_back(at.is_training() ? value.value_or(kUnknown) : "refused");
+    line.values.push_back(at.is_training() ? value.value_or(kNoValue) : "refused");
     if (!value) continue;
     known.push_back(*value);
     if (first == nullptr) first = &at;

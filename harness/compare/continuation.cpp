@@ -63,7 +63,7 @@ void set_integer(Record& record, std::int64_t value) {
 bool is_total(const std::string& name) { return name == "samples_taken" || name == "skipped"; }
 
 /// Counts one step's ledger on. `before`: the source's ledger.
-void count_on(Step& step, std::int64_t updates, const Step* before) {
+void count_step_on(Step& step, std::int64_t updates, const Step* before) {
   const bool sampler_tells = step.find(Channel::kLedger, "passes") != nullptr;  // else an epoch is a pass of a loader
   std::vector<Record> records;
   for (Record& record : step.records) {
@@ -135,7 +135,7 @@ void count_on(RunTrace& resumed, const RunTrace& source, std::int64_t step) {
   const bool same_world = source.world_size() == resumed.world_size();
   for (std::size_t rank = 0; rank < resumed.ranks.size(); ++rank) {
     const Step* before = same_world ? source.ranks[rank].find(step) : nullptr;
-    for (Step& own : resumed.ranks[rank].steps) count_on(own, updates, before);
+    for (Step& own : resumed.ranks[rank].steps) count_step_on(own, updates, before);
   }
 }
 

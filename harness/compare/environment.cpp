@@ -25,14 +25,14 @@ std::size_t cause_of(const std::string& key) {
   return key == "cpu_model" ? 3 : 4;
 }
 
-std::string shown(const Json& value) {
+std::string value_text(const Json& value) {
   if (value.is_null()) return "not there";
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 Json value_of(const Json& object, const std::string& key) { return object.contains(key) ? object[key] : Json(); }
 
-std::set<std::string> keys_of(const Json& left, const Json& right) {
+std::set<std::string> keys_of_either(const Json& left, const Json& right) {
   std::set<std::string> keys;
   for (const Json* side : {&left, &right}) {
     for (const auto& [key, value] : side->items()) keys.insert(key);
@@ -47,13 +47,13 @@ std::vector<Suspect> suspects_between(const Located& left_rank, const Located& r
   std::array<std::vector<std::string>, kCauses.size()> evidence;
   const auto note = [&](const std::string& key, const std::string& name, const Json& a, const Json& b) {
     if (a == b) return;
-    evidence[cause_of(key)].push_back(name + " is " + shown(a) + " for " + left_rank.name() + ", " + shown(b) +
-                                      " for " + right_rank.name());
+    evidence[cause_of(key)].push_back(name + " is " + value_text(a) + " for " + left_rank.name() + ", " +
+                                      value_text(b) + " for " + right_rank.name());
   };
-  for (const std::string& key : keys_of(left, right)) {
+  for (const std::string& key : keys_of_either(left, right)) {
     const Json a = value_of(left, key), b = value_of(right, key);
     if (a.is_object() && b.is_object()) {
-      for (const std::string& name : keys_of(a, b)) note(key, name, value_of(a, name), value_of(b, name));
+      for (const std::string& name : keys_of_either(a, b)) note(key, name, value_of(a, name), value_of(b, name));
     } else {
       note(key, key, a, b);
     }
@@ -67,7 +67,7 @@ std::vector<Suspect> suspects_between(const Located& left_rank, const Located& r
 
 bool same_kernels(const Located& left_rank, const Located& right_rank) {
   const Json &left = manifest_of(left_rank), &right = manifest_of(right_rank);
-  const std::set<std::string> keys = keys_of(left, right);
+  const std::set<std::string> keys = keys_of_either(left, right);
   return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
     const bool makes_bits = cause_of(key) < 2 || key == "cpu_capability";  // a build, its libraries, its flags
     return !makes_bits || value_of(left, key) == value_of(right, key);

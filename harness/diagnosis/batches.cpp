@@ -234,7 +234,7 @@ std::vector<Suspect> suspects_in_dealing(const Scene& scene) {
       if (ours.way == theirs.way || !begins_alike(ours.order, theirs.order)) continue;
       return {
           {"data.batch_composition",
-           {"epoch " + std::to_string(left->number) + " has one order on both sides: " + some_of(ours.order),
+           {"epoch " + std::to_string(left->number) + " has one order on both sides: " + some_ids(ours.order),
             scene.left.run->run + " deals it out as " + ours.way + " to each rank, " + scene.right.run->run + " as " +
                 theirs.way + ": their global batches differ from step " + std::to_string(scene.at.step) + " on"}}};
     }

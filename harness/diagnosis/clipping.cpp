@@ -30,7 +30,7 @@ double norm_of_reduced(const Held& held) {
   return laws::total_norm(reduced);
 }
 
-bool near(double a, double b) { return std::fabs(a - b) <= laws::kNormError * std::fabs(b); }
+bool same_norm(double a, double b) { return std::fabs(a - b) <= laws::kNormError * std::fabs(b); }
 
 std::string text_of(std::size_t rank, const Clipped& clipped) {
   return "rank " + std::to_string(rank) + " updates with gradients of norm " + rounded(clipped.last, 5) +
@@ -48,9 +48,9 @@ struct Clipping {
     return {place_of(run, step) + ": " + text_of(rank, of[rank]) + "; the recipe clips to " + to_decimal(most)};
   }
   bool escaped(std::size_t rank) const {
-    return of[rank].last > most * (1 + laws::kNormError) && near(of[rank].last, of[rank].reduced);
+    return of[rank].last > most * (1 + laws::kNormError) && same_norm(of[rank].last, of[rank].reduced);
   }
-  bool kept(std::size_t rank) const { return near(of[rank].last, std::min(most, of[rank].reduced)); }
+  bool kept(std::size_t rank) const { return same_norm(of[rank].last, std::min(most, of[rank].reduced)); }
 };
 
 /// One step's gradients of all ranks; empty where a norm is not known.
@@ -98,7 +98,7 @@ std::vector<Suspect> before_unscale(const Clipping& at) {
   if (at.loss_scale == 1) return {};
   for (std::size_t rank = 0; rank < at.of.size(); ++rank) {
     const double wrong = std::min(at.of[rank].reduced, at.most / at.loss_scale);
-    if (!near(at.of[rank].last, wrong) || at.kept(rank)) return {};
+    if (!same_norm(at.of[rank].last, wrong) || at.kept(rank)) return {};
   }
   std::vector<std::string> evidence = at.evidence(0);
   evidence.push_back("that is the threshold divided by the loss scale, " + to_decimal(at.loss_scale));

@@ -46,7 +46,7 @@ std::vector<Suspect> suspects_in_samples(const Scene& scene) {
 }
 
 /// Two seeds were to give two orders.
-std::vector<Suspect> suspects_in_seeds(const Scene& scene) {
+std::vector<Suspect> suspects_in_unused_seeds(const Scene& scene) {
   if (!scene.left || scene.within_one_run()) return {};
   const auto seeds = [](const Side& side) {
     const scenario::TrainSpec& train = side.promises->train;
@@ -140,7 +140,7 @@ std::vector<Suspect> suspects_in_inputs(const Scene& scene) {
   // Another dtype is another precision, which both recipes may ask for.
   if (left->dtype != right->dtype || trace::same_bits(left, right) || !trace::same_bits(ours, theirs)) return {};
   if (is_of_others(*scene.left.run, *right, *ours) || is_of_others(*scene.right.run, *left, *ours)) return {};
-  std::vector<std::string> evidence{step_and_rank(scene) + ": both sides take the samples " + some_of(ours->integers) +
+  std::vector<std::string> evidence{step_and_rank(scene) + ": both sides take the samples " + some_ids(ours->integers) +
                                     ", and " + scene.at.tensor + " differs"};
   if (!scene.at.relation.empty()) evidence.push_back(scene.at.relation);
   return {{"data.content", evidence}};
@@ -241,7 +241,7 @@ constexpr OfChannel kOfChannels[] = {
     {Channel::kSamples,
      [](const Scene& scene) {
        const bool is_control = scene.question.traits().wants_different(scenario::Sides::kVariants);
-       return is_control ? suspects_in_seeds(scene) : suspects_in_samples(scene);
+       return is_control ? suspects_in_unused_seeds(scene) : suspects_in_samples(scene);
      }},
     {Channel::kInput, suspects_in_inputs},
     {Channel::kRng,

@@ -58,7 +58,7 @@ class Position {
 
   std::string seen() const {
     return restart_.resumed.run->run + ", step " + std::to_string(first_) + ": the first samples after loading are " +
-           some_of(taken_[0]) + " (rank 0)";
+           some_ids(taken_[0]) + " (rank 0)";
   }
 
   Suspect restarted(const Epoch& epoch) const {

@@ -26,7 +26,7 @@ constexpr double kExplains = 10;
 /// More terms than these a sketch tells apart too badly.
 constexpr std::size_t kMostTerms = trace::Sketch::kBuckets * 3 / 4;
 
-bool near(double a, double b) { return std::fabs(a - b) <= laws::kSameWeight * std::max(1.0, std::fabs(b)); }
+bool same_weight(double a, double b) { return std::fabs(a - b) <= laws::kSameWeight * std::max(1.0, std::fabs(b)); }
 
 /// What stood in the gradients before the step: those of the last update, after all that was done to them.
 Made standing(const Side& side, std::int64_t step) {
@@ -47,7 +47,7 @@ std::vector<Suspect> not_zeroed(const Side& side, std::int64_t step, const Made&
   if (stood.empty()) return {};
   const auto terms = laws::fit(own, {&others, &stood});
   if (!terms || terms->residual > laws::kFits) return {};
-  if (!near(terms->coefficients[0], 1) || !near(terms->coefficients[1], 1)) return {};
+  if (!same_weight(terms->coefficients[0], 1) || !same_weight(terms->coefficients[1], 1)) return {};
   return {{"grad.not_zeroed",
            {place_of(*side.run, step) + ": the gradients before the reduction are " +
                 rounded(terms->coefficients[0], 5) + " times the other side's plus " +
@@ -60,7 +60,7 @@ std::vector<Suspect> decay_in_loss(const Side& side, std::int64_t step, const Ma
   const Made weights = weights_before(side, step);
   if (weights.empty()) return {};
   const auto terms = laws::fit(own, {&others, &weights});
-  if (!terms || terms->residual > laws::kFits || !near(terms->coefficients[0], 1)) return {};
+  if (!terms || terms->residual > laws::kFits || !same_weight(terms->coefficients[0], 1)) return {};
   // Without the weights something must be left that they explain.
   const auto alone = laws::fit(own, {&others});
   if (!alone || alone->residual < std::max(kExplains * terms->residual, kLeastPart)) return {};
@@ -77,8 +77,8 @@ std::optional<std::vector<std::size_t>> strangers(const laws::Combination& mixed
   std::vector<std::size_t> from;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const double own = mixed.coefficients[rank] / mean, other = mixed.coefficients[ranks + rank] / mean;
-    const bool gave_other = near(own, 0) && near(other, 1);
-    if (!gave_other && !(near(own, 1) && near(other, 0))) return std::nullopt;
+    const bool gave_other = same_weight(own, 0) && same_weight(other, 1);
+    if (!gave_other && !(same_weight(own, 1) && same_weight(other, 0))) return std::nullopt;
     if (gave_other) from.push_back(rank);
   }
   if (from.empty()) return std::nullopt;

@@ -17,7 +17,7 @@ using compare::Suspect;
 using trace::Channel;
 
 /// What one run's own laws tell, once its gradients are reduced.
-std::vector<Suspect> suspects_by_law(const Scene& scene) {
+std::vector<Suspect> suspects_by_gradient_laws(const Scene& scene) {
   const std::int64_t step = scene.at.step;
   const auto of = [&](auto suspects_of) { return between(scene, suspects_of); };
   auto found = of([&](const Side& side) { return suspects_in_reduction(*side.run, *side.promises, step); });
@@ -47,7 +47,7 @@ std::vector<Suspect> suspects_in_gradients(const Scene& scene) {
     if (auto found = suspects_in_calls_of_clipping(scene); !found.empty()) return found;
   }
   if (channel == Channel::kGradient) {
-    if (auto found = suspects_by_law(scene); !found.empty()) return found;
+    if (auto found = suspects_by_gradient_laws(scene); !found.empty()) return found;
     if (auto found = suspects_in_corruption(scene); !found.empty()) return found;
   }
   if (trace::info(channel).part != trace::Part::kComputed) return {};

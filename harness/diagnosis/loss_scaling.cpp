@@ -15,7 +15,7 @@ using laws::OwnGradients;
 using trace::Channel;
 
 /// A factor is exact but for rounding.
-constexpr double kNear = 1e-3;
+constexpr double kSameScale = 1e-3;
 
 /// How one side cuts its batch.
 struct Cut {
@@ -102,14 +102,14 @@ std::vector<Mistake> mistakes_of_both(const Cut& of, const Cut& other) {
 /// One over the ranks, of the gradients alone: the loss is right, something divides behind it.
 void look_at_loss(const Cut& of, const Cut& other, double factor, std::vector<Suspect>& found) {
   const double ratio = of.loss / other.loss;
-  const bool same = std::fabs(ratio - 1) < kNear, scaled = std::fabs(ratio / factor - 1) < kNear;
+  const bool same = std::fabs(ratio - 1) < kSameScale, scaled = std::fabs(ratio / factor - 1) < kSameScale;
   for (Suspect& suspect : found) {
     if (!std::isfinite(ratio)) break;  // no losses were recorded
     suspect.evidence.push_back("the reduced losses " + std::string(scaled ? "have the same ratio"
                                                                    : same ? "agree"
                                                                           : "have a ratio of " + rounded(ratio, 6)));
   }
-  if (std::fabs(factor * of.ranks - 1) > kNear) return;
+  if (std::fabs(factor * of.ranks - 1) > kSameScale) return;
   Suspect averaged{"grad.double_average", found[0].evidence};
   found.insert(same ? found.begin() : found.end(), averaged);
 }
@@ -120,7 +120,7 @@ std::vector<Suspect> suspects_of(const Scene& scene, const Cut& of, const Cut& o
   all.insert(all.end(), both.begin(), both.end());
   std::vector<Suspect> found;
   for (const Mistake& mistake : all) {
-    if (std::fabs(mistake.factor - 1) < kNear || std::fabs(factor / mistake.factor - 1) > kNear) continue;
+    if (std::fabs(mistake.factor - 1) < kSameScale || std::fabs(factor / mistake.factor - 1) > kSameScale) continue;
     if (accuses(found, mistake.cause)) continue;
     found.push_back(
         {mistake.cause,
@@ -140,7 +140,7 @@ std::vector<Suspect> suspects_in_loss_scaling(const Scene& scene) {
   if (!left.complete() || !right.complete()) return {};
   const laws::Made of_left = left.mean(), of_right = right.mean();
   const auto ratio = laws::fit(of_right, {&of_left});
-  if (!ratio || ratio->residual > laws::kFactorFits || std::fabs(ratio->coefficients[0] - 1) < kNear) return {};
+  if (!ratio || ratio->residual > laws::kFactorFits || std::fabs(ratio->coefficients[0] - 1) < kSameScale) return {};
   const double factor = ratio->coefficients[0];
   const Cut theirs = cut_of(scene.left, left), its = cut_of(scene.right, right);
   std::vector<Suspect> found = suspects_of(scene, its, theirs, factor);

@@ -60,7 +60,7 @@ Numbers counts_of(const OwnGradients& own, bool targets) {
   return counts.size() == own.ranks() ? counts : Numbers{};
 }
 
-std::string listed(const Numbers& counts) {
+std::string listed_counts(const Numbers& counts) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < std::min(counts.size(), kShownCounts); ++i) texts.push_back(to_decimal(counts[i]));
   return join(texts, ", ") + (counts.size() > kShownCounts ? ", ..." : "");
@@ -90,7 +90,7 @@ std::optional<Suspect> of_ranks(const Weighing& at, bool targets, const char* ca
   const auto accused = [&](const Side& side, const Numbers& counts, double after) {
     const std::string what = targets ? "targets" : "samples";
     return Suspect{cause,
-                   {at.place() + ": the ranks of " + side.run->run + " have " + listed(counts) + " " + what,
+                   {at.place() + ": the ranks of " + side.run->run + " have " + listed_counts(counts) + " " + what,
                     "the means of the ranks' own gradients are " + rounded(before, 3) + " apart; where each rank of " +
                         side.run->run + " is weighted by its " + what + ", " + rounded(after, 3)}};
   };
@@ -139,16 +139,17 @@ double weighed(const Pieces& pieces) {
   return std::inner_product(shares->begin(), shares->end(), pieces.losses.begin(), 0.0);
 }
 
-bool near(double a, double b) { return std::fabs(a - b) <= kSameLoss * std::max(std::fabs(a), std::fabs(b)); }
+bool same_loss(double a, double b) { return std::fabs(a - b) <= kSameLoss * std::max(std::fabs(a), std::fabs(b)); }
 
 /// Short micro-batches whose losses count as much as full ones.
 std::optional<Suspect> of_micro_batches(const Weighing& at, const Side& side, const Pieces& its, const Pieces& theirs) {
-  if (its.each < 2 || !unequal(its.samples) || near(its.reduced, theirs.reduced)) return std::nullopt;
-  if (!near(weighed(its), theirs.reduced) && !near(weighed(its), weighed(theirs))) return std::nullopt;
-  return Suspect{"loss.unweighted_partial",
-                 {at.place() + ": the micro-batches of " + side.run->run + " have " + listed(its.samples) + " samples",
-                  "their mean losses average to " + rounded(its.reduced, 6) + ", weighted by samples to " +
-                      rounded(weighed(its), 6) + "; the other side has " + rounded(theirs.reduced, 6)}};
+  if (its.each < 2 || !unequal(its.samples) || same_loss(its.reduced, theirs.reduced)) return std::nullopt;
+  if (!same_loss(weighed(its), theirs.reduced) && !same_loss(weighed(its), weighed(theirs))) return std::nullopt;
+  return Suspect{
+      "loss.unweighted_partial",
+      {at.place() + ": the micro-batches of " + side.run->run + " have " + listed_counts(its.samples) + " samples",
+       "their mean losses average to " + rounded(its.reduced, 6) + ", weighted by samples to " +
+           rounded(weighed(its), 6) + "; the other side has " + rounded(theirs.reduced, 6)}};
 }
 
 /// Targets of two micro-batches that make the other side's loss: whole numbers, if that is what happened.
@@ -171,7 +172,7 @@ bool depends_on_cut(const Side& side, std::int64_t step) {
 
 /// Micro-batches of as many samples, whose targets are unequally many: the ledger counts them for each rank only.
 std::optional<Suspect> of_tokens(const Weighing& at, const Side& side, const Pieces& its, const Pieces& theirs) {
-  if (its.each < 2 || its.targets <= 0 || near(its.reduced, theirs.reduced)) return std::nullopt;
+  if (its.each < 2 || its.targets <= 0 || same_loss(its.reduced, theirs.reduced)) return std::nullopt;
   const auto [least, most] = std::minmax_element(its.losses.begin(), its.losses.end());
   // A mean over all targets is between the means of the parts.
   if (theirs.reduced < *least || theirs.reduced > *most) return std::nullopt;

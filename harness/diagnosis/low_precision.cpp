@@ -40,14 +40,14 @@ Short short_numbers(const std::vector<const trace::Record*>& gradients) {
 }
 
 /// A side's ranks whose gradients are short, and one whose are not.
-struct Ranks {
+struct RanksInShort {
   std::vector<std::string> in_short;
   Short example;
   std::size_t others = 0;
 };
 
-Ranks ranks_of(const OwnGradients& own) {
-  Ranks ranks;
+RanksInShort ranks_of(const OwnGradients& own) {
+  RanksInShort ranks;
   for (std::size_t rank = 0; rank < own.ranks(); ++rank) {
     const Short numbers = short_numbers(own.records(rank));
     if (numbers.most()) {
@@ -78,7 +78,7 @@ std::optional<bool> losses_differ(const Scene& scene) {
   return std::fabs(its - theirs) > kLeast * std::fabs(theirs);
 }
 
-std::vector<Suspect> named(const Scene& scene, const Side& side, const Ranks& ranks, double distance) {
+std::vector<Suspect> named(const Scene& scene, const Side& side, const RanksInShort& ranks, double distance) {
   std::vector<std::string> evidence{"step " + std::to_string(scene.at.step) + ", " + side.run->run + ": on rank " +
                                     join(ranks.in_short, ", ") + " the largest elements of " +
                                     std::to_string(ranks.example.numbers) + " of " + std::to_string(ranks.example.of) +
@@ -115,7 +115,7 @@ std::vector<Suspect> suspects_in_precision(const Scene& scene) {
   if (!left.complete() || !right.complete()) return {};
   const double distance = laws::apart(right.mean(), left.mean());
   if (!(distance > kLeast) || !(distance < kMost) || is_multiple(right.mean(), left.mean())) return {};
-  const Ranks theirs = ranks_of(left), its = ranks_of(right);
+  const RanksInShort theirs = ranks_of(left), its = ranks_of(right);
   if (theirs.in_short.empty() && !its.in_short.empty()) return named(scene, scene.right, its, distance);
   if (its.in_short.empty() && !theirs.in_short.empty()) return named(scene, scene.left, theirs, distance);
   return {};

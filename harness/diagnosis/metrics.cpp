@@ -13,13 +13,13 @@ using compare::Suspect;
 using laws::Held;
 using trace::Channel;
 
-constexpr double kNear = 1e-5;
+constexpr double kSameRatio = 1e-5;
 
 /// The whole number that a sum over `ranks` was divided by to be `factor` times its mean; nothing where it is none, or
 /// the right one.
 std::optional<double> divisor_of(double factor, double ranks) {
   const double divisor = ranks / factor;
-  if (!std::isfinite(divisor) || divisor < 0.5 || std::fabs(divisor / std::round(divisor) - 1) > kNear)
+  if (!std::isfinite(divisor) || divisor < 0.5 || std::fabs(divisor / std::round(divisor) - 1) > kSameRatio)
     return std::nullopt;
   return std::round(divisor) == ranks ? std::nullopt : std::optional(std::round(divisor));
 }
@@ -49,7 +49,7 @@ std::optional<double> metric_factor(const Held& left, const Held& right) {
     const double theirs = laws::number_at(left, Channel::kMetric, its->name);
     if (!its->number || theirs == 0 || !std::isfinite(theirs)) continue;
     const double ratio = *its->number / theirs;
-    if (factor && std::fabs(ratio / *factor - 1) > kNear) return std::nullopt;
+    if (factor && std::fabs(ratio / *factor - 1) > kSameRatio) return std::nullopt;
     factor = ratio;
   }
   return factor;
@@ -60,7 +60,7 @@ std::vector<Suspect> of_metrics(const Scene& scene) {
   const Held left(*scene.left.run, scene.left.rank, scene.at.step);
   const Held right(*scene.right.run, scene.right.rank, scene.at.step);
   const auto factor = metric_factor(left, right);
-  if (!factor || *factor == 0 || std::fabs(*factor - 1) < kNear) return {};
+  if (!factor || *factor == 0 || std::fabs(*factor - 1) < kSameRatio) return {};
   const std::string weights = laws::same(left, right, Channel::kWeight) ? "; the weights are equal" : "";
   const auto named = [&](const Side& side, double divisor) {
     return std::vector<Suspect>{

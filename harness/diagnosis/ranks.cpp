@@ -19,25 +19,25 @@ using trace::Channel;
 constexpr double kUnrelated = 0.25;
 
 /// Two ranks of one run.
-struct Ranks {
+struct RanksApart {
   Side first, second;
 
   std::string text() const { return "rank " + std::to_string(first.rank) + " and rank " + std::to_string(second.rank); }
 };
 
 /// Rank 0, and the first rank that holds something else at the place; nothing where all hold the same.
-std::optional<Ranks> ranks_apart(Side side, const Divergence& at) {
+std::optional<RanksApart> ranks_apart(Side side, const Divergence& at) {
   side.rank = 0;
   const trace::Record* first = side.find(at.step, at.channel, at.tensor);
   for (Side other = side; first != nullptr && ++other.rank < side.run->ranks.size();) {
     const trace::Record* found = other.find(at.step, at.channel, at.tensor);
-    if (found != nullptr && !trace::same_bits(first, found)) return Ranks{side, other};
+    if (found != nullptr && !trace::same_bits(first, found)) return RanksApart{side, other};
   }
   return std::nullopt;
 }
 
 /// Ranks that hold their mean, and yet other bits of it.
-bool differ_by_rounding(const Ranks& ranks, const Divergence& at) {
+bool differ_by_rounding(const RanksApart& ranks, const Divergence& at) {
   const trace::RunTrace& run = *ranks.first.run;
   if (run.world_size() <= 2) return false;  // two addends have one sum
   if (laws::ReductionLaw(run, *ranks.first.promises).first_broken(at.step)) return false;
@@ -50,7 +50,7 @@ bool differ_by_rounding(const Ranks& ranks, const Divergence& at) {
 
 /// Ranks that begin with weights which have nothing to do with each other: of what was only touched or scaled, the one
 /// is nearly a multiple of the other.
-std::vector<Suspect> suspects_in_beginning(const Ranks& ranks, const Divergence& at) {
+std::vector<Suspect> suspects_in_beginning(const RanksApart& ranks, const Divergence& at) {
   const laws::Held left(*ranks.first.run, ranks.first.rank, at.step),
       right(*ranks.second.run, ranks.second.rank, at.step);
   std::size_t apart = 0;
@@ -70,7 +70,7 @@ std::vector<Suspect> suspects_in_beginning(const Ranks& ranks, const Divergence&
             " unrelated tensors"}}};
 }
 
-std::vector<Suspect> suspects_of(const Ranks& ranks, const Divergence& at) {
+std::vector<Suspect> suspects_of(const RanksApart& ranks, const Divergence& at) {
   const bool loads = ranks.first.promises->train.checkpoint.load.has_value();
   if (at.channel == Channel::kWeight && ranks.first.begins_at(at.step) && !loads)
     return suspects_in_beginning(ranks, at);

@@ -20,7 +20,7 @@ using laws::Reduction;
 using trace::Channel;
 
 /// Weights this near to each other are meant to be equal; a factor of 1 + 2^-10 is none.
-constexpr double kNear = 1e-4;
+constexpr double kNearWeight = 1e-4;
 
 /// A combination that leaves more than this is none, one that leaves less than 16-bit numbers do is exact.
 constexpr double kLeastLossy = 0x1p-14;
@@ -33,7 +33,7 @@ constexpr double kLeastWeight = 1e-3;
 constexpr double kClips = 1e-2;
 
 bool near(double a, double b) {
-  return std::fabs(a - b) <= kNear * std::max({std::fabs(a), std::fabs(b), kLeastWeight});
+  return std::fabs(a - b) <= kNearWeight * std::max({std::fabs(a), std::fabs(b), kLeastWeight});
 }
 
 bool all_near(const std::vector<double>& weights, double value) {

@@ -130,7 +130,7 @@ std::int64_t distinct(Ids ids) {
   return std::unique(ids.begin(), ids.end()) - ids.begin();
 }
 
-std::string some_of(const Ids& ids) {
+std::string some_ids(const Ids& ids) {
   std::string text;
   const std::size_t shown = std::min<std::size_t>(ids.size(), 4);
   for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + std::to_string(ids[i]);

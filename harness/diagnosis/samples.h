@@ -52,6 +52,6 @@ Ids global_batch_of(const trace::RunTrace& run, std::int64_t step);
 std::int64_t distinct(Ids ids);
 
 /// "3, 14, 15 and 9 more".
-std::string some_of(const Ids& ids);
+std::string some_ids(const Ids& ids);
 
 }  // namespace lockstep::diagnosis

@@ -48,7 +48,7 @@ class Shares {
       if (are_one_share(ids)) return {};
       return {{"data.not_sharded",
                {place() + ", from step " + std::to_string(epoch_.first_step) + " on: ranks " + listed(ranks) +
-                " take the same " + std::to_string(ids.size()) + " samples in the same order: " + some_of(ids)}}};
+                " take the same " + std::to_string(ids.size()) + " samples in the same order: " + some_ids(ids)}}};
     }
     if (auto whole = takes_everything(); !whole.empty()) return {{"data.not_sharded", whole}};
     if (!overlaps()) return {};
@@ -209,7 +209,7 @@ std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenar
       return later.number < epoch->number || later.ids[rank].empty() || in_same_order(later.ids[rank], first) > 0;
     });
     if (same > 0 && !stays) return {};
-    if (same > 0 && alike.empty()) first_order = some_of(epoch->ids[rank]);
+    if (same > 0 && alike.empty()) first_order = some_ids(epoch->ids[rank]);
     if (same > 0) alike.push_back(std::to_string(rank));
     ids += same;
   }

@@ -28,7 +28,7 @@ bool rests(const trace::RunTrace& run, std::size_t rank, std::int64_t step) {
 }
 
 /// The counter of updates lags on a rank whose weights stand still.
-std::vector<Suspect> suspects_in_counters(const trace::RunTrace& run, std::int64_t step) {
+std::vector<Suspect> suspects_in_lagging_counters(const trace::RunTrace& run, std::int64_t step) {
   const Held first(run, 0, step);
   for (const trace::Record* counter : first.all(Channel::kOptimizer)) {
     if (!counter->name.ends_with(".step") || !counter->norm) continue;
@@ -48,10 +48,10 @@ std::vector<Suspect> suspects_in_counters(const trace::RunTrace& run, std::int64
 }
 
 /// Ranks of one run at one step, whatever the other side holds.
-std::vector<Suspect> suspects_by_law(const Scene& scene) {
+std::vector<Suspect> suspects_by_update_laws(const Scene& scene) {
   const std::int64_t step = scene.at.step;
   const auto of = [&](auto suspects_of) { return between(scene, suspects_of); };
-  auto found = of([&](const Side& side) { return suspects_in_counters(*side.run, step); });
+  auto found = of([&](const Side& side) { return suspects_in_lagging_counters(*side.run, step); });
   if (found.empty()) found = of([&](const Side& side) { return suspects_in_moving(*side.run, step); });
   if (found.empty())
     found = of([&](const Side& side) { return suspects_in_update_terms(*side.run, *side.promises, step); });
@@ -120,7 +120,7 @@ std::vector<Suspect> suspects_in_update(const Scene& scene) {
   if (channel == Channel::kEma)
     return between(scene,
                    [&](const Side& side) { return suspects_in_averages(*side.run, *side.promises, scene.at.step); });
-  auto found = suspects_by_law(scene);
+  auto found = suspects_by_update_laws(scene);
   const bool between_runs = scene.left && scene.right && !scene.within_one_run();
   if (found.empty() && channel == Channel::kWeight && between_runs) found = suspects_in_decay(scene);
   return found;

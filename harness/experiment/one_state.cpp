@@ -28,7 +28,7 @@ std::string leader(const std::string& variant) { return variant + "+leads"; }
 
 std::string follower(const std::string& variant, const std::string& of) { return variant + "+follows+" + of; }
 
-std::string in_float64(const std::string& variant) { return variant + "+float64"; }
+std::string float64_of(const std::string& variant) { return variant + "+float64"; }
 
 /// Adds a variant under another name, once.
 void add(Scenario& scenario, Variant variant, std::string name) {
@@ -102,8 +102,8 @@ struct Forced {
   Forced(const Runs& runs, const std::string& first, const std::string& other)
       : left(runs.first_of(leader(first))),
         right(runs.first_of(follower(other, first))),
-        left_in_float64(runs.first_of(in_float64(follower(first, first)))),
-        right_in_float64(runs.first_of(in_float64(follower(other, first)))) {}
+        left_in_float64(runs.first_of(float64_of(follower(first, first)))),
+        right_in_float64(runs.first_of(float64_of(follower(other, first)))) {}
 
   bool finished() const { return left != nullptr && right != nullptr && !right->ranks[0].steps.empty(); }
   bool finished_in_both() const { return finished() && left_in_float64 != nullptr && right_in_float64 != nullptr; }
@@ -235,8 +235,8 @@ Scenario from_one_state(const Scenario& scenario, const std::vector<const Case*>
   for (const Case* one : cases) {
     for (const std::string& side : one->sides()) {
       const std::string following = follower(side, one->sides()[0]);
-      add(forced, under(experiment::in_float64(), forced, {following}).variant(following), in_float64(following));
-      asked.push_back(in_float64(following));
+      add(forced, under(experiment::in_float64(), forced, {following}).variant(following), float64_of(following));
+      asked.push_back(float64_of(following));
     }
   }
   return as_far_as_needed(forced, cases, asked);

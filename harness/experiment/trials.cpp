@@ -18,7 +18,7 @@ Control twice_more(Control control) {
 }
 
 /// A control that shows the place of the difference closely.
-Control looking_at(Control control, const Case& one) {
+Control looking_at_case(Control control, const Case& one) {
   if (one.now.unstable) return looking_at(std::move(control), one.now.unstable->at);
   return one.differs() ? looking_at(std::move(control), one.at()) : control;
 }
@@ -65,7 +65,7 @@ scenario::Scenario scenario_of(Trial trial, const Control& control, const Group&
     // Any variant may be the one whose start the others take.
     for (const std::string& name : group.starts.empty() ? variants_worth_trying(*one) : variants_of(one->check.spec))
       variants.push_back(name);
-    if (looks_closely(trial)) of_group = looking_at(std::move(of_group), *one);
+    if (looks_closely(trial)) of_group = looking_at_case(std::move(of_group), *one);
   }
   scenario::Scenario scenario = under(of_group, group.scenario, variants);
   return control.one_start ? from_one_start(std::move(scenario), group.starts) : scenario;

@@ -52,7 +52,7 @@ std::vector<std::string> key_of(const Process::Command& command) {
 
 /// The rank that reports to the other end, once it runs; nothing if that end is closed, time runs out, or somebody ends
 /// us.
-std::optional<pid_t> read_report(const Descriptor& pipe) {
+std::optional<pid_t> read_rank_id(const Descriptor& pipe) {
   pollfd watched{.fd = pipe.number(), .events = POLLIN, .revents = 0};
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (::poll(&watched, 1, kLook_ms) <= 0) {
@@ -109,7 +109,7 @@ std::optional<Process> ForkServers::fork(const Process::Command& command, std::i
   Descriptor report(ends[1]);
   const bool sent = send_request(server.socket.number(), request, log.number(), report.number());
   report.close();
-  const std::optional<pid_t> rank = sent ? read_report(listen) : std::nullopt;
+  const std::optional<pid_t> rank = sent ? read_rank_id(listen) : std::nullopt;
   if (rank) {
     server.has_served = true;
     return Process(*rank);

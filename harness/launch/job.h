@@ -101,5 +101,6 @@ struct RunOutcome {
 
 /// "finished", "failed", "hung", …
 std::string_view name_of(RunOutcome::Status status);
+std::string_view name_of(RankExit::How how);
 
 }  // namespace lockstep::launch

@@ -21,18 +21,6 @@ constexpr std::array kStatuses = {
 constexpr std::array kPhases = {Phase::kStart,     Phase::kData,   Phase::kForward, Phase::kBackward,
                                 Phase::kOptimizer, Phase::kRecord, Phase::kDone};
 
-std::string_view name_of(RankExit::How how) {
-  switch (how) {
-    case RankExit::How::kExited:
-      return "exited";
-    case RankExit::How::kSignalled:
-      return "signalled";
-    case RankExit::How::kEnded:
-      return "ended";
-  }
-  return "";
-}
-
 constexpr std::array kHows = {RankExit::How::kExited, RankExit::How::kSignalled, RankExit::How::kEnded};
 
 /// The value of a closed set that has this name.
@@ -44,7 +32,7 @@ typename Values::value_type named(const Values& values, const Json& name) {
   throw InputError({.what = "unknown value", .actual = name.dump()});
 }
 
-Json json_of(const Progress& progress) {
+Json progress_json(const Progress& progress) {
   return {{"step", progress.step},
           {"phase", name_of(progress.phase)},
           {"collectives", progress.collectives},
@@ -64,12 +52,12 @@ Progress progress_from(const Json& json) {
           .beats = json.at("beats").get<std::uint64_t>()};
 }
 
-Json json_of(const RankExit& rank) {
+Json rank_json(const RankExit& rank) {
   return {{"how", name_of(rank.how)},
           {"code", rank.code},
           {"signal", rank.signal},
           {"after_s", rank.after_s},
-          {"progress", json_of(rank.progress)},
+          {"progress", progress_json(rank.progress)},
           {"failure", rank.failure ? json_of(*rank.failure) : Json()},
           {"log", rank.log.filename().string()}};
 }
@@ -105,7 +93,7 @@ std::filesystem::path outcome_path(const std::filesystem::path& run_directory) {
 
 void write_outcome(const std::filesystem::path& run_directory, const RunOutcome& outcome) {
   Json ranks = Json::array();
-  for (const RankExit& rank : outcome.ranks) ranks.push_back(json_of(rank));
+  for (const RankExit& rank : outcome.ranks) ranks.push_back(rank_json(rank));
   const Json json = {{"format", kFormat},
                      {"run", outcome.run},
                      {"status", name_of(outcome.status)},

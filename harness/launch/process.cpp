@@ -109,7 +109,7 @@ int descriptor_limit() {
 }
 
 /// errno of a failed exec; 0 once the program runs, which closes the pipe.
-int read_report(const Descriptor& pipe) {
+int read_error(const Descriptor& pipe) {
   int error = 0;
   ssize_t count = 0;
   do {
@@ -150,7 +150,7 @@ Process::Process(const Command& command) {
                     .parent = ::getpid()});
   if (pid_ < 0) throw_start_failure(command, errno);
   report.close();
-  if (const int error = read_report(listen); error != 0) {
+  if (const int error = read_error(listen); error != 0) {
     reap();
     throw_start_failure(command, error);
   }

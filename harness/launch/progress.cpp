@@ -13,8 +13,8 @@
 namespace lockstep::launch {
 namespace {
 
-constexpr std::array<std::string_view, 7> kPhases = {"start",     "data",   "forward", "backward",
-                                                     "optimizer", "record", "done"};
+constexpr std::array<std::string_view, 7> kPhaseNames = {"start",     "data",   "forward", "backward",
+                                                         "optimizer", "record", "done"};
 
 // A recorder tells of a step that it is in the forward pass: it cannot know better.
 static_assert(static_cast<std::int64_t>(Phase::kStart) == ProgressMemory::kStart);
@@ -42,7 +42,7 @@ bool read_image(const Descriptor& file, Image& image) {
 
 }  // namespace
 
-std::string_view name_of(Phase phase) { return kPhases.at(static_cast<std::size_t>(phase)); }
+std::string_view name_of(Phase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
 
 ProgressWriter::ProgressWriter(const std::filesystem::path& path) : memory_(map_progress(path)) {}
 
@@ -75,7 +75,7 @@ Progress read_progress(const std::filesystem::path& path) {
   const std::string collective = name(image.collectives), previous = name(image.collectives + 1);
   if (image.beats == 0) return {.collectives = image.collectives, .collective = collective, .beats = image.collectives};
   const auto& slot = image.slots[image.beats % 2];
-  if (slot.phase < 0 || slot.phase >= static_cast<std::int64_t>(kPhases.size())) return {};
+  if (slot.phase < 0 || slot.phase >= static_cast<std::int64_t>(kPhaseNames.size())) return {};
   return {.step = slot.step,
           .phase = static_cast<Phase>(slot.phase),
           .collectives = image.collectives,

@@ -124,6 +124,18 @@ std::vector<RunOutcome> launch_all(const std::vector<Job>& jobs, Launcher& launc
   return Schedule(jobs, launcher, observer, std::move(known)).run();
 }
 
+std::string_view name_of(RankExit::How how) {
+  switch (how) {
+    case RankExit::How::kExited:
+      return "exited";
+    case RankExit::How::kSignalled:
+      return "signalled";
+    case RankExit::How::kEnded:
+      return "ended";
+  }
+  return "";
+}
+
 std::string_view name_of(RunOutcome::Status status) {
   constexpr std::array<std::string_view, 9> kNames = {"finished",    "failed",  "hung",        "refused", "resource",
                                                       "unsupported", "skipped", "interrupted", "unknown"};

@@ -19,7 +19,7 @@ constexpr double kWarmupStep = 4, kCosineStep = 8;
 /// ReduceLROnPlateau leaves the rate where it would change by no more (its default `eps`).
 constexpr double kLeastChange = 1e-8;
 
-struct Steps {
+struct StepsTaken {
   const Json& options;
   double base = 0;
   std::int64_t count = 0;
@@ -32,26 +32,26 @@ ExpectedRate within(double rate, double roundings) {
   return {.rate = rate, .rounding = (kFew + roundings) * kUlp * std::fabs(rate)};
 }
 
-ExpectedRate decayed(const Steps& at, double rate, std::int64_t times) {
+ExpectedRate decayed(const StepsTaken& at, double rate, std::int64_t times) {
   return within(rate * std::pow(at.real("gamma"), static_cast<double>(times)), static_cast<double>(times));
 }
 
-std::int64_t milestones_passed(const Steps& at) {
+std::int64_t milestones_passed(const StepsTaken& at) {
   const auto milestones = at.options.at("milestones").get<std::vector<std::int64_t>>();
   return std::count_if(milestones.begin(), milestones.end(), [&](std::int64_t m) { return m <= at.count; });
 }
 
 /// From `factor` to 1 over the warm-up.
-double warmup_at(const Steps& at) {
+double warmup_at(const StepsTaken& at) {
   const double done = std::min(1.0, static_cast<double>(at.count) / at.real("warmup"));
   return at.real("factor") + (1 - at.real("factor")) * done;
 }
 
-ExpectedRate linear_warmup(const Steps& at) {
+ExpectedRate linear_warmup(const StepsTaken& at) {
   return within(at.base * warmup_at(at), kWarmupStep * static_cast<double>(std::min(at.count, at.integer("warmup"))));
 }
 
-ExpectedRate cosine(const Steps& at) {
+ExpectedRate cosine(const StepsTaken& at) {
   const double phase = std::numbers::pi * static_cast<double>(at.count) / at.real("period");
   const double above = at.base - at.real("least");
   // Where 1 + cos cancels, what remains of the rounding is absolute.
@@ -60,13 +60,13 @@ ExpectedRate cosine(const Steps& at) {
       .rounding = (kFew + kCosineStep * static_cast<double>(at.count)) * kUlp * std::max(at.base, at.real("least"))};
 }
 
-ExpectedRate warmup_cosine(const Steps& at) {
+ExpectedRate warmup_cosine(const StepsTaken& at) {
   if (at.count < at.integer("warmup")) return within(at.base * warmup_at(at), 0);
   const double phase = std::numbers::pi * static_cast<double>(at.count) / at.real("period");
   return {.rate = at.base * (1 + std::cos(phase)) / 2, .rounding = kFew * (1 + phase) * kUlp * at.base};
 }
 
-ExpectedRate inverse_sqrt(const Steps& at) {
+ExpectedRate inverse_sqrt(const StepsTaken& at) {
   const double warmups = static_cast<double>(at.count) / at.real("warmup");
   return within(at.base * (warmups < 1 ? warmups : 1 / std::sqrt(warmups)), 0);
 }
@@ -79,7 +79,7 @@ ScheduleForm::ScheduleForm(const scenario::Choice& schedule, double base)
 /// The rule of ReduceLROnPlateau, told on from the losses that it has not seen yet.
 std::optional<ExpectedRate> ScheduleForm::plateau(std::int64_t steps, const std::vector<double>& losses) {
   if (static_cast<std::int64_t>(losses.size()) < steps) return std::nullopt;
-  const Steps of{schedule_.options, base_, steps};
+  const StepsTaken of{schedule_.options, base_, steps};
   const double threshold = of.real("threshold"), factor = of.real("factor"), least = of.real("least");
   const std::int64_t patience = of.integer("patience"), cooldown = of.integer("cooldown");
   Plateau& at = plateau_;
@@ -101,7 +101,7 @@ std::optional<ExpectedRate> ScheduleForm::plateau(std::int64_t steps, const std:
 
 std::optional<ExpectedRate> ScheduleForm::after(std::int64_t steps, const std::vector<double>& losses) {
   const std::string& kind = schedule_.kind;
-  const Steps at{schedule_.options, base_, steps};
+  const StepsTaken at{schedule_.options, base_, steps};
   if (kind == "constant") return within(base_, 0);
   if (kind == "step") return decayed(at, base_, steps / at.integer("every"));
   if (kind == "multistep") return decayed(at, base_, milestones_passed(at));

@@ -11,30 +11,30 @@ namespace lockstep::laws {
 namespace {
 
 /// One element as it is, and as a formula makes it.
-struct Made {
+struct MadeElement {
   double actual = 0, expected = 0, bound = 0;
 
   bool is_judged() const { return std::isfinite(expected) && std::isfinite(bound) && std::isfinite(actual); }
   bool fits() const { return std::fabs(actual - expected) <= bound; }
 };
 
-Made made_of(double actual, const Rounded& expected) {
+MadeElement made_element(double actual, const Rounded& expected) {
   return {.actual = actual, .expected = expected.value(), .bound = kOtherOrder * expected.error()};
 }
 
 /// Elements as the formula with a mistake makes them.
-std::vector<Made> made_by(const ElementRule& rule, const Sampled& sampled, const Mistake& mistake) {
-  std::vector<Made> made;
+std::vector<MadeElement> made_by(const ElementRule& rule, const Sampled& sampled, const Mistake& mistake) {
+  std::vector<MadeElement> made;
   for (std::size_t i = 0; i < sampled.elements.size(); ++i) {
     if (const auto weight = rule.weight(sampled.elements[i], mistake))
-      made.push_back(made_of(sampled.weights[i], *weight));
+      made.push_back(made_element(sampled.weights[i], *weight));
   }
   return made;
 }
 
-bool all_fit(const std::vector<Made>& made) {
+bool all_fit(const std::vector<MadeElement>& made) {
   return !made.empty() &&
-         std::all_of(made.begin(), made.end(), [](const Made& one) { return one.is_judged() && one.fits(); });
+         std::all_of(made.begin(), made.end(), [](const MadeElement& one) { return one.is_judged() && one.fits(); });
 }
 
 /// A factor, and how far rounding may have moved it.
@@ -43,7 +43,7 @@ struct Factor {
 };
 
 /// What is left over in each element, as a multiple of `of`; nothing if it is none.
-std::optional<Factor> multiple(const std::vector<Made>& made, const std::vector<double>& of) {
+std::optional<Factor> multiple(const std::vector<MadeElement>& made, const std::vector<double>& of) {
   std::size_t largest = 0;
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (std::fabs(of[i]) > std::fabs(of[largest])) largest = i;
@@ -88,10 +88,10 @@ std::optional<Explanation> other_eps(const ElementRule& rule, const Sampled& sam
 
 /// The mistakes that make all sampled elements as they are; nothing where one element shows a mistake, or rounding may
 /// hide one.
-std::optional<std::vector<Explanation>> explanations_of(const ElementRule& rule, const Sampled& sampled,
-                                                        const std::vector<Made>& made) {
-  const auto shows = std::count_if(made.begin(), made.end(), [](const Made& one) { return !one.fits(); });
-  const bool all = std::all_of(made.begin(), made.end(), [](const Made& each) { return each.is_judged(); });
+std::optional<std::vector<Explanation>> explanations_of_elements(const ElementRule& rule, const Sampled& sampled,
+                                                                 const std::vector<MadeElement>& made) {
+  const auto shows = std::count_if(made.begin(), made.end(), [](const MadeElement& one) { return !one.fits(); });
+  const bool all = std::all_of(made.begin(), made.end(), [](const MadeElement& each) { return each.is_judged(); });
   if (shows < 2 || !all) return std::nullopt;
   std::vector<Explanation> found;
   for (const Named& known : kMistakes) {
@@ -126,15 +126,15 @@ std::optional<std::vector<Explanation>> explanations_of(const ElementRule& rule,
 
 bool keeps_formula(Outcome& outcome, Explanations& why, const ElementRule& rule, const Sampled& sampled,
                    const RecordPlace& place) {
-  const std::vector<Made> made = made_by(rule, sampled, {});
-  for (const Made& one : made) {
+  const std::vector<MadeElement> made = made_by(rule, sampled, {});
+  for (const MadeElement& one : made) {
     if (!one.is_judged()) continue;
     ++outcome.judged;
     if (one.fits()) continue;
     outcome.broken = Breach{.at = place,
                             .expected = to_decimal(one.expected) + " in a sampled element",
                             .actual = to_decimal(one.actual) + "; rounding explains " + rounded(one.bound, 3)};
-    why.narrow(explanations_of(rule, sampled, made));
+    why.narrow(explanations_of_elements(rule, sampled, made));
     return false;
   }
   return true;

@@ -17,7 +17,7 @@ bool is_located(const scenario::Expectation& expect, const CheckResult& result) 
 }
 
 /// "equal (a, b)"; of many variants the first and the last.
-std::string name_of(const CheckReport& check) {
+std::string check_name(const CheckReport& check) {
   constexpr std::size_t kMost = 12;
   const std::vector<std::string>& all = check.variants;
   const std::string that(scenario::name_of(check.that));
@@ -79,7 +79,7 @@ FaultRow fault_row(const CheckReport& report, const scenario::Expectation& expec
                    const std::vector<const trace::RunTrace*>& traces) {
   const CheckResult& result = report.result;
   FaultRow row{.scenario = report.scenario,
-               .check = name_of(report),
+               .check = check_name(report),
                .reason = expect.reason,
                .planted = expect.cause.value_or(""),
                .class_ = expect.class_,
@@ -196,7 +196,7 @@ FaultTable fault_table(const Verdict& verdict, const plan::Plan& plan, const std
       const std::size_t pairs =
           traces.size() > report.variants.size() || traces.size() < 2 ? traces.size() : traces.size() - 1;
       table.clean.push_back({.scenario = report.scenario,
-                             .check = name_of(report),
+                             .check = check_name(report),
                              .pairs = compares ? pairs : 0,
                              .status = report.status});
     }

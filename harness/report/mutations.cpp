@@ -12,7 +12,7 @@ namespace {
 
 using Outcome = MutationRow::Outcome;
 
-const char* name_of(Outcome outcome) {
+const char* outcome_name(Outcome outcome) {
   switch (outcome) {
     case Outcome::kRed:
       return "red";
@@ -139,7 +139,7 @@ Json to_json(const MutationTable& table) {
     Json mutations = Json::array();
     for (const MutationRow& row : practice.mutations)
       mutations.push_back({{"name", row.name},
-                           {"outcome", name_of(row.outcome)},
+                           {"outcome", outcome_name(row.outcome)},
                            {"red", row.red},
                            {"why", row.why.empty() ? Json() : Json(row.why)}});
     practices.push_back({{"scenario", practice.scenario},
@@ -148,8 +148,8 @@ Json to_json(const MutationTable& table) {
                          {"proven_by", practice.proven_by},
                          {"mutations", mutations}});
   }
-  return {{"format", "lockstep.mutations/1"},      {"build", build_id()},
-          {"status", name_of(table.status())},     {"exit_code", exit_code(table.status())},
+  return {{"format", "lockstep.mutations/1"},           {"build", build_id()},
+          {"status", name_of(table.status())},          {"exit_code", exit_code(table.status())},
           {"unmutated", name_of(table.unmutated)}, {"practices", practices}};
 }
 

@@ -112,7 +112,7 @@ void validate_exact(const TrainSpec& spec, const std::string& origin) {
 }
 
 /// A fault that cannot do anything would be taken for one that nobody sees.
-void validate(const Choice& fault, const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
+void validate_fault(const Choice& fault, const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
   const auto needs = [&](const std::set<std::string>& kinds, bool given, const char* why, const char* expected) {
     require(given || !kinds.contains(fault.kind), origin, "train.faults", why, expected, fault.kind);
   };
@@ -299,7 +299,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   problems.collect([&] { validate_exact(spec, origin); });
   problems.collect([&] { validate(spec.record, spec.steps, origin); });
   problems.collect([&] { validate(spec.checkpoint, spec.steps, world_size, origin); });
-  for (const Choice& fault : spec.faults) problems.collect([&] { validate(fault, spec, world_size, origin); });
+  for (const Choice& fault : spec.faults) problems.collect([&] { validate_fault(fault, spec, world_size, origin); });
   problems.throw_if_any();
 }
 

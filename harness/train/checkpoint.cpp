@@ -190,7 +190,7 @@ bool is_layout(const Json& buckets) {
 }
 
 /// What the schema cannot say of a state, whatever its seal says.
-void require_possible(const Json& state, const std::filesystem::path& file) {
+void require_possible_state(const Json& state, const std::filesystem::path& file) {
   const auto require = [&](bool holds, const std::string& key, const std::string& expected, const std::string& actual) {
     if (holds) return;
     throw DamagedFile({.what = "the checkpoint's state has an impossible " + key,
@@ -285,7 +285,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                            bool per_rank) {
   try {
     const Json state = sealed_state(folder / "state.json");
-    require_possible(state, folder / "state.json");
+    require_possible_state(state, folder / "state.json");
     const auto tensors_of = [&](const std::string& name) {
       return unpacked(trace::from_safetensors(verified(state, folder / name), folder / name));
     };

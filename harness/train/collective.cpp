@@ -26,7 +26,7 @@ std::string shape_of(const std::vector<at::Tensor>& tensors) {
   return text;
 }
 
-std::string name_of(const c10d::ReduceOp& op) {
+std::string operator_name(const c10d::ReduceOp& op) {
   switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
     case c10d::ReduceOp::SUM:
       return "SUM";
@@ -120,7 +120,7 @@ class Collective::Logged : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
 
   Work allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override {
-    log_.note("allreduce " + shape_of(tensors) + " " + name_of(options.reduceOp));
+    log_.note("allreduce " + shape_of(tensors) + " " + operator_name(options.reduceOp));
     const bool sums = options.reduceOp == c10d::ReduceOp::SUM;
     return sums ? reduction_.sum(*inner_, tensors, options) : inner_->allreduce(tensors, options);
   }

@@ -20,7 +20,7 @@ namespace {
 
 using test::Scratch;
 
-std::vector<std::string> entries_of(const std::filesystem::path& directory) {
+std::vector<std::string> names_in(const std::filesystem::path& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename());
   return names;
@@ -82,7 +82,7 @@ TEST(Files, ReplaceLeavesNothingBeside) {
   replace_file(file, "one");
   replace_file(file, std::string("t\0wo", 4));
   EXPECT_EQ(read_file(file), std::string("t\0wo", 4));
-  EXPECT_EQ(entries_of(scratch.path()), std::vector<std::string>{"f"});
+  EXPECT_EQ(names_in(scratch.path()), std::vector<std::string>{"f"});
 }
 
 TEST(Files, ReplaceKeepsAnOpenReaderOnTheOldContent) {
@@ -101,13 +101,13 @@ TEST(Files, ReplaceCannotReplaceADirectory) {
   std::filesystem::create_directory(scratch.path() / "d");
   EXPECT_EQ(problem_of<ResourceError>([&] { replace_file(scratch.path() / "d", "x"); }).where,
             (scratch.path() / "d").string());
-  EXPECT_EQ(entries_of(scratch.path()), std::vector<std::string>{"d"});
+  EXPECT_EQ(names_in(scratch.path()), std::vector<std::string>{"d"});
 }
 
 TEST(Files, ReplaceInAMissingFolderFails) {
   const Scratch scratch;
   problem_of<ResourceError>([&] { replace_file(scratch.path() / "none" / "f", "x"); });
-  EXPECT_TRUE(entries_of(scratch.path()).empty());
+  EXPECT_TRUE(names_in(scratch.path()).empty());
 }
 
 TEST(Files, ReplaceOnAFullDiskKeepsTheOldFile) {
@@ -120,7 +120,7 @@ TEST(Files, ReplaceOnAFullDiskKeepsTheOldFile) {
   EXPECT_NE(problem.what.find("No space left"), std::string::npos) << problem.what;
   EXPECT_NE(problem.next.find("free disk space"), std::string::npos);
   EXPECT_EQ(read_file(file), "old");
-  EXPECT_EQ(entries_of(disk.path()), std::vector<std::string>{"f"});
+  EXPECT_EQ(names_in(disk.path()), std::vector<std::string>{"f"});
   EXPECT_NO_THROW(replace_file(file, std::string(10'000, 'x'))) << "the space of the failed attempt is still taken";
 }
 

@@ -17,7 +17,7 @@ using trace::Channel;
 
 constexpr std::int64_t kSaved = 2;  ///< step after which the checkpoint was saved
 
-Json resumed(const Json& load = Json::object()) {
+Json loading_resumed(const Json& load = Json::object()) {
   Json from = {{"from", "half"}};
   from.update(load);
   return {{"train", {{"steps", 6}}},
@@ -32,7 +32,7 @@ Json resumed(const Json& load = Json::object()) {
 class Loaded : public Bench {
  public:
   Loaded() : Loaded(Json::object()) {}
-  explicit Loaded(const Json& load) : Bench(resumed(load)) {
+  explicit Loaded(const Json& load) : Bench(loading_resumed(load)) {
     run("resumed") = test::resumed_from(run("straight"), kSaved + 1, "resumed/0");
   }
 
@@ -118,7 +118,7 @@ TEST(LawCheckpoint, CannotBeToldWithoutTheRunThatSaved) {
 }
 
 TEST(LawCheckpoint, DoesNotApplyToARunThatLoadsNone) {
-  Json changes = resumed();
+  Json changes = loading_resumed();
   changes["checks"][0]["variants"] = {"straight"};
   EXPECT_TRUE(test::is_inconclusive(Bench(changes).check(), "loads no checkpoint"));
 }

@@ -52,7 +52,7 @@ TEST(Differs, IsNotFooledByAnotherNumberOfSteps) {
 }
 
 /// A variant "b" that goes on from the third update of "a".
-Json resumed(const Json& on, const Json& train = Json::object()) {
+Json resumed_on(const Json& on, const Json& train = Json::object()) {
   Json changes = control({{"train", {{"checkpoint", {{"load", {{"from", "half"}}}}}}}}, on);
   changes["variants"]["half"] = {{"train", {{"steps", 3}, {"checkpoint", {{"save_after", 3}}}}}};
   changes["train"] = train;
@@ -63,7 +63,7 @@ Json resumed(const Json& on, const Json& train = Json::object()) {
 TEST(Differs, IsNotFooledByWhatAResumedRunLacks) {
   for (const Json& on : {Json::object(), Json{{"on", {"loss", "weight"}}}}) {
     for (const bool is_reference : {false, true}) {
-      Bench bench(resumed(on));
+      Bench bench(resumed_on(on));
       bench.run("b") = resumed_from(bench.run("a"), 3, "b/0");
       ASSERT_EQ(bench.run("b").ranks[0].steps.front().find(Channel::kLoss, "reduced"), nullptr);
       if (is_reference) std::swap(bench.scenario.checks[0].variants[0], bench.scenario.checks[0].variants[1]);
@@ -85,7 +85,7 @@ TEST(Differs, IsNotFooledByWhatOneRankLacks) {
 }
 
 TEST(Differs, IsInconclusiveOnNanThatWasResumed) {
-  Bench bench(resumed(Json::object(), {{"optimizer", {{"lr", 1e30}}}}));
+  Bench bench(resumed_on(Json::object(), {{"optimizer", {{"lr", 1e30}}}}));
   bench.run("b") = resumed_from(bench.run("a"), 3, "b/0");
   EXPECT_TRUE(is_inconclusive(bench.check(), "NaN or infinity hides every difference"));
 }

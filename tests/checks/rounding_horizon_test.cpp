@@ -11,7 +11,7 @@ namespace {
 
 using trace::Channel;
 
-Json across(std::int64_t steps = 6) {
+Json across_steps(std::int64_t steps = 6) {
   return {{"train", {{"batch", {{"global", 24}}}, {"data", {{"size", 96}}}, {"steps", steps}}},
           {"variants", {{"a", {{"world_size", 1}}}, {"b", {{"world_size", 4}}}}},
           {"checks", {{{"that", "rounding"}, {"variants", {"a", "b"}}}}}};
@@ -19,7 +19,7 @@ Json across(std::int64_t steps = 6) {
 
 /// A bench whose second run is changed by `faults`; both have a last layer that they leave alone.
 struct LayeredBench : Bench {
-  explicit LayeredBench(const Faults& faults) : Bench(across()) {
+  explicit LayeredBench(const Faults& faults) : Bench(across_steps()) {
     rerun("b", faults);
     for (const char* name : {"a", "b"}) add_last_layer(run(name));
   }
@@ -67,7 +67,7 @@ TEST(RoundingHorizon, KnowsNoKinkBeforeTheWeightsDiffer) {
 }
 
 TEST(RoundingHorizon, KnowsNoKinkThatMovesEveryGradient) {
-  Bench bench(across());
+  Bench bench(across_steps());
   bench.rerun("b", {.gradient = [](auto step, auto&, auto& gradient) {
                 if (step == 3) gradient[3] += 1e-3F;
               }});
@@ -77,13 +77,13 @@ TEST(RoundingHorizon, KnowsNoKinkThatMovesEveryGradient) {
 /// Half the bound at one step explains up to eight halves at the next, not twelve.
 TEST(RoundingHorizon, AStableTrainingAmplifiesByEightAtMost) {
   const auto bound_at = [](std::int64_t step, const char* name) {
-    Bench clean(across());
+    Bench clean(across_steps());
     const auto& record = at(clean.run("a"), 0, step, Channel::kGradient, name);
     return compare::RoundingBound(clean.run("a"), clean.run("b")).judge(record, record, step, 0)->bound;
   };
   const double least = std::min(bound_at(2, "fc.weight"), bound_at(2, "fc.bias"));
   const auto grown = [least](double times, double before = 1) {
-    Bench bench(across());
+    Bench bench(across_steps());
     bench.rerun("b", {.gradient = [=](auto step, auto&, auto& gradient) {
                   if (step == 2) gradient[3] += static_cast<float>(before * least / 2);
                   if (step == 3) gradient[3] += static_cast<float>(times * least / 2);
@@ -98,7 +98,7 @@ TEST(RoundingHorizon, AStableTrainingAmplifiesByEightAtMost) {
 
 /// What one step makes of one state is held against the rounding of that step, whatever the steps before were apart.
 TEST(RoundingHorizon, OneStepInheritsNothing) {
-  Bench bench(across());
+  Bench bench(across_steps());
   const auto of_one_step = [&] { return compare::RoundingBound::of_one_step(bench.run("a"), bench.run("b")); };
   const auto judged = [&](const compare::RoundingBound& bound, Channel channel) {
     const auto& left = at(bench.run("a"), 0, 3, channel, "fc.bias");
@@ -128,7 +128,7 @@ TEST(RoundingHorizon, OneStepOfASmallUpdateMovesFewLastPlaces) {
     for (std::size_t i = 0; i < apart; ++i) values[i * 8] = std::nextafter(values[i * 8], 1.0F);
     return floats(Channel::kWeight, "large.weight", values);
   };
-  Bench bench(across());
+  Bench bench(across_steps());
   for (const char* name : {"a", "b"}) {
     for (const std::int64_t step : {2, 3}) step_at(bench.run(name), 0, step).records.push_back(weights(step, 0));
   }
@@ -148,7 +148,7 @@ TEST(RoundingHorizon, KnowsNoKinkThatMovesTheLossOfItsStep) {
 }
 
 TEST(RoundingHorizon, KnowsNoKinkOfTheLastLayer) {
-  Bench bench(across());
+  Bench bench(across_steps());
   bench.rerun("b", kink_at(3, 1e-3F));
   EXPECT_TRUE(diverges_at(bench.check(), 3, Channel::kGradient, "fc.weight", 0)) << "there is no layer above";
 }
@@ -187,7 +187,7 @@ TEST(RoundingHorizon, KnowsNoKinkOnSomeRanksOnly) {
 }
 
 TEST(RoundingHorizon, KnowsNoKinkInWeightsWhoseGradientIsInOrder) {
-  Bench bench(across());
+  Bench bench(across_steps());
   bench.rerun("b", {.weight = [](auto step, auto& name, auto& weight) {
                 if (step == 3 && name == "fc.weight") weight[3] += 1e-3F;
               }});
@@ -196,7 +196,7 @@ TEST(RoundingHorizon, KnowsNoKinkInWeightsWhoseGradientIsInOrder) {
 
 /// Differences that grow as they do in a training at the edge of stability, never by more than rounding explains.
 TEST(RoundingHorizon, EndsWhereALostSampleWouldNotShow) {
-  Bench bench(across(20));
+  Bench bench(across_steps(20));
   bench.rerun("b", {.gradient = [](auto step, auto&, auto& gradient) {
                 for (float& value : gradient) value *= 1 + std::ldexp(0x1p-20F, static_cast<int>(step));
               }});
@@ -209,7 +209,7 @@ TEST(RoundingHorizon, EndsWhereALostSampleWouldNotShow) {
 /// Long before that a small factor would look the same.
 TEST(RoundingHorizon, EndsWhereASmallFactorWouldNotShow) {
   const auto judged = [](std::int64_t steps, Channel channel) {
-    Bench bench(across(steps));
+    Bench bench(across_steps(steps));
     bench.rerun("b", {.gradient = [](auto step, auto&, auto& gradient) {
                   for (float& value : gradient) value *= 1 + std::ldexp(0x1p-20F, static_cast<int>(step));
                 }});
@@ -226,7 +226,7 @@ TEST(RoundingHorizon, EndsWhereASmallFactorWouldNotShow) {
 /// What autocast or a compression hook rounds away is rounding, and hides more than float32's does.
 TEST(RoundingHorizon, IsThatOfTheArithmeticInTheHeader) {
   const auto judged = [](const std::vector<const char*>& coarse, float size, bool other_ledger = false) {
-    Bench bench(across());
+    Bench bench(across_steps());
     bench.rerun("b", {.gradient = [size](auto, auto&, auto& gradient) {
                   for (float& value : gradient) value *= 1 + size;
                 }});
@@ -244,7 +244,7 @@ TEST(RoundingHorizon, IsThatOfTheArithmeticInTheHeader) {
 }
 
 TEST(RoundingHorizon, InheritsOnlyWhatWasExplained) {
-  Bench bench(across(8));
+  Bench bench(across_steps(8));
   bench.rerun("b", {.gradient =
                         [](auto, auto&, auto& gradient) {
                           for (float& value : gradient) value *= 4;
@@ -262,7 +262,7 @@ TEST(RoundingHorizon, InheritsOnlyWhatWasExplained) {
 }
 
 TEST(RoundingBound, IsTightAtTheFirstStep) {
-  Bench bench(across());
+  Bench bench(across_steps());
   const compare::RoundingBound bound(bench.run("a"), bench.run("b"));
   const auto& left = at(bench.run("a"), 0, 0, Channel::kGradient, "fc.weight");
   const auto& right = at(bench.run("b"), 0, 0, Channel::kGradient, "fc.weight");
@@ -274,7 +274,7 @@ TEST(RoundingBound, IsTightAtTheFirstStep) {
 }
 
 TEST(RoundingBound, KnowsNothingOfOtherShapesAndIntegers) {
-  Bench bench(across());
+  Bench bench(across_steps());
   const compare::RoundingBound bound(bench.run("a"), bench.run("b"));
   const auto weights = floats(Channel::kWeight, "w", {1, 2});
   EXPECT_FALSE(bound.judge(weights, floats(Channel::kWeight, "w", {1, 2, 3}), 0, 0));

@@ -1,22 +1,16 @@
 #!/usr/bin/env python3
 """Each promise that ci/chaos checks is broken once, by a lockstep that is a shell script, and ci/chaos must say so."""
 
-import importlib.machinery
-import importlib.util
 import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.dont_write_bytecode = True
-loader = importlib.machinery.SourceFileLoader("chaos", str(ROOT / "ci/chaos"))
-chaos = importlib.util.module_from_spec(importlib.util.spec_from_loader("chaos", loader))
-sys.modules["chaos"] = chaos
-loader.exec_module(chaos)
+from script import ROOT, load
+
+chaos = load("chaos")
 
 SEED = 1
 

@@ -1,19 +1,14 @@
 """ci/constants is red where a constant and its row do not agree, and green where all do."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import pathlib
-import sys
 import tempfile
 import unittest
 
-sys.dont_write_bytecode = True  # no cache beside ci/constants
-ROOT = pathlib.Path(__file__).parent.parent.parent
-LOADER = importlib.machinery.SourceFileLoader("constants", str(ROOT / "ci/constants"))
-constants = importlib.util.module_from_spec(importlib.util.spec_from_loader("constants", LOADER))
-LOADER.exec_module(constants)
+import script
+
+constants = script.load("constants")
 
 FILE = "compare/a.cpp"
 SOURCE = "constexpr double kFar = 0x1p-18, kNear = 1e-3;\nconstexpr auto kName = other;  // constexpr int kNot = 3;\n"

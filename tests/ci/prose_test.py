@@ -1,19 +1,14 @@
 """ci/prose is red where a sentence is too long, and green where all are short."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import pathlib
-import sys
 import tempfile
 import unittest
 
-sys.dont_write_bytecode = True  # no cache beside ci/prose
-ROOT = pathlib.Path(__file__).parent.parent.parent
-LOADER = importlib.machinery.SourceFileLoader("prose", str(ROOT / "ci/prose"))
-prose = importlib.util.module_from_spec(importlib.util.spec_from_loader("prose", LOADER))
-LOADER.exec_module(prose)
+import script
+
+prose = script.load("prose")
 
 LONG = " ".join(["word"] * 41)
 

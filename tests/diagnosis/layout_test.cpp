@@ -24,7 +24,7 @@ std::vector<float> as_if_transposed(const std::vector<float>& elements) {
 }
 
 /// Cause where rank 1 of "b" holds `elements` in place of the matrix.
-std::string cause(const std::vector<float>& elements, std::vector<std::int64_t> shape = {kRows, kColumns}) {
+std::string cause_of_layout(const std::vector<float>& elements, std::vector<std::int64_t> shape = {kRows, kColumns}) {
   const Json check = {{"that", "equal"}, {"variants", {"a", "b"}}};
   Bench bench(Json{{"checks", {check}}});
   for (const char* variant : {"a", "b"}) {
@@ -37,24 +37,26 @@ std::string cause(const std::vector<float>& elements, std::vector<std::int64_t> 
   return test::cause_named(bench, test::parted(2, Channel::kWeight, "fc.weight", 1), suspects_in_layout);
 }
 
-TEST(Layout, AMatrixReadAlongTheOtherAxis) { EXPECT_EQ(cause(as_if_transposed(matrix())), "comm.noncontiguous"); }
+TEST(Layout, AMatrixReadAlongTheOtherAxis) {
+  EXPECT_EQ(cause_of_layout(as_if_transposed(matrix())), "comm.noncontiguous");
+}
 
 TEST(Layout, OtherNumbersAreNoOtherPlaces) {
-  EXPECT_EQ(cause(matrix()), "");
+  EXPECT_EQ(cause_of_layout(matrix()), "");
   for (const float factor : {-1.0F, 0.5F, 1.0001F}) {
     std::vector<float> scaled = matrix();
     for (float& element : scaled) element *= factor;
-    EXPECT_EQ(cause(scaled), "") << factor;
+    EXPECT_EQ(cause_of_layout(scaled), "") << factor;
   }
   std::vector<float> flipped = matrix();
   flipped[3] += 0.01F;
-  EXPECT_EQ(cause(flipped), "");
+  EXPECT_EQ(cause_of_layout(flipped), "");
   std::vector<float> both = as_if_transposed(matrix());
   both[3] += 0.01F;
-  EXPECT_EQ(cause(both), "");
+  EXPECT_EQ(cause_of_layout(both), "");
 }
 
-TEST(Layout, AVectorHasOneLayout) { EXPECT_EQ(cause(as_if_transposed(matrix()), {kRows * kColumns}), ""); }
+TEST(Layout, AVectorHasOneLayout) { EXPECT_EQ(cause_of_layout(as_if_transposed(matrix()), {kRows * kColumns}), ""); }
 
 }  // namespace
 }  // namespace lockstep::diagnosis

@@ -15,8 +15,8 @@ using test::pair;
 using trace::Channel;
 using trace::Record;
 
-std::string cause(const Bench& bench, std::int64_t step, Channel channel = Channel::kGradient,
-                  const std::string& tensor = "fc.weight") {
+std::string cause_in_losses(const Bench& bench, std::int64_t step, Channel channel = Channel::kGradient,
+                            const std::string& tensor = "fc.weight") {
   return test::cause_named(bench, test::parted(step, channel, tensor), suspects_in_gradients);
 }
 
@@ -43,9 +43,9 @@ TEST(LossCauses, UnequalShares) {
     for (const std::int64_t short_rank : {std::int64_t{0}, ranks - 1}) {
       const auto made = with_short_batch(ranks, 1, short_rank);
       const Bench& bench = *made;
-      EXPECT_EQ(cause(bench, 1), "loss.unweighted_partial") << ranks;
-      EXPECT_EQ(cause(bench, 1, Channel::kLoss, "reduced"), "loss.unweighted_partial") << ranks;
-      EXPECT_EQ(cause(bench, 0), "") << "equal shares weigh alike";
+      EXPECT_EQ(cause_in_losses(bench, 1), "loss.unweighted_partial") << ranks;
+      EXPECT_EQ(cause_in_losses(bench, 1, Channel::kLoss, "reduced"), "loss.unweighted_partial") << ranks;
+      EXPECT_EQ(cause_in_losses(bench, 0), "") << "equal shares weigh alike";
     }
   }
 }
@@ -64,7 +64,7 @@ TEST(LossCauses, UnequalTargets) {
       step.records.push_back(test::integer("targets", 5 * targets));
     }
   }
-  EXPECT_EQ(cause(bench, 1), "loss.token_weighting_rank");
+  EXPECT_EQ(cause_in_losses(bench, 1), "loss.token_weighting_rank");
 }
 
 /// Two micro-batches' mean losses in the trace of "b", and what "a" makes of them.
@@ -96,10 +96,10 @@ std::unique_ptr<Bench> with_micro_losses(double first, double second, double tru
 }
 
 TEST(LossCauses, UnequalMicroBatches) {
-  EXPECT_EQ(cause(*with_micro_losses(2.5, 1.25, (2.5 * 8 + 1.25 * 4) / 12), 1, Channel::kLoss),
+  EXPECT_EQ(cause_in_losses(*with_micro_losses(2.5, 1.25, (2.5 * 8 + 1.25 * 4) / 12), 1, Channel::kLoss),
             "loss.unweighted_partial");
-  EXPECT_EQ(cause(*with_micro_losses(2.5, 1.25, 2.0), 1, Channel::kLoss), "");
-  EXPECT_EQ(cause(*with_micro_losses(2.5, 1.25, (2.5 + 1.25) / 2), 1, Channel::kLoss), "");
+  EXPECT_EQ(cause_in_losses(*with_micro_losses(2.5, 1.25, 2.0), 1, Channel::kLoss), "");
+  EXPECT_EQ(cause_in_losses(*with_micro_losses(2.5, 1.25, (2.5 + 1.25) / 2), 1, Channel::kLoss), "");
 }
 
 TEST(LossCauses, UnequalTargetsOfMicroBatches) {
@@ -109,9 +109,10 @@ TEST(LossCauses, UnequalTargetsOfMicroBatches) {
       test::step_at(made->run(name), 0, 1).records.push_back(test::integer("targets", 41));
     return made;
   };
-  EXPECT_EQ(cause(*with_targets(2.5, 1.25, (2.5 * 30 + 1.25 * 11) / 41), 1, Channel::kLoss), "loss.token_weighting");
-  EXPECT_EQ(cause(*with_targets(2.5, 1.25, (2.5 * 30.4 + 1.25 * 10.6) / 41), 1, Channel::kLoss), "");
-  EXPECT_EQ(cause(*with_targets(2.5, 1.25, 3), 1, Channel::kLoss), "");
+  EXPECT_EQ(cause_in_losses(*with_targets(2.5, 1.25, (2.5 * 30 + 1.25 * 11) / 41), 1, Channel::kLoss),
+            "loss.token_weighting");
+  EXPECT_EQ(cause_in_losses(*with_targets(2.5, 1.25, (2.5 * 30.4 + 1.25 * 10.6) / 41), 1, Channel::kLoss), "");
+  EXPECT_EQ(cause_in_losses(*with_targets(2.5, 1.25, 3), 1, Channel::kLoss), "");
 }
 
 TEST(LossCauses, ALossDividedByDevices) {
@@ -120,12 +121,12 @@ TEST(LossCauses, ALossDividedByDevices) {
       if (divisor == static_cast<double>(ranks)) continue;
       Bench bench(pair(1, ranks));
       multiply(bench.run("b"), 0, Channel::kLoss, static_cast<double>(ranks) / divisor, "reduced");
-      EXPECT_EQ(cause(bench, 0, Channel::kLoss, "reduced"), "loss.metric_divisor") << ranks << "/" << divisor;
+      EXPECT_EQ(cause_in_losses(bench, 0, Channel::kLoss, "reduced"), "loss.metric_divisor") << ranks << "/" << divisor;
     }
   }
   Bench bench(pair(1, 3));
   multiply(bench.run("b"), 0, Channel::kLoss, 1.1, "reduced");
-  EXPECT_EQ(cause(bench, 0, Channel::kLoss, "reduced"), "");
+  EXPECT_EQ(cause_in_losses(bench, 0, Channel::kLoss, "reduced"), "");
 }
 
 TEST(LossCauses, MetricsDividedByDevices) {
@@ -142,10 +143,10 @@ TEST(LossCauses, MetricsDividedByDevices) {
     }
     return made;
   };
-  EXPECT_EQ(cause(*with_metrics(1.5, 1.5), 1, Channel::kMetric, "loss"), "loss.metric_divisor");
-  EXPECT_EQ(cause(*with_metrics(0.75, 0.75), 1, Channel::kMetric, "loss"), "loss.metric_divisor");
-  EXPECT_EQ(cause(*with_metrics(1.5, 0.75), 1, Channel::kMetric, "loss"), "");
-  EXPECT_EQ(cause(*with_metrics(0.6, 0.6), 1, Channel::kMetric, "loss"), "") << "a divisor of 2.5";
+  EXPECT_EQ(cause_in_losses(*with_metrics(1.5, 1.5), 1, Channel::kMetric, "loss"), "loss.metric_divisor");
+  EXPECT_EQ(cause_in_losses(*with_metrics(0.75, 0.75), 1, Channel::kMetric, "loss"), "loss.metric_divisor");
+  EXPECT_EQ(cause_in_losses(*with_metrics(1.5, 0.75), 1, Channel::kMetric, "loss"), "");
+  EXPECT_EQ(cause_in_losses(*with_metrics(0.6, 0.6), 1, Channel::kMetric, "loss"), "") << "a divisor of 2.5";
 }
 
 }  // namespace

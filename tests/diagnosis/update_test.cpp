@@ -18,7 +18,8 @@ using test::put;
 using trace::Channel;
 using trace::Record;
 
-std::string cause(const Bench& bench, std::int64_t step, Channel channel = Channel::kWeight, std::int64_t rank = 0) {
+std::string cause_in_update(const Bench& bench, std::int64_t step, Channel channel = Channel::kWeight,
+                            std::int64_t rank = 0) {
   const char* tensor = channel == Channel::kOptimizer ? "fc.weight.momentum_buffer" : "fc.weight";
   return test::cause_named(bench, test::parted(step, channel, tensor, rank), suspects_in_update);
 }
@@ -35,7 +36,7 @@ TEST(UpdateCauses, AgreementHasNone) {
   for (const std::int64_t ranks : {1, 2, 3, 4}) {
     const Bench bench(pair(1, ranks));
     for (const Channel channel : {Channel::kOptimizer, Channel::kWeight, Channel::kBuffer, Channel::kEma}) {
-      for (const std::int64_t step : {0, 1, 3}) EXPECT_EQ(cause(bench, step, channel), "") << ranks;
+      for (const std::int64_t step : {0, 1, 3}) EXPECT_EQ(cause_in_update(bench, step, channel), "") << ranks;
     }
   }
 }
@@ -43,8 +44,8 @@ TEST(UpdateCauses, AgreementHasNone) {
 TEST(UpdateCauses, TrainingsThatBeginWithOtherWeights) {
   Bench bench(pair(2, 2));
   for (const std::int64_t rank : {0, 1}) test::spoil(bench.run("b"), rank, -1, Channel::kWeight, "fc.weight");
-  EXPECT_EQ(cause(bench, -1), "init.weights");
-  EXPECT_EQ(cause(bench, 0), "") << "they began alike, as far as this is asked";
+  EXPECT_EQ(cause_in_update(bench, -1), "init.weights");
+  EXPECT_EQ(cause_in_update(bench, 0), "") << "they began alike, as far as this is asked";
 }
 
 TEST(UpdateCauses, AnEffectiveRateOfTheRanks) {
@@ -57,7 +58,7 @@ TEST(UpdateCauses, AnEffectiveRateOfTheRanks) {
         faults.silent_rate = [&](std::int64_t at, double rate) { return at == step ? factor * rate : rate; };
         bench.rerun("b", faults);
         const bool named = factor != 1.3 && step == 0;  // later, it may be an update taken twice
-        EXPECT_EQ(cause(bench, step), named ? "lr.scaled_wrongly" : "") << ranks << ", " << factor;
+        EXPECT_EQ(cause_in_update(bench, step), named ? "lr.scaled_wrongly" : "") << ranks << ", " << factor;
       }
     }
   }
@@ -81,19 +82,19 @@ TEST(UpdateCauses, ADecayThatIsScaled) {
     for (const double part : {1e-3, 0.1}) {
       Bench bench(pair(1, 3));
       decay(bench.run("b"), step, part);
-      EXPECT_EQ(cause(bench, step, Channel::kOptimizer), "opt.decay_scale") << step << ", " << part;
-      EXPECT_EQ(cause(bench, step), "opt.decay_scale") << step << ", " << part;
+      EXPECT_EQ(cause_in_update(bench, step, Channel::kOptimizer), "opt.decay_scale") << step << ", " << part;
+      EXPECT_EQ(cause_in_update(bench, step), "opt.decay_scale") << step << ", " << part;
     }
   }
   Json recipe = {{"optimizer", {{"weight_decay", 0.1}}}};
   Bench right(pair(1, 3, recipe));
   decay(right.run("a"), 0, 0.1);
   decay(right.run("b"), 0, 0.1);
-  EXPECT_EQ(cause(right, 0), "") << "as the recipe says";
+  EXPECT_EQ(cause_in_update(right, 0), "") << "as the recipe says";
   Bench thrice(pair(1, 3, recipe));
   decay(thrice.run("a"), 0, 0.1);
   decay(thrice.run("b"), 0, 0.3);
-  EXPECT_EQ(cause(thrice, 0), "opt.decay_scale");
+  EXPECT_EQ(cause_in_update(thrice, 0), "opt.decay_scale");
 }
 
 // What one element more in the momentum looks like a decay of, a decay does not explain.
@@ -108,7 +109,7 @@ TEST(UpdateCauses, AnElementThatChangedIsNoDecay) {
     const Record momentum = at(bench.run("b"), rank, 2, Channel::kOptimizer, name);
     put(bench.run("b"), rank, 2, mixed({{1, &momentum}, {1, &more}}));
   }
-  EXPECT_NE(cause(bench, 2, Channel::kOptimizer), "opt.decay_scale");
+  EXPECT_NE(cause_in_update(bench, 2, Channel::kOptimizer), "opt.decay_scale");
 }
 
 TEST(UpdateCauses, ADecayOfTheWeightsAlone) {
@@ -120,7 +121,7 @@ TEST(UpdateCauses, ADecayOfTheWeightsAlone) {
       put(bench.run("b"), rank, 1, mixed({{1, &after}, {-0.01, &before}}));
     }
   }
-  EXPECT_EQ(cause(bench, 1), "opt.decay_scale");
+  EXPECT_EQ(cause_in_update(bench, 1), "opt.decay_scale");
 }
 
 TEST(UpdateCauses, ARateInsideTheMomentum) {
@@ -134,7 +135,7 @@ TEST(UpdateCauses, ARateInsideTheMomentum) {
         }
       }
     }
-    EXPECT_EQ(cause(bench, last, Channel::kOptimizer), "opt.momentum_correction");
+    EXPECT_EQ(cause_in_update(bench, last, Channel::kOptimizer), "opt.momentum_correction");
   }
 }
 
@@ -147,7 +148,7 @@ TEST(UpdateCauses, MomentumRescaledWithTheRate) {
       after = mixed({{1, &after}, {-0.9 * 0.5, &before}});
     }
   }
-  EXPECT_EQ(cause(bench, 2, Channel::kOptimizer), "opt.momentum_correction");
+  EXPECT_EQ(cause_in_update(bench, 2, Channel::kOptimizer), "opt.momentum_correction");
 }
 
 /// A rank's weights, as they were a step before.
@@ -168,13 +169,14 @@ TEST(UpdateCauses, WeightsThatDoNotMove) {
         for (std::int64_t each = 0; each < 4; ++each) rest(never.run("b"), rank, each);
         rest(all.run("b"), rank, step);
       }
-      EXPECT_EQ(cause(never, step), "opt.no_effect") << ranks;
-      EXPECT_EQ(cause(all, step), "") << "what moves these tensors in another step holds them";
+      EXPECT_EQ(cause_in_update(never, step), "opt.no_effect") << ranks;
+      EXPECT_EQ(cause_in_update(all, step), "") << "what moves these tensors in another step holds them";
       rest(one.run("b"), ranks - 1, step);
-      EXPECT_EQ(cause(one, step, Channel::kWeight, ranks - 1), ranks == 1 ? "" : "step.skip_disagree");
+      EXPECT_EQ(cause_in_update(one, step, Channel::kWeight, ranks - 1), ranks == 1 ? "" : "step.skip_disagree");
       Bench emptied(pair(1, ranks));
       rest(emptied.run("b"), ranks - 1, step, /*with_state=*/false);
-      EXPECT_EQ(cause(emptied, step, Channel::kWeight, ranks - 1), "") << "a skipped update leaves its state alone";
+      EXPECT_EQ(cause_in_update(emptied, step, Channel::kWeight, ranks - 1), "")
+          << "a skipped update leaves its state alone";
       if (ranks > 1) {
         EXPECT_EQ(cause_within(one, step, Channel::kWeight, ranks - 1), "step.skip_disagree") << ranks;
       }
@@ -182,7 +184,7 @@ TEST(UpdateCauses, WeightsThatDoNotMove) {
         rest(still.run("b"), rank, step);
         put(still.run("b"), rank, step, test::number("learning_rate", 0));
       }
-      EXPECT_EQ(cause(still, step), "") << "without a rate nothing moves";
+      EXPECT_EQ(cause_in_update(still, step), "") << "without a rate nothing moves";
     }
   }
 }
@@ -203,7 +205,7 @@ std::string cause_of_counters(float count, bool rests = true) {
     }
   }
   const std::string within = cause_within(bench, 1, Channel::kOptimizer, 2);
-  EXPECT_EQ(cause(bench, 1, Channel::kOptimizer), within);
+  EXPECT_EQ(cause_in_update(bench, 1, Channel::kOptimizer), within);
   return within;
 }
 
@@ -228,8 +230,8 @@ TEST(UpdateCauses, FewElementsOfOneRank) {
         Bench few(pair(ranks, ranks)), many(pair(ranks, ranks));
         flip(at(few.run("b"), ranks - 1, 1, channel, name), 2, by);
         flip(at(many.run("b"), ranks - 1, 1, channel, name), 20, by);
-        EXPECT_EQ(cause(few, 1, channel, ranks - 1), "hw.sdc_rank") << ranks << ", " << by;
-        EXPECT_NE(cause(many, 1, channel, ranks - 1), "hw.sdc_rank") << ranks << ", " << by;
+        EXPECT_EQ(cause_in_update(few, 1, channel, ranks - 1), "hw.sdc_rank") << ranks << ", " << by;
+        EXPECT_NE(cause_in_update(many, 1, channel, ranks - 1), "hw.sdc_rank") << ranks << ", " << by;
         if (ranks == 1 || channel != Channel::kWeight) continue;
         EXPECT_EQ(cause_within(few, 1, channel, ranks - 1), "hw.sdc_rank") << ranks << ", " << by;
         flip(at(few.run("b"), ranks - 1, 1, Channel::kGradient, "fc.bias"), 1, by);
@@ -259,14 +261,14 @@ TEST(UpdateCauses, AveragesOfOneRank) {
     Bench bench(pair(ranks, ranks, {{"ema", {{"decay", 0.5}}}}));
     average(bench.run("a"));
     average(bench.run("b"));
-    EXPECT_EQ(cause(bench, 2, Channel::kEma), "");
+    EXPECT_EQ(cause_in_update(bench, 2, Channel::kEma), "");
     for (const char* name : kParameters)
       put(bench.run("b"), ranks - 1, 2, at(bench.run("b"), ranks - 1, 1, Channel::kEma, name));
-    EXPECT_EQ(cause(bench, 2, Channel::kEma, ranks - 1), "ema.not_synced") << ranks;
+    EXPECT_EQ(cause_in_update(bench, 2, Channel::kEma, ranks - 1), "ema.not_synced") << ranks;
     if (ranks > 1) {
       EXPECT_EQ(cause_within(bench, 2, Channel::kEma, ranks - 1), "ema.not_synced") << ranks;
     }
-    EXPECT_EQ(cause(bench, 3, Channel::kEma, ranks - 1), "") << "this step averages as it should";
+    EXPECT_EQ(cause_in_update(bench, 3, Channel::kEma, ranks - 1), "") << "this step averages as it should";
   }
 }
 
@@ -293,21 +295,21 @@ TEST(UpdateCauses, BuffersThatNobodyBroadcasts) {
     Bench bench(pair(ranks, ranks)), synced(pair(ranks, ranks));
     run_means(bench.run("a"), true);
     run_means(bench.run("b"), false);
-    EXPECT_EQ(cause(bench, 1, Channel::kBuffer, 1), "buffer.not_synced") << ranks;
+    EXPECT_EQ(cause_in_update(bench, 1, Channel::kBuffer, 1), "buffer.not_synced") << ranks;
     EXPECT_EQ(cause_within(bench, 1, Channel::kBuffer, 1), "buffer.not_synced") << ranks;
     run_means(synced.run("a"), true);
     run_means(synced.run("b"), true);
-    EXPECT_EQ(cause(synced, 1, Channel::kBuffer, 1), "") << ranks;
+    EXPECT_EQ(cause_in_update(synced, 1, Channel::kBuffer, 1), "") << ranks;
     Bench rooted(pair(ranks, ranks));
     run_means(rooted.run("a"), true);
     run_means(rooted.run("b"), true, /*root=*/1);
-    EXPECT_EQ(cause(rooted, 1, Channel::kBuffer), "") << "everybody has another rank's";
+    EXPECT_EQ(cause_in_update(rooted, 1, Channel::kBuffer), "") << "everybody has another rank's";
     bench.scenario.variants[1].train.model.options["norm"] = "batch";
     EXPECT_EQ(cause_within(bench, 1, Channel::kBuffer, 1), "model.batchnorm_local");
     Bench own(pair(1, ranks));
     own.scenario.variants[1].train.model.options["norm"] = "batch";
     for (const char* name : {"a", "b"}) run_means(own.run(name), true);
-    EXPECT_EQ(cause(own, 1, Channel::kBuffer), "") << "each rank's are of its own batch";
+    EXPECT_EQ(cause_in_update(own, 1, Channel::kBuffer), "") << "each rank's are of its own batch";
   }
 }
 
@@ -326,20 +328,20 @@ TEST(UpdateCauses, BuffersThatWereTheSameAndPartAreNoMatterOfABroadcast) {
       }
     }
     for (scenario::Variant& variant : bench.scenario.variants) variant.train.ddp.broadcast_buffers = broadcast;
-    EXPECT_EQ(cause(bench, 2, Channel::kBuffer, 2), broadcast ? "" : "buffer.not_synced");
+    EXPECT_EQ(cause_in_update(bench, 2, Channel::kBuffer, 2), broadcast ? "" : "buffer.not_synced");
   }
 }
 
 TEST(UpdateCauses, NothingRecordedNothingNamed) {
   Bench bench(pair(1, 3));
   rest(bench.run("b"), 0, 1);
-  EXPECT_EQ(cause(bench, 1000), "");
+  EXPECT_EQ(cause_in_update(bench, 1000), "");
   test::erase_channel(bench.run("b"), Channel::kGradient);
   test::erase_channel(bench.run("b"), Channel::kWeight);
   for (const Channel channel : {Channel::kOptimizer, Channel::kWeight, Channel::kBuffer, Channel::kEma})
-    EXPECT_EQ(cause(bench, 1, channel), "");
+    EXPECT_EQ(cause_in_update(bench, 1, channel), "");
   test::erase_step(bench.run("b"), 1, 0);
-  EXPECT_EQ(cause(bench, 1), "");
+  EXPECT_EQ(cause_in_update(bench, 1), "");
 }
 
 }  // namespace

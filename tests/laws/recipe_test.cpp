@@ -25,7 +25,7 @@ using Change = std::function<void(std::int64_t step, Told& told)>;
 
 constexpr std::int64_t kStepsOfRun = 12, kOfEpoch = 6, kDraws = 144;
 
-trace::RunTrace recorded(const Change& change) {
+trace::RunTrace told_by(const Change& change) {
   trace::RunTrace run{.run = "a/0", .ranks = std::vector<trace::Trace>(1)};
   for (std::int64_t step = 0; step < kStepsOfRun; ++step) {
     Told told{.position = step * kDraws % 624, .state = step};
@@ -58,7 +58,7 @@ Outcome judged(const char* law, const Change& change = {}, double dropout = 0, c
   else
     promises.train.model.options = Json::object();
   promises.train.data.options = Json::object();
-  return ask(law_named(law), recorded(change), promises);
+  return ask(law_named(law), told_by(change), promises);
 }
 
 TEST(LossByDefinition, IsKeptWithinRounding) {

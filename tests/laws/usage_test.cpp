@@ -15,9 +15,9 @@ namespace {
 
 using trace::Channel;
 using trace::Record;
-using Change = std::function<void(std::int64_t step, std::int64_t rank, std::vector<Record>& records)>;
+using ChangeRecords = std::function<void(std::int64_t step, std::int64_t rank, std::vector<Record>& records)>;
 
-constexpr std::int64_t kSteps = 12, kOfEpoch = 4;  ///< updates
+constexpr std::int64_t kSteps = 12, kStepsOfPass = 4;  ///< updates
 constexpr std::int64_t kBatch = 3;
 
 using Inputs = std::function<float(std::int64_t rank, std::int64_t id)>;
@@ -26,7 +26,8 @@ float one_content(std::int64_t, std::int64_t id) { return static_cast<float>(id)
 
 /// A training of two ranks that a Python recorder saw: three epochs of four updates, clipped in each, and a schedule
 /// that moves once an update. `change` spoils the records of an update.
-trace::RunTrace recorded(const Change& change = {}, Json seen = Json::object(), const Inputs& inputs = one_content) {
+trace::RunTrace recorded(const ChangeRecords& change = {}, Json seen = Json::object(),
+                         const Inputs& inputs = one_content) {
   Json header = {{"recorder", "python"}, {"framework", Json::array()}};
   header["seen"] = {{"ddp", {{"wrap", true}}},
                     {"every", 1},
@@ -41,15 +42,15 @@ trace::RunTrace recorded(const Change& change = {}, Json seen = Json::object(), 
     of_rank.rank = rank;
     for (std::int64_t step = 0; step < kSteps; ++step) {
       std::vector<std::int64_t> ids;
-      for (std::int64_t i = 0; i < kBatch; ++i) ids.push_back((step * 7 + step / kOfEpoch + i) * 2 + rank);
+      for (std::int64_t i = 0; i < kBatch; ++i) ids.push_back((step * 7 + step / kStepsOfPass + i) * 2 + rank);
       std::vector<Record> records = {test::integers(Channel::kSamples, "ids", ids),
                                      test::floats(Channel::kGradientLocal, "fc.weight", {3, 4}),
                                      test::floats(Channel::kGradient, "fc.weight", {3, 4}),
                                      test::floats(Channel::kGradient, "clipped fc.weight", {0.3F, 0.4F})};
       for (const auto& [name, value] :
            std::initializer_list<std::pair<const char*, std::int64_t>>{{"micro_batches", 1},
-                                                                       {"epoch", step / kOfEpoch},
-                                                                       {"passes", step / kOfEpoch},
+                                                                       {"epoch", step / kStepsOfPass},
+                                                                       {"passes", step / kStepsOfPass},
                                                                        {"seen.clips", 1},
                                                                        {"seen.clipped", 1},
                                                                        {"seen.schedule_steps", step},
@@ -82,7 +83,7 @@ void set(std::vector<Record>& records, const std::string& name, std::int64_t val
 }
 
 /// Sets an entry of the ledger in all updates from `first` on.
-Change from(std::int64_t first, const std::string& name, std::int64_t value) {
+ChangeRecords from(std::int64_t first, const std::string& name, std::int64_t value) {
   return [=](std::int64_t step, std::int64_t, std::vector<Record>& records) {
     if (step >= first) set(records, name, value);
   };
@@ -119,15 +120,15 @@ TEST(Usage, GradientsAreClearedAndClippedInOrder) {
 }
 
 TEST(Usage, AnUpdateIsTakenOnceAndWithItsGradients) {
-  const Change again = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+  const ChangeRecords again = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
     if (step % 2 == 1) set(records, "micro_batches", 0), set(records, "seen.reused", 1);
   };
-  const Change computed = [](std::int64_t, std::int64_t, std::vector<Record>& records) {
+  const ChangeRecords computed = [](std::int64_t, std::int64_t, std::vector<Record>& records) {
     set(records, "micro_batches", 0);  // equal ones, which the script assigned anew
   };
   EXPECT_TRUE(of("usage", recorded(computed)).holds());
   expect_broken("usage", recorded(again), 1, "opt.taken_twice");
-  const Change by_hand = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+  const ChangeRecords by_hand = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
     again(step, rank, records);
     for (Record& record : records) {
       if (record.channel == Channel::kGradient) record.digest.low ^= static_cast<std::uint64_t>(step);
@@ -164,21 +165,21 @@ TEST(Usage, ClippingGetsGradients) {
 
 TEST(Usage, TrainingGoesOnInTrainingMode) {
   EXPECT_TRUE(of("usage", recorded(from(0, "seen.model0.training", 1))).holds());
-  const Change teacher = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
-    set(records, "seen.model0.training", step < kOfEpoch ? 1 : 0);
+  const ChangeRecords teacher = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+    set(records, "seen.model0.training", step < kStepsOfPass ? 1 : 0);
   };
   EXPECT_TRUE(of("usage", recorded(teacher)).holds());  // which is not trained any more
-  expect_broken("usage", recorded(from(kOfEpoch, "seen.training", 0)), kOfEpoch, "model.evaluation_mode");
+  expect_broken("usage", recorded(from(kStepsOfPass, "seen.training", 0)), kStepsOfPass, "model.evaluation_mode");
 }
 
 TEST(Usage, AnOptimizerHoldsWhatIsTrained) {
-  const Change idle = [](std::int64_t, std::int64_t, std::vector<Record>& records) {
+  const ChangeRecords idle = [](std::int64_t, std::int64_t, std::vector<Record>& records) {
     set(records, "seen.idle_updates", 1);
     std::erase_if(records, [](const Record& record) { return record.channel == Channel::kGradient; });
   };
   expect_broken("usage", recorded(idle), kSteps - 1, "");
   EXPECT_TRUE(of("usage", recorded(from(0, "seen.idle_updates", 1))).holds());  // another optimizer has gradients
-  const Change moves = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+  const ChangeRecords moves = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
     idle(step, rank, records);
     records.push_back(test::floats(Channel::kWeight, "fc.weight", {static_cast<float>(step)}));
   };
@@ -188,10 +189,10 @@ TEST(Usage, AnOptimizerHoldsWhatIsTrained) {
 }
 
 TEST(Usage, OneScheduleStepsOnceForEachUpdate) {
-  const Change twice = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+  const ChangeRecords twice = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
     set(records, "seen.schedule_steps", 2 * step);
   };
-  const Change by_two = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+  const ChangeRecords by_two = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
     twice(step, rank, records);
     set(records, "seen.schedules", 2);
   };
@@ -212,9 +213,9 @@ TEST(Usage, OneScheduleStepsOnceForEachUpdate) {
 }
 
 TEST(Usage, AScheduleMovesWithinThreeEpochs) {
-  const Change never = from(0, "seen.schedule_steps", 0);
+  const ChangeRecords never = from(0, "seen.schedule_steps", 0);
   expect_broken("usage", recorded(never), kSteps - 1, "");
-  const Change one_epoch = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+  const ChangeRecords one_epoch = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
     never(step, rank, records);
     set(records, "passes", 7);  // a resumed one
   };
@@ -223,7 +224,7 @@ TEST(Usage, AScheduleMovesWithinThreeEpochs) {
 
 TEST(Shares, RanksTakeSamplesOfTheirOwn) {
   EXPECT_TRUE(of("shares", recorded()).holds());
-  const Change alike = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+  const ChangeRecords alike = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
     records[0] = test::integers(Channel::kSamples, "ids", {3 * step, 3 * step + 1, 3 * step + 2});
   };
   expect_broken("shares", recorded(alike), 0, "data.not_sharded");
@@ -234,14 +235,14 @@ TEST(Shares, RanksTakeSamplesOfTheirOwn) {
 TEST(Shares, OneIdMayBeAnotherSampleOnAnotherRank) {
   const auto of_parts = [](std::int64_t rank, std::int64_t id) { return static_cast<float>(2 * id + rank); };
   const auto labels = [](std::int64_t, std::int64_t id) { return static_cast<float>(id % 2); };
-  const Change alike = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+  const ChangeRecords alike = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
     records[0] = test::integers(Channel::kSamples, "ids", {3 * step, 3 * step + 1, 3 * step + 2});
   };
-  const Change shuffled = [](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
-    const std::int64_t at = 3 * (step % kOfEpoch), first = rank == 0 ? at : 9 - at;
+  const ChangeRecords shuffled = [](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    const std::int64_t at = 3 * (step % kStepsOfPass), first = rank == 0 ? at : 9 - at;
     records[0] = test::integers(Channel::kSamples, "ids", {first, first + 1, first + 2});
   };
-  for (const Change& change : {alike, shuffled}) {
+  for (const ChangeRecords& change : {alike, shuffled}) {
     EXPECT_TRUE(of("shares", recorded(change)).broken);
     for (const Inputs& inputs : {Inputs(of_parts), Inputs(labels), Inputs()})
       EXPECT_FALSE(of("shares", recorded(change, Json::object(), inputs)).broken);
@@ -254,10 +255,10 @@ TEST(Shares, RanksTakeWhatNoOtherRankTakes) {
     return [common](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
       std::vector<std::int64_t> ids;
       constexpr std::int64_t kOwnBatch = 5;
-      const std::int64_t of_rank = kOfEpoch * kOwnBatch;
+      const std::int64_t of_rank = kStepsOfPass * kOwnBatch;
       for (std::int64_t i = 0; i < kOwnBatch; ++i)
         ids.push_back(rank * (of_rank - common) +
-                      (rank == 0 ? step % kOfEpoch : kOfEpoch - 1 - step % kOfEpoch) * kOwnBatch + i);
+                      (rank == 0 ? step % kStepsOfPass : kStepsOfPass - 1 - step % kStepsOfPass) * kOwnBatch + i);
       records[0] = test::integers(Channel::kSamples, "ids", ids);
     };
   };
@@ -269,23 +270,23 @@ TEST(Shares, RanksTakeWhatNoOtherRankTakes) {
 }
 
 TEST(Shares, AShuffledEpochHasAnOrderOfItsOwn) {
-  const Change again = [](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
-    const std::int64_t first = 6 * (step % kOfEpoch) + rank;
+  const ChangeRecords again = [](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    const std::int64_t first = 6 * (step % kStepsOfPass) + rank;
     records[0] = test::integers(Channel::kSamples, "ids", {first, first + 2, first + 4});
     set(records, "epoch", 0);
   };
-  expect_broken("shares", recorded(again), kOfEpoch, "data.epoch_not_advanced");
+  expect_broken("shares", recorded(again), kStepsOfPass, "data.epoch_not_advanced");
   EXPECT_TRUE(of("shares", recorded(again, {{"sampler", {{"kind", "distributed"}, {"shuffle", false}}}})).holds());
-  const Change two_passes = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+  const ChangeRecords two_passes = [&](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
     again(step, rank, records);
-    set(records, "epoch", step / (2 * kOfEpoch));
+    set(records, "epoch", step / (2 * kStepsOfPass));
   };
   EXPECT_TRUE(of("shares", recorded(two_passes)).holds());  // of each epoch that the sampler is told
 }
 
 TEST(Shares, AStreamGivesEachSampleOnce) {
-  const Change twice = [](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
-    const std::int64_t first = 100 * (step / kOfEpoch) + 6 * (step % kOfEpoch / 2) + rank;
+  const ChangeRecords twice = [](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+    const std::int64_t first = 100 * (step / kStepsOfPass) + 6 * (step % kStepsOfPass / 2) + rank;
     std::vector<std::int64_t> items;
     for (std::int64_t i = 0; i < 8; ++i) items.push_back(first + 20 * i);
     records[0] = test::integers(Channel::kSamples, "items", items);

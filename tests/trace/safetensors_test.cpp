@@ -36,7 +36,7 @@ std::filesystem::path write(const Scratch& scratch, const std::string& header, c
   return scratch.write("f", file + header + data);
 }
 
-Problem damage_of(const std::filesystem::path& file) {
+Problem damage_of_file(const std::filesystem::path& file) {
   lockstep::test::forget_allocations();
   try {
     read_safetensors(file);
@@ -94,8 +94,8 @@ TEST(Safetensors, MetadataIsNoTensor) {
 TEST(Safetensors, MissingFileIsAnInputError) {
   const Scratch scratch;
   EXPECT_THROW(read_safetensors(scratch.path() / "none"), InputError);
-  EXPECT_NE(damage_of(scratch.write("f", "short")).where.find(", byte 5"), std::string::npos);
-  EXPECT_NE(damage_of(write(scratch, "{]", "")).where.find(", byte 8"), std::string::npos);
+  EXPECT_NE(damage_of_file(scratch.write("f", "short")).where.find(", byte 5"), std::string::npos);
+  EXPECT_NE(damage_of_file(write(scratch, "{]", "")).where.find(", byte 8"), std::string::npos);
 }
 
 TEST(Safetensors, EveryTruncationIsDamage) {
@@ -104,9 +104,9 @@ TEST(Safetensors, EveryTruncationIsDamage) {
   const auto file = scratch.write("f", whole);
   for (std::size_t size = whole.size(); size-- > 0;) {
     std::filesystem::resize_file(file, size);
-    damage_of(file);
+    damage_of_file(file);
   }
-  damage_of(scratch.write("f", whole + "x"));
+  damage_of_file(scratch.write("f", whole + "x"));
 }
 
 // The format has no checksum: a flipped bit of data or of a name gives another tensor. What must hold is that nothing
@@ -141,7 +141,7 @@ TEST(Safetensors, HostileLengthsAreDamage) {
   const Scratch scratch;
   for (const char* length :
        {"\xff\xff\xff\xff\xff\xff\xff\xff", "\xff\xff\xff\xff\xff\xff\xff\x7f", "\x07\0\0\0\0\0\0\0"}) {
-    EXPECT_NE(damage_of(scratch.write("f", std::string(length, 8) + "{}")).what.find("longer than the file"),
+    EXPECT_NE(damage_of_file(scratch.write("f", std::string(length, 8) + "{}")).what.find("longer than the file"),
               std::string::npos);
   }
 }
@@ -154,9 +154,10 @@ TEST(Safetensors, OverlapsAndGapsAreDamage) {
     header += "\"" + std::to_string(i) + R"(":{"dtype":"U8","shape":[1000],"data_offsets":[0,1000]},)";
   }
   header.back() = '}';
-  EXPECT_NE(damage_of(write(scratch, header, data)).what.find("does not follow the one before"), std::string::npos);
+  EXPECT_NE(damage_of_file(write(scratch, header, data)).what.find("does not follow the one before"),
+            std::string::npos);
   const auto one = [&](const char* shape, const char* offsets) {
-    return damage_of(
+    return damage_of_file(
                write(scratch,
                      std::string(R"({"x":{"dtype":"U8","shape":)") + shape + R"(,"data_offsets":)" + offsets + "}}",
                      data))
@@ -189,7 +190,7 @@ TEST(Safetensors, ImpossibleEntriesAreDamage) {
       R"([])",
       R"(null)",
   };
-  for (const char* entry : entries) damage_of(write(scratch, std::string(R"({"x":)") + entry + "}", "01234567"));
+  for (const char* entry : entries) damage_of_file(write(scratch, std::string(R"({"x":)") + entry + "}", "01234567"));
 }
 
 // No element, but strides that overflow.
@@ -197,7 +198,7 @@ TEST(Safetensors, ImpossibleShapesWithoutElementsAreDamage) {
   const Scratch scratch;
   for (const char* shape : {"[0,4611686018427387904,4]", "[4611686018427387904,4,0]", "[4611686018427387904,0,4]"}) {
     const std::string entry = std::string(R"({"dtype":"F32","shape":)") + shape + R"(,"data_offsets":[0,0]})";
-    const Problem damage = damage_of(write(scratch, R"({"fc.weight":)" + entry + "}", ""));
+    const Problem damage = damage_of_file(write(scratch, R"({"fc.weight":)" + entry + "}", ""));
     EXPECT_NE(damage.what.find("fc.weight"), std::string::npos) << damage.what;
   }
 }
@@ -206,7 +207,7 @@ TEST(Safetensors, HeaderThatIsNoObjectIsDamage) {
   const Scratch scratch;
   for (const char* header : {"", "[]", "[{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}]", "null", "3", "{",
                              "{\"x\":1}", "{\"x\":{}, \"x\":{}}", "\xff"}) {
-    damage_of(write(scratch, header, ""));
+    damage_of_file(write(scratch, header, ""));
   }
 }
 

@@ -16,7 +16,7 @@ using Bits = std::optional<std::uint64_t>;
 
 Bits bits(std::optional<double> value) { return value ? Bits(std::bit_cast<std::uint64_t>(*value)) : std::nullopt; }
 
-void expect_same(const Record& left, const Record& right) {
+void expect_same_record(const Record& left, const Record& right) {
   SCOPED_TRACE(left.name);
   EXPECT_EQ(left.channel, right.channel);
   EXPECT_EQ(left.name, right.name);
@@ -88,7 +88,8 @@ void expect_same(const std::vector<Step>& left, const std::vector<Step>& right) 
   for (std::size_t i = 0; i < left.size(); ++i) {
     EXPECT_EQ(left[i].step, right[i].step);
     ASSERT_EQ(left[i].records.size(), right[i].records.size());
-    for (std::size_t j = 0; j < left[i].records.size(); ++j) expect_same(left[i].records[j], right[i].records[j]);
+    for (std::size_t j = 0; j < left[i].records.size(); ++j)
+      expect_same_record(left[i].records[j], right[i].records[j]);
   }
 }
 

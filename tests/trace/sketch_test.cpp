@@ -17,10 +17,10 @@ namespace {
 using test::Random;
 
 template <typename T>
-Sketch sketch(DType dtype, const std::vector<T>& elements) {
+Sketch sketch_from(DType dtype, const std::vector<T>& elements) {
   return sketch_of(dtype, std::as_bytes(std::span(elements)));
 }
-Sketch sketch(const std::vector<float>& elements) { return sketch(DType::kFloat32, elements); }
+Sketch sketch_from(const std::vector<float>& elements) { return sketch_from(DType::kFloat32, elements); }
 
 /// The text of format.md, one element at a time.
 Sketch as_format_says(const std::vector<double>& elements) {
@@ -70,14 +70,14 @@ TEST(Sketch, Float32HasTheBitsOfTheFormat) {
   Random random(1);
   for (const std::size_t size : {0, 1, 7, 8, 31, 63, 64, 65, 127, 128, 191, 1000, 4096, 10'007, 50'000}) {
     const std::vector<float> x = wild_floats(size, random);
-    expect_same_bits(sketch(x), as_format_says({x.begin(), x.end()}), size);
+    expect_same_bits(sketch_from(x), as_format_says({x.begin(), x.end()}), size);
   }
 }
 
 TEST(Sketch, AlignmentOfTheElementsDoesNotMatter) {
   Random random(2);
   const std::vector<float> x = wild_floats(1000, random);
-  const Sketch whole = sketch({x.begin() + 3, x.end()});
+  const Sketch whole = sketch_from({x.begin() + 3, x.end()});
   const auto bytes = std::as_bytes(std::span(x)).subspan(3 * sizeof(float));
   expect_same_bits(sketch_of(DType::kFloat32, bytes), whole, 997);
 }
@@ -87,7 +87,7 @@ TEST(Sketch, Float64HasTheBitsOfTheFormat) {
   for (const std::size_t size : {1, 64, 65, 1001}) {
     std::vector<double> x(size);
     for (double& value : x) value = std::ldexp(random.normal(), static_cast<int>(random.below(200)) - 100);
-    expect_same_bits(sketch(DType::kFloat64, x), as_format_says(x), size);
+    expect_same_bits(sketch_from(DType::kFloat64, x), as_format_says(x), size);
   }
 }
 
@@ -99,13 +99,13 @@ TEST(Sketch, BFloat16HasTheBitsOfTheFormat) {
     x = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(random.normal())) >> 16);
     values.push_back(std::bit_cast<float>(std::uint32_t{x} << 16));
   }
-  expect_same_bits(sketch(DType::kBFloat16, bits), as_format_says(values), bits.size());
+  expect_same_bits(sketch_from(DType::kBFloat16, bits), as_format_says(values), bits.size());
 }
 
 TEST(Sketch, EveryFloat16HasItsValue) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const std::uint32_t exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    const Sketch one = sketch(DType::kFloat16, std::vector{static_cast<std::uint16_t>(bits)});
+    const Sketch one = sketch_from(DType::kFloat16, std::vector{static_cast<std::uint16_t>(bits)});
     if (exponent == 31) {
       EXPECT_EQ(std::isnan(one.max_abs), mantissa != 0) << bits;
       EXPECT_EQ(std::isinf(one.max_abs), mantissa == 0) << bits;
@@ -118,15 +118,15 @@ TEST(Sketch, EveryFloat16HasItsValue) {
   }
 }
 
-TEST(Sketch, NoElementsAreAllZero) { EXPECT_EQ(sketch(std::vector<float>{}), Sketch{}); }
+TEST(Sketch, NoElementsAreAllZero) { EXPECT_EQ(sketch_from(std::vector<float>{}), Sketch{}); }
 
-TEST(Sketch, RefusesIntegers) { EXPECT_THROW(sketch(DType::kInt64, std::vector<std::int64_t>{1}), InternalError); }
+TEST(Sketch, RefusesIntegers) { EXPECT_THROW(sketch_from(DType::kInt64, std::vector<std::int64_t>{1}), InternalError); }
 
 TEST(Sketch, NaNShows) {
   for (const std::size_t at : {0, 63, 64, 100, 128, 129}) {
     std::vector<float> x(130, 1.0F);
     x[at] = std::numeric_limits<float>::quiet_NaN();
-    const Sketch of_nan = sketch(x);
+    const Sketch of_nan = sketch_from(x);
     EXPECT_TRUE(std::isnan(of_nan.norm)) << at;
     EXPECT_TRUE(std::isnan(of_nan.max_abs)) << at;
     EXPECT_TRUE(std::isnan(estimated_norm(of_nan))) << at;
@@ -139,17 +139,17 @@ TEST(Sketch, InfinityShows) {
     for (const std::size_t at : {0, 64, 129}) {
       std::vector<float> x(130, 1.0F);
       x[at] = infinite;
-      const Sketch of_infinity = sketch(x);
+      const Sketch of_infinity = sketch_from(x);
       EXPECT_EQ(of_infinity.norm, std::numeric_limits<double>::infinity());
       EXPECT_EQ(of_infinity.max_abs, std::numeric_limits<double>::infinity());
       EXPECT_FALSE(std::isfinite(estimated_norm(of_infinity)));
-      EXPECT_FALSE(scale_between(sketch(std::vector<float>(130, 1.0F)), of_infinity).has_value());
+      EXPECT_FALSE(scale_between(sketch_from(std::vector<float>(130, 1.0F)), of_infinity).has_value());
     }
   }
 }
 
 TEST(Sketch, LargestFloatsDoNotOverflow) {
-  const Sketch large = sketch(std::vector<float>(1000, std::numeric_limits<float>::max()));
+  const Sketch large = sketch_from(std::vector<float>(1000, std::numeric_limits<float>::max()));
   EXPECT_TRUE(std::isfinite(large.norm));
   EXPECT_EQ(large.max_abs, std::numeric_limits<float>::max());
 }

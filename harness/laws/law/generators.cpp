@@ -29,8 +29,8 @@ bool draw_alike(const scenario::TrainSpec& train) {
   return train.sampler.kind != "dispatch" && train.augmentation() != "rank" && !train.checkpoint.load;
 }
 
-Breach breach_at(std::int64_t step, std::int64_t rank, std::string expected, std::string actual,
-                 const std::string& generator = kDefault) {
+Breach generator_breach(std::int64_t step, std::int64_t rank, std::string expected, std::string actual,
+                        const std::string& generator = kDefault) {
   return {.at = {step, Channel::kRng, generator, rank}, .expected = std::move(expected), .actual = std::move(actual)};
 }
 
@@ -41,11 +41,11 @@ std::optional<Breach> seed_broken(const trace::Trace& rank, const trace::Step& s
   const Record* first = rank.steps.front().find(Channel::kRng, kDefault);
   const auto expected = train.checkpoint.load ? std::nullopt : seed_of(train.seed, rank.rank);
   if (expected && now.integers[0] != *expected)
-    return breach_at(step.step, rank.rank, "the seed " + std::to_string(*expected),
-                     "the seed " + std::to_string(now.integers[0]));
+    return generator_breach(step.step, rank.rank, "the seed " + std::to_string(*expected),
+                            "the seed " + std::to_string(now.integers[0]));
   if (first == nullptr || first->integers.empty() || first->integers[0] == now.integers[0]) return std::nullopt;
-  return breach_at(step.step, rank.rank, "the seed that the training began with",
-                   "it is seeded again: " + std::to_string(now.integers[0]));
+  return generator_breach(step.step, rank.rank, "the seed that the training began with",
+                          "it is seeded again: " + std::to_string(now.integers[0]));
 }
 
 std::string clone_of(const scenario::TrainSpec& train) {
@@ -58,7 +58,7 @@ std::optional<Breach> ranks_broken(const Record& now, const Record& other, std::
                                    const scenario::TrainSpec& train) {
   const auto index = static_cast<std::int64_t>(rank);
   if (has_own_seeds(train.seed) && trace::same_bits(&now, &other)) {
-    Breach breach = breach_at(step, index, "another state than rank 0's", "the same state", now.name);
+    Breach breach = generator_breach(step, index, "another state than rank 0's", "the same state", now.name);
     breach.cause = clone_of(train);
     breach.evidence = "the recipe gives each rank a seed of its own, and rank 0 and rank " + std::to_string(rank) +
                       " draw the same numbers";
@@ -66,7 +66,7 @@ std::optional<Breach> ranks_broken(const Record& now, const Record& other, std::
   }
   const bool counts = now.integers.size() > 1 && other.integers.size() > 1 && draw_alike(train);
   if (counts && now.integers[1] != other.integers[1])
-    return breach_at(step, index, "as many draws as rank 0", "more draws, or fewer");
+    return generator_breach(step, index, "as many draws as rank 0", "more draws, or fewer");
   return std::nullopt;
 }
 
@@ -80,12 +80,12 @@ std::optional<Breach> goes_back(const trace::Trace& rank, const std::string& gen
     const auto [before, is_new] = seen.try_emplace({now->digest.high, now->digest.low}, step.step);
     const bool stands = last && *last == now->digest;
     if (stands && drops)
-      return breach_at(step.step, rank.rank, "the draws of the model's dropout",
-                       "the state of the step before: nothing was drawn, or it was seeded again", generator);
+      return generator_breach(step.step, rank.rank, "the draws of the model's dropout",
+                              "the state of the step before: nothing was drawn, or it was seeded again", generator);
     if (!is_new && !stands)
-      return breach_at(step.step, rank.rank, "a state that it has not had",
-                       "the state of step " + std::to_string(before->second) + ": it was seeded again, or restored",
-                       generator);
+      return generator_breach(
+          step.step, rank.rank, "a state that it has not had",
+          "the state of step " + std::to_string(before->second) + ": it was seeded again, or restored", generator);
     last = now->digest;
   }
   return std::nullopt;
@@ -156,8 +156,8 @@ std::optional<Breach> draws_otherwise(const trace::Trace& rank, const scenario::
     for (const Draws& of : steps) {
       if (of.count == most->first || (first && first->at.step <= of.step)) continue;
       const std::int64_t more = (of.count - most->first + kBlock) % kBlock;
-      first = breach_at(of.step, rank.rank, "as many draws as in other steps with such inputs",
-                        more <= kFewDraws ? std::to_string(more) + " numbers more" : "more draws, or fewer");
+      first = generator_breach(of.step, rank.rank, "as many draws as in other steps with such inputs",
+                               more <= kFewDraws ? std::to_string(more) + " numbers more" : "more draws, or fewer");
       if (more <= kFewDraws) first->cause = "rng.loader_draw";
       first->evidence = "this step draws " + std::to_string(more) + " numbers more than " +
                         std::to_string(most->second) + " other steps with inputs of the same shapes";
@@ -196,9 +196,9 @@ std::optional<Breach> evaluation_draws(const trace::Trace& rank, const scenario:
       if (!with || !bare) continue;
       const std::int64_t more = (*with - *bare + kBlock) % kBlock;
       if (more == expected) continue;
-      return breach_at(steps.front().step, rank.rank,
-                       std::to_string(expected) + " numbers for the loaders of its evaluation",
-                       std::to_string(more) + " numbers more than a step without evaluation");
+      return generator_breach(steps.front().step, rank.rank,
+                              std::to_string(expected) + " numbers for the loaders of its evaluation",
+                              std::to_string(more) + " numbers more than a step without evaluation");
     }
   }
   return std::nullopt;

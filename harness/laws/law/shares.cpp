@@ -24,23 +24,18 @@ Samples taken_in(const trace::RunTrace& run, std::size_t rank, std::int64_t step
   return samples == nullptr ? Samples() : samples->integers;
 }
 
-Breach breach_at(std::int64_t step, std::int64_t rank, const Held& held, std::string expected, std::string actual,
-                 std::string cause) {
-  const char* name = held.find(Channel::kSamples, "ids") != nullptr ? "ids" : "items";
-  return {.at = {step, Channel::kSamples, name, rank},
-          .expected = std::move(expected),
-          .actual = actual,
-          .cause = std::move(cause),
-          .evidence = std::move(actual)};
+/// Where a rank's samples of a step stand.
+RecordPlace samples_at(std::int64_t step, std::int64_t rank, const Held& held) {
+  return {step, Channel::kSamples, held.find(Channel::kSamples, "ids") != nullptr ? "ids" : "items", rank};
 }
 
-using Steps = std::vector<std::int64_t>;
+using StepNumbers = std::vector<std::int64_t>;
 
 /// Digests of samples by their ids, by input.
 using Contents = std::map<std::string, std::map<std::int64_t, std::uint64_t>>;
 
 /// First contents of each sample in the steps of a rank. Micro-batches "x", "x#1" stand one behind the other.
-Contents contents_in(const trace::Trace& rank, const Steps& steps) {
+Contents contents_in(const trace::Trace& rank, const StepNumbers& steps) {
   Contents contents;
   for (const std::int64_t number : steps) {
     const trace::Step* const step = rank.find(number);
@@ -62,8 +57,8 @@ Contents contents_in(const trace::Trace& rank, const Steps& steps) {
 
 /// Whether an id is one sample on both ranks. A program may give each rank a part of the data, with ids of its own: so
 /// an input that tells samples apart must be the same for most that both take.
-bool share_their_ids(const trace::RunTrace& run, std::size_t a, const Steps& steps_of_a, std::size_t b,
-                     const Steps& steps_of_b) {
+bool share_their_ids(const trace::RunTrace& run, std::size_t a, const StepNumbers& steps_of_a, std::size_t b,
+                     const StepNumbers& steps_of_b) {
   const auto of_a = contents_in(run.ranks[a], steps_of_a), of_b = contents_in(run.ranks[b], steps_of_b);
   for (const auto& [input, samples] : of_a) {
     const auto other = of_b.find(input);
@@ -87,8 +82,8 @@ bool ids_need_proof(const scenario::Promises& promises, const Held& held) {
   return promises.known && held.find(Channel::kSamples, "ids") != nullptr;
 }
 
-Steps steps_of(const trace::Trace& rank) {
-  Steps steps;
+StepNumbers steps_of(const trace::Trace& rank) {
+  StepNumbers steps;
   for (const trace::Step& step : rank.steps) steps.push_back(step.step);
   return steps;
 }
@@ -109,10 +104,11 @@ std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::
     if (ids_need_proof(promises, Held(run, rank, at)) &&
         !share_their_ids(run, 0, steps_of(run.ranks[0]), rank, steps_of(run.ranks[rank])))
       continue;
-    return breach_at(at, static_cast<std::int64_t>(rank), Held(run, rank, at), "samples that rank 0 does not take",
-                     "in all steps ranks 0 and " + std::to_string(rank) + " take the same " +
-                         std::to_string(all.size()) + " samples in the same order",
-                     "data.not_sharded");
+    return seen_breach(samples_at(at, static_cast<std::int64_t>(rank), Held(run, rank, at)),
+                       "samples that rank 0 does not take",
+                       "in all steps ranks 0 and " + std::to_string(rank) + " take the same " +
+                           std::to_string(all.size()) + " samples in the same order",
+                       "data.not_sharded");
   }
   return std::nullopt;
 }
@@ -122,7 +118,7 @@ struct Pass {
   std::int64_t first = 0;
   std::int64_t epoch = 0;  ///< that its sampler was told
   Samples samples;
-  Steps steps;
+  StepNumbers steps;
 };
 
 using Passes = std::map<std::int64_t, Pass>;
@@ -176,11 +172,12 @@ std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first
       if (!is_proven) continue;
       const Json sampler = seen_of(run, "sampler");
       const bool distributed = sampler.is_object() && sampler.value("kind", Json()) == Json("distributed");
-      return breach_at(pass->second.first, static_cast<std::int64_t>(rank), Held(run, rank, pass->second.first),
-                       "samples that no other rank takes in this pass",
-                       "in pass " + std::to_string(number) + ", " + std::to_string(again) +
-                           " samples are taken by two ranks; a round holds " + std::to_string(round),
-                       distributed ? "data.permutation_rank_dependent" : "data.not_sharded");
+      return seen_breach(
+          samples_at(pass->second.first, static_cast<std::int64_t>(rank), Held(run, rank, pass->second.first)),
+          "samples that no other rank takes in this pass",
+          "in pass " + std::to_string(number) + ", " + std::to_string(again) +
+              " samples are taken by two ranks; a round holds " + std::to_string(round),
+          distributed ? "data.permutation_rank_dependent" : "data.not_sharded");
     }
   }
   return std::nullopt;
@@ -200,11 +197,12 @@ std::optional<Breach> repeat_their_order(const trace::RunTrace& run, const Passe
     const bool known = before != nullptr && before->epoch == pass.epoch && pass.samples.size() >= kFewInOrder;
     if (known && before->samples.size() >= pass.samples.size() &&
         std::equal(pass.samples.begin(), pass.samples.end(), before->samples.begin()))
-      return breach_at(pass.first, 0, Held(run, 0, pass.first), "another order, because the sampler shuffles",
-                       "pass " + std::to_string(number) + " takes the same " + std::to_string(pass.samples.size()) +
-                           " samples in the same order as the pass before; the sampler was told epoch " +
-                           std::to_string(pass.epoch) + " both times",
-                       "data.epoch_not_advanced");
+      return seen_breach(samples_at(pass.first, 0, Held(run, 0, pass.first)),
+                         "another order, because the sampler shuffles",
+                         "pass " + std::to_string(number) + " takes the same " + std::to_string(pass.samples.size()) +
+                             " samples in the same order as the pass before; the sampler was told epoch " +
+                             std::to_string(pass.epoch) + " both times",
+                         "data.epoch_not_advanced");
     before = &pass;
   }
   return std::nullopt;
@@ -222,10 +220,11 @@ std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const Pa
   const bool all = std::all_of(times.begin(), times.end(),
                                [&](const auto& item) { return item.second == workers.get<std::size_t>(); });
   if (!all || times.size() < kFewInOrder) return std::nullopt;
-  return breach_at(pass.first, 0, held, "each sample once",
-                   "each of " + std::to_string(times.size()) + " samples comes " +
-                       std::to_string(workers.get<std::size_t>()) + " times in an epoch, once from each loader worker",
-                   "");
+  return seen_breach(samples_at(pass.first, 0, held), "each sample once",
+                     "each of " + std::to_string(times.size()) + " samples comes " +
+                         std::to_string(workers.get<std::size_t>()) +
+                         " times in an epoch, once from each loader worker",
+                     "");
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ std::optional<Rule> rule_of(const Updated& of, bool nesterov) {
 }
 
 /// The terms that what is left over is a multiple of; nothing where it is hardly more than rounding.
-std::optional<std::vector<Explanation>> explanations_of(const Rule& rule, const Updated& of, const Distance& distance) {
+std::optional<std::vector<Explanation>> explanations_of_sketches(const Rule& rule, const Updated& of,
+                                                                 const Distance& distance) {
   const double rounding = distance.bound / distance.distance;
   if (rounding > kFactorFits) return std::nullopt;
   std::vector<std::pair<double, const trace::Sketch*>> rest{{1, &*rule.target->sketch}}, step;
@@ -67,7 +68,7 @@ bool keeps_sgd(Outcome& outcome, Explanations& why, const RecordPlace& place, co
   const auto rule = rule_of(of, of.options().value("nesterov", false));
   if (!rule || keeps(outcome, *rule, place.step, place.rank)) return true;
   outcome.broken->expected = "the weight that sgd makes";
-  why.narrow(explanations_of(*rule, of, *distance_of(*rule)));
+  why.narrow(explanations_of_sketches(*rule, of, *distance_of(*rule)));
   return false;
 }
 

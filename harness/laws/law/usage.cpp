@@ -44,23 +44,18 @@ constexpr std::array<Call, 3> kCalls = {{
      "were clipped after their update, which used them unclipped"},
 }};
 
-Breach breach_at(std::int64_t step, std::int64_t rank, const Held& held, std::string expected, std::string actual,
-                 std::string cause) {
+/// Where the gradients that a rank holds in a step begin.
+RecordPlace gradients_at(std::int64_t step, std::int64_t rank, const Held& held) {
   const auto gradients = held.all(Channel::kGradient);
-  const std::string tensor = gradients.empty() ? "" : gradients[0]->name;
-  return {.at = {step, Channel::kGradient, tensor, rank},
-          .expected = std::move(expected),
-          .actual = actual,
-          .cause = std::move(cause),
-          .evidence = std::move(actual)};
+  return {step, Channel::kGradient, gradients.empty() ? "" : gradients[0]->name, rank};
 }
 
 std::optional<Breach> miscalled(std::int64_t step, std::int64_t rank, const Held& held) {
   for (const Call& call : kCalls) {
     const double count = seen_at(held, call.entry);
     if (count == 0) continue;
-    return breach_at(step, rank, held, call.expected,
-                     to_decimal(count) + (count == 1 ? " gradient: " : " gradients ") + call.actual, call.cause);
+    return seen_breach(gradients_at(step, rank, held), call.expected,
+                       to_decimal(count) + (count == 1 ? " gradient: " : " gradients ") + call.actual, call.cause);
   }
   return std::nullopt;
 }
@@ -71,8 +66,8 @@ std::optional<Breach> clips_nothing(std::int64_t step, std::int64_t rank, const 
   const double threshold = counted(held, "seen.clip_norm").value_or(INFINITY);
   const double norm = total_norm(final_gradients(held));
   if (clipped == nullptr || seen_at(held, "clipped") != 0 || !(norm > threshold)) return std::nullopt;
-  return breach_at(
-      step, rank, held, "gradients to clip",
+  return seen_breach(
+      gradients_at(step, rank, held), "gradients to clip",
       "clip_grad_norm_ got no gradient; their norm is " + rounded(norm, 5) + ", the threshold " + to_decimal(threshold),
       "clip.no_effect");
 }
@@ -85,9 +80,9 @@ std::optional<Breach> clips_scaled(std::int64_t step, std::int64_t rank, const H
     const std::string parameter = parameter_of(record->name);
     if (record->name.starts_with("clipped ")) was_clipped[parameter] = true;
     if (!record->name.starts_with("unscaled ") || !was_clipped[parameter]) continue;
-    Breach breach = breach_at(step, rank, held, "gradients unscaled first, then clipped",
-                              "clipped first, with loss scale " + to_decimal(loss_scale_of(held).value_or(NAN)),
-                              "clip.before_unscale");
+    Breach breach = seen_breach(gradients_at(step, rank, held), "gradients unscaled first, then clipped",
+                                "clipped first, with loss scale " + to_decimal(loss_scale_of(held).value_or(NAN)),
+                                "clip.before_unscale");
     breach.at.tensor = record->name;
     return breach;
   }
@@ -104,10 +99,10 @@ std::optional<Breach> updates_again(const trace::RunTrace& run, std::int64_t ste
     return found != before.end() && found->second->digest == item.second->digest;
   };
   if (now.empty() || !(total_norm(now) > 0) || !std::all_of(now.begin(), now.end(), is_same)) return std::nullopt;
-  return breach_at(step, rank, held, "a backward pass between two updates",
-                   "the update takes the same " + to_decimal(static_cast<double>(now.size())) +
-                       " gradients as the update before, and no backward pass lies between them",
-                   "opt.taken_twice");
+  return seen_breach(gradients_at(step, rank, held), "a backward pass between two updates",
+                     "the update takes the same " + to_decimal(static_cast<double>(now.size())) +
+                         " gradients as the update before, and no backward pass lies between them",
+                     "opt.taken_twice");
 }
 
 /// The only root trained, and is in evaluation mode in a later update. Of several, some may not be trained any more.

@@ -26,7 +26,7 @@ std::int64_t draw_below(std::int64_t end, const at::Generator& generator) {
 }
 
 /// Python's round: a half goes to the even number, as the processor's usual rounding does.
-std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
+std::int64_t to_whole(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
 
 /// The whole image, or as much of its middle as has an allowed ratio.
 Box central_box(std::int64_t height, std::int64_t width) {
@@ -34,8 +34,8 @@ Box central_box(std::int64_t height, std::int64_t width) {
   constexpr double least = 3.0 / 4.0, most = 4.0 / 3.0;
   const double ratio = static_cast<double>(width) / static_cast<double>(height);
   Box box{0, 0, height, width};
-  if (ratio < least) box.height = rounded(static_cast<double>(width) / least);
-  if (ratio > most) box.width = rounded(static_cast<double>(height) * most);
+  if (ratio < least) box.height = to_whole(static_cast<double>(width) / least);
+  if (ratio > most) box.width = to_whole(static_cast<double>(height) * most);
   box.top = (height - box.height) / 2;
   box.left = (width - box.width) / 2;
   return box;
@@ -48,7 +48,7 @@ Box random_box(std::int64_t height, std::int64_t width, const at::Generator& gen
   for (int i = 0; i < kTries; ++i) {
     const double area = static_cast<double>(height * width) * draw(kLeastArea, kMostArea, generator);
     const auto ratio = at::exp(at::empty({1}).uniform_(least, most, generator)).item<double>();
-    const std::int64_t w = rounded(std::sqrt(area * ratio)), h = rounded(std::sqrt(area / ratio));
+    const std::int64_t w = to_whole(std::sqrt(area * ratio)), h = to_whole(std::sqrt(area / ratio));
     if (w <= 0 || w > width || h <= 0 || h > height) continue;
     const std::int64_t top = draw_below(height - h + 1, generator);
     return {.top = top, .left = draw_below(width - w + 1, generator), .height = h, .width = w};
