@@ -148,8 +148,8 @@ Json to_json(const MutationTable& table) {
                          {"proven_by", practice.proven_by},
                          {"mutations", mutations}});
   }
-  return {{"format", "lockstep.mutations/1"},           {"build", build_id()},
-          {"status", name_of(table.status())},          {"exit_code", exit_code(table.status())},
+  return {{"format", "lockstep.mutations/1"},      {"build", build_id()},
+          {"status", name_of(table.status())},     {"exit_code", exit_code(table.status())},
           {"unmutated", name_of(table.unmutated)}, {"practices", practices}};
 }
 

@@ -19,7 +19,7 @@ using trace::Channel;
 using trace::Record;
 
 std::string cause(const Bench& bench, std::int64_t step, Channel channel = Channel::kGradient,
-                               const std::string& tensor = "fc.weight") {
+                  const std::string& tensor = "fc.weight") {
   return test::cause_named(bench, test::parted(step, channel, tensor), suspects_in_gradients);
 }
 
@@ -223,8 +223,7 @@ TEST(GradientCauses, OneRankInSixteenBits) {
       Bench bench(pair(ranks, ranks)), loose(pair(ranks, ranks));
       shorten(bench.run("b"), ranks - 1, mask, error);
       // Of all ranks it may be what they sum in; of one it is how that one computes.
-      EXPECT_EQ(cause(bench, 1, Channel::kGradientLocal),
-                ranks > 1 ? "fp.precision_mode" : "fp.lowprec_accumulate");
+      EXPECT_EQ(cause(bench, 1, Channel::kGradientLocal), ranks > 1 ? "fp.precision_mode" : "fp.lowprec_accumulate");
       multiply(bench.run("b"), 1, Channel::kLoss, 1.001);
       EXPECT_EQ(cause(bench, 1, Channel::kLoss), "fp.precision_mode");
       shorten(loose.run("b"), ranks - 1, 0xffffffffU, error);
