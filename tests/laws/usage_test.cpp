@@ -148,6 +148,14 @@ TEST(Usage, GradientsAreNotAlwaysZeros) {
   };
   expect_broken("usage", recorded(zeros(0)), kSteps - 1, "");
   EXPECT_TRUE(of("usage", recorded(zeros(1))).holds());
+  const auto losing = [&](float loss) {
+    return recorded([=](std::int64_t step, std::int64_t rank, std::vector<Record>& records) {
+      zeros(0)(step, rank, records);
+      records.push_back(test::scalar(Channel::kLoss, "local", loss));
+    });
+  };
+  EXPECT_TRUE(of("usage", losing(0)).holds()) << "a hinge loss whose margins are all kept";
+  expect_broken("usage", losing(1), kSteps - 1, "");
 }
 
 /// Nothing was clipped although the norm, 5, is above the threshold; below it there is nothing to clip.

@@ -137,6 +137,17 @@ bool trains_others(const trace::RunTrace& run, const Held& held) {
                                         [&](const trace::Record* gradient) { return names.contains(gradient->name); });
 }
 
+/// Whether a step has losses of its own, and all are zero: their gradients are zero by right.
+bool loses_nothing(const trace::Step& step) {
+  std::size_t losses = 0, nothing = 0;
+  for (const trace::Record& record : step.records) {
+    if (!is_own_loss(record) || !record.number) continue;
+    ++losses;
+    nothing += *record.number == 0 ? 1 : 0;
+  }
+  return losses > 0 && nothing == losses;
+}
+
 /// Every update of the run comes without any gradient, or with zeros alone.
 std::optional<Breach> never_has_gradients(const trace::RunTrace& run) {
   std::int64_t steps = 0, zeros = 0;
@@ -147,6 +158,7 @@ std::optional<Breach> never_has_gradients(const trace::RunTrace& run) {
     const auto gradients = final_gradients(held);
     const bool is_idle = seen_at(held, "idle_updates") != 0 && gradients.empty();
     const bool are_zeros = !gradients.empty() && total_norm(gradients) == 0.0;  // cleared after the backward pass
+    if (are_zeros && loses_nothing(step)) continue;
     if (!is_idle && !are_zeros) return std::nullopt;
     ++steps;
     zeros += are_zeros;
