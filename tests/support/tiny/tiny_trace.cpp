@@ -49,6 +49,17 @@ Record scalar(Channel channel, const std::string& name, float value) {
   return record;
 }
 
+Record wide_floats(Channel channel, const std::string& name, const std::vector<double>& elements,
+                   std::vector<std::int64_t> shape) {
+  return observed(channel, name, DType::kFloat64, elements, std::move(shape));
+}
+
+Record wide_scalar(Channel channel, const std::string& name, double value) {
+  Record record = observed(channel, name, DType::kFloat64, std::vector<double>{value}, {});
+  record.number = value;
+  return record;
+}
+
 Record integers(Channel channel, const std::string& name, const std::vector<std::int64_t>& values) {
   Record record = observed(channel, name, DType::kInt64, values, {static_cast<std::int64_t>(values.size())});
   record.integers = values;

@@ -16,6 +16,9 @@ namespace lockstep::test {
 trace::Record floats(trace::Channel channel, const std::string& name, const std::vector<float>& elements,
                      std::vector<std::int64_t> shape = {});
 trace::Record scalar(trace::Channel channel, const std::string& name, float value);
+trace::Record wide_floats(trace::Channel channel, const std::string& name, const std::vector<double>& elements,
+                          std::vector<std::int64_t> shape);  ///< in float64
+trace::Record wide_scalar(trace::Channel channel, const std::string& name, double value);
 trace::Record integers(trace::Channel channel, const std::string& name, const std::vector<std::int64_t>& values);
 trace::Record integer(const std::string& name, std::int64_t value);  ///< of the ledger
 trace::Record number(const std::string& name, double value);         ///< of the ledger

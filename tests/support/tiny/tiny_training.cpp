@@ -5,15 +5,13 @@
 
 #include "harness/trace/line.h"
 
+#include "tests/support/tiny/sampling.h"
 #include "tests/support/tiny/tiny_trace.h"
 
 namespace lockstep::test {
 namespace {
 
 using trace::Channel;
-
-constexpr std::size_t kInputs = 8;
-constexpr std::size_t kOutputs = 4;
 
 using Tensors = std::map<std::string, std::vector<float>>;  ///< "fc.bias", "fc.weight"
 
@@ -23,14 +21,6 @@ std::vector<std::int64_t> shape_of(const std::string& name) {
 
 Tensors zeros() {
   return {{"fc.bias", std::vector<float>(kOutputs)}, {"fc.weight", std::vector<float>(kOutputs * kInputs)}};
-}
-
-/// Multiples of 1/256 in [-1, 1); what is drawn depends on `seed` alone.
-std::vector<float> drawn(std::uint64_t seed, std::size_t count) {
-  std::mt19937_64 generator(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(generator() >> 55) / 256.0F - 1.0F;
-  return values;
 }
 
 /// As harness/train/sampler: permuted, padded or cut to a multiple of the world size, dealt out.
@@ -87,8 +77,7 @@ float backward(const Tensors& weights, const std::vector<std::int64_t>& ids, flo
   Tensors sum = zeros();
   float loss = 0;
   for (const std::int64_t id : ids) {
-    const std::vector<float> x = drawn(static_cast<std::uint64_t>(id), kInputs);
-    const std::vector<float> y = drawn(static_cast<std::uint64_t>(id) + 1'000'000, kOutputs);
+    const std::vector<float>&x = input_of(id), &y = target_of(id);
     for (std::size_t o = 0; o < kOutputs; ++o) {
       float error = weights.at("fc.bias")[o] - y[o];
       for (std::size_t i = 0; i < kInputs; ++i) error += weights.at("fc.weight")[o * kInputs + i] * x[i];
@@ -166,7 +155,7 @@ class Training {
     for (std::size_t rank = 0; rank < readers_.size(); ++rank) {
       std::vector<trace::Record>& row = rows_[rank];
       row.push_back(integers(Channel::kSamples, "ids", taken[rank]));
-      row.push_back(floats(Channel::kInput, "x", input_of(taken[rank]),
+      row.push_back(floats(Channel::kInput, "x", inputs_of(taken[rank]),
                            {static_cast<std::int64_t>(taken[rank].size()), kInputs}));
       row.push_back(scalar(Channel::kLoss, "local", losses[rank]));
       row.push_back(scalar(Channel::kLoss, "reduced", mean_loss));
@@ -185,15 +174,6 @@ class Training {
     const Json& schedule = variant_.train.schedule.options;
     if (variant_.train.schedule.kind == "step" && (step + 1) % schedule.at("every").get<std::int64_t>() == 0)
       rate_ *= schedule.at("gamma").get<double>();
-  }
-
-  static std::vector<float> input_of(const std::vector<std::int64_t>& ids) {
-    std::vector<float> x;
-    for (const std::int64_t id : ids) {
-      const std::vector<float> row = drawn(static_cast<std::uint64_t>(id), kInputs);
-      x.insert(x.end(), row.begin(), row.end());
-    }
-    return x;
   }
 
   /// Mean over the ranks, added in rank order.

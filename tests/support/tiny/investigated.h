@@ -1,0 +1,65 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/plan/plan.h"
+#include "harness/report/judge.h"
+
+#include "tests/support/tiny/bench.h"
+#include "tests/support/tiny/memory_worker.h"
+
+namespace lockstep::test {
+
+inline constexpr const char* kToday = "2027-06-15";
+
+/// A scenario of tiny trainings, judged as `lockstep run` would judge it, with its control runs.
+struct Investigated {
+  Scratch scratch;
+  MemoryWorker worker{scratch.path() / "runs"};
+  plan::Plan plan;
+  std::vector<report::Evidence> evidence;
+  report::Verdict verdict;
+
+  Investigated() = default;
+  explicit Investigated(const Json& changes) { run(changes); }
+
+  /// `otherwise`: MemoryWorker has it.
+  Investigated(const Json& changes, std::function<void(const std::string&, scenario::Variant&)> otherwise) {
+    worker.otherwise = std::move(otherwise);
+    run(changes);
+  }
+
+  void run(const Json& changes) {
+    plan = plan::make_plan({tiny_scenario(changes, scratch)});
+    evidence = worker.run(plan, "");
+    verdict = report::judge(plan, evidence, scratch.path() / "golden", kToday);
+    experiment::investigate(verdict, plan, evidence, kToday, worker.execute());
+  }
+
+  const report::CheckReport& check(std::size_t index = 0) const { return verdict.checks.at(index); }
+  const compare::Divergence& at(std::size_t index = 0) const { return *check(index).result.divergence; }
+
+  /// All that is known of a check, for messages.
+  std::string told(std::size_t index = 0) const {
+    const report::CheckReport& of = check(index);
+    std::string text = "decided by " + of.decided_by + "; " + of.result.why + "\n" + shown("", index);
+    if (!of.result.divergence) return text;
+    const compare::Divergence& first = *of.result.divergence;
+    text += first.place_and_rank() + ": " + first.relation + "; " + first.cause_id() + "\n";
+    return text + (first.operator_ ? first.operator_->text + "\n" : "");
+  }
+
+  /// What a control run of a check has shown.
+  std::string shown(const std::string& control, std::size_t index = 0) const {
+    std::string text;
+    for (const report::Experiment& one : check(index).experiments) {
+      if (control.empty() || one.control == control) text += one.control + ": " + one.shows + "\n";
+    }
+    return text;
+  }
+};
+
+}  // namespace lockstep::test
