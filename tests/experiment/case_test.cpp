@@ -3,7 +3,7 @@
 
 #include "harness/experiment/trials.h"
 
-#include "tests/experiment/pair.h"
+#include "tests/support/tiny/pair.h"
 
 namespace lockstep::test {
 namespace {

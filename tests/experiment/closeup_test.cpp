@@ -1,5 +1,5 @@
 // What the captures of a control run show of a difference: its element, its operator, and the way that made it.
-#include "tests/experiment/pair.h"
+#include "tests/support/tiny/pair.h"
 
 namespace lockstep::test {
 namespace {

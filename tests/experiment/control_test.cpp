@@ -3,7 +3,7 @@
 
 #include "harness/base/error.h"
 
-#include "tests/experiment/pair.h"
+#include "tests/support/tiny/pair.h"
 
 namespace lockstep::test {
 namespace {

@@ -1,7 +1,7 @@
 // What control runs make of a finding: each observation, and the row that it leads to.
 #include "harness/base/error.h"
 
-#include "tests/experiment/pair.h"
+#include "tests/support/tiny/pair.h"
 
 namespace lockstep::test {
 namespace {

@@ -1,5 +1,5 @@
 // Each step of all sides begins in one state: what rounding had grown to before shows no more.
-#include "tests/experiment/pair.h"
+#include "tests/support/tiny/pair.h"
 
 namespace lockstep::test {
 namespace {

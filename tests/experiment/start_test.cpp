@@ -1,5 +1,5 @@
 // Weights are drawn in float32 whatever the precision, and other kernels draw other bits.
-#include "tests/experiment/pair.h"
+#include "tests/support/tiny/pair.h"
 
 namespace lockstep::test {
 namespace {

@@ -293,7 +293,9 @@ class MemoryTraining {
   /// Of the first parameter, as the worker's, where none is named.
   void flip_bit(std::int64_t rank, const std::string& name, std::vector<Real>& values) {
     const Json* const options = planted_.find("flip_weight_bit", updates_, rank);
-    if (options == nullptr || name != options->value("parameter", "fc1.bias")) return;
+    if (options == nullptr) return;
+    const auto wanted = options->at("parameter").get<std::string>();
+    if (name != (wanted.empty() ? ranks_[0].weights.begin()->first : wanted)) return;
     if (options->at("once").get<bool>() && options->at("step") != updates_) return;
     std::uint32_t bits = 0;
     std::memcpy(&bits, &values[options->at("element").get<std::size_t>()], sizeof bits);
