@@ -26,6 +26,14 @@ inline float to_bfloat16(float value) {
   return value;
 }
 
+/// The nearest number of float16.
+inline float to_float16(float value) {
+  constexpr int kLeastExponent = -14, kBits = 10;
+  if (value == 0) return 0;
+  const float unit = std::exp2(static_cast<float>(std::max(std::ilogb(value), kLeastExponent) - kBits));
+  return std::nearbyint(value / unit) * unit;
+}
+
 /// One linear layer; its parameters are "fc1.weight" and "fc1.bias".
 struct Layer {
   std::string name;

@@ -81,7 +81,6 @@ struct Replica {
       weights = converted<Real>(first.weights);
       if (normalizes(variant.train)) means = converted<Real>(first.means);
     }
-    if (load.restores("buffers") && normalizes(variant.train)) means = converted<Real>(same.means);
     if (load.restores("optimizer")) take_optimizer(first, planted);
     if (load.restores("ema") && variant.train.ema_decay) averages = converted<Real>(first.averages);
     if (load.restores("sampler")) take_position(saved, same, variant);
@@ -91,6 +90,12 @@ struct Replica {
     seed = same.seed;
     draws = same.draws;
     if (planted.find("draw_after_restore", 0, rank()) != nullptr) draw();
+  }
+
+  /// The running means, which each rank saves for itself, and restores after rank 0 has sent its own.
+  void take_means(const Snapshot& saved) {
+    const auto own = static_cast<std::size_t>(rank());
+    means = converted<Real>(saved.ranks[own < saved.ranks.size() ? own : 0].means);
   }
 
   /// What a leader hands over before each update.

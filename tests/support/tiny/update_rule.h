@@ -83,7 +83,7 @@ class UpdateRule {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       mean[i] += (1 - first) * (gradient[i] - mean[i]);
       square[i] = second * square[i] + (1 - second) * gradient[i] * gradient[i];
-      if (rounds_state_) square[i] = to_bfloat16(static_cast<float>(square[i]));
+      if (rounds_state_) square[i] = to_float16(static_cast<float>(square[i]));
       const Real root = without_root_ ? square[i] : std::sqrt(square[i]) / of_square;
       weights[i] -= lr / of_mean * (mean[i] / (root + option("eps")));
     }

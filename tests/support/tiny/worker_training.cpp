@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "harness/laws/sampler_order.h"
+#include "harness/laws/schedule_form.h"
 #include "harness/scenario/seeds.h"
 
 #include "tests/support/tiny/planted.h"
@@ -39,7 +40,7 @@ class MemoryTraining {
       Rank& one = ranks_.back();
       one.share.rank = rank;
       one.seed = seed_of(rank);
-      one.weights = network_.initial<Real>(ranks_[0].seed, spec_.determinism.cpu == "portable-v1");
+      one.weights = network_.initial<Real>(seed_of_weights(), spec_.determinism.cpu == "portable-v1");
       if (normalizes(spec_)) one.means["bn.running_mean"].resize(kInputs);
       logs_.emplace_back(around, spec_.record, rank, world_);
     }
@@ -75,6 +76,10 @@ class MemoryTraining {
     return scenario::seed_of_rank(spec_.seed, rank) + (fixed ? 0 : 7919 * around_.chance);
   }
 
+  std::uint64_t seed_of_weights() const {
+    return spec_.seed.seeds_before_model() ? ranks_[0].seed : 7919 * around_.chance;
+  }
+
   // ---- checkpoints ----
 
   Snapshot snapshot() const {
@@ -97,9 +102,12 @@ class MemoryTraining {
       if (load.who == "rank0" && r != 0) continue;
       ranks_[static_cast<std::size_t>(r)].take(saved, variant_);
     }
-    // Whoever wraps a model sends rank 0's weights to all.
-    if (load.when == "before_wrap" && spec_.ddp.wrap) {
-      for (Rank& rank : ranks_) rank.weights = ranks_[0].weights;
+    for (Rank& rank : ranks_) {
+      if (load.when == "before_wrap" && spec_.ddp.wrap) {  // which sends rank 0's weights and buffers to all
+        rank.weights = ranks_[0].weights;
+        rank.means = ranks_[0].means;
+      }
+      if (load.restores("buffers") && (load.who != "rank0" || rank.rank() == 0)) rank.take_means(saved);
     }
     if (load.restores("schedule")) {
       updates_ = saved.updates;
@@ -118,11 +126,9 @@ class MemoryTraining {
   // ---- one update ----
 
   double rate() const {
-    double rate = base_rate_;
-    const Json& options = spec_.schedule.options;
-    if (spec_.schedule.kind == "step")
-      rate *= std::pow(options.at("gamma").get<double>(), schedule_steps_ / options.at("every").get<std::int64_t>());
-    return rate;
+    const auto by_schedule = laws::ScheduleForm(spec_.schedule, base_rate_).after(schedule_steps_, {});
+    return by_schedule.value().rate *
+           scenario::rule_warmup(spec_, scenario::rule_factor(spec_, world_), schedule_steps_);
   }
 
   void update() {
@@ -146,6 +152,12 @@ class MemoryTraining {
     schedule_steps_ += steps;
   }
 
+  /// Of a sampler without a seed: each rank draws its own, or all copy rank 0's, where there are several.
+  std::uint64_t order_of(Rank& rank) const {
+    if (!laws::draws_from_shared_generator(spec_.sampler)) return 0;
+    return spec_.sampler.kind == "none" ? rank.draw() : world_ > 1 ? 1000 : 2000;
+  }
+
   Local local_of(Rank& rank) {
     const std::int64_t r = rank.rank(), accumulation = spec_.batch.accumulation;
     Local local{.gradient = network_.zeros<Real>()};
@@ -153,7 +165,7 @@ class MemoryTraining {
     if (normalizes(spec_) && r == 0) first_means_ = rank.means;
     for (std::int64_t k = 0; k < accumulation; ++k) {
       if (rank.share.at_end()) {
-        rank.order = laws::draws_from_shared_generator(spec_.sampler) ? rank.draw() : 0;
+        rank.order = order_of(rank);
         rank.share.begin_epoch(variant_, rank.order, drops_last(spec_));
       }
       const std::vector<std::int64_t> ids = rank.share.next(variant_);
