@@ -30,6 +30,9 @@ struct Audited {
   MemoryWorker worker{scratch.path() / "runs"};
   scenario::Scenario scenario;
   std::unique_ptr<audit::Examination> examination;
+  plan::Plan plan;
+  std::vector<report::Evidence> evidence;
+  report::Verdict verdict;
   audit::Audit result;
 
   Audited() = default;
@@ -42,12 +45,14 @@ struct Audited {
     scenario = tiny_scenario(recipe, scratch);
     request.samples = audit::samples_said(scenario, request);
     examination = audit::examination(scenario, request);
-    plan::Plan plan = plan::make_plan({examination->scenario()});
-    const std::vector<report::Evidence> evidence = worker.run(plan, "");
-    report::Verdict verdict = report::judge(plan, evidence, "", kToday);
-    investigate(plan, evidence, verdict);
+    plan = plan::make_plan({examination->scenario()});
+    evidence = worker.run(plan, "");
+    verdict = report::judge(plan, evidence, "", kToday);
+    investigate();
     result = examination->answer(plan, verdict, evidence, "lockstep audit");
   }
+
+  const scenario::Variant& variant_of(const plan::Run& run) const { return plan.scenarios[0].variant(run.variant); }
 
   /// The line with this id; a failure where there is none.
   audit::Line line(const std::string& id) const {
@@ -59,7 +64,7 @@ struct Audited {
   }
 
  private:
-  void investigate(const plan::Plan& plan, const std::vector<report::Evidence>& evidence, report::Verdict& verdict) {
+  void investigate() {
     const auto is_open = [&](std::size_t check) { return examination->is_open(check); };
     app::Chosen chosen = app::choose(plan, verdict, is_open);
     experiment::investigate(chosen.verdict, chosen.plan, evidence, kToday, worker.execute());

@@ -163,6 +163,30 @@ TEST(Quantities, OfAMetricCountSamplesOfThePadding) {
   EXPECT_EQ(of("trimmed", "all").answer, kSame);
 }
 
+/// Lines of text have unequally many targets.
+TEST(Quantities, OfALossOfUnequallyManyTargetsAreSlips) {
+  const Scratch scratch;
+  const auto denominator = [&](const char* average) {
+    Json lines = recipe({{"model", {{"kind", "transformer"}, {"width", 8}, {"heads", 2}, {"layers", 1}}},
+                         {"loss", {{"average", average}}}});
+    lines["train"].erase("data");
+    lines["train"].erase("model");
+    lines["variants"]["main"]["train"]["data"] = {
+        {"kind", "text"}, {"path", scratch.write("lines.txt", "a\nbcd\n").string()}, {"length", 8}, {"by", "line"}};
+    const scenario::Scenario scenario = tiny_scenario(lines, scratch);
+    const auto at = [&](std::int64_t ranks) {
+      return audit::Seen{.world_size = ranks, .variant = &scenario.variants[0], .refusal = {}, .run = nullptr};
+    };
+    for (const audit::Line& line : audit::quantities({at(1), at(2)})) {
+      if (line.id == "denominator") return line;
+    }
+    return audit::Line();
+  };
+  EXPECT_EQ(denominator("rank").answer, kSlip);
+  EXPECT_TRUE(holds(denominator("rank").because, "a mean of their means weighs targets unequally"));
+  EXPECT_EQ(denominator("world").answer, kSame);
+}
+
 TEST(Quantities, NameNumbersOfRanksThatARecipeRefuses) {
   const Seen one(Json::object(), {1});
   const std::vector<audit::Line> lines =
