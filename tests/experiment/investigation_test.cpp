@@ -195,6 +195,24 @@ TEST(Investigation, FindsASmallFactorOfASmallUpdate) {
   }
 }
 
+/// Adam's update has no closed form in sketches: two of them tell what is beside it.
+TEST(Investigation, NamesADecayBesideAdamsUpdate) {
+  const auto judged = [](const Json& optimizer, const Json& other, double decay) {
+    const Json both = train("optimizer", optimizer);
+    Investigated red;
+    red.worker.otherwise = [&](const std::string& where, scenario::Variant& variant) {
+      if (where.find("/other/") != std::string::npos && decay > 0)
+        variant.train.optimizer.options["weight_decay"] = decay;
+    };
+    red.run(pair("equal", both, merged({both, other})));
+    EXPECT_EQ(red.check().status, report::Status::kDivergence);
+    return red.at().cause_id();
+  };
+  EXPECT_EQ(judged({{"kind", "adamw"}, {"lr", 0.01}, {"weight_decay", 0.125}}, kNone, 12.5), "opt.decay_scale");
+  for (const char* kind : {"learning_rate_factor", "weights_decayed"})
+    EXPECT_NE(judged({{"kind", "adam"}, {"lr", 0.01}}, planted(kind, 2, {{"factor", 1.01}}), 0), "opt.decay_scale");
+}
+
 /// Cases that need the same control share its runs.
 TEST(Investigation, MakesOneRunForSeveralFindings) {
   Json three = pair("equal", kNone, planted("gradient_factor", 1, {{"factor", 1 + 0x1p-20}}));

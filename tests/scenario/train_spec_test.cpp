@@ -35,6 +35,13 @@ TEST(TrainSpec, BatchSizesFollowFromEitherForm) {
   EXPECT_EQ(per_rank.micro_size(4), 2);
 }
 
+TEST(TrainSpec, RefusesAnExactTrainingThatRoundsInItsNature) {
+  for (const auto& [path, value] : {std::pair<const char*, Json>("train.gradient.loss_scale", 8),
+                                    std::pair<const char*, Json>("train.autocast", "bf16")})
+    EXPECT_NE(describe(problem_of(with(with("train.exact", true), path, value))).find("train.exact"), std::string::npos)
+        << path;
+}
+
 TEST(TrainSpec, LearningRateFollowsTheRule) {
   const auto rate = [](const Json& rule, std::int64_t world_size) {
     Json document = with("train.learning_rate_rule", rule);
