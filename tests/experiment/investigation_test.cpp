@@ -137,6 +137,15 @@ TEST(Investigation, FindsAMistakeInFloat32Only) {
   }
 }
 
+/// Where all must be equal, rounding comes first.
+TEST(Investigation, FindsAMistakeInFloat32OnlyBehindRounding) {
+  const Json factor = planted("gradient_factor", 1, {{"factor", 1 + 0x1p-10}, {"float32_only", true}});
+  const Investigated red(pair("equal", on_ranks(1), merged({on_ranks(3), factor})));
+  EXPECT_EQ(red.at().step, 1) << red.told();
+  EXPECT_EQ(red.at().class_, Class::kSemantic) << red.told();
+  EXPECT_TRUE(shows(red, "float64", "a mistake in float32 only"));
+}
+
 TEST(Investigation, PlacesAMistakeWhereItBegins) {
   const Json small = mistake("gradient_factor", 0, {{"factor", 1 + 0x1p-21}, {"parameter", "fc2.weight"}}),
              large = mistake("gradient_factor", 2, {{"factor", 1 + 0x1p-8}});

@@ -64,6 +64,14 @@ TEST(OneState, ShowsAMistakeInWhatIsNotRecorded) {
   expect_found(red, "step_differs_again", kPlace);
 }
 
+TEST(OneState, ShowsAMistakeInFloat64ThatNothingRecords) {
+  const Json losses = train("record", {{"channels", {"loss"}}});
+  const Json last = planted("weights_decayed", 7, {{"factor", 1 + 0x1p-10}, {"parameter", "fc1.bias"}});
+  const Investigated red(pair("equal", with_rmsprop(1), merged({with_rmsprop(3), last}), losses));
+  expect_found(red, "step_differs_in_float64", "step 7, weight fc1.bias, rank 0");
+  EXPECT_FALSE(red.worker.made("another_state"));
+}
+
 TEST(OneState, ShowsAMistakeThatTheBoundOnManyStepsHides) {
   const Json late = planted("loss_factor", 7, {{"factor", 1 + 0x1p-16}});
   const Investigated red(pair("equal", with_rmsprop(1), merged({with_rmsprop(3), late})));

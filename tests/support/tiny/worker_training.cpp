@@ -213,9 +213,15 @@ class MemoryTraining {
   /// Of an exact training all that is summed: a sum of such numbers does not round.
   Real on_grid(Real value) const { return network_.is_exact ? std::round(value * Real(0x1p30)) / Real(0x1p30) : value; }
 
-  void round_to_16_bits(Tensors<Real>& gradient, std::int64_t rank) {
+  static void to_16_bits(Tensors<Real>& gradient) {
     for (auto& [name, values] : gradient) {
       for (Real& value : values) value = to_bfloat16(static_cast<float>(value));
+    }
+  }
+
+  void round_to_16_bits(Tensors<Real>& gradient, std::int64_t rank) {
+    to_16_bits(gradient);
+    for (const auto& [name, values] : gradient) {
       logs_[static_cast<std::size_t>(rank)].called("aten::to", name, "backward");
     }
   }
@@ -227,7 +233,11 @@ class MemoryTraining {
 
   Tensors<Real> reduced_on(const std::vector<Local>& locals, std::int64_t rank) const {
     std::vector<Tensors<Real>> own;
-    for (const Local& local : locals) own.push_back(local.gradient);
+    for (std::size_t r = 0; r < locals.size(); ++r) {
+      own.push_back(locals[r].gradient);
+      const Json* const sent = planted_.find("sent_rounded", updates_, -1);
+      if (sent != nullptr && sent->at("of_rank") == r) to_16_bits(own.back());
+    }
     if (!spec_.ddp.wrap) return own[static_cast<std::size_t>(rank)];
     return reduced(own, Ring{.in_rank_order = spec_.ddp.reduction == "rank_order",
                              .averages = averages(),
