@@ -58,8 +58,8 @@ TEST(Closeup, TellsElementsThatNoOrderOfAddingMakes) {
     return small_training(
         merged({{{"world_size", 3}, {"variants", {{"main", kNone}}}, {"checks", {check_of("ranks_agree")}}}, fault}));
   };
-  const Investigated scaled(
-      judged(planted("gradient_factor", 1, {{"rank", 1}, {"factor", 1 + 0x1p-20}, {"parameter", "fc1.weight"}})));
+  const Json scales = {{"rank", 1}, {"factor", 1 + 0x1p-20}, {"parameter", "fc1.weight"}, {"float32_only", true}};
+  const Investigated scaled(judged(planted("gradient_factor", 1, scales)));
   EXPECT_EQ(scaled.at().place_and_rank(), "step 1, gradient fc1.weight, rank 1") << scaled.told();
   EXPECT_EQ(scaled.at().class_, Class::kSemantic) << scaled.told();
   EXPECT_EQ(scaled.at().cause_id(), "unknown");
