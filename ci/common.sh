@@ -28,6 +28,7 @@ part_of() { echo "$(($1 % $2 + 1))/$2"; }
 
 torch_version=$(sed -n 's/^set(LOCKSTEP_TORCH_VERSION \(.*\))$/\1/p' cmake/torch.cmake)
 torch_root=${LOCKSTEP_TORCH_ROOT:-$LOCKSTEP_CACHE/torch-$torch_version}
+lint_root=$LOCKSTEP_CACHE/python-lint
 python_root=$LOCKSTEP_CACHE/python-torch-$torch_version
 frameworks_root=$LOCKSTEP_CACHE/python-frameworks-$torch_version
 cuda_root=${LOCKSTEP_CUDA_ROOT:-$(printf '%s\n' "$python_root"/lib/python3.*/site-packages | head -n 1)}

@@ -14,8 +14,9 @@ What is here is for those who want more. Without `lockstep record` all of it doe
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Iterable, Optional, Union
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +27,7 @@ __all__ = ["record", "step", "ids", "off"]
 __version__ = "0.1.0"
 
 
-def record(name: str, value: Union["torch.Tensor", float, int], channel: str = "metric") -> None:
+def record(name: str, value: torch.Tensor | float | int, channel: str = "metric") -> None:
     """Records a tensor by its digest, a number by its value. `channel`: what it is compared as.
 
     A metric has to be the same on all ranks; record what each rank has of its own in "input" or "loss".
@@ -53,17 +54,17 @@ def ids(batch_indices: Iterable[int]) -> None:
         _guarded(session, session.tell_ids)(batch_indices)
 
 
-def off() -> "AbstractContextManager[None]":
+def off() -> AbstractContextManager[None]:
     """A context in which nothing is recorded: an evaluation with gradients, a second training."""
     session = _active()
     return session.off() if session is not None else nullcontext()
 
 
-def _active() -> Optional["Session"]:
+def _active() -> Session | None:
     installed = sys.modules.get("lockstep._install")
     return installed.session if installed is not None else None
 
 
-def _guarded(session: "Session", hook: Any) -> Any:
+def _guarded(session: Session, hook: Any) -> Any:
     from lockstep._guard import guarded
     return guarded(session, hook)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import collections
 import hashlib
 import weakref
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -17,10 +18,10 @@ _WAITING = 64
 #: Elements of a tensor by which a copy of it is known.
 _LOOKED_AT = 16
 
-NamedTensors = List[Tuple[str, torch.Tensor]]
+NamedTensors = list[tuple[str, torch.Tensor]]
 
 
-def tensors_in(value: Any, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]:
+def tensors_in(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     """Tensors of nested containers: "x", "0", "1.input_ids"."""
     if isinstance(value, torch.Tensor):
         yield name or "x", value
@@ -32,7 +33,7 @@ def tensors_in(value: Any, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]
             yield from tensors_in(item, f"{name}.{index}" if name else str(index))
 
 
-def items_in(tensors: Iterable[torch.Tensor]) -> List[int]:
+def items_in(tensors: Iterable[torch.Tensor]) -> list[int]:
     """A number for each item of a batch, which its content decides: 64 bits of BLAKE2b over its row of each tensor."""
     batched = [tensor.detach() for tensor in tensors if tensor.dim() > 0 and not tensor.is_sparse]
     count = batched[0].shape[0] if batched else 0
@@ -75,17 +76,17 @@ class Source:
 class Batch:
     """What a loader gave at one time."""
 
-    ids: Optional[List[int]]      #: indices into the data set, where its sampler names them
-    epoch: Optional[int]          #: as the sampler was told, or how often the loader was begun before
-    passes: Optional[int] = None  #: how often the loader was begun before, where the sampler has an epoch of its own
+    ids: list[int] | None      #: indices into the data set, where its sampler names them
+    epoch: int | None          #: as the sampler was told, or how often the loader was begun before
+    passes: int | None = None  #: how often the loader was begun before, where the sampler has an epoch of its own
     source: Source = field(default_factory=Source)
-    facts: Dict[str, Any] = field(default_factory=dict)  #: of the loader
-    items: List[int] = field(default_factory=list)  #: without ids, a number for each item as it came
-    looks: Set[str] = field(default_factory=set)  #: of its tensors, by which copies of them are known
-    storages: List[StorageWeakRef] = field(default_factory=list)
-    tensors: List[Tuple[str, "weakref.ref[torch.Tensor]"]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)  #: of the loader
+    items: list[int] = field(default_factory=list)  #: without ids, a number for each item as it came
+    looks: set[str] = field(default_factory=set)  #: of its tensors, by which copies of them are known
+    storages: list[StorageWeakRef] = field(default_factory=list)
+    tensors: list[tuple[str, weakref.ref[torch.Tensor]]] = field(default_factory=list)
 
-    def shares_memory(self, storages: Set[int]) -> bool:
+    def shares_memory(self, storages: set[int]) -> bool:
         return any(storage.cdata in storages and not storage.expired() for storage in self.storages)
 
     def named_tensors(self) -> NamedTensors:
@@ -97,9 +98,9 @@ class Batches:
     """Batches that loaders gave, in order."""
 
     def __init__(self) -> None:
-        self._waiting: Deque[Batch] = collections.deque(maxlen=_WAITING)
+        self._waiting: collections.deque[Batch] = collections.deque(maxlen=_WAITING)
         self.any_given = self.any_guessed = False
-        self._last: Optional[Batch] = None  #: that a model took
+        self._last: Batch | None = None  #: that a model took
         self._asked = False  #: a loader gave something, or had nothing more, since a model took a batch
 
     @property
@@ -123,7 +124,7 @@ class Batches:
         """A loader has nothing more: of one that fetches ahead, the last batch is about to be taken."""
         self._asked = True
 
-    def take(self, inputs: Iterable[torch.Tensor]) -> List[Batch]:
+    def take(self, inputs: Iterable[torch.Tensor]) -> list[Batch]:
         """The batches that these inputs come from: those that share memory with them or look the same, else the oldest.
 
         Loaders' wrappers fetch ahead and move batches, scripts leave some out and transform others: where a batch is
@@ -148,11 +149,11 @@ class Batches:
         self._last, self._asked = taken[-1], False
         return taken
 
-    def facts(self) -> Dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Of the loader that the model is about to take a batch of: batches of an evaluation are taken already."""
         return self._waiting[0].facts if self._waiting else {}
 
-    def take_oldest(self) -> List[Batch]:
+    def take_oldest(self) -> list[Batch]:
         if not self._waiting or (self._waiting[0].source.is_known and not self._asked):
             return []
         self.any_guessed = self.any_guessed or len(self._waiting) > 1

@@ -6,7 +6,8 @@ import ctypes
 import inspect
 import os
 import time
-from typing import Any, Callable, Dict, Mapping, Tuple
+from collections.abc import Mapping
+from typing import Any, Callable
 
 import torch
 
@@ -18,7 +19,8 @@ class Controls:
     """What is asked for. Raises ValueError where it is not known."""
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
-        known = {"threads": int, "deterministic": bool, "bucket_mb": (int, float), "step_delay_ms": list, "fill": int}
+        known: dict[str, type | tuple[type, ...]] = {"threads": int, "deterministic": bool, "bucket_mb": (int, float),
+                                                     "step_delay_ms": list, "fill": int}
         for name, value in asked.items():
             if name not in known or not isinstance(value, known[name]):
                 raise ValueError(f"LOCKSTEP_CONTROL: '{name}' with {value!r} is no control; these are known: "
@@ -43,8 +45,8 @@ class Controls:
         if rank < len(delays) and delays[rank] > 0:
             time.sleep(delays[rank] / 1000)
 
-    def ddp_arguments(self, initialise: Callable[..., None], args: Tuple[Any, ...],
-                      kwargs: Dict[str, Any]) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
+    def ddp_arguments(self, initialise: Callable[..., None], args: tuple[Any, ...],
+                      kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of DDP's constructor, self included, with buckets of the size that is asked for."""
         if "bucket_mb" not in self._asked:
             return args, kwargs

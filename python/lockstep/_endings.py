@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import traceback
-from typing import Any, Optional
+from typing import Any
 
 
 def place_of(error: BaseException) -> str:
@@ -35,9 +35,9 @@ class Ending:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._rank: Optional[int] = None
+        self._rank: int | None = None
         self._exit_code: Any = None
-        self._error: Optional[str] = None  #: under which the script left, as a `finally` may
+        self._error: str | None = None  #: under which the script left, as a `finally` may
 
     def begin(self, rank: int) -> None:
         self._rank = rank
@@ -54,7 +54,7 @@ class Ending:
         """Whatever exit was asked for, somebody caught it."""
         self._exit_code = self._error = None
 
-    def reason(self, exit_code: int) -> Optional[str]:
+    def reason(self, exit_code: int) -> str | None:
         """Why the training failed; nothing where it came to its end."""
         error = getattr(sys, "last_value", None)  # what the interpreter printed a traceback of, before any hook
         if error is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -31,9 +31,9 @@ _SAMPLERS = {"DistributedSampler": "distributed", "RandomSampler": "random", "Se
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
-def header_of(session: "Session") -> Dict[str, Any]:
+def header_of(session: Session) -> dict[str, Any]:
     seen = seen_in(session)
-    header: Dict[str, Any] = {
+    header: dict[str, Any] = {
         "scenario": "recorded", "variant": "-", "train_digest": "", "recorder": "python",
         "recorder_version": __version__,
         "framework": [f"{name} {version}" for name, version in _versions(_FRAMEWORKS).items()],
@@ -48,9 +48,9 @@ def header_of(session: "Session") -> Dict[str, Any]:
     return header
 
 
-def environment() -> Dict[str, Any]:
+def environment() -> dict[str, Any]:
     """The manifest, spelled as lockstep-worker spells it where the same thing is meant."""
-    values: Dict[str, Any] = {
+    values: dict[str, Any] = {
         "torch": torch.__version__.partition("+")[0],
         "build": torch.__version__,
         "cpu_model": _cpu_model(),
@@ -77,7 +77,7 @@ def environment() -> Dict[str, Any]:
     return values
 
 
-def _allows_tf32(backend: Any) -> Optional[bool]:
+def _allows_tf32(backend: Any) -> bool | None:
     try:
         return bool(backend.allow_tf32)
     except Exception:  # set by torch's newer switches, which the older one cannot tell of
@@ -95,7 +95,7 @@ def _cpu_model() -> str:
     return "unknown"
 
 
-def _versions(names: Any) -> Dict[str, str]:
+def _versions(names: Any) -> dict[str, str]:
     """Of those that are imported."""
     found = {}
     for name in names:
@@ -104,10 +104,10 @@ def _versions(names: Any) -> Dict[str, str]:
     return found
 
 
-def seen_in(session: "Session") -> Dict[str, Any]:
+def seen_in(session: Session) -> dict[str, Any]:
     """Facts of the training, in the words of the scenario's schema where it has them."""
     roots = [root for _, root in session.models.roots()]
-    seen: Dict[str, Any] = {"optimizer": [_optimizer(session, found) for found in session.optimizers.outermost()],
+    seen: dict[str, Any] = {"optimizer": [_optimizer(session, found) for found in session.optimizers.outermost()],
                             "ddp": _ddp(session), "model": _model(roots[0]) if roots else {},
                             "grad_scaler": session.scaler() is not None, "seeds": session.seeds.said(),
                             "loaded": session.loaded, "every": session.settings.every}
@@ -120,7 +120,7 @@ def seen_in(session: "Session") -> Dict[str, Any]:
     return seen
 
 
-def _optimizer(session: "Session", optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
+def _optimizer(session: Session, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     groups = []
     for group in optimizer.param_groups:
         names = [name for name, _ in session.models.in_order(group["params"])]
@@ -139,7 +139,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _ddp(session: "Session") -> Dict[str, Any]:
+def _ddp(session: Session) -> dict[str, Any]:
     for wrapper in session.ddp_wrappers():
         hooks = [str(getattr(hook, "__qualname__", hook)) for hook, _ in getattr(wrapper, "_comm_hooks", [])]
         return {"wrap": True, "bucket_mb": getattr(wrapper, "bucket_bytes_cap", 0) / (1024 * 1024),
@@ -150,14 +150,14 @@ def _ddp(session: "Session") -> Dict[str, Any]:
     return {"wrap": False}
 
 
-def _model(root: torch.nn.Module) -> Dict[str, Any]:
+def _model(root: torch.nn.Module) -> dict[str, Any]:
     drops = any(isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 for part in root.modules())
     return {"class": type(root).__name__, "parameters": sum(p.numel() for p in root.parameters()),
             "trainable": sum(p.numel() for p in root.parameters() if p.requires_grad),
             "buffers": [_models.plain(name) for name, _ in root.named_buffers()], "dropout": drops}
 
 
-def _autocast_dtype() -> Optional[torch.dtype]:
+def _autocast_dtype() -> torch.dtype | None:
     """Of the autocast under which the model computes, as far as it is known when the trace begins."""
     for device in ("cuda", "cpu"):
         if torch.is_autocast_enabled(device):
@@ -168,15 +168,15 @@ def _autocast_dtype() -> Optional[torch.dtype]:
     return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(str(state.get("_mixed_precision")))
 
 
-def loader_facts(loader: Any, sampler: Any) -> Dict[str, Any]:
+def loader_facts(loader: Any, sampler: Any) -> dict[str, Any]:
     """Of a DataLoader: "data", "sampler" and "batch"."""
-    data: Dict[str, Any] = {"class": type(loader.dataset).__name__}
+    data: dict[str, Any] = {"class": type(loader.dataset).__name__}
     try:
         data["samples"] = len(loader.dataset)
     except (TypeError, NotImplementedError, AttributeError):
         pass
     name = type(sampler).__name__
-    facts: Dict[str, Any] = {"class": name, "kind": _SAMPLERS.get(name, name)}
+    facts: dict[str, Any] = {"class": name, "kind": _SAMPLERS.get(name, name)}
     facts["shuffle"] = getattr(sampler, "shuffle", name == "RandomSampler")
     for key in ("seed", "drop_last", "num_replicas", "rank", "replacement"):
         if isinstance(getattr(sampler, key, None), (bool, int)):
@@ -186,7 +186,7 @@ def loader_facts(loader: Any, sampler: Any) -> Dict[str, Any]:
     return {"data": data, "sampler": facts, "batch": batch, "loader_workers": loader.num_workers}
 
 
-def unseen_in(session: "Session") -> List[str]:
+def unseen_in(session: Session) -> list[str]:
     """What cannot be recorded, and why: a sentence each."""
     told = []
     compiled = dict(session.compiled)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import pickle
-from typing import Any, Dict, Iterator, List, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 _SIZE = "TORCH_FR_BUFFER_SIZE"
 
@@ -18,7 +19,7 @@ _OPERATIONS = {"all_reduce": "allreduce", "all_gather": "allgather", "all_to_all
                "_all_gather_base": "allgather", "_reduce_scatter_base": "reduce_scatter"}
 
 #: Operation, dtype and elements of each tensor.
-Collective = Tuple[str, Tuple[Tuple[str, int], ...]]
+Collective = tuple[str, tuple[tuple[str, int], ...]]
 
 
 def tells_of(backend: str) -> bool:
@@ -36,9 +37,9 @@ class Flight:
         self._dump = getattr(c10d, "_dump_fr_trace", None)
         self._next = 0
 
-    def take(self) -> List[Collective]:
+    def take(self) -> list[Collective]:
         """In the order of their issue. The first is ("lost", …) where more came than are kept."""
-        taken: List[Collective] = []
+        taken: list[Collective] = []
         for entry in self._entries():
             lost = entry["record_id"] - self._next
             if lost > 0:
@@ -52,20 +53,20 @@ class Flight:
         """Forgets what came until now."""
         self._next = max((entry["record_id"] + 1 for entry in self._entries()), default=self._next)
 
-    def _entries(self) -> Iterator[Dict[str, Any]]:
+    def _entries(self) -> Iterator[dict[str, Any]]:
         if self._dump is None:
             return
         trace = pickle.loads(self._dump(includeCollectives=True, includeStackTraces=False, onlyActive=False))
         yield from (entry for entry in trace.get("entries", []) if not entry.get("is_p2p"))
 
 
-def _collective_of(entry: Dict[str, Any]) -> Collective:
+def _collective_of(entry: dict[str, Any]) -> Collective:
     name = entry["profiling_name"].rpartition(":")[2]
     tensors = zip(entry["input_dtypes"], entry["input_sizes"])
     return _OPERATIONS.get(name, name), tuple((dtype, _product(sizes)) for dtype, sizes in tensors)
 
 
-def _product(sizes: List[int]) -> int:
+def _product(sizes: list[int]) -> int:
     count = 1
     for size in sizes:
         count *= size

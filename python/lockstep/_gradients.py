@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import weakref
-from typing import Dict, Iterable, List, Set, Tuple
+from collections.abc import Iterable
 
 import torch
 
 #: A parameter, its gradient, and the gradient's version: any change in place makes another.
-_Seen = Tuple["weakref.ref[torch.Tensor]", "weakref.ref[torch.Tensor]", int]
+_Seen = tuple["weakref.ref[torch.Tensor]", "weakref.ref[torch.Tensor]", int]
 
 
 class Gradients:
     """By the identity of their parameters."""
 
     def __init__(self) -> None:
-        self._used: Dict[int, _Seen] = {}
-        self._clipped: Dict[int, _Seen] = {}
-        self._left: Set[int] = set()  #: used by an update, not cleared, and added to since
-        self._clipped_early: Set[int] = set()  #: clipped, and added to since
+        self._used: dict[int, _Seen] = {}
+        self._clipped: dict[int, _Seen] = {}
+        self._left: set[int] = set()  #: used by an update, not cleared, and added to since
+        self._clipped_early: set[int] = set()  #: clipped, and added to since
         self.clipped_late = 0  #: clipped after the update that used them, since the last one
 
     def used_in(self, parameters: Iterable[torch.Tensor]) -> int:
@@ -50,7 +50,7 @@ class Gradients:
 
     def backward_ends(self) -> None:
         self._clipped_early |= {identity for identity, seen in self._clipped.items()
-                                if _is_there(seen) and seen[2] != seen[0]().grad._version}
+                                if _is_there(seen) and seen[2] != seen[0]().grad._version}  # type: ignore[union-attr]
         for identity in self._left:
             parameter, gradient, _ = self._used[identity]
             now = gradient()
@@ -65,7 +65,7 @@ class Gradients:
         """How many of these were clipped before a backward pass that added to them."""
         return sum(id(p) in self._clipped_early and _is_there(self._clipped[id(p)]) for p in parameters)
 
-    def used(self, parameters: List[torch.Tensor], skipped: bool) -> None:
+    def used(self, parameters: list[torch.Tensor], skipped: bool) -> None:
         """An update is done, or was left out."""
         for parameter in parameters:
             for known in (self._used, self._clipped):
@@ -76,7 +76,7 @@ class Gradients:
             self._used.update(_seen_of(parameters))
 
 
-def _seen_of(parameters: Iterable[torch.Tensor]) -> Dict[int, _Seen]:
+def _seen_of(parameters: Iterable[torch.Tensor]) -> dict[int, _Seen]:
     return {id(parameter): (weakref.ref(parameter), weakref.ref(parameter.grad), parameter.grad._version)
             for parameter in parameters if parameter.grad is not None}
 

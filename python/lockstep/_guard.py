@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import Any, Callable, Optional, Protocol, TypeVar
+from typing import Any, Callable, Protocol, TypeVar
 
 Result = TypeVar("Result")
 
@@ -45,11 +45,11 @@ def end_process() -> None:
     os._exit(STRICT_EXIT_CODE)
 
 
-def guarded(session: Failing, hook: Callable[..., Result]) -> Callable[..., Optional[Result]]:
+def guarded(session: Failing, hook: Callable[..., Result]) -> Callable[..., Result | None]:
     """A hook whose errors stay inside. Without a result where there is nothing to listen to, or where it failed."""
 
     @functools.wraps(hook)
-    def call(*args: Any, **kwargs: Any) -> Optional[Result]:
+    def call(*args: Any, **kwargs: Any) -> Result | None:
         if not session.listens():
             return None
         try:

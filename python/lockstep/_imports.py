@@ -11,7 +11,7 @@ def after_import(name: str, tell: Callable[[Any], Any]) -> None:
     """Tells of a module: now if it is there, else right after its import. Not of one whose import is under way."""
     module = sys.modules.get(name)
     if module is None:
-        sys.meta_path.insert(0, _AfterImport(name, tell))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _AfterImport(name, tell))
     elif not getattr(module.__spec__, "_initializing", False):
         tell(module)
 
@@ -25,7 +25,7 @@ class _AfterImport:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != self._name:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         loader = spec.loader if spec is not None else None
         if loader is not None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from lockstep import _library, _settings
-from lockstep._hooks import (autograd, checkpoint, clip, collective, compiler, ddp, forward, loader, module, optimizer,
-                             process, scaler, schedule, seed)
+from lockstep._hooks import (
+    autograd,
+    checkpoint,
+    clip,
+    collective,
+    compiler,
+    ddp,
+    forward,
+    loader,
+    module,
+    optimizer,
+    process,
+    scaler,
+    schedule,
+    seed,
+)
 from lockstep._passes import Passes
 from lockstep._session import Session
 from lockstep._updates import Updates
 
 #: The session of this process; nothing where nothing is recorded.
-session: Optional[Session] = None
+session: Session | None = None
 
 
 def install() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Tuple, Union
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lockstep._session import Session
     from lockstep._step import Step
 
 
-def record(session: "Session") -> None:
+def record(session: Session) -> None:
     for name, value in _entries(session):
         if isinstance(value, float):
             session.recorder.number("ledger", name, value)
@@ -17,7 +18,7 @@ def record(session: "Session") -> None:
             session.recorder.integer("ledger", name, value)
 
 
-def _entries(session: "Session") -> Iterator[Tuple[str, Union[float, int]]]:
+def _entries(session: Session) -> Iterator[tuple[str, float | int]]:
     step, scaler = session.step, session.scaler()
     yield from step.rates
     yield from step.denominators.items()
@@ -34,14 +35,14 @@ def _entries(session: "Session") -> Iterator[Tuple[str, Union[float, int]]]:
         yield "seen." + name, value
 
 
-def _epochs(step: "Step") -> Iterator[Tuple[str, int]]:
+def _epochs(step: Step) -> Iterator[tuple[str, int]]:
     if step.batch is not None and step.batch.epoch is not None:
         yield "epoch", step.batch.epoch
     if step.batch is not None and step.batch.passes is not None:
         yield "passes", step.batch.passes
 
 
-def _calls(session: "Session") -> Iterator[Tuple[str, Union[float, int]]]:
+def _calls(session: Session) -> Iterator[tuple[str, float | int]]:
     """Scripts that compute the same may call otherwise: no difference by itself (harness/trace/format.md)."""
     step = session.step
     yield from step.thresholds.items()

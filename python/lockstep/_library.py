@@ -9,8 +9,9 @@ import ctypes
 import functools
 import json
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
-from typing import Any, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any
 
 import torch
 
@@ -70,7 +71,7 @@ def load() -> ctypes.CDLL:
 
 
 @functools.lru_cache(maxsize=4096)
-def _vector(values: Tuple[int, ...]) -> Any:
+def _vector(values: tuple[int, ...]) -> Any:
     return (c_int64 * len(values))(*values)
 
 
@@ -87,7 +88,7 @@ def is_readable(tensor: torch.Tensor) -> bool:
     return tensor.device.type != "meta" and not tensor.is_quantized
 
 
-def in_memory(tensor: torch.Tensor) -> Tuple[torch.Tensor, int]:
+def in_memory(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     """The tensor as the library can read it, and its dtype there: bytes where the format has no such dtype."""
     tensor = tensor.detach()
     if tensor.layout is not torch.strided:
@@ -129,12 +130,12 @@ class Recorder:
         """Forgets the step that has begun."""
         self._check(self._library.lockstep_recorder_drop_step(self._handle))
 
-    def tensors(self, channel: str, named: Iterable[Tuple[str, torch.Tensor]]) -> None:
+    def tensors(self, channel: str, named: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Records all in one call, which copies them and returns."""
-        names: List[bytes] = []
-        views: List[Tuple[int, int, Any, Any, int]] = []
-        kept: List[torch.Tensor] = []  # alive until the call returns
-        devices: Set[torch.device] = set()
+        names: list[bytes] = []
+        views: list[Any] = []  # what _Tensor is made of
+        kept: list[torch.Tensor] = []  # alive until the call returns
+        devices: set[torch.device] = set()
         for name, tensor in named:
             there, dtype = in_memory(tensor)
             if tensor.device.type == "cuda":
@@ -161,7 +162,7 @@ class Recorder:
     def integer(self, channel: str, name: str, value: int) -> None:
         self._check(self._library.lockstep_recorder_integer(self._handle, _encoded(channel), _encoded(name), value))
 
-    def integers(self, channel: str, name: str, values: List[int]) -> None:
+    def integers(self, channel: str, name: str, values: list[int]) -> None:
         self._check(self._library.lockstep_recorder_integers(self._handle, _encoded(channel), _encoded(name),
                                                              (c_int64 * len(values))(*values), len(values)))
 
@@ -173,7 +174,7 @@ class Recorder:
         """Whether what is recorded from now on waits for `release`."""
         self._check(self._library.lockstep_recorder_hold(self._handle, holding))
 
-    def release(self, names: Mapping[Tuple[str, str], str]) -> None:
+    def release(self, names: Mapping[tuple[str, str], str]) -> None:
         """Adds what waits to the step. `names`: new ones of some, by channel and name."""
         strings = c_char_p * len(names)
         keys = list(names)
@@ -194,5 +195,6 @@ class Recorder:
         if status != 0:
             raise RecorderError(self._said(self._handle))
 
-    def _said(self, handle: Optional[c_void_p]) -> str:
-        return self._library.lockstep_recorder_error(handle).decode("utf-8", "replace")
+    def _said(self, handle: c_void_p | None) -> str:
+        said: bytes = self._library.lockstep_recorder_error(handle)
+        return said.decode("utf-8", "replace")

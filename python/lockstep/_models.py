@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 import weakref
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Callable
 
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
@@ -22,7 +23,7 @@ _SHARDED = {"FullyShardedDataParallel": "FSDP", "DeepSpeedEngine": "DeepSpeed"}
 _AVERAGES = frozenset({"AveragedModel", "ModelEma", "ModelEmaV2", "ModelEmaV3"})
 
 
-def sharding_of(module: torch.nn.Module) -> Optional[str]:
+def sharding_of(module: torch.nn.Module) -> str | None:
     """Who shards some of its parameters as plain tensors; nothing where all of them are whole, or say what they are."""
     for part in module.modules():
         for kind in type(part).__mro__:
@@ -35,28 +36,28 @@ class Models:
     """The outermost modules whose parameters are updated ("roots"), in the order in which they became known."""
 
     def __init__(self) -> None:
-        self._made: "weakref.WeakValueDictionary[int, torch.nn.Module]" = weakref.WeakValueDictionary()
+        self._made: weakref.WeakValueDictionary[int, torch.nn.Module] = weakref.WeakValueDictionary()
         self._numbers = itertools.count()
-        self._roots: List["weakref.ref[torch.nn.Module]"] = []
+        self._roots: list[weakref.ref[torch.nn.Module]] = []
         self._several = False
-        self._readable: Optional[bool] = None
-        self._prefixes: "weakref.WeakKeyDictionary[torch.nn.Module, str]" = weakref.WeakKeyDictionary()
-        self._names: Dict[int, str] = {}
-        self._signatures: "weakref.WeakKeyDictionary[torch.nn.Module, List[str]]" = weakref.WeakKeyDictionary()
+        self._readable: bool | None = None
+        self._prefixes: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
+        self._names: dict[int, str] = {}
+        self._signatures: weakref.WeakKeyDictionary[torch.nn.Module, list[str]] = weakref.WeakKeyDictionary()
         #: What the training calls: the root itself, or DDP around it.
-        self._callers: Dict[int, "weakref.ref[torch.nn.Module]"] = {}
-        self._listen: Optional[Callable[[torch.nn.Module], None]] = None
+        self._callers: dict[int, weakref.ref[torch.nn.Module]] = {}
+        self._listen: Callable[[torch.nn.Module], None] | None = None
 
     def made(self, module: torch.nn.Module) -> None:
         """A module was constructed, copied or unpickled."""
         self._made[next(self._numbers)] = module
 
-    def averages(self) -> List[str]:
+    def averages(self) -> list[str]:
         """Classes of the modules that keep averages of weights."""
         names = {kind.__name__ for module in self._made.values() for kind in type(module).__mro__}
         return sorted(names & _AVERAGES)
 
-    def roots(self) -> Iterator[Tuple[int, torch.nn.Module]]:
+    def roots(self) -> Iterator[tuple[int, torch.nn.Module]]:
         for index, reference in enumerate(self._roots):
             root = reference()
             if root is not None:
@@ -85,7 +86,7 @@ class Models:
         reference = self._callers.get(id(module))
         return reference is not None and reference() is module
 
-    def adopt_holders_of(self, parameters: Iterable[torch.Tensor]) -> List[torch.nn.Module]:
+    def adopt_holders_of(self, parameters: Iterable[torch.Tensor]) -> list[torch.nn.Module]:
         """Finds the outermost modules that hold these parameters, and returns the new ones."""
         wanted = [parameter for parameter in parameters if id(parameter) not in self._names]
         if not wanted:
@@ -111,17 +112,17 @@ class Models:
     def prefix(self, index: int) -> str:
         return f"model{index}." if self._several or index > 0 else ""
 
-    def named_parameters(self) -> Iterator[Tuple[str, torch.Tensor]]:
+    def named_parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
         for index, root in self.roots():
             for name, parameter in root.named_parameters():
                 yield self.prefix(index) + plain(name), parameter
 
-    def named_buffers(self) -> Iterator[Tuple[str, torch.Tensor]]:
+    def named_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         for index, root in self.roots():
             for name, buffer in root.named_buffers():
                 yield self.prefix(index) + plain(name), buffer
 
-    def modes(self) -> Iterator[Tuple[str, int]]:
+    def modes(self) -> Iterator[tuple[str, int]]:
         """Whether each root trains: "training" is 0 in evaluation mode."""
         return ((self.prefix(index) + "training", int(root.training)) for index, root in self.roots())
 
@@ -131,23 +132,23 @@ class Models:
             self._readable = all(sharding_of(root) is None for _, root in self.roots())
         return self._readable
 
-    def refresh(self) -> List[Tuple[str, torch.Tensor]]:
+    def refresh(self) -> list[tuple[str, torch.Tensor]]:
         """Learns the names of parameters anew, for modules may have been exchanged, and returns them."""
         named = list(self.named_parameters())
         self._names = {id(parameter): name for name, parameter in named}
         return named
 
-    def name_of(self, parameter: torch.Tensor) -> Optional[str]:
+    def name_of(self, parameter: torch.Tensor) -> str | None:
         return self._names.get(id(parameter))
 
-    def in_order(self, parameters: Iterable[torch.Tensor]) -> List[Tuple[str, torch.Tensor]]:
+    def in_order(self, parameters: Iterable[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
         """Parameters with names, in the order of their models; those of no model after them, by their number."""
         order = {identity: place for place, identity in enumerate(self._names)}
         given = list(parameters)
         named = [(self.name_of(p) or f"parameter{i}", p) for i, p in enumerate(given)]
         return sorted(named, key=lambda item: order.get(id(item[1]), len(order)))
 
-    def argument_names(self, caller: torch.nn.Module) -> List[str]:
+    def argument_names(self, caller: torch.nn.Module) -> list[str]:
         """Names of the positional arguments of its forward, as far as it names them."""
         if caller not in self._signatures:
             self._signatures[caller] = _positional(caller)
@@ -167,20 +168,21 @@ def plain(name: str) -> str:
     return name[len("module."):] if name.startswith("module.") else name
 
 
-def readable(named: Iterable[Tuple[str, torch.Tensor]]) -> Iterator[Tuple[str, torch.Tensor]]:
+def readable(named: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
     return ((name, tensor) for name, tensor in named if _library.is_readable(tensor))
 
 
-def _modules_of(reference: "weakref.ref[torch.nn.Module]") -> Iterator[torch.nn.Module]:
+def _modules_of(reference: weakref.ref[torch.nn.Module]) -> Iterator[torch.nn.Module]:
     root = reference()
-    return root.modules() if root is not None else iter(())
+    modules: Iterator[torch.nn.Module] = root.modules() if root is not None else iter(())
+    return modules
 
 
-def _holds_any(module: torch.nn.Module, wanted: Set[int]) -> bool:
+def _holds_any(module: torch.nn.Module, wanted: set[int]) -> bool:
     return any(id(parameter) in wanted for parameter in module.parameters())
 
 
-def _positional(caller: torch.nn.Module) -> List[str]:
+def _positional(caller: torch.nn.Module) -> list[str]:
     inner: Any = caller.module if type(caller) in _WRAPPERS else getattr(caller, "_orig_mod", caller)
     try:
         parameters = inspect.signature(inner.forward).parameters.values()

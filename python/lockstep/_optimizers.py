@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -17,12 +18,12 @@ class Optimizers:
     """Optimizers in the order in which they became known."""
 
     def __init__(self) -> None:
-        self._known: List["weakref.ref[Optimizer]"] = []
-        self._names: "weakref.WeakKeyDictionary[Optimizer, str]" = weakref.WeakKeyDictionary()
-        self._hyper: "weakref.WeakKeyDictionary[Optimizer, Dict[str, float]]" = weakref.WeakKeyDictionary()
+        self._known: list[weakref.ref[Optimizer]] = []
+        self._names: weakref.WeakKeyDictionary[Optimizer, str] = weakref.WeakKeyDictionary()
+        self._hyper: weakref.WeakKeyDictionary[Optimizer, dict[str, float]] = weakref.WeakKeyDictionary()
         self._several = False
         #: Those whose updates make up a step; empty: all that are known.
-        self._turn: List["weakref.ref[Optimizer]"] = []
+        self._turn: list[weakref.ref[Optimizer]] = []
 
     def meet(self, optimizer: Optimizer) -> None:
         if not any(known is optimizer for known in self.alive()):
@@ -34,7 +35,7 @@ class Optimizers:
             if optimizer is not None:
                 yield optimizer
 
-    def outermost(self) -> List[Optimizer]:
+    def outermost(self) -> list[Optimizer]:
         """Those that no other one wraps."""
         alive = list(self.alive())
         wrapped = {id(value) for optimizer in alive for value in vars(optimizer).values()}
@@ -66,26 +67,26 @@ class Optimizers:
         name = self._names[optimizer]
         return name if self._several or not name.startswith("optimizer0.") else ""
 
-    def expected(self) -> List[Optimizer]:
+    def expected(self) -> list[Optimizer]:
         """Those whose updates make up a step."""
         turn = [reference() for reference in self._turn]
         return [optimizer for optimizer in turn if optimizer is not None] or self.outermost()
 
-    def lead(self, identities: Set[int]) -> None:
+    def lead(self, identities: set[int]) -> None:
         """From now on these make up a step: others do not take turns with them."""
         self._turn = [weakref.ref(optimizer) for optimizer in self.alive() if id(optimizer) in identities]
 
     def some_lead(self) -> bool:
         return bool(self._turn)
 
-    def rates(self, optimizer: Optimizer) -> List[Tuple[str, float]]:
+    def rates(self, optimizer: Optimizer) -> list[tuple[str, float]]:
         return [(self.prefix(optimizer) + "learning_rate" + suffix, float(group["lr"]))
                 for suffix, group in _groups(optimizer) if "lr" in group]
 
-    def changed_hyperparameters(self, optimizer: Optimizer) -> List[Tuple[str, float]]:
+    def changed_hyperparameters(self, optimizer: Optimizer) -> list[tuple[str, float]]:
         """Hyperparameters of each group that are new or other than before: "momentum", "betas.0", "momentum.1"."""
         prefix = self.prefix(optimizer)
-        now: Dict[str, float] = {}
+        now: dict[str, float] = {}
         for suffix, group in _groups(optimizer):
             for key, value in group.items():
                 if key not in _NOT_HYPER:
@@ -99,13 +100,13 @@ def is_sharded(optimizer: Optimizer) -> bool:
     return any(kind.__name__ == "ZeroRedundancyOptimizer" for kind in type(optimizer).__mro__)
 
 
-def parameters_of(optimizer: Optimizer) -> List[torch.Tensor]:
+def parameters_of(optimizer: Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def state_of(optimizer: Optimizer, names: Dict[int, str]) -> Iterator[Tuple[str, Any]]:
+def state_of(optimizer: Optimizer, names: dict[int, str]) -> Iterator[tuple[str, Any]]:
     """Entries of its state: "fc1.weight.momentum_buffer"; of lists "fc1.weight.old_dirs.0"."""
-    told: Set[int] = set()
+    told: set[int] = set()
     for parameter in parameters_of(optimizer):
         if id(parameter) in told or parameter not in optimizer.state:
             continue
@@ -113,7 +114,7 @@ def state_of(optimizer: Optimizer, names: Dict[int, str]) -> Iterator[Tuple[str,
         yield from _entries(names[id(parameter)], optimizer.state[parameter])
 
 
-def _entries(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
+def _entries(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _entries(f"{name}.{key}", item)
@@ -124,12 +125,12 @@ def _entries(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
         yield name, value
 
 
-def _groups(optimizer: Optimizer) -> Iterator[Tuple[str, Dict[str, Any]]]:
+def _groups(optimizer: Optimizer) -> Iterator[tuple[str, dict[str, Any]]]:
     for index, group in enumerate(optimizer.param_groups):
         yield (f".{index}" if index else ""), group
 
 
-def _numbers(name: str, value: Any) -> Iterator[Tuple[str, float]]:
+def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
     for entry, number in _entries(name, value):
         if isinstance(number, torch.Tensor) and number.numel() == 1:
             number = number.item()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -27,13 +27,13 @@ def _is_transformed() -> bool:
 class Passes:
     """Hears of outermost passes only: a model inside of a model, and what backward computes again, are their parts."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._in_forward = self._in_backward = 0
         self._reduces = False  #: whether DDP was told to reduce the gradients of the forward pass that came last
-        self._unscaled: Dict[int, torch.Tensor] = {}  #: a loss before it was scaled, by the identity of the scaled one
+        self._unscaled: dict[int, torch.Tensor] = {}  #: a loss before it was scaled, by the identity of the scaled one
 
-    def forward_begins(self, caller: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    def forward_begins(self, caller: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._in_forward += 1
         session = self._session
         if self._in_forward > 1 or self._in_backward or session.is_muted:
@@ -62,7 +62,7 @@ class Passes:
     def forward_ends(self) -> None:
         self._in_forward -= 1
 
-    def _inputs_of(self, caller: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> NamedTensors:
+    def _inputs_of(self, caller: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NamedTensors:
         models = self._session.models
         names, prefix = models.argument_names(caller), models.prefix_of_caller(caller)
         given = [(names[i] if i < len(names) else str(i), value) for i, value in enumerate(args)]
@@ -107,7 +107,7 @@ class Passes:
         session.take(batches, inputs)
         self._record_input(inputs)
 
-    def _record_loss(self, losses: List[Any]) -> None:
+    def _record_loss(self, losses: list[Any]) -> None:
         session = self._session
         if "loss" in session.settings.channels:
             session.step.losses += [loss.detach() for loss in losses

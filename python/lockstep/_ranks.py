@@ -10,8 +10,9 @@ import importlib.util
 import json
 import os
 import sys
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable
 
 
 def main(world_size: str, port: str, task_file: str) -> None:
@@ -24,7 +25,7 @@ def main(world_size: str, port: str, task_file: str) -> None:
     torch.multiprocessing.start_processes(_rank, (task, folder), nprocs=int(world_size), start_method="fork")
 
 
-def _rank(rank: int, task: Mapping[str, Any], folder: Optional[str]) -> None:
+def _rank(rank: int, task: Mapping[str, Any], folder: str | None) -> None:
     """Ends the trace itself: what ends other processes' began before the recorder could listen to it."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
     exit_code = 1
@@ -41,7 +42,7 @@ def _rank(rank: int, task: Mapping[str, Any], folder: Optional[str]) -> None:
             recorder.session.finish(exit_code)
 
 
-def _listen(folder: Optional[str]) -> None:
+def _listen(folder: str | None) -> None:
     """As `import torch` does."""
     if folder is not None:
         from lockstep import _entry

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def write(session: "Session") -> None:
+def write(session: Session) -> None:
     """Nothing where no backward pass came after the last update: a forward pass alone may be an evaluation."""
     step = session.step
     if step.backwards == 0:

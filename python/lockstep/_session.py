@@ -7,7 +7,8 @@ import contextlib
 import os
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
@@ -40,25 +41,25 @@ class Session:
         self.controls = _controls.Controls(settings.controls)
         self.schedules, self.seeds = Schedules(), Seeds()
         self.gradients = Gradients()
-        self.compiled: Dict[str, None] = {}  #: names of models and functions that torch.compile was given, in order
-        self.loaded: List[Dict[str, Any]] = []  #: checkpoints that were read before the trace began
+        self.compiled: dict[str, None] = {}  #: names of models and functions that torch.compile was given, in order
+        self.loaded: list[dict[str, Any]] = []  #: checkpoints that were read before the trace began
         self.rank = 0
         self.step = Step()
         self.turns = Turns(self)
         self.updates = 0  #: that are done
         self.by_hand = False  #: steps end where the script says so
         self._over = False
-        self._recorder: Optional[_library.Recorder] = None
+        self._recorder: _library.Recorder | None = None
         self._cpu_at_import = _state.cpu_state()
-        self._generators: Optional[_state.Generators] = None
-        self._starting: List[Callable[[], None]] = []
-        self._ending_steps: List[Callable[[], None]] = []
+        self._generators: _state.Generators | None = None
+        self._starting: list[Callable[[], None]] = []
+        self._ending_steps: list[Callable[[], None]] = []
         self._due = True
         self._muted = 0
         self._start_lock, self._threads = threading.RLock(), Threads()
         self.taken = self.skipped = 0  #: samples and updates
-        self._ddp: List["weakref.ref[DistributedDataParallel]"] = []
-        self._scaler: Optional["weakref.ref[Any]"] = None
+        self._ddp: list[weakref.ref[DistributedDataParallel]] = []
+        self._scaler: weakref.ref[Any] | None = None
 
     # ---- whether
 
@@ -131,7 +132,7 @@ class Session:
             action()
         return True
 
-    def _open(self, world_size: int) -> Optional[_library.Recorder]:
+    def _open(self, world_size: int) -> _library.Recorder | None:
         try:
             return _library.Recorder(self.settings.folder, self.rank, world_size, _facts.header_of(self),
                                      sorted(self.settings.channels, key=_settings.CHANNELS.index), self.settings.every)
@@ -265,14 +266,14 @@ class Session:
     def scaler_used(self, scaler: Any) -> None:
         self._scaler = weakref.ref(scaler)
 
-    def scaler(self) -> Optional[Any]:
+    def scaler(self) -> Any | None:
         """The GradScaler that scales losses."""
         scaler = self._scaler() if self._scaler is not None else None
         return scaler if scaler is not None and scaler.is_enabled() else None
 
     # ---- samples, ledger and records of the script's own
 
-    def take(self, batches: List[Batch], inputs: NamedTensors) -> None:
+    def take(self, batches: list[Batch], inputs: NamedTensors) -> None:
         """Counts the samples of an input: its ids where a loader told them, else a digest of each item."""
         for batch in batches:
             self.step.batch = batch
@@ -344,7 +345,7 @@ class Session:
 _INITIAL = -1
 
 
-def _place() -> Tuple[int, int]:
+def _place() -> tuple[int, int]:
     """Rank and world size."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, Mapping, Optional
+from typing import Any
 
 #: Channels of the format (harness/trace/format.md), in the order of a step.
 CHANNELS = ("samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer", "ema",
@@ -21,7 +22,7 @@ class Settings:
 
     folder: str
     every: int = 1
-    channels: FrozenSet[str] = frozenset(CHANNELS)
+    channels: frozenset[str] = frozenset(CHANNELS)
     state_at_checkpoints: bool = False
     header: Mapping[str, Any] = None  # type: ignore[assignment]
     controls: Mapping[str, Any] = None  # type: ignore[assignment]
@@ -32,7 +33,7 @@ def is_strict() -> bool:
     return os.environ.get("LOCKSTEP_RECORD_STRICT", "") not in ("", "0")
 
 
-def settings_from_environment() -> Optional[Settings]:
+def settings_from_environment() -> Settings | None:
     """Nothing where recording is not switched on. Raises ValueError where a variable cannot be understood."""
     folder = os.environ.get("LOCKSTEP_RECORD")
     if not folder:
@@ -49,7 +50,7 @@ def _every() -> int:
     return int(text)
 
 
-def _channels() -> FrozenSet[str]:
+def _channels() -> frozenset[str]:
     names = [name.strip() for name in os.environ.get("LOCKSTEP_RECORD_CHANNELS", "").split(",") if name.strip()]
     for name in names:
         if name not in CHANNELS:
@@ -64,7 +65,7 @@ def _weights() -> str:
     return text
 
 
-def _object(variable: str) -> Dict[str, Any]:
+def _object(variable: str) -> dict[str, Any]:
     text = os.environ.get(variable)
     try:
         value = json.loads(text) if text else {}

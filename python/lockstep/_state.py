@@ -6,7 +6,8 @@ import random
 import struct
 import sys
 from array import array
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Tuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -42,7 +43,7 @@ def cpu_state() -> torch.Tensor:
     return torch.default_generator.get_state()
 
 
-def _states_outside_torch() -> Iterator[Tuple[str, bytes]]:
+def _states_outside_torch() -> Iterator[tuple[str, bytes]]:
     _, words, gauss = random.getstate()
     yield "python", array("q", words).tobytes() + struct.pack("<d", gauss or 0.0)
     numpy_random = sys.modules.get("numpy.random")
@@ -51,7 +52,7 @@ def _states_outside_torch() -> Iterator[Tuple[str, bytes]]:
         yield "numpy", keys.tobytes() + struct.pack("<qd", position, gauss)
 
 
-def record_state(session: "Session") -> None:
+def record_state(session: Session) -> None:
     """Optimizer, weights and buffers, as far as this step keeps them."""
     if not any(session.wants(channel) for channel in ("optimizer", "weight", "buffer")):
         return
@@ -67,7 +68,7 @@ def record_state(session: "Session") -> None:
         recorder.tensors("buffer", _models.readable(models.named_buffers()))
 
 
-def _loose(session: "Session") -> List[Tuple[str, torch.Tensor]]:
+def _loose(session: Session) -> list[tuple[str, torch.Tensor]]:
     """Parameters that optimizers hold of no model."""
     models, named = session.models, []
     for optimizer in session.optimizers.outermost():
@@ -78,19 +79,19 @@ def _loose(session: "Session") -> List[Tuple[str, torch.Tensor]]:
     return named
 
 
-def _names_of(session: "Session", optimizer: torch.optim.Optimizer) -> List[Tuple[str, torch.Tensor]]:
+def _names_of(session: Session, optimizer: torch.optim.Optimizer) -> list[tuple[str, torch.Tensor]]:
     return session.models.in_order(_optimizers.parameters_of(optimizer))
 
 
-def _record_optimizers(session: "Session") -> None:
+def _record_optimizers(session: Session) -> None:
     for optimizer in session.optimizers.with_whole_state():
-        names: Dict[int, str] = {}
+        names: dict[int, str] = {}
         for name, parameter in _names_of(session, optimizer):
             names[id(parameter)] = name
         _record_values(session.recorder, list(_optimizers.state_of(optimizer, names)))
 
 
-def _record_values(recorder: _library.Recorder, named: List[Tuple[str, Any]]) -> None:
+def _record_values(recorder: _library.Recorder, named: list[tuple[str, Any]]) -> None:
     recorder.tensors("optimizer", _models.readable((n, v) for n, v in named if isinstance(v, torch.Tensor)))
     for name, value in named:
         if isinstance(value, (bool, int)):

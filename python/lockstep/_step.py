@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Callable
 
 if TYPE_CHECKING:
     import torch
@@ -11,38 +11,38 @@ if TYPE_CHECKING:
     from lockstep._batches import Batch
 
 #: Channel and name of a record.
-Key = Tuple[str, str]
+Key = tuple[str, str]
 
 
 @dataclass
 class Step:
     """From the first forward pass of an update to the next one's."""
 
-    batch: Optional["Batch"] = None  #: that was taken last, now or before
+    batch: Batch | None = None  #: that was taken last, now or before
     backwards: int = 0
-    losses: List["torch.Tensor"] = field(default_factory=list)  #: of its backward passes
+    losses: list[torch.Tensor] = field(default_factory=list)  #: of its backward passes
     forwards_since_backward: int = 0
-    ids: List[int] = field(default_factory=list)
-    told_ids: List[int] = field(default_factory=list)  #: by lockstep.ids: they replace those of loaders
-    items: List[int] = field(default_factory=list)
-    updated: Set[int] = field(default_factory=set)  #: optimizers, by identity
+    ids: list[int] = field(default_factory=list)
+    told_ids: list[int] = field(default_factory=list)  #: by lockstep.ids: they replace those of loaders
+    items: list[int] = field(default_factory=list)
+    updated: set[int] = field(default_factory=set)  #: optimizers, by identity
     evaluations: int = 0  #: of the closure in the update that runs
-    stage: Dict[int, str] = field(default_factory=dict)  #: of each parameter's gradient: "", "unscaled ", "clipped "
-    told: Set[str] = field(default_factory=set)  #: gradients that are recorded
-    denominators: Dict[str, float] = field(default_factory=dict)  #: that a forward pass was told
+    stage: dict[int, str] = field(default_factory=dict)  #: of each parameter's gradient: "", "unscaled ", "clipped "
+    told: set[str] = field(default_factory=set)  #: gradients that are recorded
+    denominators: dict[str, float] = field(default_factory=dict)  #: that a forward pass was told
     clips: int = 0  #: calls that clip gradients
     clipped: int = 0  #: gradients that those got
-    thresholds: Dict[str, float] = field(default_factory=dict)  #: that they were given
+    thresholds: dict[str, float] = field(default_factory=dict)  #: that they were given
     clipped_early: int = 0  #: gradients that a backward pass added to after they were clipped
-    clip_of: Set[int] = field(default_factory=set)  #: parameters that those calls got, by identity
+    clip_of: set[int] = field(default_factory=set)  #: parameters that those calls got, by identity
     reused: int = 0  #: gradients that an update before had used, and nobody changed
     left: int = 0  #: gradients that an update before had used, and nobody cleared
     idle_updates: int = 0  #: that no parameter had a gradient for
-    rates: List[Tuple[str, float]] = field(default_factory=list)
-    names: Dict[Key, int] = field(default_factory=dict)  #: how often a record of a name was made
-    names_before: Dict[Key, int] = field(default_factory=dict)  #: by the step that this one may be a part of
-    own_names: Dict[Key, str] = field(default_factory=dict)  #: of records if it is no part of that step
-    called: List[Tuple[str, int]] = field(default_factory=list)  #: collectives of the script, and their elements
+    rates: list[tuple[str, float]] = field(default_factory=list)
+    names: dict[Key, int] = field(default_factory=dict)  #: how often a record of a name was made
+    names_before: dict[Key, int] = field(default_factory=dict)  #: by the step that this one may be a part of
+    own_names: dict[Key, str] = field(default_factory=dict)  #: of records if it is no part of that step
+    called: list[tuple[str, int]] = field(default_factory=list)  #: collectives of the script, and their elements
     skipped: bool = False
     turn_ended: bool = False  #: an optimizer updated, and others have not: the next pass may begin another step
     complete: bool = False
@@ -65,11 +65,11 @@ class Step:
             self.own_names[channel, numbered(before + count)] = numbered(count)
         return numbered(before + count)
 
-    def followed(self) -> "Step":
+    def followed(self) -> Step:
         """What comes after a turn: a part of this step, or the next one."""
         return Step(batch=self.batch, names_before=dict(self.names))
 
-    def absorb(self, part: "Step") -> None:
+    def absorb(self, part: Step) -> None:
         """What followed is a part of this step."""
         self.batch = part.batch
         self.backwards += part.backwards

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import List
 
 from lockstep import _guard
 
@@ -12,7 +11,7 @@ class Threads:
     """Those that made calls of a training, in order."""
 
     def __init__(self) -> None:
-        self._seen: List[int] = []
+        self._seen: list[int] = []
 
     def enter(self) -> None:
         """Raises Refused where one comes again after another came."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional, Set
+from typing import TYPE_CHECKING
 
 from torch.optim import Optimizer
 
@@ -19,12 +19,12 @@ class Turns:
     to it, or begins the next step, is known at the next update: until then its records are held back.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._open: Optional[Step] = None  #: the incomplete turn, while the session's step is what follows it
+        self._open: Step | None = None  #: the incomplete turn, while the session's step is what follows it
 
     @property
-    def updated(self) -> Set[int]:
+    def updated(self) -> set[int]:
         """The optimizers of the turn, by identity."""
         return (self._open or self._session.step).updated
 

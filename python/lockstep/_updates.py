@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 from torch.optim import Optimizer
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 class Updates:
     """Hears of the steps of optimizers."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._updating: List[int] = []  #: an optimizer in its step, and those that it calls
+        self._updating: list[int] = []  #: an optimizer in its step, and those that it calls
 
-    def begins(self, optimizer: Optimizer, args: Tuple[Any, ...],
-               kwargs: Dict[str, Any]) -> Optional[Tuple[Any, Any]]:
+    def begins(self, optimizer: Optimizer, args: tuple[Any, ...],
+               kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
         """Returns arguments with another closure, where there is one: forward and backward pass run inside."""
         if self._updating and self._updating[0] != id(optimizer):
             self._updating.append(id(optimizer))
@@ -101,11 +102,11 @@ class Updates:
             self._before_update(optimizer)
             self.ends(optimizer, skipped=True)
 
-    def count(self) -> Tuple[int, int]:
+    def count(self) -> tuple[int, int]:
         """Another one after each update."""
         return self._session.updates, len(self._session.step.updated)
 
-    def gradients(self, parameters: Iterable[torch.Tensor], then: Optional[str] = None) -> None:
+    def gradients(self, parameters: Iterable[torch.Tensor], then: str | None = None) -> None:
         """Records gradients as they are, unless that is done; `then`: what is about to be done to them."""
         session, parameters = self._session, list(parameters)
         if session.wants("gradient") and session.models.are_readable():
@@ -115,7 +116,7 @@ class Updates:
         if then is not None:
             session.step.stage.update((id(parameter), then) for parameter in parameters)
 
-    def _untold(self, parameters: List[torch.Tensor]) -> Iterator[Tuple[str, torch.Tensor]]:
+    def _untold(self, parameters: list[torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
         step = self._session.step
         suffix = f"#{step.evaluations - 1}" if step.evaluations > 1 else ""
         for name, parameter in self._session.models.in_order(parameters):

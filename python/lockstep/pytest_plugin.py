@@ -22,8 +22,9 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Union
 
 import pytest
 
@@ -49,10 +50,10 @@ class Variant:
 
     function: Callable[..., Any]
     arguments: Mapping[str, Any]
-    world_size: Optional[int] = None
-    promises: Optional[Mapping[str, Any]] = None
+    world_size: int | None = None
+    promises: Mapping[str, Any] | None = None
 
-    def task(self, settings: Settings) -> Dict[str, Any]:
+    def task(self, settings: Settings) -> dict[str, Any]:
         """What a rank has to know. Raises ValueError where a rank could not find the function."""
         name, code = getattr(self.function, "__qualname__", "?"), getattr(self.function, "__code__", None)
         if code is None or "<" in name:
@@ -67,15 +68,15 @@ class Lockstep:
     def __init__(self, settings: Settings, name: str, make_folder: Callable[[], pathlib.Path]) -> None:
         self._settings, self._name, self._make_folder = settings, name, make_folder
 
-    def variant(self, function: Callable[..., Any], *, world_size: Optional[int] = None,
-                promises: Optional[Mapping[str, Any]] = None, **arguments: Any) -> Variant:
+    def variant(self, function: Callable[..., Any], *, world_size: int | None = None,
+                promises: Mapping[str, Any] | None = None, **arguments: Any) -> Variant:
         """A training: the function is called with these arguments, which JSON has to be able to hold.
 
         `world_size` and `promises` are those of the marker unless they are said here.
         """
         return Variant(function, arguments, world_size, promises)
 
-    def check(self, checks: Union[Check, Sequence[Check]], *variants: Variant, repeats: int = 1) -> None:
+    def check(self, checks: Check | Sequence[Check], *variants: Variant, repeats: int = 1) -> None:
         """Trains all variants, each in its own ranks, and fails the test unless all checks hold."""
         if not variants:
             raise TypeError("check() needs a variant: lockstep.variant(train)")
@@ -89,13 +90,13 @@ class Lockstep:
         file = folder / "scenario.json"
         file.write_text(json.dumps(scenario, indent=1), encoding="utf-8")
         ended = subprocess.run([_program.find(), "run", str(file), "--out", str(folder / "runs")], text=True,
-                               errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                               errors="replace", capture_output=True)
         if ended.returncode != 0:
             verdict = ended.stdout.partition("\n\n")[2] or ended.stdout + ended.stderr  # after its table
             pytest.fail(f"{verdict.rstrip()}\n(lockstep run {file}: exit code {ended.returncode})", pytrace=False)
 
     def _scenario(self, folder: pathlib.Path, variants: Mapping[str, Variant],
-                  checks: List[Dict[str, Any]]) -> Dict[str, Any]:
+                  checks: list[dict[str, Any]]) -> dict[str, Any]:
         command = [_plain(sys.executable), "-m", "lockstep._ranks", "{world_size}", "{port}",
                    _plain(str(folder)) + "/{variant}.json"]
         environment = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}  # as torchrun does
@@ -107,12 +108,12 @@ class Lockstep:
                 "variants": {name: _changes(variant) for name, variant in variants.items()}, "checks": checks}
 
 
-def _changes(variant: Variant) -> Dict[str, Any]:
+def _changes(variant: Variant) -> dict[str, Any]:
     said = {"world_size": variant.world_size, "promises": variant.promises}
     return {key: value for key, value in said.items() if value is not None}
 
 
-def _complete(check: Check, names: List[str]) -> Dict[str, Any]:
+def _complete(check: Check, names: list[str]) -> dict[str, Any]:
     """A check of all variants, unless it names some."""
     whole = {"that": check} if isinstance(check, str) else dict(check)
     if whole.get("that") == "resumes":
@@ -133,7 +134,7 @@ def _name_from(text: str) -> str:
 def lockstep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lockstep:
     """Runs training functions in ranks, records them and holds them to checks."""
     known = [item.name for item in fields(Settings)]
-    said: Dict[str, Any] = {}
+    said: dict[str, Any] = {}
     for marker in request.node.iter_markers("lockstep"):  # the closest first
         unknown = [*map(repr, marker.args), *(name for name in marker.kwargs if name not in known)]
         if unknown:

@@ -22,7 +22,7 @@ def expected(version):
     """Names of all files."""
     data, info = f"lockstep-{version}.data", f"lockstep-{version}.dist-info"
     package = [str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py")] + [
-        "lockstep/liblockstep_recorder.so.1", "lockstep/libxxhash.so.0"]
+        "lockstep/py.typed", "lockstep/liblockstep_recorder.so.1", "lockstep/libxxhash.so.0"]
     share = f"{data}/data/share/lockstep"
     return {*package, *(f"{share}/python/{name}" for name in package), f"{data}/scripts/lockstep",
             *(f"{share}/python/lockstep-{version}.egg-info/{name}" for name in ("PKG-INFO", "entry_points.txt")),

@@ -31,7 +31,9 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(self.problems(), [])
 
     def test_files_that_are_missing_or_too_much(self):
-        self.assertEqual(self.problems(without=["lockstep/_entry.py"]), ["missing: lockstep/_entry.py"])
+        for name in ("lockstep/_entry.py", "lockstep/py.typed",
+                     "lockstep-1.0.data/data/share/lockstep/python/lockstep/py.typed"):
+            self.assertEqual(self.problems(without=[name]), [f"missing: {name}"])
         self.assertEqual(self.problems(more=["torch/lib/libtorch.so"]), ["too much: torch/lib/libtorch.so"])
 
     def test_a_missing_entry_point(self):

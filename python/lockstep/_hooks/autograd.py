@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session", passes: Passes) -> None:
+def install(session: Session, passes: Passes) -> None:
     begins = guarded(session, passes.backward_begins)
     ends = guarded(session, passes.backward_ends)
 

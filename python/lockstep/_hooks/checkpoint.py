@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 import torch.distributed as dist
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class Checkpoints:
     """Files written and read, each with the number of updates that were done then."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._early: List[Dict[str, Any]] = []  #: before the trace began
+        self._early: list[dict[str, Any]] = []  #: before the trace began
         session.on_start(self._begin)
 
     def written(self, content: Any, file: Any) -> None:
@@ -45,15 +45,15 @@ class Checkpoints:
             path = _path_of(file)
             self._tell("read", path, _sha256_of(path))
 
-    def written_by_all(self, place: Optional[str]) -> None:
+    def written_by_all(self, place: str | None) -> None:
         """A folder that all ranks fill; one of them says what is in it, for it may be large."""
         self._session.checkpoint_written()
         self._tell("written", place, _sha256_of(place) if _is_first_rank() else None)
 
-    def read_by_all(self, place: Optional[str]) -> None:
+    def read_by_all(self, place: str | None) -> None:
         self._tell("read", place, _sha256_of(place) if _is_first_rank() else None)
 
-    def written_later(self, place: Optional[str]) -> None:
+    def written_later(self, place: str | None) -> None:
         """A thread or process writes on while the training goes on: what the folder will hold is not known."""
         self._session.checkpoint_written()
         self._tell("written", place, None)
@@ -63,9 +63,9 @@ class Checkpoints:
         for entry in early:
             self._append(entry)
 
-    def _tell(self, what: str, path: Optional[str], sha256: Optional[str],
-              tensors: Optional[Dict[str, str]] = None) -> None:
-        entry: Dict[str, Any] = {"what": what, "updates": self._session.updates, "file": path, "sha256": sha256}
+    def _tell(self, what: str, path: str | None, sha256: str | None,
+              tensors: dict[str, str] | None = None) -> None:
+        entry: dict[str, Any] = {"what": what, "updates": self._session.updates, "file": path, "sha256": sha256}
         if tensors is not None:
             entry["tensors"] = tensors
         if self._session.records:
@@ -75,7 +75,7 @@ class Checkpoints:
             if what == "read":
                 self._session.loaded.append({"file": os.path.basename(path or ""), "sha256": sha256})
 
-    def _append(self, entry: Dict[str, Any]) -> None:
+    def _append(self, entry: dict[str, Any]) -> None:
         name = f"checkpoints.rank{self._session.rank}.jsonl"
         with open(os.path.join(self._session.settings.folder, name), "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
@@ -88,9 +88,9 @@ def _holds_state(content: Any) -> bool:
     return isinstance(content, dict) and next(tensors_in(content), None) is not None
 
 
-def _digests_of(content: Any) -> Dict[str, str]:
+def _digests_of(content: Any) -> dict[str, str]:
     """Of each tensor of a checkpoint: the bytes of two files may differ although they hold the same."""
-    modules: Dict[str, Any] = {"": content} if issubclass(type(content), torch.nn.Module) else {
+    modules: dict[str, Any] = {"": content} if issubclass(type(content), torch.nn.Module) else {
         f"{key}.": value for key, value in content.items() if issubclass(type(value), torch.nn.Module)}
     named = [] if "" in modules else list(tensors_in(content))
     for prefix, module in modules.items():
@@ -99,14 +99,14 @@ def _digests_of(content: Any) -> Dict[str, str]:
     return {name: digest_of(tensor) for name, tensor in named if _library.is_readable(tensor)}
 
 
-def _path_of(file: Any) -> Optional[str]:
+def _path_of(file: Any) -> str | None:
     if isinstance(file, (str, os.PathLike)):
         return os.path.abspath(os.fspath(file))
     name = getattr(file, "name", None)
     return os.path.abspath(name) if isinstance(name, str) else None
 
 
-def _place_of(args: Any, kwargs: Any) -> Optional[str]:
+def _place_of(args: Any, kwargs: Any) -> str | None:
     """Where torch.distributed.checkpoint writes or reads: its `checkpoint_id`, or what a storage was made with."""
     for given in (*args, *kwargs.values()):
         path = given if isinstance(given, (str, os.PathLike)) else getattr(given, "path", None)
@@ -119,7 +119,7 @@ def _is_first_rank() -> bool:
     return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
 
 
-def _sha256_of(path: Optional[str]) -> Optional[str]:
+def _sha256_of(path: str | None) -> str | None:
     """Of a file, or of the names and contents of all in a folder."""
     if path is None:
         return None
@@ -142,7 +142,7 @@ def _add_content(digest: Any, path: Any) -> None:
             digest.update(block)
 
 
-def install(session: "Session") -> None:
+def install(session: Session) -> None:
     checkpoints = Checkpoints(session)
     written, read = guarded(session, checkpoints.written), guarded(session, checkpoints.read)
 
@@ -182,10 +182,10 @@ def install(session: "Session") -> None:
     after_import("torch.distributed.checkpoint", guarded(session, listen_to_folders))
 
 
-def _listen_to_folders(session: "Session", checkpoints: Checkpoints, module: Any) -> None:
+def _listen_to_folders(session: Session, checkpoints: Checkpoints, module: Any) -> None:
     """The names that scripts call; inside, some of these functions call others by names of their own."""
 
-    def then(hook: Callable[[Optional[str]], None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def then(hook: Callable[[str | None], None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         tell = guarded(session, lambda args, kwargs: hook(_place_of(args, kwargs)))
 
         def observed(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ _FUNCTIONS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_gra
 _THRESHOLDS = {"max_norm": "clip_norm", "clip_value": "clip_value"}
 
 
-def install(session: "Session", updates: Updates) -> None:
+def install(session: Session, updates: Updates) -> None:
     def clips(parameters: Any) -> None:
         updates.gradients(parameters, then="clipped ")
 
@@ -32,7 +32,7 @@ def install(session: "Session", updates: Updates) -> None:
             session.step.clip_of.update(map(id, parameters))
         norm, threshold = result, session.step.thresholds.get("clip_norm")
         is_known = isinstance(norm, torch.Tensor) and threshold is not None
-        if used and used == count and (not is_known or float(norm) > threshold):
+        if used and used == count and (not is_known or float(norm) > threshold):  # type: ignore[operator]
             session.gradients.clipped_late += used
 
     def asks(signature: inspect.Signature, args: Any, kwargs: Any) -> bool:

@@ -6,7 +6,7 @@ Those that the script calls come first in a turn. Those of DDP are issued below 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 import torch.distributed as dist
@@ -34,8 +34,8 @@ _DTYPES = {torch.float32: "Float", torch.float64: "Double", torch.float16: "Half
 _OF_DDP = {"allreduce": "SUM", "broadcast": "from 0"}
 
 
-def text_of(operation: str, sent: Any, arguments: Dict[str, Any]) -> str:
-    words: List[str] = [operation]
+def text_of(operation: str, sent: Any, arguments: dict[str, Any]) -> str:
+    words: list[str] = [operation]
     for _, tensor in tensors_in(sent):
         words.append(f"{_DTYPES.get(tensor.dtype, str(tensor.dtype))}[{tensor.numel()}]")
     if operation in ("allreduce", "reduce", "reduce_scatter"):
@@ -47,11 +47,11 @@ def text_of(operation: str, sent: Any, arguments: Dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def _key(operation: str, sent: Any) -> Tuple[str, int]:
+def _key(operation: str, sent: Any) -> tuple[str, int]:
     return operation, next((tensor.numel() for _, tensor in tensors_in(sent)), 0)
 
 
-def _record_those_of_ddp(session: "Session", flight: Flight) -> None:
+def _record_those_of_ddp(session: Session, flight: Flight) -> None:
     called, session.step.called = session.step.called, []
     for operation, tensors in flight.take():
         key = (operation, tensors[0][1] if tensors else 0)
@@ -65,7 +65,7 @@ def _record_those_of_ddp(session: "Session", flight: Flight) -> None:
             session.recorder.text("collective", session.step.number("collective"), text)
 
 
-def install(session: "Session") -> None:
+def install(session: Session) -> None:
     if not dist.is_available() or "collective" not in session.settings.channels:
         return
     from torch.distributed import distributed_c10d as c10d

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session") -> None:
+def install(session: Session) -> None:
     def note(given: Any) -> None:
         owner = getattr(given, "__self__", given)  # of a method, a module is meant
         is_module = issubclass(type(owner), torch.nn.Module)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session", passes: Passes) -> None:
+def install(session: Session, passes: Passes) -> None:
     local_gradient = guarded(session, passes.local_gradient)
     listens_to_gradients = "gradient.local" in session.settings.channels
 

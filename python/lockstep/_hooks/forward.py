@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 class Calls:
     """Wraps `__call__` of the classes of models, each once."""
 
-    def __init__(self, session: "Session", passes: Passes) -> None:
-        self._wrapped: "weakref.WeakSet[type]" = weakref.WeakSet()
+    def __init__(self, session: Session, passes: Passes) -> None:
+        self._wrapped: weakref.WeakSet[type] = weakref.WeakSet()
         self._models = session.models
         self._begins = guarded(session, passes.forward_begins)
         self._ends = guarded(session, passes.forward_ends)
 
     def listen_to(self, model: torch.nn.Module) -> None:
-        kind = type(model)
+        kind: Any = type(model)
         if kind not in self._wrapped:
             self._wrapped.add(kind)
-            kind.__call__ = self._observed(kind.__call__)  # type: ignore[method-assign]
+            kind.__call__ = self._observed(kind.__call__)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         begins, ends, watches = self._begins, self._ends, self._models.watches
@@ -49,5 +49,5 @@ class Calls:
         return __call__
 
 
-def install(session: "Session", passes: Passes) -> None:
+def install(session: Session, passes: Passes) -> None:
     session.models.on_watch(Calls(session, passes).listen_to)

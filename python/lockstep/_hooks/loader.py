@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable
 
 from torch.utils.data import dataloader
 
@@ -21,13 +21,13 @@ _Iterator = dataloader._BaseDataLoaderIter
 class Pass:
     """One pass over a loader."""
 
-    def __init__(self, loader: Any, number: int, facts_of: Optional[Callable[[Any, Any], Dict[str, Any]]]) -> None:
+    def __init__(self, loader: Any, number: int, facts_of: Callable[[Any, Any], dict[str, Any]] | None) -> None:
         self.sampler = _sampler_of(loader)
         self.number = number
         self.source = Source()
         self.facts = facts_of(loader, self.sampler) if facts_of is not None else {}
         self.in_order = getattr(loader, "in_order", True) or loader.num_workers == 0
-        self.indices: Deque[Optional[List[int]]] = collections.deque()
+        self.indices: collections.deque[list[int] | None] = collections.deque()
 
     def batch(self) -> Batch:
         ids = self.indices.popleft() if self.indices else None
@@ -41,10 +41,10 @@ class Pass:
 class Loaders:
     """The passes that run, by their iterator."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._passes: "weakref.WeakKeyDictionary[Any, Pass]" = weakref.WeakKeyDictionary()
-        self._begun: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
+        self._passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
+        self._begun: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def begins(self, iterator: Any, loader: Any) -> None:
         number = self._begun.get(loader, -1) + 1
@@ -69,7 +69,7 @@ class Loaders:
             self._session.batches.end()
 
 
-def ids_of(index: Any) -> Optional[List[int]]:
+def ids_of(index: Any) -> list[int] | None:
     """Indices into the data set; nothing where it is iterable, or its keys are no numbers."""
     try:
         return [int(i) for i in (index if hasattr(index, "__iter__") else [index])]
@@ -87,7 +87,7 @@ def _sampler_of(loader: Any) -> Any:
         sampler = inner
 
 
-def install(session: "Session") -> None:
+def install(session: Session) -> None:
     loaders = Loaders(session)
     begins, takes, gives, ends = (guarded(session, hook)
                                   for hook in (loaders.begins, loaders.takes, loaders.gives, loaders.ends))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session") -> None:
+def install(session: Session) -> None:
     made = guarded(session, session.models.made)
 
     def observed(original: Callable[..., None]) -> Callable[..., None]:

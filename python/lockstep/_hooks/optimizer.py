@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session", updates: Updates) -> None:
+def install(session: Session, updates: Updates) -> None:
     made = guarded(session, session.optimizer_made)
     ends = guarded(session, updates.ends)
 

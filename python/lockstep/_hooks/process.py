@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session") -> None:
+def install(session: Session) -> None:
     os.register_at_fork(after_in_child=session.leave_child)
 
     def leave(original: Callable[..., Any]) -> Callable[..., Any]:

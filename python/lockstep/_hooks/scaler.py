@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: "Session", passes: Passes, updates: Updates) -> None:
+def install(session: Session, passes: Passes, updates: Updates) -> None:
     scaled = guarded(session, passes.scaled)
     skipped = guarded(session, updates.skipped)
     count = guarded(session, updates.count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable
 
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -17,14 +17,14 @@ class Schedules:
     """In the order in which they were made. Those that others are made of count one by one."""
 
     def __init__(self) -> None:
-        self._known: "List[weakref.ref[LRScheduler]]" = []
+        self._known: list[weakref.ref[LRScheduler]] = []
 
     def made(self, schedule: LRScheduler) -> None:
         self._known.append(weakref.ref(schedule))
 
-    def counts(self) -> List[Tuple[str, int]]:
+    def counts(self) -> list[tuple[str, int]]:
         """Steps that the schedules of each optimizer have taken: "schedule_steps", "schedule_steps.1"."""
-        taken: Dict[int, int] = {}
+        taken: dict[int, int] = {}
         alive = 0
         for reference in self._known:
             schedule = reference()
@@ -38,7 +38,7 @@ class Schedules:
         return counted + [("schedules", alive)] * (alive > len(taken))
 
 
-def install(session: "Session") -> None:
+def install(session: Session) -> None:
     made = guarded(session, session.schedules.made)
 
     def initialise(original: Callable[..., None]) -> Callable[..., None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
@@ -21,12 +21,12 @@ class Seeds:
     def __init__(self) -> None:
         self._cpu_at_import = _state.cpu_state()
         self._seed_at_import = torch.default_generator.initial_seed()
-        self._said: Dict[str, str] = {}
+        self._said: dict[str, str] = {}
 
     def listens_to(self, name: str) -> None:
         self._said.setdefault(name, "never")
 
-    def sets(self, name: str, seed: Optional[Any]) -> None:
+    def sets(self, name: str, seed: Any | None) -> None:
         """`seed`: None: from the clock, or from the system's random numbers."""
         if seed is None:
             self._said[name] = "never"
@@ -35,7 +35,7 @@ class Seeds:
         elif self._said.get(name) != "late":
             self._said[name] = "set"
 
-    def said(self) -> Dict[str, str]:
+    def said(self) -> dict[str, str]:
         """The generator of torch has other ways to be seeded, which show in its seed."""
         said = dict(self._said)
         if said.get("cpu") == "never" and torch.default_generator.initial_seed() != self._seed_at_import:
@@ -46,7 +46,7 @@ class Seeds:
         return not torch.equal(_state.cpu_state(), self._cpu_at_import)
 
 
-def install(session: "Session") -> None:
+def install(session: Session) -> None:
     sets = guarded(session, session.seeds.sets)
 
     def listen(module: Any, function: str, name: str, seed_of: Callable[..., Any]) -> None:
