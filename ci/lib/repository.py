@@ -1,0 +1,19 @@
+"""Where things are, and the commit that is checked."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def commit_seed() -> str | None:
+    """The number that the commit is, or LOCKSTEP_CI_SEED. None if there is neither."""
+    asked = os.environ.get("LOCKSTEP_CI_SEED")
+    if asked:
+        return asked
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short=7", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return str(int(commit[:7], 16)) if commit else None
