@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
+from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -17,3 +18,8 @@ def commit_seed() -> str | None:
     command = ["git", "-C", str(ROOT), "rev-parse", "--short=7", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     return str(int(commit[:7], 16)) if commit else None
+
+
+def root_in(arguments: Sequence[str]) -> pathlib.Path:
+    """The checkout that a command is given, or this one."""
+    return pathlib.Path(arguments[0]) if arguments else ROOT

@@ -1,0 +1,109 @@
+"""Measures the sentences of the documentation and of header comments: ci/prose [ROOT]
+
+Files: *.md in the root, in docs/ and in harness/, and the doc comments (///) of *.h in harness/. A sentence has at most
+40 words, those of a file 18 on average. None has "What …" as its subject. README.md has at most 200 lines. Left out are
+code blocks, headings and generated files ("Written by `…`"). A table's cell, and a comment behind a member (///<), only
+have to be short enough. Exit codes: 0 all hold; 1 some do not; 2 there is nothing to measure.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+
+FILES = ("*.md", "docs/*.md", "harness/**/*.md", "harness/**/*.h")
+MOST_WORDS = 40
+MOST_ON_AVERAGE = 18
+MOST_LINES_OF_README = 200
+
+END_OF_SENTENCE = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[^a-z\s])")
+START_OF_BLOCK = re.compile(r"\s*([-*+]|\d+\.)\s+")
+
+
+def plain(text: str) -> str:
+    """Text as it is read: a link is its words, a piece of code is one word."""
+    text = re.sub(r"`[^`]+`", "CODE", text)
+    text = re.sub(r"<https?://[^>]+>", "LINK", text)
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+
+
+def blocks(text: str) -> Iterator[tuple[int, str, bool]]:
+    """(line, text, whether it is a table's cell) of each paragraph, item and cell, outside of code and headings."""
+    paragraph: list[str] = []
+    begin, fenced = 0, False
+    for number, line in enumerate(text.splitlines() + [""], 1):
+        is_fence = line.lstrip().startswith("```")
+        starts = START_OF_BLOCK.match(line)
+        ends = is_fence or fenced or starts or not line.strip() or line.startswith(("#", "|"))
+        if ends and paragraph:
+            yield begin, plain(" ".join(paragraph)), False
+            paragraph = []
+        if is_fence:
+            fenced = not fenced
+        elif fenced or line.startswith("#"):
+            continue
+        elif line.startswith("|"):
+            for cell in plain(line).strip("| ").split(" | "):
+                yield number, cell, True
+        elif line.strip():
+            begin = begin if paragraph else number
+            paragraph.append(line[starts.end():] if starts else line.strip())
+
+
+def comments(text: str) -> Iterator[tuple[int, str, bool]]:
+    """The same of the doc comments in a header: (line, text, whether it stands behind a member)."""
+    markdown = []  # the lines of text above a declaration, each in its place; all others are empty
+    for number, line in enumerate(text.splitlines(), 1):
+        code, found, comment = line.partition("///")
+        behind = found and comment.startswith("<")
+        if behind:
+            yield number, plain(comment[1:].strip()), True
+        markdown.append("" if not found or behind or code.strip() else comment.strip())
+    yield from blocks("\n".join(markdown))
+
+
+def words_of(sentence: str) -> list[str]:
+    """Without dashes and the like."""
+    return [word for word in sentence.split() if re.search(r"\w", word)]
+
+
+def problems_of(name: str, text: str) -> Iterator[str]:
+    """What is wrong with one file, a line each."""
+    if name == "README.md" and len(text.splitlines()) > MOST_LINES_OF_README:
+        yield f"{name}: {len(text.splitlines())} lines, at most {MOST_LINES_OF_README} are allowed"
+    lengths = []
+    for line, block, is_cell in comments(text) if name.endswith(".h") else blocks(text):
+        for sentence in END_OF_SENTENCE.split(block):
+            length = len(words_of(sentence))
+            shown = " ".join(sentence.split()[:8])
+            if length > MOST_WORDS:
+                yield f"{name}:{line}: a sentence of {length} words, at most {MOST_WORDS} are allowed: {shown} …"
+            if sentence.startswith("What ") and not sentence.endswith("?"):
+                yield f"{name}:{line}: a sentence has 'What …' as its subject: {shown} …"
+            if length and not is_cell:
+                lengths.append(length)
+    average = sum(lengths) / max(1, len(lengths))
+    if average > MOST_ON_AVERAGE:
+        yield f"{name}: {average:.1f} words in a sentence on average, at most {MOST_ON_AVERAGE} are allowed"
+
+
+def is_generated(text: str) -> bool:
+    """Whether a program wrote it, as its head says."""
+    return "Written by `" in text[:500]
+
+
+def main(root: pathlib.Path) -> int:
+    """Judges a checkout; the exit code."""
+    files = [file for pattern in FILES for file in sorted(root.glob(pattern))]
+    if not files:
+        print(f"ci/prose: no *.md and no header in {root}", file=sys.stderr)
+        return 2
+    failed = False
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        for problem in () if is_generated(text) else problems_of(file.relative_to(root).as_posix(), text):
+            print(problem)
+            failed = True
+    return 1 if failed else 0
