@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
+import sys
 from collections.abc import Sequence
+from typing import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -23,3 +25,16 @@ def commit_seed() -> str | None:
 def root_in(arguments: Sequence[str]) -> pathlib.Path:
     """The checkout that a command is given, or this one."""
     return pathlib.Path(arguments[0]) if arguments else ROOT
+
+
+class NothingJudged(Exception):
+    """Why a command could judge nothing."""
+
+
+def exit_code(command: str, program: Callable[[], int]) -> int:
+    """Runs the program of a command. The code is 2 if nothing was judged; 1 is a divergence."""
+    try:
+        return program()
+    except NothingJudged as why:
+        print(f"ci/{command}: {why}", file=sys.stderr)
+        return 2
