@@ -1,0 +1,27 @@
+"""ci/setup installs what its option asks for."""
+
+from __future__ import annotations
+
+import unittest
+
+from lib import setup
+from lib.repository import ROOT
+
+PLACES = ["--cache", "/c", "--torch-version", "2.11.0", "--torch-root", "/c/torch", "--lint-root", "/c/lint",
+          "--python-root", "/c/python", "--frameworks-root", "/c/frameworks"]
+
+
+class Setup(unittest.TestCase):
+    def installed(self, *options: str) -> list[str]:
+        return [one.folder.name for one in setup.environments(setup.arguments_of([*PLACES, *options]))]
+
+    def test_each_option_asks_for_its_environments(self) -> None:
+        self.assertEqual(self.installed(), ["lint"])
+        self.assertEqual(self.installed("--tests"), ["lint", "python", "frameworks"])
+        self.assertEqual(self.installed("--launchers"), ["lint", "python"])
+        self.assertEqual(self.installed("--cuda"), ["lint", "python"])
+        self.assertEqual(self.installed("--cuda", "--cuda-root", "/elsewhere"), ["lint"])
+
+    def test_their_requirements_are_files_of_the_repository(self) -> None:
+        for environment in setup.environments(setup.arguments_of([*PLACES, "--tests"])):
+            self.assertTrue((ROOT / environment.requirements).is_file())
