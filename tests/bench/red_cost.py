@@ -108,7 +108,7 @@ def experiments(result):
 
 
 def measure(folder, label, case, repeats, lockstep):
-    for way, twin in twins(case):
+    for way, twin in twins(case):  # noqa: B007 (needed behind the loop)
         code, took, _ = run(folder, twin, lockstep)
         if code == 0:
             break

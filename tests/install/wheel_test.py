@@ -12,11 +12,12 @@ sys.dont_write_bytecode = True  # no cache beside the sources
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import wheel  # noqa: E402
 
+TRUE = shutil.which("true")
 ENTRIES = "[torch.backends]\nlockstep = _lockstep_autoload:activate\n[pytest11]\nlockstep = lockstep.pytest_plugin\n"
 
 
 class WheelTest(unittest.TestCase):
-    def problems(self, without=(), more=(), entries=ENTRIES, program=shutil.which("true")):
+    def problems(self, without=(), more=(), entries=ENTRIES, program=TRUE):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "lockstep-1.0-py3-none-linux_x86_64.whl"
             with zipfile.ZipFile(file, "w") as archive:

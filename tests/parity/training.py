@@ -6,7 +6,6 @@ Nothing here may be taken from the C++ worker: this is what the worker is compar
 import bisect
 import contextlib
 import fnmatch
-import itertools
 import json
 import math
 import os
@@ -22,8 +21,7 @@ import torch.nn.functional as F
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from torch.utils.data import DataLoader, Subset, TensorDataset
-from torch.utils.data.distributed import DistributedSampler
+from torch.utils.data import Subset, TensorDataset
 
 from digest import record
 from evaluation import evaluate

@@ -69,7 +69,6 @@ def fork_rank(cases_file, out_dir, environment, log):
 
 def spawn(world_size, cases_file, out_dir, deadline, log=None):
     """Runs the cases on as many ranks of this machine; returns 0 when all of them succeed in time."""
-    import training  # once, for all ranks
 
     place = {"WORLD_SIZE": str(world_size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     parent = os.getppid()
@@ -105,7 +104,11 @@ def serve(deadline):
 
     What the ranks say goes to DIR.log.
     """
-    import accelerate, formats, training  # once, for every rank of every request: this takes seconds
+    # Once, for every rank of every request: this takes seconds.
+    import accelerate  # noqa: F401
+
+    import formats  # noqa: F401
+    import training  # noqa: F401
 
     for line in sys.stdin:
         request = json.loads(line)

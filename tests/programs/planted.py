@@ -61,7 +61,7 @@ class Workshop:
                     free_port(), script]
         return [sys.executable, *([] if side.launcher == "own" else [HERE / "start.py", world_size]), script]
 
-    def train(self, name, program, script, side=Side(), record=True):
+    def train(self, name, program, script, side=Side(), record=True):  # noqa: B008 (nobody changes it)
         """Runs a training; returns the folder of its traces."""
         place = self.place(name)
         world_size = side.world_size or PROGRAMS[program]["world_size"]
