@@ -1,8 +1,9 @@
-"""All laws against clean trainings, of which none may break: clean_laws.py [--runs N] [--seed S] [--part K/N] [--only I,…]
-                                                                           [--set PATH=VALUE …] [--worker WORKER]
+"""All laws against clean trainings, of which none may break: clean_laws.py [--runs N] [--seed S] [--part K/N]
+        [--only I,…] [--set PATH=VALUE …] [--worker WORKER]
 
-Training I of seed S is always the same. Models and optimizers are taken in turn, all else is drawn: hyperparameters, schedule,
-precision, sampler, ranks, steps, rate up to divergence, clipping, accumulation, averages, evaluation, checkpoints.
+Training I of seed S is always the same. Models and optimizers are taken in turn, all else is drawn: hyperparameters,
+schedule, precision, sampler, ranks, steps, rate up to divergence, clipping, accumulation, averages, evaluation,
+checkpoints.
 """
 
 import argparse
@@ -38,7 +39,8 @@ def sometimes(draw, chance, value):
 
 def optimizer_of(draw, kind):
     """Hyperparameters, and how many times the usual rate."""
-    times = draw.choice([1, 1, 1, 1, 0.1, 10 ** draw.uniform(-2, 1), 10 ** draw.uniform(0, 2), 10 ** draw.uniform(2, 6)])
+    times = draw.choice([1, 1, 1, 1, 0.1, 10 ** draw.uniform(-2, 1), 10 ** draw.uniform(0, 2),
+                         10 ** draw.uniform(2, 6)])
     options = {"kind": kind, "lr": RATES[kind] * times}
     if draw.random() < 0.5:
         options["weight_decay"] = draw.choice([0, 1e-4, 0.01, 0.1])
@@ -87,7 +89,8 @@ def sampler_of(draw):
     even = draw.random() < 0.7
     return draw.choice([
         {"kind": "distributed", **shuffles}, {"kind": "distributed", **shuffles}, {"kind": "contiguous", **shuffles},
-        {"kind": "none"}, {"kind": "accelerate", **shuffles, "even_batches": even, **({} if even else {"drop_last": True})},
+        {"kind": "none"},
+        {"kind": "accelerate", **shuffles, "even_batches": even, **({} if even else {"drop_last": True})},
         {"kind": "accelerate"}, {"kind": "dispatch"}, {"kind": "elastic", "start": draw.choice([0, 5])},
         {"kind": "libtorch"}, {"kind": "stream", "buffer": draw.choice([1, 4])}])
 
@@ -123,14 +126,15 @@ def training(seed, index, texts):
              "sampler": sampler, "ddp": ddp_of(draw, model), **precision_of(draw),
              "batch": {"per_rank": micro * accumulation, "accumulation": accumulation},
              "seed": {"base": index, "policy": draw.choice(["same", "add_rank", "mt_list", "after_model"])},
-             "determinism": {"threads": draw.choice([1, 1, 2]) if world == 1 else 1, "cpu": draw.choice(["native", "portable"])},
+             "determinism": {"threads": draw.choice([1, 1, 2]) if world == 1 else 1,
+                             "cpu": draw.choice(["native", "portable"])},
              # The law `backward` needs a step whose slopes are measured.
              "record": {"capture": [{"step": draw.randrange(steps), "channel": "gradient.local"}]}}
     if model in ("mlp", "transformer") and draw.random() < 0.3:
         train["model"]["dropout"] = 0.2
     if model == "resnet" and draw.random() < 0.3:
         train["model"]["norm"] = "sync_batch"
-    # What an evaluation holds out, a sampler leaves out, or a dropped round of batches takes leaves a batch for each rank.
+    # Each rank has a batch left after all that an evaluation holds out, a sampler leaves out, or a dropped round takes.
     size = world * micro * (accumulation * draw.randint(1, 4) + 1) + draw.randrange(world * micro) + 11
     train["data"] = data_of(draw, model, size, texts)
     if sampler["kind"] not in ("accelerate", "dispatch") and draw.random() < 0.3:
@@ -140,11 +144,13 @@ def training(seed, index, texts):
     if "loss_scale" in train.get("gradient", {}):
         optimizer.pop("fused", None)
     if draw.random() < 0.3:
-        train.setdefault("gradient", {})[draw.choice(["clip_norm", "clip_norm", "clip_value"])] = draw.choice([0.05, 1, 100])
+        train.setdefault("gradient", {})[
+            draw.choice(["clip_norm", "clip_norm", "clip_value"])] = draw.choice([0.05, 1, 100])
     train.update(sometimes(draw, 0.2, {"ema": {"decay": draw.choice([0.9, 0.999])}}))
     train.update(sometimes(draw, 0.1, {"loss": {"average": "world"}}))
     train.update(sometimes(draw, 0.2, {"schedule_every": draw.choice(["epoch", "rank"])}))
-    train.update(sometimes(draw, 0.15, {"learning_rate_rule": {"kind": draw.choice(["linear", "sqrt"]), "base_batch": 8}}))
+    train.update(sometimes(draw, 0.15, {
+        "learning_rate_rule": {"kind": draw.choice(["linear", "sqrt"]), "base_batch": 8}}))
     if train["data"].get("augment", "none") == "none" and draw.random() < 0.2:
         train["evaluation"] = {"samples": 6, "every": draw.choice([1, 3]), "batch": 4,
                                "shares": draw.choice(["padded", "trimmed", "leftovers", "all"]),
@@ -221,13 +227,15 @@ class Tally:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=6 if SMOKE else 1100, help="trainings; those that go on count once more")
+    parser.add_argument("--runs", type=int, default=6 if SMOKE else 1100,
+                        help="trainings; those that go on count once more")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", default="1/1", help="the K-th of N equal parts")
     parser.add_argument("--only", help="only these trainings, by number")
     parser.add_argument("--batch", type=int, default=24, help="trainings in one call of lockstep run")
     parser.add_argument("--lockstep", type=pathlib.Path, default=ROOT / "build/bin/lockstep")
-    parser.add_argument("--set", action="append", default=[], help="of every training: train.record.every=3, train.device=cuda")
+    parser.add_argument("--set", action="append", default=[],
+                        help="of every training: train.record.every=3, train.device=cuda")
     parser.add_argument("--worker", type=pathlib.Path, help="the lockstep-worker to start")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()

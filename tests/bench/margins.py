@@ -1,7 +1,7 @@
 """Distance over bound (harness/compare/rounding.h) of clean pairs and of the smallest faults: margins.py [--write]
 
-Clean pairs: one training at one and at more ranks, of an equal global batch, for each model and optimizer. Faults: those of
-scenarios/faults/dose.jsonc, and a factor on all gradients of one step.
+Clean pairs: one training at one and at more ranks, of an equal global batch, for each model and optimizer. Faults:
+those of scenarios/faults/dose.jsonc, and a factor on all gradients of one step.
 """
 
 import argparse
@@ -95,8 +95,8 @@ def shown(value):
 
 def quantiles(values):
     values = sorted(values)
-    return {"count": len(values), "median": shown(values[len(values) // 2]), "p99": shown(values[len(values) * 99 // 100]),
-            "max": shown(values[-1])}
+    return {"count": len(values), "median": shown(values[len(values) // 2]),
+            "p99": shown(values[len(values) * 99 // 100]), "max": shown(values[-1])}
 
 
 def clean_pairs(folder):
@@ -144,7 +144,7 @@ def doses(folder):
 
 
 def factors(folder):
-    """Distance over bound of gradients that a factor of 1 + 2^-k changes at two ranks, in that step, against one rank."""
+    """Distance over bound of gradients that a factor of 1 + 2^-k changes at two ranks in a step, against one rank."""
     for model, optimizer in (("mlp", "momentum"), ("transformer", "adamw")):
         variants = {"clean": {}}
         for step in [step for step in AT if step < STEPS]:
@@ -158,8 +158,8 @@ def factors(folder):
             step, k = map(int, variant.split("-"))
             ratios = [record["ratio"] for record in measured(folder_of("clean"), folder_of(variant))[1]
                       if record["step"] == step and record["channel"] == "gradient"]
-            yield {"model": model, "optimizer": optimizer, "step": step, "factor": f"1 + 2^-{k}", "max": shown(max(ratios)),
-                   "beyond": sum(ratio > 1 for ratio in ratios), "of": len(ratios)}
+            yield {"model": model, "optimizer": optimizer, "step": step, "factor": f"1 + 2^-{k}",
+                   "max": shown(max(ratios)), "beyond": sum(ratio > 1 for ratio in ratios), "of": len(ratios)}
 
 
 def summary(folder):
@@ -169,10 +169,12 @@ def summary(folder):
         for record in before:
             groups[kind_of(record), optimizer, record["channel"]].append(record["ratio"])
             if record["norm"]:
-                sensitivity[record["channel"], min((step for step in UNTIL if record["step"] <= step), default=UNTIL[-1])].append(
-                    record["bound"] / record["norm"])
+                sensitivity[
+                    record["channel"], min((step for step in UNTIL if record["step"] <= step), default=UNTIL[-1])
+                ].append(record["bound"] / record["norm"])
         worst = largest(before)
-        beyond = min((record for record in before if record["ratio"] > 1), key=lambda record: record["step"], default=None)
+        beyond = min((record for record in before if record["ratio"] > 1), key=lambda record: record["step"],
+                     default=None)
         pairs.append({"model": model, "optimizer": optimizer, "ranks": world, "rate": rate, "horizon": horizon,
                       "max": worst and at(worst), "first_beyond": beyond and at(beyond)})
     return {
@@ -194,8 +196,8 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = summary(pathlib.Path(folder))
-    rows = {key: "[\n" + ",\n".join(json.dumps(row) for row in value) + "\n]" if isinstance(value, list) else json.dumps(value)
-            for key, value in result.items()}
+    rows = {key: "[\n" + ",\n".join(json.dumps(row) for row in value) + "\n]" if isinstance(value, list)
+            else json.dumps(value) for key, value in result.items()}
     text = "{\n" + ",\n".join(f'"{key}": {value}' for key, value in rows.items()) + "\n}\n"
     if options.write:
         (ROOT / "docs/margins.svg").write_text(margins_plot.svg(result))

@@ -1,5 +1,7 @@
-"""The chart of margins.py: distance over bound, on a logarithmic axis, a row for each kind of layer and optimizer, and for each
-fault. Nothing but text, so that two versions can be compared."""
+"""The chart of margins.py: distance over bound, on a logarithmic axis, a row for each layer, optimizer and fault.
+
+Nothing but text, so that two versions can be compared.
+"""
 
 import collections
 import html

@@ -121,8 +121,10 @@ def compare():
               f"{recorded / 1e6:.1f} MB recorded, read in {seconds_to_read(recorded) * 1e3:.2f} ms")
         for side, step in best.items():
             print(f"  {side:21s} + {(step - plain) * 1e3:7.3f} ms, {(step / plain - 1) * 100:+.1f} %")
-    starts = {record: min(measured(record, "small", 1)[2] for _ in range(1 if SMOKE else 10)) for record in (False, True)}
-    print(f"start and end of a program: {starts[False]:.2f} s, recorded + {(starts[True] - starts[False]) * 1e3:.0f} ms")
+    starts = {record: min(measured(record, "small", 1)[2] for _ in range(1 if SMOKE else 10))
+              for record in (False, True)}
+    print(f"start and end of a program: {starts[False]:.2f} s, "
+          f"recorded + {(starts[True] - starts[False]) * 1e3:.0f} ms")
 
 
 if __name__ == "__main__":

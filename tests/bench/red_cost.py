@@ -1,8 +1,9 @@
-"""The cost of each planted fault: the time of its red run over that of its green twin: red_cost.py [--json FILE] [FILTER…]
+"""The time of each planted fault's red run over that of its green twin: red_cost.py [--json FILE] [FILTER…]
 
-A case is one check of scenarios/faults with what it expects, and the variants that it needs. Its twin runs the same variants, as many
-times, without the defect: without `faults`; else with a plain load of the same checkpoint; else with the settings of the other side or
-of the base. A twin that is not green even then only has to finish. Both in turns, three times (--repeats); the medians count.
+A case is one check of scenarios/faults with what it expects, and the variants that it needs. Its twin runs the same
+variants, as many times, without the defect: without `faults`; else with a plain load of the same checkpoint; else with
+the settings of the other side or of the base. A twin that is not green even then only has to finish. Both in turns,
+three times (--repeats); the medians count.
 """
 
 import argparse
@@ -44,7 +45,8 @@ def cases():
             part = {key: value for key, value in whole.items() if key not in ("$schema", "variants", "checks")}
             part["variants"] = {name: variant for name, variant in whole["variants"].items() if name in needed}
             part["checks"] = [{key: value for key, value in check.items() if key != "expect"}]  # as a user has it
-            yield f"{file.stem} {number}: {check['that']} {needed[-1] if len(needed) == 1 else variants_of(check)[-1]}", part
+            variant = needed[-1] if len(needed) == 1 else variants_of(check)[-1]
+            yield f"{file.stem} {number}: {check['that']} {variant}", part
 
 
 def twins(case):
@@ -64,7 +66,8 @@ def twins(case):
         if load:
             variant["train"]["checkpoint"]["load"] = {"from": load["from"]}
     yield "plain load", loaded
-    for way, model in (("settings of the other side", plain["variants"][names[0]] if len(names) > 1 else None), ("base", {})):
+    for way, model in (("settings of the other side", plain["variants"][names[0]] if len(names) > 1 else None),
+                       ("base", {})):
         if model is not None and names:
             like = copy.deepcopy(plain)
             own = plain["variants"][names[-1]]

@@ -55,8 +55,8 @@ def steps_of(options):
          ("gate", [lockstep, "run", str(gate), *ON_GPU, *jobs], {})],
         [("alone", [lockstep, "faults", str(ROOT / "scenarios/alone"), *part, *ON_GPU, *jobs], {}),
          ("faults", [lockstep, "faults", str(ROOT / "scenarios/faults"), *part, *ON_GPU, *jobs], {})],
-        [("clean", [sys.executable, str(ROOT / "tests/bench/clean_laws.py"), "--part", options.part, "--lockstep", lockstep,
-                    *ON_GPU, *worker], {})],
+        [("clean", [sys.executable, str(ROOT / "tests/bench/clean_laws.py"), "--part", options.part, "--lockstep",
+                    lockstep, *ON_GPU, *worker], {})],
         *([(f"parity-{shard}", [str(options.parity)], {**parity, "GTEST_SHARD_INDEX": str(shard)})]
           for shard in range(SHARDS)),
     ]

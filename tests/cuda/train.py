@@ -1,6 +1,7 @@
 """DistributedDataParallel on GPUs: mixed precision with a GradScaler, fused AdamW, accumulation, clipping, dropout.
 
-With --backend gloo the ranks share the GPUs of this machine. --mistake plants one: atomics lets kernels add in any order.
+With --backend gloo the ranks share the GPUs of this machine. --mistake plants one: atomics lets kernels add in any
+order.
 """
 import argparse
 import contextlib
@@ -46,7 +47,8 @@ def main():
                 with torch.autocast("cuda", getattr(torch, args.dtype), enabled=args.dtype != "float32"):
                     loss = nn.functional.cross_entropy(model(x), y)
                 if args.mistake == "atomics":
-                    index = torch.randint(4, (1 << 20,), device=device, generator=torch.Generator(device).manual_seed(1))
+                    index = torch.randint(4, (1 << 20,), device=device,
+                                          generator=torch.Generator(device).manual_seed(1))
                     noise = torch.rand(1 << 20, device=device, generator=torch.Generator(device).manual_seed(2))
                     loss = loss + 1e-3 * torch.zeros(4, device=device).index_add(0, index, noise).sum()
                 scaler.scale(loss / 2).backward()

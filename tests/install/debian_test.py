@@ -52,7 +52,8 @@ class DebianTest(unittest.TestCase):
         names = run("dpkg-deb", "-c", self.package)
         for name in ("bin/lockstep\n", "lib/liblockstep_recorder.so.1 ->", "include/lockstep/recorder.h",
                      "lib/cmake/lockstep/lockstep-config.cmake", "lib/pkgconfig/lockstep-recorder.pc",
-                     "share/lockstep/python/lockstep/_entry.py", "share/lockstep/python/lockstep/liblockstep_recorder.so.1",
+                     "share/lockstep/python/lockstep/_entry.py",
+                     "share/lockstep/python/lockstep/liblockstep_recorder.so.1",
                      ".egg-info/entry_points.txt", "share/lockstep/scenario.schema.json"):
             self.assertIn("./usr/" + name if not name.startswith(".") else name, names)
         self.assertNotIn("lockstep-worker", names)

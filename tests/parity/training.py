@@ -431,8 +431,8 @@ def train(spec, files, out, foreach=None):
         ends_epoch = False
         for micro in range(accumulation):
             if ends_epoch and spec["schedule_every"] == "epoch" and spec["schedule"]["kind"] != "plateau":
-                # "for epoch: for batch in loader: …; scheduler.step()": the update that these micro-batches are for comes
-                # with the next epoch's.
+                # "for epoch: for batch in loader: …; scheduler.step()": the update that these micro-batches are for
+                # comes with the next epoch's.
                 epochs -= 1
                 schedule_steps += 1
                 if scheduler:
@@ -520,7 +520,8 @@ def train(spec, files, out, foreach=None):
         write_line(out, step, records)
 
 
-CHANNELS = ["samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer", "ema", "metric", "ledger"]
+CHANNELS = ["samples", "input", "rng", "loss", "gradient.local", "gradient", "optimizer", "weight", "buffer",
+            "ema", "metric", "ledger"]
 
 
 def write_line(out, step, records):

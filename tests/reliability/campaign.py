@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A campaign of 60 runs that is killed and resumed: tests/reliability/campaign.py [KILLS] [SEED] [LAUNCHER]
 
-lockstep gets SIGKILL at random instants and goes on with --resume. At the end it must say what one says that nobody killed, apart
-from times and logs, which name ports and nodes. A campaign that ends before its last kill is compared, and another one begins. LAUNCHER "slurm" takes the Slurm that
-SLURM_CONF names; it must not submit a run twice, unless the run failed while nobody looked.
+lockstep gets SIGKILL at random instants and goes on with --resume. At the end it must say what one says that nobody
+killed, apart from times and logs, which name ports and nodes. A campaign that ends before its last kill is compared,
+and another one begins. LAUNCHER "slurm" takes the Slurm that SLURM_CONF names; it must not submit a run twice, unless
+the run failed while nobody looked.
 """
 
 import json
@@ -30,7 +31,8 @@ def campaign():
     checks = [{"that": "repeatable", "variants": finishing}, {"that": "equal", "variants": finishing, "on": ["weight"]},
               {"that": "finishes", "variants": ["v2"],
                "expect": {"status": "divergence", "reason": "a rank is killed", "at": {"step": 2, "rank": 1}}}]
-    checks[1]["expect"] = {"status": "divergence", "reason": "another seed"}  # so that no control runs take most of the time
+    # So that no control runs take most of the time.
+    checks[1]["expect"] = {"status": "divergence", "reason": "another seed"}
     return scenario(0, variants=variants, repeats=REPEATS, checks=checks)
 
 
@@ -74,7 +76,8 @@ def difference(expected, actual, at="result"):
 
 def submitted():
     """The number of a new job of Slurm."""
-    return int(subprocess.run(["sbatch", "--parsable", "--output=/dev/null", "--wrap=true"], capture_output=True, text=True, check=True).stdout)
+    return int(subprocess.run(["sbatch", "--parsable", "--output=/dev/null", "--wrap=true"], capture_output=True,
+                              text=True, check=True).stdout)
 
 
 def main(kills, seed, launcher=""):
@@ -107,9 +110,11 @@ def main(kills, seed, launcher=""):
                 print(f"{killed} kills: not {difference(expected, ended)}")
             if killed == kills:
                 break
-        jobs = f"{submitted() - first - 1} jobs for {(compared + 1) * VARIANTS * REPEATS} runs, " if launcher == "slurm" else ""
-    print(f"{jobs}{VARIANTS * REPEATS} runs, {killed} kills with seed {seed}: {compared} campaigns ended, {different} with another result; "
-          f"{time.monotonic() - begin:.1f} s")
+        jobs = ""
+        if launcher == "slurm":
+            jobs = f"{submitted() - first - 1} jobs for {(compared + 1) * VARIANTS * REPEATS} runs, "
+    print(f"{jobs}{VARIANTS * REPEATS} runs, {killed} kills with seed {seed}: {compared} campaigns ended, "
+          f"{different} with another result; {time.monotonic() - begin:.1f} s")
     return 1 if different else 0
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Many locksteps at once, with port 29500 taken: tests/reliability/concurrent.py [LAUNCHES]
 
-Each launch trains with a seed of its own, twice. None may fail, and none may hear of another: its repeats are equal, and its
-weights are those that the same training has when it runs alone.
+Each launch trains with a seed of its own, twice. None may fail, and none may hear of another: its repeats are equal,
+and its weights are those that the same training has when it runs alone.
 """
 
 import json
@@ -33,7 +33,8 @@ def start(folder, seed, name):
     file = folder / f"seed{seed}.json"
     file.write_text(json.dumps(scenario(seed)))
     with open(folder / f"{name}.said", "w") as said:
-        return subprocess.Popen([str(LOCKSTEP), "run", str(file), "--out", str(folder / name)], stdout=said, stderr=said)
+        return subprocess.Popen([str(LOCKSTEP), "run", str(file), "--out", str(folder / name)], stdout=said,
+                                stderr=said)
 
 
 def last_weights(folder, seed, repeat):
@@ -66,8 +67,8 @@ def main(launches):
         if len(weights) != codes.count(0):
             failed.append(f"{codes.count(0)} seeds have {len(weights)} different weights")
     listener.close()
-    print("\n".join(failed + [f"{launches} launches at once, port {TAKEN} taken: {codes.count(0)} agree, {len(failed)} complaints, "
-                              f"{len(alone)} compared with a launch alone; {wall_s:.1f} s"]))
+    print("\n".join(failed + [f"{launches} launches at once, port {TAKEN} taken: {codes.count(0)} agree, "
+                              f"{len(failed)} complaints, {len(alone)} compared with a launch alone; {wall_s:.1f} s"]))
     return 1 if failed else 0
 
 

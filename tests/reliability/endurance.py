@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Many runs in one lockstep: tests/reliability/endurance.py [RUNS]
 
-While they run, the descriptors, processes and memory of lockstep are looked at, and the files in /dev/shm. The first fifth warms
-up. After it nothing may grow: no later fifth holds more than the second one, and memory grows by at most 1 % in 100 runs.
+While they run, the descriptors, processes and memory of lockstep are looked at, and the files in /dev/shm. The first
+fifth warms up. After it nothing may grow: no later fifth holds more than the second one, and memory grows by at most 1
+% in 100 runs.
 """
 
 import json
@@ -54,8 +55,8 @@ def growth(looks, runs):
     begin, end = parts[1][0], looks[-1]
     hundreds = (end["ended"] - begin["ended"]) / 100
     drift = (end["memory"] / begin["memory"] - 1) / max(hundreds, 1)
-    print(f"memory: {begin['memory'] >> 10} KiB after {begin['ended']} runs, {end['memory'] >> 10} KiB after {end['ended']}: "
-          f"{drift:+.2%} in 100 runs")
+    print(f"memory: {begin['memory'] >> 10} KiB after {begin['ended']} runs, "
+          f"{end['memory'] >> 10} KiB after {end['ended']}: {drift:+.2%} in 100 runs")
     if drift > MOST_GROWTH:
         complaints.append(f"memory grows by {drift:.1%} in 100 runs")
     return complaints

@@ -12,7 +12,8 @@ import endurance  # noqa: E402
 RUNS = 200
 
 
-def looks(descriptors=lambda ended: 20, processes=lambda ended: 12, shared=lambda ended: 3, memory=lambda ended: 1 << 24):
+def looks(descriptors=lambda ended: 20, processes=lambda ended: 12, shared=lambda ended: 3,
+          memory=lambda ended: 1 << 24):
     return [{"ended": ended, "descriptors": descriptors(ended), "processes": processes(ended),
              "shared memory": shared(ended), "memory": memory(ended)} for ended in range(RUNS)]
 

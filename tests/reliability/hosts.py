@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Ranks on two hosts that meet over a network: tests/reliability/hosts.py
 
-The hosts are network namespaces with an address each. torchrun's agents stand in them, static and c10d: traces are those of
-ranks that lockstep starts itself, byte for byte. Then the link between them is cut in the midst of a training: the run is
-called hung or failed soon, and no process is left. Needs root; exit code 77: this machine makes no namespaces, or has no
-torchrun in PATH.
+The hosts are network namespaces with an address each. torchrun's agents stand in them, static and c10d: traces are
+those of ranks that lockstep starts itself, byte for byte. Then the link between them is cut in the midst of a
+training: the run is called hung or failed soon, and no process is left. Needs root; exit code 77: this machine makes
+no namespaces, or has no torchrun in PATH.
 """
 
 import json
@@ -25,7 +25,7 @@ host=0
 for ((i = 1; i < $#; i++)); do [[ ${!i} == --node-rank ]] && next=$((i + 1)) && host=$((${!next} + 1)); done
 for try in 1 2; do ((host > 0)) || { mkdir "taken$try" 2>/dev/null && host=$try; }; done
 conf=()
-[[ " $* " != *" --rdzv-backend "* ]] || conf=(--rdzv-conf "is_host=$((host == 1))")  # its name resolves to no address here
+[[ " $* " != *" --rdzv-backend "* ]] || conf=(--rdzv-conf "is_host=$((host == 1))")  # its name has no address here
 exec ip netns exec "$LOCKSTEP_HOSTS$host" env GLOO_SOCKET_IFNAME="$LOCKSTEP_HOSTS$host" TORCHRUN \\
   --local-addr "10.77.0.$host" "${conf[@]}" "${@//127.0.0.1/10.77.0.1}"
 """
@@ -115,7 +115,8 @@ def same_bits(folder, environment):
 
 def cut_link(folder, environment, hosts):
     train = {**scenario(1)["train"], "steps": 100000}
-    file = write(folder, "cut", train=train, launch={"kind": "torchrun", "nodes": 2, "rendezvous": "c10d", "stall_s": STALL_S})
+    launch = {"kind": "torchrun", "nodes": 2, "rendezvous": "c10d", "stall_s": STALL_S}
+    file = write(folder, "cut", train=train, launch=launch)
     out = folder / "of-cut"
     started = subprocess.Popen([str(LOCKSTEP), "run", str(file), "--out", str(out)], env=environment, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
