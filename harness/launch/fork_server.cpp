@@ -16,6 +16,7 @@
 #include "harness/launch/environment.h"
 #include "harness/launch/fork_request.h"
 #include "harness/launch/interruption.h"
+#include "harness/launch/patience.h"
 #include "harness/launch/place.h"
 #include "harness/launch/serve.h"
 
@@ -25,8 +26,8 @@ namespace {
 /// One for the usual environment, and some for control runs that change it. An idle one holds memory.
 constexpr std::size_t kMostServers = 4;
 
-/// Time to load a program on a busy machine and to fork it.
-constexpr std::chrono::seconds kPatience{30};
+/// Time to fork, from when the program is loaded.
+constexpr std::chrono::seconds kLimit{30};
 
 /// How soon Ctrl-C ends that time.
 constexpr int kLook_ms = 20;
@@ -50,13 +51,14 @@ std::vector<std::string> key_of(const Process::Command& command) {
   return key;
 }
 
-/// The rank that reports to the other end, once it runs; nothing if that end is closed, time runs out, or somebody ends
-/// us.
-std::optional<pid_t> read_rank_id(const Descriptor& pipe) {
+/// The rank that reports to the other end, once it runs; nothing if that end is closed, the server takes too long, or
+/// somebody ends us.
+std::optional<pid_t> read_rank_id(const Descriptor& pipe, pid_t server) {
   pollfd watched{.fd = pipe.number(), .events = POLLIN, .revents = 0};
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  Patience patience(Patience::Time::clock::now());
   while (::poll(&watched, 1, kLook_ms) <= 0) {
-    if (interruption_pending() || std::chrono::steady_clock::now() > deadline) return std::nullopt;
+    patience.pass(Patience::Time::clock::now());
+    if (interruption_pending() || patience.is_over(kLimit, {{.pid = server, .loads = true}})) return std::nullopt;
   }
   pid_t rank = 0;
   if (::read(pipe.number(), &rank, sizeof rank) != sizeof rank) return std::nullopt;
@@ -109,7 +111,7 @@ std::optional<Process> ForkServers::fork(const Process::Command& command, std::i
   Descriptor report(ends[1]);
   const bool sent = send_request(server.socket.number(), request, log.number(), report.number());
   report.close();
-  const std::optional<pid_t> rank = sent ? read_rank_id(listen) : std::nullopt;
+  const std::optional<pid_t> rank = sent ? read_rank_id(listen, server.process->pid()) : std::nullopt;
   if (rank) {
     server.has_served = true;
     return Process(*rank);

@@ -89,7 +89,9 @@ LocalRun::LocalRun(const Job& job, ForkServers& servers, const OrphanKeeper& orp
       adopted_(job.outlives_us && is_there(job.directory / kRunIdFile)),
       id_(run_id(job, now)),
       start_(now),
-      last_look_(now) {
+      last_look_(now),
+      silence_(now),
+      after_failure_(now) {
   ranks_.resize(static_cast<std::size_t>(job.world_size));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const std::int64_t delay = i < job.arrival_delay_ms.size() ? job.arrival_delay_ms[i] : 0;
@@ -102,8 +104,9 @@ LocalRun::LocalRun(const Job& job, ForkServers& servers, const OrphanKeeper& orp
 
 void LocalRun::look(Time now) {
   ++round_;
-  const auto elapsed = std::min<std::chrono::duration<double>>(now - last_look_, kMostSilencePerLook);
-  silence_ += elapsed;
+  const auto elapsed = std::min<std::chrono::duration<double>>(now - last_look_, kMostPerLook);
+  silence_.pass(now);
+  after_failure_.pass(now);
   last_look_ = now;
   if (job_.starter != Starter::kLauncher) note_attendance(now);
   note_ends(now);
@@ -199,7 +202,7 @@ void LocalRun::spawn(std::size_t rank, const Environment& environment, const std
                                  .inherited = inherited};
   std::optional<Process> forked = job_.fork_group ? servers_.fork(command, *job_.fork_group) : std::nullopt;
   ranks_[rank].process.emplace(forked ? std::move(*forked) : Process(command));
-  silence_ = {};
+  silence_.renew();
 }
 
 /// All ranks begin and end with the command, as far as is seen from outside.
@@ -220,7 +223,7 @@ void LocalRun::start_others() {
                                            .inherited = {}})});
   }
   for (Rank& rank : ranks_) rank.sighting.state = State::kRunning;
-  silence_ = {};
+  silence_.renew();
 }
 
 void LocalRun::start(std::size_t rank) {
@@ -267,7 +270,7 @@ void LocalRun::note_attendance(Time now) {
     if (!rank.attendant) {
       rank.attendant = Attendant::find(job_.directory, static_cast<std::int64_t>(i), id_, rank.before);
       if (!rank.attendant) continue;
-      silence_ = {};
+      silence_.renew();
       if (ended_at_) rank.attendant->kill();  // it began while the others were ended
     }
     if (starts_itself()) {
@@ -319,7 +322,7 @@ void LocalRun::note_others_end(Time now) {
     if (other.exit) continue;
     other.exit = other.process.poll();
     if (!other.exit || ended_at_) continue;
-    silence_ = {};
+    silence_.renew();
     const bool rank_failed = std::any_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) {
       return failed(rank.sighting) && rank.sighting.round < round_;
     });
@@ -359,7 +362,7 @@ void LocalRun::note_end(Rank& rank, Process::Exit end, Time now) {
     rank.exit.how = end.signalled ? RankExit::How::kSignalled : RankExit::How::kExited;
     (end.signalled ? rank.exit.signal : rank.exit.code) = end.value;
   }
-  silence_ = {};
+  silence_.renew();
 }
 
 void LocalRun::note_progress() {
@@ -369,7 +372,7 @@ void LocalRun::note_progress() {
     if (!may_have_changed) continue;
     const Progress progress = read_progress(progress_path(job_.directory, static_cast<std::int64_t>(i)));
     rank.moved = progress.beats != rank.sighting.progress.beats;
-    if (rank.moved) silence_ = {};
+    if (rank.moved) silence_.renew();
     rank.sighting.progress = progress;
     rank.exit.progress = progress;
   }
@@ -383,15 +386,16 @@ void LocalRun::note_halts(std::chrono::duration<double> elapsed) {
                                : silent && rank.attendant ? rank.attendant->halt()
                                                           : Process::Halt::kNone;
     rank.stopped = halt == Process::Halt::kStopped ? rank.stopped + elapsed : std::chrono::duration<double>(0);
-    if (halt == Process::Halt::kDebugged) silence_ = {};
+    if (halt == Process::Halt::kDebugged) silence_.renew();
   }
 }
 
 /// After the progress, which tells a rank that is done from one that merely says so.
 void LocalRun::note_failure(Time now) {
   if (failed_at_) return;
-  if (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return failed(rank.sighting); }))
-    failed_at_ = now;
+  if (std::none_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return failed(rank.sighting); })) return;
+  failed_at_ = now;
+  after_failure_.renew();
 }
 
 /// A program that never began has said so in its log alone.
@@ -426,7 +430,7 @@ void LocalRun::start_again() {
     rank.stopped = {};
   }
   failed_at_.reset();
-  silence_ = {};
+  silence_.renew();
 }
 
 std::vector<Sighting> LocalRun::sightings() const {
@@ -437,12 +441,11 @@ std::vector<Sighting> LocalRun::sightings() const {
 
 void LocalRun::judge(Time now) {
   if (failed_at_ && may_start_again()) {
-    const bool waits = now - *failed_at_ < std::chrono::duration<double>(job_.stall_s);
     if (ranks_gone()) return start_again();
-    if (waits) return;
+    if (!after_failure_.is_over(Patience::Seconds(job_.stall_s), awaited())) return;
   }
   if (failed_at_) {
-    if (!all_gone() && now - *failed_at_ < kGrace) return;
+    if (!all_gone() && !after_failure_.is_over(kGrace, awaited())) return;
     note_linker_errors();
     end(starts_itself() ? judge_command() : judge_failure(sightings()), now);
   } else if (all_gone()) {
@@ -467,7 +470,25 @@ void LocalRun::judge(Time now) {
   }
 }
 
-std::optional<Expiry> LocalRun::expiry(Time now) const {
+/// The processes of this host that have not ended.
+std::vector<Awaited> LocalRun::awaited() const {
+  std::vector<Awaited> processes;
+  bool one_is_unseen = false;
+  for (const Rank& rank : ranks_) {
+    if (rank.sighting.state != State::kRunning) continue;
+    const bool loads = rank.sighting.progress.beats == 0;
+    if (rank.process) processes.push_back({.pid = rank.process->pid(), .loads = loads});
+    if (rank.attendant && rank.attendant->pid() > 0)
+      processes.push_back({.pid = rank.attendant->pid(), .loads = loads});
+    one_is_unseen |= !rank.process && !rank.attendant && loads;
+  }
+  for (const OtherStarter& other : others_) {
+    if (!other.exit) processes.push_back({.pid = other.process.pid(), .loads = one_is_unseen});
+  }
+  return processes;
+}
+
+std::optional<Expiry> LocalRun::expiry(Time now) {
   for (const Rank& rank : ranks_) {
     if (rank.stopped >= kStopGrace) return Expiry{.clock = Expiry::Clock::kStop, .seconds = kStopGrace.count()};
   }
@@ -476,11 +497,12 @@ std::optional<Expiry> LocalRun::expiry(Time now) const {
   // Ranks that wait for one whose arrival we delay ourselves are not stalled.
   const bool all_started = std::none_of(ranks_.begin(), ranks_.end(),
                                         [](const Rank& rank) { return rank.sighting.state == State::kWaiting; });
-  if (!all_started || silence_.count() < job_.stall_s) return std::nullopt;
+  if (!all_started) return std::nullopt;
   // A program may take long before its first step, and has nothing to show then.
   const bool has_begun =
       std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.sighting.progress.beats > 0; });
   if ((starts_itself() || job_.may_queue) && !has_begun) return std::nullopt;
+  if (!silence_.is_over(Patience::Seconds(job_.stall_s), awaited())) return std::nullopt;
   return Expiry{.clock = Expiry::Clock::kStall, .seconds = job_.stall_s};
 }
 

@@ -14,6 +14,7 @@
 #include "harness/launch/lifeline.h"
 #include "harness/launch/listener.h"
 #include "harness/launch/outcome.h"
+#include "harness/launch/patience.h"
 #include "harness/launch/process.h"
 #include "harness/launch/processes.h"
 
@@ -24,9 +25,6 @@ constexpr std::chrono::milliseconds kGrace{2000};
 
 /// Time for a rank to disappear after SIGKILL. One that does not hangs in the kernel.
 constexpr std::chrono::milliseconds kEndingLimit{10000};
-
-/// Longest silence counted between two looks. If this process was paused or starved for longer, so were the ranks.
-constexpr std::chrono::milliseconds kMostSilencePerLook{100};
 
 /// Time after which a stopped rank (SIGSTOP) ends the run. It leaves time to continue the rank by hand.
 constexpr std::chrono::duration<double> kStopGrace{2};
@@ -105,7 +103,8 @@ class LocalRun {
   void note_own_end(Rank& rank);
   Judgement judge_command() const;
   void judge(Time now);
-  std::optional<Expiry> expiry(Time now) const;
+  std::vector<Awaited> awaited() const;
+  std::optional<Expiry> expiry(Time now);
   void end(Judgement judgement, Time now);
   void close(Time now);
   bool ranks_gone() const;
@@ -121,7 +120,8 @@ class LocalRun {
   std::string id_;
   Time start_;
   Time last_look_;
-  std::chrono::duration<double> silence_{0};  ///< time since the last progress of any rank
+  Patience silence_;        ///< since the last progress of any rank
+  Patience after_failure_;  ///< since the first failure
   std::int64_t round_ = 0;
   std::vector<Rank> ranks_;
   std::vector<OtherStarter> others_;

@@ -36,23 +36,9 @@ bool has_environment_entry(pid_t pid, const std::string& entry) {
   return block.find('\0' + entry + '\0') != std::string::npos;
 }
 
-std::vector<pid_t> all_processes() {
-  std::vector<pid_t> processes;
-  DIR* const directory = ::opendir("/proc");
-  if (directory == nullptr) return processes;
-  while (const dirent* const item = ::readdir(directory)) {
-    const std::string_view name = item->d_name;
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc() && end == name.data() + name.size()) processes.push_back(pid);
-  }
-  ::closedir(directory);
-  return processes;
-}
-
 std::vector<pid_t> children() {
   std::vector<pid_t> found;
-  for (const pid_t pid : all_processes()) {
+  for (const pid_t pid : numbered_entries("/proc")) {
     const std::optional<ProcessState> state = state_of(pid);
     if (state && state->parent == ::getpid()) found.push_back(pid);
   }
@@ -62,6 +48,20 @@ std::vector<pid_t> children() {
 bool reap_if_dead(pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; }
 
 }  // namespace
+
+std::vector<pid_t> numbered_entries(const std::string& folder) {
+  std::vector<pid_t> entries;
+  DIR* const directory = ::opendir(folder.c_str());
+  if (directory == nullptr) return entries;
+  while (const dirent* const item = ::readdir(directory)) {
+    const std::string_view name = item->d_name;
+    pid_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error == std::errc() && end == name.data() + name.size()) entries.push_back(number);
+  }
+  ::closedir(directory);
+  return entries;
+}
 
 std::optional<ProcessState> state_of(pid_t pid) {
   const std::string line = content_of(proc_file(pid, "stat"));
@@ -91,7 +91,7 @@ void end_all_marked(const std::string& entry) {
   bool found = true;
   while (found && std::chrono::steady_clock::now() < give_up) {
     found = false;
-    for (const pid_t pid : all_processes()) {
+    for (const pid_t pid : numbered_entries("/proc")) {
       if (pid == ::getpid() || !has_environment_entry(pid, entry)) continue;
       found = true;
       ::kill(pid, SIGKILL);

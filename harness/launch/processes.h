@@ -19,6 +19,9 @@ struct ProcessState {
   int exit_status = 0;  ///< as wait() gives it, of one that is dead but not reaped
 };
 
+/// The entries of a folder of /proc whose names are numbers: processes or threads. Empty if it does not exist.
+std::vector<pid_t> numbered_entries(const std::string& folder);
+
 /// State of a process; nothing if it does not exist.
 std::optional<ProcessState> state_of(pid_t pid);
 

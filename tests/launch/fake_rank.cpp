@@ -5,6 +5,9 @@
 //   beat COUNT        reports progress COUNT times, one each 10 ms
 //   sleep MS          waits
 //   hang              waits for ever
+//   spin MS           computes for so long, counted in its own processor time
+//   load MS           touches new memory for so long, as a program that is loaded does
+//   pin               computes on the first of its processors alone
 //   exit CODE         leaves
 //   signal NUMBER     sends itself a signal
 //   print TEXT        writes a line
@@ -23,6 +26,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +39,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -42,6 +48,8 @@
 #include "harness/launch/place.h"
 #include "harness/launch/progress.h"
 #include "harness/launch/serve.h"
+
+#include "tests/launch/pinned.h"
 
 namespace {
 
@@ -54,6 +62,28 @@ const std::filesystem::path kRunDirectory = "..";  // a rank starts in the work 
 }
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+void spin_ms(int ms) {
+  const auto ran = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  const auto end = ran() + std::chrono::milliseconds(ms);
+  while (ran() < end) {
+  }
+}
+
+/// 32 pages every 10 ms.
+void load_ms(int ms) {
+  constexpr std::size_t kBytes = 32 * 4096;
+  for (int i = 0; i < ms / 10; ++i) {
+    void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::memset(memory, 1, kBytes);
+    ::munmap(memory, kBytes);
+    sleep_ms(10);
+  }
+}
 
 void require(bool holds, const char* what) {
   if (holds) return;
@@ -163,6 +193,9 @@ int be_rank(int argc, char** argv) {
       {"beat", [&] { beat(progress, script.number()); }},
       {"sleep", [&] { sleep_ms(script.number()); }},
       {"hang", hang},
+      {"spin", [&] { spin_ms(script.number()); }},
+      {"load", [&] { load_ms(script.number()); }},
+      {"pin", pin_to_first_processor},
       {"exit", [&] { std::_Exit(script.number()); }},
       {"signal",
        [&] {

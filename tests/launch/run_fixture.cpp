@@ -34,7 +34,7 @@ Scratch::~Scratch() {
 }
 
 Job Scratch::job(const std::string& run, std::int64_t world_size, std::vector<std::string> script) const {
-  Job job{.run = run, .directory = path_ / run, .command = {FAKE_RANK}, .world_size = world_size, .deadline_s = 30};
+  Job job{.run = run, .directory = path_ / run, .command = {FAKE_RANK}, .world_size = world_size, .deadline_s = 600};
   if (std::getenv("LOCKSTEP_TEST_EXECUTED") == nullptr) job.fork_group = 0;
   job.command.insert(job.command.end(), script.begin(), script.end());
   make_directories(job.directory);
