@@ -72,7 +72,7 @@ class CampaignEndToEnd : public EndToEnd {
   }
 
   void wait_for(const fs::path& file) const {
-    const auto deadline = Clock::now() + std::chrono::seconds(60);
+    const auto deadline = Clock::now() + std::chrono::minutes(10);
     while (!fs::exists(file) && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ASSERT_TRUE(fs::exists(file)) << file;
   }

@@ -38,7 +38,7 @@ class Interrupted : public EndToEnd {
     Json hanging = scenario({{"world_size", 3}, {"variants", {{"a", Json::object()}, {"b", Json::object()}}}});
     hanging["train"]["faults"] = {fault("hang", 1, 1)};
     start(hanging, worker);
-    ASSERT_TRUE(within(30, [&] { return workers().size() == processes; }));
+    ASSERT_TRUE(within(300, [&] { return workers().size() == processes; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
 
@@ -89,7 +89,7 @@ TEST_F(Interrupted, ByTheKeyboardOrByTheSystem) {
     fs::remove_all(scratch_.path() / "runs");
     start();
     ::kill(pid_, signal);
-    EXPECT_EQ(exit_code_within(10), 130);
+    EXPECT_EQ(exit_code_within(50), 130);
     EXPECT_TRUE(workers().empty());
     const Json result = read_json(scratch_.path() / "result.json");
     EXPECT_EQ(result.at("status"), "interrupted");
@@ -104,7 +104,7 @@ TEST_F(Interrupted, TwiceInARow) {
   start();
   ::kill(pid_, SIGINT);
   ::kill(pid_, SIGINT);
-  EXPECT_EQ(exit_code_within(10), 130);
+  EXPECT_EQ(exit_code_within(50), 130);
   EXPECT_TRUE(workers().empty());
 }
 
@@ -115,9 +115,9 @@ TEST_F(Interrupted, WhileItTriesAgain) {
                        {"checks", {check("equal", {{"variants", {"a", "b"}}})}}});
   start(red, worker);
   const fs::path replayed = scratch_.path() / "runs/.experiments/replay/tiny/b/0/run.json";
-  ASSERT_TRUE(within(30, [&] { return fs::exists(replayed) && !workers().empty(); }));
+  ASSERT_TRUE(within(300, [&] { return fs::exists(replayed) && !workers().empty(); }));
   ::kill(pid_, SIGTERM);
-  EXPECT_EQ(exit_code_within(10), 1);
+  EXPECT_EQ(exit_code_within(50), 1);
   EXPECT_TRUE(workers().empty());
   const Json check = read_json(scratch_.path() / "result.json").at("checks")[0];
   EXPECT_EQ(check.at("status"), "divergence");
@@ -128,15 +128,15 @@ TEST_F(Interrupted, WhileItTriesAgain) {
 TEST_F(Interrupted, ByForce) {
   start();
   ::kill(pid_, SIGKILL);
-  EXPECT_EQ(exit_code_within(5), 128 + SIGKILL);
-  EXPECT_TRUE(within(2, [this] { return workers().empty(); }));
+  EXPECT_EQ(exit_code_within(50), 128 + SIGKILL);
+  EXPECT_TRUE(within(50, [this] { return workers().empty(); }));
 }
 
 TEST_F(Interrupted, ByForceWithAWorkerThatIsAScript) {
   start(script_worker("$worker \"$@\"\ntrue"), 6);  // each worker is the child of a script
   ::kill(pid_, SIGKILL);
-  EXPECT_EQ(exit_code_within(5), 128 + SIGKILL);
-  EXPECT_TRUE(within(2, [this] { return workers().empty(); }));
+  EXPECT_EQ(exit_code_within(50), 128 + SIGKILL);
+  EXPECT_TRUE(within(50, [this] { return workers().empty(); }));
 }
 
 TEST_F(Interrupted, WithAWorkerThatIsAScript) {

@@ -6,8 +6,8 @@
 namespace lockstep::test {
 namespace {
 
-/// Start of the training, the supervisor's grace for the other ranks, and room for a busy machine.
-constexpr double kSoon_s = 30;
+/// Sooner than any time that lockstep would wait for a rank that hangs (launch.stall_s is 60 where nothing sets it).
+constexpr double kSoon_s = 55;
 
 /// Phases in which a rank can stand while all others stand in a later one.
 const char* const kPhasesBeforeCollectives[] = {"data", "forward", "optimizer"};

@@ -126,7 +126,7 @@ TEST(ForkServer, AnInterruptionIsSeenWhileAServerLoads) {
   EXPECT_TRUE(alive(supervisor));
   ::kill(supervisor, SIGINT);
   EXPECT_EQ(wait_for(supervisor), static_cast<int>(Status::kInterrupted));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << "it gave the server up";
 }
 
 /// The environment that a program reads, in its order, is that of an executed one.

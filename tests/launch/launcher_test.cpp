@@ -45,7 +45,7 @@ TEST(Launcher, RankZeroInheritsTheListeningSocket) {
   job.arrival_delay_ms = {1000};
   const RunOutcome outcome = run_one(job);
   EXPECT_EQ(outcome.status, Status::kFinished) << outcome.why << outcome.log_tail;
-  EXPECT_LT(outcome.ranks[3].after_s, 1);
+  EXPECT_LT(outcome.ranks[3].after_s, outcome.ranks[0].after_s);
 }
 
 TEST(Launcher, DelaysOneRankOnly) {
@@ -54,10 +54,9 @@ TEST(Launcher, DelaysOneRankOnly) {
   slow.arrival_delay_ms = {0, 1000};
   const std::vector<RunOutcome> outcomes = run_locally({slow, scratch.job("quick", 1, {})}, 8);
   EXPECT_EQ(outcomes[0].status, Status::kFinished);
-  EXPECT_LT(outcomes[0].ranks[0].after_s, 0.9);
-  EXPECT_LT(outcomes[0].ranks[2].after_s, 0.9);
   EXPECT_GE(outcomes[0].ranks[1].after_s, 1);
-  EXPECT_LT(outcomes[1].wall_s, 0.9);
+  for (const double other_s : {outcomes[0].ranks[0].after_s, outcomes[0].ranks[2].after_s, outcomes[1].wall_s})
+    EXPECT_LT(other_s, outcomes[0].ranks[1].after_s);
 }
 
 TEST(Launcher, DelayIsNoStall) {
@@ -85,13 +84,13 @@ TEST(Launcher, OneRankThatBeatsKeepsTheRunAlive) {
 TEST(Launcher, MachineThatStoodStillIsNotHung) {
   const Scratch scratch;
   Job job = scratch.job("pause", 1, {"mark", "in", "beat", "50", "report", "50", "done"});
-  job.stall_s = 0.5;
+  job.stall_s = 1.5;
   const pid_t supervisor = fork_supervisor([&] { return static_cast<int>(run_one(job).status); });
   const pid_t rank = scratch.pid("pause", "in.0");
   ::kill(rank, SIGSTOP);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // its last beat has been seen
   ::kill(supervisor, SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
   ::kill(supervisor, SIGCONT);  // wakes first, and finds that nothing has happened for longer than `stall_s`
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   ::kill(rank, SIGCONT);

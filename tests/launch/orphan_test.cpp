@@ -130,7 +130,7 @@ TEST(Orphan, RanksWithoutThePipeGoOn) {
 /// outcomes.
 int interrupted_by(const std::vector<int>& signals) {
   const Scratch scratch;
-  const std::vector<Job> jobs = {scratch.job("done", 1, {}), scratch.job("run", 2, {"mark", "in", "hang"}),
+  const std::vector<Job> jobs = {scratch.job("done", 1, {"mark", "in"}), scratch.job("run", 2, {"mark", "in", "hang"}),
                                  scratch.job("never", 9, {"mark", "in"})};
   const pid_t supervisor = fork_supervisor([&] {
     for (const int signal : signals) ::signal(signal, SIG_DFL);  // a background job of a shell ignores SIGINT
@@ -141,7 +141,8 @@ int interrupted_by(const std::vector<int>& signals) {
   });
   const pid_t rank = scratch.pid("run", "in.0");
   scratch.pid("run", "in.1");
-  std::this_thread::sleep_for(milliseconds(300));  // time for the first job to be seen finished
+  const pid_t first = scratch.pid("done", "in.0");
+  while (::kill(first, 0) == 0) std::this_thread::sleep_for(milliseconds(2));  // until it is reaped: seen finished
   ::kill(supervisor, SIGSTOP);
   for (const int signal : signals) ::kill(supervisor, signal);
   ::kill(supervisor, SIGCONT);

@@ -91,7 +91,7 @@ TEST(Patience, RankThatWaitsBesideACrowdIsHungAsSoonAsElsewhere) {
   const Crowd crowd;
   const RunOutcome outcome = run_one(job);
   EXPECT_EQ(outcome.status, Status::kHung);
-  EXPECT_LT(outcome.wall_s, 2 * alone_s);
+  EXPECT_LT(outcome.wall_s, alone_s + 5) << "as if it had spun";
 }
 
 TEST(Patience, DescendantsCount) {

@@ -1,5 +1,6 @@
 #include "tests/launch/run_fixture.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 #include <stdexcept>
@@ -10,6 +11,7 @@
 
 #include "harness/base/files.h"
 #include "harness/launch/local.h"
+#include "harness/launch/patience.h"
 #include "harness/launch/processes.h"
 
 namespace lockstep::launch {
@@ -18,7 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kPatience{10000};
+/// No test waits for longer, whatever the machine does.
+constexpr std::chrono::minutes kGiveUp{10};
 
 }  // namespace
 
@@ -46,7 +49,7 @@ std::string Scratch::text(const std::string& run, const std::string& file) const
 }
 
 pid_t Scratch::pid(const std::string& run, const std::string& file) const {
-  const auto give_up = steady_clock::now() + kPatience;
+  const auto give_up = steady_clock::now() + kGiveUp;
   while (!std::filesystem::exists(path_ / run / file)) {
     if (steady_clock::now() > give_up) throw std::runtime_error("no file " + file);
     std::this_thread::sleep_for(milliseconds(2));
@@ -73,10 +76,17 @@ bool alive(pid_t pid) {
   return state && state->letter != 'Z' && state->letter != 'X';
 }
 
+double last_end_s(const RunOutcome& outcome) {
+  double last = 0;
+  for (const RankExit& rank : outcome.ranks) last = std::max(last, rank.after_s);
+  return last;
+}
+
 bool gone_within(pid_t pid, milliseconds limit) {
-  const auto give_up = steady_clock::now() + limit;
+  Patience patience(steady_clock::now());
   while (alive(pid)) {
-    if (steady_clock::now() > give_up) return false;
+    patience.pass(steady_clock::now());
+    if (patience.is_over(limit, {{.pid = pid}})) return false;
     std::this_thread::sleep_for(milliseconds(2));
   }
   return true;

@@ -47,7 +47,10 @@ RunOutcome run_one(const Job& job);
 /// Whether `pid` is a process that still runs, that is, no zombie.
 bool alive(pid_t pid);
 
-/// Whether `pid` is gone before `limit`.
+/// Seconds until the last rank ended by itself: what follows is the launcher's own time.
+double last_end_s(const RunOutcome& outcome);
+
+/// Whether `pid` is gone before it could have run for `limit`.
 bool gone_within(pid_t pid, std::chrono::milliseconds limit);
 
 /// Processes and their dead that belong to this process.

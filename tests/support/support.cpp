@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/launch/patience.h"
+
 namespace lockstep::test {
 namespace {
 
@@ -61,11 +63,12 @@ Outcome run_program(const std::vector<std::string>& command, double timeout_s, c
   const auto out = scratch.path() / "out", err = scratch.path() / "err";
   const pid_t child = ::fork();
   if (child == 0) become(command, directory, out, err);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
+  launch::Patience patience(std::chrono::steady_clock::now());
   int status = 0;
   bool late = false;
   while (::waitpid(child, &status, WNOHANG) == 0) {
-    if (!late && std::chrono::steady_clock::now() > deadline) {
+    patience.pass(std::chrono::steady_clock::now());
+    if (!late && patience.is_over(launch::Patience::Seconds(timeout_s), {{.pid = child}})) {
       late = true;
       ADD_FAILURE() << command[0] << " did not end within " << timeout_s << " s";
       ::kill(-child, SIGKILL);

@@ -30,7 +30,7 @@ struct Outcome {
   std::string err;
 };
 
-/// Runs a program to its end; ends it after `timeout_s`, which fails the test.
+/// Runs a program to its end; ends it when it could have run for `timeout_s`, which fails the test.
 Outcome run_program(const std::vector<std::string>& command, double timeout_s = 300,
                     const std::filesystem::path& directory = "");
 
