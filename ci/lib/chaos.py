@@ -6,8 +6,9 @@ Each trial draws a fault, a phase, a step, a rank, a world size (2, 4, 8) and a 
 PATH; srun takes the Slurm that SLURM_CONF names (ci/slurm). Under these, the launcher's own process is killed, too
 (starter_killed); under srun, where --fault asks for it, the process that watches over a node's ranks, while one hangs
 (stepd_killed). Seed and number decide a trial: `ci/chaos --seed S --only K` repeats it. Checked are the exit code, the
-rank to blame, the time from the fault to the verdict, processes left behind, and that no fault passes. Without --seed,
-the commit chooses. Exit codes: 0 all hold; 1 some do not; 2 usage.
+rank to blame, the time from the fault to the verdict, processes left behind, and that no fault passes. Where N
+processes want each processor, N times as long is soon enough. Without --seed, the commit chooses. Exit codes: 0 all
+hold; 1 some do not; 2 usage.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def wrong_culprit(trial: Trial, run_report: dict[str, Any]) -> list[str]:
 
 
 def limit_of(trial: Trial) -> int:
-    """Seconds that the verdict may take."""
+    """Seconds that the verdict may take where each process has a processor."""
     if trial.fault == "second_interrupt":
         return 1
     timeout = stall_of(trial) if trial.fault in HANGS + COLLECTIVES else STOP_S if trial.fault == "stop" else 0
@@ -96,7 +97,7 @@ def complaints_about(trial: Trial, seen: Seen) -> dict[str, list[str]]:
         return wrong
     if trial.fault == "launcher_killed":
         return wrong
-    if seen.latency_s > limit_of(trial):
+    if seen.latency_s > limit_of(trial) * seen.crowd:
         wrong["late"].append(f"{seen.latency_s:.1f} s after the fault")
     code = {"second_interrupt": 130, "out_of_memory": 4, "disk_full": 4}.get(trial.fault, 1)
     # Before it began; a shell says 130.

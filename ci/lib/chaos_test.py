@@ -11,7 +11,8 @@ import unittest
 from collections.abc import Sequence
 from typing import Any, Callable
 
-from lib.chaos_trial import Trial, faults_under, trial_of
+from lib.chaos import complaints_about
+from lib.chaos_trial import Seen, Trial, faults_under, trial_of
 from lib.repository import ROOT
 
 SEED = 1
@@ -101,7 +102,11 @@ class Chaos(unittest.TestCase):
 
     def test_a_late_verdict(self) -> None:
         killed = number_of("kill")
-        self.expect(self.tried(killed, "sleep 6\nexit 1", good_report(killed)), "late")
+        for latency_s, crowd, promises in ((4.9, 1, set()), (5.1, 1, {"late"}), (5.1, 10, set()), (51, 10, {"late"})):
+            seen = Seen(code=1, result=good_report(killed), latency_s=latency_s, orphans=[], wall_s=60, crowd=crowd)
+            wrong = complaints_about(killed, seen)
+            with self.subTest(f"{latency_s} s, {crowd} processes a processor"):
+                self.assertEqual({kind for kind, texts in wrong.items() if texts}, promises)
 
     def test_one_line_repeats_a_trial(self) -> None:
         self.assertEqual(trial_of(SEED, 7), trial_of(str(SEED), 7))

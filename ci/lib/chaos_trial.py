@@ -204,12 +204,19 @@ class Seen:
     latency_s: float  # from the last sign of the faulty rank, or from the last signal, to lockstep's end
     orphans: list[int]
     wall_s: float
+    crowd: float = 1  # as crowd_here says it, before the trial began
 
 
 def last_sign_of(trial: Trial, out: pathlib.Path, begin: float) -> float:
     """When the faulty rank wrote its trace for the last time: the fault is not older."""
     trace = out / f"chaos/main/0/rank{trial.rank}.jsonl"
     return trace.stat().st_mtime if trace.exists() else begin
+
+
+def crowd_here() -> float:
+    """How many processes want each processor of this machine, 1 at least: everything takes so many times as long."""
+    running = pathlib.Path("/proc/loadavg").read_text().split()[3].split("/")[0]
+    return max(1, (int(running) - 1) / len(os.sched_getaffinity(0)))  # less this one
 
 
 def run(trial: Trial, lockstep: pathlib.Path, worker: pathlib.Path, folder: pathlib.Path) -> Seen:
@@ -220,18 +227,19 @@ def run(trial: Trial, lockstep: pathlib.Path, worker: pathlib.Path, folder: path
     if own := own_worker(trial, folder, worker):
         command += ["--worker", str(own)]
     mark = uuid.uuid4().hex
+    crowd = crowd_here()
     begin = time.time()
     with open(folder / "said", "w") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=dict(os.environ, **{MARK: mark}),
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         fault_at = interfere(trial, process, mark) if trial.fault in FROM_OUTSIDE else None
         try:
-            code = process.wait(timeout=60)
+            code = process.wait(timeout=60 * crowd)
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
     end = time.time()
-    deadline = end + GONE_S
+    deadline = end + GONE_S * crowd
     while (orphans := processes_with(mark)) and time.time() < deadline:
         time.sleep(0.02)
     for pid in orphans:
@@ -241,4 +249,4 @@ def run(trial: Trial, lockstep: pathlib.Path, worker: pathlib.Path, folder: path
     except (OSError, ValueError):
         judged = {}
     return Seen(code=code, result=judged, latency_s=end - (fault_at or last_sign_of(trial, out, begin)),
-                orphans=orphans, wall_s=end - begin)
+                orphans=orphans, wall_s=end - begin, crowd=crowd)
