@@ -442,10 +442,10 @@ std::vector<Sighting> LocalRun::sightings() const {
 void LocalRun::judge(Time now) {
   if (failed_at_ && may_start_again()) {
     if (ranks_gone()) return start_again();
-    if (!after_failure_.is_over(Patience::Seconds(job_.stall_s), awaited())) return;
+    if (!after_failure_.is_over(Patience::Seconds(job_.stall_s), awaited(false))) return;
   }
   if (failed_at_) {
-    if (!all_gone() && !after_failure_.is_over(kGrace, awaited())) return;
+    if (!all_gone() && !after_failure_.is_over(kGrace, awaited(false))) return;
     note_linker_errors();
     end(starts_itself() ? judge_command() : judge_failure(sightings()), now);
   } else if (all_gone()) {
@@ -470,13 +470,13 @@ void LocalRun::judge(Time now) {
   }
 }
 
-/// The processes of this host that have not ended.
-std::vector<Awaited> LocalRun::awaited() const {
+/// The processes of this host that have not ended. Nobody waits for one to load that will only see the failure.
+std::vector<Awaited> LocalRun::awaited(bool may_load) const {
   std::vector<Awaited> processes;
   bool one_is_unseen = false;
   for (const Rank& rank : ranks_) {
     if (rank.sighting.state != State::kRunning) continue;
-    const bool loads = rank.sighting.progress.beats == 0;
+    const bool loads = may_load && rank.sighting.progress.beats == 0;
     if (rank.process) processes.push_back({.pid = rank.process->pid(), .loads = loads});
     if (rank.attendant && rank.attendant->pid() > 0)
       processes.push_back({.pid = rank.attendant->pid(), .loads = loads});
@@ -502,7 +502,7 @@ std::optional<Expiry> LocalRun::expiry(Time now) {
   const bool has_begun =
       std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.sighting.progress.beats > 0; });
   if ((starts_itself() || job_.may_queue) && !has_begun) return std::nullopt;
-  if (!silence_.is_over(Patience::Seconds(job_.stall_s), awaited())) return std::nullopt;
+  if (!silence_.is_over(Patience::Seconds(job_.stall_s), awaited(true))) return std::nullopt;
   return Expiry{.clock = Expiry::Clock::kStall, .seconds = job_.stall_s};
 }
 

@@ -103,7 +103,7 @@ class LocalRun {
   void note_own_end(Rank& rank);
   Judgement judge_command() const;
   void judge(Time now);
-  std::vector<Awaited> awaited() const;
+  std::vector<Awaited> awaited(bool may_load) const;
   std::optional<Expiry> expiry(Time now);
   void end(Judgement judgement, Time now);
   void close(Time now);

@@ -129,5 +129,12 @@ TEST(Patience, RankThatIsSlowToFailIsToBlame) {
   EXPECT_EQ(outcome.culprit, 1) << outcome.why;
 }
 
+TEST(Patience, NobodyWaitsForARankToLoadAfterAFailure) {
+  const Scratch scratch;
+  const RunOutcome outcome = run_one(scratch.job("loads", 2, {"@0", "exit", "1", "@1", "load", "100000"}));
+  EXPECT_EQ(outcome.culprit, 0);
+  EXPECT_LT(outcome.wall_s, 50);
+}
+
 }  // namespace
 }  // namespace lockstep::launch

@@ -21,7 +21,7 @@ from programs import HERE, LOCKSTEP, missing
 
 def check(run):
     """Broken laws of a run with place and cause: (law, place, cause)."""
-    ended = subprocess.run([LOCKSTEP, "check", run, "--json", "-"], capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([LOCKSTEP, "check", run, "--json", "-"], capture_output=True, text=True, timeout=1500)
     try:
         [judged] = json.loads(ended.stdout)["runs"]
     except json.JSONDecodeError:

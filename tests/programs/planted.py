@@ -70,7 +70,7 @@ class Workshop:
         if record:
             command = [LOCKSTEP, "record", "--out", place / "run", *side.options, "--", *command]
         ended = subprocess.run(list(map(str, command)), cwd=place, capture_output=True, text=True,
-                               env=environment(**side.environment), timeout=600)
+                               env=environment(**side.environment), timeout=1500)
         if ended.returncode != 0:
             raise RuntimeError(f"{name}: exit code {ended.returncode}\n{ended.stdout[-2000:]}{ended.stderr[-4000:]}")
         return place / "run"
@@ -126,7 +126,7 @@ class Workshop:
                     "promises": PROGRAMS[program].get("promises", {}), **parts}
         (place / "scenario.json").write_text(json.dumps(scenario, indent=1))
         ended = subprocess.run([LOCKSTEP, "run", "scenario.json", "--json", "result.json"], cwd=place,
-                               capture_output=True, text=True, env=environment(), timeout=1200)
+                               capture_output=True, text=True, env=environment(), timeout=1500)
         if not (place / "result.json").exists():
             raise RuntimeError(f"{name}: exit code {ended.returncode}\n{ended.stdout[-2000:]}{ended.stderr[-4000:]}")
         return json.loads((place / "result.json").read_text())

@@ -84,7 +84,7 @@ class Ended:
         return f"exit codes {self.exit_codes}\n{self.out}\n{self.err}"
 
 
-def launch(words, world_size, directory, timeout=300, **variables):
+def launch(words, world_size, directory, timeout=1500, **variables):
     """Starts one process for each rank, as torchrun does but without its seconds of waiting."""
     common = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(world_size), **variables)
     ranks = []
