@@ -15,7 +15,7 @@ def test_named(name: str, *labels: str) -> dict[str, Any]:
 
 
 class Selection(unittest.TestCase):
-    tests = [test_named(f"{suite}.{number}") for suite in ("ResumeEndToEnd", "Golden", "programs") for number in range(7)]
+    tests = [test_named(f"{suite}.{index}") for suite in ("ResumeEndToEnd", "Golden", "programs") for index in range(7)]
     tests += [test_named("launch.executed", "unit", "full"), test_named("launch.0", "unit")]
 
     def test_six_parts_are_all_but_what_only_full_runs(self) -> None:
@@ -24,7 +24,8 @@ class Selection(unittest.TestCase):
 
     def test_a_divided_suite_runs_in_part_and_every_other_one_whole(self) -> None:
         taken = [self.tests[number - 1]["name"] for number in chosen(self.tests, "2/6")]
-        self.assertEqual([name for name in taken if name.startswith("Resume")], ["ResumeEndToEnd.1", "ResumeEndToEnd.4"])
+        resumes = [name for name in taken if name.startswith("Resume")]
+        self.assertEqual(resumes, ["ResumeEndToEnd.1", "ResumeEndToEnd.4"])
         self.assertEqual(sum(name.startswith("Golden") for name in taken), 7)
         self.assertEqual([name for name in taken if name.startswith("programs")], [f"programs.{i}" for i in (1, 3, 5)])
 

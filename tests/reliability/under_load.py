@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs a command beside a load: tests/reliability/under_load.py [--load N] [--times K] [COMMAND…]
 
-The load is N processes that always compute, and write to memory, each in a session of its own: the kernel shares processors
-among sessions. Without a command, the tests of whatever waits run K times: launch, liveness, interruption, reliability and 10
-trials of chaos. A test that is red there and green on an idle machine measures the machine. Ends with the load that was seen.
-Exit codes: that of the first failed command; 2 usage.
+The load is N processes that always compute, and write to memory, each in a session of its own: the kernel shares
+processors among sessions. Without a command, the tests of whatever waits run K times: launch, liveness, interruption,
+reliability and 10 trials of chaos. A test that is red there and green on an idle machine measures the machine. Each
+time ends with the load that was seen. Exit codes: that of the first failed command; 2 usage.
 """
 
 import argparse
@@ -57,8 +57,8 @@ def main():
     options = parser.parse_args()
     if options.load < 1 or options.times < 1:
         parser.error("nothing to do: --load and --times are at least 1")
-    command = options.command or ["ctest", "--test-dir", str(LOCKSTEP.parent.parent), "--output-on-failure", "--no-tests=error",
-                                  "--parallel", "4", "--tests-regex", WAITING]
+    command = options.command or ["ctest", "--test-dir", str(LOCKSTEP.parent.parent), "--output-on-failure",
+                                  "--no-tests=error", "--timeout", "1800", "--parallel", "4", "--tests-regex", WAITING]
     failed = []
     with Load(options.load):
         for number in range(1, (1 if options.command else options.times) + 1):
