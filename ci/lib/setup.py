@@ -25,7 +25,7 @@ def arguments_of(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--own-torch", action="store_true", help="LibTorch comes from elsewhere")
     parser.add_argument("--cuda-root", type=pathlib.Path, help="so does what the preset 'cuda' links")
     kinds = parser.add_mutually_exclusive_group()
-    for kind in ("tests", "cuda", "launchers"):
+    for kind in ("lint", "tests", "cuda", "launchers"):
         kinds.add_argument(f"--{kind}", action="store_true")
     return parser.parse_args(arguments)
 
@@ -39,7 +39,7 @@ def environments(places: argparse.Namespace) -> list[Environment]:
     frameworks = Environment(places.frameworks_root, REQUIREMENTS / "frameworks.txt", "frameworks for the tests",
                              ["lightning", "torch", "transformers"], beside=places.python_root)
     has_python = places.tests or places.launchers or (places.cuda and places.cuda_root is None)
-    return [lint] + [python] * has_python + [frameworks] * places.tests
+    return [lint] * places.lint + [python] * has_python + [frameworks] * places.tests
 
 
 def main(arguments: Sequence[str]) -> int:
