@@ -26,6 +26,7 @@ TEST(Scaling, HoldsEveryIdentityOfARecipeThatScales) {
     EXPECT_TRUE(answers(whole, id("per-rank-batch.kept.no-sampler"), kSlip));
     for (const char* name : {"ledger", "reduction", "laws"}) EXPECT_TRUE(answers(whole, id(name), kHolds));
   }
+  EXPECT_TRUE(holds(whole.line("per-rank-batch.kept.no-sampler@2").because, "measured: the same numbers"));
   EXPECT_TRUE(answers(whole, "momentum@3", kHolds));
   EXPECT_TRUE(answers(whole, "global-batch", kSame));
   EXPECT_EQ(whole.line("global-batch").values, (std::vector<std::string>{"12", "12", "12"}));
@@ -44,6 +45,13 @@ TEST(Scaling, LetsDecayAndThresholdGrowWithTheSum) {
       EXPECT_TRUE(answers(sums, std::string("sum") + w, is_exact ? kIdentical : kRounding)) << train;
     }
   }
+}
+
+/// A threshold that no gradient reaches clips nothing.
+TEST(Scaling, SaysThatADifferenceIsNotSeen) {
+  const Audited sums(recipe({{"gradient", {{"clip_norm", 1000}}}}), {1, 2}, {"sum-rate-only"});
+  EXPECT_TRUE(answers(sums, "sum-rate-only@2", kNotSeen));
+  EXPECT_TRUE(holds(sums.line("sum-rate-only@2").because, "although the clipping threshold is held against"));
 }
 
 TEST(Scaling, SeesAdamHideAFactorOfTheGradients) {
