@@ -1,6 +1,6 @@
 """Which tests of a build ci/test runs: those of ctest that the part of a commit takes, as an argument of ctest's -I.
 
-A part such as 2/6 (LOCKSTEP_TEST_PART) takes every second or third test of the suites below, and all tests of all other
+A part such as 2/6 (LOCKSTEP_TEST_PART) takes every third test of the suites below, and all tests of all other
 suites. The six parts together take all. What has the label `full` runs where the part is 1/1, as in ci/full.
 """
 
@@ -14,15 +14,10 @@ from typing import Any
 
 from lib.repository import NothingJudged
 
-#: Suites whose tests take long and are of one kind, with the number of parts that they are divided into.
-PARTS = {
-    "Launchers/EachLauncher": 3,
-    "Launchers": 3,
-    "Models/ReductionOrders": 3,
-    "ResumeEndToEnd": 3,
-    "SnapshotsEndToEnd": 3,
-    "programs": 2,
-}
+#: Suites whose tests take long and are of one kind.
+LONG = ("Launchers/EachLauncher", "Launchers", "Models/ReductionOrders", "ResumeEndToEnd", "SnapshotsEndToEnd",
+        "programs")
+PARTS = 3  # that a long suite is divided into
 FULL = "full"
 PART = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
 
@@ -51,7 +46,7 @@ def chosen(tests: Sequence[dict[str, Any]], part: str) -> list[int]:
             continue
         suite = test["name"].split(".")[0]
         index = seen[suite] = seen.get(suite, -1) + 1
-        parts = min(PARTS.get(suite, 1), count)
+        parts = min(PARTS, count) if suite in LONG else 1
         if index % parts == (number - 1) % parts:
             taken.append(position)
     return taken
