@@ -46,6 +46,16 @@ TEST(Checkpoint, TellsWhoMayLoadAndWhen) {
     EXPECT_TRUE(answers(rich, id, kSlip));
 }
 
+/// A counter that begins again has fewer updates before it.
+TEST(Checkpoint, EndsWhereTheTrainingThatNeverStoppedEnds) {
+  const Audited counts = audited(on(2, Json::object()), {2}, {"without-schedule", "without-buckets"});
+  std::vector<std::int64_t> steps;
+  for (const scenario::Variant& variant : counts.examination->scenario().variants) {
+    if (variant.train.checkpoint.load) steps.push_back(variant.train.steps);
+  }
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{2, 4}));
+}
+
 TEST(Checkpoint, NeedsTheGeneratorsOfAModelThatDrops) {
   const Json drops = on(2, {{"model", {{"kind", "mlp"}, {"hidden", {6}}, {"dropout", 0.5}}}});
   EXPECT_TRUE(answers(audited(drops, {2}, {"without-rng"}), "without-rng", kNeeded));

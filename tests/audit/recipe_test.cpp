@@ -32,6 +32,15 @@ TEST(Recipe, OfAPlainTrainingHasNoObstacle) {
   EXPECT_EQ(plain.of_accumulation(), "");
 }
 
+/// Fewer ranks than a node has are one node.
+TEST(Recipe, KnowsTheBatchOfANode) {
+  const Json of_node = {{"batch", {{"per_node", 12}, {"ranks_per_node", 2}}}};
+  const Obstacles node(of_node);
+  EXPECT_EQ(node.recipe_->global_batch(1), 12);
+  EXPECT_EQ(node.recipe_->global_batch(2), 12);
+  EXPECT_EQ(node.recipe_->global_batch(4), 24);
+}
+
 TEST(Recipe, NamesWhatIsInTheWayOfRanks) {
   const Json resnet = {{"kind", "resnet"}, {"widths", {4}}};
   const Json drops = {{"kind", "mlp"}, {"hidden", {6}}, {"dropout", 0.5}};

@@ -128,6 +128,12 @@ TEST(Scaling, SeesEveryIdentityBrokenByAPlantedMistake) {
   }
 }
 
+TEST(Scaling, TriesAgainWhatTheoryDidNotForesee) {
+  const Json sums = {{"ddp", {{"average", false}}}};
+  EXPECT_TRUE(Audited(recipe(sums), {1, 2}, {"one-batch"}).worker.made("replay"));
+  EXPECT_TRUE(Audited(recipe(sums), {1, 2}, {"per-rank-batch.linear"}).worker.folders().empty());
+}
+
 TEST(Scaling, MeasuresAFirstOrderError) {
   const Audited summed(recipe({{"ddp", {{"average", false}}}}), {1, 2}, {"order"});
   EXPECT_TRUE(answers(summed, "order@2", kBroken));

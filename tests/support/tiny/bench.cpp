@@ -47,7 +47,8 @@ scenario::Scenario tiny_scenario(const Json& changes, const Scratch& scratch) {
     "checks": []
   })");
   const Json batch = changes.value(Json::json_pointer("/train/batch"), Json::object());
-  if (batch.contains("per_rank")) document["train"]["batch"] = Json::object();  // which has one size
+  if (batch.contains("per_rank") || batch.contains("per_node"))
+    document["train"]["batch"] = Json::object();  // which has one size
   merge_json(document, changes);
   if (!document.contains("variants")) document["variants"] = {{"a", Json::object()}, {"b", Json::object()}};
   return scenario::load_scenario(scratch.write("tiny.json", document.dump()));
