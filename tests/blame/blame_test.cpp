@@ -223,5 +223,19 @@ TEST(Blame, HoldsATrainingAgainstItsGolden) {
     EXPECT_TRUE(is(same, control, kDoesNotApply)) << control;
 }
 
+/// A control is another recipe, whose golden would be stale: it is held against that of the training without it.
+TEST(Blame, HoldsAControlAgainstTheGoldenOfTheTrainingWithoutIt) {
+  const Json main = small_training({{"variants", {{"main", kNone}}}, {"checks", {check_of("golden")}}});
+  Blamed red;
+  red.accept(main);
+  red.worker.otherwise = [](const std::string& where, scenario::Variant& variant) {
+    if (!where.starts_with("control_")) variant.train.optimizer.options["lr"] = 0.05;
+  };
+  red.run(main, "isa,fill", {"main", "golden", scenario::CheckKind::kGolden});
+  EXPECT_EQ(red.status(), report::Status::kDivergence);
+  EXPECT_TRUE(is(red, "fill", kVanishes));
+  EXPECT_TRUE(is(red, "isa", kUndecided));  // of other processors there is no golden
+}
+
 }  // namespace
 }  // namespace lockstep::test
