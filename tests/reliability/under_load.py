@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs a command beside a load: tests/reliability/under_load.py [--load N] [--times K] [COMMAND…]
+"""Runs a command beside a load: tests/reliability/under_load.py [--load N] [--sessions S] [--times K] [COMMAND…]
 
-The load is N processes that always compute, and write to memory, each in a session of its own: the kernel shares
-processors among sessions. Without a command, the tests of whatever waits run K times: launch, liveness, interruption,
-reliability and 10 trials of chaos. A test that is red there and green on an idle machine measures the machine. Each
-time ends with the load that was seen. Exit codes: that of the first failed command; 2 usage.
+The load is N processes that always compute, and write to memory, in S sessions. Linux shares processors among
+sessions first, so 20 processes in 4 sessions are like four builds with 5 jobs each. Without a command, the tests of
+whatever waits run K times: launch, liveness, interruption, reliability and 10 trials of chaos. A test that is red there
+and green on an idle machine measures the machine. Each time ends with the load that was seen. Exit codes: that of the
+first failed command; 2 usage.
 """
 
 import argparse
@@ -29,14 +30,17 @@ def compute():
 
 
 class Load:
-    def __init__(self, count):
-        self.pids = [self.start() for _ in range(count)]
+    def __init__(self, count, sessions):
+        self.pids = [self.start(count // sessions + (index < count % sessions)) for index in range(sessions)]
 
-    def start(self):
+    def start(self, count):
+        """Starts a session; its first process, which ends all."""
         pid = os.fork()
         if pid == 0:
             os.setsid()
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            for _ in range(count - 1):
+                if os.fork() == 0:
+                    break
             compute()
         return pid
 
@@ -45,22 +49,23 @@ class Load:
 
     def __exit__(self, *_):
         for pid in self.pids:
-            os.kill(pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--load", type=int, default=20)
+    parser.add_argument("--sessions", type=int, default=4)
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    if options.load < 1 or options.times < 1:
-        parser.error("nothing to do: --load and --times are at least 1")
+    if options.times < 1 or not 1 <= options.sessions <= options.load:
+        parser.error("nothing to do: --times and --sessions are at least 1, --load at least --sessions")
     command = options.command or ["ctest", "--test-dir", str(LOCKSTEP.parent.parent), "--output-on-failure",
                                   "--no-tests=error", "--timeout", "1800", "--parallel", "4", "--tests-regex", WAITING]
     failed = []
-    with Load(options.load):
+    with Load(options.load, options.sessions):
         for number in range(1, (1 if options.command else options.times) + 1):
             begin = time.monotonic()
             code = subprocess.run(command, cwd=ROOT).returncode
