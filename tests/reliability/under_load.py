@@ -38,6 +38,7 @@ class Load:
         pid = os.fork()
         if pid == 0:
             os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             for _ in range(count - 1):
                 if os.fork() == 0:
                     break
@@ -64,6 +65,7 @@ def main():
         parser.error("nothing to do: --times and --sessions are at least 1, --load at least --sessions")
     command = options.command or ["ctest", "--test-dir", str(LOCKSTEP.parent.parent), "--output-on-failure",
                                   "--no-tests=error", "--timeout", "1800", "--parallel", "4", "--tests-regex", WAITING]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the load ends, too
     failed = []
     with Load(options.load, options.sessions):
         for number in range(1, (1 if options.command else options.times) + 1):
