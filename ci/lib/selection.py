@@ -1,7 +1,8 @@
-"""Which tests of a build ci/test runs: those of ctest that the part of a commit takes, as an argument of ctest's -I.
+"""Which tests of a build ci/test runs: those of ctest that a commit takes, as an argument of ctest's -I.
 
-A part such as 2/6 (LOCKSTEP_TEST_PART) takes every third test of the suites below, and all tests of all other
-suites. The six parts together take all. What has the label `full` runs where the part is 1/1, as in ci/full.
+A commit takes a third of each long suite, and all tests of all other suites. Some tests divide a list of cases again,
+by LOCKSTEP_TEST_PART. The number of the commit chooses both, and neither follows from the other: each third meets each
+part. What has the label `full` runs where LOCKSTEP_TEST_PART is 1/1, as in ci/full; so does everything else.
 """
 
 from __future__ import annotations
@@ -36,28 +37,31 @@ def labels_of(test: dict[str, Any]) -> list[str]:
     return next((entry["value"] for entry in test["properties"] if entry["name"] == "LABELS"), [])
 
 
-def chosen(tests: Sequence[dict[str, Any]], part: str) -> list[int]:
-    """The numbers, from 1, of the tests that a part takes."""
-    number, count = part_of(part)
+def third_of(part: str, seed: int) -> int | None:
+    """Which third of the long suites, from 0; None: all of them."""
+    _, count = part_of(part)
+    return None if count == 1 else seed // count % PARTS
+
+
+def chosen(tests: Sequence[dict[str, Any]], third: int | None) -> list[int]:
+    """The numbers, from 1, of the tests to run."""
     seen: dict[str, int] = {}
     taken = []
     for position, test in enumerate(tests, 1):
-        if count > 1 and FULL in labels_of(test):
-            continue
         suite = test["name"].split(".")[0]
         index = seen[suite] = seen.get(suite, -1) + 1
-        parts = min(PARTS, count) if suite in LONG else 1
-        if index % parts == (number - 1) % parts:
+        is_other_third = suite in LONG and index % PARTS != third
+        if third is None or not (is_other_third or FULL in labels_of(test)):
             taken.append(position)
     return taken
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Takes a build folder and a part."""
-    folder, part = arguments
+    """Takes a build folder, LOCKSTEP_TEST_PART and the number of the commit."""
+    folder, part, seed = arguments
     command = ["ctest", "--test-dir", folder, "--show-only=json-v1"]
     tests = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)["tests"]
-    taken = chosen(tests, part)
+    taken = chosen(tests, third_of(part, int(seed)))
     if not taken:
         raise NothingJudged(f"{folder} has no tests")
     print(",".join(["0,0,0", *map(str, taken)]))
