@@ -35,6 +35,6 @@ def exit_code(command: str, program: Callable[[], int]) -> int:
     """Runs the program of a command. The code is 2 if nothing was judged; 1 is a divergence."""
     try:
         return program()
-    except NothingJudged as why:
+    except (NothingJudged, OSError, subprocess.CalledProcessError) as why:
         print(f"ci/{command}: {why}", file=sys.stderr)
         return 2

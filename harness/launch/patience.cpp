@@ -2,14 +2,38 @@
 
 #include <algorithm>
 
-#include "harness/launch/scheduling.h"
-
 namespace lockstep::launch {
+namespace {
+
+using Seconds = Patience::Seconds;
+
+/// Between two questions, of one process or several.
+struct Use {
+  Seconds ran{0};
+  Seconds queued{0};
+};
+
+Use use_between(const Scheduling& before, const Scheduling& after) {
+  Use use;
+  for (const auto& [thread, now] : after.threads) {
+    const auto known = before.threads.find(thread);
+    const ThreadTime then = known == before.threads.end() ? ThreadTime{} : known->second;
+    use.ran += now.ran - then.ran;
+    use.queued += now.queued - then.queued;
+  }
+  return use;
+}
+
+/// A processor that runs one thread is there for all: they are queued for each other then.
+Seconds without_processor(const Use& use, Seconds elapsed) {
+  return std::min(use.queued, std::max(Seconds(0), elapsed - use.ran));
+}
+
+}  // namespace
 
 void Patience::renew() {
-  time_ = counted_ = last_question_ = Seconds(0);
-  first_.reset();
-  share_without_processor_ = 0;
+  time_ = counted_ = excused_ = asked_time_ = asked_counted_ = Seconds(0);
+  asked_.clear();
 }
 
 void Patience::pass(Time now) {
@@ -20,44 +44,35 @@ void Patience::pass(Time now) {
 }
 
 bool Patience::is_over(Seconds limit, const std::vector<Awaited>& processes) {
-  const bool is_due = counted_ >= std::max<Seconds>(kFirstQuestion, last_question_ * kNextQuestion);
-  if (is_due || waited() >= limit) ask(processes);
+  const Seconds since_asked = counted_ - asked_counted_;
+  const bool is_due = since_asked >= std::max<Seconds>(kAskEvery, counted_ * kAskPart);
+  if (is_due || (waited() >= limit && since_asked > Seconds(0))) ask(processes);
   return waited() >= limit;
 }
 
-/// What was counted before the first question, and after the last one, counts in full.
-Patience::Seconds Patience::waited() const {
-  if (!first_) return counted_;
-  const Seconds between = last_question_ - first_->counted;
-  return counted_ - share_without_processor_ * between;
-}
+Patience::Seconds Patience::waited() const { return std::max(counted_ - excused_, counted_ / kMostStretch); }
 
 void Patience::ask(const std::vector<Awaited>& processes) {
-  std::map<pid_t, std::chrono::nanoseconds> queued;
-  std::map<pid_t, std::uint64_t> page_faults;
-  bool loads = false;
-  for (const Awaited& process : processes) {
-    Scheduling now = scheduling_of(process.pid);
-    const auto before = page_faults_.find(process.pid);
-    const bool is_known = before != page_faults_.end();
-    loads |= process.loads && is_known && now.page_faults >= before->second + kFaultsOfLoading;
-    page_faults[process.pid] = now.page_faults;
-    queued.merge(now.queued);
-  }
-  page_faults_ = std::move(page_faults);
-  if (loads) return renew();
-  last_question_ = counted_;
-  if (!first_) {
-    first_ = {.time = time_, .counted = counted_, .queued = std::move(queued)};
-    return;
-  }
+  const Seconds elapsed = time_ - asked_time_;
   Seconds longest{0};
-  for (const auto& [thread, time] : queued) {
-    const auto before = first_->queued.find(thread);
-    longest = std::max<Seconds>(longest, before == first_->queued.end() ? time : time - before->second);
+  Use all;
+  std::map<pid_t, Scheduling> now;
+  for (const Awaited& process : processes) {
+    const Scheduling& after = now[process.pid] = scheduling_of(process.pid);
+    const auto before = asked_.find(process.pid);
+    if (before == asked_.end()) continue;
+    const Use use = use_between(before->second, after);
+    const bool loads = process.loads && after.page_faults >= before->second.page_faults + kFaultsOfLoading;
+    const bool child_ended = after.ended_children != before->second.ended_children;
+    longest = std::max(longest, loads || child_ended ? elapsed : without_processor(use, elapsed));
+    all.ran += use.ran;
+    all.queued += use.queued;
   }
-  const Seconds since_first = time_ - first_->time;
-  if (since_first > Seconds(0)) share_without_processor_ = std::min(1.0, longest / since_first);
+  longest = std::max(longest, without_processor(all, elapsed));
+  if (elapsed > Seconds(0)) excused_ += (counted_ - asked_counted_) * std::min(1.0, longest / elapsed);
+  asked_ = std::move(now);
+  asked_time_ = time_;
+  asked_counted_ = counted_;
 }
 
 }  // namespace lockstep::launch

@@ -3,24 +3,28 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include <sys/types.h>
+
+#include "harness/launch/scheduling.h"
 
 namespace lockstep::launch {
 
 /// Longest time counted between two looks. If this process was paused for longer, so were those that it waits for.
 constexpr std::chrono::milliseconds kMostPerLook{100};
 
-/// Time after which we first ask how long the processes that we wait for were queued.
-constexpr std::chrono::milliseconds kFirstQuestion{100};
+/// Time between two questions to the kernel about the processes that we wait for, at the beginning.
+constexpr std::chrono::milliseconds kAskEvery{100};
 
-/// Each question comes after this multiple of the time before the one before it.
-constexpr double kNextQuestion = 1.25;
+/// Later it is this part of the time that has passed.
+constexpr double kAskPart = 0.05;
 
-/// Page faults between two questions that show that a program is being loaded. A loop that waits causes none.
+/// Page faults between two questions that show that a program is being loaded.
 constexpr std::uint64_t kFaultsOfLoading = 16;
+
+/// Of so many seconds on the clock at least one counts, so that whatever hangs is found.
+constexpr double kMostStretch = 10;
 
 /// A process that we wait for, with its descendants.
 struct Awaited {
@@ -30,9 +34,11 @@ struct Awaited {
 
 /// Counts how long we have waited for processes that could have run.
 ///
-/// On a busy machine a process waits for a processor. That time does not count, so a limit is no sooner reached than on
-/// an idle machine. The thread that waited longest for a processor stands for all. Time in which all threads sleep,
-/// run or are stopped counts; so does all time on another host.
+/// On a busy machine a process waits for a processor. That time does not count. It is the time that threads of a
+/// process and its descendants were queued, up to the time in which none of them ran. Of several processes the one that
+/// waited longest stands for all, or all together where they took turns. Neither counts time in which a process loads
+/// its program, or in which a child of it ended: nobody knows for how long that one was queued. All other time counts:
+/// that of threads that sleep, run or are stopped, and any time on another host.
 class Patience {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -46,28 +52,21 @@ class Patience {
   /// Notes the time that went by since the last call.
   void pass(Time now);
 
-  /// Whether the time that counts has reached the limit, asking the processes if need be. Begins anew if one of them is
-  /// being loaded.
+  /// Whether the time that counts has reached the limit, asking the kernel about the processes if need be.
   bool is_over(Seconds limit, const std::vector<Awaited>& processes);
 
  private:
   Seconds waited() const;
   void ask(const std::vector<Awaited>& processes);
 
-  /// The first question since the beginning.
-  struct Question {
-    Seconds time;     ///< `time_` then
-    Seconds counted;  ///< `counted_` then
-    std::map<pid_t, std::chrono::nanoseconds> queued;
-  };
-
   Time last_look_;
   Seconds time_{0};     ///< since the beginning
   Seconds counted_{0};  ///< the part of it that was between looks of kMostPerLook
-  std::optional<Question> first_;
-  Seconds last_question_{0};                    ///< `counted_` at the last question
-  double share_without_processor_ = 0;          ///< of the time between the first question and the last one
-  std::map<pid_t, std::uint64_t> page_faults_;  ///< by process, at the last question
+  Seconds excused_{0};  ///< the part of `counted_` that does not count
+
+  /// The last question.
+  Seconds asked_time_{0}, asked_counted_{0};  ///< `time_` and `counted_` then
+  std::map<pid_t, Scheduling> asked_;         ///< by process; empty before the first question
 };
 
 }  // namespace lockstep::launch

@@ -9,16 +9,23 @@
 /// How long processes waited for a processor, and whether they load, from /proc.
 namespace lockstep::launch {
 
+/// Of a thread since it began. *Source*: /proc/<pid>/task/<tid>/schedstat (Documentation/scheduler/sched-stats.rst).
+/// Zeros if the kernel counts no such time.
+struct ThreadTime {
+  std::chrono::nanoseconds ran{0};
+  std::chrono::nanoseconds queued{0};  ///< runnable without a processor, up to its last turn
+};
+
 /// Of a process and its descendants.
 struct Scheduling {
-  /// By thread: how long it was runnable without a processor, since it began. A thread that still waits counts only up
-  /// to its last turn. *Source*: run_delay of /proc/<pid>/schedstat (Documentation/scheduler/sched-stats.rst). Zeros if
-  /// the kernel counts no such time.
-  std::map<pid_t, std::chrono::nanoseconds> queued;
+  std::map<pid_t, ThreadTime> threads;
 
   /// Page faults of all processes since they began, without and with reading from a disk. They grow while a program is
-  /// loaded, and not while it waits or spins.
+  /// loaded, and hardly while it waits or spins.
   std::uint64_t page_faults = 0;
+
+  /// Processor time of descendants that have ended. *Units*: clock ticks.
+  std::uint64_t ended_children = 0;
 };
 
 /// Empty if the process does not exist.

@@ -6,6 +6,9 @@
 //   sleep MS          waits
 //   hang              waits for ever
 //   spin MS           computes for so long, counted in its own processor time
+//   turns COUNT MS    computes in so many threads, each for so long, one after the other
+//   children COUNT MS computes in so many child processes, each for so long, one after the other
+//   crowd COUNT       goes on with so many threads beside it that compute for ever
 //   load MS           touches new memory for so long, as a program that is loaded does
 //   pin               computes on the first of its processors alone
 //   exit CODE         leaves
@@ -21,6 +24,7 @@
 //   watch             dies with the launcher, through LOCKSTEP_SUPERVISOR_FD
 //   accept COUNT      accepts connections on LOCKSTEP_LISTEN_FD
 //   connect           connects to the master
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -36,11 +40,13 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness/launch/attendance.h"
@@ -71,6 +77,31 @@ void spin_ms(int ms) {
   };
   const auto end = ran() + std::chrono::milliseconds(ms);
   while (ran() < end) {
+  }
+}
+
+void spin_in_turns(int count, int ms) {
+  std::atomic<int> turn = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      for (int now = turn.load(); now != i; now = turn.load()) turn.wait(now);
+      spin_ms(ms);
+      ++turn;
+      turn.notify_all();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void spin_in_children(int count, int ms) {
+  for (int i = 0; i < count; ++i) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      spin_ms(ms);
+      ::_exit(0);
+    }
+    ::waitpid(pid, nullptr, 0);
   }
 }
 
@@ -194,6 +225,20 @@ int be_rank(int argc, char** argv) {
       {"sleep", [&] { sleep_ms(script.number()); }},
       {"hang", hang},
       {"spin", [&] { spin_ms(script.number()); }},
+      {"turns",
+       [&] {
+         const int count = script.number();
+         spin_in_turns(count, script.number());
+       }},
+      {"children",
+       [&] {
+         const int count = script.number();
+         spin_in_children(count, script.number());
+       }},
+      {"crowd",
+       [&] {
+         for (int count = script.number(); count > 0; --count) std::thread([] { spin_ms(1 << 30); }).detach();
+       }},
       {"load", [&] { load_ms(script.number()); }},
       {"pin", pin_to_first_processor},
       {"exit", [&] { std::_Exit(script.number()); }},

@@ -129,6 +129,39 @@ TEST(Patience, RankThatIsSlowToFailIsToBlame) {
   EXPECT_EQ(outcome.culprit, 1) << outcome.why;
 }
 
+/// No thread or child waits for long, and all together do.
+TEST(Patience, ThreadsAndChildrenThatTakeTurnsAreNotHung) {
+  const Scratch scratch;
+  const Crowd crowd;
+  using Words = std::vector<std::string>;
+  for (const Words& work : {Words{"turns", "4", "60"}, Words{"children", "12", "20"}}) {
+    Words script = {"pin", "report", "0", "forward"};
+    script.insert(script.end(), work.begin(), work.end());
+    script.insert(script.end(), {"report", "0", "done"});
+    Job job = scratch.job(work[0], 1, script);
+    job.stall_s = 1;
+    const RunOutcome outcome = run_one(job);
+    EXPECT_EQ(outcome.status, Status::kFinished) << work[0] << ": " << outcome.why;
+    EXPECT_GT(outcome.wall_s, 1) << "it got a whole processor";
+  }
+}
+
+TEST(Patience, RankThatLoadsForEverIsHung) {
+  const Scratch scratch;
+  Job job = scratch.job("loads", 1, {"load", "1000000"});
+  job.stall_s = 0.3;
+  EXPECT_EQ(run_one(job).status, Status::kHung);
+}
+
+TEST(Patience, ThreadsThatLeaveEachOtherNoProcessorAreHung) {
+  const Scratch scratch;
+  Job job = scratch.job("spins", 1, {"pin", "report", "0", "forward", "crowd", "20", "hang"});
+  job.stall_s = 1;
+  const RunOutcome outcome = run_one(job);
+  EXPECT_EQ(outcome.status, Status::kHung);
+  EXPECT_LT(outcome.wall_s, 8) << "their waiting for each other did not count";
+}
+
 TEST(Patience, NobodyWaitsForARankToLoadAfterAFailure) {
   const Scratch scratch;
   const RunOutcome outcome = run_one(scratch.job("loads", 2, {"@0", "exit", "1", "@1", "load", "100000"}));
