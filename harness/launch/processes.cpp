@@ -3,6 +3,8 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -67,16 +69,19 @@ std::optional<ProcessState> state_of(pid_t pid) {
   const std::string line = content_of(proc_file(pid, "stat"));
   const std::size_t name_end = line.rfind(')');  // the name before it may hold anything, parentheses included
   if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(name_end + 1));
-  ProcessState state;
-  pid_t group = 0;
-  fields >> state.letter >> state.parent >> group >> state.session;
-  if (!fields) return std::nullopt;
-  constexpr int kBetween = 45;  // fields 7 to 51 of proc(5)
-  std::string skipped;
-  for (int i = 0; i < kBetween; ++i) fields >> skipped;
-  fields >> state.exit_status;
-  return state;
+  std::istringstream rest(line.substr(name_end + 1));
+  const std::vector<std::string> fields{std::istream_iterator<std::string>(rest), {}};
+  constexpr std::size_t kFirst = 3;  // of the fields of proc(5) behind the name
+  if (fields.size() <= 6 - kFirst) return std::nullopt;
+  const auto number = [&fields](std::size_t field) {
+    return field - kFirst < fields.size() ? std::strtoull(fields[field - kFirst].c_str(), nullptr, 10) : 0;
+  };
+  return ProcessState{.letter = fields[0][0],
+                      .parent = static_cast<pid_t>(number(4)),
+                      .session = static_cast<pid_t>(number(6)),
+                      .page_faults = number(10) + number(12),
+                      .ended_children = number(16) + number(17),
+                      .exit_status = static_cast<int>(number(52))};
 }
 
 void wait_and_reap(pid_t pid) {

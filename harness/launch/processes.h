@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,7 +17,9 @@ struct ProcessState {
   char letter = '?';  ///< 'R' runs, 'S' sleeps, 'T' stopped, 't' held by a debugger, 'Z' dead but not reaped, …
   pid_t parent = 0;
   pid_t session = 0;
-  int exit_status = 0;  ///< as wait() gives it, of one that is dead but not reaped
+  std::uint64_t page_faults = 0;     ///< of its threads, with and without reading from a disk
+  std::uint64_t ended_children = 0;  ///< processor time of children that it has waited for. *Units*: clock ticks
+  int exit_status = 0;               ///< as wait() gives it, of one that is dead but not reaped
 };
 
 /// The entries of a folder of /proc whose names are numbers: processes or threads. Empty if it does not exist.
