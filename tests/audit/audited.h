@@ -25,14 +25,9 @@ inline Json recipe(Json train = Json::object()) {
 }
 
 /// An audit whose trainings run in memory, as `lockstep audit` makes it.
-struct Audited {
-  Scratch scratch;
-  MemoryWorker worker{scratch.path() / "runs"};
+struct Audited : JudgedInMemory {
   scenario::Scenario scenario;
   std::unique_ptr<audit::Examination> examination;
-  plan::Plan plan;
-  std::vector<report::Evidence> evidence;
-  report::Verdict verdict;
   audit::Audit result;
 
   Audited() = default;
@@ -45,9 +40,7 @@ struct Audited {
     scenario = tiny_scenario(recipe, scratch);
     request.samples = audit::samples_said(scenario, request);
     examination = audit::examination(scenario, request);
-    plan = plan::make_plan({examination->scenario()});
-    evidence = worker.run(plan, "");
-    verdict = report::judge(plan, evidence, "", kToday);
+    judge(examination->scenario());
     investigate();
     result = examination->answer(plan, verdict, evidence, "lockstep audit");
   }

@@ -11,18 +11,10 @@ namespace {
 using Names = std::vector<std::string>;
 
 /// A check that was judged, before any trial.
-struct Judgement {
-  Scratch scratch;
-  MemoryWorker worker{scratch.path() / "runs"};
-  plan::Plan plan;
-  std::vector<report::Evidence> evidence;
-  report::Verdict verdict;
-
+struct Judgement : JudgedInMemory {
   explicit Judgement(const Json& changes, const std::string& dies = "") {
-    plan = plan::make_plan({tiny_scenario(changes, scratch)});
     worker.dies = [&](const std::string& where) { return !dies.empty() && where.starts_with(dies); };
-    evidence = worker.run(plan, "");
-    verdict = report::judge(plan, evidence, "", kToday);
+    judge(tiny_scenario(changes, scratch));
   }
 
   std::optional<experiment::Case> of_check() {

@@ -15,14 +15,23 @@ namespace lockstep::test {
 
 inline constexpr const char* kToday = "2027-06-15";
 
-/// A scenario of tiny trainings, judged as `lockstep run` would judge it, with its control runs.
-struct Investigated {
+/// A scenario of tiny trainings that run in memory, judged before any control run.
+struct JudgedInMemory {
   Scratch scratch;
   MemoryWorker worker{scratch.path() / "runs"};
   plan::Plan plan;
   std::vector<report::Evidence> evidence;
   report::Verdict verdict;
 
+  void judge(const scenario::Scenario& scenario, const std::filesystem::path& golden_root = "") {
+    plan = plan::make_plan({scenario});
+    evidence = worker.run(plan, "");
+    verdict = report::judge(plan, evidence, golden_root, kToday);
+  }
+};
+
+/// A scenario of tiny trainings, judged as `lockstep run` would judge it, with its control runs.
+struct Investigated : JudgedInMemory {
   Investigated() = default;
   explicit Investigated(const Json& changes) { run(changes); }
 
@@ -33,9 +42,7 @@ struct Investigated {
   }
 
   void run(const Json& changes) {
-    plan = plan::make_plan({tiny_scenario(changes, scratch)});
-    evidence = worker.run(plan, "");
-    verdict = report::judge(plan, evidence, scratch.path() / "golden", kToday);
+    judge(tiny_scenario(changes, scratch), scratch.path() / "golden");
     experiment::investigate(verdict, plan, evidence, kToday, worker.execute());
   }
 
