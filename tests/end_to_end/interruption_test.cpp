@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/launch/patience.h"
+
 #include "tests/end_to_end/fixture.h"
 
 namespace lockstep::test {
@@ -15,16 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-template <typename Condition>
-bool within(double seconds, const Condition& condition) {
-  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
-  while (!condition()) {
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return true;
-}
 
 class Interrupted : public EndToEnd {
  protected:
@@ -38,7 +30,7 @@ class Interrupted : public EndToEnd {
     Json hanging = scenario({{"world_size", 3}, {"variants", {{"a", Json::object()}, {"b", Json::object()}}}});
     hanging["train"]["faults"] = {fault("hang", 1, 1)};
     start(hanging, worker);
-    ASSERT_TRUE(within(300, [&] { return workers().size() == processes; }));
+    ASSERT_TRUE(within(30, [&] { return workers().size() == processes; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
 
@@ -72,6 +64,21 @@ class Interrupted : public EndToEnd {
     return found;
   }
 
+  /// Whether a condition holds before lockstep and its workers could have run for so long.
+  template <typename Condition>
+  bool within(double seconds, const Condition& condition) const {
+    launch::Patience patience(Clock::now());
+    while (!condition()) {
+      patience.pass(Clock::now());
+      std::vector<launch::Awaited> processes;
+      if (pid_ > 0) processes.push_back({.pid = pid_});
+      for (const pid_t worker : workers()) processes.push_back({.pid = worker});
+      if (patience.is_over(launch::Patience::Seconds(seconds), processes)) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return true;
+  }
+
   /// How lockstep ended, as a shell would say it; -1 when it did not within `seconds`.
   int exit_code_within(double seconds) {
     int status = 0;
@@ -89,7 +96,7 @@ TEST_F(Interrupted, ByTheKeyboardOrByTheSystem) {
     fs::remove_all(scratch_.path() / "runs");
     start();
     ::kill(pid_, signal);
-    EXPECT_EQ(exit_code_within(50), 130);
+    EXPECT_EQ(exit_code_within(10), 130);
     EXPECT_TRUE(workers().empty());
     const Json result = read_json(scratch_.path() / "result.json");
     EXPECT_EQ(result.at("status"), "interrupted");
@@ -104,7 +111,7 @@ TEST_F(Interrupted, TwiceInARow) {
   start();
   ::kill(pid_, SIGINT);
   ::kill(pid_, SIGINT);
-  EXPECT_EQ(exit_code_within(50), 130);
+  EXPECT_EQ(exit_code_within(10), 130);
   EXPECT_TRUE(workers().empty());
 }
 
@@ -115,9 +122,9 @@ TEST_F(Interrupted, WhileItTriesAgain) {
                        {"checks", {check("equal", {{"variants", {"a", "b"}}})}}});
   start(red, worker);
   const fs::path replayed = scratch_.path() / "runs/.experiments/replay/tiny/b/0/run.json";
-  ASSERT_TRUE(within(300, [&] { return fs::exists(replayed) && !workers().empty(); }));
+  ASSERT_TRUE(within(30, [&] { return fs::exists(replayed) && !workers().empty(); }));
   ::kill(pid_, SIGTERM);
-  EXPECT_EQ(exit_code_within(50), 1);
+  EXPECT_EQ(exit_code_within(10), 1);
   EXPECT_TRUE(workers().empty());
   const Json check = read_json(scratch_.path() / "result.json").at("checks")[0];
   EXPECT_EQ(check.at("status"), "divergence");
@@ -128,15 +135,15 @@ TEST_F(Interrupted, WhileItTriesAgain) {
 TEST_F(Interrupted, ByForce) {
   start();
   ::kill(pid_, SIGKILL);
-  EXPECT_EQ(exit_code_within(50), 128 + SIGKILL);
-  EXPECT_TRUE(within(50, [this] { return workers().empty(); }));
+  EXPECT_EQ(exit_code_within(5), 128 + SIGKILL);
+  EXPECT_TRUE(within(2, [this] { return workers().empty(); }));
 }
 
 TEST_F(Interrupted, ByForceWithAWorkerThatIsAScript) {
   start(script_worker("$worker \"$@\"\ntrue"), 6);  // each worker is the child of a script
   ::kill(pid_, SIGKILL);
-  EXPECT_EQ(exit_code_within(50), 128 + SIGKILL);
-  EXPECT_TRUE(within(50, [this] { return workers().empty(); }));
+  EXPECT_EQ(exit_code_within(5), 128 + SIGKILL);
+  EXPECT_TRUE(within(2, [this] { return workers().empty(); }));
 }
 
 TEST_F(Interrupted, WithAWorkerThatIsAScript) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,6 +16,11 @@ namespace {
 using namespace std::chrono_literals;
 using Status = RunOutcome::Status;
 
+[[noreturn]] void compute() {
+  for (std::atomic<int> turns = 0;; ++turns) {
+  }
+}
+
 /// Processes that leave a tenth of the first processor to anybody else. Each has a session of its own: Linux shares
 /// processors among sessions.
 class Crowd {
@@ -24,8 +30,7 @@ class Crowd {
       pids_.push_back(fork_supervisor([]() -> int {
         ::setsid();
         pin_to_first_processor();
-        for (std::atomic<int> turns = 0;; ++turns) {
-        }
+        compute();
       }));
     }
   }
@@ -129,12 +134,11 @@ TEST(Patience, RankThatIsSlowToFailIsToBlame) {
   EXPECT_EQ(outcome.culprit, 1) << outcome.why;
 }
 
-/// No thread or child waits for long, and all together do.
 TEST(Patience, ThreadsAndChildrenThatTakeTurnsAreNotHung) {
   const Scratch scratch;
   const Crowd crowd;
   using Words = std::vector<std::string>;
-  for (const Words& work : {Words{"turns", "4", "60"}, Words{"children", "12", "20"}}) {
+  for (const Words& work : {Words{"turns", "60", "4"}, Words{"children", "60", "4"}}) {
     Words script = {"pin", "report", "0", "forward"};
     script.insert(script.end(), work.begin(), work.end());
     script.insert(script.end(), {"report", "0", "done"});
@@ -146,11 +150,72 @@ TEST(Patience, ThreadsAndChildrenThatTakeTurnsAreNotHung) {
   }
 }
 
+/// A process with four children, of which the test lets one compute at a time.
+class Turns {
+ public:
+  Turns()
+      : parent_(fork_supervisor([]() -> int {
+          ::setsid();
+          pin_to_first_processor();
+          for (int i = 0; i < 4; ++i) {
+            if (::fork() == 0) compute();
+          }
+          while (true) ::pause();
+        })) {
+    while (scheduling_of(parent_).threads.size() < 5) std::this_thread::sleep_for(1ms);
+    for (const auto& [pid, time] : scheduling_of(parent_).threads) {
+      if (pid == parent_) continue;
+      ::kill(pid, SIGSTOP);
+      children_.push_back({.pid = pid});
+    }
+  }
+  ~Turns() {
+    ::kill(-parent_, SIGKILL);
+    wait_for(parent_);
+  }
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+  Awaited parent() const { return {.pid = parent_}; }
+  const std::vector<Awaited>& children() const { return children_; }
+
+  void take(Patience& patience) const {
+    for (const Awaited& child : children_) {
+      ::kill(child.pid, SIGCONT);
+      for (int look = 0; look < 12; ++look) {
+        std::this_thread::sleep_for(50ms);
+        patience.pass(Patience::Time::clock::now());
+      }
+      ::kill(child.pid, SIGSTOP);
+    }
+  }
+
+ private:
+  pid_t parent_;
+  std::vector<Awaited> children_;
+};
+
+/// Between two questions, as the last ones of a long stall are. Each waits for a quarter of the time.
+TEST(Patience, ProcessesThatTakeTurnsCountTogether) {
+  const Crowd crowd;
+  const Turns turns;
+  for (const std::vector<Awaited>& awaited : {std::vector<Awaited>{turns.parent()}, turns.children()}) {
+    Patience patience(Patience::Time::clock::now());
+    std::this_thread::sleep_for(100ms);
+    patience.pass(Patience::Time::clock::now());
+    EXPECT_FALSE(patience.is_over(1200ms, awaited));
+    turns.take(patience);
+    EXPECT_FALSE(patience.is_over(1200ms, awaited)) << awaited.size();
+  }
+}
+
 TEST(Patience, RankThatLoadsForEverIsHung) {
   const Scratch scratch;
   Job job = scratch.job("loads", 1, {"load", "1000000"});
   job.stall_s = 0.3;
-  EXPECT_EQ(run_one(job).status, Status::kHung);
+  const RunOutcome outcome = run_one(job);
+  EXPECT_EQ(outcome.status, Status::kHung);
+  EXPECT_EQ(outcome.why, "rank 0 made no progress for 0.3 s before its first step (launch.stall_s = 0.3)");
 }
 
 TEST(Patience, ThreadsThatLeaveEachOtherNoProcessorAreHung) {
@@ -166,7 +231,7 @@ TEST(Patience, NobodyWaitsForARankToLoadAfterAFailure) {
   const Scratch scratch;
   const RunOutcome outcome = run_one(scratch.job("loads", 2, {"@0", "exit", "1", "@1", "load", "100000"}));
   EXPECT_EQ(outcome.culprit, 0);
-  EXPECT_LT(outcome.wall_s, 50);
+  EXPECT_LT(outcome.wall_s, 12) << "as if loading had been excused: ten times the grace";
 }
 
 }  // namespace
