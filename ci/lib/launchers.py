@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lib import markdown
+from lib.repository import replace_file
 
 DOCUMENT = pathlib.Path("docs/launchers.md")
 HEADING = "## Tested\n\n"
@@ -166,7 +167,7 @@ def main(arguments: Sequence[str]) -> int:
                            ((way.name, way.version, sizes, "yes") for way in all_ways))
     page = f"{STEPS} steps of lenet, {count >> 10} KiB of traces compared, by `ci/launchers --write`:\n\n{table}\n"
     if write:
-        DOCUMENT.write_text(with_table(DOCUMENT.read_text(encoding="utf-8"), page), encoding="utf-8")
+        replace_file(DOCUMENT, with_table(DOCUMENT.read_text(encoding="utf-8"), page))
     else:
         print(page)
     return 0

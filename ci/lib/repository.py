@@ -27,6 +27,16 @@ def root_in(arguments: Sequence[str]) -> pathlib.Path:
     return pathlib.Path(arguments[0]) if arguments else ROOT
 
 
+def replace_file(file: pathlib.Path, text: str) -> None:
+    """Writes a file aside and renames it: it is whole, or as it was."""
+    aside = file.with_name(file.name + ".new")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
 class NothingJudged(Exception):
     """Why a command could judge nothing."""
 

@@ -29,6 +29,14 @@ class Repository(InFolder):
             run.return_value.stdout = ""  # no commit
             self.assertIsNone(repository.commit_seed())
 
+    def test_a_file_that_is_replaced_is_whole_or_as_it_was(self) -> None:
+        file = self.root / "page.md"
+        repository.replace_file(file, "before")
+        with self.assertRaises(UnicodeEncodeError):
+            repository.replace_file(file, "half \udc80")
+        self.assertEqual(file.read_text(), "before")
+        self.assertEqual([one.name for one in self.root.iterdir()], ["page.md"])
+
     def test_a_script_runs_a_module(self) -> None:
         results = self.root / "results.xml"
         results.write_text('<testsuite><testcase name="A.B" time="1" status="run"/></testsuite>')

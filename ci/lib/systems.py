@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lib import markdown
-from lib.repository import ROOT
+from lib.repository import ROOT, replace_file
 
 DOCUMENT = pathlib.Path("docs/systems.md")
 HEAD = """# What people do, and the scenario that reproduces it
@@ -48,5 +48,5 @@ def main(arguments: Sequence[str]) -> int:
         print(*ended.stdout.splitlines()[-1:])
         practices = json.loads(result.read_text(encoding="utf-8"))["practices"]
     left_out = pathlib.Path(__file__).with_name("systems_left_out.md").read_text(encoding="utf-8")
-    DOCUMENT.write_text(page(practices, left_out), encoding="utf-8")
+    replace_file(DOCUMENT, page(practices, left_out))
     return 0
