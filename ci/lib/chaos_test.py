@@ -7,12 +7,13 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 from collections.abc import Sequence
 from typing import Any, Callable
 
 from lib.chaos import complaints_about
-from lib.chaos_trial import Seen, Trial, faults_under, trial_of
+from lib.chaos_trial import Seen, Trial, faults_under, left_after, processes_with, trial_of
 from lib.repository import ROOT
 
 SEED = 1
@@ -99,6 +100,17 @@ class Chaos(unittest.TestCase):
     def test_a_process_that_is_left(self) -> None:
         killed = number_of("kill")
         self.expect(self.tried(killed, "setsid sleep 100 >/dev/null 2>&1 &\nexit 1", good_report(killed)), "orphans")
+
+    def test_a_process_without_an_environment_is_looked_at_again(self) -> None:
+        before = processes_with("nobody")[1]
+        with subprocess.Popen(["sleep", "0.5"], env={}) as starting:
+            self.assertEqual(left_after("nobody", before, time.time() + 30), [])
+            self.assertIsNotNone(starting.poll())
+        with subprocess.Popen(["sleep", "30"], env={}) as always:
+            self.assertEqual(left_after("nobody", before | {always.pid}, time.time() + 30), [])
+            self.assertEqual(left_after("nobody", before, time.time() + 0.1), [])
+            self.assertIsNone(always.poll())
+            always.kill()
 
     def test_a_late_verdict(self) -> None:
         killed = number_of("kill")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -130,18 +131,23 @@ def own_worker(trial: Trial, folder: pathlib.Path, worker: pathlib.Path) -> path
     return script
 
 
-def processes_with(mark: str) -> list[int]:
-    """Those that have it in their environment."""
-    found = []
+def processes_with(mark: str) -> tuple[list[int], set[int]]:
+    """Those that have it in their environment, and those whose program shows none: for a moment, each process that
+    starts another program (execve)."""
+    found, bare = [], set()
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            if f"{MARK}={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-        except OSError:  # gone, or of another user
-            pass
-    return found
+            environment = (entry / "environ").read_bytes()
+            (entry / "exe").readlink()
+        except OSError:  # gone, a zombie, the kernel's, or of another user
+            continue
+        if not environment:
+            bare.add(int(entry.name))
+        elif f"{MARK}={mark}".encode() in environment.split(b"\0"):
+            found.append(int(entry.name))
+    return found, bare
 
 
 def children_of(pid: int) -> list[int]:
@@ -159,7 +165,7 @@ def parent_of(pid: int) -> int:
 
 def step_daemons(mark: str) -> list[int]:
     """Of Slurm, above the ranks of a trial."""
-    parents = {parent_of(pid) for pid in processes_with(mark)}
+    parents = {parent_of(pid) for pid in processes_with(mark)[0]}
     return [pid for pid in parents if "slurmstepd" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
 
 
@@ -219,6 +225,16 @@ def crowd_here() -> float:
     return max(1, (int(running) - 1) / len(os.sched_getaffinity(0)))  # less this one
 
 
+def left_after(mark: str, bare_before: set[int], deadline: float) -> list[int]:
+    """The processes of a trial that are there at the deadline (of time.time); none where all end before it. One that
+    shows no environment may be about to start another program: it is looked at again."""
+    while True:
+        found, bare = processes_with(mark)
+        if not found and bare <= bare_before or time.time() >= deadline:
+            return found
+        time.sleep(0.02)
+
+
 def run(trial: Trial, lockstep: pathlib.Path, worker: pathlib.Path, folder: pathlib.Path) -> Seen:
     """Plants the fault, waits for the verdict, and ends what is left."""
     scenario, out, result = folder / "chaos.json", folder / "runs", folder / "result.json"
@@ -228,6 +244,7 @@ def run(trial: Trial, lockstep: pathlib.Path, worker: pathlib.Path, folder: path
         command += ["--worker", str(own)]
     mark = uuid.uuid4().hex
     crowd = crowd_here()
+    bare_before = processes_with(mark)[1]
     begin = time.time()
     with open(folder / "said", "w") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=dict(os.environ, **{MARK: mark}),
@@ -239,11 +256,10 @@ def run(trial: Trial, lockstep: pathlib.Path, worker: pathlib.Path, folder: path
             process.kill()
             code = process.wait()
     end = time.time()
-    deadline = end + GONE_S * crowd
-    while (orphans := processes_with(mark)) and time.time() < deadline:
-        time.sleep(0.02)
+    orphans = left_after(mark, bare_before, end + GONE_S * crowd)
     for pid in orphans:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     try:
         judged = json.loads(result.read_text())
     except (OSError, ValueError):
