@@ -33,9 +33,27 @@ std::string content_of(const std::string& path) {
 
 std::string proc_file(pid_t pid, const char* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
 
-bool has_environment_entry(pid_t pid, const std::string& entry) {
-  const std::string block = '\0' + content_of(proc_file(pid, "environ")) + '\0';
-  return block.find('\0' + entry + '\0') != std::string::npos;
+/// Whether a process has an entry in its environment.
+enum class Marked {
+  kNo,
+  kYes,
+  kUnknown  ///< it shows no environment: it may be about to start another program (execve), or to end
+};
+
+Marked is_marked(pid_t pid, const std::string& entry) {
+  const std::string environment = content_of(proc_file(pid, "environ"));
+  if (environment.empty()) return Marked::kUnknown;
+  const std::string block = '\0' + environment + '\0';
+  return block.find('\0' + entry + '\0') != std::string::npos ? Marked::kYes : Marked::kNo;
+}
+
+/// So often a process without an environment is looked at again, each after a millisecond: one may really have none.
+constexpr int kLooksAgain = 20;
+
+/// Whether it runs a program, as zombies and the kernel's threads do not.
+bool runs_a_program(pid_t pid) {
+  char target = 0;
+  return ::readlink(proc_file(pid, "exe").c_str(), &target, sizeof(target)) >= 0;
 }
 
 std::vector<pid_t> children() {
@@ -93,16 +111,20 @@ void wait_and_reap(pid_t pid) {
 void end_all_marked(const std::string& entry) {
   using namespace std::chrono_literals;
   const auto give_up = std::chrono::steady_clock::now() + 2s;
-  bool found = true;
-  while (found && std::chrono::steady_clock::now() < give_up) {
-    found = false;
+  bool again = true;
+  for (int looks_again = 0; again && std::chrono::steady_clock::now() < give_up;) {
+    bool found = false, unknown = false;
     for (const pid_t pid : numbered_entries("/proc")) {
-      if (pid == ::getpid() || !has_environment_entry(pid, entry)) continue;
+      if (pid == ::getpid()) continue;
+      const Marked marked = is_marked(pid, entry);
+      unknown = unknown || (marked == Marked::kUnknown && runs_a_program(pid));
+      if (marked != Marked::kYes) continue;
       found = true;
       ::kill(pid, SIGKILL);
       reap_if_dead(pid);
     }
-    if (found) std::this_thread::sleep_for(1ms);
+    again = found || (unknown && ++looks_again <= kLooksAgain);
+    if (again) std::this_thread::sleep_for(1ms);
   }
 }
 
@@ -134,15 +156,20 @@ std::vector<pid_t> OrphanKeeper::adopted() const {
 void OrphanKeeper::end_orphans(const std::string& entry) const {
   // The children of an ended one become ours in turn, hence the rounds; their number only bounds a fork bomb.
   constexpr int kRounds = 100;
-  bool found = true;
-  for (int round = 0; found && round < kRounds; ++round) {
-    found = false;
+  bool again = true;
+  for (int round = 0, looks_again = 0; again && round < kRounds + looks_again;) {
+    bool found = false, unknown = false;
     for (const pid_t pid : adopted()) {
-      if (!has_environment_entry(pid, entry)) continue;
+      const Marked marked = is_marked(pid, entry);
+      unknown = unknown || (marked == Marked::kUnknown && !reap_if_dead(pid));
+      if (marked != Marked::kYes) continue;
       found = true;
       ::kill(pid, SIGKILL);
       wait_and_reap(pid);
     }
+    again = found || (unknown && ++looks_again <= kLooksAgain);
+    if (again && !found) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++round;
   }
 }
 

@@ -59,10 +59,21 @@ TEST(Orphan, GrandchildInItsOwnSessionEndsWithAFailedRun) {
 
 TEST(Orphan, DescendantsOfGrandchildrenEndToo) {
   const Scratch scratch;
+  const int before = number_of_children();
   EXPECT_EQ(run_one(scratch.job("run", 1, {"nest"})).status, Status::kFinished);
   EXPECT_FALSE(alive(scratch.pid("run", "child.0")));
   EXPECT_FALSE(alive(scratch.pid("run", "child.1000")));
-  EXPECT_EQ(number_of_children(), 0);
+  EXPECT_LE(number_of_children(), before);
+}
+
+/// Each is about to start a program when the run ends, and shows no environment for a moment.
+TEST(Orphan, ProcessesThatStartAProgramEndToo) {
+  const Scratch scratch;
+  Job job = scratch.job("run", 1, {});
+  job.command = {"/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do setsid sleep 60 & done"};
+  const int before = number_of_children();
+  for (int i = 0; i < 5; ++i) run_one(job);
+  EXPECT_LE(number_of_children(), before);
 }
 
 TEST(Orphan, RunThatEndsLeavesThoseOfOthersAlone) {
