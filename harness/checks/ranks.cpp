@@ -50,6 +50,11 @@ bool is_own_count(Channel channel, const std::string& name) {
   return channel == Channel::kLedger && counts;
 }
 
+/// LBFGS keeps the loss of its closure, which is each rank's own.
+bool is_own_loss_of_optimizer(Channel channel, const std::string& name) {
+  return channel == Channel::kOptimizer && name.ends_with(".prev_loss");
+}
+
 /// The record of one rank at the place of a divergence, or in another channel there; null where it has none.
 const trace::Record* held_by(const trace::RunTrace& run, std::size_t rank, const Divergence& at, Channel channel) {
   return run.ranks[rank].find(at.step, channel, at.tensor);
@@ -210,10 +215,10 @@ compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Pr
                      .common_steps_only = !run.torn().empty(),
                      .left_name = run.run,
                      .right_name = run.run};
-  if (channels.empty()) {
-    walk.channels = agreeing_channels(run, promises);
-    walk.skip = [](Channel channel, const std::string& name, std::int64_t) { return is_own_count(channel, name); };
-  }
+  if (channels.empty()) walk.channels = agreeing_channels(run, promises);
+  walk.skip = [all = channels.empty()](Channel channel, const std::string& name, std::int64_t) {
+    return is_own_loss_of_optimizer(channel, name) || (all && is_own_count(channel, name));
+  };
   compare::Comparison comparison = compare::compare(walk);
   if (comparison.first) name_ranks(run, *comparison.first);
   return comparison;

@@ -17,6 +17,9 @@ namespace {
 /// What was done to a gradient stands before its name.
 constexpr std::array<std::string_view, 2> kDone = {"unscaled ", "clipped "};
 
+/// What DDP handed out, where a script has changed it since.
+constexpr std::string_view kReduced = "reduced ";
+
 }  // namespace
 
 Held::Held(const trace::RunTrace& run, std::size_t rank, std::int64_t step)
@@ -66,14 +69,19 @@ std::string parameter_of(const std::string& gradient) {
 
 bool is_own_loss(const Record& record) { return record.channel == Channel::kLoss && record.name.starts_with("local"); }
 
+bool is_handed_out(const Record& gradient) { return gradient.name.starts_with(kReduced); }
+
 bool is_plain(const Record& gradient) {
-  return std::none_of(kDone.begin(), kDone.end(),
-                      [&](std::string_view done) { return gradient.name.starts_with(done); });
+  return !is_handed_out(gradient) && std::none_of(kDone.begin(), kDone.end(), [&](std::string_view done) {
+    return gradient.name.starts_with(done);
+  });
 }
 
 std::map<std::string, const Record*> final_gradients(const Held& held) {
   std::map<std::string, const Record*> last;
-  for (const Record* record : held.all(Channel::kGradient)) last[parameter_of(record->name)] = record;
+  for (const Record* record : held.all(Channel::kGradient)) {
+    if (!is_handed_out(*record)) last[parameter_of(record->name)] = record;
+  }
   return last;
 }
 

@@ -45,6 +45,9 @@ std::string parameter_of(const std::string& gradient);
 /// Whether it is a rank's own loss of a micro-batch: "local", "local.1".
 bool is_own_loss(const trace::Record& record);
 
+/// Whether a gradient is what DDP handed out, and the script changed it before the update.
+bool is_handed_out(const trace::Record& gradient);
+
 /// Whether a gradient was neither unscaled nor clipped.
 bool is_plain(const trace::Record& gradient);
 

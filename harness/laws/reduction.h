@@ -26,9 +26,9 @@ struct Reduction {
 /// sum.
 ///
 /// Sums of V float32 numbers in two orders differ by at most 2γ(V−1)·Σ|g| in each element, and so in the norm. Scaling
-/// by the weight rounds once more. Sketches are linear; their distances are right within a factor of 2 (exact up to 32
-/// elements). *Source*: Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 4.2.
-/// *Lifetime*: of the run.
+/// by the weight rounds once more. Passes that are reduced in turn round in turn. Sketches are linear; their distances
+/// are right within a factor of 2 (exact up to 32 elements). *Source*: Higham 2002, "Accuracy and Stability of
+/// Numerical Algorithms", section 4.2. *Lifetime*: of the run.
 class ReductionLaw {
  public:
   /// `weight`: of each local gradient. `unit_roundoff`: of the dtype that is sent.
@@ -43,8 +43,6 @@ class ReductionLaw {
   std::optional<std::int64_t> first_broken(std::int64_t step) const;
 
  private:
-  Equation equation(std::int64_t step, const trace::Record& reduced) const;
-
   const trace::RunTrace& run_;
   double weight_, unit_roundoff_;
 };

@@ -38,7 +38,7 @@ def install() -> None:
     session.controls.apply()
     passes, updates = Passes(session), Updates(session)
     forward.install(session, passes)
-    ddp.install(session, passes)
+    ddp.install(session)
     autograd.install(session, passes)
     scaler.install(session, passes, updates)
     clip.install(session, updates)

@@ -49,9 +49,11 @@ def _calls(session: Session) -> Iterator[tuple[str, float | int]]:
     if step.clips:
         yield "clips", step.clips
         yield "clipped", step.clipped
-    for name in ("clipped_early", "left", "reused", "idle_updates"):
+    for name in ("clipped_early", "left", "reused", "unreduced_passes", "idle_updates"):
         if getattr(step, name):
             yield name, getattr(step, name)
+    if step.reduced_passes > 1:
+        yield "reduced_passes", step.reduced_passes
     if session.gradients.clipped_late:
         yield "clipped_late", session.gradients.clipped_late
         session.gradients.clipped_late = 0

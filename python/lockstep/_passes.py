@@ -30,7 +30,6 @@ class Passes:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._in_forward = self._in_backward = 0
-        self._reduces = False  #: whether DDP was told to reduce the gradients of the forward pass that came last
         self._unscaled: dict[int, torch.Tensor] = {}  #: a loss before it was scaled, by the identity of the scaled one
 
     def forward_begins(self, caller: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -49,7 +48,7 @@ class Passes:
             return
         session.go_on()
         if issubclass(type(caller), DistributedDataParallel):
-            self._reduces = bool(caller.require_backward_grad_sync)
+            session.reductions.forward_begins(caller)
         step = session.step
         step.forwards_since_backward += 1
         inputs = self._inputs_of(caller, args, kwargs)
@@ -96,6 +95,7 @@ class Passes:
         self._record_loss([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
         step.backwards += 1
         session.gradients.backward_begins()
+        session.reductions.backward_begins()
         step.forwards_since_backward = 0
         self._unscaled.clear()
 
@@ -122,13 +122,4 @@ class Passes:
         self._in_backward -= 1
         if self._in_backward == 0:
             self._session.gradients.backward_ends()
-
-    def local_gradient(self, parameter: torch.Tensor) -> None:
-        """Before the reduction, in the backward pass that reduces."""
-        session = self._session
-        if not self._reduces or parameter.grad is None or not session.wants("gradient.local"):
-            return
-        name = session.models.name_of(parameter)
-        if name is not None:
-            name = session.step.unique("gradient.local", name)
-            session.recorder.tensors("gradient.local", readable([(name, parameter.grad)]))
+            self._session.reductions.backward_ends()

@@ -20,6 +20,7 @@ from lockstep._gradients import Gradients
 from lockstep._hooks.schedule import Schedules
 from lockstep._hooks.seed import Seeds
 from lockstep._models import Models, readable
+from lockstep._reductions import Reductions
 from lockstep._step import Step
 from lockstep._threads import Threads
 from lockstep._turns import Turns
@@ -41,6 +42,7 @@ class Session:
         self.controls = _controls.Controls(settings.controls)
         self.schedules, self.seeds = Schedules(), Seeds()
         self.gradients = Gradients()
+        self.reductions = Reductions(self)
         self.compiled: dict[str, None] = {}  #: names of models and functions that torch.compile was given, in order
         self.loaded: list[dict[str, Any]] = []  #: checkpoints that were read before the trace began
         self.rank = 0
@@ -225,6 +227,7 @@ class Session:
         """The updates of the step are done: records the state after them."""
         self.updates += 1
         self.skipped += self.step.skipped
+        self.reductions.step_ends()
         self._record_samples()
         if self.wants("rng") and self._generators is not None:
             self._generators.record(self.recorder)

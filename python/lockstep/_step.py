@@ -37,6 +37,8 @@ class Step:
     clip_of: set[int] = field(default_factory=set)  #: parameters that those calls got, by identity
     reused: int = 0  #: gradients that an update before had used, and nobody changed
     left: int = 0  #: gradients that an update before had used, and nobody cleared
+    reduced_passes: int = 0  #: backward passes of an update that DDP reduced
+    unreduced_passes: int = 0  #: those of the update that came after them
     idle_updates: int = 0  #: that no parameter had a gradient for
     rates: list[tuple[str, float]] = field(default_factory=list)
     names: dict[Key, int] = field(default_factory=dict)  #: how often a record of a name was made

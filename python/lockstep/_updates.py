@@ -35,6 +35,7 @@ class Updates:
         if not session.start():
             return None
         session.go_on()
+        session.reductions.update_begins(_optimizers.parameters_of(optimizer))
         self._take_turn(optimizer)
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is None:
@@ -89,6 +90,7 @@ class Updates:
         step = session.step
         step.updated.add(id(optimizer))
         step.skipped = step.skipped or skipped
+        session.reductions.update_ends()
         step.evaluations = 0
         if not session.by_hand and all(id(other) in step.updated for other in session.optimizers.expected()):
             session.complete()
@@ -98,6 +100,7 @@ class Updates:
     def skipped(self, optimizer: Optimizer) -> None:
         """A GradScaler found gradients that are not finite, and left the update out."""
         if self._session.records:
+            self._session.reductions.update_begins(_optimizers.parameters_of(optimizer))
             self._take_turn(optimizer)
             self._before_update(optimizer)
             self.ends(optimizer, skipped=True)
@@ -109,6 +112,7 @@ class Updates:
     def gradients(self, parameters: Iterable[torch.Tensor], then: str | None = None) -> None:
         """Records gradients as they are, unless that is done; `then`: what is about to be done to them."""
         session, parameters = self._session, list(parameters)
+        session.reductions.update_begins(parameters)
         if session.wants("gradient") and session.models.are_readable():
             if any(session.models.name_of(parameter) is None for parameter in parameters):
                 session.models.refresh()
@@ -123,4 +127,7 @@ class Updates:
             name = step.stage.get(id(parameter), "") + name + suffix
             if parameter.grad is not None and name not in step.told:
                 step.told.add(name)
+                reduced = self._session.reductions.changed(parameter)
+                if reduced is not None:
+                    yield step.unique("gradient", "reduced " + name), reduced
                 yield step.unique("gradient", name), parameter.grad

@@ -193,10 +193,10 @@ TEST(Launcher, IgnoredChildSignalDoesNotHideTheEnds) {
 
 TEST(Launcher, LeaksNothingOverManyRuns) {
   const Scratch scratch;
-  const int descriptors = number_of_descriptors();
+  const int descriptors = number_of_descriptors(), children = number_of_children();
   for (int i = 0; i < 20; ++i) run_one(scratch.job("run", 2, {"@1", "stray", "@all", "exit", "1"}));
   EXPECT_EQ(number_of_descriptors(), descriptors);
-  EXPECT_EQ(number_of_children(), 0);
+  EXPECT_LE(number_of_children(), children);
 }
 
 TEST(Launcher, SupervisesWhileOtherProcessesComeAndGo) {

@@ -125,14 +125,14 @@ TEST(Process, FailedExecIsAnInputError) {
   const Scratch scratch;
   Process::Command command = shell(scratch, "");
   command.program = "/nowhere/program";
-  const int descriptors = number_of_descriptors();
+  const int descriptors = number_of_descriptors(), children = number_of_children();
   EXPECT_THROW(Process{command}, InputError);
   replace_file(scratch.path() / "no-program", "text without an interpreter line");
   ASSERT_EQ(::chmod((scratch.path() / "no-program").c_str(), 0755), 0);
   command.program = scratch.path() / "no-program";
   EXPECT_THROW(Process{command}, InputError);
   EXPECT_EQ(number_of_descriptors(), descriptors);
-  EXPECT_EQ(number_of_children(), 0);
+  EXPECT_LE(number_of_children(), children);
 }
 
 TEST(Process, LogWithoutAPlaceIsAResourceError) {

@@ -142,7 +142,7 @@ class Trace:
         return record["integers"] if "integers" in record else float(record["decimal"])
 
 
-def start_here(script, directory, variables, out=None, err=None):
+def start_here(script, directory, variables, out=None, err=None, arguments=()):
     """Starts a script in a fork of this process, which has imported torch already: that takes seconds.
 
     The recorder is made in the child as torch makes it at the end of its import. `out`, `err`: files to write to.
@@ -158,7 +158,8 @@ def start_here(script, directory, variables, out=None, err=None):
         os.chdir(directory)
         os.environ.update(variables)
         sys.path.insert(0, str(PACKAGE))
-        sys.argv = [str(script)]
+        sys.argv = [str(script), *arguments]
+        sys.path[:0] = [str(pathlib.Path(script).parent)]
         import lockstep._entry
         lockstep._entry.activate()
         runpy.run_path(str(script), run_name="__main__")

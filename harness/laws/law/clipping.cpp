@@ -18,7 +18,7 @@ using Gradients = std::map<std::string, const trace::Record*>;
 Gradients before_clipping(const Held& held) {
   Gradients last;
   for (const trace::Record* record : held.all(Channel::kGradient)) {
-    if (!record->name.starts_with("clipped ")) last[parameter_of(record->name)] = record;
+    if (!record->name.starts_with("clipped ") && !is_handed_out(*record)) last[parameter_of(record->name)] = record;
   }
   return last;
 }
@@ -48,6 +48,7 @@ bool clips(Outcome& outcome, std::int64_t step, std::int64_t rank, const Held& h
 Gradients before_call(const Held& held) {
   Gradients before, last;
   for (const trace::Record* record : held.all(Channel::kGradient)) {
+    if (is_handed_out(*record)) continue;
     const std::string parameter = parameter_of(record->name);
     if (record->name.starts_with("clipped ") && last.contains(parameter)) before[parameter] = last[parameter];
     last[parameter] = record;

@@ -5,27 +5,28 @@ Never a communication hook: it changes the bits of the reduction.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Callable
 
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep._guard import guarded, replace
-from lockstep._passes import Passes
 
 if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-def install(session: Session, passes: Passes) -> None:
-    local_gradient = guarded(session, passes.local_gradient)
+def install(session: Session) -> None:
+    accumulated = guarded(session, session.reductions.accumulated)
     listens_to_gradients = "gradient.local" in session.settings.channels
 
     def listen(wrapper: DistributedDataParallel) -> None:
         session.ddp_made(wrapper)
         if listens_to_gradients:
+            hook = functools.partial(accumulated, session.reductions.made(wrapper))
             for parameter in wrapper.module.parameters():
                 if parameter.requires_grad:
-                    parameter.register_post_accumulate_grad_hook(local_gradient)
+                    parameter.register_post_accumulate_grad_hook(hook)
 
     made = guarded(session, listen)
     arguments = guarded(session, session.controls.ddp_arguments)

@@ -1,0 +1,79 @@
+"""Small programs, each of one kind, and how lockstep judges them. The first comments of a program say what is right:
+
+# expect: holds               `lockstep check` of a run holds
+# expect: LAW CAUSE           the law is broken, and CAUSE is named first
+# fixed: …                    the same of a run with --fixed, the mended or the other sound way
+# diff: rounding              class of `lockstep diff` of both ways (equal: no difference)
+# diff: semantic CAUSE        and the cause that it names first
+"""
+
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+import torch  # noqa: F401  (once: the ranks run in forks of this process)
+import torch.distributed  # noqa: F401
+
+from programs import HERE, ProgramTest, chosen_part, free_port, lockstep, start_here
+
+RANKS = 2
+SCRIPTS = sorted(path for path in (HERE / "small").glob("*.py") if path.stem != "base")
+
+
+def expected_of(script):
+    return dict(re.findall(r"^# (\w+): (.*)$", script.read_text(), re.M))
+
+
+class SmallTest(ProgramTest):
+    def ranks(self, script, folder, arguments=()):
+        """Records the program under both ranks; it has to end well."""
+        common = {"LOCKSTEP_RECORD": str(self.folder / folder), "MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": str(RANKS),
+                  "MASTER_PORT": str(free_port())}
+        with tempfile.TemporaryFile("w+") as said:
+            ranks = [start_here(script, self.folder, {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}, said, said,
+                                arguments) for rank in range(RANKS)]
+            codes = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
+            said.seek(0)
+            self.assertEqual(codes, [0] * RANKS, said.read())
+        return self.folder / folder
+
+    def checked(self, folder, expected):
+        said = lockstep("check", folder)
+        if expected == "holds":
+            self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+            return
+        law, cause = expected.split()
+        self.assertEqual(said.returncode, 1, said.stdout + said.stderr)
+        self.assertRegex(said.stdout, rf"(?s)  {law} +broken: .*?\n  cause +{re.escape(cause)}\b")
+
+    def differs(self, left, right, expected):
+        said = lockstep("diff", left, right)
+        if expected == "equal":
+            self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+            return
+        class_, _, cause = expected.partition(" ")
+        self.assertIn(f"\n  class       {class_}\n", said.stdout)
+        if cause:
+            self.assertRegex(said.stdout, rf"\n  cause +{re.escape(cause)}\b", said.stdout)
+
+    def judged(self, script):
+        expected = expected_of(script)
+        run = self.ranks(script, "run")
+        self.checked(run, expected["expect"])
+        if "fixed" in expected:
+            fixed = self.ranks(script, "fixed", ["--fixed"])
+            self.checked(fixed, expected["fixed"])
+            self.differs(fixed, run, expected["diff"])
+
+
+def test_of(script):
+    return lambda self: self.judged(script)
+
+
+for path in SCRIPTS[chosen_part(3)]:
+    setattr(SmallTest, f"test_{pathlib.Path(path).stem}", test_of(path))
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
