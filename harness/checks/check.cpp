@@ -128,7 +128,9 @@ CheckResult concluded(CheckResult total) {
 
 void combine(CheckResult& total, CheckResult next) {
   const std::size_t compared = total.compared + next.compared;
-  if (severity(next.status) > severity(total.status)) total = std::move(next);
+  if (severity(next.status) > severity(total.status) ||
+      (total.status == next.status && total.why.empty() && !total.divergence))
+    total = std::move(next);
   total.compared = compared;
 }
 

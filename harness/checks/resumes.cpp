@@ -3,6 +3,7 @@
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/checks/checkpoint.h"
+#include "harness/checks/numbers.h"
 #include "harness/compare/continuation.h"
 #include "harness/compare/rounding.h"
 
@@ -66,7 +67,9 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   }
   // A resumed run rebuilds its buckets once more and broadcasts the layout: an extra collective, not another result.
   if (input.spec.channels.empty()) std::erase(channels, Channel::kCollective);
-  CheckResult result = result_of(compare::compare_runs(straight, resumed, channels, compare::bitwise, scope), input);
+  CheckResult result =
+      is_program ? compare_numbers(straight, resumed, channels, input, scope)
+                 : result_of(compare::compare_runs(straight, resumed, channels, compare::bitwise, scope), input);
   if (result.divergence) {
     compare::name_rounding(*result.divergence, straight, resumed);
     result.divergence->cause = "the resumed training differs from the uninterrupted one; " + result.divergence->cause;

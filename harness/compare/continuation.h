@@ -33,7 +33,8 @@ std::vector<std::int64_t> steps_with_weights(const trace::RunTrace& source, cons
 Continuation continuation_of(const RunAndFiles& source, const RunAndFiles& resumed);
 
 /// Counts steps, updates, samples and skipped updates of a resumed run on from a step of its source. Takes out counts
-/// of the recorder that cannot be: epochs and passes, of which one may have been begun.
+/// of the recorder that cannot be: epochs and passes, of which one may have been begun. Where DDP broadcasts buffers, a
+/// rank that begins with rank 0's has those that it had.
 void count_on(trace::RunTrace& resumed, const trace::RunTrace& source, std::int64_t step);
 
 /// Whether `count_on` may have taken out this entry of a ledger.

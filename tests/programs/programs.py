@@ -158,7 +158,7 @@ def start_here(script, directory, variables, out=None, err=None, arguments=()):
         os.chdir(directory)
         os.environ.update(variables)
         sys.path.insert(0, str(PACKAGE))
-        sys.argv = [str(script), *arguments]
+        sys.argv = [str(script), *map(str, arguments)]
         sys.path[:0] = [str(pathlib.Path(script).parent)]
         import lockstep._entry
         lockstep._entry.activate()

@@ -5,6 +5,8 @@
 # fixed: …                    the same of a run with --fixed, the mended or the other sound way
 # diff: rounding              class of `lockstep diff` of both ways (equal: no difference)
 # diff: semantic CAUSE        and the cause that it names first
+# resume: …                   the same of a run that saves (--state FILE) and one that goes on (--resume 1)
+# restarted: …                and of one that goes on in a wrong way (--restart 1)
 """
 
 import os
@@ -52,6 +54,7 @@ class SmallTest(ProgramTest):
         said = lockstep("diff", left, right)
         if expected == "equal":
             self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+            self.assertIn("agree: ", said.stdout)
             return
         class_, _, cause = expected.partition(" ")
         self.assertIn(f"\n  class       {class_}\n", said.stdout)
@@ -60,12 +63,16 @@ class SmallTest(ProgramTest):
 
     def judged(self, script):
         expected = expected_of(script)
-        run = self.ranks(script, "run")
+        saves = ["--state", self.folder / "state.pt"] if "resume" in expected else []
+        run = self.ranks(script, "run", saves)
         self.checked(run, expected["expect"])
         if "fixed" in expected:
             fixed = self.ranks(script, "fixed", ["--fixed"])
             self.checked(fixed, expected["fixed"])
             self.differs(fixed, run, expected["diff"])
+        for way, option in (("resume", "--resume"), ("restarted", "--restart")):
+            if way in expected:
+                self.differs(run, self.ranks(script, way, [*saves, option, "1"]), expected[way])
 
 
 def test_of(script):

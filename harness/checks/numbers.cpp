@@ -1,0 +1,153 @@
+#include "harness/checks/numbers.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "harness/base/text.h"
+#include "harness/compare/rounding.h"
+#include "harness/laws/seen.h"
+
+namespace lockstep::checks {
+namespace {
+
+using compare::Divergence;
+using compare::Missing;
+using trace::Channel;
+using trace::RunTrace;
+
+/// Options of torch's optimizers that choose a kernel, and no formula.
+constexpr std::array<std::string_view, 4> kKernels = {"foreach", "fused", "capturable", "differentiable"};
+
+/// What scripts record by lockstep.record.
+constexpr std::array<Channel, 2> kOwnRecords = {Channel::kEma, Channel::kMetric};
+
+/// Weights and what belongs to them.
+constexpr std::array<Channel, 6> kOfWeights = {Channel::kWeight,    Channel::kGradient, Channel::kGradientLocal,
+                                               Channel::kOptimizer, Channel::kBuffer,   Channel::kEma};
+
+/// Without the prefix of one optimizer of several and the suffix of one group of several.
+bool chooses_kernel(const Divergence& at) {
+  const std::string_view name = at.tensor;
+  return at.channel == Channel::kLedger && std::any_of(kKernels.begin(), kKernels.end(), [&](std::string_view option) {
+           const std::size_t place = name.find(option);
+           if (place == std::string_view::npos) return false;
+           const std::string_view behind = name.substr(place + option.size());
+           return (place == 0 || name[place - 1] == '.') && (behind.empty() || behind[0] == '.' || behind[0] == '[');
+         });
+}
+
+bool records(const RunTrace& run, Channel channel) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(), [&](const trace::Trace& rank) {
+    return std::any_of(rank.steps.begin(), rank.steps.end(), [&](const trace::Step& step) {
+      return std::any_of(step.records.begin(), step.records.end(),
+                         [&](const trace::Record& record) { return record.channel == channel; });
+    });
+  });
+}
+
+/// Whether a loader's samples are drawn from a generator of their own, which each epoch seeds.
+bool samples_by_epoch(const RunTrace& run) {
+  const Json sampler = laws::seen_of(run, "sampler");
+  return sampler.is_object() && sampler.value("class", Json()) == "DistributedSampler";
+}
+
+bool rounds(Divergence at, const RunTrace& left, const RunTrace& right) {
+  compare::name_rounding(at, left, right);
+  return at.class_ == scenario::Class::kRounding;
+}
+
+/// What the comparison looks behind.
+class SetAside {
+ public:
+  SetAside(const RunTrace& left, const RunTrace& right) : left_(left), right_(right) {}
+
+  /// Whether this is no difference of numbers; then it is not seen again.
+  bool takes(const Divergence& at) {
+    if (at.channel == Channel::kRng) return take_channel(at, "generators differ");
+    if (at.channel == Channel::kCollective) return take_channel(at, "collectives differ");
+    if (chooses_kernel(at)) return take_name(at, "the option " + at.tensor + " differs");
+    if (at.lacks(Missing::kRecord) && is_own_record(at)) return take_name(at, "");
+    return at.lacks(Missing::kRecord) && take_weights(at);
+  }
+
+  bool skips(Channel channel, const std::string& name) const {
+    return channels_.contains(channel) || names_.contains({channel, name});
+  }
+
+  /// Whether a difference behind it may come of what was set aside.
+  bool may_explain(const Divergence& behind) const {
+    const bool by_epoch = samples_by_epoch(left_) && samples_by_epoch(right_);
+    if (behind.channel == Channel::kSamples && by_epoch) return channels_.contains(Channel::kCollective);
+    return channels_.contains(Channel::kRng) || channels_.contains(Channel::kCollective);
+  }
+
+  const std::string& lacking() const { return lacking_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  bool take_channel(const Divergence& at, const std::string& what) {
+    channels_.insert(at.channel);
+    notes_.push_back(what + " (first at " + at.place_and_rank() + ")");
+    return true;
+  }
+
+  bool take_name(const Divergence& at, const std::string& what) {
+    if (!names_.insert({at.channel, at.tensor}).second) return false;
+    if (!what.empty()) notes_.push_back(what);
+    return true;
+  }
+
+  /// A script's own record that a side lacks at its first step alone.
+  bool is_own_record(const Divergence& at) const {
+    const RunTrace& side = at.left.missing == Missing::kRecord ? left_ : right_;
+    const auto& steps = side.ranks[0].steps;
+    return std::find(kOwnRecords.begin(), kOwnRecords.end(), at.channel) != kOwnRecords.end() && !steps.empty() &&
+           at.step == steps.front().step;
+  }
+
+  bool take_weights(const Divergence& at) {
+    if (std::find(kOfWeights.begin(), kOfWeights.end(), at.channel) == kOfWeights.end()) return false;
+    const RunTrace& side = at.left.missing == Missing::kRecord ? left_ : right_;
+    if (!lacking_.empty() || records(side, Channel::kWeight)) return false;
+    lacking_ = side.run + " recorded no weight";
+    for (const Channel channel : kOfWeights) channels_.insert(channel);
+    return true;
+  }
+
+  const RunTrace &left_, &right_;
+  std::set<Channel> channels_;
+  std::set<std::pair<Channel, std::string>> names_;
+  std::vector<std::string> notes_;
+  std::string lacking_;
+};
+
+}  // namespace
+
+CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const std::vector<Channel>& channels,
+                            const CheckInput& input, const compare::Scope& scope) {
+  CheckResult first = result_of(compare::compare_runs(left, right, channels, compare::bitwise, scope), input);
+  SetAside aside(left, right);
+  compare::Scope behind = scope;
+  behind.skip = [&](Channel channel, const std::string& name, std::int64_t step) {
+    return aside.skips(channel, name) || (scope.skip && scope.skip(channel, name, step));
+  };
+  CheckResult result = first;
+  while (result.divergence && aside.takes(*result.divergence)) {
+    result = result_of(compare::compare_runs(left, right, channels, compare::bitwise, behind));
+  }
+  if (result.divergence)
+    return rounds(*result.divergence, left, right) || !aside.may_explain(*result.divergence) ? result : first;
+  if (result.status == CheckResult::Status::kAgree && !aside.notes().empty())
+    result.why = "all numbers are equal; " + join(aside.notes(), "; ");
+  if (result.status == CheckResult::Status::kAgree && !aside.lacking().empty()) {
+    result.status = CheckResult::Status::kInconclusive;
+    result.why = aside.lacking() + (result.why.empty() ? "" : "; " + result.why);
+    result.next = "record the weights on both sides";
+  }
+  return result;
+}
+
+}  // namespace lockstep::checks
