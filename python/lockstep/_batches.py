@@ -70,6 +70,7 @@ class Source:
     """A pass over a loader."""
 
     is_known: bool = False  #: a model took a batch of it as it came, or a copy
+    is_trained: bool = False  #: a model that trains took a batch of it
 
 
 @dataclass(eq=False)
@@ -77,8 +78,8 @@ class Batch:
     """What a loader gave at one time."""
 
     ids: list[int] | None      #: indices into the data set, where its sampler names them
-    epoch: int | None          #: as the sampler was told, or how often the loader was begun before
-    passes: int | None = None  #: how often the loader was begun before, where the sampler has an epoch of its own
+    epoch: int | None          #: as the sampler was told, or how often the loader was begun to train before
+    passes: int | None = None  #: the same, where the sampler has an epoch of its own
     source: Source = field(default_factory=Source)
     facts: dict[str, Any] = field(default_factory=dict)  #: of the loader
     items: list[int] = field(default_factory=list)  #: without ids, a number for each item as it came

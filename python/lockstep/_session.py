@@ -280,6 +280,7 @@ class Session:
         """Counts the samples of an input: its ids where a loader told them, else a digest of each item."""
         for batch in batches:
             self.step.batch = batch
+            batch.source.is_trained = True
             self.step.ids += batch.ids or []
             self.step.items += batch.items
         if not self.batches.any_given and self.wants("samples"):

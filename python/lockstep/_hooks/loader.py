@@ -44,13 +44,15 @@ class Loaders:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
-        self._begun: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._begun: weakref.WeakKeyDictionary[Any, tuple[int, Source | None]] = weakref.WeakKeyDictionary()
 
     def begins(self, iterator: Any, loader: Any) -> None:
-        number = self._begun.get(loader, -1) + 1
-        self._begun[loader] = number
+        number, source = self._begun.get(loader, (-1, None))
+        number += source is None or source.is_trained  # an evaluation over the same loader begins no epoch
         # The header tells them; it is written when the trace begins.
-        self._passes[iterator] = Pass(loader, number, None if self._session.records else _facts.loader_facts)
+        begun = Pass(loader, number, None if self._session.records else _facts.loader_facts)
+        self._passes[iterator] = begun
+        self._begun[loader] = (number, begun.source)
 
     def takes(self, iterator: Any, index: Any) -> None:
         if iterator in self._passes:

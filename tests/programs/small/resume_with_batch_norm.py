@@ -1,4 +1,4 @@
-"""Rank 0 saves, and all ranks load: running means of the others come back as rank 0's, which DDP would give them anyway.
+"""Rank 0 saves, all ranks load: running means of the others come back as rank 0's, which DDP gives them anyway.
 Generators are not restored, and nothing draws from them."""
 # expect: holds
 # resume: equal
