@@ -50,6 +50,11 @@ Marked is_marked(pid_t pid, const std::string& entry) {
 /// So often a process without an environment is looked at again, each after a millisecond: one may really have none.
 constexpr int kLooksAgain = 20;
 
+bool is_dead(pid_t pid) {
+  const std::optional<ProcessState> state = state_of(pid);
+  return !state || state->letter == 'Z';
+}
+
 /// Whether it runs a program, as zombies and the kernel's threads do not.
 bool runs_a_program(pid_t pid) {
   char target = 0;
@@ -161,7 +166,7 @@ void OrphanKeeper::end_orphans(const std::string& entry) const {
     bool found = false, unknown = false;
     for (const pid_t pid : adopted()) {
       const Marked marked = is_marked(pid, entry);
-      unknown = unknown || (marked == Marked::kUnknown && !reap_if_dead(pid));
+      unknown = unknown || (marked == Marked::kUnknown && !is_dead(pid));  // another run may wait for a dead one
       if (marked != Marked::kYes) continue;
       found = true;
       ::kill(pid, SIGKILL);

@@ -66,6 +66,15 @@ TEST(Orphan, DescendantsOfGrandchildrenEndToo) {
   EXPECT_LE(number_of_children(), before);
 }
 
+/// Another run has to learn how it ended.
+TEST(Orphan, TheDeadOfOtherRunsAreNotReaped) {
+  const OrphanKeeper keeper;
+  const pid_t dead = fork_supervisor([] { return ::setsid() > 0 ? 7 : 1; });
+  while (state_of(dead)->letter != 'Z') std::this_thread::sleep_for(milliseconds(1));
+  keeper.end_orphans("LOCKSTEP_TEST=nobody");
+  EXPECT_EQ(wait_for(dead), 7);
+}
+
 /// Each is about to start a program when the run ends, and shows no environment for a moment.
 TEST(Orphan, ProcessesThatStartAProgramEndToo) {
   const Scratch scratch;
