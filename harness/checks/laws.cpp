@@ -57,15 +57,11 @@ CheckResult judge_alone(const laws::Law& law, const trace::RunTrace& run, const 
   return result;
 }
 
-/// Of a program, only what DDP keeps alike. A metric that not all ranks reduce is each rank's own, and so are buffers
-/// that nobody broadcasts.
+/// Of a program, only what DDP keeps alike. Buffers that nobody broadcasts are each rank's own.
 CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known)
     return result_of(compare_ranks(run, promises, {Channel::kGradient, Channel::kOptimizer, Channel::kWeight}));
   scenario::Promises replicated = promises;
-  const auto& evaluation = promises.train.evaluation;
-  if (evaluation && evaluation->reduce != "all")
-    std::erase(replicated.train.record.channels, std::string(trace::name_of(Channel::kMetric)));
   if (!promises.train.ddp.broadcast_buffers)
     std::erase(replicated.train.record.channels, std::string(trace::name_of(Channel::kBuffer)));
   return result_of(compare_ranks(run, replicated));

@@ -36,7 +36,10 @@ bool has_own_buffers(const scenario::Promises& promises, const trace::RunTrace& 
 std::vector<Channel> agreeing_channels(const trace::RunTrace& run, const scenario::Promises& promises) {
   const bool own_buffers = has_own_buffers(promises, run);
   std::vector<Channel> channels = channels_of({}, {&promises}, true);
+  const auto& evaluation = promises.train.evaluation;
+  const bool own_metrics = !promises.known && evaluation && evaluation->reduce != "all";
   std::erase_if(channels, [&](Channel channel) {
+    if (channel == Channel::kMetric && own_metrics) return true;
     return trace::info(channel).sharing != trace::Sharing::kReplicated || (channel == Channel::kBuffer && own_buffers);
   });
   return channels;

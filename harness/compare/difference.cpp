@@ -29,10 +29,11 @@ Index index_of(const Step& step, Channel channel) {
   return index;
 }
 
-/// What the recorder of a program counted of its calls explains differences and is none: scripts that compute the same
-/// may call otherwise.
+/// What the recorder of a program counted of its calls, and gradients before the script changed them, explain
+/// differences and are none: scripts that compute the same may call otherwise.
 bool is_note(Channel channel, std::string_view name) {
-  return channel == Channel::kLedger && name.starts_with("seen.");
+  return (channel == Channel::kLedger && name.starts_with("seen.")) ||
+         (channel == Channel::kGradient && name.starts_with("reduced "));
 }
 
 /// What one rank holds of a channel at one step.

@@ -48,6 +48,7 @@ std::vector<Suspect> suspects_in_gradients(const Scene& scene) {
   }
   if (channel == Channel::kGradient) {
     if (auto found = suspects_by_gradient_laws(scene); !found.empty()) return found;
+    if (auto found = suspects_in_own_average(scene); !found.empty()) return found;
     if (auto found = suspects_in_corruption(scene); !found.empty()) return found;
   }
   if (trace::info(channel).part != trace::Part::kComputed) return {};

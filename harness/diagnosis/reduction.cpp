@@ -7,6 +7,7 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/low_precision.h"
+#include "harness/diagnosis/seen.h"
 #include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/reduction.h"
@@ -213,7 +214,40 @@ std::vector<Suspect> suspects_of_residual(const BrokenStep& of_step, std::int64_
   return {{"fp.lowprec_accumulate", evidence}};
 }
 
+/// The factor by which a program's rank multiplied what DDP handed out, if it was one for all gradients.
+std::optional<double> own_factor(const trace::RunTrace& run, std::size_t rank, std::int64_t step) {
+  const trace::Step* own = run.ranks[rank].find(step);
+  std::optional<double> factor;
+  const trace::Record* handed_out = nullptr;
+  if (own == nullptr) return factor;
+  for (const trace::Record& record : own->records) {
+    if (record.channel != Channel::kGradient || !record.sketch) continue;
+    if (laws::is_handed_out(record)) handed_out = &record;
+    if (!laws::is_plain(record)) continue;
+    if (handed_out == nullptr || !handed_out->name.ends_with(" " + record.name)) return std::nullopt;
+    const auto scale = trace::scale_between(*handed_out->sketch, *record.sketch);
+    if (!scale) continue;  // both may be zeros
+    if (scale->residual > kNearWeight || (factor && !near(*factor, scale->factor))) return std::nullopt;
+    factor = scale->factor;
+  }
+  return factor;
+}
+
 }  // namespace
+
+std::vector<Suspect> suspects_in_own_average(const Scene& scene) {
+  if (!is_between_programs(scene) || scene.at.channel != Channel::kGradient) return {};
+  const trace::RunTrace& run = *scene.right.run;
+  const auto ranks = static_cast<double>(run.world_size());
+  if (ranks < 2 || own_factor(*scene.left.run, 0, scene.at.step)) return {};
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const auto factor = own_factor(run, rank, scene.at.step);
+    if (!factor || !near(*factor, 1 / ranks)) return {};
+  }
+  return {{"grad.double_average",
+           {place_of(run, scene.at.step) + ": the script multiplies all gradients that DDP handed out by " +
+            rounded(1 / ranks, 5) + ", which is 1/W; " + scene.left.run->run + " does not"}}};
+}
 
 std::vector<Suspect> suspects_in_reduction(const trace::RunTrace& run, const scenario::Promises& promises,
                                            std::int64_t step) {

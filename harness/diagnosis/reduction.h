@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harness/compare/suspect.h"
+#include "harness/diagnosis/scene.h"
 #include "harness/scenario/scenario.h"
 #include "harness/trace/trace.h"
 
@@ -13,5 +14,8 @@ namespace lockstep::diagnosis {
 /// is ignored. Empty if they are the mean, or if no cause fits.
 std::vector<compare::Suspect> suspects_in_reduction(const trace::RunTrace& run, const scenario::Promises& promises,
                                                     std::int64_t step);
+
+/// A program that divides by the number of ranks what DDP has averaged, and the other does not.
+std::vector<compare::Suspect> suspects_in_own_average(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -586,6 +586,14 @@ for step in range(3):
         self.assertEqual(trace.value(2, "ledger", "seen.clips"), [2])
         self.assertEqual(trace.value(2, "ledger", "seen.clip_value"), 2)
 
+    def test_an_exit_at_once_ends_the_trace_but_under_an_error(self):
+        train = START + "import os\noptimizer = sgd(model)\nfor _ in range(2): update(optimizer, model)\n"
+        self.assertTrue(self.records(train + "if os.fork() == 0: os._exit(0)\nos.wait(); os._exit(0)").is_whole)
+        thread = "import threading\nthreading.Thread(target=os._exit, args=(0,)).start()\n"
+        for leave in ("try: 1 / 0\nexcept ZeroDivisionError: os._exit(0)", thread + "os.read(os.pipe()[0], 1)"):
+            self.run_recorded(train + leave, "cut" + str(len(leave)))
+            self.assert_torn(self.folder / ("cut" + str(len(leave))))
+
     def test_seeds_are_told_and_those_that_come_too_late(self):
         end = "\noptimizer = sgd(model)\nupdate(optimizer, model)"
         def seeds(text, folder):

@@ -1,4 +1,5 @@
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "harness/laws/contents.h"
@@ -23,14 +24,16 @@ std::string no_content_asked(const trace::RunTrace&, const scenario::Promises& p
 Outcome judge_content(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known) return cannot_tell("nobody promises that this program takes its samples as they are");
   Outcome outcome;
-  std::map<std::pair<std::string, std::int64_t>, Seen> seen;  // by input and sample
+  const bool of_ranks = promises.train.data.options.value("per_rank", false);  // each numbers data of its own
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, Seen> seen;    // by input, sample and whose it is
   for (const trace::Step& step : run.ranks[0].steps) {
     for (const trace::Trace& rank : run.ranks) {
       const trace::Step* taken = rank.find(step.step);
       if (taken == nullptr) continue;
       for (const auto& [input, contents] : contents_of(*taken)) {
         for (const Content& content : contents) {
-          const auto [known, is_new] = seen.try_emplace({input, content.id}, Seen{content, step.step, rank.rank});
+          const auto [known, is_new] =
+              seen.try_emplace({input, content.id, of_ranks ? rank.rank : 0}, Seen{content, step.step, rank.rank});
           ++outcome.judged;
           if (is_new || known->second.content.digest == content.digest) continue;
           const std::string sample = "sample " + std::to_string(content.id);

@@ -15,6 +15,9 @@ using trace::Channel;
 
 constexpr const char* kUnscaled = "unscaled ";
 
+/// A GradScaler keeps it in float32, whatever the dtype of the gradients.
+double reciprocal_of(double scale) { return static_cast<double>(static_cast<float>(1 / scale)); }
+
 /// Whether all gradients were clipped while they were scaled: each is that of its rule, times one factor below 1.
 std::string cause_of(const Rule& rule, const scenario::Promises& promises) {
   const auto found = trace::scale_between(*rule.terms[0].second->sketch, *rule.target->sketch);
@@ -42,7 +45,7 @@ Outcome judge_unscaling(const trace::RunTrace& run, const scenario::Promises& pr
       if (!record->name.starts_with(kUnscaled)) continue;
       if (!promises.known) scaled = held.find(Channel::kGradient, parameter_of(record->name));
       if (scaled == nullptr) continue;
-      const Rule rule{.target = record, .terms = {{1 / *scale, scaled}}};
+      const Rule rule{.target = record, .terms = {{reciprocal_of(*scale), scaled}}};
       if (keeps(outcome, rule, step, rank)) continue;
       outcome.broken->expected = "the reduced gradient divided by the loss scale";
       outcome.broken->cause = cause_of(rule, promises);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing.process
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, Callable
 
 from lockstep._guard import replace
@@ -23,6 +24,15 @@ def install(session: Session) -> None:
 
         return exit
 
+    def leave_at_once(original: Callable[[int], Any]) -> Callable[[int], Any]:
+        def _exit(status: int) -> Any:
+            if threading.current_thread() is threading.main_thread():  # another one may cut the training off
+                session.ending.leaves(status)
+                session.finish(status)  # it skips atexit
+            return original(status)
+
+        return _exit
+
     def bootstrap(original: Callable[..., int]) -> Callable[..., int]:
         def _bootstrap(self: Any, *args: Any, **kwargs: Any) -> int:
             exit_code = original(self, *args, **kwargs)
@@ -32,4 +42,5 @@ def install(session: Session) -> None:
         return _bootstrap
 
     replace(sys, "exit", leave)
+    replace(os, "_exit", leave_at_once)
     replace(multiprocessing.process.BaseProcess, "_bootstrap", bootstrap)
