@@ -103,6 +103,46 @@ std::optional<Suspect> of_ranks(const Weighing& at, bool targets, const char* ca
   return std::nullopt;
 }
 
+/// What a program told its model to divide each rank's loss by; empty where it did not.
+Numbers denominators_of(const OwnGradients& own) {
+  Numbers denominators;
+  for (const Held& held : own.held())
+    denominators.push_back(laws::number_at(held, Channel::kLedger, "num_items_in_batch"));
+  const bool all = std::all_of(denominators.begin(), denominators.end(), [](double number) { return number > 0; });
+  return all ? denominators : Numbers{};
+}
+
+/// Sum of each rank's own losses in the step.
+Numbers losses_of(const OwnGradients& own) {
+  Numbers losses;
+  for (const Held& held : own.held()) {
+    losses.push_back(0);
+    for (const trace::Record* record : held.all(Channel::kLoss))
+      losses.back() += laws::is_own_loss(*record) ? record->number.value_or(NAN) : 0;
+  }
+  return losses;
+}
+
+/// `its` ranks divide by targets of their own, those of `theirs` by the mean over the ranks; the losses show both.
+std::optional<Suspect> of_denominators(const Weighing& at, const Side& side, const OwnGradients& its,
+                                       const OwnGradients& theirs) {
+  const Numbers own = denominators_of(its), all = denominators_of(theirs);
+  if (own.size() < 2 || own.size() != all.size() || !unequal(own) || unequal(all) || sum(own) != all[0])
+    return std::nullopt;
+  const Numbers losses = losses_of(its), other_losses = losses_of(theirs);
+  for (std::size_t rank = 0; rank < own.size(); ++rank) {
+    const double mean = all[rank] / static_cast<double>(all.size());
+    if (!(std::fabs(losses[rank] * own[rank] - other_losses[rank] * mean) <=
+          kAgree * std::fabs(losses[rank] * own[rank])))
+      return std::nullopt;
+  }
+  return Suspect{"loss.token_weighting_rank",
+                 {at.place() + ": the ranks of " + side.run->run + " divide their losses by their own " +
+                      listed_counts(own) + " targets (num_items_in_batch)",
+                  "the ranks of the other side divide theirs by the mean of these, " +
+                      to_decimal(all[0] / static_cast<double>(all.size()))}};
+}
+
 /// The micro-batches of all ranks in one step: mean losses and samples.
 struct Pieces {
   Numbers losses, samples;
@@ -207,6 +247,8 @@ bool targets_vary(const OwnGradients& own) {
 std::vector<Suspect> suspects_in_loss_weighting(const Scene& scene) {
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
   const Weighing at{scene, {*scene.left.run, scene.at.step}, {*scene.right.run, scene.at.step}};
+  if (const auto found = of_denominators(at, scene.right, at.right, at.left)) return {*found};
+  if (const auto found = of_denominators(at, scene.left, at.left, at.right)) return {*found};
   if (!at.left.complete() || !at.right.complete()) return {};
   if (const auto found = of_ranks(at, false, "loss.unweighted_partial")) return {*found};
   if (const auto found = of_ranks(at, true, "loss.token_weighting_rank")) return {*found};

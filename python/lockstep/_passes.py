@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lockstep._session import Session
 
 
-#: Arguments of a forward pass that the loss is divided by: that of transformers' models.
+#: Arguments of a forward pass that the loss is divided by, and no data: that of transformers' models.
 _DENOMINATORS = ("num_items_in_batch",)
 
 
@@ -66,7 +66,7 @@ class Passes:
         names, prefix = models.argument_names(caller), models.prefix_of_caller(caller)
         given = [(names[i] if i < len(names) else str(i), value) for i, value in enumerate(args)]
         return [(prefix + name, tensor) for key, value in [*given, *kwargs.items()]
-                for name, tensor in tensors_in(value, key)]
+                if key not in _DENOMINATORS for name, tensor in tensors_in(value, key)]
 
     def _record_input(self, inputs: NamedTensors) -> None:
         session = self._session

@@ -1,5 +1,6 @@
 """Small programs, each of one kind, and how lockstep judges them. The first comments of a program say what is right:
 
+# needs: PACKAGE              skipped where it is not installed
 # expect: holds               `lockstep check` of a run holds
 # expect: LAW CAUSE           the law is broken, and CAUSE is named first
 # fixed: …                    the same of a run with --fixed, the mended or the other sound way
@@ -9,6 +10,7 @@
 # restarted: …                and of one that goes on in a wrong way (--restart 1)
 """
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -63,6 +65,8 @@ class SmallTest(ProgramTest):
 
     def judged(self, script):
         expected = expected_of(script)
+        if "needs" in expected and importlib.util.find_spec(expected["needs"]) is None:
+            self.skipTest(f"{expected['needs']} is not installed")
         saves = ["--state", self.folder / "state.pt"] if "resume" in expected else []
         run = self.ranks(script, "run", saves)
         self.checked(run, expected["expect"])
