@@ -60,7 +60,8 @@ CheckResult judge_alone(const laws::Law& law, const trace::RunTrace& run, const 
 /// Of a program, only what DDP keeps alike. Buffers that nobody broadcasts are each rank's own.
 CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known)
-    return result_of(compare_ranks(run, promises, {Channel::kGradient, Channel::kOptimizer, Channel::kWeight}));
+    return result_of(
+        compare_ranks(run, promises, {Channel::kGradient, Channel::kOptimizer, Channel::kWeight, Channel::kBuffer}));
   scenario::Promises replicated = promises;
   if (!promises.train.ddp.broadcast_buffers)
     std::erase(replicated.train.record.channels, std::string(trace::name_of(Channel::kBuffer)));

@@ -5,6 +5,7 @@
 #include "harness/checks/check.h"
 #include "harness/compare/rounding.h"
 #include "harness/laws/finite.h"
+#include "harness/laws/seen.h"
 
 namespace lockstep::checks {
 namespace {
@@ -22,19 +23,25 @@ compare::PairsOf against_rank_0(const trace::RunTrace& run) {
   };
 }
 
-/// Whether each rank notes the statistics of its own share. Of a program that is not ours, the trace tells.
-bool has_own_buffers(const scenario::Promises& promises, const trace::RunTrace& run) {
-  if (!promises.known) return promises.train.has_own_buffers();
-  const auto is_statistic = [](const trace::Record& record) {
-    return record.channel == Channel::kBuffer && record.name.ends_with("running_mean");
-  };
-  const std::vector<trace::Step>& steps = run.ranks[0].steps;
-  return !steps.empty() && std::any_of(steps[0].records.begin(), steps[0].records.end(), is_statistic);
+/// Statistics of batch normalization: each rank notes those of its own share.
+bool is_statistic(const std::string& buffer) {
+  return buffer.ends_with("running_mean") || buffer.ends_with("running_var") || buffer.ends_with("num_batches_tracked");
+}
+
+/// Buffers of a program that ranks may hold of their own: statistics, and all that nobody broadcasts, once they move.
+bool is_own_buffer(Channel channel, const std::string& name, std::int64_t step, bool are_broadcast) {
+  return channel == Channel::kBuffer && (is_statistic(name) || (!are_broadcast && step >= 0));
+}
+
+/// Whether a program's DDP gives all ranks the buffers of rank 0 before each pass.
+bool broadcasts_its_buffers(const trace::RunTrace& run) {
+  const Json ddp = laws::seen_of(run, "ddp");
+  return ddp.is_object() && ddp.value("broadcast_buffers", Json()) == true;
 }
 
 /// The channels that every rank holds the same by design.
-std::vector<Channel> agreeing_channels(const trace::RunTrace& run, const scenario::Promises& promises) {
-  const bool own_buffers = has_own_buffers(promises, run);
+std::vector<Channel> agreeing_channels(const scenario::Promises& promises) {
+  const bool own_buffers = !promises.known && promises.train.has_own_buffers();
   std::vector<Channel> channels = channels_of({}, {&promises}, true);
   const auto& evaluation = promises.train.evaluation;
   const bool own_metrics = !promises.known && evaluation && evaluation->reduce != "all";
@@ -218,9 +225,12 @@ compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Pr
                      .common_steps_only = !run.torn().empty(),
                      .left_name = run.run,
                      .right_name = run.run};
-  if (channels.empty()) walk.channels = agreeing_channels(run, promises);
-  walk.skip = [all = channels.empty()](Channel channel, const std::string& name, std::int64_t) {
-    return is_own_loss_of_optimizer(channel, name) || (all && is_own_count(channel, name));
+  if (channels.empty()) walk.channels = agreeing_channels(promises);
+  const bool all = channels.empty(), is_program = promises.known.has_value();
+  walk.skip = [all, is_program, broadcast = broadcasts_its_buffers(run)](Channel channel, const std::string& name,
+                                                                         std::int64_t step) {
+    return is_own_loss_of_optimizer(channel, name) || (all && is_own_count(channel, name)) ||
+           (is_program && is_own_buffer(channel, name, step, broadcast));
   };
   compare::Comparison comparison = compare::compare(walk);
   if (comparison.first) name_ranks(run, *comparison.first);

@@ -152,7 +152,7 @@ constexpr Cause kCauses[] = {
      "Clip on both sides, by the same norm, or on none.", "", Known::kByLaw},
     {"step.skip_disagree", Class::kSemantic, "One rank skips an update that the others take.",
      "Decide together: reduce the flag over all ranks.", "https://github.com/ecmwf/WeatherGenerator/issues/2724"},
-    {"buffer.not_synced", Class::kSemantic, "Ranks hold different buffers (running means): nobody broadcasts them.",
+    {"buffer.not_synced", Class::kSemantic, "Ranks hold different buffers, which nobody has broadcast.",
      "Leave broadcast_buffers on, use SyncBatchNorm, or broadcast before evaluating and saving.",
      "https://github.com/huggingface/pytorch-image-models/issues/110", Known::kByLaw},
     {"model.batchnorm_local", Class::kExpected,
