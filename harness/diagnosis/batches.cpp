@@ -166,6 +166,13 @@ Ids sorted_ids(const Epoch& epoch) {
   return all;
 }
 
+/// Whether one epoch leaves samples out that the other one takes, more than the end of a share.
+bool lacks_samples(const Epoch& left, const Epoch& right) {
+  const auto ranks = static_cast<std::ptrdiff_t>(std::max(left.ids.size(), right.ids.size()));
+  const auto one = std::ssize(sorted_ids(left)), other = std::ssize(sorted_ids(right));
+  return std::abs(one - other) >= ranks;
+}
+
 std::vector<Suspect> same_samples_of_other_samplers(const Scene& scene, const Epoch& left, const Epoch& right) {
   const std::string& ours = scene.left.promises->train.sampler.kind;
   const std::string& theirs = scene.right.promises->train.sampler.kind;
@@ -174,6 +181,22 @@ std::vector<Suspect> same_samples_of_other_samplers(const Scene& scene, const Ep
            {"epoch " + std::to_string(left.number) + ": both sides take the same " + std::to_string(left.taken()) +
                 " samples, in other global batches from step " + std::to_string(scene.at.step) + " on",
             "the samplers are " + ours + " and " + theirs + ", which order the data in their own ways"}}};
+}
+
+/// Whether most steps that both sides have, and not one alone, hold as many samples as the first. `left`: null where a
+/// promise stands for it.
+bool is_so_in_most_steps(const trace::RunTrace* left, const trace::RunTrace& right, std::int64_t expected,
+                         std::int64_t its) {
+  std::size_t alike = 0, all = 0;
+  for (const trace::Step& step : right.ranks[0].steps) {
+    const auto samples = static_cast<std::int64_t>(global_batch_of(right, step.step).size());
+    const auto theirs =
+        left == nullptr ? expected : static_cast<std::int64_t>(global_batch_of(*left, step.step).size());
+    if (step.step < 0 || samples == 0 || theirs == 0) continue;
+    ++all;
+    alike += samples == its && theirs == expected ? 1 : 0;
+  }
+  return all <= 1 || (alike > 1 && 2 * alike >= all);
 }
 
 }  // namespace
@@ -188,6 +211,7 @@ std::vector<Suspect> suspects_in_batch_size(const Scene& scene) {
                                     : scene.right.promises->train.batch.global_size(scene.right.promises->world_size);
   const std::int64_t more = std::max(its.samples, expected), less = std::min(its.samples, expected);
   if (less == 0 || more == less || more % less != 0) return {};
+  if (!is_so_in_most_steps(scene.left ? scene.left.run : nullptr, right, expected, its.samples)) return {};
   const std::int64_t factor = more / less;
   const std::int64_t theirs = scene.left ? scene.left.run->world_size() : right.world_size();
   if (factor != right.world_size() && factor != theirs &&
@@ -229,6 +253,7 @@ std::vector<Suspect> suspects_in_dealing(const Scene& scene) {
   if (left == nullptr || right == nullptr || left->number != right->number) return {};
   if (global_batch_of(*scene.left.run, scene.at.step).size() != global_batch_of(*scene.right.run, scene.at.step).size())
     return {};
+  if (left->whole && right->whole && lacks_samples(*left, *right)) return {};
   for (const Dealing& ours : dealings_of(scene.left, *left)) {
     for (const Dealing& theirs : dealings_of(scene.right, *right)) {
       if (ours.way == theirs.way || !begins_alike(ours.order, theirs.order)) continue;

@@ -126,7 +126,7 @@ std::span<const Law> all_laws() {
        no_average_asked},
       {"buffers",
        "Normalisation layers count each forward pass of the training once.",
-       "a layer counts other batches than the training took",
+       "the buffers of a layer do not follow from the batches that the training took",
        {Channel::kLoss, Channel::kBuffer},
        judge_buffers,
        no_buffers_asked},
