@@ -1,7 +1,9 @@
 #include "harness/checks/check.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
@@ -24,6 +26,12 @@ int severity(CheckResult::Status status) {
       return 0;
   }
   return 3;
+}
+
+/// Whether a result is the worse one, or an agreement that has something to say.
+bool says_more(const CheckResult& one, const CheckResult& other) {
+  if (one.status == other.status) return one.status == CheckResult::Status::kAgree && other.why.empty();
+  return severity(one.status) > severity(other.status);
 }
 
 }  // namespace
@@ -128,9 +136,16 @@ CheckResult concluded(CheckResult total) {
 
 void combine(CheckResult& total, CheckResult next) {
   const std::size_t compared = total.compared + next.compared;
-  if (severity(next.status) > severity(total.status) ||
-      (total.status == next.status && total.why.empty() && !total.divergence))
-    total = std::move(next);
+  if (says_more(next, total)) std::swap(total, next);
+  total.compared = compared;
+  std::vector<CheckResult> others = std::exchange(next.others, {});
+  if (next.status != CheckResult::Status::kAgree) total.others.push_back(std::move(next));
+  std::move(others.begin(), others.end(), std::back_inserter(total.others));
+}
+
+void keep_worst(CheckResult& total, CheckResult next) {
+  const std::size_t compared = total.compared + next.compared;
+  if (says_more(next, total)) total = std::move(next);
   total.compared = compared;
 }
 

@@ -55,6 +55,8 @@ struct CheckResult {
   std::optional<compare::Divergence> divergence;
   std::string why;   ///< for kBaseline, kInconclusive, and divergences without a place in a trace
   std::string next;  ///< what the user should do
+  /// Further comparisons of the check that do not hold, in order: of other variants or repeats.
+  std::vector<CheckResult> others = {};
 };
 
 /// Channels that a check compares, in order: those it names, else all, as far as all sides record them. `same_shape`:
@@ -134,7 +136,11 @@ compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Pr
 /// Result of a whole check: agreement without any comparison becomes inconclusive.
 CheckResult concluded(CheckResult total);
 
-/// Adds `next` to `total`: the first divergence and the worst status win.
+/// Adds the comparison of other runs to `total`: the first divergence and the worst status win; the rest that does not
+/// hold is kept as `others`.
 void combine(CheckResult& total, CheckResult next);
+
+/// Adds another part of the same comparison: the first divergence and the worst status win.
+void keep_worst(CheckResult& total, CheckResult next);
 
 }  // namespace lockstep::checks

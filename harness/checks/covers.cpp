@@ -37,8 +37,8 @@ class Coverage {
     const CheckResult batches = judge_batches(), shares = judge_shares();
     CheckResult result;
     for (std::int64_t epoch = 0; epoch <= epochs_ && !result.divergence; ++epoch) {
-      combine(result, judge_epoch(epoch, /*finished=*/epoch < epochs_));
-      if (epoch > 0) combine(result, judge_order(epoch));
+      keep_worst(result, judge_epoch(epoch, /*finished=*/epoch < epochs_));
+      if (epoch > 0) keep_worst(result, judge_order(epoch));
     }
     if (sooner(batches, result) && sooner(batches, shares)) return batches;
     if (sooner(shares, result)) return shares;

@@ -115,7 +115,7 @@ CheckResult check_factor(const trace::RunTrace& reference, const trace::RunTrace
         std::any_of(weights.begin(), weights.end(), [&](const Record* w) { return w->name == weight->name; });
     if (!known) weights.push_back(weight);
   }
-  for (const Record* weight : weights) combine(result, check_parameter(reference, other, *weight, factor));
+  for (const Record* weight : weights) keep_worst(result, check_parameter(reference, other, *weight, factor));
   if (result.status == CheckResult::Status::kAgree && result.compared == 0) {
     return {.status = CheckResult::Status::kInconclusive,
             .why = weights.empty() ? "the initial weights were not recorded"

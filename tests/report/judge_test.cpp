@@ -284,6 +284,77 @@ TEST(Expectation, DoesNotExcuseWhatCouldNotBeDecided) {
   EXPECT_EQ(nothing.verdict().checks.at(0).status, VerdictStatus::kInconclusive);
 }
 
+/// Variants "a", "b" and "c", held equal.
+Json equal_three(const Json& expect) {
+  Json changes = equal_pair(expect);
+  changes["variants"] = {{"a", Json::object()}, {"b", Json::object()}, {"c", Json::object()}};
+  changes["checks"][0]["variants"] = {"a", "b", "c"};
+  return changes;
+}
+
+TEST(Expectation, IsMetByEveryVariantThatDiffers) {
+  Judged alike(equal_three(expect_at({{"step", 2}, {"channel", "weight"}})));
+  for (const std::size_t run : {1, 2}) spoil(alike.traces[run], 1, 2, Channel::kWeight, "fc.bias");
+  EXPECT_EQ(alike.verdict().checks.at(0).status, VerdictStatus::kAgree);
+  Judged one(equal_three(expect_at({{"step", 2}, {"channel", "weight"}})));
+  spoil(one.traces[1], 1, 2, Channel::kWeight, "fc.bias");
+  EXPECT_EQ(one.verdict().checks.at(0).status, VerdictStatus::kAgree) << "a and c are equal";
+
+  Judged another(equal_three(expect_at({{"step", 2}, {"channel", "weight"}})));
+  spoil(another.traces[1], 1, 2, Channel::kWeight, "fc.bias");
+  spoil(another.traces[2], 1, 3, Channel::kWeight, "fc.bias");
+  const report::CheckReport found = another.verdict().checks.at(0);
+  EXPECT_EQ(found.status, VerdictStatus::kDivergence);
+  EXPECT_TRUE(diverges_at(found.result, 3, Channel::kWeight, "fc.bias", 1)) << "the one that nobody expects is told";
+  EXPECT_EQ(found.result.divergence->right.run, "c/0");
+  EXPECT_NE(found.result.why.find("(a/0 and b/0, step 2, weight fc.bias, rank 1), and another one does not: known"),
+            std::string::npos)
+      << found.result.why;
+}
+
+TEST(Expectation, IsMetByEveryRepeatThatDiffers) {
+  for (const char* that : {"equal", "repeatable"}) {
+    Json changes = equal_pair(expect_at({{"step", 2}}));
+    changes["repeats"] = 3;
+    changes["checks"][0]["that"] = that;
+    const std::size_t spoilt = that == std::string("equal") ? 3 : 0;  // b/0 and b/1, or a/1 and a/2
+    Judged alike(changes);
+    for (const std::size_t repeat : {1, 2}) spoil(alike.traces[spoilt + repeat], 1, 2, Channel::kWeight, "fc.bias");
+    EXPECT_EQ(alike.verdict().checks.at(0).status, VerdictStatus::kAgree) << that;
+    Judged another(changes);
+    spoil(another.traces[spoilt + 1], 1, 2, Channel::kWeight, "fc.bias");
+    spoil(another.traces[spoilt + 2], 0, 1, Channel::kLoss, "local");
+    EXPECT_EQ(another.verdict().checks.at(0).status, VerdictStatus::kDivergence) << that;
+  }
+}
+
+// As after control runs, which looked at the first pair alone.
+TEST(Expectation, OfAClassIsMetByOtherRepeatsAndNotByOtherVariants) {
+  Json expect = expect_at();
+  expect["class"] = "environment";
+  Judged judged(equal_three(expect));
+  for (const std::size_t run : {1, 2}) spoil(judged.traces[run], 1, 2, Channel::kWeight, "fc.bias");
+  report::CheckReport check = judged.verdict().checks.at(0);
+  ASSERT_EQ(check.status, VerdictStatus::kDivergence);
+  check.result.divergence->class_ = scenario::Class::kEnvironment;
+  report::CheckReport repeated = check;
+  report::settle(check, judged.plan.checks.at(0).spec, "2027-06-15");
+  EXPECT_EQ(check.status, VerdictStatus::kDivergence) << "nothing is known of a and c";
+  repeated.result.others.at(0).divergence->right.run = "b/1";
+  report::settle(repeated, judged.plan.checks.at(0).spec, "2027-06-15");
+  EXPECT_EQ(repeated.status, VerdictStatus::kAgree);
+}
+
+TEST(Expectation, DoesNotExcuseAPairThatCouldNotBeDecided) {
+  Json changes = equal_three(expect_at());
+  changes["train"] = {{"optimizer", {{"lr", 1e30}}}};  // NaN hides the rest
+  Judged judged(changes);
+  spoil(judged.traces[1], 1, 0, Channel::kInput, "x");
+  const report::CheckReport found = judged.verdict().checks.at(0);
+  EXPECT_EQ(found.status, VerdictStatus::kInconclusive);
+  EXPECT_NE(found.result.why.find("another one is open: a/0 and c/0: NaN"), std::string::npos) << found.result.why;
+}
+
 // A negative control that found nothing names the first place where something was to differ.
 TEST(Expectation, WithAPlaceIsNotMetByAFailureElsewhere) {
   Json check = {{"that", "differs"}, {"variants", {"a", "b"}}, {"expect", expect_at({{"step", 1}})}};

@@ -189,6 +189,8 @@ TEST(Checks, ExpectationMustBeMeetable) {
                  "agree");
   EXPECT_PROBLEM(expecting({{"status", "divergence"}, {"reason", "r"}, {"until", "tomorrow"}}), "", ".expect.until",
                  "matching", "tomorrow");
+  EXPECT_PROBLEM(expecting({{"status", "divergence"}, {"reason", "r"}, {"at", Json::object()}}), "", ".expect.at",
+                 "at least 1", "{}");
   const Problem problem = expecting({{"status", "divergence"}, {"reason", "r"}, {"at", {{"channel", "weights"}}}});
   EXPECT_PROBLEM(problem, "unknown channel", "checks.0 (golden).expect.at.channel", "weight", "'weights'");
   EXPECT_EQ(problem.next, "did you mean 'weight'?");
