@@ -45,6 +45,13 @@ std::map<std::string, std::string> recording_variables(const RecordingRequest& r
   return variables;
 }
 
+const std::vector<std::string>& recorder_variables() {
+  static const std::vector<std::string> kAll = {
+      "LOCKSTEP_RECORD",        "LOCKSTEP_RECORD_EVERY",  "LOCKSTEP_RECORD_CHANNELS", "LOCKSTEP_RECORD_WEIGHTS",
+      "LOCKSTEP_RECORD_HEADER", "LOCKSTEP_RECORD_STRICT", "LOCKSTEP_CONTROL"};
+  return kAll;
+}
+
 bool is_program(const fs::path& file) { return ::access(file.c_str(), X_OK) == 0 && !is_folder(file); }
 
 fs::path find_program(const std::string& name, const fs::path& directory) {

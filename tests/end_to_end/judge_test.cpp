@@ -1,5 +1,7 @@
 // Runs that another scheduler started are judged as our own, and traces that are lost, cut or of another run are no
 // pass.
+#include <regex>
+
 #include "harness/base/files.h"
 
 #include "tests/end_to_end/fixture.h"
@@ -239,6 +241,30 @@ TEST_F(JudgeEndToEnd, WhatOneCommandCannotDoIsNotPrepared) {
     expect_says(outcome.err, {"launch." + launch.begin().key(), "cannot be handed to another scheduler"});
     EXPECT_FALSE(fs::exists(scratch_.path() / "refused"));
   }
+}
+
+// What the caller's shell asks of a recorder is for `lockstep record`; the scenario alone says what its runs record.
+TEST_F(JudgeEndToEnd, RunsOfAProgramDoNotInheritWhatAShellAsksOfRecorders) {
+  const Json program = {{"name", "own"},
+                        {"description", "A program."},
+                        {"program", {{"command", {"true", "{world_size}"}}, {"record", {{"every", 2}}}}},
+                        {"checks", Json::array({check("finishes")})}};
+  const Outcome outcome = run_program({"/usr/bin/env", "LOCKSTEP_RECORD=/nowhere", "LOCKSTEP_RECORD_EVERY=9",
+                                       "LOCKSTEP_RECORD_CHANNELS=loss", "LOCKSTEP_RECORD_WEIGHTS=checkpoints",
+                                       "LOCKSTEP_RECORD_HEADER={}", "LOCKSTEP_RECORD_STRICT=1", "LOCKSTEP_CONTROL={}",
+                                       lockstep_program(), "run", write(program), "--prepare", prepared()});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const Json variables = Json::parse(read_text(prepared() / "commands.json"))["runs"][0]["environment"];
+  EXPECT_EQ(variables["LOCKSTEP_RECORD_EVERY"], "2");
+  EXPECT_NE(variables["LOCKSTEP_RECORD"], "/nowhere");
+  EXPECT_NE(variables["LOCKSTEP_RECORD_CHANNELS"], "loss");
+  for (const char* name : {"WEIGHTS", "STRICT"})
+    EXPECT_EQ(variables.value(std::string("LOCKSTEP_RECORD_") + name, "inherited"), "") << name;
+  EXPECT_EQ(variables.value("LOCKSTEP_CONTROL", "inherited"), "");
+  const std::string settings = read_text(source_root() / "python/lockstep/_settings.py");
+  const std::regex name("LOCKSTEP_[A-Z_]+[A-Z]");
+  for (std::sregex_iterator found(settings.begin(), settings.end(), name), end; found != end; ++found)
+    EXPECT_TRUE(variables.contains(found->str())) << "the recorder reads " << found->str();
 }
 
 }  // namespace
