@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
@@ -92,6 +94,30 @@ void take_causes_back(compare::Divergence& at) {
   at.cause = "the recording ends here: nothing is known of what follows";
 }
 
+/// Whether both sides are the same files.
+bool is_one_recording(const trace::RunTrace& left, const trace::RunTrace& right) {
+  return std::equal(left.ranks.begin(), left.ranks.end(), right.ranks.begin(), right.ranks.end(),
+                    [](const trace::Trace& one, const trace::Trace& other) {
+                      std::error_code ignored;
+                      return std::filesystem::equivalent(one.origin, other.origin, ignored);
+                    });
+}
+
+bool has_update(const trace::RunTrace& run) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(), [](const trace::Trace& rank) {
+    return !rank.steps.empty() && rank.steps.back().step > trace::kInitialStep;
+  });
+}
+
+/// Why it shows nothing that two recordings agree; empty: it does.
+std::string why_agreement_is_empty(const trace::RunTrace& left, const trace::RunTrace& right) {
+  if (is_one_recording(left, right))
+    return "both are the same recording (" + left.ranks[0].origin + "): it agrees with itself, which shows nothing";
+  if (!has_update(left) && !has_update(right))
+    return "neither recording holds an update: what a training computes was not compared";
+  return "";
+}
+
 /// "one; other"; what says nothing is left out.
 std::string both(const std::string& one, const std::string& other) {
   return one + (one.empty() || other.empty() ? "" : "; ") + other;
@@ -121,6 +147,11 @@ int diff(const DiffOptions& options) {
   if (!failed.empty()) why = failed + "; what is there was compared";
   if (!torn.empty()) why = "a trace is torn (" + torn + "); what is there was compared";
   if (!first && result.status != checks::CheckResult::Status::kAgree) status = report::Status::kInconclusive;
+  const std::string empty = why_agreement_is_empty(left.trace, right.trace);
+  if (status == report::Status::kAgree && !empty.empty()) {
+    status = report::Status::kInconclusive;
+    why = both(empty, why);
+  }
   if (!is_whole && (!first || only_missing)) status = report::Status::kInconclusive;
 
   if (!options.json.empty()) {

@@ -1,6 +1,9 @@
 #include <filesystem>
 #include <string>
 
+#include "harness/trace/line.h"
+#include "harness/trace/writer.h"
+
 #include "tests/end_to_end/fixture.h"
 
 namespace lockstep::test {
@@ -24,7 +27,7 @@ class DiffEndToEnd : public EndToEnd {
     std::vector<std::string> words{"diff", of(left), of(right), "--json", "-"};
     words.insert(words.end(), more.begin(), more.end());
     const Outcome outcome = run_lockstep(words);
-    EXPECT_TRUE(outcome.exit_code == 0 || outcome.exit_code == 1) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.exit_code, 2) << outcome.out << outcome.err;
     return Json::parse(outcome.out, nullptr, false);
   }
 
@@ -52,12 +55,38 @@ TEST_F(DiffEndToEnd, NamesTheCauseThatRunNames) {
   record(
       scenario(pair({{"world_size", 1}}, summed, Json::array({check("rounding", {{"variants", {"one", "other"}}})}))));
   expect_same_cause("rounding", "one", "other", "grad.reduce_sum");
-  const Json same = diff("one", "one");
+  fs::create_directory(folder_ / "copy");
+  fs::copy(of("one"), of("copy"), fs::copy_options::recursive);
+  const Json same = diff("one", "copy");
   EXPECT_EQ(same["status"], "agree");
   EXPECT_TRUE(same["cause"].is_null());
   EXPECT_EQ(diff("one", "other")["decided_by"], "named");
   EXPECT_TRUE(same["decided_by"].is_null());
   EXPECT_GT(same["records_compared"], 0);
+}
+
+// Agreement that compares nothing is none.
+TEST_F(DiffEndToEnd, SaysThatARunAgreesWithItselfOrThatThereIsNoUpdate) {
+  record(scenario());
+  fs::create_directory_symlink(of("main"), folder_ / "again");
+  for (const fs::path& other : {of("main"), folder_ / "again"}) {
+    const Outcome itself = run_lockstep({"diff", of("main"), other});
+    EXPECT_EQ(itself.exit_code, 4) << itself.out;
+    expect_says(itself.out, {"inconclusive", "both are the same recording", "rank0.jsonl", "shows nothing"});
+  }
+  const Outcome rank = run_lockstep({"diff", of("main") / "rank1.jsonl", of("main") / "rank1.jsonl"});
+  expect_says(rank.out, {"inconclusive", "both are the same recording"});
+
+  for (const char* name : {"first", "second"}) {
+    fs::create_directories(scratch_.path() / name);
+    trace::Writer writer(scratch_.path() / name / "rank0.jsonl", {{"rank", 0}, {"world_size", 1}});
+    writer.write(trace::line_of(trace::Step{
+        .step = trace::kInitialStep, .records = {{.channel = trace::Channel::kWeight, .name = "w", .shape = {}}}}));
+    writer.finish();
+  }
+  const Outcome states = run_lockstep({"diff", scratch_.path() / "first", scratch_.path() / "second"});
+  EXPECT_EQ(states.exit_code, 4) << states.out << states.err;
+  expect_says(states.out, {"inconclusive: 1 records", "neither recording holds an update"});
 }
 
 // The world sizes differ by rounding from the first step on; the mistake comes later.
