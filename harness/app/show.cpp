@@ -28,12 +28,26 @@ std::vector<std::string> lines_of(const trace::Trace& trace, const ShowOptions& 
   return lines;
 }
 
+/// What is wrong with the traces of the other ranks of a run, each in a line.
+std::vector<std::string> amiss_beside(const trace::Trace& first, const std::filesystem::path& folder) {
+  std::vector<std::string> amiss;
+  try {
+    const trace::RunTrace run = trace::read_run(folder, folder.string());
+    for (const trace::Trace& rank : run.ranks) {
+      if (!rank.complete && rank.origin != first.origin) amiss.push_back(rank.origin + " is torn: " + rank.torn);
+    }
+  } catch (const Error& error) {
+    amiss.push_back(error.problem().what + " (" + error.problem().where + ")");
+  }
+  return amiss;
+}
+
 }  // namespace
 
 int show(const ShowOptions& options) {
   if (!options.channel.empty()) channel_option(options.channel);
-  const std::filesystem::path file =
-      is_folder(options.trace) ? options.trace / trace::file_name_of_rank(0) : options.trace;
+  const bool is_run = is_folder(options.trace);
+  const std::filesystem::path file = is_run ? options.trace / trace::file_name_of_rank(0) : options.trace;
   const trace::Trace trace = trace::read_trace(file);
   if (trace.header.is_null()) {
     print_line(stdout, file.string() + " is torn: " + trace.torn);
@@ -51,7 +65,10 @@ int show(const ShowOptions& options) {
   for (const std::string& line : lines) print_line(stdout, line);
   print_line(stdout, std::to_string(lines.size()) + " records, " + std::to_string(trace.steps.size()) + " steps, " +
                          (trace.complete ? "complete" : "torn: " + trace.torn));
-  return exit_code(trace.complete ? report::Status::kAgree : report::Status::kInconclusive);
+  const std::vector<std::string> amiss = is_run ? amiss_beside(trace, options.trace) : std::vector<std::string>();
+  for (const std::string& line : amiss) print_line(stdout, "another rank: " + line);
+  const bool is_whole = trace.complete && amiss.empty();
+  return exit_code(is_whole ? report::Status::kAgree : report::Status::kInconclusive);
 }
 
 }  // namespace lockstep::app

@@ -112,6 +112,26 @@ TEST_F(DamagedTrace, RankMissingOrOfAnotherRun) {
   expect_says(twin.err, {"rank1.jsonl", "rank 1 of 2", "rank 0 of 2"});
 }
 
+TEST_F(DamagedTrace, OfAnotherRankIsToldByShow) {
+  damaged(content_);
+  const fs::path run = scratch_.path() / "damaged", other = run / "rank1.jsonl";
+  EXPECT_EQ(run_lockstep({"show", run}).exit_code, 0);
+  const std::string whole = read_text(other);
+  std::string changed = whole;
+  changed[whole.find('\n') + 20] ^= 1;
+  const std::pair<std::string, const char*> cases[] = {
+      {changed, "rank1.jsonl, line 2"}, {whole.substr(0, whole.size() - 1), "rank1.jsonl is torn"}, {"", "torn"}};
+  for (const auto& [content, says] : cases) {
+    scratch_.write("damaged/rank1.jsonl", content);
+    const Outcome outcome = run_lockstep({"show", run, "--channel", "loss"});
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.out << outcome.err;
+    expect_says(outcome.out, {"step 0", "another rank: ", says});
+    EXPECT_EQ(run_lockstep({"show", run / "rank0.jsonl"}).exit_code, 0) << "it was asked of rank 0 alone";
+  }
+  fs::remove(other);
+  expect_says(run_lockstep({"show", run}).out, {"the trace of rank 1 is missing"});
+}
+
 TEST_F(DamagedTrace, EvidenceDamagedBeforeItIsJudged) {
   const std::pair<const char*, const char*> cases[] = {
       {"rm $out/rank0.jsonl", "rank0.jsonl"},
