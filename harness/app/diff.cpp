@@ -168,6 +168,10 @@ int diff(const DiffOptions& options) {
   if (options.json != "-") {
     print_line(stdout, std::string(name_of(status)) + ": " + std::to_string(result.compared) + " records of " +
                            left.trace.run + " and " + right.trace.run + " compared" + (why.empty() ? "" : "; " + why));
+    for (const report::Recording* side : {&left, &right}) {
+      const std::string left_out = side->promises ? report::steps_left_out(side->trace, *side->promises) : "";
+      if (!left_out.empty()) notes.push_back(side->trace.run + ": " + left_out);
+    }
     for (const std::string& note : notes) print_line(stdout, "  note        " + note);
     if (first) print_page(stdout, report::to_text(*first));
     for (const report::Recording* side : {&left, &right}) {

@@ -30,7 +30,7 @@ class Ledger {
       : train_(variant.train),
         world_(variant.world_size),
         targets_per_sample_(run.ranks[0].header.value("targets_per_sample", std::int64_t{0})),
-        knows_last_step_(variant.knows("steps")) {
+        last_step_(variant.knows("steps") ? std::optional(variant.last_recorded_step()) : std::nullopt) {
     const std::int64_t samples = laws::samples_of(run, variant);
     const auto promise = samples > 0 ? laws::promise_of(variant, samples) : std::nullopt;
     if (!promise || !promise->usable()) return;
@@ -98,9 +98,7 @@ class Ledger {
   std::int64_t taken(std::int64_t step, std::int64_t rank) const { return position(step, rank).taken; }
 
   /// Last step that the trace must hold; nothing where only the program knows.
-  std::optional<std::int64_t> last_step() const {
-    return knows_last_step_ ? std::optional(train_.last_recorded_step()) : std::nullopt;
-  }
+  std::optional<std::int64_t> last_step() const { return last_step_; }
 
   bool usable() const { return !each_.empty() && micro_ > 0; }
 
@@ -178,7 +176,8 @@ class Ledger {
 
   const scenario::TrainSpec& train_;
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
-  bool knows_last_step_ = true, knows_begin_ = true;
+  std::optional<std::int64_t> last_step_;
+  bool knows_begin_ = true;
   std::int64_t first_ = 0;                 ///< step that comes first
   std::int64_t schedule_steps_ = 0;        ///< before it
   std::vector<Position> begin_;            ///< of each rank, before it

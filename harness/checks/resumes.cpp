@@ -49,7 +49,8 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
             .why = resumed.run + " goes on after update " + std::to_string(saved + 1) + ": with program.record.every " +
                    std::to_string(every) + " the straight run recorded none of its steps",
             .next = "record every step, or save after a multiple of program.record.every"};
-  const std::int64_t first_recorded = saved < 0 || is_program ? saved : (saved + every - 1) / every * every;
+  const std::int64_t first_recorded =
+      saved < 0 || is_program ? saved : std::min((saved + every - 1) / every * every, interrupted.last_recorded_step());
   if (begin != first_recorded)  // a run that ignores its checkpoint is a straight run: equal, and no proof of anything
     return {.status = CheckResult::Status::kDivergence, .divergence = begins_elsewhere(resumed, first_recorded, begin)};
   if (last == nullptr || begin >= last->step) {

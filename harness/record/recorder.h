@@ -42,8 +42,9 @@ struct Selection {
   std::set<trace::Channel> channels;
   std::int64_t every = 1;  ///< steps −1, 0, every, 2·every, …
   std::vector<Capture> captures;
+  std::optional<std::int64_t> last = {};  ///< the last step, where it is known; it is recorded, too
 
-  bool is_due(std::int64_t step) const { return step < 0 || step % every == 0; }
+  bool is_due(std::int64_t step) const { return step < 0 || step % every == 0 || step == last; }
   bool wants(trace::Channel channel, std::int64_t step) const { return is_due(step) && channels.contains(channel); }
 };
 

@@ -9,6 +9,7 @@
 #include "harness/diagnosis/diagnose.h"
 #include "harness/report/dispatch.h"
 #include "harness/report/endings.h"
+#include "harness/report/recorded.h"
 
 namespace lockstep::report {
 namespace {
@@ -154,7 +155,7 @@ std::optional<compare::Divergence> early_end(const plan::Plan& plan, const plan:
                                              const trace::RunTrace& trace) {
   const scenario::Variant& variant = plan.scenario(run.scenario).variant(run.variant);
   if (!variant.knows("steps")) return std::nullopt;
-  const std::int64_t last = variant.train.last_recorded_step();
+  const std::int64_t last = variant.last_recorded_step();
   const std::vector<trace::Step>& steps = trace.ranks[0].steps;
   const std::int64_t recorded = steps.empty() ? trace::kInitialStep - 1 : steps.back().step;
   if (recorded >= last) return std::nullopt;
@@ -345,6 +346,9 @@ Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, con
                                 .outcome = "ended early",
                                 .why = early->cause + "; expected " + early->expected,
                                 .reproduce = reproduce(plan.scenario(plan.runs[i].scenario), golden_root)});
+      const scenario::Variant& variant = plan.scenario(plan.runs[i].scenario).variant(plan.runs[i].variant);
+      if (const std::string left_out = steps_left_out(*evidence[i].trace, variant); !left_out.empty())
+        verdict.warnings.push_back(plan.runs[i].name + ": " + left_out);
       for (const std::string& why : evidence[i].outcome.restarts)
         verdict.warnings.push_back(plan.runs[i].name + ": its launcher started all ranks again, because " + why);
       for (const Json& warning : evidence[i].trace->ranks[0].header.value("warnings", Json::array()))

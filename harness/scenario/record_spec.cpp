@@ -31,9 +31,11 @@ void validate(const RecordSpec& spec, std::int64_t steps, const std::string& ori
     require(std::find(spec.channels.begin(), spec.channels.end(), capture.channel) != spec.channels.end(), origin,
             where, "elements of a channel that is not recorded",
             "one of train.record.channels: " + join(spec.channels, ", "), "'" + capture.channel + "'");
-    require(capture.step < 0 || capture.step % spec.every == 0, origin, where,
+    require(capture.step < 0 || capture.step % spec.every == 0 || capture.step == steps - 1, origin, where,
             "elements of a step that is not recorded",
-            "-1 or a multiple of train.record.every = " + std::to_string(spec.every), step);
+            "-1, a multiple of train.record.every = " + std::to_string(spec.every) + ", or the last step, " +
+                std::to_string(steps - 1),
+            step);
   }
 }
 

@@ -277,7 +277,7 @@ void capture_for_backward(Scenario& scenario) {
                                            [&](const CaptureSpec& capture) { return capture.channel == channel; });
       const bool records = variant.train.record.holds(trace::Channel::kGradientLocal);
       if (!is_named || variant.program || captures_it || !records) continue;
-      const std::int64_t step = variant.train.checkpoint.load ? variant.train.last_recorded_step() : 0;
+      const std::int64_t step = variant.train.checkpoint.load ? variant.last_recorded_step() : 0;
       variant.train_json["record"]["capture"].push_back({{"step", step}, {"channel", channel}, {"tensor", "*"}});
       variant.train = train_spec_from(variant.train_json);
     }

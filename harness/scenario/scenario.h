@@ -48,6 +48,11 @@ struct Promises {
   std::optional<Choice> loaded_optimizer;  ///< that its checkpoint holds; nothing: its own, or nobody knows
 
   bool knows(const std::string& part) const { return !known || known->contains(part); }
+
+  /// The last step that a trace of it holds. A program's recorder does not know which one will be the last.
+  std::int64_t last_recorded_step() const {
+    return known ? (train.steps - 1) / train.record.every * train.record.every : train.steps - 1;
+  }
 };
 
 /// One training of a scenario, complete.

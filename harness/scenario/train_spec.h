@@ -134,9 +134,6 @@ struct TrainSpec {
   /// Whether its model drops activations, and so draws in each forward pass.
   bool drops() const { return model.options.value("dropout", 0.0) > 0; }
 
-  /// The last step that a trace of it holds.
-  std::int64_t last_recorded_step() const { return (steps - 1) / record.every * record.every; }
-
   /// Name of the coarsest dtype in which something is computed or sent, where that is not the tensors' own.
   std::optional<std::string> coarsest_arithmetic() const;
 

@@ -4,8 +4,9 @@
 
 namespace lockstep::train {
 
-record::Selection selection_of(const scenario::RecordSpec& spec) {
-  record::Selection selection{.channels = {}, .every = spec.every, .captures = {}};
+record::Selection selection_of(const scenario::TrainSpec& train) {
+  const scenario::RecordSpec& spec = train.record;
+  record::Selection selection{.channels = {}, .every = spec.every, .captures = {}, .last = train.steps - 1};
   for (const std::string& name : spec.channels) selection.channels.insert(trace::channel_named(name).value());
   for (const scenario::CaptureSpec& capture : spec.captures)
     selection.captures.push_back({capture.step, trace::channel_named(capture.channel), capture.tensor});

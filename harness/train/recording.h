@@ -6,15 +6,15 @@
 
 #include "harness/base/json.h"
 #include "harness/record/recorder.h"
-#include "harness/scenario/record_spec.h"
+#include "harness/scenario/train_spec.h"
 #include "harness/train/data.h"
 #include "harness/train/device.h"
 #include "harness/train/run_spec.h"
 
 namespace lockstep::train {
 
-/// Selects what to record.
-record::Selection selection_of(const scenario::RecordSpec& spec);
+/// Selects what to record of a training.
+record::Selection selection_of(const scenario::TrainSpec& train);
 
 /// First line of the trace, without the fields that the recorder adds. `samples`: number that the training takes.
 /// `inert`: prefixes to skip that matched no name.

@@ -76,7 +76,7 @@ class Trainer {
         collective_(place, progress_, device_, make_reduction(spec_.ddp.reduction)),
         loaded_(load()),
         recorder_(out / trace::file_name_of_rank(place.rank), place.rank, place.world_size, header(),
-                  selection_of(spec_.record)),
+                  selection_of(spec_)),
         faults_(spec_, place.rank),
         rates_(spec_, place.world_size),
         loader_(make_sampler(faults_.sampler(spec_.sampler), {.samples = training_samples(spec_.evaluation, data_),

@@ -165,6 +165,16 @@ TEST_F(FaultEndToEnd, AChangeThatHasNoEffect) {
   expect_says(red.check("differs").at("why"), {"but must differ"});
 }
 
+// The last step is recorded, whatever steps are left out.
+TEST_F(FaultEndToEnd, AMistakeInTheLastUpdateOfASparseTrace) {
+  const Json last = {{"train", {{"faults", {fault("flip_weight_bit", 3, 1)}}}}};
+  const Result red =
+      run(with_checks({check("equal", {{"variants", {"a", "b"}}})},
+                      {{"train", {{"record", {{"every", 2}}}}}, {"variants", {{"a", Json::object()}, {"b", last}}}}));
+  EXPECT_EQ(red.exit_code(), 1) << red.said();
+  EXPECT_EQ(red.check("equal").at("first_divergence").at("step"), 3) << "of four steps";
+}
+
 TEST_F(FaultEndToEnd, AnExpectedFailureThatDoesNotHappenOrHappensElsewhere) {
   const auto expecting = [](std::int64_t step) {
     return check(

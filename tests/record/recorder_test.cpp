@@ -195,13 +195,14 @@ TEST(Recorder, KeepsOnlySelectedChannels) {
   EXPECT_EQ(steps[0].records[0].name, "kept");
 }
 
-TEST(Recorder, KeepsTheInitialStateAndEverySoManySteps) {
+TEST(Recorder, KeepsTheInitialStateEverySoManyStepsAndTheLast) {
   Selection selection = kAll;
   selection.every = 3;
+  selection.last = 7;
   const auto steps = recorded(selection, [](Recorder& r) {
     for (std::int64_t step = -1; step < 8; ++step) {
       r.begin_step(step);
-      EXPECT_EQ(r.wants(Channel::kWeight), step == -1 || step % 3 == 0) << step;
+      EXPECT_EQ(r.wants(Channel::kWeight), step == -1 || step == 7 || step % 3 == 0) << step;
       r.integer(Channel::kWeight, "step", step);
       r.end_step();
     }
@@ -212,7 +213,7 @@ TEST(Recorder, KeepsTheInitialStateAndEverySoManySteps) {
     ASSERT_EQ(step.records.size(), 1U);
     EXPECT_EQ(step.records[0].integers, std::vector{step.step});
   }
-  EXPECT_EQ(kept, (std::vector<std::int64_t>{-1, 0, 3, 6}));
+  EXPECT_EQ(kept, (std::vector<std::int64_t>{-1, 0, 3, 6, 7}));
 }
 
 TEST(Recorder, ScalarsTextAndIdsCarryTheirValueAndItsDigest) {

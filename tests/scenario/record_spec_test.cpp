@@ -23,6 +23,11 @@ TEST(RecordSpec, LooksAtWhatIsRecorded) {
   EXPECT_FALSE(record.holds(trace::Channel::kGradient));
 }
 
+TEST(RecordSpec, TheLastStepIsRecorded) {
+  const Scenario scenario = test::load(looking_at({{"step", 3}, {"channel", "weight"}}));
+  EXPECT_EQ(scenario.variants[0].last_recorded_step(), 3) << "of four steps every second, and the last";
+}
+
 TEST(RecordSpec, RefusesWhatCannotBeLookedAt) {
   const auto said = [](const Json& capture) { return describe(test::problem_of(looking_at(capture))); };
   const auto expect_said = [&](const Json& capture, const std::vector<std::string>& parts) {

@@ -22,9 +22,9 @@ void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
 
 }  // namespace
 
-RankLog::RankLog(const Surroundings& around, const scenario::RecordSpec& spec, std::int64_t rank,
+RankLog::RankLog(const Surroundings& around, const scenario::TrainSpec& spec, std::int64_t rank,
                  std::int64_t world_size)
-    : folder_(around.folder), spec_(spec) {
+    : folder_(around.folder), spec_(spec.record), last_(spec.steps - 1) {
   trace_ = {.origin = (around.folder / trace::file_name_of_rank(rank)).string(),
             .header = around.header,
             .rank = rank,
@@ -76,7 +76,8 @@ void RankLog::end() {
   std::erase_if(records_, [&](const trace::Record& record) { return !spec_.holds(record.channel); });
   std::stable_sort(records_.begin(), records_.end(),
                    [](const auto& a, const auto& b) { return a.channel < b.channel; });
-  if (step_ < 0 || step_ % spec_.every == 0) trace_.steps.push_back({.step = step_, .records = records_});
+  if (step_ < 0 || step_ % spec_.every == 0 || step_ == last_)
+    trace_.steps.push_back({.step = step_, .records = records_});
 }
 
 trace::Trace RankLog::finished() { return std::move(trace_); }

@@ -214,7 +214,7 @@ class Training {
       for (const auto& [name, values] : weights_) row.push_back(floats(Channel::kWeight, name, values, shape_of(name)));
       std::erase_if(row, [&](const trace::Record& record) { return !variant_.train.record.holds(record.channel); });
       std::stable_sort(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.channel < b.channel; });
-      if (step < 0 || step % variant_.train.record.every == 0)
+      if (step < 0 || step % variant_.train.record.every == 0 || step == variant_.last_recorded_step())
         run_.ranks[rank].steps.push_back({.step = step, .records = row});
     }
   }

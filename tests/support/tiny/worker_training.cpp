@@ -42,7 +42,7 @@ class MemoryTraining {
       one.seed = seed_of(rank);
       one.weights = network_.initial<Real>(seed_of_weights(), spec_.determinism.cpu == "portable-v1");
       if (normalizes(spec_)) one.means["bn.running_mean"].resize(kInputs);
-      logs_.emplace_back(around, spec_.record, rank, world_);
+      logs_.emplace_back(around, spec_, rank, world_);
     }
     if (spec_.checkpoint.load) load(*spec_.checkpoint.load);
     for (Rank& rank : ranks_) {
