@@ -10,6 +10,8 @@
 #include <system_error>
 #include <thread>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness/app/display.h"
@@ -59,8 +61,16 @@ bool is_written_through(const fs::path& target) {
   return fs::exists(status) && !fs::is_regular_file(status);
 }
 
+/// Neither creates nor empties a file: somebody may put one in the place of the device meanwhile.
 void write_through(const fs::path& target, const std::string& text) {
-  std::FILE* const file = std::fopen(target.c_str(), "we");
+  const int descriptor = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
+  struct stat found = {};
+  const bool is_file = descriptor >= 0 && ::fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
+  if (is_file) {
+    ::close(descriptor);
+    return replace_file(target, text);
+  }
+  std::FILE* const file = descriptor < 0 ? nullptr : ::fdopen(descriptor, "w");
   const bool written = file != nullptr && std::fputs(text.c_str(), file) >= 0;
   const bool closed = file != nullptr && std::fclose(file) == 0;
   if (!written || !closed)

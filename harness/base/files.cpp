@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cinttypes>
 #include <csignal>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,10 +48,36 @@ void sync_directory(const std::filesystem::path& directory) {
 /// Between the name of a file and the process that writes it anew.
 constexpr std::string_view kBeside = ".new-";
 
+/// Digits behind the process, which nobody can foresee.
+constexpr std::size_t kChance = 16;
+
+/// "result.json.new-4711-0123456789abcdef"; of a long name only the beginning, so that the system takes it.
+std::filesystem::path name_beside(const std::filesystem::path& path) {
+  constexpr std::size_t kMostOfName = 200;
+  std::uint64_t chance = 0;
+  if (::getrandom(&chance, sizeof chance, 0) != sizeof chance) throw_write_failure(path, "create", errno);
+  char digits[kChance + 1];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64, chance);
+  return path.parent_path() / (path.filename().string().substr(0, kMostOfName) + std::string(kBeside) +
+                               std::to_string(::getpid()) + "-" + digits);
+}
+
+/// Creates a file beside another one. In a folder where others may write, nothing that they put there is taken: no
+/// file, and no link to one.
+int create_beside(const std::filesystem::path& path, std::filesystem::path& beside) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    beside = name_beside(path);
+    const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (descriptor >= 0) return descriptor;
+    if (errno != EEXIST) break;
+  }
+  throw_write_failure(path, "create", errno);
+}
+
 void write_whole(const std::filesystem::path& path, std::string_view content, bool survives_power_loss) {
-  const std::filesystem::path beside = path.string() + std::string(kBeside) + std::to_string(::getpid());
-  const int descriptor = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) throw_write_failure(path, "create", errno);
+  std::filesystem::path beside;
+  const int descriptor = create_beside(path, beside);
   try {
     write_all(descriptor, content, path);
     if (survives_power_loss && ::fsync(descriptor) != 0) throw_write_failure(path, "write", errno);
@@ -150,7 +180,10 @@ bool is_half_written(const std::filesystem::path& path) {
   int process = 0;
   const char* const end = name.data() + name.size();
   const auto [rest, error] = std::from_chars(name.data() + at + kBeside.size(), end, process);
-  return error == std::errc() && rest == end && process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
+  const std::string_view chance(rest, end);
+  const bool is_ours = chance.size() == kChance + 1 && chance.front() == '-' &&
+                       chance.find_first_not_of("0123456789abcdef", 1) == std::string_view::npos;
+  return error == std::errc() && is_ours && process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
 void make_directories(const std::filesystem::path& path) {

@@ -16,7 +16,7 @@ namespace {
 
 /// The mapped file, or MAP_FAILED with errno.
 void* map_new_file(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (file < 0) return MAP_FAILED;
   // Really allocated: on a full disk this fails here, where it can be said, instead of as SIGBUS at the first report.
   int error = ::posix_fallocate(file, 0, sizeof(ProgressMemory));

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <exception>
-#include <fstream>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -87,6 +86,18 @@ RunOutcome outcome_from(const Json& json, const std::filesystem::path& directory
 
 }  // namespace
 
+namespace {
+
+/// Leaves an empty file, where even that fits.
+void write_nothing(const std::filesystem::path& path) {
+  try {
+    write_file(path, "");
+  } catch (const ResourceError&) {  // whoever asks for it throws the first error
+  }
+}
+
+}  // namespace
+
 std::filesystem::path outcome_path(const std::filesystem::path& run_directory) {
   return run_directory / "outcome.json";
 }
@@ -108,7 +119,7 @@ void write_outcome(const std::filesystem::path& run_directory, const RunOutcome&
     replace_file(outcome_path(run_directory), json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const ResourceError&) {
     // An empty file fits on most full disks. Without any, whole traces would be taken for a run that ended well.
-    if (outcome.status != RunOutcome::Status::kFinished) std::ofstream(outcome_path(run_directory), std::ios::trunc);
+    if (outcome.status != RunOutcome::Status::kFinished) write_nothing(outcome_path(run_directory));
     throw;
   }
 }

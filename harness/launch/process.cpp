@@ -124,7 +124,7 @@ Descriptor end_of(pid_t pid) { return Descriptor(static_cast<int>(::syscall(SYS_
 }  // namespace
 
 Descriptor open_log(const Process::Command& command) {
-  return open_or_throw(command.log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+  return open_or_throw(command.log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW);
 }
 
 Process::Process(pid_t child) : pid_(child), end_(end_of(child)) {}

@@ -8,6 +8,8 @@ import sys
 import traceback
 from typing import Any
 
+from lockstep import _files
+
 
 def place_of(error: BaseException) -> str:
     """File and line where an exception was raised."""
@@ -24,8 +26,8 @@ def refuse(folder: str, rank: int) -> None:
     if not os.path.exists(os.path.join(folder, f"rank{rank}.jsonl")):
         return
     try:
-        with open(os.path.join(folder, f"rank{rank}.refused"), "w", encoding="utf-8") as file:
-            file.write(f"process {os.getpid()}: {' '.join(sys.argv)}\n")
+        path = os.path.join(folder, f"rank{rank}.refused")
+        _files.write_whole(path, f"process {os.getpid()}: {' '.join(sys.argv)}\n")
     except (OSError, ValueError):
         pass
 

@@ -9,7 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from lockstep import _library
+from lockstep import _files, _library
 from lockstep._digests import digest_of
 
 if TYPE_CHECKING:
@@ -23,5 +23,5 @@ def write(session: Session) -> None:
         return
     losses = [digest_of(loss) for loss in step.losses if _library.is_readable(loss)]
     entry = {"micro_batches": step.backwards, "losses": losses, "samples": step.told_ids or step.ids or step.items}
-    with open(os.path.join(session.settings.folder, f"rest.rank{session.rank}.json"), "w", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
+    path = os.path.join(session.settings.folder, f"rest.rank{session.rank}.json")
+    _files.write_whole(path, json.dumps(entry) + "\n")

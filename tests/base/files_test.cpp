@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,6 +109,50 @@ TEST(Files, ReplaceInAMissingFolderFails) {
   const Scratch scratch;
   problem_of<ResourceError>([&] { replace_file(scratch.path() / "none" / "f", "x"); });
   EXPECT_TRUE(names_in(scratch.path()).empty());
+}
+
+/// What stands beside a file while it is replaced: the writer is killed at the rename's fsync by a limit on its size.
+std::string left_beside(const std::filesystem::path& file) {
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    const rlimit limit{.rlim_cur = 10, .rlim_max = 10};
+    ::setrlimit(RLIMIT_FSIZE, &limit);  // SIGXFSZ ends it in the midst of its file
+    replace_file(file, std::string(100, 'x'));
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(writer, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  for (const std::string& name : names_in(file.parent_path())) {
+    if (name != file.filename()) return name;
+  }
+  return "";
+}
+
+// In a folder where others may write, too, the name of the new file cannot be foreseen: a link that waits there would
+// be written through.
+TEST(Files, ReplaceTakesNoLinkThatIsPlantedBesideTheFile) {
+  const Scratch scratch;
+  const auto file = scratch.path() / "f", victim = scratch.write("elsewhere/victim", "untouched");
+  std::filesystem::create_symlink(victim, scratch.path() / ("f.new-" + std::to_string(::getpid())));
+  replace_file(file, "ours");
+  write_file(file, "ours, again");
+  EXPECT_EQ(read_file(victim), "untouched");
+  EXPECT_EQ(read_file(file), "ours, again");
+  EXPECT_FALSE(std::filesystem::is_symlink(file));
+}
+
+TEST(Files, AKilledWriterLeavesAFileOfAnotherNameEachTime) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch.path() / "one");
+  std::filesystem::create_directories(scratch.path() / "two");
+  const auto first = scratch.path() / "one" / "f", second = scratch.path() / "two" / std::string(255, 'n');
+  const std::string left = left_beside(first);
+  EXPECT_TRUE(is_half_written(first.parent_path() / left)) << left;
+  EXPECT_TRUE(is_half_written(second.parent_path() / left_beside(second))) << "of a name as long as may be";
+  EXPECT_EQ(left.size(), left.rfind('-') + 1 + 16) << left;
+  for (const char* other : {"f", "f.new-", "f.new-0", "f.new-4711", "f.new-4711-xyz", "f.new-4711-0123456789abcdeX"})
+    EXPECT_FALSE(is_half_written(first.parent_path() / other)) << other;
 }
 
 TEST(Files, ReplaceOnAFullDiskKeepsTheOldFile) {
