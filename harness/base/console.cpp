@@ -4,7 +4,16 @@
 
 namespace lockstep {
 
-void print_line(std::FILE* to, const std::string& text) { print_page(to, printable(text) + "\n"); }
+namespace {
+
+/// Of a line that is no part of a message: a command with many files, say. *Units*: bytes.
+constexpr std::size_t kMostOfLine = std::size_t{1} << 18;
+
+}  // namespace
+
+void print_line(std::FILE* to, const std::string& text) {
+  print_page(to, printable(without_middle(text, kMostOfLine)) + "\n");
+}
 
 void print_page(std::FILE* to, const std::string& page) { std::fputs(page.c_str(), to); }
 

@@ -7,9 +7,9 @@
 namespace lockstep {
 
 std::string describe(const Problem& problem) {
-  std::string text = printable(problem.what);
+  std::string text = printable(without_middle(problem.what));
   const auto add = [&text](const char* label, const std::string& value) {
-    if (!value.empty()) text += std::string("\n  ") + label + printable(value);
+    if (!value.empty()) text += std::string("\n  ") + label + printable(without_middle(value));
   };
   add("where:    ", problem.where);
   add("expected: ", problem.expected);

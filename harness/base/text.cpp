@@ -227,6 +227,17 @@ std::string printable(const std::string& text) {
   return result;
 }
 
+std::string without_middle(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  const auto is_inside = [&text](std::size_t at) {  // a character of UTF-8
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+  };
+  std::size_t begin = most / 2, end = text.size() - most / 2;
+  while (begin > 0 && is_inside(begin)) --begin;
+  while (is_inside(end)) ++end;
+  return text.substr(0, begin) + " [" + std::to_string(end - begin) + " bytes left out] " + text.substr(end);
+}
+
 std::string shell_quoted(const std::string& text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;

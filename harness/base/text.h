@@ -45,6 +45,12 @@ std::string suggest(std::string_view name, const std::vector<std::string>& candi
 /// for commands at the start of a line, some for "##vso[" or "##[" anywhere: the latter are broken up.
 std::string printable(const std::string& text);
 
+/// Longest part of a message: names come from files, and may be of any length. *Units*: bytes.
+inline constexpr std::size_t kMostOfMessage = 4000;
+
+/// `text` of at most about `most` bytes: of a longer one the beginning, how much is left out, and the end.
+std::string without_middle(const std::string& text, std::size_t most = kMostOfMessage);
+
 /// `text` as one word of a shell's command line; characters that `printable` would escape are written as bash reads
 /// them.
 std::string shell_quoted(const std::string& text);

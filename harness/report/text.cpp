@@ -26,11 +26,16 @@ std::string upper(std::string_view text) {
 
 /// "DIVERGENCE  <of>": of whom the lines that follow tell.
 void add_heading(std::string& out, Status status, bool color, const std::string& of) {
-  out += "\n" + painted(status, color, upper(name_of(status))) + "  " + printable(of) + "\n";
+  out += "\n" + painted(status, color, upper(name_of(status))) + "  " + printable(without_middle(of)) + "\n";
 }
 
 void add_line(std::string& out, const char* label, const std::string& value) {
-  if (!value.empty()) out += "  " + padded(label, 12) + printable(value) + "\n";
+  if (!value.empty()) out += "  " + padded(label, 12) + printable(without_middle(value)) + "\n";
+}
+
+/// A command that is to be run as it stands.
+void add_command(std::string& out, const char* label, const std::string& command) {
+  if (!command.empty()) out += "  " + padded(label, 12) + printable(command) + "\n";
 }
 
 /// The lines of a log stay lines, and each begins with a sign of ours: runners skip spaces before a command.
@@ -87,7 +92,7 @@ std::string details(const RunReport& run, bool color) {
   if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
   add_causes(out, run.suspects);
   add_log(out, run.log_tail);
-  add_line(out, "reproduce", run.reproduce);
+  add_command(out, "reproduce", run.reproduce);
   return out;
 }
 
@@ -119,7 +124,7 @@ std::string details(const CheckReport& check, bool color) {
   for (const Experiment& experiment : check.experiments)
     add_line(out, "tried", experiment.control + ": " + experiment.shows);
   add_line(out, "next", check.result.next);
-  add_line(out, "reproduce", check.reproduce);
+  add_command(out, "reproduce", check.reproduce);
   return out;
 }
 
@@ -156,7 +161,7 @@ std::string to_text(const Verdict& verdict, const plan::Plan& plan, bool color) 
   for (const CheckReport& check : verdict.checks) {
     if (check.status != Status::kAgree) out += details(check, color);
   }
-  for (const std::string& warning : verdict.warnings) out += "\nWARNING  " + printable(warning) + "\n";
+  for (const std::string& warning : verdict.warnings) out += "\nWARNING  " + printable(without_middle(warning)) + "\n";
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f", verdict.wall_s);
   const Status status = verdict.status();

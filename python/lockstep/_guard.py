@@ -27,8 +27,14 @@ class Failing(Protocol):
         """Records nothing more."""
 
 
+#: Longest message: names may be of any length.
+_MOST = 4000
+
+
 def tell(message: str) -> None:
     """Says something once on stderr, if there is one."""
+    if len(message) > _MOST:
+        message = f"{message[:_MOST // 2]} [{len(message) - _MOST} characters left out] {message[-_MOST // 2:]}"
     try:
         print(f"lockstep: {message}", file=sys.stderr, flush=True)
     except Exception:

@@ -135,5 +135,15 @@ TEST(ShellQuoted, IsOneWordThatAShellReadsBack) {
   EXPECT_EQ(printable(shell_quoted("\u202e##vso[")), "$'\\xe2\\x80\\xae\\x23\\x23vso['");
 }
 
+TEST(Text, ALongOneLosesItsMiddle) {
+  EXPECT_EQ(without_middle("short"), "short");
+  EXPECT_EQ(without_middle("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(without_middle("abcdefghijk", 4), "ab [7 bytes left out] jk");
+  const std::string cut = without_middle("a" + std::string(10'000'000, 'x') + "b");
+  EXPECT_LT(cut.size(), kMostOfMessage + 100);
+  EXPECT_TRUE(cut.starts_with("ax") && cut.ends_with("xb"));
+  EXPECT_EQ(without_middle("\u00e9\u00e9\u00e9\u00e9", 6), "\u00e9 [4 bytes left out] \u00e9") << "no half characters";
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -119,6 +119,21 @@ TEST(ReportText, SaysWhereWhatAndWhy) {
 
 /// Whatever the files of others hold, each line begins with a word or a sign of ours: runners skip spaces, and take
 /// what comes next for a command.
+// A tensor may have any name; a command that is to be run stays whole.
+TEST(ReportText, LongNamesAreShortened) {
+  Mixed mixed;
+  const std::string text(10'000'000, 'a');
+  compare::Divergence& at = *mixed.verdict.checks[0].result.divergence;
+  at.tensor = at.expected = at.actual = at.cause = text;
+  mixed.verdict.checks[0].result.why = mixed.verdict.runs[0].why = text;
+  mixed.verdict.warnings = {text};
+  mixed.verdict.checks[0].reproduce = "lockstep run x --set a=" + text.substr(0, 10'000);
+  const std::string said = report::to_text(mixed.verdict, mixed.judged.plan, false);
+  EXPECT_LT(said.size(), 100'000U);
+  EXPECT_NE(said.find("bytes left out"), std::string::npos);
+  EXPECT_NE(said.find(mixed.verdict.checks[0].reproduce), std::string::npos);
+}
+
 TEST(ReportText, NoLineBeginsWithTextOfAFile) {
   const std::string command = "\n::error::\x1b[2J\u202e##vso[task.complete]\n";
   Mixed mixed;
