@@ -1,6 +1,7 @@
 #include "harness/base/files.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cinttypes>
@@ -8,6 +9,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -106,36 +109,98 @@ std::filesystem::file_status status_of(const std::filesystem::path& path) {
                                 : "name another place, or repair this one"});
 }
 
+/// A file that is read from its beginning to its end.
+class Reading {
+ public:
+  Reading(const std::filesystem::path& path, std::uintmax_t most) : path_(path), most_(most) {
+    std::error_code ignored;
+    const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+      throw InputError({.what = "cannot read a file",
+                        .where = path.string(),
+                        .expected = "a file",
+                        .actual = std::filesystem::is_directory(status) ? "a directory" : "a device, pipe or socket"});
+    }
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail(errno);
+    struct stat found = {};
+    if (::fstat(descriptor_, &found) == 0) size_ = static_cast<std::uintmax_t>(found.st_size);
+    if (size_ > most_) {
+      ::close(descriptor_);
+      refuse(std::to_string(size_) + " bytes");
+    }
+  }
+  ~Reading() { ::close(descriptor_); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  /// As the system tells it: files of /proc are larger than that.
+  std::size_t size() const { return static_cast<std::size_t>(size_); }
+
+  /// The next bytes; none at the end.
+  std::string_view next() {
+    ssize_t count = 0;
+    do {
+      count = ::read(descriptor_, block_.data(), block_.size());
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) fail(errno);
+    read_ += static_cast<std::uintmax_t>(count);
+    if (read_ > most_) refuse("more, and it grows");
+    return {block_.data(), static_cast<std::size_t>(count)};
+  }
+
+ private:
+  [[noreturn]] void fail(int error) const {
+    throw InputError({.what = std::string("cannot read a file: ") + std::strerror(error), .where = path_.string()});
+  }
+
+  [[noreturn]] void refuse(const std::string& actual) const {
+    throw InputError({.what = "a file is too large",
+                      .where = path_.string(),
+                      .expected = "at most " + std::to_string(most_) + " bytes",
+                      .actual = actual,
+                      .next = "is it the file that you mean?"});
+  }
+
+  const std::filesystem::path& path_;
+  std::uintmax_t most_, size_ = 0, read_ = 0;
+  int descriptor_ = -1;
+  std::array<char, 1 << 16> block_;
+};
+
+[[noreturn]] void throw_too_large_for_memory(const std::filesystem::path& path) {
+  throw ResourceError({.what = "a file does not fit into memory",
+                       .where = path.string(),
+                       .actual = std::to_string(bytes_in_file(path)) + " bytes"});
+}
+
 }  // namespace
 
-std::string read_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw InputError({.what = "cannot read a file",
-                      .where = path.string(),
-                      .expected = "a file",
-                      .actual = std::filesystem::is_directory(status) ? "a directory" : "a device, pipe or socket"});
-  }
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const auto fail = [&path](int error) {
-    throw InputError({.what = std::string("cannot read a file: ") + std::strerror(error), .where = path.string()});
-  };
-  if (descriptor < 0) fail(errno);
+std::string read_file(const std::filesystem::path& path, std::uintmax_t most) {
   std::string content;
-  struct stat found = {};
-  if (::fstat(descriptor, &found) == 0) content.reserve(static_cast<std::size_t>(found.st_size));
-  char block[1 << 16];
-  ssize_t count = 0;
-  while ((count = ::read(descriptor, block, sizeof block)) != 0) {
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) break;
-    content.append(block, static_cast<std::size_t>(count));
+  try {
+    Reading reading(path, most);
+    content.reserve(reading.size());
+    for (std::string_view piece = reading.next(); !piece.empty(); piece = reading.next()) content += piece;
+  } catch (const std::bad_alloc&) {
+    throw_too_large_for_memory(path);
+  } catch (const std::length_error&) {
+    throw_too_large_for_memory(path);
   }
-  const int error = errno;
-  ::close(descriptor);
-  if (count < 0) fail(error);
   return content;
+}
+
+void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
+  Reading reading(path, kMostFileBytes);
+  for (std::string_view piece = reading.next(); !piece.empty(); piece = reading.next()) take(piece);
+}
+
+std::uintmax_t bytes_in_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error && std::filesystem::is_regular_file(status_of(path)))
+    throw InputError({.what = "cannot read a file: " + error.message(), .where = path.string()});
+  return error ? 0 : size;  // a device has none
 }
 
 bool is_there(const std::filesystem::path& path) { return std::filesystem::exists(status_of(path)); }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,9 +10,19 @@
 /// The one narrow interface to the file system: every failure names the path and the system's reason.
 namespace lockstep {
 
+/// Largest file that is read: whoever reads one holds it in memory. *Units*: bytes.
+inline constexpr std::uintmax_t kMostFileBytes = std::uintmax_t{64} << 30;
+
 /// Whole content of a file.
-/// *Throws*: InputError when it is missing or unreadable, or no regular file: reading a pipe could wait for ever.
-std::string read_file(const std::filesystem::path& path);
+/// *Throws*: InputError when it is missing or unreadable, or no regular file: reading a pipe could wait for ever; or
+/// when it is larger than `most` bytes. ResourceError when it does not fit into memory.
+std::string read_file(const std::filesystem::path& path, std::uintmax_t most = kMostFileBytes);
+
+/// Calls `take` with the content, piece by piece: for what need not be held. *Throws*: as read_file.
+void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take);
+
+/// *Units*: bytes. *Throws*: InputError.
+std::uintmax_t bytes_in_file(const std::filesystem::path& path);
 
 /// Whether there is something at `path`, or a folder; links are followed.
 /// *Throws*: InputError where the system cannot tell: links in a circle, no permission, a name too long.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,9 +14,24 @@ namespace lockstep {
 /// Several files may share an error, such as a wrong --set; it is told once.
 class Problems {
  public:
+  /// Errors that are told; whoever corrects so many runs again anyway.
+  static constexpr std::size_t kMost = 100;
+
   void add(Problem problem) {
-    if (told_.insert(describe(problem)).second) problems_.push_back(std::move(problem));
+    if (problem.what == kMore) has_more_ = true;
+    if (has_more_ || !told_.insert(describe(problem)).second) return;
+    if (problems_.size() < kMost) {
+      problems_.push_back(std::move(problem));
+    } else {
+      has_more_ = true;
+    }
   }
+
+  /// There is more than is told.
+  void note_more() { has_more_ = true; }
+
+  /// Whether there are more errors than are told: nobody need look for others.
+  bool is_over() const { return has_more_; }
 
   /// Runs a stage that throws InputError at its first error; whether it came to its end.
   template <typename Stage>
@@ -33,12 +49,18 @@ class Problems {
 
   /// *Throws*: InputError with all of them, where there are any.
   void throw_if_any() const {
-    if (!problems_.empty()) throw InputError(ProblemList{problems_});
+    if (problems_.empty()) return;
+    ProblemList list{problems_};
+    if (has_more_) list.problems.push_back({.what = kMore, .next = "correct these, and start again"});
+    throw InputError(std::move(list));
   }
 
  private:
+  static constexpr const char* kMore = "there are more errors than these";
+
   std::vector<Problem> problems_;
   std::set<std::string> told_;
+  bool has_more_ = false;
 };
 
 }  // namespace lockstep

@@ -154,6 +154,7 @@ class Completion {
     for (const std::string& key : keys_of(document)) {
       if (rule["properties"].contains(key)) continue;
       found = true;
+      if (problems_.is_over()) break;
       add("unknown key '" + key + "'", path, "one of: " + join(known, ", "), "'" + key + "'", suggest(key, known));
     }
     return found;

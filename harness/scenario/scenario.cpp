@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/base/files.h"
 #include "harness/base/problems.h"
 #include "harness/base/text.h"
 #include "harness/scenario/checks.h"
@@ -21,6 +22,9 @@ namespace {
 
 /// Names become folders; most file systems take 255 bytes.
 constexpr std::size_t kLongestName = 200;
+
+/// Largest file of a scenario: in memory it takes many times as much. *Units*: bytes.
+constexpr std::uintmax_t kMostScenarioBytes = std::uintmax_t{64} << 20;
 
 /// Variants of one scenario: a matrix multiplies without end.
 constexpr std::size_t kMostVariants = 10000;
@@ -299,10 +303,13 @@ class SharedProblems {
       });
       if (same != all_.end()) {
         ++same->others;
-      } else {
+      } else if (all_.size() < Problems::kMost) {
         all_.push_back({common, name, 0});
+      } else {
+        is_over_ = true;
       }
     }
+    is_over_ = is_over_ || problems.is_over();
   }
 
   void tell(Problems& problems) const {
@@ -312,6 +319,7 @@ class SharedProblems {
         one.problem.where.replace(at, std::string_view(kAnyVariant).size(), one.first + more);
       problems.add(one.problem);
     }
+    if (is_over_) problems.note_more();
   }
 
  private:
@@ -322,6 +330,7 @@ class SharedProblems {
   };
   static constexpr const char* kAnyVariant = "variant '*'";  // which none can be called
   std::vector<Shared> all_;
+  bool is_over_ = false;
 };
 
 /// Takes any object.
@@ -500,7 +509,7 @@ Scenario read_scenario(const std::filesystem::path& file, const std::vector<std:
                        Problems& problems) {
   Scenario scenario{.file = file};
   problems.collect([&] {
-    Json document = read_json(file);
+    Json document = parse_json(read_file(file, kMostScenarioBytes), file.string());
     for (const std::string& text : overrides) problems.collect([&] { apply_override(document, text); });
     scenario = Loading(file, std::move(document), problems).load(overrides);
   });

@@ -77,6 +77,42 @@ TEST(Files, InputErrorWhileReadingIsNoEndOfFile) {
   EXPECT_EQ(problem_of<InputError>([] { read_file("/proc/self/mem"); }).where, "/proc/self/mem");
 }
 
+TEST(Files, AFileOfATerabyteIsRefusedByItsSize) {
+  const Scratch scratch;
+  const auto file = scratch.write("f", "x");
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 40);  // sparse
+  const Problem problem = problem_of<InputError>([&] { read_file(file); });
+  EXPECT_EQ(problem.where, file.string());
+  EXPECT_EQ(problem.expected, "at most 68719476736 bytes");
+  EXPECT_EQ(problem.actual, "1099511627776 bytes");
+  EXPECT_EQ(problem_of<InputError>([&] { read_pieces(file, [](std::string_view) {}); }).actual, problem.actual);
+  EXPECT_EQ(problem_of<InputError>([&] { read_file(scratch.write("g", "xyz"), 2); }).actual, "3 bytes");
+}
+
+// The memory that a process may have stands for that of a machine.
+TEST(Files, AFileThatDoesNotFitIntoMemoryIsNoCrash) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer ends a process that asks for too much memory";
+#endif
+  const Scratch scratch;
+  const auto file = scratch.write("f", "x");
+  std::filesystem::resize_file(file, std::uintmax_t{32} << 30);
+  const pid_t reader = ::fork();
+  if (reader == 0) {
+    const rlimit limit{.rlim_cur = rlim_t{16} << 30, .rlim_max = rlim_t{16} << 30};
+    ::setrlimit(RLIMIT_AS, &limit);
+    try {
+      read_file(file);
+    } catch (const ResourceError& error) {
+      ::_exit(error.problem().where == file.string() ? 0 : 1);
+    }
+    ::_exit(2);
+  }
+  int status = 0;
+  ::waitpid(reader, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Files, ReplaceLeavesNothingBeside) {
   const Scratch scratch;
   const auto file = scratch.path() / "f";

@@ -1,4 +1,6 @@
 // What load_scenario refuses, and how it says so.
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "tests/scenario/loading.h"
@@ -302,6 +304,49 @@ TEST(ScenarioError, TextsOfAnyLengthAreRefused) {
     EXPECT_PROBLEM(problem_of(with("matrix", {{"train." + text, {1}}})), "", "", "", "aaa");
     EXPECT_PROBLEM(problem_of(with("checks.0.on", {text})), "", ": checks.0", "weight", "aaa");
     EXPECT_PROBLEM(problem_of(with("checks.0.variants", {text})), "", ": checks.0", "main", "aaa");
+  }
+}
+
+/// The whole of a message, however long the names in it are.
+TEST(ScenarioError, MessagesAreShort) {
+  const std::string text(1'000'000, 'a');
+  for (const Json& document : {with(text, 1), with("train.model.kind", text), with("checks.0.variants", {text})}) {
+    const std::string said = describe(problem_of(document));
+    EXPECT_LT(said.size(), 20'000U) << said.substr(0, 1000);
+    EXPECT_NE(said.find("aaa"), std::string::npos);
+  }
+}
+
+TEST(ScenarioError, AHundredAreToldAndThatThereAreMore) {
+  const lockstep::test::Scratch scratch;
+  std::string many = "{";
+  for (int i = 0; i < 20'000; ++i) many += "\"unknown-" + std::to_string(i) + "\": 0,";
+  for (const char* where : {"", "\"train\": "}) {
+    std::string document = minimal().dump();
+    document.insert(1, many.substr(1));
+    if (*where != '\0') document = "{\"train\": " + many + "\"steps\": 1}, \"name\": \"x\", \"description\": \"d\"}";
+    try {
+      load_scenario(scratch.write("s.json", document));
+      ADD_FAILURE() << "loaded";
+    } catch (const InputError& error) {
+      ASSERT_EQ(error.problems().size(), 101U) << where;
+      EXPECT_EQ(error.problems().back().what, "there are more errors than these");
+      EXPECT_LT(std::string(error.what()).size(), 200'000U);
+    }
+  }
+}
+
+TEST(ScenarioError, ALargeFileIsRefusedBeforeItIsRead) {
+  const lockstep::test::Scratch scratch;
+  const auto file = scratch.write("s.json", minimal().dump());
+  std::filesystem::resize_file(file, (64 << 20) + 1);
+  try {
+    load_scenario(file);
+    ADD_FAILURE() << "loaded";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problem().what, "a file is too large");
+    EXPECT_EQ(error.problem().expected, "at most 67108864 bytes");
+    EXPECT_EQ(error.problem().actual, "67108865 bytes");
   }
 }
 
