@@ -21,18 +21,24 @@ class DataFiles {
   const std::string& hash_of(const std::filesystem::path& path) {
     const auto found = hashes_.find(path.string());
     if (found != hashes_.end()) return found->second;
-    const std::string hash = is_folder(path) ? hash_of_folder(path) : sha256(read_file(path));
+    const std::string hash = is_folder(path) ? hash_of_folder(path) : hash_of_file(path);
     return hashes_.emplace(path.string(), hash).first->second;
   }
 
  private:
+  static std::string hash_of_file(const std::filesystem::path& file) {
+    Sha256 hash;
+    read_pieces(file, [&hash](std::string_view piece) { hash.update(piece); });
+    return hash.hex();
+  }
+
   /// Over name and content of every file in it; a name ends with a zero byte, a hash has one length. What is no file
   /// has no content: who needs it refuses it.
   static std::string hash_of_folder(const std::filesystem::path& folder) {
     Sha256 hash;
     for (const std::string& name : files_below(folder)) {
       const bool is_file = std::filesystem::is_regular_file(folder / name);
-      hash.update(name + '\0' + (is_file ? sha256(read_file(folder / name)) : ""));
+      hash.update(name + '\0' + (is_file ? hash_of_file(folder / name) : ""));
     }
     return hash.hex();
   }

@@ -205,8 +205,10 @@ std::vector<DataFile> files_of(const Choice& data) {
   for (const Json& branch : branches_of(schema()["definitions"]["data"])) {
     if (branch["properties"]["kind"]["const"] != data.kind) continue;
     for (const auto& [option, property] : branch["properties"].items()) {
-      if (property.value("$ref", "") != "#/definitions/data_file") continue;
-      files.push_back({option, option == "path" ? "data" : "data." + option});
+      const std::string rule = property.value("$ref", "");
+      const bool is_folder = rule == "#/definitions/data_folder";
+      if (rule != "#/definitions/data_file" && !is_folder) continue;
+      files.push_back({option, option == "path" ? "data" : "data." + option, is_folder});
     }
   }
   return files;

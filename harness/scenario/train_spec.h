@@ -21,6 +21,7 @@ struct Choice {
 struct DataFile {
   std::string option;  ///< "path", "images"
   std::string name;    ///< among the files of a RunSpec: "data", "data.images"
+  bool is_folder = false;
 };
 
 /// Those of a kind of data, as the schema marks them, in alphabetical order.

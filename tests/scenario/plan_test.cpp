@@ -192,6 +192,39 @@ TEST(Plan, MissingDataIsAnInputError) {
   }
 }
 
+/// The error of a scenario whose data are this file.
+Problem problem_of_data(const Scratch& scratch, const char* path) {
+  const Scenario scenario = scenario::load_scenario(scratch.write("s.json", digits(path).dump()));
+  try {
+    make_plan({scenario});
+  } catch (const InputError& error) {
+    return error.problem();
+  }
+  ADD_FAILURE() << "planned";
+  return {};
+}
+
+// Before anything is read: hashing a home folder would take hours.
+TEST(Plan, AFolderAndAFileOfATerabyteAreNoData) {
+  const Scratch scratch;
+  std::filesystem::create_directories(scratch.path() / "folder");
+  const Problem folder = problem_of_data(scratch, "folder");
+  EXPECT_EQ(folder.where, (scratch.path() / "s.json").string() + ": train.data.path (variant 'main')");
+  EXPECT_EQ(folder.expected, "a file, named from the folder of the scenario, of at most 64 GiB");
+  EXPECT_EQ(folder.actual, "'folder': a folder, " + (scratch.path() / "folder").string());
+  const auto large = scratch.write("large.gz", "x");
+  std::filesystem::resize_file(large, std::uintmax_t{1} << 40);  // sparse
+  EXPECT_EQ(problem_of_data(scratch, "large.gz").actual, "'large.gz': 1099511627776 bytes in " + large.string());
+  Json images = digits("large.gz");
+  images["train"]["data"] = {{"kind", "image_folder"}, {"path", "s.json"}, {"size", 8}};
+  try {
+    make_plan({scenario::load_scenario(scratch.write("s.json", images.dump()))});
+    ADD_FAILURE() << "planned";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.problem().actual, "'s.json': no folder, " + (scratch.path() / "s.json").string());
+  }
+}
+
 TEST(Plan, TwoScenariosOfOneNameAreRefused) {
   const Scratch scratch;
   const auto first = scratch.write("first.json", minimal().dump()),
