@@ -18,6 +18,7 @@
 #include "harness/launch/interruption.h"
 #include "harness/launch/patience.h"
 #include "harness/launch/place.h"
+#include "harness/launch/processes.h"
 #include "harness/launch/serve.h"
 
 namespace lockstep::launch {
@@ -51,14 +52,29 @@ std::vector<std::string> key_of(const Process::Command& command) {
   return key;
 }
 
-/// The rank that reports to the other end, once it runs; nothing if that end is closed, the server takes too long, or
-/// somebody ends us.
-std::optional<pid_t> read_rank_id(const Descriptor& pipe, pid_t server) {
+bool is_stopped(pid_t server) {
+  const std::optional<ProcessState> state = state_of(server);
+  return state && state->letter == 'T';
+}
+
+/// The rank that reports to the other end, once it runs; nothing if that end is closed, the server takes too long or is
+/// stopped, or somebody ends us.
+std::optional<pid_t> read_rank_id(const Descriptor& pipe, pid_t server, std::chrono::milliseconds stopped_limit) {
+  using Time = Patience::Time;
   pollfd watched{.fd = pipe.number(), .events = POLLIN, .revents = 0};
-  Patience patience(Patience::Time::clock::now());
+  Patience patience(Time::clock::now());
+  std::optional<Time> stopped_at;
   while (::poll(&watched, 1, kLook_ms) <= 0) {
-    patience.pass(Patience::Time::clock::now());
+    const Time now = Time::clock::now();
+    patience.pass(now);
     if (interruption_pending() || patience.is_over(kLimit, {{.pid = server, .loads = true}})) return std::nullopt;
+    if (!is_stopped(server)) {
+      stopped_at.reset();
+    } else if (now - stopped_at.value_or(now) >= stopped_limit) {
+      return std::nullopt;
+    } else if (!stopped_at) {
+      stopped_at = now;
+    }
   }
   pid_t rank = 0;
   if (::read(pipe.number(), &rank, sizeof rank) != sizeof rank) return std::nullopt;
@@ -80,6 +96,9 @@ ForkServers::Server& ForkServers::server_for(const Process::Command& command, st
   int ends[2];
   if (!is_binary(command.program) || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return server;
   server.socket = Descriptor(ends[0]);
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(stopped_limit_);
+  const timeval limit{.tv_sec = seconds.count(), .tv_usec = 0};  // a request may be larger than the socket's memory
+  ::setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   const Descriptor theirs(ends[1]);
   std::vector<std::string> environment(key.begin() + 1, key.end());
   environment.push_back(serving_run_id());
@@ -111,7 +130,7 @@ std::optional<Process> ForkServers::fork(const Process::Command& command, std::i
   Descriptor report(ends[1]);
   const bool sent = send_request(server.socket.number(), request, log.number(), report.number());
   report.close();
-  const std::optional<pid_t> rank = sent ? read_rank_id(listen, server.process->pid()) : std::nullopt;
+  const std::optional<pid_t> rank = sent ? read_rank_id(listen, server.process->pid(), stopped_limit_) : std::nullopt;
   if (rank) {
     server.has_served = true;
     return Process(*rank);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <optional>
@@ -11,6 +12,9 @@
 
 namespace lockstep::launch {
 
+/// Time for somebody who has stopped a server to let it go on.
+constexpr std::chrono::milliseconds kStoppedServerLimit{5000};
+
 /// Processes that have loaded a program and fork it on request (serve.h): a rank begins in milliseconds, while loading
 /// LibTorch takes 0.2 s.
 ///
@@ -18,9 +22,13 @@ namespace lockstep::launch {
 /// their place. So a forked rank computes what an executed one does. It becomes a child of this process, which must be
 /// a subreaper (OrphanKeeper), and is supervised like any other.
 ///
+/// A server that is stopped (SIGSTOP) for longer than a limit is left: its ranks are executed.
+///
 /// Used by one thread. The servers end with this object or that thread.
 class ForkServers {
  public:
+  explicit ForkServers(std::chrono::milliseconds stopped_limit = kStoppedServerLimit) : stopped_limit_(stopped_limit) {}
+
   /// Forks a process that is as Process(command) would make it. Nothing if the program is a script, does not serve, or
   /// its server failed: then it must be executed. Processes of different groups have different servers, and so other
   /// addresses.
@@ -37,6 +45,7 @@ class ForkServers {
 
   Server& server_for(const Process::Command& command, std::int64_t group);
 
+  std::chrono::milliseconds stopped_limit_;
   std::list<Server> servers_;  ///< the one used last comes first
 };
 

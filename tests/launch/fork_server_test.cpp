@@ -185,6 +185,37 @@ TEST(ForkServer, DeadServerIsReplaced) {
   EXPECT_NE(second[0], first[0]);
 }
 
+// Somebody may look at a server with a debugger, or have stopped all that lockstep started.
+TEST(ForkServer, AStoppedServerIsLeft) {
+  const Scratch scratch;
+  ForkServers servers(std::chrono::milliseconds(300));
+  EXPECT_EQ(run_from(servers, forked(scratch.job("first", 1, {}))).status, Status::kFinished);
+  const std::vector<pid_t> first = serving();
+  ASSERT_EQ(first.size(), 1);
+  ::kill(first[0], SIGSTOP);
+  Job large = forked(scratch.job("second", 2, {"print", "there"}));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(run_from(servers, large).status, Status::kFinished);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+  EXPECT_EQ(scratch.text("second", "rank0.log"), "there\n");
+  EXPECT_EQ(scratch.text("second", "rank1.log"), "there\n");
+  EXPECT_FALSE(state_of(first[0])) << "it is gone";
+}
+
+TEST(ForkServer, AStoppedServerThatDoesNotReadIsLeft) {
+  const Scratch scratch;
+  ForkServers servers(std::chrono::milliseconds(300));
+  Job large = forked(scratch.job("first", 1, {}));
+  for (int i = 0; i < 10; ++i) large.environment["LARGE" + std::to_string(i)] = std::string(100'000, 'x');
+  EXPECT_EQ(run_from(servers, large).status, Status::kFinished);
+  for (const pid_t server : serving()) ::kill(server, SIGSTOP);
+  Job second = forked(scratch.job("second", 1, {}));
+  second.environment = large.environment;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(run_from(servers, second).status, Status::kFinished);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+}
+
 TEST(ForkServer, RanksOutliveTheirServer) {
   const Scratch scratch;
   const Job job = forked(scratch.job("run", 2, {"mark", "in", "await", "go", "print", "done"}));
