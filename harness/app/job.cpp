@@ -72,6 +72,7 @@ struct TakeProgram {
         {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}, {"PET_MASTER_PORT", port}};
     for (const auto& [name, value] : program.spec.environment) variables[name] = scenario::filled_in(value, values);
     for (const auto& [name, value] : job.environment) variables[name] = value;
+    launch::keep_torchrun_in(job.directory, variables);
     if (!job.step_delay_ms.empty()) add_control(variables, "step_delay_ms", job.step_delay_ms);
     // torch's own fill would write over that of the allocator.
     if (const auto fill = job.environment.find("MALLOC_PERTURB_"); fill != job.environment.end())

@@ -27,6 +27,9 @@ Words with_command(Words words, const Launch& launch) {
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
+/// Folder of a run that torchrun keeps its logs and its ranks' errors in.
+std::string torchrun_folder(const std::filesystem::path& run) { return (run / "torchelastic").string(); }
+
 std::map<std::string, std::string> master_of(const Launch& launch) {
   return {{"MASTER_ADDR", kLoopback}, {"MASTER_PORT", text(launch.port)}};
 }
@@ -63,11 +66,12 @@ std::vector<StartCommand> by_distributed_launch(const Launch& launch) {
                     with_python)}};
 }
 
+/// It is torchrun, and reads none of torchrun's variables.
 std::vector<StartCommand> by_accelerate(const Launch& launch) {
-  return {
-      {with_command({"launch", "--multi_gpu", "--num_processes", text(launch.world_size), "--num_machines", "1",
-                     "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "--no_python"},
-                    launch)}};
+  return {{with_command({"launch", "--multi_gpu", "--num_processes", text(launch.world_size), "--num_machines", "1",
+                         "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "--log_dir",
+                         torchrun_folder(launch.directory), "--no_python"},
+                        launch)}};
 }
 
 /// Not bound to cores: LibTorch would count those it may use. Hosts are those of mpirun's own configuration.
@@ -177,6 +181,11 @@ std::filesystem::path program_of(const OtherLauncher& launcher) {
                      .next = "ci/setup --launchers installs all launchers that the tests use; docs/launchers.md"});
 }
 
+void keep_torchrun_in(const std::filesystem::path& run, std::map<std::string, std::string>& environment) {
+  constexpr const char* kVariable = "PET_LOG_DIR";  // of torchrun's option --log-dir
+  if (std::getenv(kVariable) == nullptr) environment.try_emplace(kVariable, torchrun_folder(run));
+}
+
 void hand_over(Job& job, const OtherLauncher& launcher, Launch launch) {
   const auto refuse = [&](const std::string& expected, const std::string& actual) {
     throw InputError({.what = std::string("the launcher ") + launcher.name + " cannot start run '" + job.run + "'",
@@ -200,6 +209,7 @@ void hand_over(Job& job, const OtherLauncher& launcher, Launch launch) {
   launch.world_size = job.world_size;
   job.starter = Starter::kOther;
   job.starts = launcher.starts(launch);
+  keep_torchrun_in(job.directory, job.environment);
   job.may_queue = launcher.may_queue;
   job.restarts = launch.restarts;
   job.outlives_us = launcher.outlives_us;

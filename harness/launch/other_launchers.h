@@ -48,6 +48,11 @@ const OtherLauncher* find_other_launcher(std::string_view name);
 /// File of a launcher's program. *Throws*: Unsupported if it is not installed.
 std::filesystem::path program_of(const OtherLauncher& launcher);
 
+/// Lets torchrun make its folders in that of the run, unless somebody has chosen another place: those that it makes in
+/// the system's temporary folder stay there when it is killed. Agents read the variable, and so does a command that
+/// calls torchrun.
+void keep_torchrun_in(const std::filesystem::path& run, std::map<std::string, std::string>& environment);
+
 /// Makes a job of our own a launcher's. *Throws*: InputError for a world size or a number of nodes that it cannot
 /// start; Unsupported if it is not installed.
 void hand_over(Job& job, const OtherLauncher& launcher, Launch launch);

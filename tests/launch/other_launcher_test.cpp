@@ -54,6 +54,19 @@ TEST(OtherLauncher, ManualRanksHaveNoMoreThanTheirVariables) {
   for (const char* mark : {"in.0", "in.1", "in.2"}) EXPECT_GT(scratch.pid("run", mark), 0);
 }
 
+TEST(OtherLauncher, TorchrunsFoldersAreThoseOfTheRun) {
+  const Scratch scratch;
+  ::unsetenv("PET_LOG_DIR");
+  const Job job = by("manual", scratch.job("run", 2, {}));
+  EXPECT_EQ(job.environment.at("PET_LOG_DIR"), (job.directory / "torchelastic").string());
+  Job chosen = scratch.job("chosen", 2, {});
+  chosen.environment["PET_LOG_DIR"] = "/elsewhere";
+  EXPECT_EQ(by("manual", chosen).environment.at("PET_LOG_DIR"), "/elsewhere") << "the scenario's";
+  ::setenv("PET_LOG_DIR", "/their/own", 1);
+  EXPECT_FALSE(by("manual", scratch.job("inherited", 2, {})).environment.contains("PET_LOG_DIR"));
+  ::unsetenv("PET_LOG_DIR");
+}
+
 TEST(OtherLauncher, MpirunsRanksAreSupervised) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not installed; ci/setup --launchers installs it";
   const Scratch scratch;
