@@ -113,10 +113,48 @@ std::string matrix(const Audit& audit, bool color) {
   return out;
 }
 
-/// A cell of a Markdown table.
+/// Text in Markdown, also in a cell of a table. A program's command stays text: no HTML, link or image, which a page
+/// that shows the audit would take for its own.
 std::string cell(const std::string& text) {
   std::string result;
-  for (const char c : printable(text)) result += c == '|' ? std::string("\\|") : std::string(1, c);
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '|':
+      case '[':
+        result += '\\';
+        [[fallthrough]];
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+/// The same as code, where nothing but the mark of its end means something: that is a longer row than any inside.
+std::string code(const std::string& text) {
+  const std::string shown = printable(text);
+  std::size_t longest = 0, row = 0;
+  for (const char c : shown) {
+    row = c == '`' ? row + 1 : 0;
+    longest = std::max(longest, row);
+  }
+  const std::string mark(longest + 1, '`'), space = longest > 0 ? " " : "";
+  return mark + space + shown + space + mark;
+}
+
+/// In a cell of a table, whose border means something in code, too.
+std::string code_cell(const std::string& text) {
+  std::string result;
+  for (const char c : code(text)) result += c == '|' ? std::string("\\|") : std::string(1, c);
   return result;
 }
 
@@ -155,8 +193,8 @@ std::string to_text(const Audit& audit, bool color) {
 }
 
 std::string to_markdown(const Audit& audit) {
-  std::string out = "### Audit of " + std::string(name_of(audit.kind)) + ": `" + cell(audit.scenario) + "`, variant `" +
-                    cell(audit.variant) + "`\n\n";
+  std::string out = "### Audit of " + std::string(name_of(audit.kind)) + ": " + code(audit.scenario) + ", variant " +
+                    code(audit.variant) + "\n\n";
   out += cell(audit.recipe) + "\n\n**" + cell(audit.headline) + "**\n";
   const std::vector<const Line*> quantities = of(audit, Section::kQuantities);
   if (!quantities.empty()) {
@@ -177,10 +215,10 @@ std::string to_markdown(const Audit& audit) {
     if (lines.empty() || row.section == Section::kQuantities) continue;
     out += "\n**" + title_of(row.section) + "**\n\n| line | statement | answer | why |\n|---|---|---|---|\n";
     for (const Line* line : lines)
-      out += "| `" + cell(line->id) + "` | " + cell(line->text) + " | " + std::string(name_of(line->answer)) + " | " +
-             cell(why(*line)) + " |\n";
+      out += "| " + code_cell(line->id) + " | " + cell(line->text) + " | " + std::string(name_of(line->answer)) +
+             " | " + cell(why(*line)) + " |\n";
   }
-  if (!audit.lines.empty()) out += "\nEach line again: `" + cell(audit.lines.front().reproduce) + "`, or another id.\n";
+  if (!audit.lines.empty()) out += "\nEach line again: " + code(audit.lines.front().reproduce) + ", or another id.\n";
   return out;
 }
 

@@ -84,6 +84,20 @@ TEST(Audit, IsToldInWordsAndTables) {
   EXPECT_EQ(json.at("exit_code"), 1);
 }
 
+// A pull request's program must not put its own HTML, links or images on the page that shows its audit.
+TEST(Audit, EscapesWhatComesFromACommandInMarkdown) {
+  audit::Audit audit = of({kGrows, kHeld});
+  audit.recipe = "sh -c '<img src=x onerror=y> & ![a](http://b)'";
+  audit.scenario = "a `b` <i>";
+  audit.lines[0].because = "<script>";
+  audit.lines[0].reproduce = "lockstep audit scaling 'x|y' --set 'a=`b``c`<i>'";
+  const std::string markdown = to_markdown(audit);
+  EXPECT_TRUE(holds(markdown, "\nsh -c '&lt;img src=x onerror=y&gt; &amp; !\\[a](http://b)'\n")) << markdown;
+  EXPECT_TRUE(holds(markdown, "| &lt;script&gt; |")) << markdown;
+  EXPECT_TRUE(holds(markdown, "scaling: `` a `b` <i> ``, variant ")) << markdown;
+  EXPECT_TRUE(holds(markdown, "again: ``` lockstep audit scaling 'x|y' --set 'a=`b``c`<i>' ```, or")) << markdown;
+}
+
 TEST(Audit, IsDrawn) {
   audit::Audit grows = of({kGrows});
   grows.batch = {12, 24};
