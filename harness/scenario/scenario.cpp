@@ -118,24 +118,32 @@ void require_safe_name(const std::string& name, const std::string& file) {
                  (name.size() > kLongestName ? "...', " + std::to_string(name.size()) + " characters" : "'")});
 }
 
-/// A name that no shell could set is a slip; an empty one, or one with '=', is none to the kernel either.
-void require_environment_names(const std::map<std::string, std::string>& environment, const std::string& where) {
+/// A name that no shell could set is a slip; an empty one, or one with '=', is none to the kernel either. Of a value, a
+/// program sees what stands before its first NUL.
+void require_environment(const std::map<std::string, std::string>& environment, const std::string& where) {
   for (const auto& [name, value] : environment) {
     const bool usable =
         !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-    if (usable) continue;
-    throw InputError({.what = "an environment variable cannot have this name",
-                      .where = where,
-                      .expected = "letters, digits and '_', no digit first",
-                      .actual = "'" + name + "'"});
+    if (!usable)
+      throw InputError({.what = "an environment variable cannot have this name",
+                        .where = where,
+                        .expected = "letters, digits and '_', no digit first",
+                        .actual = "'" + name + "'"});
+    if (const std::size_t at = value.find('\0'); at != std::string::npos)
+      throw InputError(
+          {.what = "an environment variable cannot hold a NUL character",
+           .where = where + "." + name,
+           .expected = "a text without \"\\u0000\": a program would see what stands before it, and no more",
+           .actual = "NUL after " + std::to_string(at) + " bytes of " + std::to_string(value.size()),
+           .next = "take it out, or write the text in another way, as base64 say"});
   }
 }
 
 void require_environments(const Variant& variant, const std::string& file) {
-  require_environment_names(variant.launch.environment, file + ": launch.environment");
+  require_environment(variant.launch.environment, file + ": launch.environment");
   for (const auto& [rank, environment] : variant.launch.rank_environment) {
-    require_environment_names(environment, file + ": launch.rank_environment");
+    require_environment(environment, file + ": launch.rank_environment");
     if (rank < variant.world_size) continue;
     throw InputError({.what = "variables are set for a rank that does not exist",
                       .where = file + " (variant '" + variant.name + "'): launch.rank_environment",
@@ -189,7 +197,7 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
   variant.program_json = completed.at("program");
   variant.promises_json = run.value("promises", Json::object());
   variant.program = program_spec_from(variant.program_json, origin);
-  require_environment_names(variant.program->environment, origin + ": program.environment");
+  require_environment(variant.program->environment, origin + ": program.environment");
   variant.known.emplace();
   for (const auto& [part, unused] : variant.promises_json.items()) variant.known->insert(part);
   variant.train = train_spec_from_promises(completed.at("promises"), *variant.known);

@@ -157,6 +157,20 @@ TEST(ScenarioError, VariablesWithoutAName) {
                    "letters", name);
 }
 
+// A program would see what stands before the NUL.
+TEST(ScenarioError, VariablesThatHoldANul) {
+  const std::string value("x\0y", 3);
+  const Problem problem = problem_of(with("launch.environment", {{"A", value}}));
+  EXPECT_PROBLEM(problem, "cannot hold a NUL character", "launch.environment.A", "without", "NUL after 1 bytes of 3");
+  EXPECT_FALSE(problem.next.empty());
+  Json of_rank = with("launch.rank_environment", {{{"rank", 0}, {"variables", {{"B", value}}}}});
+  EXPECT_PROBLEM(problem_of(of_rank), "NUL", "launch.rank_environment.B", "", "");
+  Json program = minimal();
+  program.erase("train");
+  program["program"] = {{"command", {"true", "{world_size}"}}, {"environment", {{"C", value}}}};
+  EXPECT_PROBLEM(problem_of(program), "NUL", "program.environment.C", "", "");
+}
+
 TEST(ScenarioError, NamesThatAreNoFolders) {
   for (const char* name : {"../x", "a/b", "..", ".", "", "-x", "A", "a b", "\u00e9"}) {
     EXPECT_PROBLEM(problem_of(with("name", name)), "", ": name", "matching", name);
