@@ -265,6 +265,7 @@ int doctor(const DoctorOptions& options) {
   examination.ask("processors", examine_processors);
   examination.ask("GPUs", examine_gpus);
   examination.ask("interfaces", examine_interfaces);
+  examination.ask("open ports", examine_sockets);
   examination.ask("limits", examine_limits);
   examination.ask("portable goldens", examine_processor);
   examination.ask("space for traces", [] { return examine_space(temporary_base()); });

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -15,8 +18,10 @@
 #include "harness/app/shell.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/launch/environment.h"
 #include "harness/launch/interfaces.h"
 #include "harness/launch/other_launchers.h"
+#include "harness/launch/processes.h"
 
 namespace lockstep::app {
 namespace {
@@ -80,6 +85,60 @@ rlim_t limit_of(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
+/// Ports on which this machine listens on all interfaces, by the number of their socket.
+std::map<std::string, int> open_ports() {
+  constexpr const char* kListens = "0A";
+  constexpr int kHexadecimal = 16;
+  std::map<std::string, int> ports;
+  for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream stream(file);
+    std::string line;
+    std::getline(stream, line);  // its head
+    while (std::getline(stream, line)) {
+      std::istringstream words(line);
+      std::string number, local, remote, state, queues, timer, retransmitted, user, timeout, socket;
+      words >> number >> local >> remote >> state >> queues >> timer >> retransmitted >> user >> timeout >> socket;
+      const std::size_t colon = local.find(':');
+      if (state != kListens || colon == std::string::npos || local.find_first_not_of('0') != colon) continue;
+      ports["socket:[" + socket + "]"] =
+          static_cast<int>(std::strtol(local.c_str() + colon + 1, nullptr, kHexadecimal));
+    }
+  }
+  return ports;
+}
+
+/// Whether a process belongs to a run: its environment names one.
+bool is_of_run(const std::string& process) {
+  std::ifstream stream(process + "/environ", std::ios::binary);
+  const std::string name = launch::environment_entry(kRunIdVariable, "");
+  for (std::string variable; std::getline(stream, variable, '\0');) {
+    if (variable.starts_with(name)) return true;
+  }
+  return false;
+}
+
+/// "port 29500 (process 4711, torchrun)" of processes of runs, as far as this user may see them.
+std::vector<std::string> open_ports_of_runs() {
+  namespace fs = std::filesystem;
+  const std::map<std::string, int> open = open_ports();
+  std::set<std::string> found;
+  for (const pid_t pid : launch::numbered_entries("/proc")) {
+    const std::string process = "/proc/" + std::to_string(pid);
+    if (open.empty() || !is_of_run(process)) continue;
+    for (const int descriptor : launch::numbered_entries(process + "/fd")) {
+      std::error_code gone;
+      const fs::path file = fs::read_symlink(process + "/fd/" + std::to_string(descriptor), gone);
+      const auto port = open.find(file.string());
+      if (port == open.end()) continue;
+      std::ifstream stream(process + "/comm");
+      std::string program;
+      std::getline(stream, program);
+      found.insert("port " + std::to_string(port->second) + " (process " + std::to_string(pid) + ", " + program + ")");
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
 }  // namespace
 
 std::string examine_processors() {
@@ -127,6 +186,15 @@ std::string examine_interfaces() {
                              interfaces);
   return join({interfaces.begin(), interfaces.end()}, ", ") +
          " with an address; without GLOO_SOCKET_IFNAME, Gloo takes that of the host's name";
+}
+
+std::string examine_sockets() {
+  constexpr std::size_t kMostShown = 10;
+  const std::vector<std::string> open = open_ports_of_runs();
+  return (open.empty() ? "no run listens on all interfaces now"
+                       : "runs that go on listen on all interfaces: " + some_of(open, kMostShown)) +
+         "; the store of ranks that lockstep starts listens on 127.0.0.1; that of torchrun, and so of accelerate, on "
+         "all interfaces and without a password, while a run lasts: keep such ports behind a firewall";
 }
 
 std::string examine_launchers_in_path() {

@@ -15,6 +15,9 @@ std::string examine_gpus();
 /// Network interfaces. *Throws*: InputError as launch::require_interfaces.
 std::string examine_interfaces();
 
+/// Sockets of runs that are going on which anybody in the network can reach, and who opens such.
+std::string examine_sockets();
+
 /// Launchers in PATH, with their versions.
 std::string examine_launchers_in_path();
 

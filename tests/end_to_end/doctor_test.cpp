@@ -55,6 +55,27 @@ TEST_F(DoctorEndToEnd, AnInterfaceThatIsNotThereIsAProblem) {
   expect_problem(doctor("NCCL_SOCKET_IFNAME==nowhere0:1,l"), {"NCCL_SOCKET_IFNAME", "nowhere0"});
 }
 
+// torchrun's store listens on all interfaces; a process of a run that does is named with its port.
+TEST_F(DoctorEndToEnd, SocketsOfRunsOnAllInterfacesAreNamed) {
+  const std::string listen =
+      "import socket, subprocess, sys\n"
+      "all, own = socket.socket(), socket.socket()\n"
+      "all.bind(('', 0)), own.bind(('127.0.0.1', 0))\n"
+      "all.listen(), own.listen()\n"
+      "print(f'port {all.getsockname()[1]} (', f'port {own.getsockname()[1]} (', flush=True)\n"
+      "subprocess.run(sys.argv[1:])\n";
+  for (const char* run : {"LOCKSTEP_RUN_ID=of-a-test", "OTHER=1"}) {
+    const Outcome outcome =
+        run_program({"/usr/bin/env", run, "python3", "-c", listen, lockstep_program(), "doctor", write(scenario())});
+    const std::string all = outcome.out.substr(0, outcome.out.find('(') + 1),
+                      own = outcome.out.substr(all.size() + 1, outcome.out.find('\n') - all.size() - 1);
+    expect_says(outcome.out, {"ok       open ports", "torchrun"});
+    const bool is_named = outcome.out.find(all + "process ") != std::string::npos;
+    EXPECT_EQ(is_named, run == std::string("LOCKSTEP_RUN_ID=of-a-test")) << outcome.out;
+    EXPECT_EQ(outcome.out.find(own + "process "), std::string::npos) << "it listens on this machine alone";
+  }
+}
+
 TEST_F(DoctorEndToEnd, FewDescriptorsAreAProblem) {
   expect_problem(doctor("ulimit -n 100;"), {"problem  limits", "few open files", "open files 100"});
 }
