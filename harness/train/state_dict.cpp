@@ -37,12 +37,22 @@ const NamedTensor* source_of(const std::string& name, const std::vector<NamedTen
   return longest;
 }
 
-void require_none(const std::vector<std::string>& names, const std::string& what) {
-  if (names.empty()) return;
-  const std::vector<std::string> some(names.begin(), names.begin() + std::min<std::ptrdiff_t>(5, std::ssize(names)));
+/// Names that a message lists, of each side.
+constexpr std::size_t kShownNames = 5;
+
+std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+/// Shows the names of both sides: which prefix is in the way can be seen.
+[[noreturn]] void refuse_names(const std::string& what, const std::vector<std::string>& models,
+                               const std::vector<std::string>& loaded, const std::string& without) {
   throw InputError({.what = what,
                     .where = "train.checkpoint.load",
-                    .actual = join(some, ", ") + (names.size() > some.size() ? ", …" : ""),
+                    .expected = "of the model: " + some_of(models, kShownNames),
+                    .actual = loaded.empty() ? without : "in the file: " + some_of(loaded, kShownNames),
                     .next = "set train.checkpoint.load.keys: under, strip, skip, match, or strict = false"});
 }
 
@@ -78,9 +88,13 @@ std::vector<NamedTensor> match_keys(std::vector<NamedTensor> loaded, const std::
   for (const NamedTensor& tensor : loaded) {
     if (std::find(used.begin(), used.end(), &tensor) == used.end()) left_over.push_back(tensor.name);
   }
-  if (keys.strict) require_none(missing, "the checkpoint lacks tensors of the model");
-  if (keys.strict) require_none(left_over, "the checkpoint has tensors that the model lacks");
-  if (matched.empty()) require_none(missing, "the checkpoint has no tensor of the model");
+  const std::string without = loaded.empty() ? "no tensor is left in the file" : "all others of the file are matched";
+  if (keys.strict && !missing.empty())
+    refuse_names("the checkpoint lacks tensors of the model", missing, left_over, without);
+  if (keys.strict && !left_over.empty())
+    refuse_names("the checkpoint has tensors that the model lacks", names_of(model), left_over, without);
+  if (matched.empty() && !missing.empty())
+    refuse_names("the checkpoint has no tensor of the model", missing, left_over, without);
   return matched;
 }
 

@@ -57,12 +57,18 @@ TEST(MatchKeys, StrictNamesWhatIsMissingOrLeftOver) {
     try {
       match_keys(tensors(loaded), tensors(model), {.match = "exact"});
     } catch (const InputError& error) {
-      return error.problem().what + ": " + error.problem().actual;
+      return error.problem().what + "; " + error.problem().expected + "; " + error.problem().actual;
     }
     return std::string();
   };
-  EXPECT_EQ(problem({"a"}, {"a", "b"}), "the checkpoint lacks tensors of the model: b");
-  EXPECT_EQ(problem({"a", "c"}, {"a"}), "the checkpoint has tensors that the model lacks: c");
+  EXPECT_EQ(problem({"a"}, {"a", "b"}),
+            "the checkpoint lacks tensors of the model; of the model: b; all others of the file are matched");
+  EXPECT_EQ(problem({"a", "c"}, {"a"}),
+            "the checkpoint has tensors that the model lacks; of the model: a; in the file: c");
+  EXPECT_EQ(problem({"module.a", "module.b"}, {"a", "b"}),
+            "the checkpoint lacks tensors of the model; of the model: a, b; in the file: module.a, module.b");
+  EXPECT_EQ(problem({}, {"a"}),
+            "the checkpoint lacks tensors of the model; of the model: a; no tensor is left in the file");
 }
 
 TEST(MatchKeys, LenientTakesWhatThereIsButNeverNothing) {
