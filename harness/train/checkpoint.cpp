@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -16,6 +15,7 @@
 #include "harness/base/text.h"
 #include "harness/scenario/schema.h"
 #include "harness/trace/safetensors.h"
+#include "harness/train/file_kind.h"
 #include "harness/train/tensors.h"
 #include "harness/train/torch_file.h"
 
@@ -352,19 +352,9 @@ Checkpoint in_precision(Checkpoint checkpoint, at::ScalarType precision) {
   return checkpoint;
 }
 
-std::vector<NamedTensor> read_weights(const std::filesystem::path& file) {
-  // What torch.save wrote before PyTorch 1.6, or with _use_new_zipfile_serialization=False, begins with this pickle.
-  constexpr std::string_view kLegacy = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-  std::string head(kLegacy.size(), '\0');
-  if (std::filesystem::is_regular_file(file))  // a pipe is not even opened
-    std::ifstream(file, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
-  if (head == kLegacy) {
-    throw InputError({.what = "the file is of torch.save's old format, which is not read",
-                      .where = file.string(),
-                      .expected = "a ZIP archive, as torch.save has written since PyTorch 1.6, or safetensors",
-                      .next = "load and save it with a current PyTorch"});
-  }
-  return head.starts_with("PK") ? read_torch_file(file) : unpacked(trace::read_safetensors(file));
+std::vector<NamedTensor> read_weights(const std::filesystem::path& file, const std::string& under) {
+  if (format_of_weights(file) == WeightsFormat::kTorch) return read_torch_file(file, under);
+  return unpacked(trace::read_safetensors(file));
 }
 
 void write_weights(const std::filesystem::path& file, const std::vector<NamedTensor>& weights) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -52,9 +53,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
 /// theirs.
 Checkpoint in_precision(Checkpoint checkpoint, at::ScalarType precision);
 
-/// Reads weights from a safetensors file or a file of Python's torch.save.
-/// *Throws*: as read_torch_file.
-std::vector<NamedTensor> read_weights(const std::filesystem::path& file);
+/// Reads weights from a safetensors file or a file of Python's torch.save; of the latter only those under this key.
+/// *Throws*: as format_of_weights and read_torch_file.
+std::vector<NamedTensor> read_weights(const std::filesystem::path& file, const std::string& under = "");
 
 /// Writes weights to a safetensors file. *Throws*: ResourceError.
 void write_weights(const std::filesystem::path& file, const std::vector<NamedTensor>& weights);

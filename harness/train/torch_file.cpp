@@ -12,6 +12,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/base/text.h"
 #include "harness/train/unpickler.h"
 
 namespace lockstep::train {
@@ -19,6 +20,9 @@ namespace {
 
 constexpr int kDeepest = 32;
 constexpr std::size_t kMostDimensions = 64, kLongestName = 4096;
+
+/// A record of fewer bytes may grow when it is packed, and is stored then.
+constexpr std::uint64_t kLeastPacked = 64;
 
 /// Tensors may share elements, as tied weights do; not so many that a small file fills the memory. A tensor
 /// without elements counts too, and so does each of its dimensions; so many bytes are always allowed.
@@ -66,6 +70,21 @@ std::optional<std::uint64_t> first_unreadable(zip_t* archive, const zip_stat_t& 
   }
 }
 
+/// Entries that a message lists.
+constexpr std::size_t kShownEntries = 8;
+
+/// Whether all records with content are packed, as after unpacking a file and packing it again.
+bool is_packed_again(zip_t* archive) {
+  bool any = false;
+  for (zip_int64_t i = 0; i < zip_get_num_entries(archive, 0); ++i) {
+    zip_stat_t record;
+    if (zip_stat_index(archive, static_cast<zip_uint64_t>(i), 0, &record) != 0) return false;
+    if (record.comp_method != ZIP_CM_DEFLATE && record.size > kLeastPacked) return false;
+    any = any || record.comp_method == ZIP_CM_DEFLATE;
+  }
+  return any;
+}
+
 /// LibTorch's reader believes what the archive says of its records' sizes, and unpacks some of them at once.
 /// torch.save packs nothing: no record is larger than the file. *Returns*: `file`. *Throws*: DamagedFile.
 const std::filesystem::path& require_plain_records(const std::filesystem::path& file) {
@@ -78,6 +97,11 @@ const std::filesystem::path& require_plain_records(const std::filesystem::path& 
   if (!archive)
     throw damaged("it is no ZIP archive that can be read: no list of records before its end, byte " +
                   std::to_string(bytes));
+  if (is_packed_again(archive.get()))
+    throw InputError({.what = "the file was unpacked and packed again: its records are compressed, which is not read",
+                      .where = file.string(),
+                      .expected = "records as torch.save stores them",
+                      .next = "load and save it with torch"});
   for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i) {
     zip_stat_t record;
     if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(i), 0, &record) != 0)
@@ -94,8 +118,11 @@ const std::filesystem::path& require_plain_records(const std::filesystem::path& 
 
 class TorchFile {
  public:
-  explicit TorchFile(const std::filesystem::path& file)
-      : file_(require_plain_records(file)), bytes_(std::filesystem::file_size(file)), archive_(file.string()) {}
+  TorchFile(const std::filesystem::path& file, const std::string& under)
+      : file_(require_plain_records(file)),
+        under_(under),
+        bytes_(std::filesystem::file_size(file)),
+        archive_(file.string()) {}
 
   std::vector<NamedTensor> tensors() {
     if (archive_.hasRecord("byteorder") && record("byteorder") != "little")
@@ -107,6 +134,7 @@ class TorchFile {
     const std::string pickle = record("data.pkl"), origin = file_.string();
     const Unpickled content = unpickle(pickle, origin);
     collect(content.value, "", 0);
+    if (tensors_.empty() && !under_.empty()) lacks_entry(content.value);
     return std::move(tensors_);
   }
 
@@ -125,19 +153,59 @@ class TorchFile {
     return content;
   }
 
-  void collect(const Pickled& value, const std::string& name, int depth) {
-    if (depth > kDeepest) damaged("containers are nested too deeply", name);
-    if (const auto* tensor = std::get_if<const TensorReference*>(&value))
-      tensors_.push_back({name, built(**tensor, name)});
+  /// Whether what has this name is looked for, or lies within it.
+  bool is_inside(std::string_view name) const {
+    return under_.empty() || name == under_ || name.starts_with(under_ + ".");
+  }
+
+  /// Whether what is looked for is this, or lies within it.
+  bool leads_inside(std::string_view name) const {
+    return name.empty() || is_inside(name) || under_.starts_with(std::string(name) + ".");
+  }
+
+  [[noreturn]] void lacks_entry(const Pickled& value) const {
+    std::vector<std::string> entries;
     if (const auto* dict = std::get_if<PickledDict*>(&value)) {
       for (const auto& [key, item] : (*dict)->items) {
         if (const auto* text = std::get_if<const std::string_view*>(&key))
-          collect(item, below(name, **text), depth + 1);
-        if (const auto* number = std::get_if<std::int64_t>(&key))
-          collect(item, below(name, std::to_string(*number)), depth + 1);
-        const bool named =
-            std::holds_alternative<const std::string_view*>(key) || std::holds_alternative<std::int64_t>(key);
-        if (!named)
+          entries.emplace_back((*text)->substr(0, kLongestName));
+      }
+    }
+    throw InputError({.what = "the checkpoint has no tensor under the entry that is asked for",
+                      .where = file_.string(),
+                      .expected = "tensors under '" + under_ + "'",
+                      .actual = entries.empty() ? "no entry" : "the entries " + some_of(entries, kShownEntries),
+                      .next = "set train.checkpoint.load.keys.under to the entry that holds the weights"});
+  }
+
+  /// Objects that may hold weights, where these are looked for.
+  void require_plain(const PickledOther& other, const std::string& name) const {
+    if (other.is_plain && !name.empty()) return;
+    if (name.empty())
+      throw InputError({.what = "a file of torch.save holds an object, and no tensors by their names",
+                        .where = file_.string(),
+                        .expected = "a dict of tensors, such as a state_dict()",
+                        .actual = name_of(other),
+                        .next = "save its state_dict(), or safetensors"});
+    throw InputError({.what = "a file of torch.save holds more than tensors and containers",
+                      .where = file_.string() + ", " + name,
+                      .actual = name_of(other),
+                      .next = "save a plain state dict, or safetensors; or set train.checkpoint.load.keys.under to the "
+                              "entry that holds the weights"});
+  }
+
+  void collect(const Pickled& value, const std::string& name, int depth) {
+    if (depth > kDeepest) damaged("containers are nested too deeply", name);
+    if (const auto* other = std::get_if<const PickledOther*>(&value)) require_plain(**other, name);
+    const auto* tensor = std::get_if<const TensorReference*>(&value);
+    if (tensor != nullptr && is_inside(name)) tensors_.push_back({name, built(**tensor, name)});
+    if (const auto* dict = std::get_if<PickledDict*>(&value)) {
+      for (const auto& [key, item] : (*dict)->items) {
+        if (const auto* text = std::get_if<const std::string_view*>(&key))
+          collect_below(item, name, **text, depth);
+        else if (const auto* number = std::get_if<std::int64_t>(&key))
+          collect_below(item, name, std::to_string(*number), depth);
+        else if (is_inside(name))
           throw InputError({.what = "a file of torch.save holds a dict whose keys are not names",
                             .where = file_.string() + ", " + (name.empty() ? "data.pkl" : name),
                             .expected = "strings or integers",
@@ -146,10 +214,16 @@ class TorchFile {
     }
     if (const auto* list = std::get_if<PickledList*>(&value)) {
       for (std::size_t i = 0; i < (*list)->items.size(); ++i)
-        collect((*list)->items[i], below(name, std::to_string(i)), depth + 1);
+        collect_below((*list)->items[i], name, std::to_string(i), depth);
     }
     // Containers that hold each other could be walked for ever.
     if (++visited_ > bytes_) damaged("more values than bytes", name);
+  }
+
+  void collect_below(const Pickled& value, const std::string& name, std::string_view key, int depth) {
+    if (!is_inside(name) && name.size() + key.size() > under_.size()) return;
+    std::string full = below(name, key);
+    if (leads_inside(full)) collect(value, full, depth + 1);
   }
 
   std::string below(const std::string& name, std::string_view key) const {
@@ -209,6 +283,7 @@ class TorchFile {
   }
 
   std::filesystem::path file_;
+  std::string under_;
   std::uintmax_t bytes_;
   caffe2::serialize::PyTorchStreamReader archive_;
   std::map<std::string, at::Tensor> storages_;
@@ -218,11 +293,11 @@ class TorchFile {
 
 }  // namespace
 
-std::vector<NamedTensor> read_torch_file(const std::filesystem::path& file) {
+std::vector<NamedTensor> read_torch_file(const std::filesystem::path& file, const std::string& under) {
   if (!std::filesystem::is_regular_file(file))
     throw InputError({.what = "cannot read a file", .where = file.string(), .expected = "a file of torch.save"});
   try {
-    return TorchFile(file).tensors();
+    return TorchFile(file, under).tensors();
   } catch (const c10::Error& error) {
     throw DamagedFile({.what = "a file of torch.save is damaged: " + std::string(error.what_without_backtrace()),
                        .where = file.string()});

@@ -159,7 +159,7 @@ class Trainer {
     const auto& load = spec_.checkpoint.load;
     if (!load || (load->who == "rank0" && place_.rank != 0)) return std::nullopt;
     if (!run_.weights_file.empty())
-      return in_precision({.origin = run_.weights_file, .weights = read_weights(run_.weights_file)},
+      return in_precision({.origin = run_.weights_file, .weights = read_weights(run_.weights_file, load->keys.under)},
                           precision_of(spec_));
     std::filesystem::path folder = pick_snapshot(run_.checkpoint_from, *load, place_.rank);
     const std::filesystem::path received = out_ / "received" / std::to_string(place_.rank);

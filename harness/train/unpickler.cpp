@@ -8,11 +8,15 @@
 namespace lockstep::train {
 namespace {
 
-/// Opcodes that torch.save uses. *Source*: Python 3.11, Lib/pickletools.py.
+/// Opcodes of protocols 2 to 5. *Source*: Python 3.11, Lib/pickletools.py.
 enum Opcode : std::uint8_t {
   kProto = 0x80,
+  kFrame = 0x95,
   kStop = '.',
   kMark = '(',
+  kPop = '0',
+  kPopMark = '1',
+  kDup = '2',
   kNone = 'N',
   kNewTrue = 0x88,
   kNewFalse = 0x89,
@@ -20,8 +24,17 @@ enum Opcode : std::uint8_t {
   kBinInt1 = 'K',
   kBinInt2 = 'M',
   kLong1 = 0x8A,
+  kLong4 = 0x8B,
   kBinFloat = 'G',
   kBinUnicode = 'X',
+  kShortBinUnicode = 0x8C,
+  kBinUnicode8 = 0x8D,
+  kBinString = 'T',
+  kShortBinString = 'U',
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
+  kBinBytes8 = 0x8E,
+  kByteArray8 = 0x96,
   kEmptyList = ']',
   kEmptyTuple = ')',
   kTuple = 't',
@@ -33,17 +46,26 @@ enum Opcode : std::uint8_t {
   kAppends = 'e',
   kSetItem = 's',
   kSetItems = 'u',
+  kEmptySet = 0x8F,
+  kAddItems = 0x90,
+  kFrozenSet = 0x91,
   kGlobal = 'c',
+  kStackGlobal = 0x93,
   kReduce = 'R',
+  kNewObj = 0x81,
+  kNewObjEx = 0x92,
   kBuild = 'b',
   kBinPersId = 'Q',
   kBinGet = 'h',
   kLongBinGet = 'j',
   kBinPut = 'q',
   kLongBinPut = 'r',
+  kMemoize = 0x94,
 };
 
-/// A state dict of more entries than this is none.
+constexpr unsigned kNewestProtocol = 5;
+
+/// Values that wait for their container. Pickles write long lists in parts.
 constexpr std::size_t kMostValues = 1 << 16;
 
 /// Open containers. Those of a state dict are a handful.
@@ -55,6 +77,54 @@ constexpr std::size_t kLongestGlobal = 256;
 /// A pickle of tensors has fewer values and objects for each byte: about one in three, and one in eight. So many more
 /// are allowed, for numbers beside them.
 constexpr std::size_t kMoreValues = 1 << 14, kMoreObjects = 1 << 12, kBytesOfValue = 2, kBytesOfObject = 6;
+
+constexpr PickledOther kNumber{.what = "a number", .is_plain = true}, kBytes{.what = "bytes", .is_plain = true},
+    kSet{.what = "a set", .is_plain = true}, kObject{.what = "an object"},
+    kLazyTensor{.what = "a lazily negated or conjugated tensor"};
+
+/// What files hold beside tensors, by the functions that build it; null: an object of that class, without tensors.
+struct PlainType {
+  std::string_view name;
+  const PickledOther* value = nullptr;
+};
+
+constexpr PlainType kPlainTypes[] = {{"_codecs.encode", &kBytes},
+                                     {"__builtin__.bytearray", &kBytes},
+                                     {"builtins.bytearray", &kBytes},
+                                     {"__builtin__.bytes", &kBytes},
+                                     {"builtins.bytes", &kBytes},
+                                     {"__builtin__.set", &kSet},
+                                     {"builtins.set", &kSet},
+                                     {"__builtin__.frozenset", &kSet},
+                                     {"builtins.frozenset", &kSet},
+                                     {"__builtin__.complex", &kNumber},
+                                     {"builtins.complex", &kNumber},
+                                     {"numpy.core.multiarray.scalar", &kNumber},
+                                     {"numpy._core.multiarray.scalar", &kNumber},
+                                     {"numpy.dtype"},
+                                     {"torch.device"},
+                                     {"torch.serialization._get_layout"},
+                                     {"argparse.Namespace"},
+                                     {"pathlib.Path"},
+                                     {"pathlib.PosixPath"},
+                                     {"pathlib.PurePosixPath"},
+                                     {"pathlib.WindowsPath"},
+                                     {"datetime.datetime"},
+                                     {"datetime.timedelta"}};
+
+/// Modules and functions that a checkpoint never needs: what calls them means harm. *Source*: the blocked modules of
+/// torch/_weights_only_unpickler.py, PyTorch 2.11; the others do the same.
+constexpr std::string_view kBlockedModules[] = {"os", "posix", "nt", "sys", "subprocess", "pty", "runpy", "importlib"};
+constexpr std::string_view kBlockedFunctions[] = {"eval", "exec", "execfile", "compile", "open", "input", "__import__"};
+
+bool is_blocked(const PickledGlobal& global) {
+  const std::string_view package = global.module.substr(0, global.module.find('.'));
+  const auto holds = [](const auto& names, std::string_view name) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
+  const bool is_builtin = package == "builtins" || package == "__builtin__";
+  return holds(kBlockedModules, package) || (is_builtin && holds(kBlockedFunctions, global.name));
+}
 
 /// Makes room for so many more items, and for little that may never come.
 template <class Item>
@@ -89,7 +159,14 @@ class Unpickler {
                       .next = "save a plain state dict, or safetensors"});
   }
 
-  std::string_view take(std::size_t count) {
+  /// More than is read of any file: it need not be damaged.
+  [[noreturn]] void too_many(const char* what) const {
+    throw InputError({.what = std::string("a file of torch.save holds too many ") + what + " beside its tensors",
+                      .where = origin_ + ", data.pkl at offset " + std::to_string(at_),
+                      .next = "save the weights alone, or as safetensors"});
+  }
+
+  std::string_view take(std::uint64_t count) {
     if (count > bytes_.size() - at_) damaged("it ends early");
     at_ += count;
     return bytes_.substr(at_ - count, count);
@@ -143,15 +220,14 @@ class Unpickler {
   }
 
   void push(Pickled value) {
-    if (stack_.size() >= kMostValues || ++values_ > kMoreValues + bytes_.size() / kBytesOfValue)
-      damaged("too many values");
+    if (stack_.size() >= kMostValues || ++values_ > kMoreValues + bytes_.size() / kBytesOfValue) too_many("values");
     stack_.push_back(value);
   }
 
   /// Keeps an object for as long as the result lives, and pushes it.
   template <class Object>
   void push_object(std::deque<Object>& kept, Object object) {
-    if (++objects_ > kMoreObjects + bytes_.size() / kBytesOfObject) damaged("too many objects");
+    if (++objects_ > kMoreObjects + bytes_.size() / kBytesOfObject) too_many("objects");
     kept.push_back(std::move(object));
     push(&kept.back());
   }
@@ -185,10 +261,25 @@ class Unpickler {
   void execute(std::uint8_t opcode) {
     switch (opcode) {
       case kProto:
-        if (const auto version = unsigned_of(1); version > 2) refuse("pickle protocol " + std::to_string(version));
+        if (const auto version = unsigned_of(1); version > kNewestProtocol)
+          refuse("pickle protocol " + std::to_string(version));
+        return;
+      case kFrame:
+        unsigned_of(8);
         return;
       case kMark:
         return push_mark();
+      case kPop:
+        pop();
+        return;
+      case kPopMark:
+        pop_marked();
+        return;
+      case kDup: {
+        const Pickled value = pop();
+        push(value);
+        return push(value);
+      }
       case kNone:
         return push(std::monostate());
       case kNewTrue:
@@ -202,11 +293,26 @@ class Unpickler {
       case kBinInt2:
         return push(static_cast<std::int64_t>(unsigned_of(2)));
       case kLong1:
-        return push_long();
+        return push_long(unsigned_of(1));
+      case kLong4:
+        return push_long(unsigned_of(4));
       case kBinFloat:
         return push_float();
+      case kShortBinUnicode:
+      case kShortBinString:
+        return push_object(result_.strings, take(unsigned_of(1)));
       case kBinUnicode:
+      case kBinString:
         return push_object(result_.strings, take(unsigned_of(4)));
+      case kBinUnicode8:
+        return push_object(result_.strings, take(unsigned_of(8)));
+      case kShortBinBytes:
+        return push_bytes(unsigned_of(1));
+      case kBinBytes:
+        return push_bytes(unsigned_of(4));
+      case kBinBytes8:
+      case kByteArray8:
+        return push_bytes(unsigned_of(8));
       case kEmptyList:
       case kEmptyTuple:
         return push_list({});
@@ -230,13 +336,39 @@ class Unpickler {
       }
       case kSetItems:
         return set_items(pop_marked());
-      case kGlobal:
-        return push_global();
-      case kReduce:
-        return reduce();
+      case kEmptySet:
+        return push(&kSet);
+      case kAddItems:
+        pop_marked();
+        top<const PickledOther*>("a set");
+        return;
+      case kFrozenSet:
+        pop_marked();
+        return push(&kSet);
+      case kGlobal: {
+        const std::string_view module = line();
+        return push_global({.module = module, .name = line()});
+      }
+      case kStackGlobal: {
+        const auto* const name = popped<const std::string_view*>("a name");
+        return push_global({.module = *popped<const std::string_view*>("a module"), .name = *name});
+      }
+      case kReduce: {
+        const Pickled arguments = pop(), function = pop();
+        return call(function, as<PickledList*>(arguments, "a tuple of arguments")->items);
+      }
+      case kNewObj: {
+        const Pickled arguments = pop(), type = pop();
+        return call(type, as<PickledList*>(arguments, "a tuple of arguments")->items);
+      }
+      case kNewObjEx: {
+        const Pickled named = pop(), arguments = pop(), type = pop();
+        as<PickledDict*>(named, "a dict of arguments");
+        return call(type, as<PickledList*>(arguments, "a tuple of arguments")->items);
+      }
       case kBuild:
         pop();  // attributes, such as a state dict's _metadata
-        top<PickledDict*>("a dict with attributes");
+        require_built();
         return;
       case kBinPersId:
         return push_storage();
@@ -248,18 +380,28 @@ class Unpickler {
         return put(unsigned_of(1));
       case kLongBinPut:
         return put(unsigned_of(4));
+      case kMemoize:
+        if (memo_.size() >= values_) damaged("more values are kept than there are");
+        return put(memo_.size());
       default:
         damaged("unknown opcode " + std::to_string(opcode));
     }
   }
 
-  void push_long() {
-    const std::size_t count = unsigned_of(1);
-    if (count > 8) refuse("an integer of " + std::to_string(count) + " bytes");
+  void push_long(std::uint64_t count) {
+    if (count > 8) {
+      take(count);
+      return push(&kNumber);
+    }
     std::uint64_t value = unsigned_of(count);
     const std::size_t bits = 8 * count;
     if (count > 0 && count < 8 && (value >> (bits - 1)) != 0) value |= ~std::uint64_t{0} << bits;
     push(static_cast<std::int64_t>(value));
+  }
+
+  void push_bytes(std::uint64_t count) {
+    take(count);
+    push(&kBytes);
   }
 
   void push_float() {
@@ -268,51 +410,87 @@ class Unpickler {
     push(std::bit_cast<double>(bits));
   }
 
+  bool is_other_on_top() const { return !stack_.empty() && std::holds_alternative<const PickledOther*>(stack_.back()); }
+
+  /// What may have attributes: they are dropped.
+  void require_built() const {
+    if (is_other_on_top()) return;
+    if (!stack_.empty() && std::holds_alternative<const TensorReference*>(stack_.back())) return;
+    top<PickledDict*>("an object with attributes");
+  }
+
   void append(const std::vector<Pickled>& values) {
+    if (is_other_on_top()) return;
     std::vector<Pickled>& items = top<PickledList*>("a list")->items;
-    if (items.size() + values.size() > kMostValues) damaged("too many values in a list");
     make_room(items, values.size());
     items.insert(items.end(), values.begin(), values.end());
   }
 
   void set_items(const std::vector<Pickled>& values) {
     if (values.size() % 2 != 0) damaged("a key without a value");
+    if (is_other_on_top()) return;
     std::vector<std::pair<Pickled, Pickled>>& items = top<PickledDict*>("a dict")->items;
-    if (items.size() + values.size() / 2 > kMostValues) damaged("too many values in a dict");
     make_room(items, values.size() / 2);
     for (std::size_t i = 0; i < values.size(); i += 2) items.emplace_back(values[i], values[i + 1]);
   }
 
-  void push_global() {
-    const std::string_view module = line();
-    const PickledGlobal global{.module = module, .name = line()};
-    const std::string name = name_of(global);
-    const bool known = name == "torch._utils._rebuild_tensor_v2" || name == "torch._utils._rebuild_parameter" ||
-                       name == "collections.OrderedDict" || name == "collections.Counter" || name == "torch.Size" ||
-                       (name.starts_with("torch.") && name.ends_with("Storage"));
-    if (!known) refuse(name);
+  void push_global(const PickledGlobal& global) {
+    if (global.module.size() > kLongestGlobal || global.name.size() > kLongestGlobal) damaged("a name does not end");
+    if (is_blocked(global)) refuse(name_of(global));
     push_object(result_.globals, global);
   }
 
-  void reduce() {
-    const std::vector<Pickled>& arguments = popped<PickledList*>("a tuple of arguments")->items;
-    const std::string function = name_of(*popped<const PickledGlobal*>("a function"));
+  /// What a call would return. Nothing is called: tensors and containers are known, everything else has a name only.
+  void call(const Pickled& callee, const std::vector<Pickled>& arguments) {
+    if (std::holds_alternative<const PickledOther*>(callee)) return push(&kObject);
+    const auto* const global = as<const PickledGlobal*>(callee, "a function");
+    const std::string function = name_of(*global);
     if (function == "collections.OrderedDict" && arguments.empty()) return push_object(result_.dicts, {});
+    if (function == "collections.defaultdict" && arguments.size() <= 1) return push_object(result_.dicts, {});
+    if (function == "collections.Counter" && arguments.empty()) return push_object(result_.dicts, {});
     if (function == "collections.Counter" && arguments.size() == 1)
       return push(as<PickledDict*>(arguments[0], "a dict"));
     if (function == "torch.Size" && arguments.size() == 1) return push(as<PickledList*>(arguments[0], "a tuple"));
-    if (function == "torch._utils._rebuild_parameter" && arguments.size() == 3)
-      return push(as<const TensorReference*>(arguments[0], "a tensor"));
-    if (function == "torch._utils._rebuild_tensor_v2" && (arguments.size() == 6 || arguments.size() == 7))
-      return push_tensor(arguments);
-    refuse("a call of " + function + " with " + std::to_string(arguments.size()) + " arguments");
+    if (function == "torch._utils._rebuild_parameter") return push_parameter(function, arguments, 3);
+    if (function == "torch._utils._rebuild_parameter_with_state") return push_parameter(function, arguments, 4);
+    if (function == "torch._utils._rebuild_tensor_v2") return push_tensor(function, arguments);
+    if (function == "torch._tensor._rebuild_from_type_v2" && is_plain_tensor(arguments))
+      return push_tensor("torch._utils._rebuild_tensor_v2", std::get<PickledList*>(arguments[2])->items);
+    for (const PlainType& plain : kPlainTypes) {
+      if (function != plain.name) continue;
+      if (plain.value != nullptr) return push(plain.value);
+      return push_object(result_.others, PickledOther{.type = global, .is_plain = true});
+    }
+    push_object(result_.others, PickledOther{.type = global});
   }
 
-  void push_tensor(const std::vector<Pickled>& arguments) {
+  /// Whether a tensor with attributes is built by _rebuild_tensor_v2, and is of no class of its own.
+  bool is_plain_tensor(const std::vector<Pickled>& arguments) const {
+    if (arguments.size() != 4 || !std::holds_alternative<PickledList*>(arguments[2])) return false;
+    const auto named = [&](std::size_t i) {
+      const auto* const global = std::get_if<const PickledGlobal*>(&arguments[i]);
+      return global == nullptr ? std::string() : name_of(**global);
+    };
+    return named(0) == "torch._utils._rebuild_tensor_v2" &&
+           (named(1) == "torch.Tensor" || named(1) == "torch.nn.parameter.Parameter");
+  }
+
+  void require_arguments(const std::string& function, const std::vector<Pickled>& arguments, bool fit) const {
+    if (!fit) refuse("a call of " + function + " with " + std::to_string(arguments.size()) + " arguments");
+  }
+
+  void push_parameter(const std::string& function, const std::vector<Pickled>& arguments, std::size_t count) {
+    require_arguments(function, arguments, arguments.size() == count);
+    if (std::holds_alternative<const PickledOther*>(arguments[0])) return push(arguments[0]);
+    push(as<const TensorReference*>(arguments[0], "a tensor"));
+  }
+
+  void push_tensor(const std::string& function, const std::vector<Pickled>& arguments) {
+    require_arguments(function, arguments, arguments.size() == 6 || arguments.size() == 7);
     // What a seventh argument says, such as a negation that is still to be done, changes the elements.
     if (arguments.size() == 7 && !std::holds_alternative<std::monostate>(arguments[6]) &&
         !as<PickledDict*>(arguments[6], "a dict")->items.empty())
-      refuse("a lazily negated or conjugated tensor");
+      return push(&kLazyTensor);
     push_object(result_.tensors, {.storage = as<const StorageReference*>(arguments[0], "a storage"),
                                   .offset = as<std::int64_t>(arguments[1], "an integer"),
                                   .sizes = as<PickledList*>(arguments[2], "a tuple"),
@@ -341,6 +519,10 @@ class Unpickler {
 }  // namespace
 
 std::string name_of(const PickledGlobal& global) { return std::string(global.module) + "." + std::string(global.name); }
+
+std::string name_of(const PickledOther& other) {
+  return other.type == nullptr ? std::string(other.what) : name_of(*other.type);
+}
 
 Unpickled unpickle(std::string_view bytes, const std::string& origin) { return Unpickler(bytes, origin).run(); }
 

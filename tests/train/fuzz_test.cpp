@@ -29,6 +29,9 @@ constexpr const char* kPickle =
     "64446963740a710a2952710b74710c52710d580700000066632e62696173710e68022828680363746f7263680a446f75626c6553"
     "746f726167650a710f580100000031711068064b14747111514b004b148571124b0185711389680a29527114747115527116752e";
 
+void read_torch(const std::filesystem::path& file) { read_torch_file(file); }
+void read_any(const std::filesystem::path& file) { read_weights(file); }
+
 TEST_F(Fuzz, TorchFiles) {
   const at::Tensor weight = at::arange(600, at::kFloat).view({20, 30}), bias = at::arange(20, at::kDouble);
   std::string pickle;
@@ -43,7 +46,7 @@ TEST_F(Fuzz, TorchFiles) {
   ASSERT_EQ(read.size(), 2U);
   EXPECT_TRUE(read[0].name == "fc.weight" && at::equal(read[0].tensor, weight));
   EXPECT_TRUE(read[1].name == "fc.bias" && at::equal(read[1].tensor, bias));
-  EXPECT_GT(refused("state.pt", read_file(file), read_torch_file), kFiles / 3);
+  EXPECT_GT(refused("state.pt", read_file(file), read_torch), kFiles / 3);
 }
 
 /// Small files that ask for much memory.
@@ -73,7 +76,7 @@ TEST_F(Fuzz, TorchFilesThatBlowUp) {
   for (const auto& [what, pickle] : pickles) {
     SCOPED_TRACE(what);
     const auto file = scratch_.path() / "blow-up.pt";
-    refuses(write_torch_file(file, kFourValues + pickle + ".", {{"data/0", ""}}), read_torch_file);
+    refuses(write_torch_file(file, kFourValues + pickle + ".", {{"data/0", ""}}), read_torch);
   }
 }
 
@@ -90,7 +93,7 @@ TEST_F(Fuzz, TorchFilesWhoseRecordsClaimTooMuch) {
       if (packed) claims[at + 10] = 8;
       claims.replace(at + 24, 4, "\xf0\xff\xff\x7f");
       replace_file(file, claims);
-      EXPECT_TRUE(refuses(file, read_torch_file)) << whole.substr(at + 46, 30);
+      EXPECT_TRUE(refuses(file, read_torch)) << whole.substr(at + 46, 30);
     }
   }
   EXPECT_GE(records, 4);
@@ -104,7 +107,7 @@ TEST_F(Fuzz, Safetensors) {
   save_checkpoint(folder, {.weights = {{"fc.weight", at::arange(600, at::kFloat).view({20, 30})}}, .rng = rng}, 0,
                   alone);
   const std::string whole = read_file(folder / "weights.safetensors");
-  EXPECT_GT(refused("weights.safetensors", whole, read_weights), kFiles / 6);
+  EXPECT_GT(refused("weights.safetensors", whole, read_any), kFiles / 6);
 }
 
 /// Small values that would each take far more memory than text.
@@ -122,7 +125,7 @@ TEST_F(Fuzz, HeadersThatBlowUp) {
   for (const std::string& text : {R"({"a":[)" + many("{},") + "0]}", R"({"a":[)" + many("[],") + "0]}",
                                   R"({"a":{"dtype":"F32","shape":[)" + many("0,") + R"(0],"data_offsets":[0,0]}})",
                                   R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[)" + many("0,") + "0]}}"})
-    EXPECT_TRUE(refuses(scratch_.write("a.safetensors", header(text)), read_weights));
+    EXPECT_TRUE(refuses(scratch_.write("a.safetensors", header(text)), read_any));
 }
 
 TEST_F(Fuzz, CheckpointFolders) {

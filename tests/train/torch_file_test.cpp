@@ -55,7 +55,9 @@ TEST(Unpickle, ExecutesNothing) {
   EXPECT_NE(complaint_of(kProto2 + "cbuiltins\neval\n.").find("builtins.eval"), std::string::npos);
   EXPECT_NE(complaint_of(kProto2 + "ctorch._utils\n_rebuild_parameter\n)R.").find("_rebuild_parameter with 0"),
             std::string::npos);
-  EXPECT_NE(complaint_of("\x80\x05.").find("protocol 5"), std::string::npos);
+  EXPECT_NE(complaint_of("\x80\x06.").find("protocol 6"), std::string::npos);
+  EXPECT_NE(complaint_of(kProto2 + "csubprocess\nPopen\n.").find("subprocess.Popen"), std::string::npos);
+  EXPECT_NE(complaint_of("\x80\x04\x8c\x05posix\x8c\x06system\x93.").find("posix.system"), std::string::npos);
 }
 
 TEST(Unpickle, NamesTheOffsetOfDamage) {
@@ -74,7 +76,7 @@ TEST(Unpickle, ContainersThatHoldThemselvesAreFreed) {
   EXPECT_EQ(test::still_allocated(), 0);
 }
 
-TEST(TorchFile, ContainersTooDeepInEachOtherAreDamage) {
+TEST(TorchFile, ContainersTooDeepInEachOtherAreRefused) {
   const test::Scratch scratch;
   const std::string deep = repeated(200'000, "\x85"), padded = repeated(200'000, "\x85" + kProto2);
   for (const std::string& pickle : {deep + ".", padded + ".", repeated(200'000, "("), std::string("q\0h\0a.", 6)}) {
@@ -82,7 +84,7 @@ TEST(TorchFile, ContainersTooDeepInEachOtherAreDamage) {
     try {
       read_torch_file(file);
       ADD_FAILURE() << "not refused";
-    } catch (const DamagedFile& error) {
+    } catch (const Error& error) {
       EXPECT_NE(error.problem().where.find(file.string()), std::string::npos) << error.what();
     }
   }
@@ -121,7 +123,14 @@ TEST(TorchFile, ViewsThatAreStillToBeComputedAreRefused) {
   const std::string with_attributes = [](std::string tensor) {
     return tensor.replace(tensor.rfind("Nt"), 2, "N}" + pickled_text("neg") + "\x88st");
   }(kOneNumber);
-  EXPECT_NE(complaint_of(dict_of(pickled_text("x"), with_attributes)).find("negated"), std::string::npos);
+  const test::Scratch scratch;
+  const auto read = [&](const std::string& under) {
+    read_torch_file(write_torch_file(scratch.path() / ("x" + under + ".pt"),
+                                     dict_of(pickled_text("x"), with_attributes), {{"data/0", kNumber}}),
+                    under);
+  };
+  expect_refused([&] { read(""); }, {"negated", ", x"});
+  expect_refused([&] { read("y"); }, {"no tensor under the entry", "'y'", "the entries x"});
   const std::string with_none = [](std::string tensor) {
     return tensor.replace(tensor.rfind("Nt"), 2, "NNt");
   }(kOneNumber);
@@ -149,6 +158,82 @@ TEST(TorchFile, AFlippedBitBreaksItsChecksum) {
     EXPECT_NE(std::string(error.what()).find("data/0 is not what was stored"), std::string::npos) << error.what();
     EXPECT_EQ(error.problem().where, file.string());
   }
+}
+
+/// The entry "model" holds one number; these opcodes make the other entry's value.
+std::string beside(const std::string& opcodes) {
+  return kFourValues + "}(" + pickled_text("other") + opcodes + pickled_text("model") + "}" + pickled_text("x") +
+         kOneNumber + "su.";
+}
+
+// Each as Python's pickle writes it: a set, bytes, a device, a dtype, options, a large integer, a defaultdict, a key
+// that is no name, a frozen set, an array of NumPy with its attributes, a function's result that is called again.
+TEST(TorchFile, WhatLiesBesideTheWeightsMayBeAnything) {
+  const test::Scratch scratch;
+  const std::pair<const char*, std::string> others[] = {
+      {"set", "c__builtin__\nset\n]K\1a\x85R"},
+      {"bytes", "c_codecs\nencode\n" + pickled_text("x") + pickled_text("latin1") + "\x86R"},
+      {"device", "ctorch\ndevice\n" + pickled_text("cpu") + "\x85R"},
+      {"dtype", "ctorch\nfloat32\n"},
+      {"options", "cargparse\nNamespace\n)\x81}" + pickled_text("lr") + "K\1sb"},
+      {"large", std::string("\x8a\x0b\0\0\0\0\0\0\0\0\0\0\1", 13)},
+      {"default", "ccollections\ndefaultdict\nc__builtin__\nlist\n\x85R" + pickled_text("loss") + "]s"},
+      {"keys", "}K\1\x85K\2s"},
+      {"new protocol",
+       "\x8f(K\1\x90"
+       "C\1a\x94(K\1\x91\x8c\1cG" +
+           std::string(8, '\0') + "\x87"},
+      {"array", "cnumpy.core.multiarray\n_reconstruct\nK\1\x85R(K\1K\2tb"},
+      {"called again", "c__builtin__\ngetattr\nK\1\x85R)R(K\1e"}};
+  for (const auto& [what, opcodes] : others) {
+    SCOPED_TRACE(what);
+    const auto file = write_torch_file(scratch.path() / "x.pt", beside(opcodes), {{"data/0", kNumber}});
+    const std::vector<NamedTensor> read = read_torch_file(file, "model");
+    ASSERT_EQ(read.size(), 1U);
+    EXPECT_EQ(read[0].name, "model.x");
+    std::filesystem::remove(file);
+  }
+}
+
+TEST(TorchFile, ObjectsWhereWeightsAreLookedForAreRefused) {
+  const test::Scratch scratch;
+  const auto file = write_torch_file(scratch.path() / "x.pt", beside("cmodels\nNet\n)\x81}b"), {{"data/0", kNumber}});
+  EXPECT_EQ(read_torch_file(file, "model").size(), 1U);
+  expect_refused([&] { read_torch_file(file, "other"); }, {"models.Net", "x.pt, other", "keys.under"});
+  expect_refused([&] { read_torch_file(file); }, {"models.Net", "x.pt, other", "keys.under"});
+  expect_refused([&] { read_torch_file(file, "module"); }, {"'module'", "the entries other, model"});
+  const auto whole = write_torch_file(scratch.path() / "whole.pt", kProto2 + "cmodels\nNet\n)\x81}b.");
+  for (const char* under : {"", "model"})
+    expect_refused([&] { read_torch_file(whole, under); }, {"an object", "models.Net", "state_dict()"});
+}
+
+TEST(TorchFile, ParametersWithAttributesAreTensors) {
+  const test::Scratch scratch;
+  const std::string with_state =
+      "ctorch._utils\n_rebuild_parameter_with_state\n(" + kOneNumber + "\x89N}" + pickled_text("a") + "K\1stR";
+  std::string arguments = kOneNumber;  // without the call
+  arguments.pop_back();
+  const std::string with_type = "ctorch._tensor\n_rebuild_from_type_v2\n(" + arguments + "0ctorch\nTensor\nh\2}tR";
+  for (const std::string& tensor : {with_state, with_type}) {
+    const auto file =
+        write_torch_file(scratch.path() / "x.pt", dict_of(pickled_text("x"), tensor), {{"data/0", kNumber}});
+    EXPECT_EQ(read_torch_file(file).at(0).tensor.item<float>(), 1);
+    std::filesystem::remove(file);
+  }
+}
+
+// import pickle; pickle.dumps({"model": {}, "a": [1, (2.5, None)], "b": {3}, "c": b"x"}, protocol=4)
+TEST(Unpickle, ReadsNewerProtocols) {
+  const std::string pickle = from_hexadecimal(
+      "80049537000000000000007d94288c056d6f64656c947d948c0161945d94284b014740040000000000004e8694658c016294"
+      "8f94284b03908c01639443017894752e");
+  const Unpickled read = unpickle(pickle, "x.pt");
+  const auto& items = std::get<PickledDict*>(read.value)->items;
+  ASSERT_EQ(items.size(), 4U);
+  EXPECT_EQ(*std::get<const std::string_view*>(items[1].first), "a");
+  EXPECT_EQ(std::get<PickledList*>(items[1].second)->items.size(), 2U);
+  EXPECT_EQ(name_of(*std::get<const PickledOther*>(items[2].second)), "a set");
+  EXPECT_EQ(name_of(*std::get<const PickledOther*>(items[3].second)), "bytes");
 }
 
 // One byte each: more values than a pickle of tensors has, but not much memory.
