@@ -1,5 +1,6 @@
 // The C interface (include/lockstep/recorder.h) over Recorder. Nothing is thrown out of here.
 
+#include <algorithm>
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
@@ -368,6 +369,16 @@ lockstep_status lockstep_recorder_release(lockstep_recorder* recorder, size_t co
                                           const char* const* names, const char* const* new_names) {
   return with(recorder,
               [&](lockstep_recorder& r) { return r.call([&] { r.release(count, channels, names, new_names); }); });
+}
+
+lockstep_status lockstep_recorder_digest(const lockstep_tensor* tensor, char* text) {
+  return without_recorder([&] {
+    lockstep::record::require_there(text, "text");
+    const std::string digits =
+        lockstep::trace::to_text(lockstep::record::digest_of(lockstep::record::view_from(tensor)));
+    LOCKSTEP_CHECK(digits.size() + 1 == LOCKSTEP_RECORDER_DIGEST_SIZE);
+    std::copy_n(digits.c_str(), LOCKSTEP_RECORDER_DIGEST_SIZE, text);
+  });
 }
 
 lockstep_status lockstep_recorder_close(lockstep_recorder* recorder) {

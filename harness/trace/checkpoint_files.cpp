@@ -13,14 +13,14 @@ CheckpointFile file_in(const std::string& line, std::int64_t rank, const std::st
   try {
     const Json entry = Json::parse(line);
     const Json& sha256 = entry.at("sha256");
-    const Json file = entry.value("file", Json()), tensors = entry.value("tensors", Json());
+    const Json file = entry.value("file", Json()), digests = entry.value("digests", Json());
     CheckpointFile found{.written = entry.at("what") == "written",
                          .updates = entry.at("updates").get<std::int64_t>(),
                          .sha256 = sha256.is_string() ? sha256.get<std::string>() : "",
                          .rank = rank,
                          .name = file.is_string() ? std::filesystem::path(file.get<std::string>()).filename() : "",
                          .tensors = std::nullopt};
-    if (!tensors.is_null()) found.tensors = tensors.get<std::map<std::string, std::string>>();
+    if (!digests.is_null()) found.tensors = digests.get<std::map<std::string, std::string>>();
     return found;
   } catch (const Json::exception&) {
     throw DamagedFile({.what = "a line about a checkpoint cannot be understood", .where = where, .actual = line});

@@ -47,8 +47,11 @@ _FUNCTIONS = {
     "text": [c_void_p, c_char_p, c_char_p, c_char_p], "end_step": [c_void_p], "drop_step": [c_void_p],
     "hold": [c_void_p, c_int],
     "release": [c_void_p, c_size_t, POINTER(c_char_p), POINTER(c_char_p), POINTER(c_char_p)],
-    "close": [c_void_p],
+    "close": [c_void_p], "digest": [POINTER(_Tensor), c_char_p],
 }
+
+#: Bytes of a digest as text, with the zero at its end.
+_DIGEST_SIZE = 33
 
 
 @functools.lru_cache(maxsize=1)
@@ -105,6 +108,18 @@ def in_memory(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     if dtype is None:
         return tensor.contiguous().reshape(-1).view(torch.uint8), _UINT8
     return tensor, dtype
+
+
+def digest_of(tensor: torch.Tensor) -> str:
+    """Identity of dtype, shape and elements, as a trace has it. Raises RecorderError."""
+    there, dtype = in_memory(tensor.detach().cpu())
+    view = _Tensor(dtype, there.dim(), _vector(tuple(there.shape)), _vector(there.stride()), there.data_ptr())
+    text = ctypes.create_string_buffer(_DIGEST_SIZE)
+    library = load()
+    if library.lockstep_recorder_digest(byref(view), text) != 0:
+        said: bytes = library.lockstep_recorder_error(None)
+        raise RecorderError(said.decode("utf-8", "replace"))
+    return text.value.decode()
 
 
 class Recorder:

@@ -47,6 +47,11 @@ TEST_F(RecorderCalls, EveryDTypeAndAnyStrideIsRecordedAsItsDenseCopy) {
   for (const char* name : dtypes)
     EXPECT_EQ(name_of(step.find(trace::Channel::kBuffer, std::to_string(code++))->dtype), name);
   const auto digest = [&](const char* name) { return step.find(trace::Channel::kWeight, name)->digest; };
+  char text[LOCKSTEP_RECORDER_DIGEST_SIZE];
+  ASSERT_EQ(lockstep_recorder_digest(&strided, text), LOCKSTEP_OK);
+  EXPECT_EQ(text, to_text(digest("spread"))) << "without a recorder";
+  ASSERT_EQ(lockstep_recorder_digest(&empty, text), LOCKSTEP_OK);
+  EXPECT_EQ(text, to_text(digest("empty")));
   EXPECT_EQ(digest("backwards"), digest("reversed"));
   EXPECT_EQ(digest("spread"), digest("twos"));
 }

@@ -133,6 +133,10 @@ TEST_F(Misuse, EveryFunctionTakesANullRecorder) {
   EXPECT_EQ(lockstep_recorder_drop_step(nullptr), LOCKSTEP_MISUSE);
   EXPECT_EQ(lockstep_recorder_hold(nullptr, 1), LOCKSTEP_MISUSE);
   EXPECT_EQ(lockstep_recorder_release(nullptr, 0, nullptr, nullptr, nullptr), LOCKSTEP_MISUSE);
+  char text[LOCKSTEP_RECORDER_DIGEST_SIZE];
+  EXPECT_EQ(lockstep_recorder_digest(nullptr, text), LOCKSTEP_MISUSE);
+  const lockstep_tensor scalar = {.dtype = LOCKSTEP_FLOAT32, .data = text};
+  EXPECT_EQ(lockstep_recorder_digest(&scalar, nullptr), LOCKSTEP_MISUSE);
   EXPECT_EQ(lockstep_recorder_close(nullptr), LOCKSTEP_MISUSE);
   expect_says(lockstep_recorder_error(nullptr), {"recorder is NULL"});
   lockstep_recorder_free(nullptr);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -18,7 +19,6 @@ import torch.distributed as dist
 
 from lockstep import _library
 from lockstep._batches import tensors_in
-from lockstep._digests import digest_of
 from lockstep._guard import guarded, replace
 from lockstep._imports import after_import
 
@@ -34,16 +34,21 @@ class Checkpoints:
         self._early: list[dict[str, Any]] = []  #: before the trace began
         session.on_start(self._begin)
 
-    def written(self, content: Any, file: Any) -> None:
+    def written(self, content: Any, file: Any, before: dict[str, str] | None,
+                read_back: Callable[[Any], Any]) -> None:
+        """`before`: digests from before the writing. Where the training went on meanwhile, the file is read again."""
         if _holds_state(content):
             self._session.checkpoint_written()
             path = _path_of(file)
-            self._tell("written", path, _sha256_of(path), _digests_of(content))
+            digests: dict[str, str] | None = _digests_of(content)
+            if digests != before:
+                digests = _digests_in(file if isinstance(file, io.BytesIO) else path, read_back)
+            self._tell("written", path, _sha256_of(file if isinstance(file, (bytes, io.BytesIO)) else path), digests)
 
     def read(self, content: Any, file: Any) -> None:
         if _holds_state(content):
             path = _path_of(file)
-            self._tell("read", path, _sha256_of(path))
+            self._tell("read", path, _sha256_of(file if isinstance(file, (bytes, io.BytesIO)) else path))
 
     def written_by_all(self, place: str | None) -> None:
         """A folder that all ranks fill; one of them says what is in it, for it may be large."""
@@ -64,10 +69,10 @@ class Checkpoints:
             self._append(entry)
 
     def _tell(self, what: str, path: str | None, sha256: str | None,
-              tensors: dict[str, str] | None = None) -> None:
+              digests: dict[str, str] | None = None) -> None:
         entry: dict[str, Any] = {"what": what, "updates": self._session.updates, "file": path, "sha256": sha256}
-        if tensors is not None:
-            entry["tensors"] = tensors
+        if digests is not None:
+            entry["digests"] = digests
         if self._session.records:
             self._append(entry)
         else:
@@ -96,7 +101,15 @@ def _digests_of(content: Any) -> dict[str, str]:
     for prefix, module in modules.items():
         held = [*module.named_parameters(), *module.named_buffers()]
         named += [(prefix + name, tensor) for name, tensor in held]
-    return {name: digest_of(tensor) for name, tensor in named if _library.is_readable(tensor)}
+    return {name: _library.digest_of(tensor) for name, tensor in named if _library.is_readable(tensor)}
+
+
+def _digests_in(file: Any, read_back: Callable[[Any], Any]) -> dict[str, str] | None:
+    """Of a file itself; None where it cannot be read."""
+    try:
+        return _digests_of(read_back(io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file))
+    except Exception:
+        return None  # it may hold anything, and may be gone
 
 
 def _path_of(file: Any) -> str | None:
@@ -119,10 +132,12 @@ def _is_first_rank() -> bool:
     return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
 
 
-def _sha256_of(path: str | None) -> str | None:
-    """Of a file, or of the names and contents of all in a folder."""
+def _sha256_of(path: str | bytes | io.BytesIO | None) -> str | None:
+    """Of a file, or of the names and contents of all in a folder, or of a file's content in memory."""
     if path is None:
         return None
+    if isinstance(path, (bytes, io.BytesIO)):
+        return hashlib.sha256(path if isinstance(path, bytes) else path.getvalue()).hexdigest()
     digest = hashlib.sha256()
     try:
         if os.path.isdir(path):
@@ -145,15 +160,18 @@ def _add_content(digest: Any, path: Any) -> None:
 def install(session: Session) -> None:
     checkpoints = Checkpoints(session)
     written, read = guarded(session, checkpoints.written), guarded(session, checkpoints.read)
+    digests = guarded(session, lambda content: _digests_of(content) if _holds_state(content) else None)
 
-    def saves(content_name: str, file_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Their first two arguments, which may be given by name."""
+    def saves(content_name: str, file_name: str, read_back: Callable[[Any], Any],
+              ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Their first two arguments, which may be given by name. Without a name of a file, they return its content."""
 
         def observed(original: Callable[..., Any]) -> Callable[..., Any]:
             def save(*args: Any, **kwargs: Any) -> Any:
-                result = original(*args, **kwargs)
                 given = dict(zip((content_name, file_name), args), **kwargs)
-                written(given.get(content_name), given.get(file_name))
+                before = digests(given.get(content_name))
+                result = original(*args, **kwargs)
+                written(given.get(content_name), given.get(file_name) if file_name else result, before, read_back)
                 return result
 
             return save
@@ -172,10 +190,13 @@ def install(session: Session) -> None:
         return observed
 
     def listen_to_safetensors(module: Any) -> None:
-        replace(module, "save_file", saves("tensors", "filename"))
+        replace(module, "save_file", saves("tensors", "filename", module.load_file))
         replace(module, "load_file", loads("filename"))
+        replace(module, "save", saves("tensors", "", module.load))
+        replace(module, "load", loads("data"))
 
-    replace(torch, "save", saves("obj", "f"))
+    load = torch.load
+    replace(torch, "save", saves("obj", "f", lambda file: load(file, map_location="cpu", weights_only=True)))
     replace(torch, "load", loads("f"))
     after_import("safetensors.torch", guarded(session, listen_to_safetensors))
     listen_to_folders = functools.partial(_listen_to_folders, session, checkpoints)

@@ -142,6 +142,13 @@ LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_release(lockstep_recorde
                                                                 const char* const* channels, const char* const* names,
                                                                 const char* const* new_names);
 
+/// Bytes of a digest as text, with the zero at its end.
+#define LOCKSTEP_RECORDER_DIGEST_SIZE 33
+
+/// Writes a tensor's digest as a trace has it: 32 hexadecimal digits. `text` has room for LOCKSTEP_RECORDER_DIGEST_SIZE
+/// bytes. It needs no recorder: on failure `lockstep_recorder_error(NULL)` says why.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_digest(const lockstep_tensor* tensor, char* text);
+
 /// Finishes the trace. Whatever the status, the recorder takes nothing more; it still has to be freed.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_close(lockstep_recorder* recorder);
 
