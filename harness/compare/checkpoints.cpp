@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "harness/compare/moments.h"
+
 namespace lockstep::compare {
 namespace {
 
@@ -11,13 +13,18 @@ using trace::CheckpointFile;
 /// Step and rank of a checkpoint.
 using Place = std::pair<std::int64_t, std::int64_t>;
 
-/// A recorder counts updates from the start of its process; a resumed run's first step tells those before.
+/// A file counts as of the moment when its tensors were taken, where that is known; else of its writing. A recorder
+/// counts updates from the start of its process; a resumed run's first step tells those before.
 std::map<Place, std::vector<const CheckpointFile*>> written_by(const RunAndFiles& side) {
   std::map<Place, std::vector<const CheckpointFile*>> written;
   if (side.run.ranks.empty() || side.run.ranks[0].steps.empty()) return written;
   const std::int64_t first = side.run.ranks[0].steps.front().step;
-  for (const CheckpointFile& file : side.files) {
-    if (file.written) written[{first + file.updates, file.rank}].push_back(&file);
+  const std::vector<std::optional<Moments>> moments = moments_of(side.run, side.files);
+  for (std::size_t i = 0; i < side.files.size(); ++i) {
+    const CheckpointFile& file = side.files[i];
+    const bool is_of_one = moments[i] && !moments[i]->is_mixed();
+    const std::int64_t step = is_of_one ? moments[i]->parts[0].step : first + file.updates;
+    if (file.written) written[{step, file.rank}].push_back(&file);
   }
   return written;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harness/base/text.h"
+#include "harness/compare/moments.h"
 #include "harness/laws/seen.h"
 
 namespace lockstep::compare {
@@ -38,20 +39,34 @@ std::string text_of(const std::vector<std::int64_t>& steps) {
   return some_of(texts, 4);
 }
 
-/// Steps after which `source` wrote a checkpoint; `read_by`: only those with a content that this run read.
-std::vector<std::int64_t> steps_of_files(const RunAndFiles& source, const RunAndFiles* read_by) {
-  const std::int64_t before = first_step(source.run) + 1;  // updates, by those whom it resumed itself
-  std::vector<std::int64_t> steps;
-  for (const trace::CheckpointFile& file : source.files) {
-    if (!file.written) continue;
+/// Steps after which a source held the tensors of checkpoints that it wrote.
+struct StepsOfFiles {
+  std::vector<std::int64_t> steps;  ///< ascending
+  bool are_known = true;            ///< by the tensors; else by the moment of the writing
+};
+
+/// `read_by`: only of checkpoints with a content that this run read.
+StepsOfFiles steps_of_files(const RunAndFiles& source, const RunAndFiles* read_by) {
+  const std::int64_t first = first_step(source.run);  // updates before it, by those whom it resumed itself
+  const std::vector<std::optional<Moments>> moments = moments_of(source.run, source.files);
+  StepsOfFiles found;
+  for (std::size_t i = 0; i < source.files.size(); ++i) {
+    const trace::CheckpointFile& file = source.files[i];
     const auto is_same = [&](const trace::CheckpointFile& other) {
       return !other.written && !other.sha256.empty() && other.sha256 == file.sha256;
     };
-    if (read_by == nullptr || std::any_of(read_by->files.begin(), read_by->files.end(), is_same))
-      steps.push_back(before + file.updates - 1);
+    if (!file.written) continue;
+    if (read_by != nullptr && std::none_of(read_by->files.begin(), read_by->files.end(), is_same)) continue;
+    if (!moments[i]) {
+      found.steps.push_back(first + file.updates);
+      found.are_known = false;
+      continue;
+    }
+    for (const FilePart& part : moments[i]->parts) found.steps.push_back(part.step);
+    found.steps.insert(found.steps.end(), moments[i]->further.begin(), moments[i]->further.end());
   }
-  std::sort(steps.begin(), steps.end());
-  return steps;
+  std::sort(found.steps.begin(), found.steps.end());
+  return found;
 }
 
 void set_integer(Record& record, std::int64_t value) {
@@ -119,7 +134,9 @@ Continuation continuation_of(const RunAndFiles& source, const RunAndFiles& resum
     return found;
   }
   const std::vector<std::int64_t> by_weights = steps_with_weights(source.run, resumed.run);
-  const std::vector<std::int64_t> by_file = steps_of_files(source, &resumed), written = steps_of_files(source, nullptr);
+  const StepsOfFiles of_files = steps_of_files(source, &resumed);
+  const std::vector<std::int64_t>& by_file = of_files.steps;
+  const std::vector<std::int64_t> written = steps_of_files(source, nullptr).steps;
   const std::string begins = resumed.run.run + " begins with weights that " + source.run.run + " has ";
   const std::string reads_none = ", and reads no checkpoint that " + source.run.run + " wrote";
   for (const std::int64_t step : by_file) {
@@ -135,7 +152,10 @@ Continuation continuation_of(const RunAndFiles& source, const RunAndFiles& resum
     found.begins = found.saved = by_file.back();
   } else if (by_weights[0] > first_step(source.run) || !by_file.empty()) {
     found.begins = by_weights[0];
-    found.saved = by_file.empty() ? by_weights[0] : by_file.back();
+    // A file of which no tensor is known may have been written long after its tensors were taken.
+    const bool may_hold_them = !of_files.are_known && by_weights[0] > first_step(source.run) && !by_file.empty() &&
+                               by_file.back() > by_weights[0];
+    found.saved = by_file.empty() || may_hold_them ? by_weights[0] : by_file.back();
   } else if (!written.empty()) {  // a run that ignores its checkpoint
     found.begins = by_weights[0];
     found.saved = written.back();

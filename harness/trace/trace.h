@@ -8,6 +8,7 @@
 
 #include "harness/base/json.h"
 #include "harness/trace/channel.h"
+#include "harness/trace/checkpoint_files.h"
 #include "harness/trace/digest.h"
 #include "harness/trace/dtype.h"
 #include "harness/trace/sketch.h"
@@ -71,6 +72,7 @@ struct Trace {
 struct RunTrace {
   std::string run;  ///< its name, for messages
   std::vector<Trace> ranks;
+  std::vector<CheckpointFile> files;  ///< that its recorders told of; read where a run goes on from another
   std::string unplaced;  ///< why nobody knows with which update it goes on; empty: it is known, or it begins anew
 
   std::int64_t world_size() const { return static_cast<std::int64_t>(ranks.size()); }

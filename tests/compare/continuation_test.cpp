@@ -55,6 +55,29 @@ TEST_F(ContinuationTest, AnotherFileThanTheWeightsAreOfIsSeen) {
   EXPECT_EQ(found(kWritten, {read("a"), read("b")}).saved, 4) << "it reads both, and takes one";
 }
 
+/// Of which nothing else is known: a thread may have written it after the next update.
+TEST_F(ContinuationTest, AFileMayBeWrittenLaterThanItsTensorsWereTaken) {
+  const Files later = {{.written = true, .updates = 6, .sha256 = "c"}};
+  EXPECT_EQ(found(later, {read("c")}).begins, 4);
+  EXPECT_EQ(found(later, {read("c")}).saved, 4);
+  set_weights(trace::kInitialStep);
+  EXPECT_EQ(found(later, {read("c")}).saved, 5) << "but it was not loaded at all";
+}
+
+TEST_F(ContinuationTest, TheTensorsOfAFileTellItsMoment) {
+  Files later = {{.written = true, .updates = 7, .sha256 = "c", .tensors = std::map<std::string, std::string>()}};
+  const auto hold = [&](const std::string& name, std::int64_t step) {
+    (*later[0].tensors)["model." + name] = to_text(at(source_, 0, step, Channel::kWeight, name).digest);
+  };
+  hold("fc.bias", 4);
+  hold("fc.weight", 4);
+  EXPECT_EQ(found(later, {read("c")}).saved, 4);
+  spoil(resumed_, 0, trace::kInitialStep, Channel::kWeight, "fc.bias");
+  EXPECT_EQ(found(later, {read("c")}).begins, 4) << "and weights do not";
+  hold("fc.bias", 5);
+  EXPECT_EQ(found(later, {read("c")}).begins, 5) << "of two moments the later";
+}
+
 TEST_F(ContinuationTest, TheFileTellsWhereWeightsDoNot) {
   spoil(resumed_, 0, trace::kInitialStep, Channel::kWeight, "fc.bias");
   EXPECT_FALSE(found(kWritten).begins);
