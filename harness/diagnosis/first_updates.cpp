@@ -33,7 +33,7 @@ class Position {
   }
 
   std::vector<Suspect> suspects() const {
-    if (epoch_ == nullptr || global_batch_of(*restart_.resumed.run, first_).empty()) return {};
+    if (epoch_ == nullptr || global_batch_of(*restart_.resumed.run, first_).empty()) return of_items();
     if (restart_.changes_world()) return of_another_world();
     if (taken_ == ids_by_rank(straight_, first_)) return {};
     std::vector<Suspect> suspects;
@@ -72,6 +72,28 @@ class Position {
     return {"ckpt.off_by_one",
             {seen(), straight_.run + " took them at step " + std::to_string(step) + ": an update is " +
                          (step < first_ ? "repeated" : "left out")}};
+  }
+
+  /// Of a loop without a loader there are no ids and no epochs, but a number for each item.
+  std::vector<Suspect> of_items() const {
+    if (restart_.changes_world()) return {};
+    const auto are_of = [&](std::int64_t step) {
+      for (std::size_t rank = 0; rank < straight_.ranks.size(); ++rank) {
+        const trace::Record* own = restart_.resumed.run->ranks[rank].find(first_, Channel::kSamples, "items");
+        if (!trace::same_bits(own, straight_.ranks[rank].find(step, Channel::kSamples, "items"))) return false;
+      }
+      return true;
+    };
+    for (const std::int64_t step : {first_ - 1, first_ + 1}) {
+      if (step <= 0 || !are_of(step) || are_of(first_)) continue;  // step 0 may be the first of an epoch
+      return {{"ckpt.off_by_one",
+               {restart_.resumed.run->run + ", step " + std::to_string(first_) +
+                ", the first after loading: its items are "
+                "those of " +
+                straight_.run + " at step " + std::to_string(step) + ": an update is " +
+                (step < first_ ? "repeated" : "left out")}}};
+    }
+    return {};
   }
 
   Suspect skipped() const {

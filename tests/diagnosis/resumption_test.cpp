@@ -143,6 +143,24 @@ TEST(ResumptionCauses, OffByOne) {
   }
 }
 
+/// A loop without a loader: items have numbers, and no ids.
+TEST(ResumptionCauses, OffByOneByItemsAlone) {
+  for (const std::int64_t shift : {-1, 0, 1, 2}) {
+    Stopped bench(5);
+    for (const char* run : {"straight", "resumed"}) {
+      for (trace::Trace& rank : bench.run(run).ranks) {
+        for (trace::Step& step : rank.steps) {
+          std::erase_if(step.records, [](const trace::Record& record) { return record.channel == Channel::kSamples; });
+          const std::int64_t taken = step.step + (run == std::string("resumed") ? shift : 0);
+          if (step.step > bench.saved || run == std::string("straight"))
+            step.records.push_back(integers(Channel::kSamples, "items", {rank.rank, 7 * taken}));
+        }
+      }
+    }
+    EXPECT_EQ(bench.named(), shift == -1 || shift == 1 ? "ckpt.off_by_one" : "") << shift;
+  }
+}
+
 TEST(ResumptionCauses, AnEpochWithoutABatch) {
   Stopped skips(6);
   skips.shift(3, Channel::kSamples, "ids");
