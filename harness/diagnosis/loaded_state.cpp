@@ -5,6 +5,7 @@
 #include <set>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/loaded_file.h"
 #include "harness/diagnosis/random.h"
 #include "harness/laws/scales.h"
 
@@ -311,6 +312,7 @@ std::vector<Suspect> suspects_between_ranks(const Restart& restart) {
 std::vector<Suspect> suspects_in_loaded_state(const Restart& restart, Channel channel) {
   if (auto suspects = suspects_of_rank_0(restart); !suspects.empty()) return suspects;
   if (auto suspects = suspects_between_ranks(restart); !suspects.empty()) return suspects;
+  if (auto suspects = suspects_in_loaded_file(restart, channel); !suspects.empty()) return suspects;
   std::vector<Suspect> suspects = suspects_in(restart, channel);
   if (suspects.empty()) return {};
   for (const Channel other : trace::channels_that([](const auto& row) { return row.is_carried(); })) {

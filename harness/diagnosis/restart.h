@@ -24,6 +24,9 @@ struct Restart {
   /// Whether the checkpoint is to restore what this channel holds.
   bool asks(trace::Channel channel) const;
 
+  /// Where the checkpoint's file was written, and read.
+  const trace::RunTrace* writer() const { return source != nullptr ? source : straight.run; }
+
   /// Record of a rank after loading.
   const trace::Record* loaded(std::size_t rank, trace::Channel channel, const std::string& name) const;
   /// Record of the straight run at a step, or of the saving run if there is none. Ranks that it lacks read rank 0's.

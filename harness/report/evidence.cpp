@@ -91,11 +91,12 @@ class Placing {
       go_on(run, *evidence_[index].trace, plan_.runs[source], *evidence_[source].trace);
   }
 
-  void go_on(const plan::Run& run, trace::RunTrace& trace, const plan::Run& source, const trace::RunTrace& before) {
+  void go_on(const plan::Run& run, trace::RunTrace& trace, const plan::Run& source, trace::RunTrace& before) {
     trace.unplaced = before.unplaced;
     if (!trace.unplaced.empty()) return;
-    const auto written = files_of(source, before), read = files_of(run, trace);
-    const compare::Continuation found = compare::continuation_of({before, written}, {trace, read});
+    before.files = files_of(source, before);
+    trace.files = files_of(run, trace);
+    const compare::Continuation found = compare::continuation_of({before, before.files}, {trace, trace.files});
     trace.unplaced = found.why;
     if (!trace.unplaced.empty()) return;
     auto& number = variant_of(run).train.checkpoint.load->number;

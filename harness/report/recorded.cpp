@@ -184,7 +184,7 @@ std::optional<Divergence> beyond_rounding(const Recorded& left, const Recorded& 
 }
 
 /// Lets a run go on from another one, and says so, or why it cannot be told; empty where nothing shows that it does.
-std::string go_on(const Recording& source, Recording& resumed) {
+std::string go_on(Recording& source, Recording& resumed) {
   const auto& steps = source.trace.ranks[0].steps;
   const std::vector<std::int64_t> same = compare::steps_with_weights(source.trace, resumed.trace);
   if (steps.empty() || (!same.empty() && same[0] == steps.front().step)) return "";
@@ -192,8 +192,10 @@ std::string go_on(const Recording& source, Recording& resumed) {
   const auto files_of = [](const Recording& one) {
     return trace::read_checkpoint_files(one.folder, one.trace.world_size());
   };
-  const auto written = files_of(source), read = files_of(resumed);
-  const compare::Continuation found = compare::continuation_of({source.trace, written}, {resumed.trace, read});
+  source.trace.files = files_of(source);
+  resumed.trace.files = files_of(resumed);
+  const compare::Continuation found =
+      compare::continuation_of({source.trace, source.trace.files}, {resumed.trace, resumed.trace.files});
   if (!found.begins) return found.several.empty() ? "" : found.why;
   if (resumed.promises->name == source.promises->name) resumed.promises->name += "'";
   auto& load = resumed.promises->train.checkpoint.load;

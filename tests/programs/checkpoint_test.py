@@ -5,6 +5,7 @@ import collections
 import json
 import pathlib
 import pickle
+import shutil
 import unittest
 
 import torch  # once: the scripts run in forks of this process
@@ -88,6 +89,151 @@ class FilesTest(ProgramTest):
         code, said = self.judged([("cut.pt", {})])
         self.assertEqual(code, 1, said)
         self.assertIn("ckpt.truncated", said)
+
+
+#: Eight updates; a checkpoint of the first four is taken, and written after the fifth. WRITE says how.
+TRAIN = """
+import copy, io, os, threading, torch
+from torch import nn
+from safetensors.torch import load_file, save_file
+torch.manual_seed(0)
+x, y = torch.randn(48, 6), torch.randn(48, 3)
+model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3))
+average = copy.deepcopy(model)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+first = 0
+def take(): return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "updates": i + 1}
+def write_later(content, changed=(), file="state.pt"):
+    taken = copy.deepcopy(content)
+    for name in changed: taken[name] = content[name]
+    def write(): torch.save(taken, file)
+    return threading.Thread(target=write)
+if os.environ.get("RESUME"):
+    exec(os.environ.get("READ", "saved = torch.load('state.pt')"))
+    exec(os.environ.get("FILL", ""))
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    first = saved["updates"]
+later = None
+for i in range(first, 8):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x[6 * i:6 * i + 6]), y[6 * i:6 * i + 6]).backward()
+    optimizer.step()
+    with torch.no_grad():
+        for a, b in zip(average.parameters(), model.parameters()): a.lerp_(b, 0.1)
+    if later: later.start(), later.join()
+    later = None
+    if i == 2: before = copy.deepcopy(model.state_dict())
+    if i == 3 and not first: exec(os.environ["WRITE"])
+"""
+
+#: How a checkpoint is written, and then read: soundly.
+SOUND = {
+    "a copy": {"WRITE": "later = write_later(take())"},
+    "the best and an average beside it": {
+        "WRITE": "later = write_later({**take(), 'best': before, 'ema': average.state_dict(), 'previous': before})"},
+    "in memory first": {
+        "WRITE": "memory = io.BytesIO(); torch.save(take(), memory)\n"
+                 "later = threading.Thread(target=lambda: open('state.pt', 'wb').write(memory.getvalue()))"},
+    "by safetensors": {
+        "WRITE": "held = copy.deepcopy(model.state_dict()); torch.save(take(), 'rest.pt')\n"
+                 "later = threading.Thread(target=lambda: save_file(held, 'model.safetensors'))",
+        "READ": "saved = {**torch.load('rest.pt'), 'model': load_file('model.safetensors')}"},
+    "below a number": {"WRITE": "later = write_later({0: take()})", "READ": "saved = torch.load('state.pt')[0]"},
+}
+
+#: Half of the weights are copied at once, the rest is read when the file is written.
+LIVE = """
+some = {name: value.clone() for name, value in list(model.state_dict().items())[:3]}
+live = take()
+weights = live.pop("model")
+def write(): torch.save({**live, KEY: {**weights, **some}, **MORE}, "state.pt")
+later = threading.Thread(target=write)
+"""
+
+#: The same with a mistake: its cause, and words of its evidence.
+MISTAKEN = {
+    "live tensors": ("ckpt.mixed_updates", "after step 4", {
+        "WRITE": LIVE.replace("KEY", "'model'").replace("MORE", "{}")}),
+    "live tensors under another key, with an average": ("ckpt.mixed_updates", "after step 4", {
+        "WRITE": LIVE.replace("KEY", "'net'").replace("MORE", "{'ema': average.state_dict()}"),
+        "READ": "saved = torch.load('state.pt'); saved['model'] = saved['net']"}),
+    "a younger optimizer": ("ckpt.mixed_updates", "after step 4", {
+        "WRITE": "later = write_later(take(), ['optimizer'])"}),
+    "an older optimizer": ("ckpt.mixed_updates", "after step 4", {"WRITE": "later = write_later(take(), ['model'])"}),
+    "two files": ("ckpt.mixed_updates", "model.safetensors holds tensors as", {
+        "WRITE": "held = copy.deepcopy(model.state_dict()); save_file(held, 'model.safetensors')\n"
+                 "later = write_later({'optimizer': optimizer.state_dict(), 'updates': 4}, ['optimizer'], 'rest.pt')",
+        "READ": "saved = {**torch.load('rest.pt'), 'model': load_file('model.safetensors')}"}),
+    "a weight filled from another": ("ckpt.keys_dropped", "2.bias holds what 0.bias held", {
+        "WRITE": "kept = take(); del kept['model']['2.bias']; torch.save(kept, 'state.pt')",
+        "FILL": "saved['model']['2.bias'] = saved['model']['0.bias']"}),
+    "a new weight": ("ckpt.keys_dropped", "and not 4.weight", {
+        "WRITE": "kept = take(); del kept['model']['4.weight']; torch.save(kept, 'state.pt')",
+        "FILL": "saved['model']['4.weight'] = torch.randn(3, 8)"}),
+    "a counter that is ahead": ("ckpt.off_by_one", "an update is left out", {
+        "WRITE": "later = write_later({**take(), 'updates': i + 2})"}),
+}
+
+
+class WritingTest(ProgramTest):
+    """Straight runs that write a checkpoint in a way of their own, and those that go on from it."""
+
+    def found(self, ways):
+        """Exit code, and all that is said, of a straight and a resumed run; generators are not compared."""
+        self.records(TRAIN, "straight", **ways)
+        self.records(TRAIN, "resumed", RESUME="1", **ways)
+        channels = [word for name in ("weight", "optimizer", "loss", "gradient", "samples", "ledger")
+                    for word in ("--channel", name)]
+        ended = lockstep("diff", self.folder / "straight", self.folder / "resumed", *channels)
+        for run in ("straight", "resumed"):
+            shutil.rmtree(self.folder / run)
+        return ended.returncode, ended.stdout + ended.stderr
+
+    def test_a_copy_may_be_written_later(self):
+        for name, ways in SOUND.items():
+            with self.subTest(name):
+                code, said = self.found(ways)
+                self.assertIn("straight has after step 3", said)
+                self.assertEqual(code, 0, said)
+
+    def test_mistakes_are_named(self):
+        for name, (cause, words, ways) in MISTAKEN.items():
+            with self.subTest(name):
+                code, said = self.found(ways)
+                self.assertEqual(code, 1, said)
+                self.assertIn(f"cause       {cause}:", said)
+                self.assertIn(words, said)
+
+    def test_a_file_that_changes_while_it_is_written_is_read_again(self):
+        """What it holds is told, and not what the training has by then."""
+        self.records(START_OF_SAVE)
+        lines = [json.loads(line) for line in (self.folder / "run/checkpoints.rank0.jsonl").read_text().splitlines()]
+        slow, again = [line["digests"] for line in lines if line["what"] == "written"]
+        self.assertEqual(slow, again)
+
+
+#: A file that lets the training go on before it is written to; then what it holds is saved again.
+START_OF_SAVE = """
+import torch
+from torch import nn
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def update():
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).square().mean().backward()
+    optimizer.step()
+class Slow:
+    def __init__(self): self.file, self.name = open("state.pt", "wb", 0), "state.pt"
+    def write(self, content):
+        update()
+        return self.file.write(content)
+    def flush(self): self.file.flush()
+update()
+torch.save(model.state_dict(), Slow())
+held = torch.load("state.pt")
+torch.save(held, "again.pt")
+"""
 
 
 if __name__ == "__main__":
