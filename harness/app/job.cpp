@@ -86,8 +86,8 @@ struct TakeProgram {
                                    .channels = program.spec.record.channels,
                                    .header = program.header};
     for (const auto& [name, value] : recording_variables(request, python_path)) variables[name] = value;
-    // The scenario alone says what is recorded. Empty, a variable of the caller's shell asks for nothing.
-    for (const std::string& name : recorder_variables()) variables.try_emplace(name, "");
+    // The scenario alone says what is recorded, and not the caller's shell.
+    for (const auto& [name, value] : usual_recorder_variables()) variables.try_emplace(name, value);
     job.environment = std::move(variables);
   }
 };

@@ -45,10 +45,11 @@ std::map<std::string, std::string> recording_variables(const RecordingRequest& r
   return variables;
 }
 
-const std::vector<std::string>& recorder_variables() {
-  static const std::vector<std::string> kAll = {
-      "LOCKSTEP_RECORD",        "LOCKSTEP_RECORD_EVERY",  "LOCKSTEP_RECORD_CHANNELS", "LOCKSTEP_RECORD_WEIGHTS",
-      "LOCKSTEP_RECORD_HEADER", "LOCKSTEP_RECORD_STRICT", "LOCKSTEP_CONTROL"};
+const std::map<std::string, std::string>& usual_recorder_variables() {
+  static const std::map<std::string, std::string> kAll = {{"LOCKSTEP_RECORD_CHANNELS", ""},
+                                                          {"LOCKSTEP_RECORD_WEIGHTS", "steps"},
+                                                          {"LOCKSTEP_RECORD_STRICT", "0"},
+                                                          {"LOCKSTEP_CONTROL", "{}"}};
   return kAll;
 }
 

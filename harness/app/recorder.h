@@ -26,8 +26,8 @@ std::filesystem::path find_recorder();
 /// Variables that record a program: to be added to its environment. `python_path`: its PYTHONPATH so far.
 std::map<std::string, std::string> recording_variables(const RecordingRequest& request, const std::string& python_path);
 
-/// All variables that ask something of a recorder (docs/recording.md).
-const std::vector<std::string>& recorder_variables();
+/// Variables that a recorder reads beside those of `recording_variables`, with the values that ask for nothing.
+const std::map<std::string, std::string>& usual_recorder_variables();
 
 /// Whether a path is that of an executable file.
 bool is_program(const std::filesystem::path& file);

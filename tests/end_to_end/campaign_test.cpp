@@ -117,14 +117,15 @@ TEST_F(CampaignEndToEnd, KilledAtRandomInstantsItEndsAsIfNobodyHad) {
 TEST_F(CampaignEndToEnd, OneThatWasKilledWhileItBeganBeginsAnew) {
   constexpr int kNobody = 1 << 30;  // above every process id
   fs::create_directories(out());
-  const fs::path half = out() / ("campaign.json.new-" + std::to_string(kNobody));
+  const fs::path half = out() / ("campaign.json.new-" + std::to_string(kNobody) + "-0123456789abcdef");
   write_lines(half, {"{"});
   const Outcome begun = run_lockstep(words(scenario(), false));
   EXPECT_EQ(begun.exit_code, 0) << begun.out << begun.err;
   EXPECT_FALSE(fs::exists(half));
   fs::remove_all(out());
   fs::create_directories(out());
-  write_lines(out() / ("campaign.json.new-" + std::to_string(::getpid())), {"{"});  // somebody's who is at work
+  // somebody's who is at work
+  write_lines(out() / ("campaign.json.new-" + std::to_string(::getpid()) + "-0123456789abcdef"), {"{"});
   EXPECT_EQ(run_lockstep(words(scenario(), false)).exit_code, 2);
 }
 
