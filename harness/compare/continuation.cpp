@@ -46,9 +46,9 @@ struct StepsOfFiles {
 };
 
 /// `read_by`: only of checkpoints with a content that this run read.
-StepsOfFiles steps_of_files(const RunAndFiles& source, const RunAndFiles* read_by) {
+StepsOfFiles steps_of_files(const RunAndFiles& source, const std::vector<std::optional<Moments>>& moments,
+                            const RunAndFiles* read_by) {
   const std::int64_t first = first_step(source.run);  // updates before it, by those whom it resumed itself
-  const std::vector<std::optional<Moments>> moments = moments_of(source.run, source.files);
   StepsOfFiles found;
   for (std::size_t i = 0; i < source.files.size(); ++i) {
     const trace::CheckpointFile& file = source.files[i];
@@ -134,9 +134,10 @@ Continuation continuation_of(const RunAndFiles& source, const RunAndFiles& resum
     return found;
   }
   const std::vector<std::int64_t> by_weights = steps_with_weights(source.run, resumed.run);
-  const StepsOfFiles of_files = steps_of_files(source, &resumed);
+  const std::vector<std::optional<Moments>> moments = moments_of(source.run, source.files);
+  const StepsOfFiles of_files = steps_of_files(source, moments, &resumed);
   const std::vector<std::int64_t>& by_file = of_files.steps;
-  const std::vector<std::int64_t> written = steps_of_files(source, nullptr).steps;
+  const std::vector<std::int64_t> written = steps_of_files(source, moments, nullptr).steps;
   const std::string begins = resumed.run.run + " begins with weights that " + source.run.run + " has ";
   const std::string reads_none = ", and reads no checkpoint that " + source.run.run + " wrote";
   for (const std::int64_t step : by_file) {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 namespace lockstep::compare {
@@ -41,17 +42,31 @@ Steps common(const Steps& a, const Steps& b) {
   return both;
 }
 
-/// What a rank held after its steps.
+/// Digests of the tensors that files hold.
+using Wanted = std::set<std::pair<std::uint64_t, std::uint64_t>>;
+
+Wanted wanted_of(const std::vector<CheckpointFile>& files) {
+  Wanted wanted;
+  for (const CheckpointFile& file : files) {
+    if (!file.written || !file.tensors) continue;
+    for (const auto& [name, text] : *file.tensors) {
+      if (const auto digest = trace::digest_from(text)) wanted.emplace(digest->high, digest->low);
+    }
+  }
+  return wanted;
+}
+
+/// When a rank held what files hold. A trace is large, so nothing else of it is kept but names.
 class Held {
  public:
-  explicit Held(const trace::Trace& rank) {
+  Held(const trace::Trace& rank, const Wanted& wanted) {
     for (const trace::Step& step : rank.steps) {
-      for (const Record& record : step.records) add(step.step, record);
+      for (const Record& record : step.records) add(step.step, record, wanted);
     }
   }
 
-  bool is_weight(const std::string& name) const { return weights_.contains(name); }
-  bool is_named(const std::string& name) const { return is_weight(name) || buffers_.contains(name); }
+  bool is_weight(const std::string& name) const { return weight_names_.contains(name); }
+  bool is_named(const std::string& name) const { return is_weight(name) || buffer_names_.contains(name); }
 
   /// Of the weight or buffer of this name.
   Steps named(const std::string& name, const std::string& digest) const {
@@ -71,17 +86,17 @@ class Held {
     return found == of_name->second.end() ? Steps{} : found->second;
   }
 
-  void add(std::int64_t step, const Record& record) {
-    const bool of_update = record.channel == Channel::kOptimizer;
-    ByName* to = nullptr;
-    if (record.channel == Channel::kWeight) to = &weights_;
-    if (record.channel == Channel::kBuffer) to = &buffers_;
-    if (of_update && !is_scalar(record)) to = &states_;
-    if (to == nullptr) return;
-    Steps& steps = (*to)[of_update ? last_part(record.name) : without_model(record.name)][to_text(record.digest)];
+  void add(std::int64_t step, const Record& record, const Wanted& wanted) {
+    const bool of_update = record.channel == Channel::kOptimizer, is_weight = record.channel == Channel::kWeight;
+    if (!is_weight && record.channel != Channel::kBuffer && (!of_update || is_scalar(record))) return;
+    const std::string name = of_update ? last_part(record.name) : without_model(record.name);
+    if (!of_update) (is_weight ? weight_names_ : buffer_names_).insert(name);
+    if (!wanted.contains({record.digest.high, record.digest.low})) return;
+    Steps& steps = (of_update ? states_ : is_weight ? weights_ : buffers_)[name][to_text(record.digest)];
     if (steps.empty() || steps.back() != step) steps.push_back(step);
   }
 
+  std::unordered_set<std::string> weight_names_, buffer_names_;
   ByName weights_, buffers_, states_;
 };
 
@@ -221,13 +236,14 @@ std::optional<Moments> moments_in(const Content& content) {
 
 std::vector<std::optional<Moments>> moments_of(const trace::RunTrace& run, const std::vector<CheckpointFile>& files) {
   std::vector<std::optional<Moments>> moments;
+  const Wanted wanted = wanted_of(files);
   std::map<std::int64_t, Held> by_rank;
   for (const CheckpointFile& file : files) {
     moments.emplace_back();
     if (!file.written || !file.tensors || file.rank < 0 || file.rank >= run.world_size()) continue;
     const trace::Trace& rank = run.ranks[static_cast<std::size_t>(file.rank)];
     if (rank.steps.empty()) continue;
-    const Held& held = by_rank.try_emplace(file.rank, rank).first->second;
+    const Held& held = by_rank.try_emplace(file.rank, rank, wanted).first->second;
     moments.back() = moments_in(sorted(held, file, rank.steps.front().step + file.updates));
   }
   return moments;

@@ -68,13 +68,25 @@ std::string text_of(const FilePart& part) {
          some_of(part.tensors, kShownNames) + ")";
 }
 
-/// Whether all that is wrong in a channel is what the writer held after one of these steps.
-bool explain(const Restart& restart, Channel channel, const std::vector<FilePart>& parts) {
+/// Whether a file holds a tensor of these bits.
+bool holds_bits(const CheckpointFile& file, const Record& record) {
+  const std::string digest = to_text(record.digest);
+  return std::any_of(file.tensors->begin(), file.tensors->end(),
+                     [&](const auto& tensor) { return tensor.second == digest; });
+}
+
+/// Whether all that is wrong in a channel is what a file holds, or what the writer held after one of these steps: some
+/// numbers are recorded otherwise than they are saved.
+bool explain(const Restart& restart, Channel channel, const std::vector<CheckpointFile>& files,
+             const std::vector<FilePart>& parts) {
   const std::vector<Wrong> wrong = wrong_in(restart, channel);
   return !wrong.empty() && std::all_of(wrong.begin(), wrong.end(), [&](const Wrong& one) {
-    return std::any_of(parts.begin(), parts.end(), [&](const FilePart& part) {
-      return trace::same_bits(restart.held(0, part.step, channel, one.saved->name), one.loaded);
-    });
+    if (one.loaded == nullptr) return false;
+    const auto in_file = [&](const CheckpointFile& file) { return holds_bits(file, *one.loaded); };
+    return std::any_of(files.begin(), files.end(), in_file) ||
+           std::any_of(parts.begin(), parts.end(), [&](const FilePart& part) {
+             return trace::same_bits(restart.held(0, part.step, channel, one.saved->name), one.loaded);
+           });
   });
 }
 
@@ -94,12 +106,12 @@ std::vector<Suspect> mixed(const Restart& restart, Channel channel, const std::v
                        (moments[i]->is_mixed() ? "at different times: " : "") + join(texts, ", "));
     if (!moments[i]->is_mixed()) continue;
     evidence.push_back("after no update were all of them so");
-    if (!explain(restart, channel, moments[i]->parts)) return {};
+    if (!explain(restart, channel, {files[i]}, moments[i]->parts)) return {};
     return {{"ckpt.mixed_updates", {evidence.end() - 2, evidence.end()}}};
   }
   const bool at_once =
       std::all_of(parts.begin(), parts.end(), [&](const FilePart& part) { return part.step == parts[0].step; });
-  if (at_once || !explain(restart, channel, parts)) return {};
+  if (at_once || !explain(restart, channel, files, parts)) return {};
   return {{"ckpt.mixed_updates", evidence}};
 }
 

@@ -21,7 +21,9 @@ Json stopped() {
            {{"straight", Json::object()},
             {"half", {{"train", {{"steps", kSaved + 1}, {"checkpoint", {{"save_after", kSaved + 1}}}}}}},
             {"resumed", {{"train", {{"checkpoint", {{"load", {{"from", "half"}}}}}}}}}}},
-          {"checks", {{{"that", "resumes"}, {"straight", "straight"}, {"interrupted", "resumed"}}}}};
+          {"checks",
+           {{{"that", "resumes"}, {"straight", "straight"}, {"interrupted", "resumed"}},
+            {{"that", "resumes"}, {"straight", "straight"}, {"interrupted", "resumed"}, {"on", {"weight"}}}}}};
 }
 
 const std::vector<std::string> kWeights = {"fc.bias", "fc.weight"};
@@ -57,11 +59,11 @@ class LoadedFile : public testing::Test {
     for (const std::int64_t rank : {0, 1}) put(bench_.run("resumed"), rank, kSaved, record);
   }
 
-  std::vector<compare::Suspect> suspects() {
+  std::vector<compare::Suspect> suspects(std::size_t check = 0) {
     bench_.run("half").files = files_;
     bench_.run("resumed").files.clear();
     for (const CheckpointFile& file : files_) bench_.run("resumed").files.push_back({.sha256 = file.sha256});
-    return suspects_of(bench_, suspects_in_resumption);
+    return suspects_of(bench_, suspects_in_resumption, check);
   }
 
   std::string named() { return first_cause(suspects()); }
@@ -99,6 +101,16 @@ TEST_F(LoadedFile, TwoFilesOfDifferentUpdates) {
   const auto found = suspects();
   ASSERT_EQ(first_cause(found), "ckpt.mixed_updates");
   EXPECT_EQ(found[0].evidence.size(), 2U);
+}
+
+/// A thread read it while the update wrote to it.
+TEST_F(LoadedFile, ATensorThatIsOfNoUpdate) {
+  for (const std::string& name : kWeights) hold(0, Channel::kOptimizer, name + ".momentum_buffer", kSaved + 1);
+  const trace::Record torn = floats(Channel::kWeight, "fc.bias", {1, 2, 3, 4});
+  load(torn);
+  EXPECT_EQ(first_cause(suspects(1)), "") << "the file does not hold it";
+  (*files_[0].tensors)["x.fc.bias"] = to_text(torn.digest);
+  EXPECT_EQ(first_cause(suspects(1)), "ckpt.mixed_updates");
 }
 
 /// The file is whole, and something else was loaded.
