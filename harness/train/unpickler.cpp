@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "harness/base/error.h"
+#include "harness/train/pickled_types.h"
 
 namespace lockstep::train {
 namespace {
@@ -81,50 +82,6 @@ constexpr std::size_t kMoreValues = 1 << 14, kMoreObjects = 1 << 12, kBytesOfVal
 constexpr PickledOther kNumber{.what = "a number", .is_plain = true}, kBytes{.what = "bytes", .is_plain = true},
     kSet{.what = "a set", .is_plain = true}, kObject{.what = "an object"},
     kLazyTensor{.what = "a lazily negated or conjugated tensor"};
-
-/// What files hold beside tensors, by the functions that build it; null: an object of that class, without tensors.
-struct PlainType {
-  std::string_view name;
-  const PickledOther* value = nullptr;
-};
-
-constexpr PlainType kPlainTypes[] = {{"_codecs.encode", &kBytes},
-                                     {"__builtin__.bytearray", &kBytes},
-                                     {"builtins.bytearray", &kBytes},
-                                     {"__builtin__.bytes", &kBytes},
-                                     {"builtins.bytes", &kBytes},
-                                     {"__builtin__.set", &kSet},
-                                     {"builtins.set", &kSet},
-                                     {"__builtin__.frozenset", &kSet},
-                                     {"builtins.frozenset", &kSet},
-                                     {"__builtin__.complex", &kNumber},
-                                     {"builtins.complex", &kNumber},
-                                     {"numpy.core.multiarray.scalar", &kNumber},
-                                     {"numpy._core.multiarray.scalar", &kNumber},
-                                     {"numpy.dtype"},
-                                     {"torch.device"},
-                                     {"torch.serialization._get_layout"},
-                                     {"argparse.Namespace"},
-                                     {"pathlib.Path"},
-                                     {"pathlib.PosixPath"},
-                                     {"pathlib.PurePosixPath"},
-                                     {"pathlib.WindowsPath"},
-                                     {"datetime.datetime"},
-                                     {"datetime.timedelta"}};
-
-/// Modules and functions that a checkpoint never needs: what calls them means harm. *Source*: the blocked modules of
-/// torch/_weights_only_unpickler.py, PyTorch 2.11; the others do the same.
-constexpr std::string_view kBlockedModules[] = {"os", "posix", "nt", "sys", "subprocess", "pty", "runpy", "importlib"};
-constexpr std::string_view kBlockedFunctions[] = {"eval", "exec", "execfile", "compile", "open", "input", "__import__"};
-
-bool is_blocked(const PickledGlobal& global) {
-  const std::string_view package = global.module.substr(0, global.module.find('.'));
-  const auto holds = [](const auto& names, std::string_view name) {
-    return std::find(std::begin(names), std::end(names), name) != std::end(names);
-  };
-  const bool is_builtin = package == "builtins" || package == "__builtin__";
-  return holds(kBlockedModules, package) || (is_builtin && holds(kBlockedFunctions, global.name));
-}
 
 /// Makes room for so many more items, and for little that may never come.
 template <class Item>
@@ -456,12 +413,7 @@ class Unpickler {
     if (function == "torch._utils._rebuild_tensor_v2") return push_tensor(function, arguments);
     if (function == "torch._tensor._rebuild_from_type_v2" && is_plain_tensor(arguments))
       return push_tensor("torch._utils._rebuild_tensor_v2", std::get<PickledList*>(arguments[2])->items);
-    for (const PlainType& plain : kPlainTypes) {
-      if (function != plain.name) continue;
-      if (plain.value != nullptr) return push(plain.value);
-      return push_object(result_.others, PickledOther{.type = global, .is_plain = true});
-    }
-    push_object(result_.others, PickledOther{.type = global});
+    push_object(result_.others, other_built_by(*global));
   }
 
   /// Whether a tensor with attributes is built by _rebuild_tensor_v2, and is of no class of its own.
