@@ -1,6 +1,7 @@
 #include "harness/trace/safetensors.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <tuple>
@@ -23,6 +24,18 @@ constexpr std::size_t kAlignment = 8;
                      .where = path.string() + ", byte " + std::to_string(offset),
                      .expected = expected,
                      .actual = actual});
+}
+
+/// Codes of the format that no DType has. *Source*: safetensors/src/tensor.rs, Dtype.
+constexpr std::string_view kOtherDTypes[] = {"U16",     "U32",     "U64", "C64",     "F8_E4M3",
+                                             "F8_E5M2", "F8_E8M0", "F4",  "F6_E2M3", "F6_E3M2"};
+
+/// The code of an entry's dtype if it is one of those; empty: it is not.
+std::string other_dtype_of(const Json& object) {
+  const Json code = object.is_object() ? object.value("dtype", Json()) : Json();
+  const auto* const found =
+      std::find(std::begin(kOtherDTypes), std::end(kOtherDTypes), code.is_string() ? code.get<std::string>() : "");
+  return found == std::end(kOtherDTypes) ? "" : std::string(*found);
 }
 
 /// One entry of the header.
@@ -132,17 +145,29 @@ std::vector<StoredTensor> from_safetensors(std::string_view file, const std::fil
          "at most " + std::to_string(file.size() - kLengthBytes) + " bytes", std::to_string(length) + " bytes");
   const std::string_view data = file.substr(kLengthBytes + length);
   std::vector<Entry> entries;
+  Problem unsupported;  // not damage
   try {
     const Json header = parse_modest_json(file.substr(kLengthBytes, length), path.string());
     if (!header.is_object()) fail(path, kLengthBytes, "its header is no object");
     for (const auto& [name, object] : header.items()) {
-      if (name != "__metadata__") entries.push_back(entry_from(name, object, data.size(), path));
+      if (name == "__metadata__") continue;
+      if (const std::string code = other_dtype_of(object); !code.empty()) {
+        if (natural_from(object.at("data_offsets").at(1)) > data.size())
+          fail(path, kLengthBytes, "tensor '" + name + "' lies outside the data");
+        unsupported = {.what = "a safetensors file holds a tensor of a dtype that is not supported",
+                       .where = path.string() + ", tensor '" + name + "'",
+                       .actual = code,
+                       .next = "save it in another dtype, or leave it out"};
+        continue;
+      }
+      entries.push_back(entry_from(name, object, data.size(), path));
     }
   } catch (const DamagedFile&) {
     throw;
   } catch (const std::exception& error) {
     fail(path, kLengthBytes, std::string("its header cannot be read: ") + error.what());
   }
+  if (!unsupported.what.empty()) throw InputError(unsupported);
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
   require_dense(entries, data.size(), path);

@@ -23,7 +23,8 @@ struct StoredTensor {
 std::string to_safetensors(const std::vector<StoredTensor>& tensors);
 
 /// Reads a safetensors file; tensors in the order of their data.
-/// *Throws*: InputError when it is missing; DamagedFile that says what does not fit, never allocating beyond its size.
+/// *Throws*: InputError when it is missing, or holds a dtype that is not supported; DamagedFile that says what does not
+/// fit, never allocating beyond its size.
 std::vector<StoredTensor> read_safetensors(const std::filesystem::path& path);
 
 /// The same of a file's content; `path` is for messages.

@@ -91,6 +91,19 @@ TEST(Safetensors, MetadataIsNoTensor) {
   EXPECT_EQ(read_safetensors(file)[0].bytes, "a");
 }
 
+TEST(Safetensors, OtherDTypesAreNoDamage) {
+  const Scratch scratch;
+  const auto read = [&](const std::string& data) {
+    return read_safetensors(write(scratch, R"({"x":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}})", data));
+  };
+  try {
+    read("ab");
+    ADD_FAILURE() << "not refused";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("F8_E4M3"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(read("a"), DamagedFile) << "it is cut off";
+}
 TEST(Safetensors, MissingFileIsAnInputError) {
   const Scratch scratch;
   EXPECT_THROW(read_safetensors(scratch.path() / "none"), InputError);
