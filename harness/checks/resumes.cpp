@@ -73,8 +73,11 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
                  : result_of(compare::compare_runs(straight, resumed, channels, compare::bitwise, scope), input);
   if (result.divergence) {
     compare::name_rounding(*result.divergence, straight, resumed);
-    result.divergence->cause = "the resumed training differs from the uninterrupted one; " + result.divergence->cause;
-    if (result.divergence->step == saved) result.divergence->cause += " (already in the state after loading)";
+    const bool is_loaded = result.divergence->step == saved && result.divergence->class_ != scenario::Class::kRounding;
+    result.divergence->cause =
+        is_loaded ? "the resumed training differs from the uninterrupted one already in the state after loading; look "
+                    "at what was saved, and at what is loaded"
+                  : "the resumed training differs from the uninterrupted one; " + result.divergence->cause;
     result.divergence->cause += parts_left_out(input);
   }
   return result;
