@@ -33,6 +33,9 @@ std::string place_of(const Place& place) {
   return place.first < 0 ? "before the first update" : "after step " + std::to_string(place.first);
 }
 
+/// One that is saved to memory has no name.
+std::string called(const CheckpointFile& file) { return "the checkpoint" + (file.name.empty() ? "" : " " + file.name); }
+
 /// A tensor whose name or content differs: expected and actual.
 std::optional<std::pair<std::string, std::string>> difference_of(const CheckpointFile& left,
                                                                  const CheckpointFile& right) {
@@ -70,7 +73,7 @@ CheckpointComparison compare_checkpoints(const RunAndFiles& left, const RunAndFi
       if (!one.tensors || !other.tensors) {
         const bool is_unknown = one.sha256.empty() && one.rank == 0;  // of a folder that all write, rank 0 tells
         if (is_unknown || one.sha256 != other.sha256)
-          result.notes.push_back("what the checkpoint " + one.name + " holds, " + place_of(place) +
+          result.notes.push_back("what " + called(one) + " holds, " + place_of(place) +
                                  ", is not recorded: it is not compared");
         continue;
       }
@@ -79,7 +82,7 @@ CheckpointComparison compare_checkpoints(const RunAndFiles& left, const RunAndFi
       result.first = Divergence{
           .step = place.first,
           .rank = place.second,
-          .phase = "the checkpoint " + one.name,
+          .phase = called(one),
           .left = left.run.run,
           .right = right.run.run,
           .expected = difference->first,
