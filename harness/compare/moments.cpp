@@ -17,8 +17,13 @@ using trace::Record;
 
 using Steps = std::vector<std::int64_t>;  // ascending, each once
 
-/// Steps after which one rank held what has this digest.
-using ByDigest = std::map<std::string, Steps>;
+/// Steps after which one rank held what has this digest, and the trace's names for it.
+struct Found {
+  Steps steps;
+  std::set<std::string> names;
+};
+
+using ByDigest = std::map<std::string, Found>;
 
 /// "0.weight" of "model1.0.weight", as the trace of several models names it. Their files know no such number.
 std::string without_model(const std::string& name) {
@@ -69,21 +74,21 @@ class Held {
   bool is_named(const std::string& name) const { return is_weight(name) || buffer_names_.contains(name); }
 
   /// Of the weight or buffer of this name.
-  Steps named(const std::string& name, const std::string& digest) const {
+  Found named(const std::string& name, const std::string& digest) const {
     return find(is_weight(name) ? weights_ : buffers_, name, digest);
   }
 
   /// Of any parameter's state of this name: "exp_avg".
-  Steps state(const std::string& name, const std::string& digest) const { return find(states_, name, digest); }
+  Steps state(const std::string& name, const std::string& digest) const { return find(states_, name, digest).steps; }
 
  private:
   using ByName = std::map<std::string, ByDigest>;
 
-  static Steps find(const ByName& all, const std::string& name, const std::string& digest) {
+  static Found find(const ByName& all, const std::string& name, const std::string& digest) {
     const auto of_name = all.find(name);
     if (of_name == all.end()) return {};
     const auto found = of_name->second.find(digest);
-    return found == of_name->second.end() ? Steps{} : found->second;
+    return found == of_name->second.end() ? Found{} : found->second;
   }
 
   void add(std::int64_t step, const Record& record, const Wanted& wanted) {
@@ -92,8 +97,9 @@ class Held {
     const std::string name = of_update ? last_part(record.name) : without_model(record.name);
     if (!of_update) (is_weight ? weight_names_ : buffer_names_).insert(name);
     if (!wanted.contains({record.digest.high, record.digest.low})) return;
-    Steps& steps = (of_update ? states_ : is_weight ? weights_ : buffers_)[name][to_text(record.digest)];
-    if (steps.empty() || steps.back() != step) steps.push_back(step);
+    Found& found = (of_update ? states_ : is_weight ? weights_ : buffers_)[name][to_text(record.digest)];
+    if (found.steps.empty() || found.steps.back() != step) found.steps.push_back(step);
+    if (is_weight) found.names.insert(record.name);
   }
 
   std::unordered_set<std::string> weight_names_, buffer_names_;
@@ -118,6 +124,15 @@ struct Copy {
   std::vector<Known> known;
   bool is_whole = true;  ///< each of its weights is known
   bool has_weights = false;
+  std::set<std::string> weights;  ///< that they are, by the trace's names
+
+  Steps steps() const { return *shared(known); }
+
+  /// Whether both are copies of some weight; else they are parts of one whole, such as the models of a GAN.
+  bool overlaps(const Copy& other) const {
+    return std::any_of(weights.begin(), weights.end(),
+                       [&](const std::string& name) { return other.weights.contains(name); });
+  }
 };
 
 /// The tensors of one file, sorted.
@@ -146,11 +161,13 @@ Content sorted(const Held& held, const CheckpointFile& file, std::int64_t last) 
   for (const auto& [name, digest] : *file.tensors) {
     if (const auto at = begin_of_name(held, name)) {
       Copy& copy = content.copies[name.substr(0, *at)];
-      const Steps steps = until(held.named(name.substr(*at), digest), last);
+      const Found found = held.named(name.substr(*at), digest);
+      const Steps steps = until(found.steps, last);
       const bool is_weight = held.is_weight(name.substr(*at));
       if (is_weight && steps.empty()) copy.is_whole = false;
       if (!steps.empty()) copy.known.push_back({name, steps});
       copy.has_weights = copy.has_weights || (is_weight && !steps.empty());
+      if (!steps.empty()) copy.weights.insert(found.names.begin(), found.names.end());
     } else if (const Steps steps = until(held.state(last_part(name), digest), last); !steps.empty()) {
       content.states.push_back({name, steps});
     }
@@ -198,6 +215,31 @@ const Copy& main_copy(const Content& content) {
       ->second;
 }
 
+/// Whether every part of the whole to which a copy belongs is there as it was after this step.
+bool is_whole_after(const Content& content, const Copy& copy, std::int64_t step) {
+  const auto is_of_step = [&](const Copy& other) {
+    const Steps steps = other.steps();
+    return std::binary_search(steps.begin(), steps.end(), step);
+  };
+  return std::all_of(content.copies.begin(), content.copies.end(), [&](const auto& part) {
+    if (copy.overlaps(part.second)) return true;
+    return std::any_of(content.copies.begin(), content.copies.end(), [&](const auto& other) {
+      return other.second.overlaps(part.second) && is_of_step(other.second);
+    });
+  });
+}
+
+/// A copy, and the parts of its whole of which there are no others.
+std::vector<Known> whole_of(const Content& content, const Copy& copy) {
+  std::vector<Known> all = copy.known;
+  for (const auto& [prefix, part] : content.copies) {
+    const auto copies = std::count_if(content.copies.begin(), content.copies.end(),
+                                      [&](const auto& other) { return other.second.overlaps(part); });
+    if (!copy.overlaps(part) && copies == 1) all = joined(all, part.known);
+  }
+  return all;
+}
+
 std::optional<Moments> moments_in(const Content& content) {
   Moments found;
   if (content.copies.empty()) {
@@ -211,7 +253,8 @@ std::optional<Moments> moments_in(const Content& content) {
   std::set<std::int64_t> steps;
   for (const auto& [prefix, copy] : content.copies) {
     const std::vector<Known> all = joined(copy.known, content.states);
-    const Steps both = *shared(all);
+    Steps both = *shared(all);
+    std::erase_if(both, [&](std::int64_t step) { return !is_whole_after(content, copy, step); });
     if (!copy.is_whole || both.empty()) continue;
     if (latest == nullptr || both.back() > *steps.rbegin()) latest = &copy.known;
     steps.insert(both.back());
@@ -221,12 +264,12 @@ std::optional<Moments> moments_in(const Content& content) {
     found.parts = {{.step = step, .tensors = {}}};
     for (const Known& one : joined(*latest, content.states)) found.parts[0].tensors.push_back(one.name);
     for (const auto& [prefix, copy] : content.copies) {
-      const Steps own = *shared(copy.known);
+      const Steps own = copy.steps();
       if (copy.is_whole && !own.empty() && own.back() != step) found.further.push_back(own.back());
     }
     return found;
   }
-  const std::vector<Known> all = joined(main_copy(content).known, content.states);
+  const std::vector<Known> all = joined(whole_of(content, main_copy(content)), content.states);
   if (!shared(all)->empty()) return std::nullopt;  // of some tensors nothing is known
   found.parts = parts_of(all);
   return found;

@@ -100,6 +100,28 @@ TEST_F(MomentsTest, CopiesOfOtherUpdatesAreNoMixture) {
   EXPECT_EQ(steps(), (Steps{4})) << "an average of which one part does not move";
 }
 
+/// As of a GAN: each model has weights of its own, and the trace a number for each.
+TEST_F(MomentsTest, ModelsAreParts) {
+  for (trace::Trace& rank : bench_.run("a").ranks) {
+    for (trace::Step& step : rank.steps) {
+      for (trace::Record& record : step.records) {
+        if (record.name == "fc.bias" && record.channel == Channel::kWeight) record.name = "model0.bias";
+        if (record.name == "fc.weight" && record.channel == Channel::kWeight) record.name = "model1.weight";
+      }
+    }
+  }
+  hold("G.bias", Channel::kWeight, "model0.bias", 3);
+  hold("D.weight", Channel::kWeight, "model1.weight", 3);
+  EXPECT_EQ(steps(), (Steps{3}));
+  hold("best.D.weight", Channel::kWeight, "model1.weight", 2);
+  hold("best.G.bias", Channel::kWeight, "model0.bias", 2);
+  EXPECT_EQ(steps(), (Steps{3})) << "further copies";
+  file_.tensors->erase("best.D.weight");
+  file_.tensors->erase("best.G.bias");
+  hold("D.weight", Channel::kWeight, "model1.weight", 4);
+  EXPECT_EQ(steps(), (Steps{3, 4}));
+}
+
 TEST_F(MomentsTest, WeightsThatDoNotMoveAreOfAllUpdates) {
   for (trace::Trace& rank : bench_.run("a").ranks) {
     const trace::Record still = *rank.find(0, Channel::kWeight, "fc.bias");
