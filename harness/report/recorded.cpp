@@ -278,7 +278,8 @@ CheckResult judge_same_steps(const Recorded& left, const Recorded& right, const 
       result.divergence = std::move(beyond);
     }
   }
-  if (result.divergence) diagnosis::diagnose(question_of(input), *result.divergence);
+  const bool is_named = result.divergence && result.divergence->class_ == scenario::Class::kExpected;
+  if (result.divergence && !is_named) diagnosis::diagnose(question_of(input), *result.divergence);
   return result;
 }
 
