@@ -29,17 +29,6 @@ constexpr std::array<Channel, 2> kOwnRecords = {Channel::kEma, Channel::kMetric}
 constexpr std::array<Channel, 6> kOfWeights = {Channel::kWeight,    Channel::kGradient, Channel::kGradientLocal,
                                                Channel::kOptimizer, Channel::kBuffer,   Channel::kEma};
 
-/// Without the prefix of one optimizer of several and the suffix of one group of several.
-bool chooses_kernel(const Divergence& at) {
-  const std::string_view name = at.tensor;
-  return at.channel == Channel::kLedger && std::any_of(kKernels.begin(), kKernels.end(), [&](std::string_view option) {
-           const std::size_t place = name.find(option);
-           if (place == std::string_view::npos) return false;
-           const std::string_view behind = name.substr(place + option.size());
-           return (place == 0 || name[place - 1] == '.') && (behind.empty() || behind[0] == '.' || behind[0] == '[');
-         });
-}
-
 bool records(const RunTrace& run, Channel channel) {
   return std::any_of(run.ranks.begin(), run.ranks.end(), [&](const trace::Trace& rank) {
     return std::any_of(rank.steps.begin(), rank.steps.end(), [&](const trace::Step& step) {
@@ -80,8 +69,11 @@ class SetAside {
   bool takes(const Divergence& at) {
     if (at.channel == Channel::kRng) return take_channel(at, "generators differ");
     if (at.channel == Channel::kCollective) return take_channel(at, "collectives differ");
-    if (chooses_kernel(at)) return take_name(at, "the option " + at.tensor + " differs");
+    if (chooses_kernel(at.channel, at.tensor)) return take_name(at, "the option " + at.tensor + " differs");
     if (at.lacks(Missing::kRecord) && is_own_record(at)) return take_name(at, "");
+    if (at.lacks(Missing::kRecord) && at.channel == Channel::kGradientLocal &&
+        !records(side_that_lacks(at), at.channel))
+      return take_channel(at, "one side alone has gradients before a reduction by DDP");
     if (at.channel == Channel::kGradient && final_gradients_agree())
       return take_channel(at, "gradients differ on the way to the same update");
     return at.lacks(Missing::kRecord) && take_weights(at);
@@ -95,7 +87,8 @@ class SetAside {
   bool may_explain(const Divergence& behind) const {
     const bool by_epoch = samples_by_epoch(left_) && samples_by_epoch(right_);
     if (behind.channel == Channel::kSamples && by_epoch) return channels_.contains(Channel::kCollective);
-    return channels_.contains(Channel::kRng) || channels_.contains(Channel::kCollective);
+    return channels_.contains(Channel::kRng) || channels_.contains(Channel::kCollective) ||
+           channels_.contains(Channel::kGradientLocal);
   }
 
   const std::string& lacking() const { return lacking_; }
@@ -129,17 +122,20 @@ class SetAside {
     return true;
   }
 
+  const RunTrace& side_that_lacks(const Divergence& at) const {
+    return at.left.missing == Missing::kRecord ? left_ : right_;
+  }
+
   /// A script's own record that a side lacks at its first step alone.
   bool is_own_record(const Divergence& at) const {
-    const RunTrace& side = at.left.missing == Missing::kRecord ? left_ : right_;
-    const auto& steps = side.ranks[0].steps;
+    const auto& steps = side_that_lacks(at).ranks[0].steps;
     return std::find(kOwnRecords.begin(), kOwnRecords.end(), at.channel) != kOwnRecords.end() && !steps.empty() &&
            at.step == steps.front().step;
   }
 
   bool take_weights(const Divergence& at) {
     if (std::find(kOfWeights.begin(), kOfWeights.end(), at.channel) == kOfWeights.end()) return false;
-    const RunTrace& side = at.left.missing == Missing::kRecord ? left_ : right_;
+    const RunTrace& side = side_that_lacks(at);
     if (!lacking_.empty() || records(side, Channel::kWeight)) return false;
     lacking_ = side.run + " recorded no weight";
     for (const Channel channel : kOfWeights) channels_.insert(channel);
@@ -155,6 +151,16 @@ class SetAside {
 
 }  // namespace
 
+/// Without the prefix of one optimizer of several and the suffix of one group of several.
+bool chooses_kernel(Channel channel, const std::string& name) {
+  return channel == Channel::kLedger && std::any_of(kKernels.begin(), kKernels.end(), [&](std::string_view option) {
+           const std::size_t place = name.find(option);
+           if (place == std::string::npos) return false;
+           const std::string_view behind = std::string_view(name).substr(place + option.size());
+           return (place == 0 || name[place - 1] == '.') && (behind.empty() || behind[0] == '.' || behind[0] == '[');
+         });
+}
+
 CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const std::vector<Channel>& channels,
                             const CheckInput& input, const compare::Scope& scope) {
   CheckResult first = result_of(compare::compare_runs(left, right, channels, compare::bitwise, scope), input);
@@ -168,10 +174,10 @@ CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const s
     result = result_of(compare::compare_runs(left, right, channels, compare::bitwise, behind));
   }
   if (result.divergence && comes_to_the_same(left, right, channels, scope)) {
-    Divergence& at = *first.divergence;
+    Divergence& at = *result.divergence;
     at.class_ = scenario::Class::kExpected;
     at.cause = "all weights, losses and states are equal: the two sides come to them in different ways";
-    return first;
+    return result;
   }
   if (result.divergence)
     return rounds(*result.divergence, left, right) || !aside.may_explain(*result.divergence) ? result : first;

@@ -6,6 +6,9 @@
 
 namespace lockstep::checks {
 
+/// Whether an entry of the ledger is an option of torch's optimizers that chooses a kernel, and no formula: "foreach".
+bool chooses_kernel(trace::Channel channel, const std::string& name);
+
 /// Compares two runs of programs bit by bit, and looks behind what is no difference of numbers.
 ///
 /// Set aside are generators, collectives, options of optimizers that change no formula ("foreach"), what a side begins

@@ -100,9 +100,10 @@ Scope after_loading(const scenario::Scenario& scenario, const scenario::CheckSpe
   const std::int64_t saved = saved_step(scenario, spec).value_or(begin);
   const scenario::Variant& interrupted = scenario.variant(spec.interrupted);
   const bool is_program = interrupted.known.has_value();
-  const auto lacks = [&resumed](Channel channel, const std::string& name, std::int64_t step) {
+  const auto lacks = [&resumed, begin](Channel channel, const std::string& name, std::int64_t step) {
     const trace::Record* record = resumed.ranks[0].find(step, channel, name);
-    return record == nullptr && channel == Channel::kLedger && compare::may_lack_count(name);
+    const bool may_lack = step == begin || compare::may_lack_count(name);  // before its first update it counts nothing
+    return record == nullptr && channel == Channel::kLedger && may_lack;
   };
   return {.first_step = begin,
           .common_steps_only = is_program && interrupted.train.record.every > 1,

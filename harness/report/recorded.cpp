@@ -177,9 +177,13 @@ trace::RunTrace thinned(trace::RunTrace run, std::int64_t every) {
 
 /// The first difference that rounding does not explain; nothing where it explains all, or may.
 std::optional<Divergence> beyond_rounding(const Recorded& left, const Recorded& right, const CheckInput& input) {
+  compare::Scope scope = compare::held_by_both(*left.trace, *right.trace);
+  scope.skip = [by_both = scope.skip](trace::Channel channel, const std::string& name, std::int64_t step) {
+    return checks::chooses_kernel(channel, name) || by_both(channel, name, step);
+  };
   CheckResult result = judge_rounding(
       *left.trace, *right.trace, checks::rounding_channels(input.spec, channels_of(input, *left.trace, *right.trace)),
-      input, compare::held_by_both(*left.trace, *right.trace));
+      input, scope);
   return result.status == CheckResult::Status::kDivergence ? std::move(result.divergence) : std::nullopt;
 }
 

@@ -162,9 +162,11 @@ def start_here(script, directory, variables, out=None, err=None, arguments=()):
         sys.path[:0] = [str(pathlib.Path(script).parent)]
         import lockstep._entry
         lockstep._entry.activate()
-        runpy.run_path(str(script), run_name="__main__")
+        # What the script made is kept: ProcessGroupGloo's end waits for a thread that may want the interpreter's lock.
+        kept = runpy.run_path(str(script), run_name="__main__")
         exit_code = 0
     except SystemExit as error:
+        kept = error  # noqa: F841
         exit_code = error.code if isinstance(error.code, int) else 1 if error.code else 0
     except BaseException as error:
         sys.last_value = error
@@ -232,6 +234,18 @@ class ProgramTest(unittest.TestCase):
 
     def run_recorded(self, text, folder="run", **variables):
         return run_here(self.script(text), self.folder, {"LOCKSTEP_RECORD": str(self.folder / folder), **variables})
+
+    def ranks(self, script, folder, arguments=(), ranks=2):
+        """Records a script under several ranks, in forks of this process; it has to end well. Returns its folder."""
+        common = {"LOCKSTEP_RECORD": str(self.folder / folder), "MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": str(ranks),
+                  "MASTER_PORT": str(free_port())}
+        with tempfile.TemporaryFile("w+") as said:
+            started = [start_here(script, self.folder, {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}, said,
+                                  said, arguments) for rank in range(ranks)]
+            codes = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in started]
+            said.seek(0)
+            self.assertEqual(codes, [0] * ranks, said.read())
+        return self.folder / folder
 
     def assert_torn(self, folder, rank=0):
         self.assertFalse(Trace(folder, rank).is_whole)

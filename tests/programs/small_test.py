@@ -11,18 +11,15 @@
 """
 
 import importlib.util
-import os
 import pathlib
 import re
-import tempfile
 import unittest
 
 import torch  # noqa: F401  (once: the ranks run in forks of this process)
 import torch.distributed  # noqa: F401
 
-from programs import HERE, ProgramTest, chosen_part, free_port, lockstep, start_here
+from programs import HERE, ProgramTest, chosen_part, lockstep
 
-RANKS = 2
 SCRIPTS = sorted(path for path in (HERE / "small").glob("*.py") if path.stem != "base")
 
 
@@ -31,18 +28,6 @@ def expected_of(script):
 
 
 class SmallTest(ProgramTest):
-    def ranks(self, script, folder, arguments=()):
-        """Records the program under both ranks; it has to end well."""
-        common = {"LOCKSTEP_RECORD": str(self.folder / folder), "MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": str(RANKS),
-                  "MASTER_PORT": str(free_port())}
-        with tempfile.TemporaryFile("w+") as said:
-            ranks = [start_here(script, self.folder, {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}, said, said,
-                                arguments) for rank in range(RANKS)]
-            codes = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
-            said.seek(0)
-            self.assertEqual(codes, [0] * RANKS, said.read())
-        return self.folder / folder
-
     def checked(self, folder, expected):
         said = lockstep("check", folder)
         if expected == "holds":
