@@ -11,11 +11,11 @@ bool chooses_kernel(trace::Channel channel, const std::string& name);
 
 /// Compares two runs of programs bit by bit, and looks behind what is no difference of numbers.
 ///
-/// Set aside are generators, collectives, options of optimizers that change no formula ("foreach"), what a side begins
-/// without and its script records itself, and weights with all that belongs to them where a side recorded none. If
-/// nothing else differs, the runs agree, and `why` says what was set aside; they are inconclusive where a side recorded
-/// no weights. If more differs, a generator or a collective comes first as before: it may be the reason. Gradients and
-/// options that differ while everything else is equal are *expected*.
+/// Set aside are generators, collectives, and options of optimizers that change no formula. So is what a script records
+/// itself and has not at the first step, and all that belongs to weights where a side recorded none. Runs agree if
+/// nothing else differs, and `why` says what was set aside. They are inconclusive without weights. If more differs, a
+/// generator or a collective comes first: it may be the reason. Gradients and options are *expected* to differ where
+/// everything else is equal.
 CheckResult compare_numbers(const trace::RunTrace& left, const trace::RunTrace& right,
                             const std::vector<trace::Channel>& channels, const CheckInput& input,
                             const compare::Scope& scope = {});
