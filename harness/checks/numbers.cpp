@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "harness/base/text.h"
@@ -70,7 +71,7 @@ class SetAside {
     if (at.channel == Channel::kRng) return take_channel(at, "generators differ");
     if (at.channel == Channel::kCollective) return take_channel(at, "collectives differ");
     if (chooses_kernel(at.channel, at.tensor)) return take_name(at, "the option " + at.tensor + " differs");
-    if (at.lacks(Missing::kRecord) && is_own_record(at)) return take_name(at, "");
+    if (at.lacks(Missing::kRecord) && is_own_record(at)) return lacks_.insert({at.channel, at.tensor, at.step}).second;
     if (at.lacks(Missing::kRecord) && at.channel == Channel::kGradientLocal &&
         !records(side_that_lacks(at), at.channel))
       return take_channel(at, "one side alone has gradients before a reduction by DDP");
@@ -79,8 +80,8 @@ class SetAside {
     return at.lacks(Missing::kRecord) && take_weights(at);
   }
 
-  bool skips(Channel channel, const std::string& name) const {
-    return channels_.contains(channel) || names_.contains({channel, name});
+  bool skips(Channel channel, const std::string& name, std::int64_t step) const {
+    return channels_.contains(channel) || names_.contains({channel, name}) || lacks_.contains({channel, name, step});
   }
 
   /// Whether a difference behind it may come of what was set aside.
@@ -118,7 +119,7 @@ class SetAside {
 
   bool take_name(const Divergence& at, const std::string& what) {
     if (!names_.insert({at.channel, at.tensor}).second) return false;
-    if (!what.empty()) notes_.push_back(what);
+    notes_.push_back(what);
     return true;
   }
 
@@ -145,6 +146,7 @@ class SetAside {
   const RunTrace &left_, &right_;
   std::set<Channel> channels_;
   std::set<std::pair<Channel, std::string>> names_;
+  std::set<std::tuple<Channel, std::string, std::int64_t>> lacks_;  ///< what a side has not at its first step
   std::vector<std::string> notes_;
   std::string lacking_;
 };
@@ -167,7 +169,7 @@ CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const s
   SetAside aside(left, right);
   compare::Scope behind = scope;
   behind.skip = [&](Channel channel, const std::string& name, std::int64_t step) {
-    return aside.skips(channel, name) || (scope.skip && scope.skip(channel, name, step));
+    return aside.skips(channel, name, step) || (scope.skip && scope.skip(channel, name, step));
   };
   CheckResult result = first;
   while (result.divergence && aside.takes(*result.divergence)) {
