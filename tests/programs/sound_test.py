@@ -5,6 +5,7 @@ with --state FILE it writes a checkpoint, with --resume it goes on from there.
 """
 
 import importlib.util
+import os
 import re
 import shutil
 import sys
@@ -60,7 +61,12 @@ def test_of(script):
     return lambda self: self.judged(script)
 
 
-for path in SCRIPTS[chosen_part(12)]:
+#: With a commit one in eighteen, whose number chooses.
+CHOSEN = SCRIPTS[chosen_part(6)]
+if len(CHOSEN) < len(SCRIPTS):
+    CHOSEN = CHOSEN[int(os.environ.get("LOCKSTEP_CI_SEED", "0")) // 6 % 3::3]
+
+for path in CHOSEN:
     setattr(SoundTest, f"test_{path.stem}", test_of(path))
 
 if __name__ == "__main__":
