@@ -183,10 +183,9 @@ std::vector<Suspect> same_samples_of_other_samplers(const Scene& scene, const Ep
             "the samplers are " + ours + " and " + theirs + ", which order the data in their own ways"}}};
 }
 
-/// Whether most steps that both sides have, and not one alone, hold as many samples as the first. `left`: null where a
-/// promise stands for it.
-bool is_so_in_most_steps(const trace::RunTrace* left, const trace::RunTrace& right, std::int64_t expected,
-                         std::int64_t its) {
+/// Whether more steps than one hold as many samples as the first on both sides, where several are there. `left`: null
+/// where a promise stands for it.
+bool is_so_again(const trace::RunTrace* left, const trace::RunTrace& right, std::int64_t expected, std::int64_t its) {
   std::size_t alike = 0, all = 0;
   for (const trace::Step& step : right.ranks[0].steps) {
     const auto samples = static_cast<std::int64_t>(global_batch_of(right, step.step).size());
@@ -196,7 +195,7 @@ bool is_so_in_most_steps(const trace::RunTrace* left, const trace::RunTrace& rig
     ++all;
     alike += samples == its && theirs == expected ? 1 : 0;
   }
-  return all <= 1 || (alike > 1 && 2 * alike >= all);
+  return all <= 1 || alike > 1;
 }
 
 }  // namespace
@@ -211,7 +210,7 @@ std::vector<Suspect> suspects_in_batch_size(const Scene& scene) {
                                     : scene.right.promises->train.batch.global_size(scene.right.promises->world_size);
   const std::int64_t more = std::max(its.samples, expected), less = std::min(its.samples, expected);
   if (less == 0 || more == less || more % less != 0) return {};
-  if (!is_so_in_most_steps(scene.left ? scene.left.run : nullptr, right, expected, its.samples)) return {};
+  if (!is_so_again(scene.left ? scene.left.run : nullptr, right, expected, its.samples)) return {};
   const std::int64_t factor = more / less;
   const std::int64_t theirs = scene.left ? scene.left.run->world_size() : right.world_size();
   if (factor != right.world_size() && factor != theirs &&
