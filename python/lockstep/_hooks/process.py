@@ -8,10 +8,16 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Callable
 
+import torch.distributed as dist
+
 from lockstep._guard import replace
 
 if TYPE_CHECKING:
     from lockstep._session import Session
+
+
+def _is_in_group() -> bool:
+    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
 def install(session: Session) -> None:
@@ -26,7 +32,8 @@ def install(session: Session) -> None:
 
     def leave_at_once(original: Callable[[int], Any]) -> Callable[[int], Any]:
         def _exit(status: int) -> Any:
-            if threading.current_thread() is threading.main_thread():  # another one may cut the training off
+            # Another thread may cut the training off, and so may a rank that leaves a group of others.
+            if threading.current_thread() is threading.main_thread() and not _is_in_group():
                 session.ending.leaves(status)
                 session.finish(status)  # it skips atexit
             return original(status)

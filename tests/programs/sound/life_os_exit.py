@@ -1,4 +1,4 @@
-"""A run that ends by os._exit(0) after a barrier and flushed output: right because all updates and collectives are done by then, so only the interpreter's shutdown is passed over."""
+"""A run that ends by os._exit(0) after it has left its group and flushed output: right because all updates and collectives are done by then, so only the interpreter's shutdown is passed over."""
 import os
 import sys
 
@@ -38,4 +38,5 @@ if __name__ == "__main__":
     dist.barrier()
     sys.stdout.flush()
     sys.stderr.flush()
+    dist.destroy_process_group()
     os._exit(0)
