@@ -30,15 +30,6 @@ constexpr std::array<Channel, 2> kOwnRecords = {Channel::kEma, Channel::kMetric}
 constexpr std::array<Channel, 6> kOfWeights = {Channel::kWeight,    Channel::kGradient, Channel::kGradientLocal,
                                                Channel::kOptimizer, Channel::kBuffer,   Channel::kEma};
 
-bool records(const RunTrace& run, Channel channel) {
-  return std::any_of(run.ranks.begin(), run.ranks.end(), [&](const trace::Trace& rank) {
-    return std::any_of(rank.steps.begin(), rank.steps.end(), [&](const trace::Step& step) {
-      return std::any_of(step.records.begin(), step.records.end(),
-                         [&](const trace::Record& record) { return record.channel == channel; });
-    });
-  });
-}
-
 /// Whether a loader's samples are drawn from a generator of their own, which each epoch seeds.
 bool samples_by_epoch(const RunTrace& run) {
   const Json sampler = laws::seen_of(run, "sampler");
@@ -64,16 +55,19 @@ bool comes_to_the_same(const RunTrace& left, const RunTrace& right, std::vector<
 /// What the comparison looks behind.
 class SetAside {
  public:
-  SetAside(const RunTrace& left, const RunTrace& right) : left_(left), right_(right) {}
+  /// `asked`: channels that somebody names; these are compared as they are.
+  SetAside(const RunTrace& left, const RunTrace& right, const std::vector<Channel>& asked)
+      : left_(left), right_(right), asked_(asked.begin(), asked.end()) {}
 
   /// Whether this is no difference of numbers; then it is not seen again.
   bool takes(const Divergence& at) {
+    if (asked_.contains(at.channel)) return false;
     if (at.channel == Channel::kRng) return take_channel(at, "generators differ");
     if (at.channel == Channel::kCollective) return take_channel(at, "collectives differ");
     if (chooses_kernel(at.channel, at.tensor)) return take_name(at, "the option " + at.tensor + " differs");
     if (at.lacks(Missing::kRecord) && is_own_record(at)) return lacks_.insert({at.channel, at.tensor, at.step}).second;
     if (at.lacks(Missing::kRecord) && at.channel == Channel::kGradientLocal &&
-        !records(side_that_lacks(at), at.channel))
+        !laws::records(side_that_lacks(at), at.channel))
       return take_channel(at, "one side alone has gradients before a reduction by DDP");
     if (at.channel == Channel::kGradient && final_gradients_agree())
       return take_channel(at, "gradients differ on the way to the same update");
@@ -137,13 +131,14 @@ class SetAside {
   bool take_weights(const Divergence& at) {
     if (std::find(kOfWeights.begin(), kOfWeights.end(), at.channel) == kOfWeights.end()) return false;
     const RunTrace& side = side_that_lacks(at);
-    if (!lacking_.empty() || records(side, Channel::kWeight)) return false;
+    if (!lacking_.empty() || laws::records(side, Channel::kWeight)) return false;
     lacking_ = side.run + " recorded no weight";
     for (const Channel channel : kOfWeights) channels_.insert(channel);
     return true;
   }
 
   const RunTrace &left_, &right_;
+  std::set<Channel> asked_;
   std::set<Channel> channels_;
   std::set<std::pair<Channel, std::string>> names_;
   std::set<std::tuple<Channel, std::string, std::int64_t>> lacks_;  ///< what a side has not at its first step
@@ -166,14 +161,15 @@ bool chooses_kernel(Channel channel, const std::string& name) {
 CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const std::vector<Channel>& channels,
                             const CheckInput& input, const compare::Scope& scope) {
   CheckResult first = result_of(compare::compare_runs(left, right, channels, compare::bitwise, scope), input);
-  SetAside aside(left, right);
+  if (!input.promises_of(left).known || !input.promises_of(right).known) return first;
+  SetAside aside(left, right, input.spec.channels);
   compare::Scope behind = scope;
   behind.skip = [&](Channel channel, const std::string& name, std::int64_t step) {
     return aside.skips(channel, name, step) || (scope.skip && scope.skip(channel, name, step));
   };
   CheckResult result = first;
   while (result.divergence && aside.takes(*result.divergence)) {
-    result = result_of(compare::compare_runs(left, right, channels, compare::bitwise, behind));
+    result = result_of(compare::compare_runs(left, right, channels, compare::bitwise, behind), input);
   }
   if (result.divergence && comes_to_the_same(left, right, channels, scope)) {
     Divergence& at = *result.divergence;

@@ -33,12 +33,6 @@ bool is_own_buffer(Channel channel, const std::string& name, std::int64_t step, 
   return channel == Channel::kBuffer && (is_statistic(name) || (!are_broadcast && step >= 0));
 }
 
-/// Whether a program's DDP gives all ranks the buffers of rank 0 before each pass.
-bool broadcasts_its_buffers(const trace::RunTrace& run) {
-  const Json ddp = laws::seen_of(run, "ddp");
-  return ddp.is_object() && ddp.value("broadcast_buffers", Json()) == true;
-}
-
 /// The channels that every rank holds the same by design.
 std::vector<Channel> agreeing_channels(const scenario::Promises& promises) {
   const bool own_buffers = !promises.known && promises.train.has_own_buffers();
@@ -227,8 +221,8 @@ compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Pr
                      .right_name = run.run};
   if (channels.empty()) walk.channels = agreeing_channels(promises);
   const bool all = channels.empty(), is_program = promises.known.has_value();
-  walk.skip = [all, is_program, broadcast = broadcasts_its_buffers(run)](Channel channel, const std::string& name,
-                                                                         std::int64_t step) {
+  walk.skip = [all, is_program, broadcast = laws::broadcasts_buffers(run)](Channel channel, const std::string& name,
+                                                                           std::int64_t step) {
     return is_own_loss_of_optimizer(channel, name) || (all && is_own_count(channel, name)) ||
            (is_program && is_own_buffer(channel, name, step, broadcast));
   };

@@ -68,9 +68,7 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   }
   // A resumed run rebuilds its buckets once more and broadcasts the layout: an extra collective, not another result.
   if (input.spec.channels.empty()) std::erase(channels, Channel::kCollective);
-  CheckResult result =
-      is_program ? compare_numbers(straight, resumed, channels, input, scope)
-                 : result_of(compare::compare_runs(straight, resumed, channels, compare::bitwise, scope), input);
+  CheckResult result = compare_numbers(straight, resumed, channels, input, scope);
   if (result.divergence) {
     compare::name_rounding(*result.divergence, straight, resumed);
     const bool is_loaded = result.divergence->step == saved && result.divergence->class_ != scenario::Class::kRounding;

@@ -97,12 +97,6 @@ void count_step_on(Step& step, std::int64_t updates, const Step* before) {
   step.step += updates;
 }
 
-/// Whether DDP gives all ranks the buffers of rank 0 before each pass.
-bool broadcasts_buffers(const RunTrace& run) {
-  const Json ddp = laws::seen_of(run, "ddp");
-  return ddp.is_object() && ddp.value("broadcast_buffers", Json()) == true;
-}
-
 /// A rank that begins with rank 0's buffer begins as it was: DDP overwrites it before the next pass, as it did before.
 void begin_as_before(Step& begin, const Step& of_rank_0, const Step& before) {
   for (Record& record : begin.records) {
@@ -169,7 +163,7 @@ Continuation continuation_of(const RunAndFiles& source, const RunAndFiles& resum
 void count_on(RunTrace& resumed, const RunTrace& source, std::int64_t step) {
   const std::int64_t updates = step - first_step(resumed);
   const bool same_world = source.world_size() == resumed.world_size();
-  for (std::size_t rank = 1; same_world && broadcasts_buffers(resumed) && rank < resumed.ranks.size(); ++rank) {
+  for (std::size_t rank = 1; same_world && laws::broadcasts_buffers(resumed) && rank < resumed.ranks.size(); ++rank) {
     const Step* before = source.ranks[rank].find(step);
     if (before != nullptr && !resumed.ranks[rank].steps.empty())
       begin_as_before(resumed.ranks[rank].steps.front(), resumed.ranks[0].steps.front(), *before);

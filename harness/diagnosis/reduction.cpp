@@ -11,6 +11,7 @@
 #include "harness/laws/clip_norm.h"
 #include "harness/laws/held.h"
 #include "harness/laws/reduction.h"
+#include "harness/laws/seen.h"
 #include "harness/trace/collective.h"
 
 namespace lockstep::diagnosis {
@@ -181,13 +182,6 @@ std::vector<Suspect> suspects_of_weights(const BrokenStep& of_step, const std::v
   return {};
 }
 
-/// Backward passes of the update behind the last one that DDP reduced, as a program's recorder counted them.
-std::int64_t passes_behind(const BrokenStep& of_step, std::int64_t rank) {
-  const trace::Step* step = of_step.run.ranks[static_cast<std::size_t>(rank)].find(of_step.step);
-  const trace::Record* passes = step == nullptr ? nullptr : step->find(Channel::kLedger, "seen.unreduced_passes");
-  return passes == nullptr || passes->integers.empty() ? 0 : passes->integers[0];
-}
-
 /// Whether most of the gradients that are not the mean have a largest element of 16 bits.
 bool are_short(const BrokenStep& of_step, std::int64_t rank) {
   const laws::Held held(of_step.run, static_cast<std::size_t>(rank), of_step.step);
@@ -258,7 +252,9 @@ std::vector<Suspect> suspects_in_reduction(const trace::RunTrace& run, const sce
                                 [](const auto& entry) { return keeps_own(entry.second, entry.first); });
   const std::int64_t rank = own != of_step.broken.end() ? own->first : of_step.broken.begin()->first;
   const std::vector<std::string> seen = observations(of_step, rank);
-  if (const std::int64_t passes = passes_behind(of_step, rank); passes > 0)
+  const std::int64_t passes =
+      laws::seen_count(*run.ranks[static_cast<std::size_t>(rank)].find(step), "unreduced_passes");
+  if (passes > 0)
     return {{"grad.not_reduced", with(seen, "DDP reduced an earlier backward pass of the update, and not the last " +
                                                 (passes == 1 ? "one" : std::to_string(passes)))}};
   for (const auto& [other, reduction] : of_step.broken) {

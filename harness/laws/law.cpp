@@ -13,15 +13,6 @@ namespace {
 
 using trace::Channel;
 
-bool records(const trace::RunTrace& run, Channel channel) {
-  return std::any_of(run.ranks.begin(), run.ranks.end(), [&](const trace::Trace& rank) {
-    return std::any_of(rank.steps.begin(), rank.steps.end(), [&](const trace::Step& step) {
-      return std::any_of(step.records.begin(), step.records.end(),
-                         [&](const trace::Record& record) { return record.channel == channel; });
-    });
-  });
-}
-
 /// Of float64 a sketch's own sums round, too: its law is as sharp as they are.
 constexpr double kSketchRoundoff = 0x1p-44;
 

@@ -7,6 +7,7 @@
 #include "harness/laws/finite.h"
 #include "harness/laws/held.h"
 #include "harness/laws/scales.h"
+#include "harness/laws/seen.h"
 
 namespace lockstep::laws {
 namespace {
@@ -87,12 +88,6 @@ class Locals {
   std::vector<std::optional<Held>> held_;  ///< of those with several passes
 };
 
-/// Backward passes that were reduced in turn, each of which rounds.
-double passes_of(const trace::Step& step) {
-  const Record* passes = step.find(Channel::kLedger, "seen.reduced_passes");
-  return passes == nullptr || passes->integers.empty() ? 1 : static_cast<double>(passes->integers[0]);
-}
-
 double weight_of(const scenario::Promises& promises) {
   return promises.train.ddp.average ? 1.0 / static_cast<double>(promises.world_size) : 1.0;
 }
@@ -118,7 +113,8 @@ Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
   const auto ranks = static_cast<double>(run_.world_size());
   const std::vector<double> promised(run_.ranks.size(), weight_);
   const Locals locals(run_, step);
-  const double passes = passes_of(*own_step);
+  // Passes that were reduced in turn, each of which rounds.
+  const auto passes = static_cast<double>(std::max<std::int64_t>(seen_count(*own_step, "reduced_passes"), 1));
   std::vector<Equation> broken;
   const Record* handed_out = nullptr;  // before what the script made of it
   for (const Record& record : own_step->records) {

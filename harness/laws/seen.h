@@ -12,6 +12,15 @@ namespace lockstep::laws {
 /// nothing was seen, as of our own worker.
 Json seen_of(const trace::RunTrace& run, const char* part);
 
+/// The count of a program's recorder in a step, the ledger's entry "seen.NAME"; 0 if there is none.
+std::int64_t seen_count(const trace::Step& step, const std::string& name);
+
+/// Whether a program's DDP gives all ranks the buffers of rank 0 before each pass.
+bool broadcasts_buffers(const trace::RunTrace& run);
+
+/// Whether any step of a run has a record of this channel.
+bool records(const trace::RunTrace& run, trace::Channel channel);
+
 /// A breach that is the evidence for its own cause: the program was seen to do `actual`.
 Breach seen_breach(RecordPlace at, std::string expected, const std::string& actual, std::string cause);
 

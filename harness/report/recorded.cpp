@@ -270,10 +270,7 @@ CheckResult judge_same_steps(const Recorded& left, const Recorded& right, const 
     result = run_check(input);
   } else {
     const auto compared = channels_of(input, *left.trace, *right.trace);
-    const bool are_programs = left.promises->known && right.promises->known;
-    result = are_programs ? checks::compare_numbers(*left.trace, *right.trace, compared, input)
-                          : checks::result_of(
-                                compare::compare_runs(*left.trace, *right.trace, compared, compare::bitwise), input);
+    result = checks::compare_numbers(*left.trace, *right.trace, compared, input);
     if (result.divergence) compare::name_rounding(*result.divergence, *left.trace, *right.trace);
     const bool rounds = result.divergence && result.divergence->class_ == scenario::Class::kRounding;
     if (auto beyond = rounds ? beyond_rounding(left, right, input) : std::nullopt) {

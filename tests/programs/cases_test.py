@@ -7,7 +7,7 @@ import unittest
 
 import torch  # once: the scripts run in forks of this process
 
-from programs import ProgramTest, Trace, torch_is_before
+from programs import ProgramTest, Trace, lockstep, torch_is_before
 
 #: What the scripts begin with.
 START = """
@@ -585,6 +585,16 @@ for step in range(3):
         self.assertFalse({"seen.clips", "seen.clip_norm"} & set(trace.names(1, "ledger")))
         self.assertEqual(trace.value(2, "ledger", "seen.clips"), [2])
         self.assertEqual(trace.value(2, "ledger", "seen.clip_value"), 2)
+
+    def test_generators_that_nobody_draws_from_are_compared_where_they_are_asked_for(self):
+        train = START + "optimizer = sgd(model)\n{}\nfor _ in range(2): update(optimizer, model)"
+        for folder, draw in (("one", ""), ("other", "torch.rand(3)")):
+            self.records(train.format(draw), folder)
+        one, other = self.folder / "one", self.folder / "other"
+        self.assertIn("all numbers are equal; generators differ", self.assert_agree(one, other))
+        for channels in (["rng"], ["rng", "weight"]):
+            named = [word for channel in channels for word in ("--channel", channel)]
+            self.assertEqual(lockstep("diff", one, other, *named).returncode, 1, channels)
 
     def test_an_exit_at_once_ends_the_trace_but_under_an_error(self):
         train = START + "import os\noptimizer = sgd(model)\nfor _ in range(2): update(optimizer, model)\n"
