@@ -78,7 +78,7 @@ class Reductions:
         elif id(parameter) in self._added_to:
             self._several = True
             _, before = self._own[id(parameter)]
-            added = gradient.detach().cpu().double() - self._left[id(parameter)].double()
+            added = _on_cpu(gradient).double() - self._left[id(parameter)].double()
             self._own[id(parameter)] = (parameter, before + added)
         else:
             self._own[id(parameter)] = (parameter, _copy_of(gradient).double())
@@ -157,8 +157,8 @@ def _is_plain(gradient: torch.Tensor) -> bool:
 
 def _copy_of(gradient: torch.Tensor) -> torch.Tensor:
     """On the CPU: there is room for it."""
-    detached = gradient.detach()
-    return detached.clone() if detached.device.type == "cpu" else detached.cpu()
+    there = _on_cpu(gradient)
+    return there.clone() if gradient.device.type == "cpu" else there
 
 
 def _is_same(copy: torch.Tensor | None, gradient: torch.Tensor | None) -> bool:

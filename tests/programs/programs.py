@@ -40,7 +40,11 @@ FRAMEWORKS = {"imagenet": ["torchvision"], "accelerate_cv": ["accelerate", "torc
 
 def missing(program):
     """The frameworks that a program needs and this Python does not have."""
-    return [name for name in FRAMEWORKS.get(program, []) if importlib.util.find_spec(name) is None]
+    return absent(FRAMEWORKS.get(program, []))
+
+
+def absent(packages):
+    return [name for name in packages if importlib.util.find_spec(name) is None]
 
 
 def write_images(folder):

@@ -10,7 +10,6 @@
 # restarted: …                and of one that goes on in a wrong way (--restart 1)
 """
 
-import importlib.util
 import pathlib
 import re
 import unittest
@@ -18,7 +17,7 @@ import unittest
 import torch  # noqa: F401  (once: the ranks run in forks of this process)
 import torch.distributed  # noqa: F401
 
-from programs import HERE, ProgramTest, chosen_part, lockstep
+from programs import HERE, ProgramTest, absent, chosen_part, lockstep
 
 SCRIPTS = sorted(path for path in (HERE / "small").glob("*.py") if path.stem != "base")
 
@@ -50,8 +49,8 @@ class SmallTest(ProgramTest):
 
     def judged(self, script):
         expected = expected_of(script)
-        if "needs" in expected and importlib.util.find_spec(expected["needs"]) is None:
-            self.skipTest(f"{expected['needs']} is not installed")
+        if lacking := absent(expected.get("needs", "").split()):
+            self.skipTest("not installed: " + ", ".join(lacking))
         saves = ["--state", self.folder / "state.pt"] if "resume" in expected else []
         run = self.ranks(script, "run", saves)
         self.checked(run, expected["expect"])

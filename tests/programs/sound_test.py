@@ -4,7 +4,6 @@ Comments of a program say more: `# ways: equal` (or rounding): with --other it c
 with --state FILE it writes a checkpoint, with --resume it goes on from there.
 """
 
-import importlib.util
 import os
 import re
 import shutil
@@ -14,16 +13,10 @@ import unittest
 import torch  # noqa: F401  (once: the ranks run in forks of this process)
 import torch.distributed  # noqa: F401
 
-from programs import HERE, ProgramTest, chosen_part, lockstep
+from programs import HERE, ProgramTest, absent, chosen_part, lockstep
 
 SCRIPTS = sorted((HERE / "sound").glob("*.py"))
 SOUND_CLASSES = ("rounding", "expected")
-
-
-def missing_in(text):
-    """The frameworks that a script imports and this Python does not have."""
-    names = set(re.findall(r"^(?:from|import) (accelerate|torchvision|transformers)\b", text, re.M))
-    return [name for name in sorted(names) if importlib.util.find_spec(name) is None]
 
 
 class SoundTest(ProgramTest):
@@ -39,7 +32,8 @@ class SoundTest(ProgramTest):
 
     def judged(self, script):
         text = script.read_text()
-        if lacking := missing_in(text):
+        imported = re.findall(r"^(?:from|import) (accelerate|torchvision|transformers)\b", text, re.M)
+        if lacking := absent(imported):
             self.skipTest("not installed: " + ", ".join(lacking))
         saves = ["--state", self.folder / "state.pt"] if "\n# resume: " in text else []
         run = self.ranks(script, "run", saves)
