@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "harness/checks/check.h"
 #include "harness/laws/promise.h"
@@ -18,6 +19,67 @@ struct Taken {
   std::int64_t id = 0;
   std::int64_t step = 0;
 };
+
+CheckResult violation_in(const trace::RunTrace& run, std::int64_t step, std::size_t rank, std::string expected,
+                         std::string actual, std::string cause) {
+  return {.status = CheckResult::Status::kDivergence,
+          .divergence = compare::Divergence{.step = step,
+                                            .channel = Channel::kSamples,
+                                            .tensor = "ids",
+                                            .rank = static_cast<std::int64_t>(rank),
+                                            .left = "sampler's promise",
+                                            .right = run.run,
+                                            .expected = std::move(expected),
+                                            .actual = std::move(actual),
+                                            .class_ = scenario::Class::kSemantic,
+                                            .cause = std::move(cause)}};
+}
+
+CheckResult no_epoch_in(const trace::RunTrace& run) {
+  return {.status = CheckResult::Status::kInconclusive,
+          .why = run.run + " did not finish an epoch",
+          .next = "raise train.steps, or use less data"};
+}
+
+/// A sampler of one's own takes every sample once, over all ranks, before it takes one again. Which rank takes how
+/// many, and where an epoch ends, is its own affair: at the end of each step no sample is ahead of another by more than
+/// one.
+CheckResult judge_each_once(const trace::RunTrace& run, std::int64_t samples) {
+  std::unordered_map<std::int64_t, std::int64_t> times;
+  std::map<std::int64_t, std::int64_t> having = {{0, samples}};  // samples by how often they were taken
+  std::size_t taken = 0;
+  for (const trace::Step& step : run.ranks[0].steps) {
+    std::vector<std::pair<std::int64_t, std::size_t>> ids;  // with their ranks
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      const trace::Record* record = run.ranks[rank].find(step.step, Channel::kSamples, "ids");
+      if (record == nullptr) continue;
+      for (const std::int64_t id : record->integers) ids.emplace_back(id, rank);
+    }
+    for (const auto& [id, rank] : ids) {
+      if (id < 0 || id >= samples)
+        return violation_in(run, step.step, rank, "samples 0 to " + std::to_string(samples - 1),
+                            "sample " + std::to_string(id), "there is no such sample");
+      std::int64_t& now = times[id];
+      if (--having[now] == 0) having.erase(now);
+      ++having[++now];
+      ++taken;
+    }
+    const auto [fewest, behind] = *having.begin();
+    for (const auto& [id, rank] : ids) {
+      if (times[id] <= fewest + 1) continue;
+      std::int64_t first = 0;
+      while (times[first] > fewest) ++first;
+      return violation_in(run, step.step, rank, "every sample once before one comes again",
+                          "sample " + std::to_string(id) + " was taken " + std::to_string(times[id]) + " times, and " +
+                              std::to_string(behind) + (behind == 1 ? " sample " : " samples ") +
+                              std::to_string(fewest) + " times, the first is " + std::to_string(first),
+                          "samples are left out or taken too often: padding, a rank's shard given twice, or a sampler "
+                          "without ranks");
+    }
+  }
+  if (taken > 0 && having.begin()->first == 0) return no_epoch_in(run);
+  return {.compared = taken};
+}
 
 /// The samples of all ranks, cut into epochs.
 class Coverage {
@@ -42,10 +104,7 @@ class Coverage {
     }
     if (sooner(batches, result) && sooner(batches, shares)) return batches;
     if (sooner(shares, result)) return shares;
-    if (epochs_ == 0 && !result.divergence)
-      return {.status = CheckResult::Status::kInconclusive,
-              .why = run_.run + " did not finish an epoch",
-              .next = "raise train.steps, or use less data"};
+    if (epochs_ == 0 && !result.divergence) return no_epoch_in(run_);
     return result;
   }
 
@@ -62,17 +121,7 @@ class Coverage {
 
   CheckResult violation(std::int64_t step, std::size_t rank, std::string expected, std::string actual,
                         std::string cause) const {
-    return {.status = CheckResult::Status::kDivergence,
-            .divergence = compare::Divergence{.step = step,
-                                              .channel = Channel::kSamples,
-                                              .tensor = "ids",
-                                              .rank = static_cast<std::int64_t>(rank),
-                                              .left = "sampler's promise",
-                                              .right = run_.run,
-                                              .expected = std::move(expected),
-                                              .actual = std::move(actual),
-                                              .class_ = scenario::Class::kSemantic,
-                                              .cause = std::move(cause)}};
+    return violation_in(run_, step, rank, std::move(expected), std::move(actual), std::move(cause));
   }
 
   const Taken& at(std::int64_t epoch, std::size_t rank, std::int64_t i) const {
@@ -223,7 +272,8 @@ CheckResult judge_coverage(const trace::RunTrace& run, const scenario::Promises&
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + promises.name + "' does not record the samples of every step from the first",
             .next = "record the channel 'samples' at every step, in a variant that does not resume"};
-  if (auto lacking = lacking_promise(promises, {"sampler", "batch"})) return *lacking;
+  const bool each_once = promises.known && promises.knows("each_once");
+  if (auto lacking = lacking_promise(promises, {"sampler", "batch"}); lacking && !each_once) return *lacking;
   if (const auto step = guessed_wrongly(run))
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " leaves batches of its loader out (at step " + std::to_string(*step) +
@@ -234,6 +284,7 @@ CheckResult judge_coverage(const trace::RunTrace& run, const scenario::Promises&
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " does not record the number of samples",
             .next = promises.known ? "say it: promises.data.samples" : ""};
+  if (each_once) return judge_each_once(run, samples);
   const std::optional<Promise> promise = laws::promise_of(promises, samples);
   if (!promise || !promise->usable())
     return {.status = CheckResult::Status::kInconclusive,

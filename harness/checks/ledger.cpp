@@ -31,15 +31,17 @@ class Ledger {
         world_(variant.world_size),
         targets_per_sample_(run.ranks[0].header.value("targets_per_sample", std::int64_t{0})),
         last_step_(variant.knows("steps") ? std::optional(variant.last_recorded_step()) : std::nullopt) {
-    const std::int64_t samples = laws::samples_of(run, variant);
-    const auto promise = samples > 0 ? laws::promise_of(variant, samples) : std::nullopt;
-    if (!promise || !promise->usable()) return;
-    each_ = promise->each;
-    micro_ = train_.batch.micro_size(world_);
-    per_epoch_ = (each_[0] + micro_ - 1) / micro_;
     if (variant.knows("optimizer") && variant.knows("schedule")) {
       for (const double base : scenario::base_learning_rates(train_, world_))
         forms_.emplace_back(train_.schedule, base);
+    }
+    const std::int64_t samples =
+        variant.knows("sampler") && variant.knows("batch") ? laws::samples_of(run, variant) : 0;
+    if (const auto promise = samples > 0 ? laws::promise_of(variant, samples) : std::nullopt;
+        promise && promise->usable()) {
+      each_ = promise->each;
+      micro_ = train_.batch.micro_size(world_);
+      per_epoch_ = (each_[0] + micro_ - 1) / micro_;
     }
     begin(source_of, run);
   }
@@ -100,7 +102,11 @@ class Ledger {
   /// Last step that the trace must hold; nothing where only the program knows.
   std::optional<std::int64_t> last_step() const { return last_step_; }
 
-  bool usable() const { return !each_.empty() && micro_ > 0; }
+  /// Whether it is known where each rank is in its data.
+  bool counts() const { return !each_.empty() && micro_ > 0; }
+
+  /// Whether rates are promised, and no epoch has to be counted for them.
+  bool rates_alone() const { return groups() > 0 && train_.schedule_every != "epoch"; }
 
   /// Whether it is known where a resumed training begins.
   bool knows_begin() const { return knows_begin_; }
@@ -116,7 +122,7 @@ class Ledger {
     if (source == nullptr) return;
     const Ledger saved(source_of, *source, run);
     knows_begin_ = saved.knows_begin_;
-    if (!saved.usable()) return;
+    if (saved.counts() != counts() || (!counts() && !rates_alone())) return;
     first_ = scenario::newest_saved(*load, *source);
     schedule_steps_ = saved.schedule_steps(first_);
     for (std::size_t rank = 0; rank < begin_.size(); ++rank) {
@@ -188,16 +194,20 @@ class Ledger {
 /// One integer of a ledger, and its closed form; nothing where that depends on the samples.
 struct Entry {
   const char* name;
+  bool of_samples;
   std::optional<std::int64_t> (*expected)(const Ledger&, std::int64_t step, std::int64_t rank);
 };
 
 constexpr Entry kEntries[] = {
-    {"loss_denominator",
+    {"loss_denominator", true,
      [](const Ledger& ledger, std::int64_t step, std::int64_t rank) { return ledger.denominator(step, rank); }},
-    {"samples_taken", [](const Ledger& ledger, std::int64_t step,
-                         std::int64_t rank) { return std::optional(ledger.taken(step, rank)); }},
-    {"updates", [](const Ledger&, std::int64_t step, std::int64_t) { return std::optional(step + 1); }},
-    {"epoch", [](const Ledger& ledger, std::int64_t step, std::int64_t) { return std::optional(ledger.epoch(step)); }},
+    {"samples_taken", true,
+     [](const Ledger& ledger, std::int64_t step, std::int64_t rank) {
+       return std::optional(ledger.taken(step, rank));
+     }},
+    {"updates", false, [](const Ledger&, std::int64_t step, std::int64_t) { return std::optional(step + 1); }},
+    {"epoch", true,
+     [](const Ledger& ledger, std::int64_t step, std::int64_t) { return std::optional(ledger.epoch(step)); }},
 };
 
 /// Holds one run's ledgers against their closed form; the first violation in (step, entry, rank) order counts.
@@ -218,7 +228,7 @@ class Audit {
       for (std::size_t group = 0; group < ledger_.groups() && is_one && !stop(); ++group) judge_rate(group, step.step);
       for (const Entry& entry : kEntries) {
         for (const trace::Trace& rank : run_.ranks) {
-          if (!stop()) judge_entry(entry, rank, step.step);
+          if (!stop() && (ledger_.counts() || !entry.of_samples)) judge_entry(entry, rank, step.step);
         }
       }
       if (!stop() && !only_ledger_) judge_reduced_loss(step.step);
@@ -390,16 +400,24 @@ CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& p
     return {.status = CheckResult::Status::kInconclusive,
             .why = "'" + promises.name + "' does not record the ledger",
             .next = "record the channel 'ledger'"};
-  if (auto lacking = lacking_promise(promises, {"sampler", "batch"})) return *lacking;
   Ledger ledger(source_of, promises, run);
-  if (!ledger.usable())
+  const auto lacking = lacking_promise(promises, {"sampler", "batch"});
+  const bool rates_suffice = promises.known && ledger.rates_alone();
+  if (lacking && !rates_suffice) return *lacking;
+  if (!ledger.counts() && !rates_suffice)
     return {.status = CheckResult::Status::kInconclusive,
             .why = run.run + " does not record the number of samples, or the epochs of its sampler are not known"};
   if (!ledger.knows_begin())
     return {.status = CheckResult::Status::kInconclusive,
             .why = "a resumed training counts on from where its source was, and the run that saved is not there",
             .next = "give the run that saved, too"};
-  return Audit(run, ledger, promises.known.has_value(), only_ledger).judge();
+  CheckResult result = Audit(run, ledger, promises.known.has_value(), only_ledger).judge();
+  if (result.status != CheckResult::Status::kAgree) return result;
+  if (!ledger.counts())
+    result.why = "learning rates and updates alone: the samples of its epochs are not promised, or not known";
+  else if (ledger.groups() == 0)
+    result.why = "without learning rates: " + lacking_promise(promises, {"optimizer", "schedule"})->why;
+  return result;
 }
 
 CheckResult check_ledger(const CheckInput& input) {

@@ -66,6 +66,8 @@ class SetAside {
     if (at.channel == Channel::kCollective) return take_channel(at, "collectives differ");
     if (chooses_kernel(at.channel, at.tensor)) return take_name(at, "the option " + at.tensor + " differs");
     if (at.lacks(Missing::kRecord) && is_own_record(at)) return lacks_.insert({at.channel, at.tensor, at.step}).second;
+    if (at.lacks(Missing::kRecord) && at.channel == Channel::kLedger && is_in_effect(at))
+      return lacks_.insert({at.channel, at.tensor, at.step}).second;
     if (at.lacks(Missing::kRecord) && at.channel == Channel::kGradientLocal &&
         !laws::records(side_that_lacks(at), at.channel))
       return take_channel(at, "one side alone has gradients before a reduction by DDP");
@@ -126,6 +128,24 @@ class SetAside {
     const auto& steps = side_that_lacks(at).ranks[0].steps;
     return std::find(kOwnRecords.begin(), kOwnRecords.end(), at.channel) != kOwnRecords.end() && !steps.empty() &&
            at.step == steps.front().step;
+  }
+
+  /// A hyperparameter is recorded where it changes: the side without a record has the value that it had before. On all
+  /// ranks both sides have the same.
+  bool is_in_effect(const Divergence& at) const {
+    const auto last = [&](const trace::Trace& rank) {
+      const trace::Record* found = nullptr;
+      for (const trace::Step& step : rank.steps) {
+        const trace::Record* const here = step.step > at.step ? nullptr : step.find(at.channel, at.tensor);
+        if (here != nullptr) found = here;
+      }
+      return found;
+    };
+    for (std::size_t rank = 0; rank < std::min(left_.ranks.size(), right_.ranks.size()); ++rank) {
+      const trace::Record *const ours = last(left_.ranks[rank]), *const theirs = last(right_.ranks[rank]);
+      if (ours == nullptr || theirs == nullptr || !trace::same_bits(ours, theirs)) return false;
+    }
+    return true;
   }
 
   bool take_weights(const Divergence& at) {

@@ -14,11 +14,29 @@ std::size_t group_named(const std::string& name) {
   return dot == std::string::npos ? 0 : std::stoul(name.substr(dot + 1));
 }
 
+/// Lengths of the warm-ups of a schedule or rule, in its steps: also those of its factors, and a first phase that
+/// rises.
+std::vector<Json*> warmups_in(Json& options) {
+  if (!options.is_object()) return {};
+  std::vector<Json*> found;
+  if (options.value("warmup", 0.0) > 0) found.push_back(&options["warmup"]);
+  if (options.contains("of")) {
+    for (Json& factor : options["of"]) {
+      for (Json* const warmup : warmups_in(factor)) found.push_back(warmup);
+    }
+  }
+  if (options.contains("phases")) {
+    Json& first = options["phases"][0];
+    if (first.value("from", 1.0) < first.at("to").get<double>()) found.push_back(&first["steps"]);
+  }
+  return found;
+}
+
 /// The recipe with its warm-ups stretched.
 scenario::TrainSpec with_warmup(scenario::TrainSpec train, double factor) {
   for (Json* options : {&train.schedule.options, &train.learning_rate_rule.options}) {
-    const double updates = options->value("warmup", 0.0);
-    if (updates > 0) (*options)["warmup"] = std::max(std::llround(factor * updates), 1LL);
+    for (Json* const warmup : warmups_in(*options))
+      *warmup = std::max(std::llround(factor * warmup->get<double>()), 1LL);
   }
   return train;
 }
@@ -105,10 +123,11 @@ bool traces(const Rates& rates, const Curve& curve) {
 }
 
 std::int64_t warmup_of(const scenario::Promises& promises) {
-  const auto of = [](const scenario::Choice& choice) {
-    return choice.options.is_object() ? choice.options.value("warmup", std::int64_t{0}) : 0;
-  };
-  return std::max(of(promises.train.schedule), of(promises.train.learning_rate_rule));
+  std::int64_t longest = 0;
+  for (Json options : {promises.train.schedule.options, promises.train.learning_rate_rule.options}) {
+    for (const Json* const warmup : warmups_in(options)) longest = std::max(longest, warmup->get<std::int64_t>());
+  }
+  return longest;
 }
 
 }  // namespace lockstep::laws

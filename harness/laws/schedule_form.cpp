@@ -71,6 +71,55 @@ ExpectedRate inverse_sqrt(const StepsTaken& at) {
   return within(at.base * (warmups < 1 ? warmups : 1 / std::sqrt(warmups)), 0);
 }
 
+/// Part of a phase's way, from 0 to 1. `x`: part of its steps.
+double way_done(const Json& phase, double x) {
+  const auto curve = phase.at("curve").get<std::string>();
+  if (curve == "cosine") return (1 - std::cos(std::numbers::pi * x)) / 2;
+  if (curve == "polynomial") return 1 - std::pow(1 - x, phase.at("power").get<double>());
+  return curve == "sqrt" ? std::sqrt(x) : x;
+}
+
+ExpectedRate phases(const StepsTaken& at) {
+  double left = static_cast<double>(at.count), from = 1, largest = 0, share = 0;
+  for (const Json& phase : at.options.at("phases")) {
+    const double steps = phase.at("steps").get<double>(), to = phase.at("to").get<double>();
+    from = phase.value("from", from);
+    largest = std::max({largest, from, to});
+    const bool is_exponential = phase.at("curve") == "exponential";
+    if (left < steps) {
+      const double x = left / steps;
+      share = is_exponential ? from * std::pow(to / from, x) : from + (to - from) * way_done(phase, x);
+      break;
+    }
+    left -= steps;
+    share = from = to;
+  }
+  // A program may follow a rule that goes on from the last rate; where its terms cancel, what remains is absolute.
+  return {.rate = at.base * share,
+          .rounding = (kFew + kCosineStep * static_cast<double>(at.count)) * kUlp * at.base * largest};
+}
+
+ExpectedRate listed(const StepsTaken& at) {
+  const Json& rates = at.options.at("rates");
+  return within(rates.at(std::min(static_cast<std::size_t>(at.count), rates.size() - 1)).get<double>(), 0);
+}
+
+/// The product of factors. Past its end a cosine adds to the rate, and is none.
+std::optional<ExpectedRate> chained(const StepsTaken& at) {
+  ExpectedRate product = within(at.base, 0);
+  double relative = product.rounding / at.base;
+  for (const Json& one : at.options.at("of")) {
+    const scenario::Choice factor{.kind = one.at("kind").get<std::string>(), .options = one};
+    if (factor.kind == "cosine" && at.count > one.at("period").get<std::int64_t>()) return std::nullopt;
+    const auto share = ScheduleForm(factor, 1).after(at.count, {});
+    if (!share) return std::nullopt;
+    product.rate *= share->rate;
+    relative += share->rounding;
+  }
+  product.rounding = relative * at.base;
+  return product;
+}
+
 }  // namespace
 
 ScheduleForm::ScheduleForm(const scenario::Choice& schedule, double base)
@@ -111,6 +160,9 @@ std::optional<ExpectedRate> ScheduleForm::after(std::int64_t steps, const std::v
   if (kind == "warmup_cosine") return warmup_cosine(at);
   if (kind == "inverse_sqrt") return inverse_sqrt(at);
   if (kind == "plateau") return plateau(steps, losses);
+  if (kind == "phases") return phases(at);
+  if (kind == "rates") return listed(at);
+  if (kind == "chained") return chained(at);
   return std::nullopt;
 }
 

@@ -200,7 +200,10 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
   require_environment(variant.program->environment, origin + ": program.environment");
   variant.known.emplace();
   for (const auto& [part, unused] : variant.promises_json.items()) variant.known->insert(part);
+  require(!variant.known->contains("each_once") || !variant.known->contains("sampler"), origin, "promises",
+          "the samples are promised twice", "'sampler' or 'each_once'", "both");
   variant.train = train_spec_from_promises(completed.at("promises"), *variant.known);
+  validate_schedule(variant.train, origin, "promises");
   variant.train.record = variant.program->record;
   if (!variant.program->source.empty()) variant.train.checkpoint.load = whole_checkpoint_of(variant.program->source);
   const LaunchSpec& launch = variant.launch;

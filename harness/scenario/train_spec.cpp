@@ -256,6 +256,41 @@ std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t worl
   return rates;
 }
 
+void validate_schedule(const TrainSpec& spec, const std::string& origin, const std::string& path) {
+  const Json& options = spec.schedule.options;
+  const std::string at = path + ".schedule";
+  if (spec.schedule.kind == "chained") {
+    static const std::set<std::string> kFactors = {"constant", "step", "multistep", "linear_warmup", "cosine"};
+    for (const Json& one : options.at("of")) {
+      const auto kind = one.at("kind").get<std::string>();
+      require(kFactors.contains(kind) && one.value("least", 0.0) == 0, origin, at + ".of",
+              "this schedule is no factor of the rate before it",
+              join({kFactors.begin(), kFactors.end()}, ", ") + "; the others as one schedule of kind 'phases'",
+              one.value("least", 0.0) == 0 ? kind : "a cosine with 'least'");
+    }
+  }
+  if (spec.schedule.kind == "rates") {
+    bool has_own = spec.learning_rate_rule.kind != "none";
+    for (const ParameterGroup& group : parameter_groups(spec.optimizer))
+      has_own = has_own || group.options.at("lr") != spec.optimizer.options.at("lr");
+    require(!has_own, origin, at, "listed rates are those of all parameter groups",
+            "one 'lr' for all groups and no learning_rate_rule, or shares of 'lr': the kind 'phases'",
+            "groups of different 'lr', or a rule");
+  }
+  if (spec.schedule.kind == "phases") {
+    double before = 1;
+    for (const Json& phase : options.at("phases")) {
+      const double from = phase.value("from", before), to = phase.at("to").get<double>();
+      require(phase.at("curve") != "exponential" || (from > 0 && to > 0), origin, at + ".phases",
+              "equal factors lead neither from 0 nor to 0", "'from' and 'to' above 0 with an exponential curve",
+              phase.dump());
+      require(phase.at("curve") == "polynomial" || phase.at("power") == 1, origin, at + ".phases",
+              "'power' has no effect", "\"curve\": \"polynomial\" beside it", phase.dump());
+      before = to;
+    }
+  }
+}
+
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin) {
   Problems problems;
   const auto require = [&](bool holds, const std::string& of, const std::string& path, const std::string& what,
@@ -297,6 +332,7 @@ void validate(const TrainSpec& spec, std::int64_t world_size, const std::string&
   if (spec.evaluation)
     require(spec.evaluation->every <= spec.steps, origin, "train.evaluation.every", "nothing would ever be evaluated",
             "at most train.steps = " + std::to_string(spec.steps), std::to_string(spec.evaluation->every));
+  problems.collect([&] { validate_schedule(spec, origin, "train"); });
   problems.collect([&] { validate_backend(spec, origin); });
   problems.collect([&] { validate_exact(spec, origin); });
   problems.collect([&] { validate(spec.record, spec.steps, origin); });

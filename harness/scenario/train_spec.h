@@ -173,4 +173,7 @@ std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t worl
 /// Checks what the schema cannot. *Throws*: InputError that names the dotted path and `origin`.
 void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin);
 
+/// The same of a schedule alone. `path`: of the object that holds it, "train" or "promises".
+void validate_schedule(const TrainSpec& spec, const std::string& origin, const std::string& path);
+
 }  // namespace lockstep::scenario

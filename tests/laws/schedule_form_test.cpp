@@ -35,6 +35,36 @@ TEST(ScheduleForm, GivesTheClosedFormOfEveryKind) {
   expect_rates("cosine", {{"period", 2}, {"least", 0.2}}, {0.8, 0.5, 0.2, 0.5, 0.8});
 }
 
+Json phase(double steps, double to, const char* curve = "linear", double power = 1) {
+  return {{"steps", steps}, {"to", to}, {"curve", curve}, {"power", power}};
+}
+
+TEST(ScheduleForm, PhasesAreSharesOfTheRate) {
+  Json warmup = phase(2, 1);
+  warmup["from"] = 0;
+  expect_rates("phases", {{"phases", {warmup, phase(2, 0.5, "cosine")}}}, {0, 0.4, 0.8, 0.6, 0.4, 0.4});
+  expect_rates("phases", {{"phases", {phase(4, 0)}}}, {0.8, 0.6, 0.4, 0.2, 0, 0});
+  expect_rates("phases", {{"phases", {phase(2, 0, "polynomial", 2)}}}, {0.8, 0.2, 0});
+  expect_rates("phases", {{"phases", {phase(1, 1), phase(4, 0, "sqrt")}}},
+               {0.8, 0.8, 0.4, 0.8 - 0.8 * std::sqrt(0.5), 0.8 - 0.8 * std::sqrt(0.75), 0});
+  expect_rates("phases", {{"phases", {phase(2, 0.25, "exponential")}}}, {0.8, 0.4, 0.2, 0.2});
+  expect_rates("phases", {{"phases", {phase(1.5, 0.25), phase(1, 1)}}}, {0.8, 0.4, 0.5, 0.8});
+}
+
+TEST(ScheduleForm, ListedRatesAreTheRates) {
+  expect_rates("rates", {{"rates", {0.1, 0.3, 0.2}}}, {0.1, 0.3, 0.2, 0.2});
+}
+
+TEST(ScheduleForm, ChainedSchedulesMultiply) {
+  const Json chained = {{"of",
+                         {{{"kind", "linear_warmup"}, {"warmup", 2}, {"factor", 0.5}},
+                          {{"kind", "cosine"}, {"period", 4}, {"least", 0}},
+                          {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}}};
+  const double root = std::sqrt(0.5) / 2;
+  expect_rates("chained", chained, {0.4, 0.6 * (0.5 + root), 0.2, 0.4 * (0.5 - root), 0});
+  EXPECT_FALSE(ScheduleForm({.kind = "chained", .options = chained}, 0.8).after(5, {})) << "a cosine rises again";
+}
+
 TEST(ScheduleForm, PlateauFollowsTheLosses) {
   const Json options = {{"factor", 0.5}, {"patience", 1}, {"threshold", 0.1}, {"cooldown", 1}, {"least", 0.15}};
   // 1.0 is the best; 0.95 and 0.92 are not better by a tenth: the second of them is one too many; one step of cooling;

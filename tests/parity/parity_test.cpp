@@ -175,14 +175,22 @@ Factor optimizers_of_the_field() {
 
 Factor schedules_of_the_field() {
   return choices("schedule",
-                 {{{"kind", "constant"}},
-                  {{"kind", "step"}, {"every", 3}, {"gamma", 0.3}},
+                 {{{"kind", "step"}, {"every", 3}, {"gamma", 0.3}},
                   {{"kind", "multistep"}, {"milestones", {2, 5, 5}}, {"gamma", 0.5}},
                   {{"kind", "warmup_multistep"}, {"milestones", {5, 8}}, {"warmup", 4}},
                   {{"kind", "cosine"}, {"period", 4}, {"least", 0.0001}},
                   {{"kind", "warmup_cosine"}, {"period", 9}, {"warmup", 3}, {"factor", 0.2}},
-                  {{"kind", "linear_warmup"}, {"warmup", 5}, {"factor", 0.3}},
                   {{"kind", "inverse_sqrt"}, {"warmup", 3}},
+                  {{"kind", "phases"},
+                   {"phases",
+                    {{{"steps", 2}, {"from", 0}, {"to", 1}},
+                     {{"steps", 2.5}, {"to", 0.4}, {"curve", "cosine"}},
+                     {{"steps", 3}, {"to", 0}, {"curve", "sqrt"}}}}},
+                  {{"kind", "chained"},
+                   {"of",
+                    {{{"kind", "linear_warmup"}, {"warmup", 3}, {"factor", 0.3}},
+                     {{"kind", "cosine"}, {"period", 40}},
+                     {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}}},
                   {{"kind", "plateau"}, {"patience", 0}, {"factor", 0.5}, {"threshold", 0.05}, {"cooldown", 1}}});
 }
 

@@ -218,6 +218,10 @@ def make_scheduler(spec, optimizer):
             return schedules.CosineAnnealingLR(optimizer, T_max=spec["period"], eta_min=spec["least"])
         case "linear_warmup":
             return schedules.LinearLR(optimizer, start_factor=spec["factor"], total_iters=spec["warmup"])
+        case "phases":
+            return schedules.LambdaLR(optimizer, lambda step: share_of_phases(step, spec["phases"]))
+        case "chained":
+            return schedules.ChainedScheduler([make_scheduler(one, optimizer) for one in spec["of"]])
         case "inverse_sqrt":
             return schedules.LambdaLR(optimizer, lambda step: inverse_sqrt(step, spec["warmup"]))
         case "plateau":
@@ -260,6 +264,27 @@ def warmup_cosine(step, period, warmup, factor, **_):
         alpha = step / warmup
         return factor * (1 - alpha) + alpha
     return (1 + math.cos(math.pi * step / period)) / 2
+
+
+def share_of_phases(step, phases):
+    """Share of the rate, phase by phase."""
+    begin, share = 0.0, 1.0
+    for phase in phases:
+        start, end = phase.get("from", share), phase["to"]
+        if step < begin + phase["steps"]:
+            done = (step - begin) / phase["steps"]
+            match phase["curve"]:
+                case "cosine":
+                    return end + (start - end) / 2.0 * (1 + math.cos(math.pi * done))
+                case "polynomial":
+                    return end + (start - end) * math.pow(1 - done, phase["power"])
+                case "sqrt":
+                    return start + (end - start) * math.sqrt(done)
+                case "exponential":
+                    return start * math.pow(end / start, done)
+            return start + (end - start) * done
+        begin, share = begin + phase["steps"], end
+    return share
 
 
 def inverse_sqrt(step, warmup):

@@ -31,6 +31,15 @@ struct Options {
     return ("," + text("--lose") + ",").find("," + part + ",") != std::string::npos;
   }
   bool has_bug(const std::string& name) const { return text("--bug") == name; }
+  /// Learning rate of an update: of a list, else of a rule.
+  double rate(int update) const {
+    std::istringstream rates(text("--rates"));
+    std::string one;
+    for (int i = 0; std::getline(rates, one, ','); ++i) {
+      if (i == update) return std::stod(one);
+    }
+    return number("--lr", 0.1) * (given.contains("--decay") ? std::pow(0.9, update) : 1);
+  }
 };
 
 void require(lockstep_status status, const lockstep_recorder* recorder) {
@@ -266,8 +275,7 @@ class Training {
     if (options_.has_bug("share") && ranks_ > 1) sum[1] *= Element(1 + 0x1p-12);
     if (options_.has_bug("uninitialised") && step == 2)
       sum[3] += static_cast<Element>(1e-4 * content_of_fresh_memory());
-    const double rate =
-        options_.number("--lr", 0.1) * (options_.given.contains("--decay") ? std::pow(0.9, state_.updates) : 1);
+    const double rate = options_.rate(state_.updates);
     const bool is_new = state_.momentum.empty();
     state_.momentum.resize(kFeatures);
     for (std::size_t i = 0; i < sum.size(); ++i) {
@@ -292,6 +300,7 @@ class Training {
     std::vector<int64_t> ids;
     Element loss = 0;
     for (int i = rank; i < kBatch; i += ranks_) ids.push_back(order[static_cast<std::size_t>(begin + i)]);
+    if (options_.has_bug("twice") && rank == 1 && begin > 0) ids[0] = order[0];
     const auto waves = static_cast<Element>(options_.number("--waves", 0));  // a model that amplifies what rounds
     for (const int64_t id : ids) {
       const std::size_t begins = inputs.size();
