@@ -99,7 +99,7 @@ ExpectedRate phases(const StepsTaken& at) {
           .rounding = (kFew + kCosineStep * static_cast<double>(at.count)) * kUlp * at.base * largest};
 }
 
-ExpectedRate listed(const StepsTaken& at) {
+ExpectedRate rate_listed(const StepsTaken& at) {
   const Json& rates = at.options.at("rates");
   return within(rates.at(std::min(static_cast<std::size_t>(at.count), rates.size() - 1)).get<double>(), 0);
 }
@@ -161,7 +161,7 @@ std::optional<ExpectedRate> ScheduleForm::after(std::int64_t steps, const std::v
   if (kind == "inverse_sqrt") return inverse_sqrt(at);
   if (kind == "plateau") return plateau(steps, losses);
   if (kind == "phases") return phases(at);
-  if (kind == "rates") return listed(at);
+  if (kind == "rates") return rate_listed(at);
   if (kind == "chained") return chained(at);
   return std::nullopt;
 }

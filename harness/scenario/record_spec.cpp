@@ -14,7 +14,8 @@ bool RecordSpec::holds(trace::Channel channel) const {
 RecordSpec record_spec_from(const Json& completed) {
   RecordSpec record{.channels = completed.at("channels").get<std::vector<std::string>>(),
                     .every = completed.at("every").get<std::int64_t>(),
-                    .captures = {}};
+                    .captures = {},
+                    .slopes = completed.value("slopes", false)};
   for (const Json& capture : completed.at("capture"))
     record.captures.push_back({.step = capture.at("step").get<std::int64_t>(),
                                .channel = capture.at("channel").get<std::string>(),

@@ -278,23 +278,26 @@ Variant variant_again(const std::string& name, const Json& document, const std::
   return result;
 }
 
-/// A check that names the law `backward` needs a step in which the worker records slopes: one whose local gradients are
-/// captured. The first, or of a training that goes on from another its last.
-void capture_for_backward(Scenario& scenario) {
+/// Laws that hold gradients, losses and buffers to what the loss alone tells need steps in which the worker records
+/// its slopes. Nothing that the training computes changes.
+void record_slopes_for_laws(Scenario& scenario) {
   const std::string channel(trace::name_of(trace::Channel::kGradientLocal));
   for (const CheckSpec& check : scenario.checks) {
-    if (std::find(check.laws.begin(), check.laws.end(), "backward") == check.laws.end()) continue;
+    const auto names = [&](const char* law) {
+      return std::find(check.laws.begin(), check.laws.end(), law) != check.laws.end();
+    };
+    if (check.that != CheckKind::kLaws) continue;
+    if (!check.laws.empty() && !names("backward") && !names("loss") && !names("buffers")) continue;
     for (Variant& variant : scenario.variants) {
       const bool is_named =
           std::find(check.variants.begin(), check.variants.end(), variant.name) != check.variants.end();
       const std::vector<CaptureSpec>& captures = variant.train.record.captures;
       const bool captures_it = std::any_of(captures.begin(), captures.end(),
                                            [&](const CaptureSpec& capture) { return capture.channel == channel; });
-      const bool records = variant.train.record.holds(trace::Channel::kGradientLocal);
-      if (!is_named || variant.program || captures_it || !records) continue;
-      const std::int64_t step = variant.train.checkpoint.load ? variant.last_recorded_step() : 0;
-      variant.train_json["record"]["capture"].push_back({{"step", step}, {"channel", channel}, {"tensor", "*"}});
-      variant.train = train_spec_from(variant.train_json);
+      if (!is_named || variant.program || captures_it || !variant.train.record.holds(trace::Channel::kGradientLocal))
+        continue;
+      variant.train_json["record"]["slopes"] = true;
+      variant.train.record.slopes = true;
     }
   }
 }
@@ -367,7 +370,7 @@ class Loading {
     validate_sources(scenario, names_, sound_, problems_);
     const Json checks = part("checks", Json::array(), rule_of("checks", {{"items", Json::object()}}));
     scenario.checks = checks_from(checks, scenario, names_, problems_);
-    capture_for_backward(scenario);
+    record_slopes_for_laws(scenario);
     const Json practices = part("practices", Json::array());
     if (!scenario.checks.empty()) scenario.practices = practices_from(practices, scenario, names_, problems_);
     return scenario;

@@ -40,6 +40,9 @@ class Loader {
 
   std::int64_t batches_per_epoch() const { return batches_in(size_); }
 
+  /// Micro-batches until an epoch ends; none are left of one that has ended.
+  std::int64_t batches_left() const { return at_.epoch < 0 ? batches_per_epoch() : batches_in(size_ - at_.position); }
+
   const LoaderPosition& position() const { return at_; }
 
   /// Whether the last batch was the last one of its epoch.

@@ -1,6 +1,7 @@
 #include "harness/train/slopes.h"
 
 #include <cmath>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -54,14 +55,15 @@ Slope& Slope::operator+=(const Slope& other) {
   return *this;
 }
 
-std::vector<Slope> slopes_of(const Copies& copies, const std::function<at::Tensor(Model&)>& loss, double loss_scale) {
+std::map<std::size_t, Slope> slopes_of(const Copies& copies, const std::function<at::Tensor(Model&)>& loss,
+                                       double loss_scale, const std::set<std::size_t>& parameters) {
   const std::vector<at::Tensor> exact = gradients(*copies.exact, loss, 1);
   const std::vector<at::Tensor> rounded = gradients(*copies.rounded, loss, loss_scale);
   const at::NoGradGuard no_grad;
   const auto value = [&] { return loss(*copies.exact).item<double>(); };
   const double here = value();
-  std::vector<Slope> slopes;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
+  std::map<std::size_t, Slope> slopes;
+  for (const std::size_t i : parameters) {
     at::Tensor parameter = copies.exact->parameters()[i];
     const at::Tensor before = parameter.clone(), sign = signs(parameter);
     const auto around = [&](double width) {
@@ -76,10 +78,10 @@ std::vector<Slope> slopes_of(const Copies& copies, const std::function<at::Tenso
     const double by_wide = (wide.plus - wide.minus) / (2 * kWidth), by_narrow = (narrow.plus - narrow.minus) / kWidth;
     const double bend_of_wide = (wide.plus - 2 * here + wide.minus) / kWidth;
     const double bend_of_narrow = (narrow.plus - 2 * here + narrow.minus) / (kWidth / 2);
-    slopes.push_back({.slope = (4 * by_narrow - by_wide) / 3,
-                      .error = std::fabs(by_wide - by_narrow) + std::fabs(2 * bend_of_narrow - bend_of_wide) +
-                               kLossError * (1 + std::fabs(here)) / kWidth,
-                      .rounding = (rounded[i] - exact[i]).norm().item<double>()});
+    slopes[i] = {.slope = (4 * by_narrow - by_wide) / 3,
+                 .error = std::fabs(by_wide - by_narrow) + std::fabs(2 * bend_of_narrow - bend_of_wide) +
+                          kLossError * (1 + std::fabs(here)) / kWidth,
+                 .rounding = (rounded[i] - exact[i]).norm().item<double>()};
   }
   return slopes;
 }

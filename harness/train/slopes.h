@@ -1,8 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
-#include <vector>
+#include <set>
 
 #include "harness/train/model.h"
 
@@ -22,12 +23,14 @@ struct Copies {
   std::shared_ptr<Model> exact, rounded;
 };
 
-/// Slopes of all parameters, in their order. `loss`: of either copy; each call must compute the same function.
+/// Slopes of some parameters, by their place in the model. `loss`: of either copy; each call must compute the same
+/// function.
 ///
 /// A sketch's buckets add up to ⟨gradient, s⟩ for fixed signs s (harness/trace/format.md), which is the derivative of
 /// the loss along s. Central differences of two widths are extrapolated; where they part, or the second differences
 /// show a kink, the error says so. Weights are as before afterwards.
-std::vector<Slope> slopes_of(const Copies& copies, const std::function<at::Tensor(Model&)>& loss, double loss_scale);
+std::map<std::size_t, Slope> slopes_of(const Copies& copies, const std::function<at::Tensor(Model&)>& loss,
+                                       double loss_scale, const std::set<std::size_t>& parameters);
 
 /// Σ sign · element in float64, by the signs of a sketch.
 double along_signs(const at::Tensor& tensor);

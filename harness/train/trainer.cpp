@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -91,6 +93,8 @@ class Trainer {
 
   void run() {
     record_initial_state();
+    first_update_ = updates_;
+    first_epochs_ = loader_.epochs_finished();
     for (faults_.begin(updates_); updates_ < spec_.steps && !faults_.ends(); faults_.begin(updates_)) {
       follow();
       update();
@@ -283,6 +287,7 @@ class Trainer {
     if (recorder_.captures()) operators_.emplace(ddp_->parameters());
     gradients_->begin();
     batch_ = {};
+    batch_.with_slopes = parameters_with_slopes();
     const std::int64_t epochs_before = loader_.epochs_finished();
     std::vector<MicroBatch> ahead;
     if (spec_.loss_average == "world") ahead = load_ahead();
@@ -389,15 +394,33 @@ class Trainer {
     return accumulation > 1 ? loss / accumulation : loss;
   }
 
-  /// Whether somebody looks closely at this step's local gradients, and the loss alone can tell them: no layer reduces,
-  /// no grid rounds, and none is reduced before the last backward pass.
-  bool asks_slopes() const {
+  /// Parameters whose slopes are recorded in this update: where somebody looks closely at its local gradients, or it is
+  /// one of those that tell most. The loss alone must tell them: no layer reduces, no grid rounds, and none is reduced
+  /// before the last backward pass.
+  std::set<std::size_t> parameters_with_slopes() const {
     const auto& captures = spec_.record.captures;
     const bool asked = std::any_of(captures.begin(), captures.end(), [&](const scenario::CaptureSpec& capture) {
       return capture.step == updates_ && capture.channel == trace::name_of(Channel::kGradientLocal);
     });
-    return asked && !exact_ && spec_.model.options.value("norm", "") != "sync_batch" &&
-           (spec_.batch.accumulation == 1 || spec_.batch.no_sync) && recorder_.wants(Channel::kLedger);
+    const bool can = !exact_ && spec_.model.options.value("norm", "") != "sync_batch" &&
+                     (spec_.batch.accumulation == 1 || spec_.batch.no_sync) && recorder_.wants(Channel::kLedger);
+    const std::size_t count = ddp_->parameters().size();
+    if (!can || count == 0) return {};
+    std::set<std::size_t> chosen;
+    if (asked || (spec_.record.slopes && updates_ == first_update_)) {
+      for (std::size_t i = 0; i < count; ++i) chosen.insert(i);
+    } else if (spec_.record.slopes && tells_most()) {
+      // Each takes some forward passes. The first needs the backward passes of all layers; others are taken in turn.
+      chosen = {0, count - 1, static_cast<std::size_t>(updates_) % count};
+    }
+    return chosen;
+  }
+
+  /// An even update and an odd one, the first that ends an epoch, maybe by a short batch, and the last.
+  bool tells_most() const {
+    const bool ends_first_epoch =
+        loader_.epochs_finished() == first_epochs_ && loader_.batches_left() <= spec_.batch.accumulation;
+    return updates_ - first_update_ < 2 || ends_first_epoch || updates_ + 1 == spec_.steps;
   }
 
   std::shared_ptr<Model> copy_of_model(at::ScalarType type) const {
@@ -456,18 +479,17 @@ class Trainer {
       record_expected_loss(logits(*copies.exact), logits(*copies.rounded), there.y, k);
       if (batch.last) take_expected_buffers(copies);
     }
-    const std::vector<Slope> slopes = slopes_of(copies, loss, gradients_->loss_scale().value_or(1));
-    batch_.slopes.resize(slopes.size());
-    for (std::size_t i = 0; i < slopes.size(); ++i) batch_.slopes[i] += slopes[i];
+    const double scale = gradients_->loss_scale().value_or(1);
+    for (const auto& [i, slope] : slopes_of(copies, loss, scale, batch_.with_slopes)) batch_.slopes[i] += slope;
     restore_generators(device_, generators);
   }
 
   void record_slopes() {
-    for (std::size_t i = 0; i < batch_.slopes.size(); ++i) {
+    for (const auto& [i, slope] : batch_.slopes) {
       const std::string& name = ddp_->parameters()[i].name;
-      recorder_.number(Channel::kLedger, "seen.slope " + name, batch_.slopes[i].slope);
-      recorder_.number(Channel::kLedger, "seen.slope_error " + name, batch_.slopes[i].error);
-      recorder_.number(Channel::kLedger, "seen.slope_rounding " + name, batch_.slopes[i].rounding);
+      recorder_.number(Channel::kLedger, "seen.slope " + name, slope.slope);
+      recorder_.number(Channel::kLedger, "seen.slope_error " + name, slope.error);
+      recorder_.number(Channel::kLedger, "seen.slope_rounding " + name, slope.rounding);
     }
     for (const ExpectedBuffer& buffer : batch_.buffers) {
       recorder_.number(Channel::kLedger, "seen.buffer " + buffer.name, buffer.along);
@@ -477,7 +499,7 @@ class Trainer {
 
   void compute(const MicroBatch& batch, std::int64_t k) {
     enter(Phase::kForward);
-    if (asks_slopes()) add_slopes(batch, k);
+    if (!batch_.with_slopes.empty()) add_slopes(batch, k);
     if (k == 0) batch_.gradients_left = gradients_->left();
     batch_.trains = batch_.trains && model_->is_training();
     gradients_->expect(batch.last);
@@ -585,7 +607,8 @@ class Trainer {
     std::int64_t targets = 0;             ///< of this rank
     std::int64_t targets_of_world = 0;    ///< of all ranks, where the loss is averaged over them
     at::Tensor loss, last_loss;           ///< of all micro-batches together, and of the last
-    std::vector<Slope> slopes;            ///< of the losses, in a step that somebody asks for them
+    std::set<std::size_t> with_slopes;    ///< parameters that somebody asks for
+    std::map<std::size_t, Slope> slopes;  ///< of the losses along them
     std::vector<ExpectedBuffer> buffers;  ///< in such a step
     std::int64_t gradients_left = 0;      ///< that nobody cleared before the first backward pass
     bool trains = true;                   ///< the model was in training mode in all forward passes
@@ -616,6 +639,7 @@ class Trainer {
   std::optional<OperatorLog> operators_;  ///< in a step that somebody looks closely at
   Batch batch_;
   std::int64_t updates_ = 0;
+  std::int64_t first_update_ = 0, first_epochs_ = 0;  ///< where this process begins
   std::int64_t samples_taken_ = 0;
   std::int64_t skipped_ = 0;  ///< updates, because of gradients that were not finite
 };

@@ -102,6 +102,7 @@ TEST_F(CheckEndToEnd, FindsGradientsThatAreNoDerivative) {
     return train;
   };
   const Json drops = {{"model", {{"dropout", 0.2}}}};
+  const Json telling = {{"record", {{"slopes", true}}}};  // as a check of laws switches it on
   const Json coarse = {{"autocast", "fp16"}, {"gradient", {{"loss_scale", 1024}}}};
   record({{"slopes", trained(with(drops))},
           {"none", trained(drops)},
@@ -110,8 +111,10 @@ TEST_F(CheckEndToEnd, FindsGradientsThatAreNoDerivative) {
           {"late", trained(with(Json::object(), 3))},
           {"scaled", planted(with(), "gradient_factor", 1, {{"factor", 1.1}, {"place", "backward"}})},
           {"slightly", planted(with(), "gradient_factor", 1, {{"factor", 1.00001}, {"place", "backward"}})},
-          {"kept", planted(with(), "gradient_kept", 2)}});
-  for (const char* variant : {"slopes", "split", "coarse", "late"}) expect_holds(variant, {"backward"});
+          {"kept", planted(with(), "gradient_kept", 2)},
+          {"telling", trained(telling)},
+          {"at-the-end", planted(telling, "gradient_factor", 3, {{"factor", 1.1}, {"place", "backward"}})}});
+  for (const char* variant : {"slopes", "split", "coarse", "late", "telling"}) expect_holds(variant, {"backward"});
   EXPECT_EQ(law(checked("none", 0), "backward")["outcome"], "cannot tell");
   EXPECT_EQ(run_lockstep({"diff", of("slopes"), of("none")}).exit_code, 0);
   for (const char* variant : {"scaled", "slightly", "kept"}) {
@@ -120,6 +123,7 @@ TEST_F(CheckEndToEnd, FindsGradientsThatAreNoDerivative) {
     EXPECT_EQ(one["broken_at"]["step"], 2) << variant;
     EXPECT_EQ(one["broken_at"]["channel"], "gradient.local") << variant;
   }
+  EXPECT_EQ(law(checked("at-the-end", 1), "backward")["broken_at"]["step"], 3);
   const Json scaled = law(checked("scaled", 1), "backward")["broken_at"];
   EXPECT_NE(scaled.dump().find("1.1 times the derivative"), std::string::npos) << scaled.dump(1);
 }

@@ -96,7 +96,8 @@ Outcome judge_backward(const trace::RunTrace& run, const scenario::Promises& pro
                               .expected = "the slope of the loss, " + rounded(one.slope, 9),
                               .actual = rounded(one.gradient, 9) + "; rounding explains " + rounded(one.bound, 3)};
       if (const auto factor = factor_of(all); factor && std::fabs(*factor - 1) > kFactorFits) {
-        outcome.broken->relation = "all gradients are " + rounded(*factor, 4) + " times the derivative of the loss";
+        outcome.broken->relation = (all.size() > 1 ? "all gradients that can be told are " : "the gradient is ") +
+                                   rounded(*factor, 4) + " times the derivative of the loss";
         outcome.broken->evidence = outcome.broken->relation;
       }
       return false;
@@ -104,9 +105,9 @@ Outcome judge_backward(const trace::RunTrace& run, const scenario::Promises& pro
     return true;
   });
   if (!any && !promises.known)
-    return cannot_tell("no slopes are recorded",
-                       "name a step and the channel 'gradient.local' in train.record.capture: "
-                       "the worker records the slopes of its losses there");
+    return cannot_tell(
+        "no slopes are recorded",
+        "set train.record.slopes: the worker records the slopes of its losses then; a check of laws does");
   if (!any) return cannot_tell("a program's recorder records no slopes");
   if (outcome.judged == 0 && !outcome.broken)
     return cannot_tell("the slopes are less certain than a quarter of the gradients");
