@@ -54,7 +54,7 @@ std::span<const Law> all_laws() {
        judge_usage,
        no_usage_asked},
       {"generators",
-       "Each rank's generator has the seed of the recipe, and draws as often as the other ranks' do.",
+       "Each rank's generator has the recipe's seed, which draws the first weights, and draws as the other ranks' do.",
        "a generator is not where the recipe has it",
        {Channel::kRng},
        judge_generators,

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "harness/laws/law.h"
+#include "harness/trace/reader.h"
 
 #include "tests/end_to_end/fixture.h"
 
@@ -126,6 +127,66 @@ TEST_F(CheckEndToEnd, FindsGradientsThatAreNoDerivative) {
   EXPECT_EQ(law(checked("at-the-end", 1), "backward")["broken_at"]["step"], 3);
   const Json scaled = law(checked("scaled", 1), "backward")["broken_at"];
   EXPECT_NE(scaled.dump().find("1.1 times the derivative"), std::string::npos) << scaled.dump(1);
+}
+
+/// A run held to the recipe of another one, or with one record changed.
+TEST_F(CheckEndToEnd, FindsWhatARecipeSaysAndTheWorkerLeftOut) {
+  const Json telling = {{"record", {{"slopes", true}}}};
+  const auto with = [&](Json train) {
+    train.merge_patch(telling);
+    return trained(train);
+  };
+  const Json variants = {{"plain", with({{"model", {{"kind", "lenet"}}}})},
+                         {"other-seed", with({{"model", {{"kind", "lenet"}}}, {"seed", {{"base", 4}}}})},
+                         {"clipped", with({{"gradient", {{"clip_value", 0.01}}}})},
+                         {"less-clipped", with({{"gradient", {{"clip_value", 0.02}}}})},
+                         {"cast", with({{"autocast", "bf16"}})},
+                         {"averaged", with({{"ema", {{"decay", 0.9}}}})}};
+  record(variants);
+  expect_holds("plain", {"generators"});
+  expect_holds("clipped", {"clipping"});
+  expect_holds("cast", {"loss"});
+  expect_holds("averaged", {"average"});
+
+  const scenario::Scenario all = scenario::load_scenario(write(scenario({{"variants", variants}})));
+  const auto broken = [&](const trace::RunTrace& run, const std::string& law, const std::string& recipe) {
+    const laws::Outcome outcome = laws::law_named(law).judge(run, all.variant(recipe));
+    EXPECT_TRUE(outcome.broken) << law << " of " << recipe;
+    return outcome.broken.value_or(laws::Breach{});
+  };
+  const auto read = [&](const std::string& variant) { return trace::read_run(of(variant), variant); };
+  const laws::Breach drawn = broken(read("plain"), "generators", "other-seed");
+  EXPECT_EQ(drawn.at.channel, trace::Channel::kWeight);
+  EXPECT_EQ(drawn.relation, "they are what the seed 3 draws");
+  trace::RunTrace halved = read("plain");
+  for (trace::Trace& rank : halved.ranks) {
+    for (trace::Record& weight : rank.steps.front().records) {
+      if (weight.channel != trace::Channel::kWeight) continue;
+      for (double& element : weight.elements) element /= 2;
+    }
+  }
+  EXPECT_EQ(broken(halved, "generators", "plain").relation, "they are 0.5 times what it draws");
+  EXPECT_EQ(broken(read("clipped"), "clipping", "less-clipped").at.step, 0);
+
+  trace::RunTrace uncast = read("cast");
+  for (trace::Trace& rank : uncast.ranks) {
+    for (trace::Step& step : rank.steps) {
+      const trace::Record* const exact = step.find(trace::Channel::kLedger, "seen.loss");
+      for (trace::Record& loss : step.records) {
+        if (exact != nullptr && loss.channel == trace::Channel::kLoss && loss.name == "local")
+          loss.number = exact->number;
+      }
+    }
+  }
+  EXPECT_EQ(broken(uncast, "loss", "cast").cause, "fp.precision_mode");
+
+  trace::RunTrace zeroed = read("averaged");
+  for (trace::Trace& rank : zeroed.ranks) {
+    for (trace::Record& average : rank.steps.at(1).records) {
+      if (average.channel == trace::Channel::kEma) average.digest = {};
+    }
+  }
+  EXPECT_EQ(broken(zeroed, "average", "averaged").at.step, 0);
 }
 
 TEST_F(CheckEndToEnd, FindsWhatEveryRankDoes) {

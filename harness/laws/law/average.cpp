@@ -29,6 +29,17 @@ Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& prom
       return false;
     }
     for (const trace::Record* average : now.all(Channel::kEma)) {
+      // The first one is a copy.
+      const trace::Record* const copied = now.find(Channel::kWeight, average->name);
+      const bool begins = !before.empty() && before.all(Channel::kEma).empty() && copied != nullptr;
+      if (begins && !is_first) {
+        ++outcome.judged;
+        if (trace::same_bits(average, copied)) continue;
+        outcome.broken = Breach{.at = {step, Channel::kEma, average->name, rank},
+                                .expected = "a copy of the weights: the first average",
+                                .actual = "other bits"};
+        return false;
+      }
       const trace::Record *was = before.find(Channel::kEma, average->name),
                           *weight = now.find(Channel::kWeight, average->name);
       if (was == nullptr || weight == nullptr) continue;

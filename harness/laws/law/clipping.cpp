@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "harness/base/text.h"
@@ -13,6 +14,9 @@ namespace {
 using trace::Channel;
 
 using Gradients = std::map<std::string, const trace::Record*>;
+
+/// A threshold in float32, and a product of it.
+constexpr double kElementError = 4 * 0x1p-24;
 
 /// Gradients before the recipe's clipping: unscaled where a step unscales.
 Gradients before_clipping(const Held& held) {
@@ -40,6 +44,36 @@ bool clips(Outcome& outcome, std::int64_t step, std::int64_t rank, const Held& h
     outcome.broken->relation = "norm of all gradients: before " + rounded(norm, 5) + ", after " +
                                rounded(total_norm(final_gradients(held)), 5) + ", threshold " + to_decimal(threshold);
     return false;
+  }
+  return true;
+}
+
+/// Whether each sampled element was clipped by its value, after the norm of all where the recipe clips that, too.
+bool clips_elements(Outcome& outcome, std::int64_t step, std::int64_t rank, const Held& held, const Gradients& before,
+                    const scenario::GradientSpec& recipe) {
+  double factor = 1, relative = kElementError;
+  if (recipe.clip_norm) {
+    const double norm = total_norm(before);
+    if (!std::isfinite(norm) || (norm > 1 && !has_norm(norm))) return true;  // it overflows in float32
+    factor = std::min(1.0, *recipe.clip_norm / (norm + kNormEpsilon));
+    relative += norm > (1 - kNormError) * *recipe.clip_norm ? kNormError : 0;
+  }
+  const double most = *recipe.clip_value;
+  for (const auto& [name, gradient] : before) {
+    const trace::Record* clipped = held.find(Channel::kGradient, "clipped " + name);
+    if (clipped == nullptr) clipped = gradient;
+    for (std::size_t i = 0; i < std::min(gradient->elements.size(), clipped->elements.size()); ++i) {
+      const double element = factor * gradient->elements[i], expected = std::clamp(element, -most, most);
+      if (!std::isfinite(element)) continue;
+      ++outcome.judged;
+      if (std::fabs(clipped->elements[i] - expected) <= relative * std::fabs(expected)) continue;
+      outcome.broken = Breach{.at = {step, Channel::kGradient, clipped->name, rank},
+                              .expected = rounded(expected, 7) + " in element " + std::to_string(i) + " of its sample",
+                              .actual = rounded(clipped->elements[i], 7)};
+      outcome.broken->relation =
+          "each element is clipped to " + to_decimal(most) + "; before it is " + rounded(element, 7);
+      return false;
+    }
   }
   return true;
 }
@@ -75,17 +109,17 @@ Outcome judge_program(const trace::RunTrace& run) {
 }  // namespace
 
 std::string no_clipping_asked(const trace::RunTrace&, const scenario::Promises& promises) {
-  return promises.known || promises.train.gradient.clip_norm ? ""
-                                                             : "the recipe does not clip the norm of its gradients";
+  const scenario::GradientSpec& recipe = promises.train.gradient;
+  return promises.known || recipe.clip_norm || recipe.clip_value ? "" : "the recipe does not clip its gradients";
 }
 
 Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& promises) {
   const scenario::GradientSpec& recipe = promises.train.gradient;
   if (promises.known) return judge_program(run);
-  if (recipe.clip_value) return cannot_tell("the recipe clips each element, too: sketches cannot tell that");
   Outcome outcome;
   for_each_own_state(run, outcome, [&](std::int64_t step, std::int64_t rank) {
     const Held held(run, static_cast<std::size_t>(rank), step);
+    if (recipe.clip_value) return clips_elements(outcome, step, rank, held, before_clipping(held), recipe);
     return clips(outcome, step, rank, held, before_clipping(held), *recipe.clip_norm);
   });
   return outcome;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/laws/first_weights.h"
 #include "harness/laws/law.h"
 #include "harness/scenario/seeds.h"
 
@@ -214,6 +215,8 @@ std::string no_generators_asked(const trace::RunTrace&, const scenario::Promises
 /// *Source*: torch.manual_seed, and "Reproducibility" (PyTorch 2.11).
 Outcome judge_generators(const trace::RunTrace& run, const scenario::Promises& promises) {
   Outcome outcome;
+  outcome.broken = first_weights_broken(run, promises, outcome.judged);
+  if (outcome.broken) return outcome;
   const std::set<std::string> generators{kDefault, promises.train.device};
   for (const trace::Step& step : run.ranks[0].steps) {
     for (std::size_t rank = 0; rank < run.ranks.size() && !outcome.broken; ++rank) {

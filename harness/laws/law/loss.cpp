@@ -12,6 +12,12 @@ namespace {
 
 using trace::Channel;
 
+/// Autocast rounds so many times as coarsely as float32, where the two can be told apart.
+constexpr double kClearlyCoarser = 100;
+
+/// So many losses are not as exact by chance: each is once in a hundred times.
+constexpr std::size_t kFewLosses = 4;
+
 /// What the ranks lost in all micro-batches of a step.
 struct Losses {
   double sum = 0, magnitude = 0;
@@ -60,6 +66,37 @@ void judge_own_losses(Outcome& outcome, const trace::Trace& rank, const trace::S
                             .expected = to_decimal(*expected->number) + ", the loss by its definition",
                             .actual = to_decimal(*local.number) + "; rounding explains " + rounded(bound, 3)};
   }
+}
+
+/// Losses that are nearer to float64 than the recipe's autocast can be, in every step in which the worker computes
+/// both: it is off.
+std::optional<Breach> lacks_autocast(const trace::RunTrace& run, const scenario::TrainSpec& train) {
+  if (train.autocast == "none" || train.precision != "float32") return std::nullopt;
+  std::size_t told = 0;
+  std::optional<Breach> first;
+  for (const trace::Trace& rank : run.ranks) {
+    for (const trace::Step& step : rank.steps) {
+      for (const trace::Record& local : step.records) {
+        if (!is_own_loss(local) || !local.number) continue;
+        const trace::Record *exact = computed_for(local, step, "seen.loss"),
+                            *rounding = computed_for(local, step, "seen.loss_rounding");
+        if (exact == nullptr || rounding == nullptr) continue;
+        const double bound = kOfCopy * trace::unit_roundoff(trace::DType::kFloat32) * (1 + std::fabs(*exact->number));
+        if (!(*rounding->number > kClearlyCoarser * bound)) continue;
+        if (!(std::fabs(*local.number - *exact->number) <= bound)) return std::nullopt;
+        ++told;
+        if (first) continue;
+        first = Breach{
+            .at = {step.step, Channel::kLoss, local.name, rank.rank},
+            .expected = "the rounding of autocast to " + train.autocast + ", about " + rounded(*rounding->number, 3),
+            .actual = "the loss in float64, but for " + rounded(std::fabs(*local.number - *exact->number), 3)};
+      }
+    }
+  }
+  if (told < kFewLosses) return std::nullopt;
+  first->cause = "fp.precision_mode";
+  first->evidence = std::to_string(told) + " losses are as near to float64 as float32 is: autocast is off";
+  return first;
 }
 
 /// The one factor between all losses and those by their definition; nothing where it is not one.
@@ -122,12 +159,15 @@ Outcome judge_reduced_loss(const trace::RunTrace& run, std::int64_t step) {
 Outcome judge_loss(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known) return cannot_tell("nobody promises how this program reduces its losses");
   Outcome outcome;
+  const std::optional<Breach> in_float32 = lacks_autocast(run, promises.train);
   for (const trace::Step& step : run.ranks[0].steps) {
     Outcome one;
     for (const trace::Trace& rank : run.ranks) {
       if (const trace::Step* of_rank = rank.find(step.step)) judge_own_losses(one, rank, *of_rank);
     }
-    if (one.broken) {
+    if (!one.broken && in_float32 && in_float32->at.step == step.step) {
+      one.broken = in_float32;
+    } else if (one.broken) {
       name_cause(*one.broken, run, promises);
     } else {
       Outcome reduced = judge_reduced_loss(run, step.step);

@@ -1,0 +1,143 @@
+#include "harness/laws/first_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string_view>
+
+#include "harness/base/text.h"
+#include "harness/scenario/seeds.h"
+
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+
+/// Models that are made of such layers alone.
+const std::set<std::string>& drawn_models() {
+  static const std::set<std::string> kModels = {"linear", "mlp", "lenet"};
+  return kModels;
+}
+
+/// More draws are not made again.
+constexpr std::int64_t kMostDraws = 1 << 26;
+
+/// A draw is a product and a sum in float32, of a bound in float64.
+constexpr double kDrawError = 4 * 0x1p-24;
+
+/// The last of the 24 bits of a draw.
+constexpr double kDrawUnit = 0x1p-24;
+
+/// Other seeds that a mistake may take.
+constexpr std::int64_t kSeedsNearby = 8;
+
+std::int64_t elements_in(const trace::Record& record) {
+  return std::accumulate(record.shape.begin(), record.shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// Weight and bias of a layer, in the order in which they are drawn.
+struct Drawn {
+  const trace::Record* record = nullptr;
+  double bound = 0;
+};
+
+/// Empty where a parameter is of another kind.
+std::vector<Drawn> drawn_in(const trace::Step& step) {
+  std::vector<Drawn> all;
+  std::int64_t draws = 0;
+  for (const trace::Record& record : step.records) {
+    if (record.channel != Channel::kWeight) continue;
+    draws += elements_in(record);
+    const std::string_view name = record.name;
+    const bool is_weight = name.ends_with("weight") && record.shape.size() >= 2;
+    const bool is_bias = name.ends_with("bias") && record.shape.size() == 1 && !all.empty() &&
+                         all.back().record->name.ends_with("weight") && record.shape[0] == all.back().record->shape[0];
+    if ((!is_weight && !is_bias) || record.elements.empty() || draws > kMostDraws) return {};
+    const double inputs =
+        is_weight ? static_cast<double>(elements_in(record)) / static_cast<double>(record.shape[0]) : 0;
+    all.push_back({&record, is_weight ? 1 / std::sqrt(inputs) : all.back().bound});
+  }
+  return all;
+}
+
+/// The sampled elements of all parameters, between -1 and 1, as a seed draws them.
+std::vector<std::vector<double>> unit_draws_of(const std::vector<Drawn>& all, std::uint64_t seed) {
+  std::mt19937 generator(static_cast<std::uint32_t>(seed));
+  std::vector<std::vector<double>> draws;
+  for (const Drawn& one : all) {
+    const std::int64_t count = elements_in(*one.record);
+    const auto taken = static_cast<std::int64_t>(one.record->elements.size());
+    std::vector<double> sample;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double unit = static_cast<double>(generator() & 0xFFFFFFU) * kDrawUnit;
+      const auto next = static_cast<std::int64_t>(sample.size());
+      if (next < taken && i == (taken < 2 ? 0 : next * (count - 1) / (taken - 1))) sample.push_back(2 * unit - 1);
+    }
+    draws.push_back(std::move(sample));
+  }
+  return draws;
+}
+
+/// Where the elements are not those draws times `factor`: parameter and element. Nothing where all are.
+std::optional<std::pair<std::size_t, std::size_t>> drawn_otherwise(const std::vector<Drawn>& all,
+                                                                   const std::vector<std::vector<double>>& draws,
+                                                                   double factor) {
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    for (std::size_t i = 0; i < draws[p].size(); ++i) {
+      const double expected = factor * all[p].bound * draws[p][i];
+      if (!(std::fabs(all[p].record->elements[i] - expected) <= kDrawError * factor * all[p].bound)) return {{p, i}};
+    }
+  }
+  return std::nullopt;
+}
+
+/// What draws the elements instead, in words; empty: nobody knows.
+std::string drawn_by(const std::vector<Drawn>& all, std::uint64_t seed) {
+  for (std::int64_t by = -kSeedsNearby; by <= kSeedsNearby; ++by) {
+    const std::uint64_t other = seed + static_cast<std::uint64_t>(by);
+    if (!drawn_otherwise(all, unit_draws_of(all, other), 1))
+      return "they are what the seed " + std::to_string(other) + " draws";
+  }
+  const auto draws = unit_draws_of(all, seed);
+  if (draws[0][0] == 0) return "";
+  const double factor = all[0].record->elements[0] / (all[0].bound * draws[0][0]);
+  const bool is_one = std::isfinite(factor) && factor > 0 && !drawn_otherwise(all, draws, factor);
+  return is_one ? "they are " + rounded(factor, 5) + " times what it draws" : "";
+}
+
+}  // namespace
+
+std::optional<Breach> first_weights_broken(const trace::RunTrace& run, const scenario::Promises& promises,
+                                           std::size_t& judged) {
+  const scenario::TrainSpec& train = promises.train;
+  if (!drawn_models().contains(train.model.kind) || train.checkpoint.load || train.exact ||
+      !train.seed.seeds_before_model())
+    return std::nullopt;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const trace::Step* const first = run.ranks[rank].find(trace::kInitialStep);
+    const std::vector<Drawn> all = first == nullptr ? std::vector<Drawn>() : drawn_in(*first);
+    if (all.empty()) continue;
+    // DDP sends rank 0's weights.
+    const std::uint64_t seed = scenario::seed_of_rank(train.seed, train.ddp.wrap ? 0 : static_cast<std::int64_t>(rank));
+    const auto draws = unit_draws_of(all, seed);
+    judged += all.size();
+    const auto apart = drawn_otherwise(all, draws, 1);
+    if (!apart) continue;
+    const Drawn& one = all[apart->first];
+    Breach breach{.at = {trace::kInitialStep, Channel::kWeight, one.record->name, static_cast<std::int64_t>(rank)},
+                  .expected = rounded(one.bound * draws[apart->first][apart->second], 7) + ", which the seed " +
+                              std::to_string(seed) + " draws",
+                  .actual = rounded(one.record->elements[apart->second], 7)};
+    if (std::string other = drawn_by(all, seed); !other.empty()) {
+      breach.relation = breach.evidence = other;
+      breach.cause = "init.weights";
+    }
+    return breach;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::laws
