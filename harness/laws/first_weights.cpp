@@ -23,10 +23,10 @@ const std::set<std::string>& drawn_models() {
 }
 
 /// More draws are not made again.
-constexpr std::int64_t kMostDraws = 1 << 26;
+constexpr std::int64_t kMostDraws = 67'108'864;
 
 /// A draw is a product and a sum in float32, of a bound in float64.
-constexpr double kDrawError = 4 * 0x1p-24;
+constexpr double kDrawError = 0x1p-22;
 
 /// The last of the 24 bits of a draw.
 constexpr double kDrawUnit = 0x1p-24;

@@ -16,7 +16,7 @@ using trace::Channel;
 using Gradients = std::map<std::string, const trace::Record*>;
 
 /// A threshold in float32, and a product of it.
-constexpr double kElementError = 4 * 0x1p-24;
+constexpr double kElementError = 0x1p-22;
 
 /// Gradients before the recipe's clipping: unscaled where a step unscales.
 Gradients before_clipping(const Held& held) {
