@@ -6,6 +6,7 @@
 #include "harness/base/text.h"
 #include "harness/checks/laws.h"
 #include "harness/diagnosis/causes.h"
+#include "harness/report/left_out.h"
 #include "harness/report/recorded.h"
 #include "harness/report/text.h"
 
@@ -107,6 +108,7 @@ Json to_json(const Checked& checked) {
   }
   return {{"run", checked.run.trace.run},
           {"status", name_of(checked.status())},
+          {"muted_updates", report::muted_updates(checked.run.trace)},
           {"incomplete", checked.incomplete.empty() ? Json() : Json(checked.incomplete)},
           {"laws", laws}};
 }
@@ -114,6 +116,9 @@ Json to_json(const Checked& checked) {
 void print(const Checked& checked) {
   print_line(stdout, checked.run.trace.run + ": " + std::string(name_of(checked.status())) +
                          (checked.incomplete.empty() ? "" : "; " + checked.incomplete + "; what is there was judged"));
+  const report::Recording& run = checked.run;
+  if (const std::string muted = report::muted_text(run.trace); !muted.empty())
+    print_line(stdout, "  note        " + muted);
   for (const checks::AskedLaw& asked : checked.laws) {
     const CheckResult& result = asked.result;
     std::string line = "  " + padded(asked.law->name, 10) + "  " + word_of(asked);

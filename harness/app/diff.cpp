@@ -16,6 +16,7 @@
 #include "harness/compare/rounding.h"
 #include "harness/compare/runs.h"
 #include "harness/decision/decision.h"
+#include "harness/report/left_out.h"
 #include "harness/report/recorded.h"
 #include "harness/report/text.h"
 
@@ -118,6 +119,14 @@ std::string why_agreement_is_empty(const trace::RunTrace& left, const trace::Run
   return "";
 }
 
+/// Channels that would be compared if both sides recorded them; none where the user names channels.
+std::vector<std::string> channels_not_compared(const report::Recording& left, const report::Recording& right,
+                                               const std::vector<trace::Channel>& named) {
+  if (!named.empty() || !left.promises || !right.promises) return {};
+  return report::channels_left_out(comparable_channels(compare::same_shape(left.trace, right.trace)),
+                                   {&*left.promises, &*right.promises});
+}
+
 /// "one; other"; what says nothing is left out.
 std::string both(const std::string& one, const std::string& other) {
   return one + (one.empty() || other.empty() ? "" : "; ") + other;
@@ -148,10 +157,13 @@ int diff(const DiffOptions& options) {
   if (!torn.empty()) why = "a trace is torn (" + torn + "); what is there was compared";
   if (!first && result.status != checks::CheckResult::Status::kAgree) status = report::Status::kInconclusive;
   const std::string empty = why_agreement_is_empty(left.trace, right.trace);
-  if (status == report::Status::kAgree && !empty.empty()) {
+  const std::string muted = report::muted_otherwise({&left.trace, &right.trace});
+  for (const std::string& reason : {muted, empty}) {
+    if (first || reason.empty() || status > report::Status::kInconclusive) continue;
     status = report::Status::kInconclusive;
-    why = both(empty, why);
+    why = both(reason, why);
   }
+  const std::vector<std::string> not_compared = channels_not_compared(left, right, channels);
   if (!is_whole && (!first || only_missing)) status = report::Status::kInconclusive;
 
   if (!options.json.empty()) {
@@ -159,6 +171,7 @@ int diff(const DiffOptions& options) {
                               {"status", name_of(status)},
                               {"exit_code", exit_code(status)},
                               {"records_compared", result.compared},
+                              {"not_compared", not_compared},
                               {"class", first ? Json(first->class_name()) : Json()},
                               {"cause", first ? Json(first->cause_id()) : Json()},
                               {"decided_by", first ? Json(name_of(decision::row_of(result))) : Json()},
@@ -168,9 +181,13 @@ int diff(const DiffOptions& options) {
   if (options.json != "-") {
     print_line(stdout, std::string(name_of(status)) + ": " + std::to_string(result.compared) + " records of " +
                            left.trace.run + " and " + right.trace.run + " compared" + (why.empty() ? "" : "; " + why));
+    if (!not_compared.empty())
+      notes.push_back("not compared, because one side or both did not record it: " + join(not_compared, ", "));
     for (const report::Recording* side : {&left, &right}) {
-      const std::string left_out = side->promises ? report::steps_left_out(side->trace, *side->promises) : "";
-      if (!left_out.empty()) notes.push_back(side->trace.run + ": " + left_out);
+      const std::string steps = side->promises ? report::steps_left_out(side->trace, *side->promises) : "";
+      for (const std::string& left_out : {steps, report::muted_text(side->trace)}) {
+        if (!left_out.empty()) notes.push_back(side->trace.run + ": " + left_out);
+      }
     }
     for (const std::string& note : notes) print_line(stdout, "  note        " + note);
     if (first) print_page(stdout, report::to_text(*first));

@@ -5,6 +5,7 @@
 
 #include "harness/base/error.h"
 #include "harness/compare/continuation.h"
+#include "harness/report/implied.h"
 #include "harness/scenario/seen.h"
 #include "harness/trace/checkpoint_files.h"
 #include "harness/trace/reader.h"
@@ -12,13 +13,14 @@
 namespace lockstep::report {
 namespace {
 
-/// A key of a trace's first line that is not as this run would write it, and both values; empty: there is none. Other
-/// recorders may not know which repeat they record, nor which part of the channels.
+/// A key of a trace's first line that is not as this run would write it, and both values; empty: there is none.
+/// Programs that record themselves may not know which repeat they record, nor which part of the channels.
 std::string strange_key(const plan::Run& run, const Json& header) {
   const Json expected = header_of(run);
+  const bool is_ours = std::holds_alternative<plan::WorkerProgram>(run.program);
   for (const char* key : {"scenario", "variant", "train_digest", "repeat", "record"}) {
-    const bool is_optional = key == std::string_view("repeat") || key == std::string_view("record");
-    if (!expected.contains(key) || (is_optional && !header.contains(key))) continue;
+    const bool is_optional = !is_ours && (key == std::string_view("repeat") || key == std::string_view("record"));
+    if (is_optional && !header.contains(key)) continue;
     const Json actual = header.value(key, Json());
     if (actual != expected[key]) return std::string(key) + " is " + actual.dump() + ", not " + expected[key].dump();
   }
@@ -51,8 +53,9 @@ std::string step_not_recorded(const trace::RunTrace& run) {
   return "";
 }
 
-/// The trace of a finished run, if it is whole.
-void read_trace_of(const plan::Run& run, const std::filesystem::path& directory, Evidence& evidence) {
+/// The trace of a finished run, if it is whole, and all that the run's recipe makes its ranks record.
+void read_trace_of(const plan::Run& run, const scenario::Scenario& scenario, const std::filesystem::path& directory,
+                   Evidence& evidence) {
   try {
     trace::RunTrace trace = trace::read_run(directory, run.variant + "/" + std::to_string(run.repeat));
     if (const std::string torn = trace.torn(); !torn.empty()) {
@@ -61,6 +64,7 @@ void read_trace_of(const plan::Run& run, const std::filesystem::path& directory,
       evidence.problem = "the traces in " + directory.string() + " belong to another run: " + strange;
     } else {
       evidence.problem = step_not_recorded(trace);
+      if (evidence.problem.empty()) evidence.problem = unlike_recipe(trace, scenario.variant(run.variant), scenario);
       if (evidence.problem.empty()) evidence.trace = std::move(trace);
     }
   } catch (const Error& error) {
@@ -142,9 +146,17 @@ void complete_recipes(plan::Plan& plan, const std::vector<Evidence>& evidence) {
 Json header_of(const plan::Run& run) {
   Json header = {
       {"scenario", run.scenario}, {"variant", run.variant}, {"repeat", run.repeat}, {"train_digest", run.train_digest}};
-  if (const auto* const worker = std::get_if<plan::WorkerProgram>(&run.program)) {
+  const auto* const worker = std::get_if<plan::WorkerProgram>(&run.program);
+  if (worker != nullptr) {
     const Json& record = worker->spec.at("train").at("record");
     header["record"] = {{"every", record.at("every")}, {"channels", record.at("channels")}};
+  } else {
+    const scenario::RecordSpec& record = std::get<plan::CommandProgram>(run.program).spec.record;
+    Json channels = Json::array();  // in the order of the format, as recorders write them
+    for (const trace::Channel channel : trace::all_channels()) {
+      if (record.holds(channel)) channels.push_back(trace::name_of(channel));
+    }
+    header["record"] = {{"every", record.every}, {"channels", channels}};
   }
   return header;
 }
@@ -157,7 +169,7 @@ std::vector<Evidence> read_evidence(plan::Plan& plan, std::vector<launch::RunOut
     Evidence& entry = evidence.emplace_back();
     entry.outcome = std::move(outcomes[i]);
     if (entry.outcome.status == launch::RunOutcome::Status::kFinished) {
-      read_trace_of(plan.runs[i], runs_root / plan.runs[i].name, entry);
+      read_trace_of(plan.runs[i], plan.scenario(plan.runs[i].scenario), runs_root / plan.runs[i].name, entry);
     } else {
       entry.problem = "the run " + plan.runs[i].name + " did not finish: " + entry.outcome.why;
     }

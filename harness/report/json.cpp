@@ -50,6 +50,7 @@ Json json_of(const CheckReport& check) {
           {"causes", result.divergence ? causes_of(result.divergence->suspects) : Json::array()},
           {"explanation", result.divergence ? text_or_null(result.divergence->cause) : Json()},
           {"records_compared", result.compared},
+          {"not_compared", check.not_compared},
           {"evidence", result.divergence ? text_or_null(result.divergence->relation) : Json()},
           {"first_divergence", result.divergence ? to_json(*result.divergence) : Json()},
           {"experiments", json_of(check.experiments)},

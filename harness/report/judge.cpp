@@ -9,7 +9,7 @@
 #include "harness/diagnosis/diagnose.h"
 #include "harness/report/dispatch.h"
 #include "harness/report/endings.h"
-#include "harness/report/recorded.h"
+#include "harness/report/left_out.h"
 
 namespace lockstep::report {
 namespace {
@@ -212,6 +212,38 @@ std::string unplaced(const Holdings& holdings) {
 /// Whether a check is about what the runs recorded, and not about how they ended.
 bool asks_for_traces(const scenario::CheckSpec& spec) { return spec.traits().looks_at != scenario::LooksAt::kEndings; }
 
+/// Channels that a check would look at if all its sides recorded them.
+std::vector<trace::Channel> usual_channels(const checks::CheckInput& input,
+                                           const std::vector<const trace::RunTrace*>& runs) {
+  const bool same_shape = std::all_of(runs.begin(), runs.end(),
+                                      [&](const trace::RunTrace* run) { return compare::same_shape(*runs[0], *run); });
+  std::vector<trace::Channel> channels = checks::channels_of(input.spec.channels, {}, same_shape);
+  if (input.spec.traits().wanted == scenario::Wanted::kUpToRounding)
+    channels = checks::rounding_channels(input.spec, channels);
+  if (input.spec.traits().sides == scenario::Sides::kRanks)
+    std::erase_if(channels, [](trace::Channel one) { return trace::info(one).sharing != trace::Sharing::kReplicated; });
+  return channels;
+}
+
+/// Says what an agreement is not about, and takes it back where the sides left unequal parts out.
+void limit(CheckReport& report, const checks::CheckInput& input) {
+  CheckResult& result = report.result;
+  const scenario::CheckTraits& traits = input.spec.traits();
+  if (result.status != CheckResult::Status::kAgree || traits.looks_at != scenario::LooksAt::kRecords) return;
+  if (traits.sides == scenario::Sides::kLaw || traits.wanted == scenario::Wanted::kDifferent) return;
+  std::vector<const trace::RunTrace*> runs;
+  std::vector<const scenario::Promises*> sides;
+  for (const std::string& variant : input.spec.variants) {
+    runs.insert(runs.end(), input.of(variant).begin(), input.of(variant).end());
+    sides.push_back(&input.scenario.variant(variant));
+  }
+  report.not_compared = channels_left_out(usual_channels(input, runs), sides);
+  if (const std::string why = traits.sides == scenario::Sides::kRanks ? "" : muted_otherwise(runs); !why.empty()) {
+    result.status = CheckResult::Status::kInconclusive;
+    result.why = why;
+  }
+}
+
 /// An expectation of how runs end is met by all of them, and not by the first alone.
 void require_all_as_expected(CheckReport& report, const scenario::Expectation& expect,
                              const checks::CheckInput& input) {
@@ -264,6 +296,7 @@ class Judge {
     for (CheckResult& other : report.result.others) {
       if (other.divergence && check.spec.expect) diagnosis::diagnose(question_of(input), *other.divergence);
     }
+    limit(report, input);
     settle(report, check.spec, today_);
     if (!asks_for_traces(check.spec) && check.spec.expect) require_all_as_expected(report, *check.spec.expect, input);
     return report;
@@ -347,8 +380,10 @@ Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, con
                                 .why = early->cause + "; expected " + early->expected,
                                 .reproduce = reproduce(plan.scenario(plan.runs[i].scenario), golden_root)});
       const scenario::Variant& variant = plan.scenario(plan.runs[i].scenario).variant(plan.runs[i].variant);
-      if (const std::string left_out = steps_left_out(*evidence[i].trace, variant); !left_out.empty())
-        verdict.warnings.push_back(plan.runs[i].name + ": " + left_out);
+      for (const std::string& left_out :
+           {steps_left_out(*evidence[i].trace, variant), muted_text(*evidence[i].trace)}) {
+        if (!left_out.empty()) verdict.warnings.push_back(plan.runs[i].name + ": " + left_out);
+      }
       for (const std::string& why : evidence[i].outcome.restarts)
         verdict.warnings.push_back(plan.runs[i].name + ": its launcher started all ranks again, because " + why);
       for (const Json& warning : evidence[i].trace->ranks[0].header.value("warnings", Json::array()))

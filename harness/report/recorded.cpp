@@ -27,12 +27,21 @@ using compare::Divergence;
 
 namespace fs = std::filesystem;
 
+/// Channels that a recorder was asked for. All, where it does not say so: those it has are the ones of the library.
+std::vector<std::string> channels_of_header(const Json& header) {
+  const Json record = header.is_object() ? header.value("record", Json()) : Json();
+  const Json channels = record.is_object() ? record.value("channels", Json()) : Json();
+  const bool are_names = channels.is_array() && !channels.empty() &&
+                         std::all_of(channels.begin(), channels.end(), [](const Json& one) { return one.is_string(); });
+  return are_names ? channels.get<std::vector<std::string>>() : trace::channel_names();
+}
+
 /// Of a program that is not ours nobody promises anything: its recorder saw some of the recipe.
 scenario::Promises promises_seen(const trace::RunTrace& run) {
   scenario::Promises promises{.name = fs::path(run.run).filename().string(), .world_size = run.world_size()};
   promises.known.emplace();
   promises.train = scenario::train_spec_from_promises(Json::object(), *promises.known);
-  promises.train.record.channels = trace::channel_names();
+  promises.train.record.channels = channels_of_header(run.ranks[0].header);
   take_seen(promises, run);
   return promises;
 }
@@ -240,15 +249,6 @@ Recording read_recording(const fs::path& path) {
   recording.failed = failure_of_command(path / kCommandFile);
   read_promises(path / "run.json", recording);
   return recording;
-}
-
-std::string steps_left_out(const trace::RunTrace& run, const scenario::Promises& promises) {
-  const std::int64_t every = promises.train.record.every;
-  if (!promises.known || every <= 1 || run.ranks[0].steps.empty()) return "";
-  const std::int64_t last = run.ranks[0].steps.back().step;
-  const bool may_go_on = !promises.knows("steps") || last < promises.train.steps - 1;
-  return "of every " + std::to_string(every) + " updates one is recorded: the steps between were not compared" +
-         (may_go_on ? ", nor those after step " + std::to_string(last) : "");
 }
 
 std::string connect(Recording& left, Recording& right) {

@@ -31,10 +31,6 @@ std::string failure_of_command(const std::filesystem::path& file);
 /// Reads a run's folder, or the trace of one rank. *Throws*: InputError, DamagedFile: as trace::read_run.
 Recording read_recording(const std::filesystem::path& path);
 
-/// Which steps of a program nobody recorded, where every so many updates are: "every 10th update is recorded: …". A
-/// recorder of a program does not know which update is the last. Empty: all are recorded.
-std::string steps_left_out(const trace::RunTrace& run, const scenario::Promises& promises);
-
 /// Lets one of two recordings of programs go on from the other, where it begins with weights that the other has after
 /// an update, or with a checkpoint that the other wrote. Returns a sentence on that; empty: they begin alike, or apart.
 std::string connect(Recording& left, Recording& right);

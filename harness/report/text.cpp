@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <utility>
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/causes.h"
@@ -128,6 +130,22 @@ std::string details(const CheckReport& check, bool color) {
   return out;
 }
 
+/// Channels that checks which agree did not compare. Checks of one scenario mostly lack the same: those are told once.
+std::string limits(const std::vector<CheckReport>& checks) {
+  std::map<std::pair<std::string, std::vector<std::string>>, std::vector<std::string>> alike;
+  for (const CheckReport& check : checks) {
+    if (check.status == Status::kAgree && !check.not_compared.empty())
+      alike[{check.scenario, check.not_compared}].push_back(std::string(name_of(check.that)));
+  }
+  std::string out;
+  for (auto& [of, kinds] : alike) {
+    kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+    out += "\nNOTE  " + printable(of.first) + ": " + join(kinds, ", ") + " did not compare " + join(of.second, ", ") +
+           ": not recorded by every side\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string to_text(const compare::Divergence& divergence) {
@@ -161,6 +179,7 @@ std::string to_text(const Verdict& verdict, const plan::Plan& plan, bool color) 
   for (const CheckReport& check : verdict.checks) {
     if (check.status != Status::kAgree) out += details(check, color);
   }
+  out += limits(verdict.checks);
   for (const std::string& warning : verdict.warnings) out += "\nWARNING  " + printable(without_middle(warning)) + "\n";
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f", verdict.wall_s);

@@ -55,6 +55,7 @@ struct CheckReport {
   Status status = Status::kAgree;
   checks::CheckResult result;
   std::vector<Experiment> experiments;
+  std::vector<std::string> not_compared;  ///< channels that the check would look at, and a side does not record
   std::string decided_by;        ///< row of the table of docs/rounding.md; empty where nothing differs or is open
   std::string expected_failure;  ///< reason, when the author expected the check to fail
   std::string reproduce;

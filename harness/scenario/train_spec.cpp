@@ -159,6 +159,15 @@ bool TrainSpec::has_own_buffers() const {
   return ddp.wrap && ddp.broadcast_buffers && model.options.value("norm", "") == "batch";
 }
 
+bool TrainSpec::has_buffers() const { return model.options.contains("norm") || model.kind == "branch"; }
+
+bool TrainSpec::keeps_optimizer_state() const {
+  const std::vector<ParameterGroup> groups = parameter_groups(optimizer);
+  return optimizer.kind != "sgd" || std::any_of(groups.begin(), groups.end(), [](const ParameterGroup& group) {
+           return group.options.value("momentum", 0.0) > 0;
+         });
+}
+
 std::optional<std::string> TrainSpec::coarsest_arithmetic() const {
   const bool casts = precision == "float32";  // autocast leaves float64 alone
   if ((casts && autocast == "bf16") || ddp.compression == "bf16") return "bfloat16";

@@ -141,6 +141,12 @@ struct TrainSpec {
   /// Whether the ranks' buffers part in every step by design: layers that normalise each rank's own part of the batch
   /// note its statistics, which DDP overwrites only before the next forward pass.
   bool has_own_buffers() const;
+
+  /// Whether its model has buffers at all.
+  bool has_buffers() const;
+
+  /// Whether its optimizer keeps a state of some parameter.
+  bool keeps_optimizer_state() const;
 };
 
 /// Reads a completed "batch" object.

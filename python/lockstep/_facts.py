@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from lockstep import __version__, _flight, _library, _models, _optimizers
+from lockstep import __version__, _flight, _library, _models, _optimizers, _settings
 
 if TYPE_CHECKING:
     from lockstep._session import Session
@@ -37,7 +37,9 @@ def header_of(session: Session) -> dict[str, Any]:
         "scenario": "recorded", "variant": "-", "train_digest": "", "recorder": "python",
         "recorder_version": __version__,
         "framework": [f"{name} {version}" for name, version in _versions(_FRAMEWORKS).items()],
-        "command": list(sys.argv), "environment": environment(), "seen": seen, "unseen": unseen_in(session)}
+        "command": list(sys.argv), "environment": environment(), "seen": seen, "unseen": unseen_in(session),
+        "record": {"every": session.settings.every,
+                   "channels": sorted(session.settings.channels, key=_settings.CHANNELS.index)}}
     if isinstance(seen.get("data", {}).get("samples"), int):
         header["samples"] = seen["data"]["samples"]
     if _autocast_dtype() is not None:

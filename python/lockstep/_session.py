@@ -58,6 +58,7 @@ class Session:
         self._ending_steps: list[Callable[[], None]] = []
         self._due = True
         self._muted = 0
+        self.muted_updates = 0  #: since the last step
         self._start_lock, self._threads = threading.RLock(), Threads()
         self.taken = self.skipped = 0  #: samples and updates
         self._ddp: list[weakref.ref[DistributedDataParallel]] = []
@@ -127,6 +128,7 @@ class Session:
         told_ids = self.step.told_ids
         self.begin(_INITIAL)
         self._record_initial_state()
+        self._tell_muted()
         self._recorder.end_step()
         self.begin(0)
         self.step.told_ids = told_ids
@@ -221,7 +223,13 @@ class Session:
 
     def _end_step(self) -> None:
         self.before_end()
+        self._tell_muted()
         self.recorder.end_step()
+
+    def _tell_muted(self) -> None:
+        if self.muted_updates and self._due:
+            self.recorder.integer("ledger", "seen.muted", self.muted_updates)
+            self.muted_updates = 0
 
     def complete(self) -> None:
         """The updates of the step are done: records the state after them."""

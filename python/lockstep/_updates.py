@@ -84,6 +84,8 @@ class Updates:
         if self._updating and self._updating[-1] == id(optimizer):
             self._updating.pop()
         session = self._session
+        if not self._updating and session.is_muted:
+            session.muted_updates += 1
         if self._updating or not session.records:
             return
         session.gradients.used(_optimizers.parameters_of(optimizer), skipped)

@@ -2,6 +2,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/report/left_out.h"
 #include "harness/report/recorded.h"
 
 #include "tests/support/tiny/judged.h"

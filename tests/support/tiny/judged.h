@@ -16,7 +16,7 @@ class Judged {
     for (const plan::Run& run : plan.runs) {
       trace::RunTrace trace =
           tiny_run(plan.scenarios[0].variant(run.variant), run.variant + "/" + std::to_string(run.repeat));
-      for (trace::Trace& rank : trace.ranks) rank.header["train_digest"] = run.train_digest;
+      for (trace::Trace& rank : trace.ranks) rank.header.update(report::header_of(run));
       traces.push_back(std::move(trace));
       outcomes.push_back({.run = run.name, .status = launch::RunOutcome::Status::kFinished});
     }

@@ -1,0 +1,284 @@
+#include "harness/report/implied.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "harness/base/text.h"
+#include "harness/laws/held.h"
+
+namespace lockstep::report {
+namespace {
+
+using scenario::Variant;
+using trace::Channel;
+using trace::Record;
+using trace::Step;
+using trace::Trace;
+
+using Names = std::set<std::string_view>;
+
+/// Which names the steps of a training have in a channel.
+enum class Constancy {
+  kSame,   ///< all steps the same
+  kGrows,  ///< once there, always there: a state begins with its first update
+  kSome,   ///< any, but all steps some, or none
+  kFree,
+};
+
+/// Records of a channel that a recipe makes in every step; what the worker tells only of some is left out.
+Names names_of(const Step& step, Channel channel) {
+  Names names;
+  for (const Record& record : step.records) {
+    if (record.channel == channel && !record.name.starts_with("seen.")) names.insert(record.name);
+  }
+  return names;
+}
+
+/// The first name of `all` that `names` lacks.
+std::optional<std::string_view> lacking(const Names& names, const Names& all) {
+  for (const std::string_view name : all) {
+    if (!names.contains(name)) return name;
+  }
+  return std::nullopt;
+}
+
+/// The part of a record that its recorder writes, and that is not there; null: all is.
+const char* lacking_part(const Record& record) {
+  const bool is_floating = trace::is_floating(record.dtype);
+  const bool is_empty = std::find(record.shape.begin(), record.shape.end(), 0) != record.shape.end();
+  const bool is_sampled = record.channel == Channel::kGradient || record.channel == Channel::kOptimizer ||
+                          record.channel == Channel::kWeight;
+  if (is_floating && (!record.norm || !record.max_abs)) return "its norm";
+  if (is_floating && !record.sketch && !record.number) return "its sketch";
+  if (is_floating && is_sampled && !is_empty && !record.number && record.elements.empty()) return "its elements";
+  if (record.channel == Channel::kSamples && !is_empty && record.integers.empty()) return "its integers";
+  if (record.channel == Channel::kCollective && !is_empty && record.text.empty()) return "its text";
+  return nullptr;
+}
+
+/// One recorded run, held against what its recipe makes its ranks record.
+class Implied {
+ public:
+  Implied(const trace::RunTrace& run, const Variant& variant, const scenario::Scenario& scenario)
+      : run_(run), variant_(variant), train_(variant.train), is_ours_(!variant.program), begin_(begin_of(scenario)) {}
+
+  std::string judge() const {
+    for (const Trace& rank : run_.ranks) {
+      if (std::string why = judge_steps(rank); !why.empty()) return why;
+      for (const Step& step : rank.steps) {
+        if (std::string why = judge_records(rank, step); !why.empty()) return why;
+      }
+      for (const trace::ChannelInfo& row : trace::kChannels) {
+        if (!train_.record.holds(row.channel)) continue;
+        if (std::string why = judge_channel(rank, row); !why.empty()) return why;
+      }
+      if (std::string why = is_ours_ ? judge_parameters(rank) : ""; !why.empty()) return why;
+    }
+    return "";
+  }
+
+ private:
+  /// The first step of the trace, where the recipe tells it: the state before its first update.
+  std::optional<std::int64_t> begin_of(const scenario::Scenario& scenario) const {
+    const auto& load = train_.checkpoint.load;
+    if (!is_ours_ || !load) return trace::kInitialStep;
+    if (!train_.faults.empty() || load->who != "all" || !load->of_rank.empty()) return std::nullopt;
+    return scenario::updates_before(variant_, scenario) - 1;
+  }
+
+  /// Our worker and our recorder for Python number all updates. A program that records itself numbers as it likes.
+  bool counts_updates(const Trace& rank) const { return is_ours_ || rank.header.value("recorder", "") == "python"; }
+
+  bool is_due(std::int64_t step) const {
+    return step < 0 || step % train_.record.every == 0 || (is_ours_ && step == train_.steps - 1);
+  }
+
+  /// Up to the last one that is there: a run that ended early is told of elsewhere.
+  std::string judge_steps(const Trace& rank) const {
+    if (rank.steps.empty() || !counts_updates(rank)) return "";
+    std::int64_t due = begin_.value_or(rank.steps.front().step);
+    for (const Step& step : rank.steps) {
+      while (!is_due(due)) ++due;
+      if (step.step < due)
+        return rank.origin + " holds step " + std::to_string(step.step) + ": its recipe records " + all_steps();
+      if (step.step > due)
+        return rank.origin + " lacks step " + std::to_string(due) + ": its recipe records " + all_steps();
+      ++due;
+    }
+    return "";
+  }
+
+  std::string all_steps() const {
+    const std::int64_t every = train_.record.every;
+    return every == 1 ? "every update, and the state before the first"
+                      : "one update of every " + std::to_string(every) + (is_ours_ ? ", the last one" : "") +
+                            ", and the state before the first";
+  }
+
+  std::string judge_records(const Trace& rank, const Step& step) const {
+    for (const Record& record : step.records) {
+      const std::string name = std::string(trace::name_of(record.channel)) + " " + record.name;
+      if (!train_.record.holds(record.channel))
+        return place(rank, step) + " holds " + name + ", a channel that its recipe does not record";
+      if (const char* const part = lacking_part(record))
+        return place(rank, step) + ": " + name + " lacks " + part + ", which every recorder writes";
+    }
+    return "";
+  }
+
+  Constancy constancy_of(Channel channel) const {
+    const bool passes_vary = train_.batch.updates_at_epoch_end, may_skip = train_.ddp.find_unused_parameters;
+    switch (channel) {
+      case Channel::kInput:
+      case Channel::kLoss:
+        return passes_vary ? Constancy::kSome : Constancy::kSame;
+      case Channel::kGradientLocal:
+      case Channel::kGradient:
+        return may_skip ? Constancy::kSome : Constancy::kSame;
+      case Channel::kOptimizer:
+        return may_skip || train_.gradient.loss_scale ? Constancy::kGrows : Constancy::kSame;
+      case Channel::kCollective:
+        return Constancy::kSome;
+      case Channel::kSamples:
+      case Channel::kRng:
+      case Channel::kWeight:
+      case Channel::kBuffer:
+      case Channel::kEma:
+      case Channel::kMetric:
+      case Channel::kLedger:
+        return Constancy::kSame;
+    }
+    return Constancy::kFree;
+  }
+
+  /// A program may do as it likes; what it holds of a model does not vanish and come again.
+  Constancy constancy_of_program(Channel channel) const {
+    switch (channel) {
+      case Channel::kWeight:
+      case Channel::kBuffer:
+      case Channel::kRng:
+        return Constancy::kGrows;
+      case Channel::kLedger:
+        return Constancy::kSome;
+      default:
+        return Constancy::kFree;
+    }
+  }
+
+  /// Whether the recipe makes records of a channel in some step. Nothing is known of a program, and a planted mistake
+  /// may leave a part of the training out.
+  bool requires_some(Channel channel) const {
+    if (!is_ours_ || !train_.faults.empty()) return false;
+    switch (channel) {
+      case Channel::kOptimizer:
+        return train_.keeps_optimizer_state();
+      case Channel::kBuffer:
+        return train_.has_buffers();
+      case Channel::kEma:
+        return train_.ema_decay.has_value();
+      case Channel::kMetric:
+        return train_.evaluation && train_.steps >= train_.evaluation->every && train_.record.every == 1;
+      case Channel::kCollective:
+        return variant_.world_size > 1 && train_.ddp.wrap;
+      default:
+        return true;
+    }
+  }
+
+  bool has_records(Channel channel, std::int64_t step) const {
+    return channel != Channel::kMetric || !train_.evaluation || (step + 1) % train_.evaluation->every == 0;
+  }
+
+  /// Whether the state before the first update has the names that later ones have.
+  bool begins_with(const trace::ChannelInfo& row) const {
+    if (!is_ours_) return row.channel == Channel::kWeight;
+    if (row.channel != Channel::kOptimizer && row.channel != Channel::kEma) return row.is_carried();
+    const auto& load = train_.checkpoint.load;  // else those begin with the first update
+    return load && load->who == "all" && load->restores(std::string(row.name));
+  }
+
+  Names all_names(const Trace& rank, Channel channel) const {
+    Names all;
+    for (const Step& step : rank.steps) {
+      if (step.step >= 0) all.merge(names_of(step, channel));
+    }
+    return all;
+  }
+
+  std::string judge_channel(const Trace& rank, const trace::ChannelInfo& row) const {
+    const Names all = all_names(rank, row.channel);
+    const bool has_update = !rank.steps.empty() && rank.steps.back().step > begin_.value_or(rank.steps.front().step);
+    if (all.empty() && has_update && requires_some(row.channel))
+      return rank.origin + " has no record of the channel " + std::string(row.name) + ", which its recipe makes";
+    const Constancy constancy = is_ours_ ? constancy_of(row.channel) : constancy_of_program(row.channel);
+    if (constancy == Constancy::kFree) return "";
+    Names before;
+    for (const Step& step : rank.steps) {
+      const bool is_first = &step == &rank.steps.front();
+      if (is_first ? !begins_with(row) : !has_records(row.channel, step.step)) continue;
+      const Names names = names_of(step, row.channel);
+      const Names& expected = constancy == Constancy::kGrows && !is_first ? before : all;
+      const bool some_will_do = constancy == Constancy::kSome || (is_first && !is_ours_);
+      const auto missing = some_will_do && !names.empty() ? std::nullopt : lacking(names, expected);
+      if (missing)
+        return place(rank, step) + " lacks " + std::string(row.name) + " " + std::string(*missing) +
+               ", which other steps have";
+      before = names;
+    }
+    return "";
+  }
+
+  /// What is recorded of each parameter is there of all.
+  std::string judge_parameters(const Trace& rank) const {
+    if (train_.ddp.find_unused_parameters || rank.steps.empty()) return "";
+    const Step& last = rank.steps.back();
+    const Names weights = names_of(last, Channel::kWeight), gradients = names_of(last, Channel::kGradient),
+                own = names_of(last, Channel::kGradientLocal), averages = names_of(last, Channel::kEma),
+                states = names_of(last, Channel::kOptimizer);
+    const auto has = [](const Names& names, const std::string& name) { return names.empty() || names.contains(name); };
+    std::set<std::string> kinds;  // of states
+    for (const std::string_view state : states) kinds.emplace(state.substr(state.rfind('.') + 1));
+    if (train_.optimizer.options.contains("groups") && !train_.optimizer.options["groups"].empty()) kinds.clear();
+    for (const std::string_view weight : weights) {
+      const std::string name(weight);
+      std::string missing;
+      if (!has(own, name)) missing = "gradient.local " + name;
+      if (!has(gradients, name)) missing = "gradient " + name;
+      if (train_.gradient.loss_scale && !has(gradients, "unscaled " + name)) missing = "gradient unscaled " + name;
+      if ((train_.gradient.clip_norm || train_.gradient.clip_value) && !has(gradients, "clipped " + name))
+        missing = "gradient clipped " + name;
+      if (!has(averages, name)) missing = "ema " + name;
+      for (const std::string& kind : kinds) {
+        if (!has(states, name + "." + kind)) missing = "optimizer " + name + "." + kind;
+      }
+      if (!missing.empty()) return place(rank, last) + " lacks " + missing + ", which its recipe makes";
+    }
+    for (const std::string_view gradient : gradients) {
+      const std::string name = laws::parameter_of(std::string(gradient));
+      if (!has(weights, name)) return place(rank, last) + " lacks weight " + name + ", which has a gradient";
+    }
+    return "";
+  }
+
+  static std::string place(const Trace& rank, const Step& step) {
+    return rank.origin + ", step " + std::to_string(step.step);
+  }
+
+  const trace::RunTrace& run_;
+  const Variant& variant_;
+  const scenario::TrainSpec& train_;
+  bool is_ours_;
+  std::optional<std::int64_t> begin_;  ///< nothing: nobody knows with which update it begins
+};
+
+}  // namespace
+
+std::string unlike_recipe(const trace::RunTrace& run, const Variant& variant, const scenario::Scenario& scenario) {
+  return Implied(run, variant, scenario).judge();
+}
+
+}  // namespace lockstep::report

@@ -1,0 +1,57 @@
+#include "harness/report/left_out.h"
+
+#include <algorithm>
+
+namespace lockstep::report {
+
+std::string steps_left_out(const trace::RunTrace& run, const scenario::Promises& promises) {
+  const std::int64_t every = promises.train.record.every;
+  if (!promises.known || every <= 1 || run.ranks[0].steps.empty()) return "";
+  const std::int64_t last = run.ranks[0].steps.back().step;
+  const bool may_go_on = !promises.knows("steps") || last < promises.train.steps - 1;
+  return "of every " + std::to_string(every) + " updates one is recorded: the steps between were not compared" +
+         (may_go_on ? ", nor those after step " + std::to_string(last) : "");
+}
+
+std::int64_t muted_updates(const trace::RunTrace& run) {
+  std::int64_t most = 0;
+  for (const trace::Trace& rank : run.ranks) {
+    std::int64_t updates = 0;
+    for (const trace::Step& step : rank.steps) {
+      const trace::Record* const muted = step.find(trace::Channel::kLedger, "seen.muted");
+      if (muted != nullptr && muted->integers.size() == 1) updates += muted->integers[0];
+    }
+    most = std::max(most, updates);
+  }
+  return most;
+}
+
+std::string muted_text(const trace::RunTrace& run) {
+  const std::int64_t updates = muted_updates(run);
+  if (updates == 0) return "";
+  return "lockstep.off() left " + std::to_string(updates) + (updates == 1 ? " update" : " updates") +
+         " out: nothing of that was recorded or compared";
+}
+
+std::string muted_otherwise(const std::vector<const trace::RunTrace*>& runs) {
+  for (const trace::RunTrace* run : runs) {
+    const std::int64_t first = muted_updates(*runs[0]), other = muted_updates(*run);
+    if (first != other)
+      return "lockstep.off() left " + std::to_string(first) + " updates out of " + runs[0]->run + ", and " +
+             std::to_string(other) + " out of " + run->run + ": only what is recorded was compared";
+  }
+  return "";
+}
+
+std::vector<std::string> channels_left_out(const std::vector<trace::Channel>& compared,
+                                           const std::vector<const scenario::Promises*>& sides) {
+  std::vector<std::string> names;
+  for (const trace::Channel channel : compared) {
+    const bool recorded = std::all_of(
+        sides.begin(), sides.end(), [&](const scenario::Promises* side) { return side->train.record.holds(channel); });
+    if (!recorded) names.emplace_back(trace::name_of(channel));
+  }
+  return names;
+}
+
+}  // namespace lockstep::report
