@@ -16,6 +16,8 @@ struct Evidence {
   launch::RunOutcome outcome;
   std::optional<trace::RunTrace> trace;
   std::string problem;  ///< why there is no trace that counts
+  std::string
+      doubt;  ///< why the trace may be of another recipe, although it is whole; judged only where we started none
 };
 
 /// Reads the traces of finished runs. A missing, torn or damaged trace of a finished run is a problem, never a pass.

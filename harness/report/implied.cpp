@@ -86,7 +86,8 @@ class Implied {
   std::optional<std::int64_t> begin_of(const scenario::Scenario& scenario) const {
     const auto& load = train_.checkpoint.load;
     if (!is_ours_ || !load) return trace::kInitialStep;
-    if (!train_.faults.empty() || load->who != "all" || !load->of_rank.empty()) return std::nullopt;
+    const bool is_newest = load->number || load->pick != "highest_name";
+    if (!train_.faults.empty() || load->who != "all" || !load->of_rank.empty() || !is_newest) return std::nullopt;
     return scenario::updates_before(variant_, scenario) - 1;
   }
 
@@ -181,7 +182,7 @@ class Implied {
       case Channel::kEma:
         return train_.ema_decay.has_value();
       case Channel::kMetric:
-        return train_.evaluation && train_.steps >= train_.evaluation->every && train_.record.every == 1;
+        return train_.evaluation.has_value();
       case Channel::kCollective:
         return variant_.world_size > 1 && train_.ddp.wrap;
       default:
@@ -211,8 +212,10 @@ class Implied {
 
   std::string judge_channel(const Trace& rank, const trace::ChannelInfo& row) const {
     const Names all = all_names(rank, row.channel);
-    const bool has_update = !rank.steps.empty() && rank.steps.back().step > begin_.value_or(rank.steps.front().step);
-    if (all.empty() && has_update && requires_some(row.channel))
+    const bool is_due = std::any_of(rank.steps.begin(), rank.steps.end(), [&](const Step& step) {
+      return &step != &rank.steps.front() && has_records(row.channel, step.step);
+    });
+    if (all.empty() && is_due && requires_some(row.channel))
       return rank.origin + " has no record of the channel " + std::string(row.name) + ", which its recipe makes";
     const Constancy constancy = is_ours_ ? constancy_of(row.channel) : constancy_of_program(row.channel);
     if (constancy == Constancy::kFree) return "";

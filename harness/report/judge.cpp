@@ -373,6 +373,12 @@ Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, con
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
     if (evidence[i].trace) {
       ++verdict.runs_finished;
+      if (!evidence[i].doubt.empty())
+        verdict.runs.push_back({.run = plan.runs[i].name,
+                                .status = Status::kInconclusive,
+                                .outcome = "unlike its recipe",
+                                .why = evidence[i].doubt,
+                                .reproduce = reproduce(plan.scenario(plan.runs[i].scenario), golden_root)});
       if (const auto early = early_end(plan, plan.runs[i], *evidence[i].trace))
         verdict.runs.push_back({.run = plan.runs[i].name,
                                 .class_ = *early->class_,

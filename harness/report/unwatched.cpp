@@ -10,6 +10,7 @@
 #include "harness/launch/outcome.h"
 #include "harness/launch/outcome_file.h"
 #include "harness/launch/progress.h"
+#include "harness/report/alone.h"
 #include "harness/report/recorded.h"
 #include "harness/scenario/changes.h"
 #include "harness/trace/reader.h"
@@ -97,6 +98,16 @@ RunOutcome outcome_of(const plan::Run& run, const fs::path& directory) {
   return std::move(*said);
 }
 
+/// The law that a run of our worker breaks, although nothing was planted in it: its traces may be another run's.
+std::string broken_law(Alone& alone, const plan::Plan& plan, std::size_t run) {
+  if (!std::holds_alternative<plan::WorkerProgram>(plan.runs[run].program) || alone.holds_fault(run)) return "";
+  const std::optional<checks::AskedLaw>& broken = alone.broken_by(run);
+  if (!broken) return "";
+  const compare::Divergence& at = *broken->result.divergence;
+  return "it breaks the law '" + std::string(broken->law->name) + "' of its recipe (" + at.place_and_rank() +
+         ": expected " + at.expected + ", there is " + at.actual + "): its traces may be those of another run";
+}
+
 /// Repeats and variants that nobody would judge.
 void require_no_more_runs(const plan::Plan& plan, const fs::path& runs_root) {
   for (const scenario::Scenario& scenario : plan.scenarios) {
@@ -128,6 +139,8 @@ std::vector<Evidence> read_unwatched(plan::Plan& plan, const fs::path& runs_root
     if (evidence[i].trace || evidence[i].outcome.status != RunOutcome::Status::kFinished) continue;
     evidence[i].problem += signs_of_life(plan.runs[i], runs_root / plan.runs[i].name);
   }
+  Alone alone(plan, evidence);
+  for (std::size_t i = 0; i < evidence.size(); ++i) evidence[i].doubt = broken_law(alone, plan, i);
   return evidence;
 }
 
@@ -136,8 +149,8 @@ std::vector<std::optional<RunOutcome>> ended_before(const plan::Plan& plan, cons
   std::vector<std::optional<RunOutcome>> ended;
   for (Evidence& evidence : read_unwatched(read, runs_root)) {
     const RunOutcome::Status status = evidence.outcome.status;
-    const bool is_final =
-        evidence.trace || status == RunOutcome::Status::kFailed || status == RunOutcome::Status::kHung;
+    const bool is_final = (evidence.trace && evidence.doubt.empty()) || status == RunOutcome::Status::kFailed ||
+                          status == RunOutcome::Status::kHung;
     ended.push_back(is_final ? std::optional(std::move(evidence.outcome)) : std::nullopt);
   }
   return ended;
