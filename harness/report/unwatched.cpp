@@ -98,9 +98,21 @@ RunOutcome outcome_of(const plan::Run& run, const fs::path& directory) {
   return std::move(*said);
 }
 
-/// The law that a run of our worker breaks, although nothing was planted in it: its traces may be another run's.
+/// Whether a recipe may break laws: it holds a planted mistake, or is one, which a check must find.
+bool may_break_laws(const Alone& alone, const plan::Plan& plan, std::size_t run) {
+  const plan::Run& of = plan.runs[run];
+  const bool is_wrong = std::any_of(plan.checks.begin(), plan.checks.end(), [&](const plan::Check& check) {
+    const std::vector<std::string>& names = check.spec.variants;
+    return check.spec.expect && check.scenario == of.scenario &&
+           std::find(names.begin(), names.end(), of.variant) != names.end();
+  });
+  return is_wrong || alone.holds_fault(run);
+}
+
+/// The law that a run of our worker breaks, although its recipe keeps them all: its traces may be another run's.
 std::string broken_law(Alone& alone, const plan::Plan& plan, std::size_t run) {
-  if (!std::holds_alternative<plan::WorkerProgram>(plan.runs[run].program) || alone.holds_fault(run)) return "";
+  if (!std::holds_alternative<plan::WorkerProgram>(plan.runs[run].program) || may_break_laws(alone, plan, run))
+    return "";
   const std::optional<checks::AskedLaw>& broken = alone.broken_by(run);
   if (!broken) return "";
   const compare::Divergence& at = *broken->result.divergence;
