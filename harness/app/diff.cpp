@@ -19,6 +19,7 @@
 #include "harness/report/left_out.h"
 #include "harness/report/recorded.h"
 #include "harness/report/text.h"
+#include "harness/trace/modules.h"
 
 namespace lockstep::app {
 namespace {
@@ -163,6 +164,7 @@ int diff(const DiffOptions& options) {
     status = report::Status::kInconclusive;
     why = both(reason, why);
   }
+  const std::vector<std::string> modules = trace::modules_that_differ(left.trace, right.trace);
   const std::vector<std::string> not_compared = channels_not_compared(left, right, channels);
   if (!is_whole && (!first || only_missing)) status = report::Status::kInconclusive;
 
@@ -172,6 +174,7 @@ int diff(const DiffOptions& options) {
                               {"exit_code", exit_code(status)},
                               {"records_compared", result.compared},
                               {"not_compared", not_compared},
+                              {"modules_that_differ", modules},
                               {"class", first ? Json(first->class_name()) : Json()},
                               {"cause", first ? Json(first->cause_id()) : Json()},
                               {"decided_by", first ? Json(name_of(decision::row_of(result))) : Json()},
@@ -181,6 +184,7 @@ int diff(const DiffOptions& options) {
   if (options.json != "-") {
     print_line(stdout, std::string(name_of(status)) + ": " + std::to_string(result.compared) + " records of " +
                            left.trace.run + " and " + right.trace.run + " compared" + (why.empty() ? "" : "; " + why));
+    if (!modules.empty()) notes.push_back("modules of the program that differ: " + some_of(modules, 5));
     if (!not_compared.empty())
       notes.push_back("not compared, because one side or both did not record it: " + join(not_compared, ", "));
     for (const report::Recording* side : {&left, &right}) {

@@ -14,6 +14,7 @@
 #include "harness/launch/foreground.h"
 #include "harness/report/recorded.h"
 #include "harness/report/verdict.h"
+#include "harness/trace/modules.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::app {
@@ -50,6 +51,8 @@ bool tell(const fs::path& folder) {
   }
   say(std::to_string(run.ranks.size()) + (run.ranks.size() == 1 ? " rank, " : " ranks, ") + std::to_string(steps) +
       " steps, " + std::to_string(records) + " records in " + folder.string());
+  if (const std::size_t modules = trace::own_modules(run).size(); modules > 0)
+    say(std::to_string(modules) + (modules == 1 ? " module" : " modules") + " of the program's own");
   for (const std::string& sentence : unseen_by(run)) say("not recorded: " + sentence);
   if (!torn.empty()) say("the trace is torn: " + torn);
   return torn.empty();

@@ -71,6 +71,9 @@ class SetAside {
     if (at.lacks(Missing::kRecord) && at.channel == Channel::kGradientLocal &&
         !laws::records(side_that_lacks(at), at.channel))
       return take_channel(at, "one side alone has gradients before a reduction by DDP");
+    if (at.lacks(Missing::kRecord) && at.tensor == "samples_taken" &&
+        !laws::records(side_that_lacks(at), Channel::kSamples))
+      return take_name(at, "one side alone counts samples");
     if (at.channel == Channel::kGradient && final_gradients_agree())
       return take_channel(at, "gradients differ on the way to the same update");
     return at.lacks(Missing::kRecord) && take_weights(at);

@@ -25,6 +25,7 @@ using Names = std::set<std::string_view>;
 enum class Constancy {
   kSame,   ///< all steps the same
   kGrows,  ///< once there, always there: a state begins with its first update
+  kBegun,  ///< those that the state before the first update has, and others
   kSome,   ///< any, but all steps some, or none
   kFree,
 };
@@ -156,13 +157,13 @@ class Implied {
     return Constancy::kFree;
   }
 
-  /// A program may do as it likes; what it holds of a model does not vanish and come again.
+  /// A program may record what it likes beside its models, and those do not lose a part.
   Constancy constancy_of_program(Channel channel) const {
     switch (channel) {
       case Channel::kWeight:
       case Channel::kBuffer:
       case Channel::kRng:
-        return Constancy::kGrows;
+        return Constancy::kBegun;
       case Channel::kLedger:
         return Constancy::kSome;
       default:
@@ -195,11 +196,17 @@ class Implied {
   }
 
   /// Whether the state before the first update has the names that later ones have.
-  bool begins_with(const trace::ChannelInfo& row) const {
-    if (!is_ours_) return row.channel == Channel::kWeight;
+  bool begins_with(const Trace& rank, const trace::ChannelInfo& row) const {
+    if (!is_ours_) return row.channel == Channel::kWeight && has_model(rank);
     if (row.channel != Channel::kOptimizer && row.channel != Channel::kEma) return row.is_carried();
     const auto& load = train_.checkpoint.load;  // else those begin with the first update
     return load && load->who == "all" && load->restores(std::string(row.name));
+  }
+
+  static bool has_model(const Trace& rank) {
+    const Json seen = rank.header.value("seen", Json());
+    const Json model = seen.is_object() ? seen.value("model", Json()) : Json();
+    return model.is_object() && !model.empty();
   }
 
   Names all_names(const Trace& rank, Channel channel) const {
@@ -222,15 +229,19 @@ class Implied {
     Names before;
     for (const Step& step : rank.steps) {
       const bool is_first = &step == &rank.steps.front();
-      if (is_first ? !begins_with(row) : !has_records(row.channel, step.step)) continue;
       const Names names = names_of(step, row.channel);
-      const Names& expected = constancy == Constancy::kGrows && !is_first ? before : all;
+      if (is_first ? !begins_with(rank, row) : !has_records(row.channel, step.step)) {
+        if (is_first) before = names;
+        continue;
+      }
+      const bool is_held = constancy == Constancy::kGrows || constancy == Constancy::kBegun;
+      const Names& expected = is_held && !is_first ? before : all;
       const bool some_will_do = constancy == Constancy::kSome || (is_first && !is_ours_);
       const auto missing = some_will_do && !names.empty() ? std::nullopt : lacking(names, expected);
       if (missing)
         return place(rank, step) + " lacks " + std::string(row.name) + " " + std::string(*missing) +
                ", which other steps have";
-      before = names;
+      if (is_first || constancy == Constancy::kGrows) before = names;
     }
     return "";
   }

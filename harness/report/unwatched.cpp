@@ -5,6 +5,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/base/hash.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
 #include "harness/launch/outcome.h"
@@ -13,6 +14,7 @@
 #include "harness/report/alone.h"
 #include "harness/report/recorded.h"
 #include "harness/scenario/changes.h"
+#include "harness/trace/modules.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::report {
@@ -120,6 +122,18 @@ std::string broken_law(Alone& alone, const plan::Plan& plan, std::size_t run) {
          ": expected " + at.expected + ", there is " + at.actual + "): its traces may be those of another run";
 }
 
+/// Modules of a program whose files are not those that it imported; empty: all are, or it is none.
+std::string changed_modules(const plan::Run& run, const trace::RunTrace& trace) {
+  const auto* const program = std::get_if<plan::CommandProgram>(&run.program);
+  if (program == nullptr) return "";
+  std::vector<std::string> changed;
+  for (const auto& [path, digest] : trace::own_modules(trace)) {
+    const fs::path file = (program->directory / path).lexically_normal();
+    if (!is_there(file) || sha256(read_file(file)) != digest) changed.push_back(file.string());
+  }
+  return changed.empty() ? "" : "the program has changed since this run imported it: " + some_of(changed, 3);
+}
+
 /// Repeats and variants that nobody would judge.
 void require_no_more_runs(const plan::Plan& plan, const fs::path& runs_root) {
   for (const scenario::Scenario& scenario : plan.scenarios) {
@@ -150,6 +164,11 @@ std::vector<Evidence> read_unwatched(plan::Plan& plan, const fs::path& runs_root
   for (std::size_t i = 0; i < evidence.size(); ++i) {
     if (evidence[i].trace || evidence[i].outcome.status != RunOutcome::Status::kFinished) continue;
     evidence[i].problem += signs_of_life(plan.runs[i], runs_root / plan.runs[i].name);
+  }
+  for (std::size_t i = 0; i < evidence.size(); ++i) {
+    if (!evidence[i].trace) continue;
+    evidence[i].problem = changed_modules(plan.runs[i], *evidence[i].trace);
+    if (!evidence[i].problem.empty()) evidence[i].trace.reset();
   }
   Alone alone(plan, evidence);
   for (std::size_t i = 0; i < evidence.size(); ++i) evidence[i].doubt = broken_law(alone, plan, i);

@@ -39,7 +39,8 @@ def header_of(session: Session) -> dict[str, Any]:
         "framework": [f"{name} {version}" for name, version in _versions(_FRAMEWORKS).items()],
         "command": list(sys.argv), "environment": environment(), "seen": seen, "unseen": unseen_in(session),
         "record": {"every": session.settings.every,
-                   "channels": sorted(session.settings.channels, key=_settings.CHANNELS.index)}}
+                   "channels": sorted(session.settings.channels, key=_settings.CHANNELS.index)},
+        "modules": session.modules.new()}
     if isinstance(seen.get("data", {}).get("samples"), int):
         header["samples"] = seen["data"]["samples"]
     if _autocast_dtype() is not None:

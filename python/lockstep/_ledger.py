@@ -23,7 +23,7 @@ def _entries(session: Session) -> Iterator[tuple[str, float | int]]:
     yield from step.rates
     yield from step.denominators.items()
     yield "micro_batches", step.backwards
-    if not step.is_rest:
+    if not step.is_rest and "samples" in session.settings.channels:  # else they are not counted
         yield "samples_taken", session.taken
     if scaler is not None:
         yield "loss_scale", float(scaler.get_scale())

@@ -20,6 +20,7 @@ from lockstep._gradients import Gradients
 from lockstep._hooks.schedule import Schedules
 from lockstep._hooks.seed import Seeds
 from lockstep._models import Models, readable
+from lockstep._modules import Modules
 from lockstep._reductions import Reductions
 from lockstep._step import Step
 from lockstep._threads import Threads
@@ -43,6 +44,7 @@ class Session:
         self.schedules, self.seeds = Schedules(), Seeds()
         self.gradients = Gradients()
         self.reductions = Reductions(self)
+        self.modules = Modules()
         self.compiled: dict[str, None] = {}  #: names of models and functions that torch.compile was given, in order
         self.loaded: list[dict[str, Any]] = []  #: checkpoints that were read before the trace began
         self.rank = 0
@@ -128,7 +130,7 @@ class Session:
         told_ids = self.step.told_ids
         self.begin(_INITIAL)
         self._record_initial_state()
-        self._tell_muted()
+        self._tell_besides()
         self._recorder.end_step()
         self.begin(0)
         self.step.told_ids = told_ids
@@ -223,13 +225,18 @@ class Session:
 
     def _end_step(self) -> None:
         self.before_end()
-        self._tell_muted()
+        self._tell_besides()
         self.recorder.end_step()
 
-    def _tell_muted(self) -> None:
-        if self.muted_updates and self._due:
+    def _tell_besides(self) -> None:
+        """What happened since the step before and belongs to none."""
+        if not self._due:
+            return
+        if self.muted_updates:
             self.recorder.integer("ledger", "seen.muted", self.muted_updates)
             self.muted_updates = 0
+        for path, digest in self.modules.new().items():
+            self.recorder.text("ledger", f"seen.module {path}", digest)
 
     def complete(self) -> None:
         """The updates of the step are done: records the state after them."""

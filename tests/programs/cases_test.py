@@ -844,6 +844,43 @@ for _ in range(2):
         self.assertEqual(trace.names(1, "loss"), ["local"])
         self.assertEqual(trace.names(1, "input"), ["input"])
 
+    def test_updates_that_are_left_out_are_counted_and_said(self):
+        script = START + """
+import contextlib, lockstep
+optimizer = sgd(model)
+for i in range({}):
+    with lockstep.off() if i else contextlib.nullcontext(): update(optimizer, model)
+"""
+        for updates in (3, 6):
+            trace = self.records(script.format(updates), folder=str(updates))
+            self.assertEqual(trace.value(0, "ledger", "seen.muted"), [updates - 1])
+        self.records(script.format(3), folder="again")
+        self.assertIn("lockstep.off() left 2 updates out", self.assert_agree(self.folder / "3", self.folder / "again"))
+        ended = lockstep("diff", self.folder / "3", self.folder / "6")
+        self.assertEqual(ended.returncode, 4, ended.stdout)
+        self.assertIn("lockstep.off() left 2 updates out of", ended.stdout)
+        self.assertIn("left 5 updates out", lockstep("check", self.folder / "6").stdout)
+
+    def test_channels_that_were_not_recorded_are_said(self):
+        script = START + "update(sgd(model), model)"
+        self.records(script, folder="all")
+        self.records(script, folder="few", LOCKSTEP_RECORD_CHANNELS="loss,ledger,weight")
+        said = self.assert_agree(self.folder / "all", self.folder / "few")
+        self.assertIn("did not record it: samples, input, rng, gradient.local, gradient, optimizer", said)
+
+    def test_modules_of_ones_own_are_listed(self):
+        (self.folder / "helper.py").write_text("RATE = 0.1")
+        (self.folder / "late.py").write_text("")
+        script = START + "import helper; optimizer = sgd(model); update(optimizer, model); import late\n"
+        trace = self.records(script, folder="before")
+        self.assertEqual(len(trace.header["modules"]["helper.py"]), 64)
+        self.assertFalse([path for path in trace.header["modules"] if "site-packages" in path or "torch" in path])
+        self.assertEqual(len(trace.record(0, "ledger", "seen.module late.py")["text"]), 64)
+        (self.folder / "helper.py").write_text("RATE = 0.2")
+        self.records(script, folder="after")
+        said = self.assert_agree(self.folder / "before", self.folder / "after")
+        self.assertIn("modules of the program that differ: helper.py", said)
+
     def test_public_functions_do_nothing_without_recording(self):
         ended = self.run_recorded("""
 import lockstep

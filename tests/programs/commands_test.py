@@ -70,6 +70,8 @@ class CommandsTest(ProgramTest):
         self.assertIn("code 3", ended.stdout)
 
     def test_a_program_that_another_scheduler_starts_is_judged(self):
+        (self.folder / "helper.py").write_text("")
+        self.script("import helper\n" + (self.folder / "train.py").read_text())
         file = self.scenario([{"that": "repeatable"}, {"that": "finishes"}], {"main": {}}, repeats=2)
         ended = self.lockstep("run", file, "--prepare", "elsewhere")
         self.assertEqual(ended.returncode, 0, ended.stderr)
@@ -88,6 +90,9 @@ class CommandsTest(ProgramTest):
             self.assertEqual(processes, "1")
             subprocess.run(command, shell=True, check=True, env=environment(), capture_output=True)
         judged(0, "2 of 2 runs finished")
+        (self.folder / "helper.py").write_text("import torch")
+        judged(4, "the program has changed since this run imported it: ", "helper.py")
+        (self.folder / "helper.py").write_text("")
         told = self.folder / "elsewhere/own/main/1/command.json"
         told.write_text('{"exit_code": 3}')
         judged(1, "the command exited with code 3")
