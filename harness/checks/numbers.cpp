@@ -83,13 +83,23 @@ class SetAside {
     return channels_.contains(channel) || names_.contains({channel, name}) || lacks_.contains({channel, name, step});
   }
 
-  /// Whether a difference behind it may come of what was set aside.
+  /// Whether a difference behind it may come of what was set aside. An update draws nothing and exchanges nothing, and
+  /// what is drawn shows in the loss.
   bool may_explain(const Divergence& behind) const {
+    const trace::Part part = trace::info(behind.channel).part;
+    const bool is_of_update =
+        part == trace::Part::kUpdated || part == trace::Part::kCounted || behind.channel == Channel::kEma;
+    if (is_of_update) return false;
+    if (trace::info(behind.channel).is_gradient() && laws::records(left_, Channel::kLoss))
+      return channels_.contains(Channel::kCollective) || channels_.contains(Channel::kGradientLocal);
     const bool by_epoch = samples_by_epoch(left_) && samples_by_epoch(right_);
     if (behind.channel == Channel::kSamples && by_epoch) return channels_.contains(Channel::kCollective);
     return channels_.contains(Channel::kRng) || channels_.contains(Channel::kCollective) ||
            channels_.contains(Channel::kGradientLocal);
   }
+
+  /// The first of the channels that were set aside.
+  const std::optional<Divergence>& first_channel() const { return first_channel_; }
 
   const std::string& lacking() const { return lacking_; }
   const std::vector<std::string>& notes() const { return notes_; }
@@ -112,6 +122,7 @@ class SetAside {
 
   bool take_channel(const Divergence& at, const std::string& what) {
     channels_.insert(at.channel);
+    if (!first_channel_) first_channel_ = at;
     notes_.push_back(what + " (first at " + at.place_and_rank() + ")");
     return true;
   }
@@ -163,6 +174,7 @@ class SetAside {
   const RunTrace &left_, &right_;
   std::set<Channel> asked_;
   std::set<Channel> channels_;
+  std::optional<Divergence> first_channel_;
   std::set<std::pair<Channel, std::string>> names_;
   std::set<std::tuple<Channel, std::string, std::int64_t>> lacks_;  ///< what a side has not at its first step
   std::vector<std::string> notes_;
@@ -183,14 +195,13 @@ bool chooses_kernel(Channel channel, const std::string& name) {
 
 CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const std::vector<Channel>& channels,
                             const CheckInput& input, const compare::Scope& scope) {
-  CheckResult first = result_of(compare::compare_runs(left, right, channels, compare::bitwise, scope), input);
-  if (!input.promises_of(left).known || !input.promises_of(right).known) return first;
+  CheckResult result = result_of(compare::compare_runs(left, right, channels, compare::bitwise, scope), input);
+  if (!input.promises_of(left).known || !input.promises_of(right).known) return result;
   SetAside aside(left, right, input.spec.channels);
   compare::Scope behind = scope;
   behind.skip = [&](Channel channel, const std::string& name, std::int64_t step) {
     return aside.skips(channel, name, step) || (scope.skip && scope.skip(channel, name, step));
   };
-  CheckResult result = first;
   while (result.divergence && aside.takes(*result.divergence)) {
     result = result_of(compare::compare_runs(left, right, channels, compare::bitwise, behind), input);
   }
@@ -200,8 +211,11 @@ CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const s
     at.cause = "all weights, losses and states are equal: the two sides come to them in different ways";
     return result;
   }
-  if (result.divergence)
-    return rounds(*result.divergence, left, right) || !aside.may_explain(*result.divergence) ? result : first;
+  if (result.divergence) {
+    const bool is_behind = !rounds(*result.divergence, left, right) && aside.may_explain(*result.divergence);
+    if (is_behind) result.divergence = aside.first_channel();
+    return result;
+  }
   if (result.status == CheckResult::Status::kAgree && !aside.notes().empty())
     result.why = "all numbers are equal; " + join(aside.notes(), "; ");
   if (result.status == CheckResult::Status::kAgree && !aside.lacking().empty()) {

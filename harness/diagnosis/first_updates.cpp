@@ -5,6 +5,8 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/samples.h"
+#include "harness/laws/held.h"
+#include "harness/laws/own_gradients.h"
 #include "harness/laws/reduction.h"
 #include "harness/laws/sampler_order.h"
 
@@ -217,6 +219,8 @@ class Series {
     return first && holds([&](std::int64_t) { return first; });
   }
 
+  bool is_rate() const { return name_.starts_with("learning_rate"); }
+
   std::string shown(std::int64_t step) const {
     const auto own = value_of(*restart_.resumed.run, step, name_),
                other = value_of(*restart_.straight.run, step, name_);
@@ -249,15 +253,59 @@ std::vector<Suspect> suspects_in_series(const Restart& restart, const Series& se
   else if (series.stays_at_the_first())
     suspects.push_back({"ckpt.schedule_missing", {series.shown(step), "it stays at the value of step 0"}});
   for (const std::int64_t shift : {-1, 1}) {
-    if (series.follows(shift))
-      suspects.push_back({"ckpt.off_by_one",
+    if (series.follows(shift))  // of a rate alone, no update is repeated
+      suspects.push_back({series.is_rate() ? "ckpt.schedule_position" : "ckpt.off_by_one",
                           {series.shown(step),
                            std::string("from there on it is that of one update ") + (shift < 0 ? "before" : "after")}});
   }
   return suspects;
 }
 
+/// A schedule of a program that counts otherwise from the first update on.
+std::vector<Suspect> suspects_in_schedule(const Restart& restart, const Series& rates, std::int64_t step) {
+  const auto at_first = [&](const Side& side, const char* name) { return value_of(*side.run, *restart.first, name); };
+  const auto own = at_first(restart.resumed, "seen.schedule_steps"),
+             others = at_first(restart.straight, "seen.schedule_steps");
+  if (!rates.is_rate() || !own || !others || *own == *others) return {};
+  std::vector<std::string> evidence{rates.shown(step),
+                                    restart.resumed.run->run + ", step " + std::to_string(*restart.first) +
+                                        ", the first after loading: the schedule has taken " + to_decimal(*own) +
+                                        " steps, that of " + restart.straight.run->run + " " + to_decimal(*others)};
+  if (*own == 0) return {{"ckpt.schedule_missing", evidence}};
+  if (own == at_first(restart.straight, "epoch")) evidence.push_back("that is the number of the epoch");
+  return {{"ckpt.schedule_position", evidence}};
+}
+
+/// Whether all ranks of the resumed run take in one step what the straight run takes in another one.
+bool takes_that_of(const Restart& restart, std::int64_t step, std::int64_t others) {
+  bool any = false;
+  for (std::size_t rank = 0; rank < restart.resumed.run->ranks.size(); ++rank) {
+    for (const char* name : {"ids", "items"}) {
+      const trace::Record* own = restart.resumed.run->ranks[rank].find(step, Channel::kSamples, name);
+      if (own == nullptr) continue;
+      if (!trace::same_bits(own, restart.straight.run->ranks[rank].find(others, Channel::kSamples, name))) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
 }  // namespace
+
+std::vector<Suspect> suspects_in_later_epoch(const Restart& restart, std::int64_t step) {
+  if (!restart.straight || !restart.first || restart.changes_world()) return {};
+  const std::vector<Epoch> epochs = epochs_of(*restart.straight.run, *restart.straight.promises);
+  const Epoch *saved_in = epoch_at(epochs, *restart.first), *later = epoch_at(epochs, step);
+  if (saved_in == nullptr || later == nullptr || later->first_step != step) return {};
+  const std::int64_t offset = *restart.first - saved_in->first_step;
+  if (offset <= 0 || !takes_that_of(restart, step, step + offset)) return {};
+  return {{"data.resume_offset_repeated",
+           {restart.resumed.run->run + ", step " + std::to_string(step) + ": epoch " + std::to_string(later->number) +
+                " begins with the samples that " + restart.straight.run->run + " takes at step " +
+                std::to_string(step + offset),
+            "the checkpoint was saved after " + std::to_string(offset) + " updates of epoch " +
+                std::to_string(saved_in->number) + ": as many are left out again"}}};
+}
 
 std::vector<Suspect> suspects_in_position(const Restart& restart) {
   if (!restart.straight || !restart.first || restart.straight.run->ranks.empty()) return {};
@@ -276,9 +324,41 @@ std::vector<Suspect> suspects_in_counters(const Restart& restart, std::int64_t s
     if (record.name == "samples_taken" && restart.changes_world()) continue;
     const Series series(restart, record.name);
     if (!series.differs_at(step)) continue;
+    if (auto suspects = suspects_in_schedule(restart, series, step); !suspects.empty()) return suspects;
     if (auto suspects = suspects_in_series(restart, series, step); !suspects.empty()) return suspects;
   }
   return {};
+}
+
+std::vector<Suspect> suspects_in_first_average(const Restart& restart) {
+  if (!restart.straight || !restart.first) return {};
+  const std::int64_t step = *restart.first;
+  const laws::Held now(*restart.resumed.run, 0, step), before(*restart.resumed.run, 0, restart.begin),
+      straight(*restart.straight.run, 0, step);
+  std::size_t anew = 0;
+  for (const trace::Record* average : now.all(Channel::kEma)) {
+    const trace::Record *weight = now.find(Channel::kWeight, average->name),
+                        *loaded = before.find(Channel::kWeight, average->name),
+                        *right = straight.find(Channel::kEma, average->name);
+    for (const trace::Record* record : {weight, loaded, right, average}) {
+      if (record == nullptr || !record->sketch) return {};
+    }
+    // What is made of these two weights lies between them.
+    const auto lies_between = [&](const trace::Record& record) {
+      if (trace::same_bits(&record, weight)) return true;
+      const auto part = trace::scale_between(trace::difference(*loaded->sketch, *weight->sketch),
+                                             trace::difference(*record.sketch, *weight->sketch));
+      return part && part->residual < laws::kFactorFits && part->factor > 0 && part->factor < 1 + laws::kFactorFits;
+    };
+    if (!lies_between(*average) || lies_between(*right)) return {};
+    ++anew;
+  }
+  if (anew == 0) return {};
+  return {{"ema.rebuilt",
+           {restart.resumed.run->run + ", step " + std::to_string(step) +
+            ", the first after loading: " + std::to_string(anew) + (anew == 1 ? " average is" : " averages are") +
+            " made of the loaded weights and of those after the update alone; in " + restart.straight.run->run +
+            " they hold more"}}};
 }
 
 std::vector<Suspect> suspects_in_first_reduction(const Restart& restart) {

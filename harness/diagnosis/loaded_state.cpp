@@ -150,7 +150,8 @@ std::vector<Suspect> suspects_of_other_step(const Restart& restart, Channel chan
       return trace::same_bits(restart.held(tensor.rank, step, channel, tensor.name), tensor.loaded);
     });
     if (!all || step < 0 || has_weights_of(restart, step)) continue;
-    return {{"ckpt.off_by_one",
+    // Where the weights are right, no update is repeated.
+    return {{channel == Channel::kWeight ? "ckpt.off_by_one" : "ckpt.mixed_updates",
              {after_loading(restart) + names_of(wrong) + " are those after step " + std::to_string(step) +
               ", the checkpoint is of step " + std::to_string(restart.saved)}}};
   }
@@ -173,6 +174,32 @@ bool lack_parameters(const std::vector<Tensor>& lost, const std::vector<Tensor>&
   return std::all_of(all.begin(), all.end(), [&](const Tensor& tensor) {
     return !tensor.right() || tensor.was_empty() || !parameters.contains({tensor.rank, laws::layer_of(tensor.name)});
   });
+}
+
+/// Whether a tensor's state was saved of another tensor: "exp_avg" of one for that of another.
+const Tensor* saved_of_another(const Tensor& tensor, const std::vector<Tensor>& all) {
+  const auto kind_of = [](const Tensor& one) { return one.name.substr(one.name.rfind('.') + 1); };
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Tensor& other) {
+    return other.rank == tensor.rank && other.name != tensor.name && kind_of(other) == kind_of(tensor) &&
+           trace::same_bits(other.saved, tensor.loaded);
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// All that is wrong was saved, of another tensor.
+std::vector<Suspect> suspects_of_order(const Restart& restart, const std::vector<Tensor>& all) {
+  std::vector<Tensor> wrong = only(all, is_wrong);
+  std::erase_if(wrong, [](const Tensor& tensor) { return tensor.empty() && tensor.was_empty(); });
+  std::vector<std::string> evidence;
+  for (const Tensor& tensor : wrong) {
+    const Tensor* other = tensor.empty() ? nullptr : saved_of_another(tensor, all);
+    if (other == nullptr) return {};
+    if (evidence.size() < kShownTensors)
+      evidence.push_back(after_loading(restart) + names_of({tensor}) + " is " + other->name + " as it was saved");
+  }
+  if (wrong.size() < 2) return {};
+  evidence.push_back("so are all " + std::to_string(wrong.size()) + " that are wrong: of another tensor");
+  return {{"ckpt.other_tensor", evidence}};
 }
 
 std::vector<Suspect> suspects_of_optimizer(const Restart& restart, const std::vector<Tensor>& all) {
@@ -207,6 +234,16 @@ std::vector<Suspect> suspects_of_buffers(const Restart& restart, const std::vect
   }
   if (of_rank_0.empty()) return {};
   return {{"ckpt.buffers_missing", {after_loading(restart) + counted(of_rank_0, all, "buffers") + " are rank 0's"}}};
+}
+
+/// Averages that are the loaded weights.
+std::vector<Suspect> suspects_of_average(const Restart& restart, const std::vector<Tensor>& wrong) {
+  const bool all = std::all_of(wrong.begin(), wrong.end(), [&](const Tensor& tensor) {
+    return tensor.loaded != nullptr &&
+           trace::same_bits(restart.loaded(tensor.rank, Channel::kWeight, tensor.name), tensor.loaded);
+  });
+  if (!all) return {};
+  return {{"ema.rebuilt", {after_loading(restart) + "the averages " + names_of(wrong) + " are the loaded weights"}}};
 }
 
 /// Whether a generator stands a few numbers before the one where it was saved.
@@ -249,7 +286,9 @@ std::vector<Suspect> suspects_in(const Restart& restart, Channel channel) {
   const std::vector<Tensor> all = tensors_of(restart, channel), wrong = only(all, is_wrong);
   if (wrong.empty()) return {};
   if (channel == Channel::kRng) return suspects_of_generators(restart, all);
-  std::vector<Suspect> suspects = suspects_of_cast(restart, wrong);
+  std::vector<Suspect> suspects = suspects_of_order(restart, all);
+  if (suspects.empty()) suspects = suspects_of_cast(restart, wrong);
+  if (suspects.empty() && channel == Channel::kEma) suspects = suspects_of_average(restart, wrong);
   if (suspects.empty() && channel == Channel::kWeight) suspects = suspects_of_weights(restart, all);
   if (suspects.empty() && channel == Channel::kOptimizer) suspects = suspects_of_optimizer(restart, all);
   if (suspects.empty() && channel == Channel::kBuffer) suspects = suspects_of_buffers(restart, all);
@@ -317,6 +356,8 @@ std::vector<Suspect> suspects_in_loaded_state(const Restart& restart, Channel ch
   if (suspects.empty()) return {};
   for (const Channel other : trace::channels_that([](const auto& row) { return row.is_carried(); })) {
     if (other == channel || (!restart.straight && !restart.asks(other))) continue;
+    // A program's state was recorded at its first forward pass, when a loader had drawn already.
+    if (other == Channel::kRng && restart.resumed.promises->known) continue;
     for (Suspect& suspect : suspects_in(restart, other)) {
       if (!accuses(suspects, suspect.cause)) suspects.push_back(std::move(suspect));
     }

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "harness/diagnosis/data_generator.h"
 #include "harness/diagnosis/first_updates.h"
 #include "harness/diagnosis/loaded_state.h"
 #include "harness/diagnosis/restart.h"
@@ -70,7 +71,11 @@ std::string fresh_generator(const Restart& restart) {
 std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& restart) {
   const Channel channel = scene.at.channel;
   if (channel == Channel::kSamples) return suspects_in_position(restart);
+  if (channel == Channel::kInput) return suspects_in_data_generator(restart);
+  if (channel == Channel::kEma) return suspects_in_first_average(restart);
   if (channel == Channel::kGradient) return suspects_in_first_reduction(restart);
+  // Rates, scales and counters show in the ledger, behind what they change.
+  if (channel == Channel::kGradientLocal) return suspects_in_counters(restart, scene.at.step);
   if (channel == Channel::kRng) {
     if (restart.changes_world() || !restart.straight) return {};
     if (const std::string name = fresh_generator(restart); !name.empty())
@@ -101,7 +106,9 @@ std::vector<Suspect> suspects_in_resumption(const Scene& scene) {
     return suspects_in_loaded_state(*restart, scene.at.channel);
   if (!restart->straight && scene.at.channel == Channel::kLedger) return suspects_in_own_epoch(*restart);
   if (scene.at.step == restart->first) return suspects_in_first_step(scene, *restart);
-  const bool of_rates = scene.at.channel == Channel::kLedger || scene.at.channel == Channel::kWeight;
+  if (scene.at.channel == Channel::kSamples) return suspects_in_later_epoch(*restart, scene.at.step);
+  const bool of_rates = scene.at.channel == Channel::kLedger || scene.at.channel == Channel::kWeight ||
+                        scene.at.channel == Channel::kGradientLocal;
   return of_rates ? suspects_in_counters(*restart, scene.at.step) : std::vector<Suspect>{};
 }
 

@@ -131,7 +131,7 @@ TEST(ResumptionCauses, OffByOne) {
     EXPECT_EQ(bench.named(), "ckpt.off_by_one") << shift;
     Stopped rates(5);
     rates.shift(shift, Channel::kLedger, "learning_rate");
-    EXPECT_EQ(rates.named(), "ckpt.off_by_one") << shift;
+    EXPECT_EQ(rates.named(), "ckpt.schedule_position") << shift;
     Stopped counter(5);
     counter.run("resumed") = resumed_from(counter.run("straight"), 5 + shift, "resumed/0");
     EXPECT_EQ(counter.named(), "ckpt.off_by_one") << shift;

@@ -23,7 +23,7 @@ SCRIPTS = sorted(path for path in (HERE / "small").glob("*.py") if path.stem != 
 
 
 def expected_of(script):
-    return dict(re.findall(r"^# (\w+): (.*)$", script.read_text(), re.M))
+    return dict(re.findall(r"^# (\w+(?: \w+)?): (.*)$", script.read_text(), re.M))
 
 
 class SmallTest(ProgramTest):
@@ -59,9 +59,15 @@ class SmallTest(ProgramTest):
             self.checked(fixed, expected["fixed"])
             if "diff" in expected:
                 self.differs(fixed, run, expected["diff"])
-        for way, option in (("resume", "--resume"), ("restarted", "--restart")):
-            if way in expected:
-                self.differs(run, self.ranks(script, way, [*saves, option, "1"]), expected[way])
+        for key, right in expected.items():
+            kind, _, way = key.partition(" ")
+            if kind == "planted":
+                planted = self.ranks(script, way, ["--planted", way])
+                self.checked(planted, right.partition("; ")[0])
+                self.differs(run, planted, right.partition("; ")[2])
+            elif kind in ("resume", "restarted"):
+                goes_on = [*saves, "--resume" if kind == "resume" else "--restart", way or "1"]
+                self.differs(run, self.ranks(script, key.replace(" ", "_"), goes_on), right)
 
 
 def test_of(script):
