@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/seen.h"
@@ -166,6 +168,80 @@ std::vector<Suspect> suspects_in_calls_of_clipping(const Scene& scene) {
   if (!is_between_programs(scene)) return {};
   auto found = of_calls(scene.right, scene.left, scene.at.step);
   return found.empty() ? of_calls(scene.left, scene.right, scene.at.step) : found;
+}
+
+namespace {
+
+/// Norm of the gradients that a rank's clipping begins with, whether a call of torch clips them or the script itself.
+double norm_before_clipping(const Held& held) {
+  std::map<std::string, const trace::Record*> before;
+  for (const trace::Record* record : held.all(Channel::kGradient)) {
+    const std::string parameter = laws::parameter_of(record->name);
+    const bool is_changed = before.contains(parameter) && laws::is_handed_out(*before[parameter]);
+    if (!record->name.starts_with("clipped ") && !is_changed) before[parameter] = record;
+  }
+  return laws::total_norm(before);
+}
+
+/// The norm to which one side clips, by what it makes of its gradients: the same in all steps that clip, of which there
+/// are several, and no step goes beyond it.
+std::optional<double> threshold_of(const Side& side) {
+  std::optional<double> threshold;
+  std::size_t clipped = 0;
+  double most = 0;
+  for (const trace::Step& step : side.run->ranks[side.rank].steps) {
+    if (step.step < 0) continue;
+    const Held held(*side.run, side.rank, step.step);
+    const double before = norm_before_clipping(held), after = laws::total_norm(laws::final_gradients(held));
+    if (!std::isfinite(before) || !std::isfinite(after)) return std::nullopt;
+    most = std::max(most, after);
+    if (same_norm(after, before)) continue;
+    if (after > before || (threshold && !same_norm(after, *threshold))) return std::nullopt;
+    threshold = after;
+    ++clipped;
+  }
+  return clipped > 1 && most <= *threshold * (1 + laws::kNormError) ? threshold : std::nullopt;
+}
+
+/// Elements that both sides clip, to other values.
+std::vector<Suspect> other_values(const Scene& scene) {
+  const auto left = told_in(scene.left, scene.at.step, "seen.clip_value"),
+             right = told_in(scene.right, scene.at.step, "seen.clip_value");
+  if (!left || !right || *left == *right) return {};
+  return {{"clip.threshold",
+           {place_of(*scene.right.run, scene.at.step) + ": elements are clipped to " + to_decimal(*right) + ", in " +
+            scene.left.run->run + " to " + to_decimal(*left)}}};
+}
+
+}  // namespace
+
+std::vector<Suspect> suspects_in_thresholds(const Scene& scene) {
+  if (!is_between_programs(scene)) return {};
+  if (auto found = other_values(scene); !found.empty()) return found;
+  const auto left = threshold_of(scene.left), right = threshold_of(scene.right);
+  if (!left || !right || same_norm(*left, *right)) return {};
+  const auto told_left = told_in(scene.left, scene.at.step, "seen.clip_norm"),
+             told_right = told_in(scene.right, scene.at.step, "seen.clip_norm");
+  const auto evidence_of = [&](const std::string& more) {
+    std::vector<std::string> evidence{"in all steps that clip, gradients of " + scene.right.run->run +
+                                      " have the norm " + rounded(*right, 5) + " afterwards, those of " +
+                                      scene.left.run->run + " " + rounded(*left, 5)};
+    if (!more.empty()) evidence.push_back(more);
+    return evidence;
+  };
+  const double root = std::sqrt(static_cast<double>(scene.right.run->world_size()));
+  const bool both_told = told_left && told_right, told_apart = both_told && *told_left != *told_right;
+  const bool is_root = root > 1 && (same_norm(*left, *right * root) || same_norm(*right, *left * root));
+  std::vector<Suspect> found;
+  if (is_root && !told_apart)
+    found.push_back(
+        {"clip.norm_over_ranks", evidence_of("the ratio is the root of the number of ranks, " + rounded(root, 5))});
+  if (told_apart)
+    found.push_back({"clip.threshold", evidence_of("they are asked to clip to " + to_decimal(*told_right) + " and " +
+                                                   to_decimal(*told_left))});
+  else if (!both_told && (!is_root || std::round(root) == root))
+    found.push_back({"clip.threshold", evidence_of("")});
+  return found;
 }
 
 }  // namespace lockstep::diagnosis

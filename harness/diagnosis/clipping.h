@@ -17,4 +17,7 @@ std::vector<compare::Suspect> suspects_in_clipping(const trace::RunTrace& run, c
 /// Two programs that call the clipping differently: one not at all, before unscaling, or for each micro-batch.
 std::vector<compare::Suspect> suspects_in_calls_of_clipping(const Scene& scene);
 
+/// Two programs that clip to different thresholds, in all steps.
+std::vector<compare::Suspect> suspects_in_thresholds(const Scene& scene);
+
 }  // namespace lockstep::diagnosis

@@ -1,5 +1,7 @@
 #include "harness/diagnosis/diagnose.h"
 
+#include <set>
+
 #include "harness/compare/pattern.h"
 #include "harness/compare/runs.h"
 #include "harness/diagnosis/causes.h"
@@ -54,28 +56,32 @@ unsigned shown_of(const Divergence& at) {
   return shown;
 }
 
+using Channels = std::set<trace::Channel>;
+
+void diagnose_behind(const Question& question, Divergence& at, const Channels& seen);
+
 /// Two programs whose generators or ledgers differ before the first update: a sampler may have drawn its order,
-/// somebody seeds otherwise, or schedules are made for other rates. Or two whose collectives differ. The first
-/// difference of another channel tells more.
-std::vector<Suspect> suspects_behind(const Question& question, const Scene& scene) {
+/// somebody seeds otherwise, or schedules are made for other rates. Or two whose collectives differ, or of which one
+/// recorded what the other did not. The first difference of another channel tells more.
+std::vector<Suspect> suspects_behind(const Question& question, const Scene& scene, Channels seen) {
   const trace::Channel channel = scene.at.channel;
   const bool of_start = channel == trace::Channel::kRng || channel == trace::Channel::kLedger;
-  const bool is_followed = channel == trace::Channel::kCollective || (of_start && scene.at.step == trace::kInitialStep);
-  if (!is_followed || !is_between_programs(scene)) return {};
+  const bool is_followed = channel == trace::Channel::kCollective || scene.at.lacks(compare::Missing::kRecord) ||
+                           (of_start && scene.at.step == trace::kInitialStep);
+  if (!is_followed || !is_between_programs(scene) || !seen.insert(channel).second) return {};
   std::vector<trace::Channel> others =
-      trace::channels_that([&](const trace::ChannelInfo& row) { return row.channel != channel; });
+      trace::channels_that([&](const trace::ChannelInfo& row) { return !seen.contains(row.channel); });
   auto next = compare::compare_runs(*scene.left.run, *scene.right.run, others, compare::bitwise).first;
   if (!next) return {};
-  diagnose(question, *next);
+  diagnose_behind(question, *next, seen);
   for (Suspect& suspect : next->suspects)
     suspect.evidence.push_back("outside of the channel " + std::string(name_of(channel)) +
                                ", the first difference is at " + next->place_and_rank());
   return next->suspects;
 }
 
-}  // namespace
-
-void diagnose(const Question& question, Divergence& at) {
+/// `seen`: channels whose differences came before this one.
+void diagnose_behind(const Question& question, Divergence& at, const Channels& seen) {
   if (!at.phase.empty()) return;
   const Scene scene(question, at);
   if (scene.left && scene.right && !scene.within_one_run())
@@ -88,8 +94,12 @@ void diagnose(const Question& question, Divergence& at) {
     if (at.suspects.empty()) at.suspects = suspects_of(scene);
     std::erase_if(at.suspects, refuted);
   }
-  if (at.suspects.empty()) at.suspects = suspects_behind(question, scene);
+  if (at.suspects.empty()) at.suspects = suspects_behind(question, scene, seen);
   if (!at.suspects.empty()) at.class_ = find_cause(at.suspects[0].cause)->class_;
 }
+
+}  // namespace
+
+void diagnose(const Question& question, Divergence& at) { diagnose_behind(question, at, {}); }
 
 }  // namespace lockstep::diagnosis

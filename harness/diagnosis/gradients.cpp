@@ -2,12 +2,14 @@
 
 #include "harness/diagnosis/clipping.h"
 #include "harness/diagnosis/corruption.h"
+#include "harness/diagnosis/gathered.h"
 #include "harness/diagnosis/gradient_terms.h"
 #include "harness/diagnosis/loss_scaling.h"
 #include "harness/diagnosis/loss_weighting.h"
 #include "harness/diagnosis/low_precision.h"
 #include "harness/diagnosis/metrics.h"
 #include "harness/diagnosis/reduction.h"
+#include "harness/diagnosis/replicas.h"
 #include "harness/diagnosis/unreduced.h"
 
 namespace lockstep::diagnosis {
@@ -25,14 +27,13 @@ std::vector<Suspect> suspects_by_gradient_laws(const Scene& scene) {
   if (found.empty())
     found = of([&](const Side& side) { return suspects_in_clipping(*side.run, *side.promises, step); });
   if (found.empty()) found = suspects_in_calls_of_clipping(scene);
+  if (found.empty()) found = suspects_in_thresholds(scene);
   return found;
 }
 
 constexpr std::vector<Suspect> (*kComparisons[])(const Scene&) = {
-    suspects_in_loss_scaling,
-    suspects_in_loss_weighting,
-    suspects_in_gradient_terms,
-    suspects_in_precision,
+    suspects_in_loss_scaling, suspects_in_loss_weighting, suspects_in_gradient_terms,
+    suspects_in_precision,    suspects_in_gathered,
 };
 
 }  // namespace
@@ -55,7 +56,8 @@ std::vector<Suspect> suspects_in_gradients(const Scene& scene) {
   for (const auto suspects_of : kComparisons) {
     if (auto found = suspects_of(scene); !found.empty()) return found;
   }
-  return {};
+  // Weights that were written between two steps show first in what is computed of them.
+  return between(scene, [&](const Side& side) { return suspects_in_written_weights(side, scene.at.step); });
 }
 
 }  // namespace lockstep::diagnosis

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/reduction.h"
 #include "harness/diagnosis/seen.h"
 #include "harness/laws/own_gradients.h"
 
@@ -61,6 +63,27 @@ struct Mistake {
 bool divides_by_itself(const Cut& cut) {
   const Json& header = cut.side.run->ranks[0].header;
   return !seen_of(*cut.side.run, "optimizer").is_null() && header.value("framework", Json::array()).empty();
+}
+
+/// What both scripts were seen to do with their losses tells which of two mistakes with one factor it is.
+void ask_scripts(const Scene& scene, const Cut& of, const Cut& other, double factor, std::vector<Suspect>& found) {
+  const auto scales = [&](const char* name) {
+    const auto told = [&](const Cut& cut) { return told_in(cut.side, scene.at.step, name).value_or(1); };
+    return told(of) / told(other);
+  };
+  const double multiplied = scales("seen.loss_multiplied"), divided = scales("seen.loss_divided");
+  const auto is = [](double one, double value) { return std::fabs(one / value - 1) < kSameScale; };
+  const std::string who = "the script of " + of.side.run->run;
+  for (const auto& [is_it, refuted, seen] : {std::tuple(is(multiplied, factor) && is(divided, 1), "grad.accum_scale",
+                                                        " multiplies its loss by a number more"),
+                                             std::tuple(is(multiplied, 1) && is(divided, 1 / factor),
+                                                        "loss.world_scale", " divides its loss by a number less")}) {
+    if (!is_it || found.size() < 2) continue;
+    std::erase_if(found, [&](const Suspect& suspect) { return suspect.cause == refuted; });
+    for (Suspect& suspect : found)
+      suspect.evidence.push_back(who + seen + ", " + rounded(is(divided, 1) ? multiplied : 1 / divided, 6) +
+                                 ", than that of " + other.side.run->run);
+  }
 }
 
 std::string ranks_of(const Cut& cut) { return to_decimal(cut.ranks) + " ranks"; }
@@ -128,8 +151,15 @@ std::vector<Suspect> suspects_of(const Scene& scene, const Cut& of, const Cut& o
               " are " + rounded(factor, 6) + " times those of " + other.side.run->run + ", all parameters alike",
           "that is " + mistake.why}});
   }
+  if (is_between_programs(scene)) ask_scripts(scene, of, other, factor, found);
   if (!found.empty()) look_at_loss(of, other, factor, found);
   return found;
+}
+
+/// Whether the scripts take the factor off their gradients themselves, before the update: a loss scale of their own.
+bool is_taken_off(const Scene& scene, double factor) {
+  const auto own = [&](const Side& side) { return own_factor(*side.run, side.rank, scene.at.step).value_or(1); };
+  return std::fabs(factor * own(scene.right) / own(scene.left) - 1) < kSameScale;
 }
 
 }  // namespace
@@ -142,6 +172,7 @@ std::vector<Suspect> suspects_in_loss_scaling(const Scene& scene) {
   const auto ratio = laws::fit(of_right, {&of_left});
   if (!ratio || ratio->residual > laws::kFactorFits || std::fabs(ratio->coefficients[0] - 1) < kSameScale) return {};
   const double factor = ratio->coefficients[0];
+  if (is_taken_off(scene, factor)) return {};
   const Cut theirs = cut_of(scene.left, left), its = cut_of(scene.right, right);
   std::vector<Suspect> found = suspects_of(scene, its, theirs, factor);
   if (!found.empty()) return found;

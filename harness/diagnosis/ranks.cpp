@@ -5,6 +5,7 @@
 #include <string>
 
 #include "harness/compare/rounding.h"
+#include "harness/diagnosis/replicas.h"
 #include "harness/laws/held.h"
 #include "harness/laws/reduction.h"
 
@@ -72,8 +73,10 @@ std::vector<Suspect> suspects_in_beginning(const RanksApart& ranks, const Diverg
 
 std::vector<Suspect> suspects_of(const RanksApart& ranks, const Divergence& at) {
   const bool loads = ranks.first.promises->train.checkpoint.load.has_value();
-  if (at.channel == Channel::kWeight && ranks.first.begins_at(at.step) && !loads)
-    return suspects_in_beginning(ranks, at);
+  if (at.channel == Channel::kWeight && ranks.first.begins_at(at.step)) {
+    auto found = loads ? std::vector<Suspect>{} : suspects_in_beginning(ranks, at);
+    return found.empty() ? suspects_in_written_weights(ranks.first, at.step) : found;
+  }
   if (at.channel == Channel::kGradient && differ_by_rounding(ranks, at))
     return {{"fp.rank_order",
              {at.place() + ": " + ranks.text() +

@@ -145,6 +145,37 @@ std::vector<Suspect> suspects_of_pace(const Accused& of) {
   return {};
 }
 
+/// Updates of a side's first epoch, as its ledger counts them; 0 where no second one begins.
+std::int64_t updates_of_epoch(const Side& side) {
+  const trace::Trace& rank = side.run->ranks[side.rank];
+  for (const char* entry : {"passes", "epoch"}) {
+    for (const trace::Step& step : rank.steps) {
+      const trace::Record* record = step.find(Channel::kLedger, entry);
+      if (record != nullptr && record->integers == std::vector<std::int64_t>{1}) return step.step;
+    }
+  }
+  return 0;
+}
+
+/// Schedules of which one counts its length in epochs, and both are stepped alike: every rate of the one is the other's
+/// so many updates later.
+std::vector<Suspect> suspects_of_length(const Accused& of) {
+  const Rates rates = of.rates(), others = of.others();
+  const std::int64_t unit = of.other ? updates_of_epoch(of.side) : 0;
+  if (unit < 2 || others.empty()) return {};
+  std::size_t apart = 0;  // with the other's later rate, and not with that of the same step
+  for (const auto& [step, rate] : rates) {
+    const auto later = others.find(unit * step), now = others.find(step);
+    if (step < 0 || later == others.end() || now == others.end()) continue;
+    if (!equal(rate, later->second)) return {};
+    apart += equal(rate, now->second) ? 0 : 1;
+  }
+  if (apart < 2) return {};
+  return {suspect(of, "lr.schedule_rate",
+                  "its rates are those of " + of.other.run->run + " after " + std::to_string(unit) +
+                      " times as many updates, which is an epoch's number of them")};
+}
+
 /// The one factor between rates and what they are held against, from the first difference on.
 std::optional<double> factor_from(const Rates& rates, const Curve& expected, std::int64_t first) {
   std::optional<double> factor;
@@ -273,6 +304,7 @@ std::vector<Suspect> suspects_of_sides(const Scene& scene, const std::string& na
   }
   for (const Accused& of : sides) {
     if (auto found = suspects_of_pace(of); !found.empty()) return found;
+    if (auto found = suspects_of_length(of); !found.empty()) return found;
     if (!of.same_batch()) continue;
     if (auto found = suspects_of_factor(of, laws::stretched(of.others(), 1)); !found.empty()) return found;
   }

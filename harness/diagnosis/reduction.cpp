@@ -208,7 +208,8 @@ std::vector<Suspect> suspects_of_residual(const BrokenStep& of_step, std::int64_
   return {{"fp.lowprec_accumulate", evidence}};
 }
 
-/// The factor by which a program's rank multiplied what DDP handed out, if it was one for all gradients.
+}  // namespace
+
 std::optional<double> own_factor(const trace::RunTrace& run, std::size_t rank, std::int64_t step) {
   const trace::Step* own = run.ranks[rank].find(step);
   std::optional<double> factor;
@@ -226,8 +227,6 @@ std::optional<double> own_factor(const trace::RunTrace& run, std::size_t rank, s
   }
   return factor;
 }
-
-}  // namespace
 
 std::vector<Suspect> suspects_in_own_average(const Scene& scene) {
   if (!is_between_programs(scene) || scene.at.channel != Channel::kGradient) return {};

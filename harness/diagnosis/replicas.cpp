@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/seen.h"
 #include "harness/laws/own_gradients.h"
 
 namespace lockstep::diagnosis {
@@ -136,7 +138,103 @@ std::vector<Suspect> leftovers(const Side& side, const Side& other, std::int64_t
   return {};
 }
 
+/// Whether both update with the same: gradients, states and rates.
+bool update_alike(const Held& one, const Held& other) {
+  const auto rates_of = [](const Held& held) {
+    std::vector<double> rates;
+    for (const Record* entry : held.all(Channel::kLedger)) {
+      if (entry->name.find("learning_rate") != std::string::npos) rates.push_back(entry->number.value_or(NAN));
+    }
+    return rates;
+  };
+  const auto ours = laws::final_gradients(one), theirs = laws::final_gradients(other);
+  const auto same_gradient = [](const auto& a, const auto& b) {
+    return a.first == b.first && trace::same_bits(a.second, b.second);
+  };
+  return !ours.empty() && std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), same_gradient) &&
+         (one.all(Channel::kOptimizer).empty() || laws::same(one, other, Channel::kOptimizer)) &&
+         rates_of(one) == rates_of(other);
+}
+
+/// Whether two ranks change their weights by multiples of each other, at other rates, or one of them not at all; or
+/// nearly by the same.
+bool change_by_multiples(const Held& before, const Held& one, const Held& other) {
+  const laws::Made was = laws::made_of(before.all(Channel::kWeight));
+  const auto change = [&](const Held& held) {
+    laws::Made change = laws::made_of(held.all(Channel::kWeight));
+    for (auto& [name, sketch] : change) {
+      if (const auto found = was.find(name); found != was.end()) sketch = trace::difference(sketch, found->second);
+    }
+    return change;
+  };
+  const laws::Made ours = change(one), theirs = change(other);
+  const auto factor = laws::fit(theirs, {&ours});
+  if (!factor) return true;
+  const double apart = factor->coefficients[0] - 1;
+  if (std::fabs(apart) > kPartRest) return factor->residual < kPartRest;
+  return !(laws::apart(laws::made_of(other.all(Channel::kWeight)), laws::made_of(one.all(Channel::kWeight))) > kMoves);
+}
+
+/// The rank that goes on from its average, as far as the difference to another rank shows; empty: none does.
+std::string average_in(const Held& before, const Held& one, const Held& other) {
+  for (const Record* average : before.all(Channel::kEma)) {
+    const Record *was = before.find(Channel::kWeight, average->name), *its = one.find(Channel::kWeight, average->name),
+                 *others = other.find(Channel::kWeight, average->name);
+    for (const Record* record : {static_cast<const Record*>(average), was, its, others}) {
+      if (record == nullptr || !record->sketch) return "";
+    }
+    const auto apart = trace::scale_between(trace::difference(*average->sketch, *was->sketch),
+                                            trace::difference(*its->sketch, *others->sketch));
+    if (!apart || apart->residual > kPartRest || std::fabs(apart->factor - 1) > kPartRest) return "";
+    return average->name;
+  }
+  return "";
+}
+
+/// Whether weights differ that no module in DDP has.
+bool differs_outside(const Json& ddp, const Held& one, const Held& other) {
+  const Json outside = ddp.value("outside", Json::array());
+  return std::any_of(outside.begin(), outside.end(), [&](const Json& name) {
+    const std::string weight = name.is_string() ? name.get<std::string>() : "";
+    return !trace::same_bits(one.find(Channel::kWeight, weight), other.find(Channel::kWeight, weight));
+  });
+}
+
 }  // namespace
+
+std::vector<Suspect> suspects_in_written_weights(const Side& side, std::int64_t step) {
+  if (!side.promises->known) return {};
+  const trace::RunTrace& run = *side.run;
+  const Json ddp = seen_of(run, "ddp");
+  const bool are_given = ddp.is_object() && ddp.value("wrap", Json()) == true;
+  const Held first(run, 0, step), before(run, 0, step - 1);
+  for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+    const Held its(run, rank, step), its_before(run, rank, step - 1);
+    if (first.all(Channel::kWeight).empty() || laws::same(first, its, Channel::kWeight)) continue;
+    const std::string ranks = "rank 0 and rank " + std::to_string(rank);
+    if (run.ranks[0].steps.front().step == step) {
+      if (!are_given || differs_outside(ddp, first, its)) return {};
+      return {{"model.written_on_rank",
+               {run.run + ", before the first update: the weights of " + ranks +
+                " differ; DDP gave all ranks those of rank 0 when it wrapped the model"}}};
+    }
+    if (!laws::same(before, its_before, Channel::kWeight) || !update_alike(first, its) ||
+        change_by_multiples(before, first, its))
+      return {};
+    std::vector<std::string> evidence{
+        place_of(run, step) + ": " + ranks +
+        " hold the same weights after the step before, and update with the same gradients, states and rates; the "
+        "weights differ then"};
+    for (const auto& [who, one, other] : {std::tuple(std::size_t{0}, &first, &its), std::tuple(rank, &its, &first)}) {
+      if (!average_in(before, *one, *other).empty())
+        evidence.push_back("rank " + std::to_string(who) +
+                           " is apart by what its average differs from its weights: it "
+                           "went on from the average");
+    }
+    return {{"model.written_on_rank", evidence}};
+  }
+  return {};
+}
 
 std::vector<Suspect> suspects_in_buffers(const Scene& scene) {
   const std::int64_t step = scene.at.step;

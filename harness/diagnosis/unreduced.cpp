@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/seen.h"
@@ -119,16 +121,71 @@ std::vector<Suspect> alone(const Side& side, std::int64_t step) {
         "all " + std::to_string(first.size()) + " gradients with which the ranks update differ from rank to rank"}}};
 }
 
+/// Names of a module's parameters: "model0." of several models, else all up to the first dot.
+std::string module_of(const std::string& parameter) { return parameter.substr(0, parameter.find('.')); }
+
+/// Whether some parameters are all that their modules have, of those that are trained.
+bool are_whole_modules(const std::vector<std::string>& some, const std::map<std::string, const trace::Record*>& all) {
+  std::set<std::string> modules;
+  for (const std::string& name : some) modules.insert(module_of(name));
+  const auto belong = std::count_if(all.begin(), all.end(),
+                                    [&](const auto& entry) { return modules.contains(module_of(entry.first)); });
+  return belong == std::ssize(some);
+}
+
+/// DDP reduces some gradients, on which the ranks agree, and not the others: each rank has its own.
+std::vector<Suspect> partly(const Side& side, std::int64_t step) {
+  const trace::RunTrace& run = *side.run;
+  const Json ddp = seen_of(run, "ddp");
+  if (run.world_size() < 2 || !ddp.is_object() || ddp.value("wrap", Json()) != true) return {};
+  const Held held(run, 0, step);
+  const auto first = laws::final_gradients(held);
+  std::vector<std::string> own;
+  for (const auto& [name, record] : first) {
+    const bool is_zero = record->norm && *record->norm == 0;
+    if (is_zero || held.find(Channel::kGradientLocal, name) != nullptr) continue;
+    for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+      const Held others(run, rank, step);
+      const auto theirs = laws::final_gradients(others);
+      const auto found = theirs.find(name);
+      const bool is_own = found != theirs.end() && others.find(Channel::kGradientLocal, name) == nullptr &&
+                          !trace::same_bits(record, found->second);
+      if (!is_own) return {};
+    }
+    own.push_back(name);
+  }
+  if (own.empty() || own.size() == first.size()) return {};
+  const auto hold = [&own](const Json& names) {
+    return names.is_array() && !names.empty() && std::all_of(names.begin(), names.end(), [&](const Json& name) {
+             return std::find(own.begin(), own.end(), name) != own.end();
+           });
+  };
+  const Json outside = ddp.value("outside", Json::array()), wrapped = ddp.value("wrapped", Json::array());
+  const bool is_outside = hold(outside) && outside.size() == own.size() && are_whole_modules(own, first);
+  const bool is_past = !is_outside && std::any_of(wrapped.begin(), wrapped.end(), hold);
+  const std::vector<std::string> evidence{
+      place_of(run, step) + ": " + std::to_string(own.size()) + " of " + std::to_string(first.size()) +
+          " gradients with which the ranks update differ from rank to rank (" + some_of(own, 3) + ")",
+      is_outside ? "they are of modules of which none is in DDP"
+      : is_past  ? "they are all that a module in DDP has, and it reduces none of them"
+                 : "DDP did not know these parameters when it was built"};
+  return {{is_outside || is_past ? "grad.module_outside" : "grad.param_unregistered", evidence}};
+}
+
 }  // namespace
 
 std::vector<Suspect> suspects_in_unrecorded_reduction(const Scene& scene) {
   const std::int64_t step = scene.at.step;
   if (!trace::info(scene.at.channel).is_gradient()) return {};
-  if (scene.left && scene.within_one_run()) return alone(scene.left, step);
+  const auto of_one = [step](const Side& side) {
+    auto found = alone(side, step);
+    return found.empty() ? partly(side, step) : found;
+  };
+  if (scene.left && scene.within_one_run()) return of_one(scene.left);
   if (!is_between_programs(scene)) return {};
   auto found = held_against(scene.right, scene.left, step);
   if (found.empty()) found = held_against(scene.left, scene.right, step);
-  return found.empty() ? between(scene, [&](const Side& side) { return alone(side, step); }) : found;
+  return found.empty() ? between(scene, of_one) : found;
 }
 
 }  // namespace lockstep::diagnosis

@@ -96,6 +96,7 @@ std::vector<Suspect> suspects_in_decay(const Scene& scene) {
 /// Two trainings that begin with different weights, and load none.
 std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
   if (scene.at.channel != Channel::kWeight || !scene.left || !scene.right || scene.within_one_run()) return {};
+  if (scene.at.lacks(compare::Missing::kRecord)) return {};  // it goes by another name, or was not recorded
   for (const Side* side : {&scene.left, &scene.right}) {
     if (!side->begins_at(scene.at.step) || side->promises->train.checkpoint.load) return {};
   }
@@ -123,6 +124,8 @@ std::vector<Suspect> suspects_in_update(const Scene& scene) {
   auto found = suspects_by_update_laws(scene);
   const bool between_runs = scene.left && scene.right && !scene.within_one_run();
   if (found.empty() && channel == Channel::kWeight && between_runs) found = suspects_in_decay(scene);
+  if (found.empty() && !scene.right.begins_at(scene.at.step))
+    found = between(scene, [&](const Side& side) { return suspects_in_written_weights(side, scene.at.step); });
   return found;
 }
 

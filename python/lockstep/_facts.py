@@ -142,10 +142,19 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
+def _in_ddp(session: Session) -> dict[str, Any]:
+    """Trained parameters by the modules in DDP that have them, where these are several, and those of none."""
+    trained = [p for found in session.optimizers.outermost() for group in found.param_groups for p in group["params"]]
+    wrapped = [{id(p) for p in wrapper.module.parameters()} for wrapper in session.ddp_wrappers()]
+    named = session.models.in_order(trained)
+    return {"outside": [name for name, p in named if not any(id(p) in held for held in wrapped)],
+            "wrapped": [[name for name, p in named if id(p) in held] for held in wrapped if len(wrapped) > 1]}
+
+
 def _ddp(session: Session) -> dict[str, Any]:
     for wrapper in session.ddp_wrappers():
         hooks = [str(getattr(hook, "__qualname__", hook)) for hook, _ in getattr(wrapper, "_comm_hooks", [])]
-        return {"wrap": True, "bucket_mb": getattr(wrapper, "bucket_bytes_cap", 0) / (1024 * 1024),
+        return {"wrap": True, **_in_ddp(session), "bucket_mb": getattr(wrapper, "bucket_bytes_cap", 0) / (1024 * 1024),
                 "gradient_as_bucket_view": bool(wrapper.gradient_as_bucket_view),
                 "find_unused_parameters": bool(wrapper.find_unused_parameters),
                 "broadcast_buffers": bool(wrapper.broadcast_buffers),

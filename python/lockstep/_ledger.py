@@ -46,6 +46,7 @@ def _calls(session: Session) -> Iterator[tuple[str, float | int]]:
     """Scripts that compute the same may call otherwise: no difference by itself (harness/trace/format.md)."""
     step = session.step
     yield from step.thresholds.items()
+    yield from step.factors.items()
     if step.clips:
         yield "clips", step.clips
         yield "clipped", step.clipped

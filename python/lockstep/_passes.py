@@ -30,7 +30,8 @@ class Passes:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._in_forward = self._in_backward = 0
-        self._unscaled: dict[int, torch.Tensor] = {}  #: a loss before it was scaled, by the identity of the scaled one
+        #: A loss before it was scaled, and what computed it, by the identity of the scaled one.
+        self._unscaled: dict[int, tuple[torch.Tensor, Any]] = {}
 
     def forward_begins(self, caller: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._in_forward += 1
@@ -78,7 +79,7 @@ class Passes:
         """A GradScaler multiplied a loss: the one before is recorded."""
         self._session.scaler_used(scaler)
         if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor) and after is not before:
-            self._unscaled = {id(after): before.detach()}
+            self._unscaled = {id(after): (before.detach(), before.grad_fn)}
 
     def backward_begins(self, tensors: Any) -> None:
         self._in_backward += 1
@@ -114,8 +115,12 @@ class Passes:
                                     if isinstance(loss, torch.Tensor) and loss.numel() == 1]
         if not session.wants("loss"):
             return
-        named = [("local" + (f"[{index}]" if index else ""), self._unscaled.get(id(loss), loss))
-                 for index, loss in enumerate(losses) if isinstance(loss, torch.Tensor)]
+        named = []
+        for index, loss in enumerate(losses):
+            if isinstance(loss, torch.Tensor):
+                before, function = self._unscaled.get(id(loss), (loss, loss.grad_fn))
+                named.append(("local" + (f"[{index}]" if index else ""), before))
+                session.step.factors = _factors_of(function)
         session.recorder.tensors("loss", ((session.step.unique("loss", name), loss) for name, loss in readable(named)))
 
     def backward_ends(self) -> None:
@@ -123,3 +128,18 @@ class Passes:
         if self._in_backward == 0:
             self._session.gradients.backward_ends()
             self._session.reductions.backward_ends()
+
+
+def _factors_of(function: Any) -> dict[str, float]:
+    """By how much a script multiplied and divided its loss, after it had become a number."""
+    factors = {"loss_multiplied": 1.0, "loss_divided": 1.0}
+    while function is not None and function.name() in ("MulBackward0", "DivBackward0", "ToCopyBackward0"):
+        if function.name() != "ToCopyBackward0":
+            other = function._saved_other
+            if not isinstance(other, torch.Tensor) or other.numel() != 1 or other.requires_grad or not other.is_cpu:
+                break
+            factor = abs(float(other))
+            is_division = (function.name() == "DivBackward0") == (factor >= 1)
+            factors["loss_divided" if is_division else "loss_multiplied"] *= max(factor, 1 / factor) if factor else 1
+        function = function.next_functions[0][0]
+    return {name: factor for name, factor in factors.items() if factor != 1}

@@ -30,6 +30,7 @@ class Step:
     stage: dict[int, str] = field(default_factory=dict)  #: of each parameter's gradient: "", "unscaled ", "clipped "
     told: set[str] = field(default_factory=set)  #: gradients that are recorded
     denominators: dict[str, float] = field(default_factory=dict)  #: that a forward pass was told
+    factors: dict[str, float] = field(default_factory=dict)  #: on the loss of its last backward pass
     clips: int = 0  #: calls that clip gradients
     clipped: int = 0  #: gradients that those got
     thresholds: dict[str, float] = field(default_factory=dict)  #: that they were given
@@ -83,6 +84,7 @@ class Step:
         self.stage.update(part.stage)
         self.told |= part.told
         self.denominators.update(part.denominators)
+        self.factors = part.factors or self.factors
         self.clips += part.clips
         self.clipped += part.clipped
         self.clip_of |= part.clip_of
