@@ -15,6 +15,7 @@ using trace::Channel;
 using trace::Record;
 
 constexpr const char* kDefault = "cpu";  ///< the generator that data and weights are drawn from
+constexpr std::int64_t kBlock = 624;     ///< numbers in a block of the Mersenne Twister
 
 /// Seed of a rank, where the recipe says it in numbers.
 std::optional<std::int64_t> seed_of(const scenario::SeedSpec& spec, std::int64_t rank) {
@@ -65,10 +66,30 @@ std::optional<Breach> ranks_broken(const Record& now, const Record& other, std::
                       " draw the same numbers";
     return breach;
   }
-  const bool counts = now.integers.size() > 1 && other.integers.size() > 1 && draw_alike(train);
-  if (counts && now.integers[1] != other.integers[1])
-    return generator_breach(step, index, "as many draws as rank 0", "more draws, or fewer");
   return std::nullopt;
+}
+
+/// All ranks draw equally many numbers. The one to blame is not of the majority, or where there is none, draws more.
+std::optional<Breach> counts_broken(const trace::RunTrace& run, std::int64_t step, const scenario::TrainSpec& train) {
+  std::vector<std::int64_t> counts;
+  for (const trace::Trace& rank : run.ranks) {
+    const Record* now = rank.find(step, Channel::kRng, kDefault);
+    if (now == nullptr || now->integers.size() < 2 || !draw_alike(train)) return std::nullopt;
+    counts.push_back(now->integers[1]);
+  }
+  const auto ahead = [&](std::size_t rank) {  // of rank 0
+    const std::int64_t more = (counts[rank] - counts[0] + kBlock) % kBlock;
+    return more > kBlock / 2 ? more - kBlock : more;
+  };
+  std::size_t blamed = 0;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    const auto alike = std::count(counts.begin(), counts.end(), counts[rank]);
+    if (alike == std::ssize(counts)) return std::nullopt;
+    const auto alike_blamed = std::count(counts.begin(), counts.end(), counts[blamed]);
+    if (alike < alike_blamed || (alike == alike_blamed && ahead(rank) > ahead(blamed))) blamed = rank;
+  }
+  return generator_breach(step, static_cast<std::int64_t>(blamed), "as many draws as the other ranks",
+                          "more draws, or fewer");
 }
 
 /// A generator goes on: no state comes again, and what a model drops is drawn.
@@ -99,8 +120,6 @@ std::optional<Breach> generators_go_back(const trace::Trace& rank, const scenari
   std::optional<Breach> other = goes_back(rank, kDefault, /*drops=*/false);
   return other && (!first || other->at.step < first->at.step) ? other : first;
 }
-
-constexpr std::int64_t kBlock = 624;  ///< numbers in a block of the Mersenne Twister
 
 /// A few numbers more, as a seed for another generator takes.
 constexpr std::int64_t kFewDraws = 16;
@@ -232,12 +251,17 @@ Outcome judge_generators(const trace::RunTrace& run, const scenario::Promises& p
           outcome.broken = ranks_broken(*its, *first, step.step, rank, promises.train);
       }
     }
+    if (!outcome.broken) outcome.broken = counts_broken(run, step.step, promises.train);
     if (outcome.broken) break;
   }
   for (const trace::Trace& rank : run.ranks) {
     for (const auto& rule : {generators_go_back, draws_otherwise, evaluation_draws}) {
       const auto found = rule(rank, promises.train);
-      if (found && (!outcome.broken || found->at.step < outcome.broken->at.step)) outcome.broken = found;
+      const bool is_earlier = found && outcome.broken && found->at.step < outcome.broken->at.step;
+      // A rank that draws otherwise than in its other steps is told with the number.
+      const bool tells_more = found && outcome.broken && !found->cause.empty() && outcome.broken->cause.empty() &&
+                              found->at.step == outcome.broken->at.step && found->at.rank == outcome.broken->at.rank;
+      if (found && (!outcome.broken || is_earlier || tells_more)) outcome.broken = found;
     }
   }
   return outcome;
