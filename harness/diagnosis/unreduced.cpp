@@ -9,6 +9,7 @@
 #include "harness/diagnosis/seen.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/reduction.h"
+#include "harness/laws/scales.h"
 #include "harness/trace/collective.h"
 
 namespace lockstep::diagnosis {
@@ -133,28 +134,61 @@ bool are_whole_modules(const std::vector<std::string>& some, const std::map<std:
   return belong == std::ssize(some);
 }
 
-/// DDP reduces some gradients, on which the ranks agree, and not the others: each rank has its own.
+/// Gradients of a step by whether the ranks agree on them. Empty where some are zero on one rank, or missing.
+struct Agreement {
+  std::vector<std::string> own;  ///< each rank has another one, and DDP reduced none of them
+  std::int64_t shared_elements = 0;
+  std::size_t all = 0;
+};
+
+Agreement agreement_in(const trace::RunTrace& run, std::int64_t step) {
+  const Held held(run, 0, step);
+  const auto first = laws::final_gradients(held);
+  Agreement agreement{.own = {}, .all = first.size()};
+  for (const auto& [name, record] : first) {
+    std::size_t others = 0;
+    for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+      const Held of_rank(run, rank, step);
+      const auto theirs = laws::final_gradients(of_rank);
+      const auto found = theirs.find(name);
+      if (found == theirs.end()) return {};
+      const bool reduced =
+          held.find(Channel::kGradientLocal, name) != nullptr || of_rank.find(Channel::kGradientLocal, name) != nullptr;
+      others += !reduced && !trace::same_bits(record, found->second) ? 1 : 0;
+    }
+    if (others > 0 && others + 1 < run.ranks.size()) return {};
+    if (others > 0) agreement.own.push_back(name);
+    if (others == 0) agreement.shared_elements += static_cast<std::int64_t>(laws::count_of(*record));
+  }
+  return agreement;
+}
+
+/// A script that reduces its gradients itself, and so many elements as those have on which the ranks agree.
+std::vector<Suspect> bucket_of_script(const Side& side, std::int64_t step, const Agreement& agreement) {
+  std::int64_t elements = 0;
+  for (const trace::Record* record : Held(*side.run, 0, step).all(Channel::kCollective)) {
+    const auto collective = trace::collective_of(*record);
+    if (collective && collective->is_allreduce()) elements += collective->elements.value_or(0);
+  }
+  if (elements == 0 || elements != agreement.shared_elements) return {};
+  return {
+      {"grad.bucket_missing",
+       {place_of(*side.run, step) + ": the script reduces " + std::to_string(elements) +
+            " elements, as many as the gradients have on which the ranks agree",
+        std::to_string(agreement.own.size()) + " of " + std::to_string(agreement.all) +
+            " gradients with which the ranks update differ from rank to rank (" + some_of(agreement.own, 3) + ")"}}};
+}
+
+/// Some gradients are reduced, on which the ranks agree, and not the others: each rank has its own.
 std::vector<Suspect> partly(const Side& side, std::int64_t step) {
   const trace::RunTrace& run = *side.run;
   const Json ddp = seen_of(run, "ddp");
-  if (run.world_size() < 2 || !ddp.is_object() || ddp.value("wrap", Json()) != true) return {};
-  const Held held(run, 0, step);
-  const auto first = laws::final_gradients(held);
-  std::vector<std::string> own;
-  for (const auto& [name, record] : first) {
-    const bool is_zero = record->norm && *record->norm == 0;
-    if (is_zero || held.find(Channel::kGradientLocal, name) != nullptr) continue;
-    for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
-      const Held others(run, rank, step);
-      const auto theirs = laws::final_gradients(others);
-      const auto found = theirs.find(name);
-      const bool is_own = found != theirs.end() && others.find(Channel::kGradientLocal, name) == nullptr &&
-                          !trace::same_bits(record, found->second);
-      if (!is_own) return {};
-    }
-    own.push_back(name);
-  }
-  if (own.empty() || own.size() == first.size()) return {};
+  if (run.world_size() < 2 || !ddp.is_object()) return {};
+  const Agreement agreement = agreement_in(run, step);
+  const std::vector<std::string>& own = agreement.own;
+  if (own.empty() || own.size() == agreement.all) return {};
+  if (ddp.value("wrap", Json()) != true) return bucket_of_script(side, step, agreement);
+  const auto first = laws::final_gradients(Held(run, 0, step));
   const auto hold = [&own](const Json& names) {
     return names.is_array() && !names.empty() && std::all_of(names.begin(), names.end(), [&](const Json& name) {
              return std::find(own.begin(), own.end(), name) != own.end();
