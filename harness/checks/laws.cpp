@@ -1,10 +1,13 @@
 #include "harness/checks/laws.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string_view>
 
 #include "harness/base/error.h"
 #include "harness/base/side_by_side.h"
+#include "harness/base/text.h"
 #include "harness/diagnosis/clipping.h"
 #include "harness/diagnosis/diagnose.h"
 #include "harness/diagnosis/reduction.h"
@@ -135,13 +138,37 @@ CheckResult untold(const AskedLaw& asked, const std::string& run) {
   return result;
 }
 
+/// Laws that some runs of a check have a use for and that cannot be told of them: in how many, and why in the first.
+class Untold {
+ public:
+  void add(const AskedLaw& asked) {
+    auto& [runs, why] = laws_[asked.law->name];
+    if (runs++ == 0) why = asked.result.why;
+  }
+
+  /// Empty if there are none.
+  std::string text(std::size_t runs) const {
+    std::vector<std::string> parts;
+    for (const auto& [name, untold] : laws_)
+      parts.push_back(
+          std::string(name) +
+          (runs > 1 ? " in " + std::to_string(untold.first) + " of " + std::to_string(runs) + " runs (" : " (") +
+          untold.second + ")");
+    return parts.empty() ? "" : "not told: " + join(parts, ", ");
+  }
+
+ private:
+  std::map<std::string_view, std::pair<std::size_t, std::string>> laws_;
+};
+
 /// The earliest breach; else what cannot be told, of laws that are named each one and otherwise where none holds.
 CheckResult judge_run(const trace::RunTrace& run, const scenario::Promises& promises,
-                      const std::vector<std::string>& names, const Saver& saver) {
+                      const std::vector<std::string>& names, const Saver& saver, Untold& untold_laws) {
   std::optional<CheckResult> broken, open, held;
   std::size_t compared = 0;
   for (const AskedLaw& asked : judge_laws(run, promises, names, saver)) {
     compared += asked.result.compared;
+    if (asked.applies && asked.result.status == CheckResult::Status::kInconclusive) untold_laws.add(asked);
     const auto& divergence = asked.result.divergence;
     if (divergence && (!broken || divergence->step < broken->divergence->step)) broken = asked.result;
     if (asked.result.status == CheckResult::Status::kInconclusive && (!open || asked.result.compared > open->compared))
@@ -200,14 +227,19 @@ std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Pro
 
 CheckResult check_laws(const CheckInput& input) {
   CheckResult total;
+  Untold untold_laws;
+  std::size_t judged = 0;
   for (const std::string& variant : input.spec.variants) {
     const auto& runs = input.of(variant);
+    judged += runs.size();
     for (std::size_t repeat = 0; repeat < runs.size(); ++repeat)
       combine(total,
               judge_run(*runs[repeat], scenario::with_loaded_optimizer(input.scenario, input.scenario.variant(variant)),
-                        input.spec.laws, saver_in(input, variant, repeat)));
+                        input.spec.laws, saver_in(input, variant, repeat), untold_laws));
   }
-  return concluded(std::move(total));
+  total = concluded(std::move(total));
+  if (total.status == CheckResult::Status::kAgree) total.why = untold_laws.text(judged);
+  return total;
 }
 
 }  // namespace lockstep::checks

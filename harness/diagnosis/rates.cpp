@@ -80,7 +80,7 @@ Suspect suspect(const Accused& of, const char* cause, const std::string& more) {
 
 /// The rates of `recipe` with its warm-up in another unit.
 std::optional<Suspect> warmup_unit(const Accused& of, const scenario::Promises& recipe, const Rates& rates) {
-  if (laws::warmup_of(recipe) == 0) return std::nullopt;
+  if (laws::warmup_of(recipe) == 0 || recipe.train.schedule_every == "epoch") return std::nullopt;
   const double w = of.ranks(), a = of.micro_batches(),
                batch = static_cast<double>(recipe.train.batch.global_size(of.side.run->world_size()));
   for (const double unit : {w, a, w * a, batch, batch / w}) {
@@ -96,17 +96,25 @@ std::optional<Suspect> warmup_unit(const Accused& of, const scenario::Promises& 
   return std::nullopt;
 }
 
-/// The rates of `recipe` with other steps of the schedule for each update.
+/// The rates of `recipe` with other steps of the schedule for each update, or a step for each epoch.
 std::optional<Suspect> schedule_rate(const Accused& of, const scenario::Promises& recipe, const Rates& rates,
                                      const std::vector<double>& losses) {
-  if (of.ranks() < 2) return std::nullopt;
-  for (const double steps : {of.ranks(), 1 / of.ranks()}) {
-    if (!laws::traces(rates, laws::curve_of(recipe, of.name, {.steps = steps}, losses))) continue;
+  const std::string& every = recipe.train.schedule_every;
+  const double w = of.ranks(), own = every == "epoch" ? 0 : every == "rank" ? w : 1;
+  for (const double steps : {w, 1 / w, 1.0}) {
+    if (steps == own || !laws::traces(rates, laws::curve_of(recipe, of.name, {.steps = steps}, losses))) continue;
     return suspect(of, "lr.schedule_rate",
                    "every rate is that of a schedule that takes " + rounded(steps, 3) +
-                       " steps for each update, with " + to_decimal(of.ranks()) + " ranks");
+                       (steps == 1 ? " step" : " steps") + " for each update" +
+                       (own == 0 ? ", and not one for each epoch" : "") +
+                       (w > 1 ? ", with " + to_decimal(w) + " ranks" : ""));
   }
-  return std::nullopt;
+  scenario::Promises by_epoch = recipe;
+  by_epoch.train.schedule_every = "epoch";
+  if (own == 0 ||
+      !laws::traces(rates, laws::promised_curve(by_epoch, of.name, losses, of.side.run->ranks[of.side.rank])))
+    return std::nullopt;
+  return suspect(of, "lr.schedule_rate", "every rate is that of a schedule that takes one step for each epoch");
 }
 
 /// Against closed forms: of the side's own recipe, or of the other's.
@@ -114,7 +122,8 @@ std::vector<Suspect> suspects_of_forms(const Accused& of) {
   const Rates rates = of.rates();
   const std::vector<double> losses = losses_of(of.side.run->ranks[of.side.rank], false);
   for (const scenario::Promises* recipe : {of.side.promises, of.other.promises}) {
-    if (recipe == nullptr || laws::follows(rates, laws::curve_of(*recipe, of.name, {}, losses))) continue;
+    const trace::Trace& rank = of.side.run->ranks[of.side.rank];
+    if (recipe == nullptr || laws::follows(rates, laws::promised_curve(*recipe, of.name, losses, rank))) continue;
     std::vector<Suspect> found;
     if (auto suspect = warmup_unit(of, *recipe, rates)) found.push_back(std::move(*suspect));
     if (auto suspect = schedule_rate(of, *recipe, rates, losses)) found.push_back(std::move(*suspect));
@@ -195,7 +204,7 @@ bool scales_all_groups(const Accused& of, double factor, const std::vector<doubl
   const std::size_t groups = scenario::parameter_groups(of.side.promises->train.optimizer).size();
   for (std::size_t group = 0; group < groups; ++group) {
     const std::string name = kRate + (group > 0 ? "." + std::to_string(group) : "");
-    const Curve expected = laws::curve_of(*of.side.promises, name, {}, losses);
+    const Curve expected = laws::promised_curve(*of.side.promises, name, losses, of.side.run->ranks[of.side.rank]);
     const Rates rates = laws::rates_of(of.side.run->ranks[of.side.rank], name);
     const auto its = expected ? factor_from(rates, expected, of.step) : std::optional(factor);
     if (!its || std::fabs(*its / factor - 1) > kSameFactor) return false;
@@ -260,7 +269,9 @@ std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name
   for (std::size_t rank = 0; rank < side.run->ranks.size(); ++rank) {
     const trace::Trace& its = side.run->ranks[rank];
     const std::vector<double> own = losses_of(its, true);
-    if (own.empty() || !laws::curve_of(*side.promises, name, {}, own)) return {{"control.local_metric", evidence}};
+    const bool by_epoch = side.promises->train.schedule_every == "epoch";
+    if (own.empty() || by_epoch || !laws::curve_of(*side.promises, name, {}, own))
+      return {{"control.local_metric", evidence}};
     const auto from = follows_own_from(laws::rates_of(its, name), *side.promises, name, own, losses_of(its, false));
     if (!from) return {};  // they part for another reason
     if (*from < own.size())
@@ -298,9 +309,9 @@ std::vector<Suspect> suspects_of_sides(const Scene& scene, const std::string& na
     if (auto found = suspects_of_forms(of); !found.empty()) return found;
   }
   for (const Accused& of : sides) {
-    const auto losses = losses_of(of.side.run->ranks[of.side.rank], false);
-    if (auto found = suspects_of_factor(of, laws::curve_of(*of.side.promises, name, {}, losses)); !found.empty())
-      return found;
+    const trace::Trace& rank = of.side.run->ranks[of.side.rank];
+    const Curve promised = laws::promised_curve(*of.side.promises, name, losses_of(rank, false), rank);
+    if (auto found = suspects_of_factor(of, promised); !found.empty()) return found;
   }
   for (const Accused& of : sides) {
     if (auto found = suspects_of_pace(of); !found.empty()) return found;

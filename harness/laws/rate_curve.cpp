@@ -35,8 +35,10 @@ std::vector<Json*> warmups_in(Json& options) {
 /// The recipe with its warm-ups stretched.
 scenario::TrainSpec with_warmup(scenario::TrainSpec train, double factor) {
   for (Json* options : {&train.schedule.options, &train.learning_rate_rule.options}) {
-    for (Json* const warmup : warmups_in(*options))
-      *warmup = std::max(std::llround(factor * warmup->get<double>()), 1LL);
+    for (Json* const warmup : warmups_in(*options)) {
+      const double length = factor * warmup->get<double>();
+      *warmup = warmup->is_number_integer() ? Json(std::max(std::llround(length), 1LL)) : Json(length);
+    }
   }
   return train;
 }
@@ -73,6 +75,23 @@ OnCurve steps_on(const Rates& rates, const Curve& curve) {
   return on;
 }
 
+/// The rate of a group after so many steps of its schedule. Empty if no closed form is known.
+Curve form_of(const scenario::Promises& promises, const std::string& name, double warmup,
+              const std::vector<double>& losses) {
+  if (promises.train.checkpoint.load) return nullptr;
+  const std::vector<double> bases = scenario::base_learning_rates(promises.train, promises.world_size);
+  const std::size_t group = group_named(name);
+  if (group >= bases.size()) return nullptr;
+  const auto train = std::make_shared<const scenario::TrainSpec>(with_warmup(promises.train, warmup));
+  const double factor = scenario::rule_factor(promises.train, promises.world_size);
+  const auto form = std::make_shared<ScheduleForm>(train->schedule, bases[group]);
+  return [=](std::int64_t steps) -> std::optional<double> {
+    const auto expected = form->after(steps, losses);
+    if (!expected) return std::nullopt;
+    return expected->rate * scenario::rule_warmup(*train, factor, steps);
+  };
+}
+
 }  // namespace
 
 Rates rates_of(const trace::Trace& rank, const std::string& name) {
@@ -90,19 +109,29 @@ bool are_zero_before(const Rates& rates, std::int64_t step) {
 
 Curve curve_of(const scenario::Promises& promises, const std::string& name, const Counting& counting,
                const std::vector<double>& losses) {
-  if (promises.train.schedule_every == "epoch" || promises.train.checkpoint.load) return nullptr;
-  const std::vector<double> bases = scenario::base_learning_rates(promises.train, promises.world_size);
-  const std::size_t group = group_named(name);
-  if (group >= bases.size()) return nullptr;
-  const auto train = std::make_shared<const scenario::TrainSpec>(with_warmup(promises.train, counting.warmup));
-  const double factor = scenario::rule_factor(promises.train, promises.world_size);
-  const std::vector<double> seen = repeated(losses, counting.steps);
-  const auto form = std::make_shared<ScheduleForm>(train->schedule, bases[group]);
+  const Curve form = form_of(promises, name, counting.warmup, repeated(losses, counting.steps));
+  if (!form) return nullptr;
+  return [=](std::int64_t update) {
+    return form(static_cast<std::int64_t>(std::floor(static_cast<double>(update) * counting.steps + kSameRate)));
+  };
+}
+
+Curve promised_curve(const scenario::Promises& promises, const std::string& name, const std::vector<double>& losses,
+                     const trace::Trace& rank) {
+  if (promises.train.schedule_every != "epoch") {
+    const bool by_rank = promises.train.schedule_every == "rank";
+    return curve_of(promises, name, {.steps = by_rank ? static_cast<double>(promises.world_size) : 1}, losses);
+  }
+  const Curve form = promises.train.schedule.kind == "plateau" ? nullptr : form_of(promises, name, 1, {});
+  if (!form) return nullptr;
+  std::map<std::int64_t, std::int64_t> epochs;
+  for (const trace::Step& step : rank.steps) {
+    const trace::Record* const epoch = step.find(trace::Channel::kLedger, "epoch");
+    if (epoch != nullptr && epoch->integers.size() == 1) epochs[step.step] = epoch->integers[0];
+  }
   return [=](std::int64_t update) -> std::optional<double> {
-    const auto steps = static_cast<std::int64_t>(std::floor(static_cast<double>(update) * counting.steps + kSameRate));
-    const auto expected = form->after(steps, seen);
-    if (!expected) return std::nullopt;
-    return expected->rate * scenario::rule_warmup(*train, factor, steps);
+    const auto epoch = epochs.find(update);
+    return epoch == epochs.end() ? std::nullopt : form(epoch->second);
   };
 }
 

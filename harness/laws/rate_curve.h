@@ -34,10 +34,15 @@ struct Counting {
 };
 
 /// Closed form of a recipe's learning rate under a way of counting, which replaces `schedule_every`. Empty if no closed
-/// form is known: the schedule advances per epoch, or starts at a later step. Call it with increasing updates.
+/// form is known: the schedule starts at a later step. Call it with increasing updates.
 /// `losses`: those that the schedule saw, by update.
 Curve curve_of(const scenario::Promises& promises, const std::string& name, const Counting& counting,
                const std::vector<double>& losses);
+
+/// The recipe's own learning rate, by the way in which it counts: after an update, for each rank, or by the epochs that
+/// a rank recorded. Empty where `curve_of` is, but for an epoch.
+Curve promised_curve(const scenario::Promises& promises, const std::string& name, const std::vector<double>& losses,
+                     const trace::Trace& rank);
 
 /// Curve that gives, at update t, the rate recorded at steps·t.
 Curve stretched(const Rates& rates, double steps);

@@ -130,7 +130,8 @@ std::string details(const CheckReport& check, bool color) {
   return out;
 }
 
-/// Channels that checks which agree did not compare. Checks of one scenario mostly lack the same: those are told once.
+/// What checks that agree did not compare: channels, laws. Checks of one scenario mostly lack the same channels: those
+/// are told once.
 std::string limits(const std::vector<CheckReport>& checks) {
   std::map<std::pair<std::string, std::vector<std::string>>, std::vector<std::string>> alike;
   for (const CheckReport& check : checks) {
@@ -142,6 +143,11 @@ std::string limits(const std::vector<CheckReport>& checks) {
     kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
     out += "\nNOTE  " + printable(of.first) + ": " + join(kinds, ", ") + " did not compare " + join(of.second, ", ") +
            ": not recorded by every side\n";
+  }
+  for (const CheckReport& check : checks) {
+    if (check.status != Status::kAgree || check.result.divergence || check.result.why.empty()) continue;
+    out += "\nNOTE  " + printable(check.scenario) + ": checks." + std::to_string(check.index) + " " +
+           std::string(name_of(check.that)) + ": " + printable(check.result.why) + "\n";
   }
   return out;
 }

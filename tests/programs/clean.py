@@ -3,6 +3,10 @@
 import dataclasses
 import sys
 
+#: OneCycleLR of 16 steps, of which accelerate takes one for each rank.
+ONE_CYCLE = {"kind": "phases", "phases": [{"steps": 3.8, "from": 0.04, "to": 1, "curve": "cosine"},
+                                          {"steps": 11.2, "to": 0.000004, "curve": "cosine"}]}
+
 #: What every training of a program is given. 'promises': what its trace cannot tell.
 PROGRAMS = {
     "ddp_tutorial": {"world_size": 2,
@@ -10,16 +14,43 @@ PROGRAMS = {
                      "promises": {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 16},
                                   "data": {"samples": 144}, "schedule": {"kind": "constant"}, "steps": 15,
                                   "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9}}},
-    "single": {"world_size": 1, "arguments": []},
-    "gan": {"world_size": 1, "arguments": []},
-    "iterable": {"world_size": 2, "arguments": []},
-    "amp_clip": {"world_size": 2, "arguments": ["--updates", "10"]},
-    "imagenet": {"world_size": 2, "arguments": ["{images}", "-j", "1", "--epochs", "2"]},
+    "single": {"world_size": 1, "arguments": [],
+               "promises": {"sampler": {"kind": "none"}, "batch": {"per_rank": 16}, "data": {"samples": 128},
+                            "schedule": {"kind": "step", "every": 1, "gamma": 0.5}, "schedule_every": "epoch",
+                            "steps": 24, "optimizer": {"kind": "adamw", "lr": 0.001}}},
+    "gan": {"world_size": 1, "arguments": [],
+            "promises": {"sampler": {"kind": "none"}, "batch": {"per_rank": 16}, "data": {"samples": 128},
+                         "schedule": {"kind": "constant"}, "steps": 24,
+                         "optimizer": {"kind": "adam", "lr": 0.0002, "betas": [0.5, 0.999]}}},
+    "iterable": {"world_size": 2, "arguments": [],
+                 "promises": {"schedule": {"kind": "constant"}, "steps": 28,
+                              "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9, "nesterov": True}}},
+    "amp_clip": {"world_size": 2, "arguments": ["--updates", "10"],
+                 "promises": {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 16, "accumulation": 2},
+                              "data": {"samples": 240}, "steps": 10,
+                              "schedule": {"kind": "phases", "phases": [{"steps": 4, "from": 0.2, "to": 1}]},
+                              "optimizer": {"kind": "adamw", "lr": 0.003, "betas": [0.9, 0.95]}}},
+    "imagenet": {"world_size": 2, "arguments": ["{images}", "-j", "1", "--epochs", "2"],
+                 "promises": {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 6}, "data": {"samples": 60},
+                              "schedule": {"kind": "step", "every": 2}, "schedule_every": "epoch", "steps": 10,
+                              "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9, "weight_decay": 0.0001}}},
     "accelerate_cv": {"world_size": 2, "arguments": [
         "--cpu", "--data_dir", "{images}/pets", "--num_epochs", "1", "--gradient_accumulation_steps", "2",
-        "--output_dir", "{folder}"]},
-    "hf_trainer": {"world_size": 2, "arguments": ["--max-steps", "6", "--output-dir", "{folder}/out"]},
-    "lightning_fit": {"world_size": 2, "arguments": ["--devices", "2", "--max-epochs", "2", "--samples", "80"]},
+        "--output_dir", "{folder}"],
+                      "promises": {"sampler": {"kind": "accelerate"}, "batch": {"per_rank": 8, "accumulation": 2},
+                                   "data": {"samples": 64}, "steps": 4, "schedule": ONE_CYCLE, "schedule_every": "rank",
+                                   "optimizer": {"kind": "adam", "lr": 0.03}}},
+    "hf_trainer": {"world_size": 2, "arguments": ["--max-steps", "6", "--output-dir", "{folder}/out"],
+                   "promises": {"sampler": {"kind": "accelerate"}, "batch": {"per_rank": 4, "accumulation": 2},
+                                "data": {"samples": 96}, "steps": 6,
+                                "schedule": {"kind": "phases", "phases": [{"steps": 4, "from": 0, "to": 1},
+                                                                          {"steps": 2, "to": 0}]},
+                                "optimizer": {"kind": "adamw", "lr": 0.001, "weight_decay": 0.1}}},
+    "lightning_fit": {"world_size": 2, "arguments": ["--devices", "2", "--max-epochs", "2", "--samples", "80"],
+                      "promises": {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 10, "accumulation": 2},
+                                   "data": {"samples": 80}, "steps": 8, "schedule_every": "epoch",
+                                   "schedule": {"kind": "step", "every": 1, "gamma": 0.7},
+                                   "optimizer": {"kind": "adamw", "lr": 0.01, "weight_decay": 0.1}}},
 }
 
 

@@ -136,8 +136,8 @@ class PromisesTest(JudgedTest):
             self.assertEqual(right["status"], "agree", (name, right))
             self.assertIn("learning rates and updates alone", right["why"])
             self.assertEqual([check["status"] for check in wrong], ["divergence"] * 2, name)
-            if name != "listed":
-                self.assertIn(wrong[1]["cause"], ("lr.schedule_rate", "unknown"), name)
+            self.assertEqual(wrong[0]["cause"], "lr.scaled_wrongly", name)
+            self.assertIn(wrong[1]["cause"], ("lr.schedule_rate", "unknown"), name)
 
     def test_a_warm_up_in_another_unit_is_named(self):
         rates = rates_of(12, lambda o: lr.LambdaLR(o, lambda s: min(s / 8, 1)))
