@@ -135,7 +135,7 @@ class Batches:
         inputs = list(inputs)
         storages = {tensor.untyped_storage()._cdata for tensor in inputs if tensor.layout is torch.strided}
         taken = [batch for batch in self._waiting if batch.shares_memory(storages)]
-        if not taken and len(self._waiting) > 1:
+        if not taken and (len(self._waiting) > 1 or not self._asked):  # else it is the only one that can be meant
             looks = {look_of(tensor) for tensor in inputs} - {""}
             taken = [batch for batch in self._waiting if batch.looks & looks][:1]
         if not taken and self._last is not None and self._last.shares_memory(storages):

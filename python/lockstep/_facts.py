@@ -159,7 +159,12 @@ def _ddp(session: Session) -> dict[str, Any]:
                 "find_unused_parameters": bool(wrapper.find_unused_parameters),
                 "broadcast_buffers": bool(wrapper.broadcast_buffers),
                 "comm_hook": hooks[0] if hooks else None, "static_graph": bool(getattr(wrapper, "static_graph", False))}
-    return {"wrap": False}
+    return {"wrap": False, "sharded": any(_is_sharded(root) for _, root in session.models.roots())}
+
+
+def _is_sharded(root: torch.nn.Module) -> bool:
+    """Whether other ranks hold parts of its parameters."""
+    return _models.sharding_of(root) is not None or any(not _library.is_readable(p) for p in root.parameters())
 
 
 def _model(root: torch.nn.Module) -> dict[str, Any]:

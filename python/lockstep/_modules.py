@@ -19,7 +19,7 @@ class Modules:
         self._start = os.getcwd()
         names = ("stdlib", "platstdlib", "purelib", "platlib")
         self._foreign = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in names)
-        self._foreign += (os.path.dirname(os.path.realpath(__file__)) + os.sep,)
+        self._foreign += (os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep,)  # ours
         self._seen: set[str] = set()  #: files that modules name
         self._told: set[str] = set()
         self._imported = 0  #: modules of all kinds when they were last looked at

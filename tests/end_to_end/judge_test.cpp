@@ -3,6 +3,9 @@
 #include <regex>
 
 #include "harness/base/files.h"
+#include "harness/trace/line.h"
+#include "harness/trace/reader.h"
+#include "harness/trace/writer.h"
 
 #include "tests/end_to_end/fixture.h"
 
@@ -171,6 +174,109 @@ TEST_F(JudgeEndToEnd, TracesThatAreLostCutOrOfAnotherRunAreNoPass) {
            fs::copy_file(run_folder("fast/0") / rank, first / rank, fs::copy_options::overwrite_existing);
        },
        {"belong to another run", "variant is \"fast\", not \"longer\""});
+}
+
+/// Changes the trace of one rank and seals it again.
+void rewrite(const fs::path& file, const std::function<void(trace::Trace&)>& change) {
+  trace::Trace trace = trace::read_trace(file);
+  change(trace);
+  fs::remove(file);
+  trace::Writer writer(file, trace.header);
+  for (const trace::Step& step : trace.steps) writer.write(trace::line_of(step));
+  writer.finish();
+}
+
+/// Faults that no checksum shows: each file is whole, and less than its recipe, or of another one.
+TEST_F(JudgeEndToEnd, TracesThatAreSealedAgainAreNoPass) {
+  Json clean = training();
+  clean["checks"] = {check("repeatable"), check("ranks_agree"), check("finishes")};
+  prepare(clean);
+  start_prepared();
+  const fs::path whole = scratch_.path() / "whole";
+  fs::copy(prepared(), whole, fs::copy_options::recursive);
+  const auto judged = [&] {
+    return run_lockstep({"judge", write(clean), "--traces", prepared(), "--golden", golden_root()});
+  };
+  EXPECT_EQ(judged().exit_code, 0) << judged().out;
+  using Change = std::function<void(trace::Trace&)>;
+  const auto erase_records = [](std::int64_t at, const std::function<bool(const trace::Record&)>& which) -> Change {
+    return [=](trace::Trace& trace) {
+      for (trace::Step& step : trace.steps) {
+        if (at < -1 || step.step == at) std::erase_if(step.records, which);
+      }
+    };
+  };
+  const auto of_channel = [](trace::Channel channel) {
+    return [channel](const trace::Record& record) { return record.channel == channel; };
+  };
+  const auto named = [](const std::string& name) {
+    return [name](const trace::Record& record) { return record.name == name; };
+  };
+  const auto erase_step = [](std::int64_t at) -> Change {
+    return [at](trace::Trace& trace) {
+      std::erase_if(trace.steps, [at](const trace::Step& step) { return step.step == at; });
+    };
+  };
+  constexpr std::int64_t kAll = -2;
+  const Change without_sketches = [](trace::Trace& trace) {
+    for (trace::Step& step : trace.steps) {
+      for (trace::Record& record : step.records) record.sketch.reset();
+    }
+  };
+  const Change as_fast = [](trace::Trace& trace) {
+    trace =
+        trace::read_trace(fs::path(trace.origin).parent_path() / "../../fast/0" / fs::path(trace.origin).filename());
+  };
+  const std::tuple<std::string, Change, std::vector<std::string>> rows[] = {
+      {"a step", erase_step(2), {"rank0.jsonl lacks step 2: its recipe records every update"}},
+      {"the first state", erase_step(-1), {"rank0.jsonl lacks step -1"}},
+      {"a channel in a step",
+       erase_records(1, of_channel(trace::Channel::kGradient)),
+       {"step 1 lacks gradient", "which other steps have"}},
+      {"a channel",
+       erase_records(kAll, of_channel(trace::Channel::kOptimizer)),
+       {"no record of the channel optimizer"}},
+      {"weights of the first state", erase_records(-1, of_channel(trace::Channel::kWeight)), {"step -1 lacks weight"}},
+      {"a tensor in a step", erase_records(3, named("fc1.weight")), {"step 3 lacks gradient.local fc1.weight"}},
+      {"a state everywhere",
+       erase_records(kAll, named("fc1.bias.momentum_buffer")),
+       {"lacks optimizer fc1.bias.momentum_buffer, which its recipe makes"}},
+      {"sketches", without_sketches, {"lacks its sketch"}},
+      {"who recorded what", [](trace::Trace& trace) { trace.header.erase("record"); }, {"record is null, not {"}},
+  };
+  for (const auto& [what, change, parts] : rows) {
+    SCOPED_TRACE(what);
+    fs::remove_all(prepared());
+    fs::copy(whole, prepared(), fs::copy_options::recursive);
+    for (const char* repeat : {"slow/0", "slow/1"}) {
+      for (const char* rank : {"rank0.jsonl", "rank1.jsonl"}) rewrite(run_folder(repeat) / rank, change);
+    }
+    const Outcome outcome = judged();
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.out;
+    expect_says(outcome.out, parts);
+  }
+  const auto relabelled = [&](const Change& change, const std::vector<std::string>& files,
+                              const std::vector<std::string>& parts) {
+    fs::remove_all(prepared());
+    fs::copy(whole, prepared(), fs::copy_options::recursive);
+    for (const std::string& file : files) {
+      rewrite(run_folder("slow") / file, [&](trace::Trace& trace) {
+        const Json header = trace.header;
+        change(trace);
+        trace.header = header;
+      });
+    }
+    const Outcome outcome = judged();
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.out;
+    expect_says(outcome.out, parts);
+  };
+  relabelled(as_fast, {"0/rank0.jsonl", "0/rank1.jsonl", "1/rank0.jsonl", "1/rank1.jsonl"},
+             {"unlike its recipe", "it breaks the law 'ledger' of its recipe (step 0, ledger learning_rate"});
+  const Change as_rank_0 = [](trace::Trace& trace) {
+    trace = trace::read_trace(fs::path(trace.origin).parent_path() / "rank0.jsonl");
+  };
+  relabelled(as_rank_0, {"0/rank1.jsonl", "1/rank1.jsonl"},
+             {"unlike its recipe", "the law 'order' of its recipe (step 0, samples ids, rank 1"});
 }
 
 TEST_F(JudgeEndToEnd, AnotherRecipeIsNamed) {

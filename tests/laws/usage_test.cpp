@@ -252,8 +252,13 @@ TEST(Shares, OneIdMayBeAnotherSampleOnAnotherRank) {
   };
   for (const ChangeRecords& change : {alike, shuffled}) {
     EXPECT_TRUE(of("shares", recorded(change)).broken);
-    for (const Inputs& inputs : {Inputs(of_parts), Inputs(labels), Inputs()})
-      EXPECT_FALSE(of("shares", recorded(change, Json::object(), inputs)).broken);
+    EXPECT_TRUE(of("shares", recorded(change, Json::object(), of_parts)).holds());
+    for (const Inputs& inputs : {Inputs(labels), Inputs()}) {
+      const Outcome untold = of("shares", recorded(change, Json::object(), inputs));
+      EXPECT_FALSE(untold.broken || untold.holds());
+      EXPECT_NE(untold.because.find("do not show whether those are the same samples"), std::string::npos);
+    }
+    EXPECT_TRUE(of("shares", recorded(change, {{"ddp", {{"wrap", false}, {"sharded", true}}}})).broken);
   }
 }
 

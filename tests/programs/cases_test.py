@@ -297,6 +297,19 @@ optimizer.step()
         self.assertEqual(trace.names(0, "weight"), ["last.weight", "last.bias"])
         self.assertIn("2 parameters of Last are DTensors", trace.header["unseen"][0])
 
+    def test_batches_that_are_fetched_ahead_and_copied_are_all_counted(self):
+        trace = self.records(START + """
+import copy
+loader = iter(torch.utils.data.DataLoader(x, batch_size=3))
+optimizer = sgd(model)
+for _ in range(2):
+    ahead = [copy.deepcopy(next(loader)) for _ in range(2)]
+    for batch in ahead: model(batch).sum().backward()
+    optimizer.step()
+""")
+        self.assertEqual([trace.value(step, "samples", "ids") for step in (0, 1)],
+                         [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]])
+
     @unittest.skipIf(torch_is_before(6), "torch.distributed.fsdp has fully_shard from torch 2.6 on")
     def test_sharded_models_are_told_and_left_out(self):
         for wrap, owner in (("FullyShardedDataParallel(model, device_id=torch.device('cpu'))", "FSDP keeps parts"),
@@ -313,6 +326,7 @@ for _ in range(2): update(optimizer, model)
 dist.destroy_process_group()
 """, folder=owner.replace(" ", "-"))
                 self.assertIn(owner, trace.header["unseen"][0])
+                self.assertTrue(trace.header["seen"]["ddp"]["sharded"])
                 self.assertLessEqual({"input", "loss", "ledger", "rng"}, set(trace.steps[1]))
                 self.assertFalse({"weight", "gradient", "optimizer", "buffer"} & set(trace.steps[1]))
 

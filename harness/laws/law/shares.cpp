@@ -55,26 +55,35 @@ Contents contents_in(const trace::Trace& rank, const StepNumbers& steps) {
   return contents;
 }
 
-/// Whether an id is one sample on both ranks. A program may give each rank a part of the data, with ids of its own: so
-/// an input that tells samples apart must be the same for most that both take.
-bool share_their_ids(const trace::RunTrace& run, std::size_t a, const StepNumbers& steps_of_a, std::size_t b,
-                     const StepNumbers& steps_of_b) {
+/// What inputs show of ids that two ranks take.
+enum class Common {
+  kShared,  ///< an id is one sample on both
+  kOwn,     ///< other samples: each rank has a part of the data, with ids of its own
+  kUntold,
+};
+
+/// An input that tells samples apart is the same for most that both take, or not.
+Common share_their_ids(const trace::RunTrace& run, std::size_t a, const StepNumbers& steps_of_a, std::size_t b,
+                       const StepNumbers& steps_of_b) {
   const auto of_a = contents_in(run.ranks[a], steps_of_a), of_b = contents_in(run.ranks[b], steps_of_b);
+  Common found = Common::kUntold;
   for (const auto& [input, samples] : of_a) {
     const auto other = of_b.find(input);
     if (other == of_b.end()) continue;
     std::size_t both = 0, same = 0;
     std::set<std::uint64_t> different;
     for (const auto& [id, digest] : samples) {
-      const auto found = other->second.find(id);
-      if (found == other->second.end()) continue;
+      const auto its = other->second.find(id);
+      if (its == other->second.end()) continue;
       ++both;
-      same += found->second == digest;
+      same += its->second == digest;
       different.insert(digest);
     }
-    if (both >= kFewInOrder && 2 * different.size() > both && 2 * same > both) return true;
+    if (both < kFewInOrder || 2 * different.size() <= both) continue;
+    if (2 * same > both) return Common::kShared;
+    found = Common::kOwn;
   }
-  return false;
+  return found;
 }
 
 /// Items are known by their content, and a recipe's ids are those of its data.
@@ -88,8 +97,9 @@ StepNumbers steps_of(const trace::Trace& rank) {
   return steps;
 }
 
-/// A rank takes what rank 0 takes, in all steps.
-std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::Promises& promises) {
+/// A rank takes what rank 0 takes, in all steps. `untold`: why that could not be told, where it could not.
+std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::Promises& promises,
+                                    std::string& untold) {
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
     std::set<std::int64_t> all;
     bool same = true;
@@ -101,9 +111,13 @@ std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::
     if (!same || all.size() < kFewInOrder) continue;
     std::int64_t at = run.ranks[0].steps.front().step;
     while (taken_in(run, rank, at).empty()) ++at;
-    if (ids_need_proof(promises, Held(run, rank, at)) &&
-        !share_their_ids(run, 0, steps_of(run.ranks[0]), rank, steps_of(run.ranks[rank])))
-      continue;
+    const Common ids = ids_need_proof(promises, Held(run, rank, at))
+                           ? share_their_ids(run, 0, steps_of(run.ranks[0]), rank, steps_of(run.ranks[rank]))
+                           : Common::kShared;
+    if (ids == Common::kUntold)
+      untold = "ranks 0 and " + std::to_string(rank) +
+               " take the same ids in all steps, and their inputs do not show whether those are the same samples";
+    if (ids != Common::kShared) continue;
     return seen_breach(samples_at(at, static_cast<std::int64_t>(rank), Held(run, rank, at)),
                        "samples that rank 0 does not take",
                        "in all steps ranks 0 and " + std::to_string(rank) + " take the same " +
@@ -148,8 +162,9 @@ std::size_t round_of(const trace::RunTrace& run) {
   return most * run.ranks.size();
 }
 
-/// Two ranks take more of the same samples in a pass than a round holds, and each takes a sample once.
-std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first_rank) {
+/// Two ranks take more of the same samples in a pass than a round holds, and each takes a sample once. `untold`: why
+/// that could not be told, where it could not.
+std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first_rank, std::string& untold) {
   std::vector<Passes> all = {of_first_rank};
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) all.push_back(passes_of(run, rank));
   const std::size_t round = round_of(run);
@@ -161,14 +176,23 @@ std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first
       const auto pass = all[rank].find(number);
       if (pass == all[rank].end()) continue;
       const std::set<std::int64_t> own(pass->second.samples.begin(), pass->second.samples.end());
-      if (own.size() != pass->second.samples.size()) return std::nullopt;  // drawn with replacement
+      if (own.size() != pass->second.samples.size()) {
+        untold = "rank " + std::to_string(rank) + " takes samples more than once in pass " + std::to_string(number) +
+                 ", as samplers do that draw with replacement";
+        return std::nullopt;
+      }
       for (const std::int64_t sample : own) again += !taken.insert(sample).second;
-      bool is_proven = false;
+      bool is_proven = false, is_open = false;
       for (std::size_t other = 0; other < rank && again > round && !is_proven; ++other) {
         const auto others = all[other].find(number);
-        is_proven =
-            others != all[other].end() && share_their_ids(run, other, others->second.steps, rank, pass->second.steps);
+        if (others == all[other].end()) continue;
+        const Common ids = share_their_ids(run, other, others->second.steps, rank, pass->second.steps);
+        is_proven = ids == Common::kShared;
+        is_open = is_open || ids == Common::kUntold;
       }
+      if (!is_proven && is_open && untold.empty())
+        untold = "ranks take " + std::to_string(again) + " of the same ids in pass " + std::to_string(number) +
+                 ", and their inputs do not show whether those are the same samples";
       if (!is_proven) continue;
       const Json sampler = seen_of(run, "sampler");
       const bool distributed = sampler.is_object() && sampler.value("kind", Json()) == Json("distributed");
@@ -236,7 +260,8 @@ bool are_to_split(const trace::RunTrace& run, const scenario::Promises& promises
     const Json sampler = seen_of(run, "sampler");
     const std::string kind = sampler.is_object() && sampler.contains("kind") ? sampler["kind"].dump() : "";
     const bool is_their_own = kind.size() > 1 && std::isupper(static_cast<unsigned char>(kind[1])) != 0;
-    return !is_their_own && seen_of(run, "ddp").value("wrap", Json()) == Json(true);
+    const Json ddp = seen_of(run, "ddp");  // or what keeps parts of the model on other ranks, as FSDP does
+    return !is_their_own && (ddp.value("wrap", Json()) == Json(true) || ddp.value("sharded", Json()) == Json(true));
   }
   const scenario::TrainSpec& train = promises.train;
   const std::int64_t round = train.batch.micro_size(promises.world_size) * promises.world_size;
@@ -254,12 +279,14 @@ Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises& promi
   for (const trace::Step& step : run.ranks[0].steps) outcome.judged += !taken_in(run, 0, step.step).empty();
   if (outcome.judged == 0) return outcome;
   const Passes passes = passes_of(run, 0);
+  std::string untold;
   if (are_to_split(run, promises)) {
-    outcome.broken = are_not_split(run, promises);
-    if (!outcome.broken && promises.known) outcome.broken = overlap(run, passes);
+    outcome.broken = are_not_split(run, promises, untold);
+    if (!outcome.broken && promises.known) outcome.broken = overlap(run, passes, untold);
   }
   if (!outcome.broken) outcome.broken = repeat_their_order(run, passes);
   if (!outcome.broken) outcome.broken = come_from_each_worker(run, passes);
+  if (!outcome.broken) outcome.because = untold;
   return outcome;
 }
 
