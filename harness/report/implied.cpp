@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/base/text.h"
@@ -20,6 +22,7 @@ using trace::Step;
 using trace::Trace;
 
 using Names = std::set<std::string_view>;
+using Strings = std::vector<std::string>;
 
 /// Which names the steps of a training have in a channel.
 enum class Constancy {
@@ -47,17 +50,31 @@ std::optional<std::string_view> lacking(const Names& names, const Names& all) {
   return std::nullopt;
 }
 
-/// The part of a record that its recorder writes, and that is not there; null: all is.
-const char* lacking_part(const Record& record) {
+bool has_rows(const Record& record) {
+  constexpr std::int64_t kMost = 4096;  // trace::rows_of
+  return !record.shape.empty() && record.shape[0] > 0 && record.shape[0] <= kMost;
+}
+
+/// The part of a record that its recorder writes, and that is not there; null: all is. `is_ours`: of the worker, which
+/// tells all numbers by their value, and sketches all but those of counters and metrics.
+const char* lacking_part(const Record& record, bool is_ours) {
+  const Channel channel = record.channel;
   const bool is_floating = trace::is_floating(record.dtype);
   const bool is_empty = std::find(record.shape.begin(), record.shape.end(), 0) != record.shape.end();
-  const bool is_sampled = record.channel == Channel::kGradient || record.channel == Channel::kOptimizer ||
-                          record.channel == Channel::kWeight;
+  const bool is_sampled =
+      channel == Channel::kGradient || channel == Channel::kOptimizer || channel == Channel::kWeight;
+  const bool is_counter = channel == Channel::kLedger || channel == Channel::kMetric;
+  const bool is_number = is_counter || channel == Channel::kLoss;
+  const bool is_plain = is_ours ? is_counter : record.number.has_value();
   if (is_floating && (!record.norm || !record.max_abs)) return "its norm";
-  if (is_floating && !record.sketch && !record.number) return "its sketch";
-  if (is_floating && is_sampled && !is_empty && !record.number && record.elements.empty()) return "its elements";
-  if (record.channel == Channel::kSamples && !is_empty && record.integers.empty()) return "its integers";
-  if (record.channel == Channel::kCollective && !is_empty && record.text.empty()) return "its text";
+  if (is_floating && !record.sketch && !is_plain) return "its sketch";
+  if (is_floating && is_sampled && !is_empty && !is_plain && record.elements.empty()) return "its elements";
+  if (is_ours && is_floating && is_number && !record.number) return "its value";
+  if (is_ours && is_counter && !is_floating && record.integers.empty()) return "its value";
+  if (is_ours && channel == Channel::kRng && record.name == "cpu" && record.integers.empty()) return "its integers";
+  if (is_ours && channel == Channel::kInput && has_rows(record) && record.rows.empty()) return "its rows";
+  if (channel == Channel::kSamples && !is_empty && record.integers.empty()) return "its integers";
+  if (channel == Channel::kCollective && !is_empty && record.text.empty()) return "its text";
   return nullptr;
 }
 
@@ -78,6 +95,7 @@ class Implied {
         if (std::string why = judge_channel(rank, row); !why.empty()) return why;
       }
       if (std::string why = is_ours_ ? judge_parameters(rank) : ""; !why.empty()) return why;
+      if (std::string why = is_ours_ ? judge_collectives(rank) : ""; !why.empty()) return why;
     }
     return "";
   }
@@ -126,7 +144,7 @@ class Implied {
       const std::string name = std::string(trace::name_of(record.channel)) + " " + record.name;
       if (!train_.record.holds(record.channel))
         return place(rank, step) + " holds " + name + ", a channel that its recipe does not record";
-      if (const char* const part = lacking_part(record))
+      if (const char* const part = lacking_part(record, is_ours_))
         return place(rank, step) + ": " + name + " lacks " + part + ", which every recorder writes";
     }
     return "";
@@ -191,6 +209,31 @@ class Implied {
     }
   }
 
+  /// Names that the worker gives to the records of a channel, whatever its model and optimizer are.
+  Strings own_names(Channel channel) const {
+    const auto of_each_pass = [this](const std::vector<std::string>& names) {
+      Strings all;
+      const bool is_one = train_.batch.accumulation == 1;
+      for (std::int64_t k = 0; k < (train_.batch.updates_at_epoch_end ? 1 : train_.batch.accumulation); ++k) {
+        for (const std::string& name : names) all.push_back(is_one ? name : name + "." + std::to_string(k));
+      }
+      return all;
+    };
+    if (channel == Channel::kSamples) return {"ids"};
+    if (channel == Channel::kInput) return of_each_pass({"x", "y"});
+    if (channel == Channel::kRng) return {"cpu"};
+    if (channel == Channel::kMetric) return {"loss", "accuracy"};
+    if (channel == Channel::kLoss) {
+      std::vector<std::string> names = of_each_pass({"local"});
+      names.emplace_back("reduced");
+      return names;
+    }
+    if (channel != Channel::kLedger) return {};
+    std::vector<std::string> names = {"learning_rate", "loss_denominator", "samples_taken", "updates", "epoch"};
+    if (train_.gradient.loss_scale) names.insert(names.end(), {"loss_scale", "skipped"});
+    return names;
+  }
+
   bool has_records(Channel channel, std::int64_t step) const {
     return channel != Channel::kMetric || !train_.evaluation || (step + 1) % train_.evaluation->every == 0;
   }
@@ -224,6 +267,10 @@ class Implied {
     });
     if (all.empty() && is_due && requires_some(row.channel))
       return rank.origin + " has no record of the channel " + std::string(row.name) + ", which its recipe makes";
+    for (const std::string& name : is_due&& requires_some(row.channel) ? own_names(row.channel) : Strings()) {
+      if (!all.contains(name))
+        return rank.origin + " has no record " + std::string(row.name) + " " + name + ", which its recipe makes";
+    }
     const Constancy constancy = is_ours_ ? constancy_of(row.channel) : constancy_of_program(row.channel);
     if (constancy == Constancy::kFree) return "";
     Names before;
@@ -242,6 +289,27 @@ class Implied {
         return place(rank, step) + " lacks " + std::string(row.name) + " " + std::string(*missing) +
                ", which other steps have";
       if (is_first || constancy == Constancy::kGrows) before = names;
+    }
+    return "";
+  }
+
+  /// Collectives are numbered from 0 on. Once DDP has laid out its buckets, all steps that do the same issue as many.
+  std::string judge_collectives(const Trace& rank) const {
+    std::map<std::pair<bool, bool>, std::size_t> as_many;
+    for (const Step& step : rank.steps) {
+      const Names names = names_of(step, Channel::kCollective);
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        if (!names.contains(std::to_string(i)))
+          return place(rank, step) + " lacks collective " + std::to_string(i) + ", and has later ones";
+      }
+      const bool may_vary = train_.batch.updates_at_epoch_end || step.step < rank.steps.front().step + kSettled;
+      if (may_vary || !train_.faults.empty()) continue;
+      const auto kind =
+          std::pair(has_records(Channel::kMetric, step.step), train_.checkpoint.saves_after(step.step + 1));
+      const auto [known, is_new] = as_many.emplace(kind, names.size());
+      if (known->second != names.size())
+        return place(rank, step) + " has " + std::to_string(names.size()) + " collectives, and other steps " +
+               std::to_string(known->second);
     }
     return "";
   }
@@ -281,6 +349,8 @@ class Implied {
   static std::string place(const Trace& rank, const Step& step) {
     return rank.origin + ", step " + std::to_string(step.step);
   }
+
+  static constexpr std::int64_t kSettled = 4;  ///< steps after which buckets are laid out
 
   const trace::RunTrace& run_;
   const Variant& variant_;

@@ -6,9 +6,9 @@ namespace lockstep::report {
 
 std::string steps_left_out(const trace::RunTrace& run, const scenario::Promises& promises) {
   const std::int64_t every = promises.train.record.every;
-  if (!promises.known || every <= 1 || run.ranks[0].steps.empty()) return "";
+  if (every <= 1 || run.ranks[0].steps.empty()) return "";
   const std::int64_t last = run.ranks[0].steps.back().step;
-  const bool may_go_on = !promises.knows("steps") || last < promises.train.steps - 1;
+  const bool may_go_on = promises.known && (!promises.knows("steps") || last < promises.train.steps - 1);
   return "of every " + std::to_string(every) + " updates one is recorded: the steps between were not compared" +
          (may_go_on ? ", nor those after step " + std::to_string(last) : "");
 }

@@ -10,7 +10,7 @@
 /// Parts of a training that nobody recorded, so that no agreement is about them.
 namespace lockstep::report {
 
-/// Which steps of a program nobody recorded, where every so many updates are: "every 10th update is recorded: …". A
+/// Which steps nobody recorded, where one of every so many updates is: "of every 10 updates one is recorded: …". A
 /// recorder of a program does not know which update is the last. Empty: all are recorded.
 std::string steps_left_out(const trace::RunTrace& run, const scenario::Promises& promises);
 

@@ -24,7 +24,7 @@ CHANNELS = ("samples", "input", "rng", "loss", "gradient.local", "gradient", "op
             "metric", "ledger", "collective")
 #: What ranks hold the same.
 REPLICATED = ("gradient", "optimizer", "weight", "buffer", "ema", "metric", "ledger", "collective")
-PARTS = ("norm", "max", "sketch", "elements")
+PARTS = ("norm", "max", "sketch", "elements", "rows", "integers", "bits", "text")
 
 _xxhash = ctypes.CDLL(ctypes.util.find_library("xxhash") or "libxxhash.so.0")
 _xxhash.XXH3_64bits.restype = ctypes.c_uint64

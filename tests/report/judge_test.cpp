@@ -220,14 +220,14 @@ TEST(Recorded, PromisesAreThoseOfTheRunBesideThem) {
 }
 
 // A program's recorder does not know which step is the last: a verdict says up to where it holds.
-TEST(Recorded, TellsWhichStepsOfAProgramNobodyRecorded) {
+TEST(Recorded, TellsWhichStepsNobodyRecorded) {
   Judged judged(equal_pair());
   scenario::Promises promises = judged.plan.scenarios[0].variant("a");
   const trace::RunTrace& run = judged.traces[0];  // steps -1 to 3
   promises.train.record.every = 3;
-  EXPECT_EQ(report::steps_left_out(run, promises), "") << "our own worker records its last step";
-  promises.known.emplace();
   const std::string between = "of every 3 updates one is recorded: the steps between were not compared";
+  EXPECT_EQ(report::steps_left_out(run, promises), between) << "our own worker records its last step";
+  promises.known.emplace();
   EXPECT_EQ(report::steps_left_out(run, promises), between + ", nor those after step 3");
   promises.known->insert("steps");
   EXPECT_EQ(report::steps_left_out(run, promises), between) << "of 4 steps, the last is there";

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,10 @@ class Judged {
     for (const plan::Run& run : plan.runs) {
       trace::RunTrace trace =
           tiny_run(plan.scenarios[0].variant(run.variant), run.variant + "/" + std::to_string(run.repeat));
-      for (trace::Trace& rank : trace.ranks) rank.header.update(report::header_of(run));
+      for (trace::Trace& rank : trace.ranks) {
+        rank.header.update(report::header_of(run));
+        for (trace::Step& step : rank.steps) complete(step);
+      }
       traces.push_back(std::move(trace));
       outcomes.push_back({.run = run.name, .status = launch::RunOutcome::Status::kFinished});
     }
@@ -36,6 +41,21 @@ class Judged {
 
   report::Verdict verdict(const std::string& today = "2027-06-15") const {
     return report::judge(plan, evidence(), scratch.path() / "golden", today);
+  }
+
+  /// Adds what a worker records and no tiny training has: labels, and the place of a generator.
+  static void complete(trace::Step& step) {
+    const auto x = std::find_if(step.records.begin(), step.records.end(),
+                                [](const trace::Record& record) { return record.channel == trace::Channel::kInput; });
+    if (x != step.records.end()) {
+      x->rows.assign(static_cast<std::size_t>(x->shape[0]), 0);
+      trace::Record y = *x;
+      y.name = "y";
+      step.records.insert(std::next(x), std::move(y));
+    }
+    for (trace::Record& record : step.records) {
+      if (record.channel == trace::Channel::kRng) record.integers = {0, 0};
+    }
   }
 
   Scratch scratch;
