@@ -59,7 +59,8 @@ class Axes {
   double left_ = 0, right_ = 1, low_ = 0, high_ = 1;
 };
 
-std::string curve(const Series& series, const std::vector<std::int64_t>& ranks, const Axes& axes) {
+/// Of several that coincide, those below stay visible at the sides.
+std::string curve(const Series& series, const std::vector<std::int64_t>& ranks, const Axes& axes, int width) {
   std::string points, dots;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const double ratio = series.values[i] / series.values.front();
@@ -68,8 +69,36 @@ std::string curve(const Series& series, const std::vector<std::int64_t>& ranks, 
     points += x + "," + y + " ";
     dots += "<circle cx=\"" + x + "\" cy=\"" + y + "\" r=\"3\" fill=\"" + series.color + "\"/>\n";
   }
-  return "<polyline fill=\"none\" stroke=\"" + std::string(series.color) + "\" stroke-width=\"2\" points=\"" + points +
-         "\"/>\n" + dots;
+  return "<polyline fill=\"none\" stroke=\"" + std::string(series.color) + "\" stroke-width=\"" +
+         std::to_string(width) + "\" points=\"" + points + "\"/>\n" + dots;
+}
+
+bool is_known(double value) { return value > 0 && std::isfinite(value); }
+
+/// What a reader cannot see of a line: that it lies on another one, or is not there.
+std::string remark_on(const Series& series, const std::vector<Series>& before) {
+  const double first = series.values.front();
+  if (!is_known(first) || std::count_if(series.values.begin(), series.values.end(), is_known) < 2)
+    return " (not measured)";
+  for (const Series& other : before) {
+    bool same = true;
+    for (std::size_t i = 0; i < series.values.size(); ++i) {
+      const double ours = series.values[i] / first, theirs = other.values[i] / other.values.front();
+      same = same && (ours == theirs || (!is_known(ours) && !is_known(theirs)));
+    }
+    if (same) return std::string(" (as ") + other.name + ")";
+  }
+  return "";
+}
+
+/// Why a number of ranks has no point: the recipe refuses it, or nothing was measured.
+std::string remark_at(const Audit& audit, std::size_t i) {
+  const auto knows = [i](const std::vector<double>& values) { return is_known(values[i]); };
+  if (knows(audit.batch) || knows(audit.rate) || knows(audit.update)) return "";
+  const std::string refused = "world-size@" + std::to_string(audit.ranks[i]);
+  const bool is_refused =
+      std::any_of(audit.lines.begin(), audit.lines.end(), [&](const Line& line) { return line.id == refused; });
+  return is_refused ? " (refused)" : " (not measured)";
 }
 
 }  // namespace
@@ -80,8 +109,8 @@ std::string to_svg(const Audit& audit) {
                                    {"norm of the first update", "#009e73", audit.update}};
   const Axes axes(audit.ranks, all);
   std::string out =
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"700\" height=\"360\" font-family=\"sans-serif\" "
-      "font-size=\"12\">\n<rect width=\"700\" height=\"360\" fill=\"white\"/>\n";
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"860\" height=\"360\" font-family=\"sans-serif\" "
+      "font-size=\"12\">\n<rect width=\"860\" height=\"360\" fill=\"white\"/>\n";
   out +=
       text_at(kLeft + kWidth / 2, 20,
               "relative to " + std::to_string(audit.ranks.front()) + (audit.ranks.front() == 1 ? " rank" : " ranks"));
@@ -90,17 +119,19 @@ std::string to_svg(const Audit& audit) {
     out += line_between(kLeft, y, kLeft + kWidth, y, "#dddddd");
     out += text_at(kLeft - 8, y + 4, rounded(std::exp2(power), 4), "end");
   }
-  for (const std::int64_t ranks : audit.ranks) {
-    const double x = axes.x(static_cast<double>(ranks));
+  for (std::size_t i = 0; i < audit.ranks.size(); ++i) {
+    const double x = axes.x(static_cast<double>(audit.ranks[i]));
     out += line_between(x, kTop, x, kTop + kHeight, "#dddddd");
-    out += text_at(x, kTop + kHeight + 18, std::to_string(ranks));
+    out += text_at(x, kTop + kHeight + 18, std::to_string(audit.ranks[i]) + remark_at(audit, i));
   }
   out += text_at(kLeft + kWidth / 2, kTop + kHeight + 38, "ranks");
   double y = kTop + 10;
+  std::vector<Series> drawn;
   for (const Series& series : all) {
-    out += curve(series, audit.ranks, axes);
+    out += curve(series, audit.ranks, axes, 2 * static_cast<int>(all.size() - drawn.size()));
     out += line_between(kLeft + kWidth + 15, y, kLeft + kWidth + 35, y, series.color);
-    out += text_at(kLeft + kWidth + 40, y + 4, series.name, "start");
+    out += text_at(kLeft + kWidth + 40, y + 4, series.name + remark_on(series, drawn), "start");
+    drawn.push_back(series);
     y += 20;
   }
   return out + "</svg>\n";

@@ -196,10 +196,11 @@ class Identities {
     Setting setting = of(world_size);
     setting.also = {{"schedule", {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}, {"schedule_every", "update"}};
     setting.steps = kMomentumUpdates;
-    derivation_.hold({.id = at("momentum", world_size),
-                      .text = "momentum needs no correction when the rate changes: v <- mu v + g; w <- w - rate v",
-                      .instead = {}},
-                     *recipe_.patch(setting), CheckKind::kLaws, {"state", "update"});
+    derivation_.hold(
+        {.id = at("momentum", world_size),
+         .text = "momentum needs no correction when the rate changes: v <- mu v + g; w <- w - rate v" + range_.instead,
+         .instead = {}},
+        *recipe_.patch(setting), CheckKind::kLaws, {"state", "update"});
   }
 
   /// W updates at a rate against one update with their samples at W times the rate: the linear rule's own claim.
@@ -210,7 +211,8 @@ class Identities {
     Statement statement{.id = at("order", world_size),
                         .text = w + " updates at a rate against one at " + w +
                                 " times the rate on the same samples, plain SGD: the difference falls with the rate's "
-                                "square",
+                                "square" +
+                                range_.instead,
                         .instead = "never call the linear rule equal: it is right to first order of the rate"};
     if (train.model.options.contains("norm"))
       statement.because = "batch normalization makes a sample's gradient depend on the samples beside it";
@@ -253,10 +255,12 @@ class Identities {
   void compare(Statement statement, const Setting& left, const Setting& right,
                std::vector<trace::Channel> channels = {}) {
     const auto a = recipe_.patch(left), b = recipe_.patch(right);
+    statement.text += range_.instead;
     if (a && b) derivation_.compare(std::move(statement), *a, *b, std::move(channels));
   }
 
   void compare_weights(Statement statement, const Setting& left, const Setting& right) {
+    statement.text += range_.instead;
     derivation_.compare_weights(std::move(statement), *recipe_.patch(left), *recipe_.patch(right));
   }
 
@@ -338,7 +342,8 @@ class Cells {
                               std::to_string(world_size_),
                         .section = Section::kMatrix,
                         .text = batch + " batch kept, rate " + (factor == 1 ? "kept" : "x " + rounded(factor, 4)) +
-                                (every_rank_all ? ", no sampler" : "") + " (" + ranks_text(world_size_) + ")"};
+                                (every_rank_all ? ", no sampler" : "") + " (" + ranks_text(world_size_) + ")" +
+                                (per_rank ? "" : range_.instead)};
     judge(statement, per_rank, factor, rule, every_rank_all);
     if (repeats) statement.claim = Claim::kRepeats;
     derivation_.compare(
@@ -420,6 +425,14 @@ Range range_of(const Recipe& recipe, std::vector<std::int64_t> ranks, std::int64
                       .actual = std::to_string(samples) + " samples",
                       .next = "audit fewer ranks, or more data"});
   if (samples > 0 && recipe.is_ours()) range.batch = std::min(range.batch, samples / unit * unit);
+  if (range.batch != *batch) {
+    const std::string why = samples > 0 && samples < *batch
+                                ? "the data hold " + std::to_string(samples) + " samples"
+                                : std::to_string(*batch) + " is no multiple of " + std::to_string(unit) +
+                                      ", as ranks and " + std::to_string(range.accumulation) +
+                                      " micro-batches divide it";
+    range.instead = " (with a batch of " + std::to_string(range.batch) + ": " + why + ")";
+  }
   // An epoch's end is another question: there are shares of unequal size, and micro-batches that are left over.
   if (samples >= range.batch) range.steps = std::min(steps, samples / range.batch);
   return range;

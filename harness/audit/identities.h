@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "harness/audit/recipe.h"
@@ -13,6 +14,7 @@ struct Range {
   std::vector<std::int64_t> ranks;  ///< ascending, without repeats
   std::int64_t base = 1;            ///< that of the recipe as it is: the baseline
   std::int64_t batch = 1;           ///< samples in one update over all ranks
+  std::string instead;              ///< " (with a batch of 24: …)", where that is not the recipe's; else empty
   std::int64_t accumulation = 1;    ///< of the accumulation identity
   std::int64_t steps = 1;           ///< updates of a run of ours, no more than an epoch has where that is known
   std::int64_t samples = 0;         ///< in the data; 0: nobody knows

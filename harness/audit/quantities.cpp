@@ -99,6 +99,8 @@ struct Quantity {
   std::function<Judged(const At& first, const At& last)> if_changes;
   /// Whether this recipe has it.
   std::function<bool(const At&)> applies = [](const At&) { return true; };
+  /// Where it is another one although its values are alike, in words; empty: nowhere.
+  std::function<std::string(const At& first, const At& other)> parts = [](const At&, const At&) { return ""; };
 };
 
 Judged changes(std::string because, std::string instead) {
@@ -125,6 +127,19 @@ std::optional<std::string> rate_text(const At& at) {
   return first == largest ? rounded(largest, 4) : rounded(first, 4) + ".." + rounded(largest, 4);
 }
 
+/// The first update whose rate is another one, of those that both have.
+std::string rates_part(const At& first, const At& other) {
+  const laws::Rates ours = first.rates(), theirs = other.rates();
+  for (const auto& [step, rate] : ours) {
+    const auto found = theirs.find(step);
+    if (found == theirs.end() || found->second == rate) continue;
+    return "the rates part at update " + std::to_string(step) + ": " + rounded(rate, 4) + " on " +
+           std::to_string(first.ranks()) + (first.ranks() == 1 ? " rank, " : " ranks, ") + rounded(found->second, 4) +
+           " on " + std::to_string(other.ranks());
+  }
+  return "";
+}
+
 Judged judge_rate(const At& first, const At& last) {
   if (last.variant().knows("schedule_every") && last.train().schedule_every == "rank")
     return slip("the schedule takes a step for each rank, so it runs W times as fast",
@@ -133,6 +148,9 @@ Judged judge_rate(const At& first, const At& last) {
     return changes("the rule '" + last.train().learning_rate_rule.kind +
                        "' follows the global batch: it is experience, no identity",
                    "call the runs one recipe, not one computation");
+  if (rate_text(first) == rate_text(last))
+    return changes("the schedule is counted in epochs or samples, which come after other numbers of updates",
+                   "keep the global batch, or count the schedule in updates");
   return changes("the rate itself depends on the number of ranks",
                  "give all of them " + rate_text(first).value_or("one rate"));
 }
@@ -325,7 +343,7 @@ const std::vector<Quantity>& table() {
        }},
       {"coverage", "times that an epoch takes a sample", coverage, judge_coverage},
       {"last-batch", "samples in an epoch's last update", last_batch, judge_last_batch},
-      {"rate", "learning rate", rate_text, judge_rate},
+      {"rate", "learning rate", rate_text, judge_rate, [](const At&) { return true; }, rates_part},
       {"rate-per-sample", "rate / samples in an update", rate_of_sample, judge_rate_of_sample},
       {"warmup", "samples in the warm-up", warmup, judge_warmup,
        [](const At& at) { return at.variant().knows("schedule") && laws::warmup_of(at.variant()) > 0; }},
@@ -387,6 +405,7 @@ Line line_of(const Quantity& quantity, const std::vector<At>& all) {
   Line line{.id = quantity.id, .section = Section::kQuantities, .text = quantity.name};
   const At* first = nullptr;
   const At* last = nullptr;
+  std::string parts;  // although the values are alike
   std::vector<std::string> known;
   for (const At& at : all) {
     const auto value = at.is_training() ? quantity.value(at) : std::nullopt;
@@ -395,20 +414,37 @@ Line line_of(const Quantity& quantity, const std::vector<At>& all) {
     known.push_back(*value);
     if (first == nullptr) first = &at;
     last = &at;
+    if (parts.empty()) parts = quantity.parts(*first, at);
   }
   if (known.size() < 2) {
     line.because = "fewer than two numbers of ranks tell it";
     return line;
   }
   line.answer = Answer::kSame;
-  const bool alike = std::all_of(known.begin(), known.end(), [&](const std::string& one) { return one == known[0]; });
+  const bool alike =
+      parts.empty() && std::all_of(known.begin(), known.end(), [&](const std::string& one) { return one == known[0]; });
   const std::optional<Judged> judged = alike ? wrong_alike(quantity, *last) : quantity.if_changes(*first, *last);
   if (judged) {
     line.answer = judged->answer;
-    line.because = judged->because;
+    line.because = parts.empty() ? judged->because : parts + "; " + judged->because;
     line.instead = judged->instead;
   }
   return line;
+}
+
+/// Batches next to the recipe's that all numbers of ranks divide: "choose a batch that all divide: 28 or 32".
+std::string batches_that_divide(const std::vector<Seen>& seen) {
+  std::int64_t unit = 1, batch = 0;
+  for (const Seen& one : seen) {
+    const bool is_global = one.variant != nullptr && one.variant->train.batch.global;
+    const std::int64_t passes = is_global ? one.variant->train.batch.accumulation : 1;
+    if (is_global) batch = *one.variant->train.batch.global;
+    unit = std::lcm(unit, one.world_size * passes);
+  }
+  if (batch == 0 || batch % unit == 0) return "choose numbers that divide";
+  const std::int64_t less = batch / unit * unit;
+  return "choose a batch that all of these numbers of ranks divide: " +
+         (less > 0 ? std::to_string(less) + " or " : "") + std::to_string(less + unit);
 }
 
 }  // namespace
@@ -429,7 +465,7 @@ std::vector<Line> quantities(const std::vector<Seen>& seen) {
                      .text = std::to_string(one.world_size) + " ranks",
                      .answer = Answer::kChanges,
                      .because = "the recipe refuses them: " + one.refusal,
-                     .instead = "choose numbers that divide"});
+                     .instead = batches_that_divide(seen)});
   }
   const auto training = std::find_if(all.begin(), all.end(), [](const At& at) { return at.is_training(); });
   if (training == all.end()) return lines;

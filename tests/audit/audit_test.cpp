@@ -107,6 +107,12 @@ TEST(Audit, IsDrawn) {
   for (const char* part : {"<svg xmlns", "samples in an update", "learning rate", "norm of the first update", "</svg>"})
     EXPECT_TRUE(holds(svg, part)) << part;
   EXPECT_FALSE(holds(svg, "nan"));
+  for (const char* part : {"learning rate (not measured)", "norm of the first update (as samples in an update)"})
+    EXPECT_TRUE(holds(svg, part)) << part;
+  grows.batch[1] = grows.update[1] = std::nan("");
+  EXPECT_TRUE(holds(to_svg(grows), ">2 (not measured)<"));
+  grows.lines.push_back({.id = "world-size@2"});
+  EXPECT_TRUE(holds(to_svg(grows), ">2 (refused)<"));
 }
 
 TEST(Measured, TellsTheOrderOfADifference) {

@@ -88,7 +88,8 @@ TEST(Quantities, OfAScheduleThatStepsForEachRankAreSlips) {
   const Seen seen({{"schedule", {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}, {"schedule_every", "rank"}}, {1, 2});
   EXPECT_EQ(seen.line("first-drop").answer, kSlip);
   EXPECT_EQ(seen.line("first-drop").values, (Values{"24", "12"}));
-  EXPECT_EQ(seen.line("rate").answer, kSame);  // its largest
+  EXPECT_EQ(seen.line("rate").answer, kSlip);
+  EXPECT_TRUE(holds(seen.line("rate").because, "the rates part at update ")) << seen.line("rate").because;
 }
 
 TEST(Quantities, OfAScheduleByUpdatesChangeWithTheBatch) {

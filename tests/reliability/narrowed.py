@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Traces that are cut, relabelled and sealed again, and scenarios that are narrowed: narrowed.py [CASES] [SEED]
 
-The scenarios of the gate run once. Each case changes what one of them left, seals it again, and lets `lockstep judge` judge
-it; or narrows what a small scenario records, and runs it. A verdict is wrongly green if its exit code is 0 and it does not
-say what was not compared. Exit code 0: none is.
+The scenarios of the gate run once. Each case changes what one of them left, seals it again, and lets `lockstep judge`
+judge it; or narrows what a small scenario records, and runs it. A verdict is wrongly green if its exit code is 0 and it
+does not say what was not compared. Exit code 0: none is.
 """
 
 import ctypes.util
@@ -33,7 +33,8 @@ _xxhash.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 
 def sealed(line):
     """The bytes of a line with its check (harness/trace/format.md)."""
-    body = json.dumps({key: value for key, value in line.items() if key != "check"}, separators=(",", ":"))[:-1].encode()
+    open_line = json.dumps({key: value for key, value in line.items() if key != "check"}, separators=(",", ":"))[:-1]
+    body = open_line.encode()
     return body + b',"check":"%016x"}\n' % _xxhash.XXH3_64bits(body, len(body))
 
 
@@ -172,13 +173,12 @@ def narrowed_run(draw, folder):
     """A small training that records less. Green is right where the verdict says what was not compared."""
     kept = draw.sample(CHANNELS, draw.randrange(1, len(CHANNELS) + 1))
     every = draw.choice((1, 1, 2, 3))
-    document = scenario(draw.randrange(1000), repeats=1,
-                        variants={"a": {}, "b": {"train": {"record": {"channels": kept}}} if draw.random() < 0.5 else {}})
+    one_side = {"train": {"record": {"channels": kept}}} if draw.random() < 0.5 else {}
+    document = scenario(draw.randrange(1000), repeats=1, variants={"a": {}, "b": one_side})
     document["train"]["record"] = {"every": every}
     if draw.random() < 0.5:
         document["train"]["record"]["channels"] = kept
-    both = set(document["train"]["record"].get("channels", CHANNELS)) & set(
-        document["variants"]["b"].get("train", {}).get("record", {}).get("channels", CHANNELS))
+    both = set(document["train"]["record"].get("channels", CHANNELS)) & set(kept if one_side else CHANNELS)
     document["checks"] = [{"that": "equal"}, {"that": "ranks_agree"}]
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         file = pathlib.Path(scratch) / "narrow.json"
