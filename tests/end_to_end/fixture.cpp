@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 
 #include "harness/base/files.h"
+#include "harness/trace/line.h"
+#include "harness/trace/reader.h"
+#include "harness/trace/writer.h"
 
 namespace lockstep::test {
 namespace {
@@ -187,6 +190,15 @@ std::vector<std::string> lines_of(const fs::path& file) {
 }
 
 std::string read_text(const fs::path& file) { return lockstep::read_file(file); }
+
+void rewrite(const fs::path& file, const std::function<void(trace::Trace&)>& change) {
+  trace::Trace trace = trace::read_trace(file);
+  change(trace);
+  fs::remove(file);
+  trace::Writer writer(file, trace.header);
+  for (const trace::Step& step : trace.steps) writer.write(trace::line_of(step));
+  writer.finish();
+}
 
 void write_lines(const fs::path& file, const std::vector<std::string>& lines) {
   std::ofstream stream(file, std::ios::binary);

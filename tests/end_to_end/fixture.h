@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/base/json.h"
+#include "harness/trace/trace.h"
 
 #include "tests/support/support.h"
 
@@ -99,6 +101,9 @@ void expect_says(const std::string& text, const std::vector<std::string>& parts)
 
 std::vector<std::string> lines_of(const std::filesystem::path& file);
 std::string read_text(const std::filesystem::path& file);
+
+/// Changes the trace of one rank and seals it again.
+void rewrite(const std::filesystem::path& file, const std::function<void(trace::Trace&)>& change);
 
 /// Writes lines back, each with its newline.
 void write_lines(const std::filesystem::path& file, const std::vector<std::string>& lines);

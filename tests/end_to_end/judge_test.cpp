@@ -3,9 +3,7 @@
 #include <regex>
 
 #include "harness/base/files.h"
-#include "harness/trace/line.h"
 #include "harness/trace/reader.h"
-#include "harness/trace/writer.h"
 
 #include "tests/end_to_end/fixture.h"
 
@@ -174,16 +172,6 @@ TEST_F(JudgeEndToEnd, TracesThatAreLostCutOrOfAnotherRunAreNoPass) {
            fs::copy_file(run_folder("fast/0") / rank, first / rank, fs::copy_options::overwrite_existing);
        },
        {"belong to another run", "variant is \"fast\", not \"longer\""});
-}
-
-/// Changes the trace of one rank and seals it again.
-void rewrite(const fs::path& file, const std::function<void(trace::Trace&)>& change) {
-  trace::Trace trace = trace::read_trace(file);
-  change(trace);
-  fs::remove(file);
-  trace::Writer writer(file, trace.header);
-  for (const trace::Step& step : trace.steps) writer.write(trace::line_of(step));
-  writer.finish();
 }
 
 /// Faults that no checksum shows: each file is whole, and less than its recipe, or of another one.

@@ -202,6 +202,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         files = sorted((ROOT / "scenarios/gate").glob("*.jsonc"))
+        if cases < 100:  # a first look
+            files = random.Random(seed).sample(files, 2)
         for file in files:
             subprocess.run([str(LOCKSTEP), "run", str(file), "--out", str(folder / file.stem)], check=True,
                            capture_output=True)

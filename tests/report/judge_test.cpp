@@ -4,6 +4,7 @@
 #include "harness/base/files.h"
 #include "harness/report/left_out.h"
 #include "harness/report/recorded.h"
+#include "harness/report/text.h"
 
 #include "tests/support/tiny/judged.h"
 
@@ -23,6 +24,20 @@ TEST(Judge, AgreesOnWholeEvidence) {
   EXPECT_EQ(verdict.runs_finished, 2U);
   EXPECT_TRUE(verdict.runs.empty());
   EXPECT_GT(verdict.checks.at(0).result.compared, 0U);
+}
+
+TEST(Judge, SaysWhichChannelsAnAgreementIsNotAbout) {
+  EXPECT_TRUE(Judged(equal_pair()).verdict().checks.at(0).not_compared.empty());
+  Json narrow = equal_pair();
+  narrow["variants"]["a"] = Json::object();
+  narrow["variants"]["b"]["train"]["record"]["channels"] = {"samples", "input", "rng", "loss", "optimizer", "weight"};
+  Judged judged(narrow);
+  const report::Verdict verdict = judged.verdict();
+  EXPECT_EQ(verdict.status(), VerdictStatus::kAgree);
+  EXPECT_EQ(verdict.checks.at(0).not_compared, (std::vector<std::string>{"gradient.local", "gradient", "buffer", "ema",
+                                                                         "metric", "ledger", "collective"}));
+  EXPECT_NE(report::to_text(verdict, judged.plan, false).find("NOTE  tiny: equal did not compare gradient.local"),
+            std::string::npos);
 }
 
 TEST(Judge, PassesADivergenceOn) {
