@@ -125,7 +125,7 @@ std::vector<std::string> channels_not_compared(const report::Recording& left, co
                                                const std::vector<trace::Channel>& named) {
   if (!named.empty() || !left.promises || !right.promises) return {};
   return report::channels_left_out(comparable_channels(compare::same_shape(left.trace, right.trace)),
-                                   {&*left.promises, &*right.promises});
+                                   {&*left.promises, &*right.promises}, {&left.trace, &right.trace});
 }
 
 /// "one; other"; what says nothing is left out.

@@ -237,7 +237,7 @@ void limit(CheckReport& report, const checks::CheckInput& input) {
     runs.insert(runs.end(), input.of(variant).begin(), input.of(variant).end());
     sides.push_back(&input.scenario.variant(variant));
   }
-  report.not_compared = channels_left_out(usual_channels(input, runs), sides);
+  report.not_compared = channels_left_out(usual_channels(input, runs), sides, runs);
   if (const std::string why = traits.sides == scenario::Sides::kRanks ? "" : muted_otherwise(runs); !why.empty()) {
     result.status = CheckResult::Status::kInconclusive;
     result.why = why;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "harness/laws/seen.h"
+
 namespace lockstep::report {
 
 std::string steps_left_out(const trace::RunTrace& run, const scenario::Promises& promises) {
@@ -43,13 +45,30 @@ std::string muted_otherwise(const std::vector<const trace::RunTrace*>& runs) {
   return "";
 }
 
+namespace {
+
+bool every_training_has(trace::Channel channel) {
+  using enum trace::Channel;
+  return channel == kSamples || channel == kInput || channel == kRng || channel == kLoss || channel == kGradient ||
+         channel == kWeight || channel == kLedger;
+}
+
+}  // namespace
+
 std::vector<std::string> channels_left_out(const std::vector<trace::Channel>& compared,
-                                           const std::vector<const scenario::Promises*>& sides) {
+                                           const std::vector<const scenario::Promises*>& sides,
+                                           const std::vector<const trace::RunTrace*>& runs) {
+  const bool are_programs =
+      std::any_of(sides.begin(), sides.end(), [](const scenario::Promises* side) { return side->known.has_value(); });
   std::vector<std::string> names;
   for (const trace::Channel channel : compared) {
-    const bool recorded = std::all_of(
-        sides.begin(), sides.end(), [&](const scenario::Promises* side) { return side->train.record.holds(channel); });
-    if (!recorded) names.emplace_back(trace::name_of(channel));
+    const bool is_asked = std::all_of(sides.begin(), sides.end(), [channel](const scenario::Promises* side) {
+      return side->train.record.holds(channel);
+    });
+    const bool is_held = std::all_of(runs.begin(), runs.end(),
+                                     [channel](const trace::RunTrace* run) { return laws::records(*run, channel); });
+    if (!is_asked || (are_programs && !is_held && every_training_has(channel)))
+      names.emplace_back(trace::name_of(channel));
   }
   return names;
 }

@@ -142,7 +142,7 @@ std::string limits(const std::vector<CheckReport>& checks) {
   for (auto& [of, kinds] : alike) {
     kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
     out += "\nNOTE  " + printable(of.first) + ": " + join(kinds, ", ") + " did not compare " + join(of.second, ", ") +
-           ": not recorded by every side\n";
+           ": not recorded on every side\n";
   }
   for (const CheckReport& check : checks) {
     if (check.status != Status::kAgree || check.result.divergence || check.result.why.empty()) continue;
