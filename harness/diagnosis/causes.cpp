@@ -32,6 +32,8 @@ constexpr Cause kCauses[] = {
      "https://github.com/pytorch/pytorch/issues/31771 https://github.com/pytorch/pytorch/issues/73141", Known::kByLaw},
     {"data.seed_ignored", Class::kSemantic, "Different seeds give the same order of the data.",
      "Pass the run's seed to the sampler.", "https://github.com/meta-pytorch/torchtune/issues/2339", Known::kByLaw},
+    {"data.sampler_options", Class::kSemantic, "The two sides' samplers are built with different options.",
+     "Compare how the two samplers are built: seed, shuffle, drop_last.", "", Known::kByLaw},
     {"data.pad_duplicates", Class::kSemantic, "Padding samples are counted as data.",
      "Drop the padding before counting (gather_for_metrics), or evaluate with counts.",
      "https://github.com/pytorch/pytorch/issues/25162 https://github.com/RUCAIBox/RecBole/pull/1872", Known::kByLaw},

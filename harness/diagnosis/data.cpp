@@ -9,8 +9,10 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/batches.h"
 #include "harness/diagnosis/samples.h"
+#include "harness/diagnosis/seen.h"
 #include "harness/diagnosis/shards.h"
 #include "harness/laws/contents.h"
+#include "harness/laws/held.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -33,13 +35,53 @@ bool same_samples(const Scene& scene) {
   return !left.empty() && left == global_batch_of(*scene.right.run, scene.at.step);
 }
 
+/// Data of other sizes, on two sides or on the ranks of one, where a sampler that knows of ranks splits them.
+std::vector<Suspect> suspects_in_size(const Scene& scene) {
+  if (!is_between_programs(scene) || scene.left.run->world_size() != scene.right.run->world_size()) return {};
+  const auto splits = [](const Side& side) {
+    const Json sampler = seen_of(*side.run, "sampler");
+    return sampler.is_object() && sampler.value("class", "") == "DistributedSampler";
+  };
+  if (!splits(scene.left) || !splits(scene.right)) return {};
+  const auto size_of = [](const trace::Trace& rank) {
+    return rank.header.is_object() ? rank.header.value("samples", std::int64_t{0}) : 0;
+  };
+  const std::int64_t size = size_of(scene.left.run->ranks[0]);
+  for (const Side* side : {&scene.right, &scene.left}) {
+    for (const trace::Trace& rank : side->run->ranks) {
+      if (size <= 0 || size_of(rank) <= 0 || size_of(rank) == size) continue;
+      return {{"data.content",
+               {"the data of " + side->run->run + " have " + std::to_string(size_of(rank)) + " samples on rank " +
+                std::to_string(rank.rank) + ", those of " + scene.left.run->run + " " + std::to_string(size) +
+                " on rank 0"}}};
+    }
+  }
+  return {};
+}
+
+/// Samplers of one class that were built otherwise.
+std::vector<Suspect> suspects_in_sampler(const Scene& scene) {
+  if (!is_between_programs(scene) || scene.left.run->world_size() != scene.right.run->world_size()) return {};
+  const Json left = seen_of(*scene.left.run, "sampler"), right = seen_of(*scene.right.run, "sampler");
+  if (!left.is_object() || !right.is_object() || left.value("class", Json()) != right.value("class", Json())) return {};
+  std::vector<std::string> evidence;
+  for (const auto& [option, value] : right.items()) {
+    const Json other = left.value(option, Json());
+    if (value == other || other.is_null() || value.is_null()) continue;
+    evidence.push_back("the sampler of " + scene.right.run->run + " has " + option + " " + value.dump() + ", that of " +
+                       scene.left.run->run + " " + other.dump());
+  }
+  return evidence.empty() ? std::vector<Suspect>{} : std::vector<Suspect>{{"data.sampler_options", evidence}};
+}
+
 std::vector<Suspect> suspects_in_samples(const Scene& scene) {
   const std::int64_t step = scene.at.step;
+  if (auto found = suspects_in_size(scene); !found.empty()) return found;
   auto suspects = between(scene, [&](const Side& side) { return suspects_in_shards(*side.run, *side.promises, step); });
   if (!suspects.empty()) return suspects;
   if (scene.at.channel == Channel::kSamples)
     suspects = between(scene, [&](const Side& side) { return suspects_in_epochs(*side.run, *side.promises, step); });
-  for (const auto suspects_of : {suspects_in_batch_size, suspects_in_tail, suspects_in_dealing}) {
+  for (const auto suspects_of : {suspects_in_batch_size, suspects_in_tail, suspects_in_dealing, suspects_in_sampler}) {
     if (suspects.empty()) suspects = suspects_of(scene);
   }
   return suspects;
@@ -116,6 +158,27 @@ std::vector<Suspect> suspects_in_augmentation(const Scene& scene, std::int64_t s
                 " hold the same generator, those of " + (left ? scene.right : scene.left).run->run + " do not",
             "step " + std::to_string(step) + ", rank " + std::to_string(rank) +
                 ": the same samples gave different inputs, which are drawn from it"}}};
+}
+
+/// One side's ranks draw alike, the other's do not, and a model that drops gives other losses of the same inputs.
+std::vector<Suspect> suspects_in_masks(const Scene& scene, std::int64_t step) {
+  const bool left = draw_alike(scene.left, step), right = draw_alike(scene.right, step);
+  if (!is_between_programs(scene) || left == right || scene.left.run->world_size() != scene.right.run->world_size())
+    return {};
+  const Side& alike = left ? scene.left : scene.right;
+  const Json model = seen_of(*alike.run, "model");
+  if (!model.is_object() || model.value("dropout", Json()) != Json(true)) return {};
+  for (std::size_t rank = 0; rank < alike.run->ranks.size(); ++rank) {
+    const laws::Held ours(*scene.left.run, rank, step), theirs(*scene.right.run, rank, step);
+    if (!laws::same(ours, theirs, Channel::kInput)) return {};
+    if (laws::same(ours, theirs, Channel::kLoss)) continue;
+    return {{"rng.dropout_clone",
+             {"before step " + std::to_string(step) + " all ranks of " + alike.run->run +
+                  " hold the same generator, those of " + (left ? scene.right : scene.left).run->run + " do not",
+              "step " + std::to_string(step) + ", rank " + std::to_string(rank) +
+                  ": the same inputs gave other losses, and the model drops"}}};
+  }
+  return {};
 }
 
 /// Whether a run gave this very tensor for other samples: then it is whole, and in the wrong place.
@@ -247,7 +310,8 @@ constexpr OfChannel kOfChannels[] = {
     {Channel::kRng,
      [](const Scene& scene) {
        if (!scene.left || scene.within_one_run()) return std::vector<Suspect>{};
-       return suspects_in_augmentation(scene, scene.at.step + 1);
+       auto found = suspects_in_augmentation(scene, scene.at.step + 1);
+       return found.empty() ? suspects_in_masks(scene, scene.at.step + 1) : found;
      }},
     {Channel::kMetric,
      [](const Scene& scene) {

@@ -4,6 +4,7 @@
 
 #include "harness/compare/pattern.h"
 #include "harness/compare/runs.h"
+#include "harness/diagnosis/broken_laws.h"
 #include "harness/diagnosis/causes.h"
 #include "harness/diagnosis/data.h"
 #include "harness/diagnosis/environment.h"
@@ -34,7 +35,7 @@ using compare::Suspect;
 constexpr std::vector<Suspect> (*kDiagnosers[])(const Scene&) = {
     suspects_in_hyperparameters, suspects_in_random, suspects_in_seeds, suspects_in_environment, suspects_in_resumption,
     suspects_in_loaded_programs, suspects_in_data,   suspects_in_rates, suspects_in_layout,      suspects_in_shares,
-    suspects_in_gradients,       suspects_in_update, suspects_in_ranks, suspects_in_rounding,
+    suspects_in_gradients,       suspects_in_update, suspects_in_ranks, suspects_in_broken_laws, suspects_in_rounding,
 };
 
 /// Whether the first operator that parts was told to do something else, by a number or a flag, or draws: then nothing

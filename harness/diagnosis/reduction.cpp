@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/low_precision.h"
@@ -230,16 +231,28 @@ std::optional<double> own_factor(const trace::RunTrace& run, std::size_t rank, s
 
 std::vector<Suspect> suspects_in_own_average(const Scene& scene) {
   if (!is_between_programs(scene) || scene.at.channel != Channel::kGradient) return {};
-  const trace::RunTrace& run = *scene.right.run;
-  const auto ranks = static_cast<double>(run.world_size());
-  if (ranks < 2 || own_factor(*scene.left.run, 0, scene.at.step)) return {};
-  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
-    const auto factor = own_factor(run, rank, scene.at.step);
-    if (!factor || !near(*factor, 1 / ranks)) return {};
+  for (const auto& [side, other] : {std::pair(&scene.right, &scene.left), std::pair(&scene.left, &scene.right)}) {
+    const trace::RunTrace& run = *side->run;
+    const auto ranks = static_cast<double>(run.world_size());
+    const auto factor = own_factor(run, 0, scene.at.step);
+    if (ranks < 2 || !factor || own_factor(*other->run, 0, scene.at.step)) continue;
+    const bool all = [&] {
+      for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+        const auto its = own_factor(run, rank, scene.at.step);
+        if (!its || !near(*its, *factor)) return false;
+      }
+      return true;
+    }();
+    const char* cause = near(*factor, 1 / ranks) ? "grad.double_average"
+                        : near(*factor, ranks)   ? "grad.reduce_sum"
+                                                 : "";
+    if (!all || *cause == 0) continue;
+    return {{cause,
+             {place_of(run, scene.at.step) + ": the script multiplies all gradients that DDP handed out by " +
+              rounded(*factor, 5) + (*factor < 1 ? ", which is 1/W; " : ", which is W; ") + other->run->run +
+              " does not"}}};
   }
-  return {{"grad.double_average",
-           {place_of(run, scene.at.step) + ": the script multiplies all gradients that DDP handed out by " +
-            rounded(1 / ranks, 5) + ", which is 1/W; " + scene.left.run->run + " does not"}}};
+  return {};
 }
 
 std::vector<Suspect> suspects_in_reduction(const trace::RunTrace& run, const scenario::Promises& promises,
