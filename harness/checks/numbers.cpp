@@ -83,13 +83,13 @@ class SetAside {
     return channels_.contains(channel) || names_.contains({channel, name}) || lacks_.contains({channel, name, step});
   }
 
-  /// Whether a difference behind it may come of what was set aside. An update draws nothing and exchanges nothing, and
-  /// what is drawn shows in the loss.
+  /// Whether a difference behind it may come of what was set aside. First weights are drawn; an update draws nothing
+  /// and exchanges nothing. What else is drawn shows in the loss.
   bool may_explain(const Divergence& behind) const {
     const trace::Part part = trace::info(behind.channel).part;
     const bool is_of_update =
         part == trace::Part::kUpdated || part == trace::Part::kCounted || behind.channel == Channel::kEma;
-    if (is_of_update) return false;
+    if (is_of_update) return behind.step == trace::kInitialStep && channels_.contains(Channel::kRng);
     if (trace::info(behind.channel).is_gradient() && laws::records(left_, Channel::kLoss))
       return channels_.contains(Channel::kCollective) || channels_.contains(Channel::kGradientLocal);
     const bool by_epoch = samples_by_epoch(left_) && samples_by_epoch(right_);

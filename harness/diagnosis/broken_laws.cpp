@@ -1,5 +1,7 @@
 #include "harness/diagnosis/broken_laws.h"
 
+#include <algorithm>
+
 #include "harness/diagnosis/seen.h"
 #include "harness/laws/law.h"
 
@@ -11,6 +13,7 @@ using compare::Suspect;
 /// The breach of a law whose cause its numbers prove; nothing where it holds, or tells no cause.
 std::optional<laws::Breach> breach_of(const laws::Law& law, const Side& side, std::int64_t until) {
   if (law.judge == nullptr || law.needs_promise) return std::nullopt;
+  if (law.unasked != nullptr && !law.unasked(*side.run, *side.promises).empty()) return std::nullopt;
   const laws::Outcome outcome = laws::ask(law, *side.run, *side.promises);
   const bool tells = outcome.broken && !outcome.broken->cause.empty() && outcome.broken->at.step <= until;
   return tells ? outcome.broken : std::nullopt;
@@ -21,7 +24,8 @@ std::optional<laws::Breach> breach_of(const laws::Law& law, const Side& side, st
 std::vector<Suspect> suspects_in_broken_laws(const Scene& scene) {
   if (!is_between_programs(scene)) return {};
   for (const laws::Law& law : laws::all_laws()) {
-    const auto left = breach_of(law, scene.left, scene.at.step), right = breach_of(law, scene.right, scene.at.step);
+    const std::int64_t until = std::max<std::int64_t>(scene.at.step, 0);  // before the first update nothing breaks one
+    const auto left = breach_of(law, scene.left, until), right = breach_of(law, scene.right, until);
     if (left.has_value() == right.has_value()) continue;
     const Side& side = left ? scene.left : scene.right;
     const laws::Breach& breach = left ? *left : *right;

@@ -6,7 +6,8 @@
 
 namespace lockstep::diagnosis {
 
-/// What one of two programs does that breaks a law by itself, up to the step where they part, and the other does not.
+/// Causes of a law that one of two programs breaks by itself. Empty if the other breaks it, too, or if it is broken
+/// only after the step where they part.
 std::vector<compare::Suspect> suspects_in_broken_laws(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

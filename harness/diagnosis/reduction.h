@@ -19,7 +19,7 @@ std::vector<compare::Suspect> suspects_in_reduction(const trace::RunTrace& run, 
 /// The factor by which a program's rank multiplied what DDP handed out, if it was one for all gradients.
 std::optional<double> own_factor(const trace::RunTrace& run, std::size_t rank, std::int64_t step);
 
-/// A program that divides by the number of ranks what DDP has averaged, or multiplies by it, and the other does not.
+/// A program that divides by the number of ranks what DDP has averaged, or multiplies by it. The other does not.
 std::vector<compare::Suspect> suspects_in_own_average(const Scene& scene);
 
 }  // namespace lockstep::diagnosis

@@ -138,6 +138,7 @@ bool are_whole_modules(const std::vector<std::string>& some, const std::map<std:
 struct Agreement {
   std::vector<std::string> own;  ///< each rank has another one, and DDP reduced none of them
   std::int64_t shared_elements = 0;
+  std::size_t reduced = 0;  ///< of those on which the ranks agree, by DDP
   std::size_t all = 0;
 };
 
@@ -147,18 +148,20 @@ Agreement agreement_in(const trace::RunTrace& run, std::int64_t step) {
   Agreement agreement{.own = {}, .all = first.size()};
   for (const auto& [name, record] : first) {
     std::size_t others = 0;
+    bool reduced = held.find(Channel::kGradientLocal, name) != nullptr;
     for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
       const Held of_rank(run, rank, step);
       const auto theirs = laws::final_gradients(of_rank);
       const auto found = theirs.find(name);
       if (found == theirs.end()) return {};
-      const bool reduced =
-          held.find(Channel::kGradientLocal, name) != nullptr || of_rank.find(Channel::kGradientLocal, name) != nullptr;
-      others += !reduced && !trace::same_bits(record, found->second) ? 1 : 0;
+      reduced = reduced || of_rank.find(Channel::kGradientLocal, name) != nullptr;
+      others += trace::same_bits(record, found->second) ? 0 : 1;
     }
-    if (others > 0 && others + 1 < run.ranks.size()) return {};
+    if (others > 0 && (reduced || others + 1 < run.ranks.size())) return {};
     if (others > 0) agreement.own.push_back(name);
-    if (others == 0) agreement.shared_elements += static_cast<std::int64_t>(laws::count_of(*record));
+    if (others > 0) continue;
+    agreement.shared_elements += static_cast<std::int64_t>(laws::count_of(*record));
+    agreement.reduced += reduced ? 1 : 0;
   }
   return agreement;
 }
@@ -188,6 +191,7 @@ std::vector<Suspect> partly(const Side& side, std::int64_t step) {
   const std::vector<std::string>& own = agreement.own;
   if (own.empty() || own.size() == agreement.all) return {};
   if (ddp.value("wrap", Json()) != true) return bucket_of_script(side, step, agreement);
+  if (agreement.reduced == 0) return {};
   const auto first = laws::final_gradients(Held(run, 0, step));
   const auto hold = [&own](const Json& names) {
     return names.is_array() && !names.empty() && std::all_of(names.begin(), names.end(), [&](const Json& name) {

@@ -261,7 +261,8 @@ bool are_to_split(const trace::RunTrace& run, const scenario::Promises& promises
     const std::string kind = sampler.is_object() && sampler.contains("kind") ? sampler["kind"].dump() : "";
     const bool is_their_own = kind.size() > 1 && std::isupper(static_cast<unsigned char>(kind[1])) != 0;
     const Json ddp = seen_of(run, "ddp");  // or what keeps parts of the model on other ranks, as FSDP does
-    return !is_their_own && (ddp.value("wrap", Json()) == Json(true) || ddp.value("sharded", Json()) == Json(true));
+    const auto is = [&](const char* key) { return ddp.is_object() && ddp.value(key, Json()) == Json(true); };
+    return !is_their_own && (is("wrap") || is("sharded"));
   }
   const scenario::TrainSpec& train = promises.train;
   const std::int64_t round = train.batch.micro_size(promises.world_size) * promises.world_size;
