@@ -89,7 +89,8 @@ class SetAside {
     const trace::Part part = trace::info(behind.channel).part;
     const bool is_of_update =
         part == trace::Part::kUpdated || part == trace::Part::kCounted || behind.channel == Channel::kEma;
-    if (is_of_update) return behind.step == trace::kInitialStep && channels_.contains(Channel::kRng);
+    const bool is_drawn = behind.channel == Channel::kWeight && behind.step == trace::kInitialStep;
+    if (is_of_update) return is_drawn && channels_.contains(Channel::kRng);
     if (trace::info(behind.channel).is_gradient() && laws::records(left_, Channel::kLoss))
       return channels_.contains(Channel::kCollective) || channels_.contains(Channel::kGradientLocal);
     const bool by_epoch = samples_by_epoch(left_) && samples_by_epoch(right_);

@@ -23,8 +23,10 @@ std::optional<laws::Breach> breach_of(const laws::Law& law, const Side& side, st
 
 std::vector<Suspect> suspects_in_broken_laws(const Scene& scene) {
   if (!is_between_programs(scene)) return {};
+  // Before the first update nothing breaks a law. What a side did not record may be missing for a later breach.
+  const std::int64_t until =
+      scene.at.lacks(compare::Missing::kRecord) ? compare::kNoStep : std::max<std::int64_t>(scene.at.step, 0);
   for (const laws::Law& law : laws::all_laws()) {
-    const std::int64_t until = std::max<std::int64_t>(scene.at.step, 0);  // before the first update nothing breaks one
     const auto left = breach_of(law, scene.left, until), right = breach_of(law, scene.right, until);
     if (left.has_value() == right.has_value()) continue;
     const Side& side = left ? scene.left : scene.right;
