@@ -147,7 +147,8 @@ std::vector<Suspect> of_calls(const Side& side, const Side& other, std::int64_t 
                others = told_in(other, step, "seen.clips").value_or(0);
   const double passes = told_in(side, step, "micro_batches").value_or(1);
   const std::string seen = place_of(*side.run, step) + ": gradients were clipped ";
-  if (its > 0 && unscales_after_clipping(side, step) && !unscales_after_clipping(other, step))
+  const bool got_some = told_in(side, step, "seen.clipped").value_or(1) > 0;
+  if (its > 0 && got_some && unscales_after_clipping(side, step) && !unscales_after_clipping(other, step))
     return {{"clip.before_unscale", {seen + "before they were unscaled; " + other.run->run + " unscales first"}}};
   if (passes > 1 && others > 0 && its == passes * others)
     return {{"clip.before_reduce",
