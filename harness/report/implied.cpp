@@ -152,27 +152,12 @@ class Implied {
 
   Constancy constancy_of(Channel channel) const {
     const bool passes_vary = train_.batch.updates_at_epoch_end, may_skip = train_.ddp.find_unused_parameters;
-    switch (channel) {
-      case Channel::kInput:
-      case Channel::kLoss:
-        return passes_vary ? Constancy::kSome : Constancy::kSame;
-      case Channel::kGradientLocal:
-      case Channel::kGradient:
-        return may_skip ? Constancy::kSome : Constancy::kSame;
-      case Channel::kOptimizer:
-        return may_skip || train_.gradient.loss_scale ? Constancy::kGrows : Constancy::kSame;
-      case Channel::kCollective:
-        return Constancy::kSome;
-      case Channel::kSamples:
-      case Channel::kRng:
-      case Channel::kWeight:
-      case Channel::kBuffer:
-      case Channel::kEma:
-      case Channel::kMetric:
-      case Channel::kLedger:
-        return Constancy::kSame;
-    }
-    return Constancy::kFree;
+    if (channel == Channel::kCollective) return Constancy::kSome;
+    if (channel == Channel::kInput || channel == Channel::kLoss)
+      return passes_vary ? Constancy::kSome : Constancy::kSame;
+    if (channel == Channel::kOptimizer)
+      return may_skip || train_.gradient.loss_scale ? Constancy::kGrows : Constancy::kSame;
+    return may_skip && trace::info(channel).is_gradient() ? Constancy::kSome : Constancy::kSame;
   }
 
   /// A program may record what it likes beside its models, and those do not lose a part.
