@@ -155,4 +155,10 @@ std::vector<Suspect> suspects_in_loaded_file(const Restart& restart, Channel cha
   return lacking(restart, channel, files);
 }
 
+std::optional<bool> checkpoint_holds(const Restart& restart, const Record& record) {
+  const std::vector<CheckpointFile> files = files_of(restart);
+  if (files.empty()) return std::nullopt;
+  return std::any_of(files.begin(), files.end(), [&](const CheckpointFile& file) { return holds_bits(file, record); });
+}
+
 }  // namespace lockstep::diagnosis

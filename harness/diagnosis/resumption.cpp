@@ -4,7 +4,9 @@
 
 #include "harness/diagnosis/data_generator.h"
 #include "harness/diagnosis/first_updates.h"
+#include "harness/diagnosis/loaded_file.h"
 #include "harness/diagnosis/loaded_state.h"
+#include "harness/diagnosis/random.h"
 #include "harness/diagnosis/restart.h"
 #include "harness/diagnosis/samples.h"
 
@@ -68,6 +70,29 @@ std::string fresh_generator(const Restart& restart) {
   return "";
 }
 
+/// A generator that differs after the first update: it drew once more, or less, or was another one already.
+std::vector<Suspect> suspects_in_draws(const Scene& scene, const Restart& restart) {
+  const auto rank = static_cast<std::size_t>(scene.at.rank);
+  const trace::Record *saved = restart.held(rank, restart.begin, Channel::kRng, scene.at.tensor),
+                      *loaded = restart.loaded(rank, Channel::kRng, scene.at.tensor);
+  const std::string place = restart.resumed.run->run + ", rank " + std::to_string(scene.at.rank) + ": ";
+  if (same_bits(saved, loaded) || saved == nullptr || loaded == nullptr)
+    return {{"ckpt.rng_order",
+             {place + "the generator after loading is the one that was saved",
+              "after step " + std::to_string(scene.at.step) +
+                  ", the first one, it differs: there was one draw more, or less"}}};
+  const bool counts = saved->integers.size() == 2 && loaded->integers.size() == 2;
+  const std::int64_t more = counts ? (loaded->integers[1] - saved->integers[1] + kBlock) % kBlock : 0;
+  if (counts && saved->integers[0] == loaded->integers[0] && more > 0 && more <= kFewNumbers)
+    return {{"ckpt.rng_order",
+             {place + "the first forward pass finds the generator " + std::to_string(more) +
+              " numbers behind the place where it was saved"}}};
+  const std::string other = place + "the first forward pass finds another generator than the one that was saved";
+  const auto holds = checkpoint_holds(restart, *saved);
+  if (holds == false) return {{"ckpt.rng_missing", {other, "the checkpoint does not hold that one"}}};
+  return {{"ckpt.rng_order", {other}}, {"ckpt.rng_missing", {other}}};
+}
+
 std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& restart) {
   const Channel channel = scene.at.channel;
   if (channel == Channel::kSamples) return suspects_in_position(restart);
@@ -82,11 +107,7 @@ std::vector<Suspect> suspects_in_first_step(const Scene& scene, const Restart& r
       return {{"ckpt.rng_missing",
                {restart.resumed.run->run + ", state after loading: generator " + name +
                 " is as before the first update, never restored"}}};
-    return {{"ckpt.rng_order",
-             {restart.resumed.run->run + ", rank " + std::to_string(scene.at.rank) +
-                  ": the generator after loading is the one that was saved",
-              "after step " + std::to_string(scene.at.step) +
-                  ", the first one, it differs: there was one draw more, or less"}}};
+    return suspects_in_draws(scene, restart);
   }
   const trace::ChannelInfo& traits = trace::info(channel);
   const bool of_update = traits.is_state() && traits.is_of_parameters();
