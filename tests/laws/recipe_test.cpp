@@ -46,7 +46,7 @@ trace::RunTrace told_by(const Change& change) {
   return run;
 }
 
-Outcome judged(const char* law, const Change& change = {}, double dropout = 0, const char* device = "cpu") {
+scenario::Promises promised(double dropout = 0, const char* device = "cpu") {
   scenario::Promises promises;
   promises.world_size = 1;
   promises.train.record.every = 1;
@@ -58,7 +58,11 @@ Outcome judged(const char* law, const Change& change = {}, double dropout = 0, c
   else
     promises.train.model.options = Json::object();
   promises.train.data.options = Json::object();
-  return ask(law_named(law), told_by(change), promises);
+  return promises;
+}
+
+Outcome judged(const char* law, const Change& change = {}, double dropout = 0, const char* device = "cpu") {
+  return ask(law_named(law), told_by(change), promised(dropout, device));
 }
 
 TEST(LossByDefinition, IsKeptWithinRounding) {
@@ -143,6 +147,28 @@ TEST(Generators, AGpuDropsWhatItsOwnGeneratorDraws) {
   EXPECT_EQ(stands.broken->at.step, 4);
   EXPECT_EQ(stands.broken->at.tensor, "cuda");
   EXPECT_EQ(again.broken->at.step, 7);
+}
+
+TEST(Generators, TheRankThatDrawsMoreIsBlamed) {
+  const auto blamed = [](std::int64_t ranks, std::int64_t who, std::int64_t more) {
+    trace::RunTrace run{.run = "a/0", .ranks = {}};
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      run.ranks.push_back(told_by([=](std::int64_t step, Told& told) {
+                            if (rank == who && step >= 3) told.position = (told.position + more + 624) % 624;
+                          }).ranks[0]);
+      run.ranks.back().rank = rank;
+      run.ranks.back().world_size = ranks;
+    }
+    scenario::Promises promises = promised();
+    promises.world_size = ranks;
+    const Outcome outcome = ask(law_named("generators"), run, promises);
+    return outcome.broken ? outcome.broken->at.rank : -1;
+  };
+  EXPECT_EQ(blamed(2, 0, 2), 0);
+  EXPECT_EQ(blamed(2, 1, 2), 1);
+  EXPECT_EQ(blamed(3, 0, 2), 0);
+  EXPECT_EQ(blamed(3, 1, -2), 1) << "fewer than the others";
+  EXPECT_EQ(blamed(2, 0, 0), -1);
 }
 
 TEST(Generators, ADrawInBetweenIsNamed) {
