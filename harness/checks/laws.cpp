@@ -60,11 +60,27 @@ CheckResult judge_alone(const laws::Law& law, const trace::RunTrace& run, const 
   return result;
 }
 
+/// The steps that all ranks took, where one of them took more. DDP hangs where a rank has no more batches, unless that
+/// has joined (DistributedDataParallel.join): then it makes no update of its own.
+std::optional<trace::RunTrace> until_one_ends(const trace::RunTrace& run) {
+  const auto last_of = [](const trace::Trace& rank) { return rank.steps.empty() ? 0 : rank.steps.back().step; };
+  const auto [least, most] = std::minmax_element(run.ranks.begin(), run.ranks.end(),
+                                                 [&](const auto& a, const auto& b) { return last_of(a) < last_of(b); });
+  const std::int64_t last = last_of(*least);
+  if (last_of(*most) == last) return std::nullopt;
+  trace::RunTrace common = run;
+  for (trace::Trace& rank : common.ranks)
+    std::erase_if(rank.steps, [&](const trace::Step& step) { return step.step > last; });
+  return common;
+}
+
 /// Of a program, only what DDP keeps alike. Buffers that nobody broadcasts are each rank's own.
 CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (promises.known)
-    return result_of(
-        compare_ranks(run, promises, {Channel::kGradient, Channel::kOptimizer, Channel::kWeight, Channel::kBuffer}));
+  if (promises.known) {
+    const std::vector<Channel> kept = {Channel::kGradient, Channel::kOptimizer, Channel::kWeight, Channel::kBuffer};
+    const std::optional<trace::RunTrace> common = until_one_ends(run);
+    return result_of(compare_ranks(common ? *common : run, promises, kept));
+  }
   scenario::Promises replicated = promises;
   if (!promises.train.ddp.broadcast_buffers)
     std::erase(replicated.train.record.channels, std::string(trace::name_of(Channel::kBuffer)));

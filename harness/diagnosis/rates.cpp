@@ -227,10 +227,17 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
     return {suspect(of, "lr.not_scaled",
                     all + ": the rule's factor for this batch, " + rounded(rule, 6) + ", was not applied")};
   for (const double wrong : {w, 1 / w, std::sqrt(w)}) {
+    const auto alike = [&](const Side& side) {  // on all ranks: else one of them has a rate of its own
+      const std::vector<trace::Trace>& ranks = side.run->ranks;
+      const Rates first = laws::rates_of(ranks[0], of.name);
+      return std::all_of(ranks.begin(), ranks.end(),
+                         [&](const trace::Trace& rank) { return laws::rates_of(rank, of.name) == first; });
+    };
+    const bool on_all_ranks = alike(of.side) && (!of.other || alike(of.other));
     const auto scales_all = [&] {
       return scales_all_groups(of, *factor, losses_of(of.side.run->ranks[of.side.rank], false));
     };
-    if (from_the_first && is(wrong) && (of.other || scales_all()))
+    if (from_the_first && is(wrong) && on_all_ranks && (of.other || scales_all()))
       return {suspect(of, "lr.scaled_wrongly", all + ", with " + to_decimal(w) + " ranks")};
   }
   return {};
@@ -332,7 +339,9 @@ std::vector<Suspect> suspects_in_rates(const Scene& scene) {
   const auto of_ranks = between(scene, [&](const Side& side) { return suspects_of_ranks(side, *name, scene.at.step); });
   const bool plateau = scene.right && scene.right.promises->train.schedule.kind == "plateau";
   if (plateau && !of_ranks.empty()) return of_ranks;
-  if (auto found = suspects_of_sides(scene, *name); !found.empty()) return found;
+  const bool within_a_run = scene.left && scene.right && scene.left.run == scene.right.run;
+  if (auto found = within_a_run ? std::vector<Suspect>() : suspects_of_sides(scene, *name); !found.empty())
+    return found;
   return of_ranks.empty() ? suspects_in_rates_alone(scene) : of_ranks;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "harness/laws/seen.h"
 
@@ -23,12 +24,25 @@ std::string other_than_recipe(const scenario::Promises& promises) {
   return "";
 }
 
+/// Hyperparameters that change after the first update, as OneCycleLR cycles the momentum.
+std::set<std::string> names_that_move(const trace::RunTrace& run) {
+  std::set<std::string> names;
+  for (const trace::Step& step : run.ranks[0].steps) {
+    if (step.step <= std::max<std::int64_t>(run.ranks[0].steps.front().step, 0)) continue;
+    for (const trace::Record& record : step.records) {
+      if (record.channel == Channel::kLedger && !record.name.starts_with("seen.")) names.insert(record.name);
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 Optimizers::Optimizers(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.knows("optimizer")) {
     unknown_ = other_than_recipe(promises);
     take_recipe(promises);
+    if (promises.known) moved_ = names_that_move(run);
     return;
   }
   take_seen(seen_of(run, "optimizer"), seen_of(run, "grad_scaler") == Json(true));
@@ -68,9 +82,11 @@ void Optimizers::take_seen(const Json& optimizers, bool scales) {
 }
 
 void Optimizers::go_to(const Held& now) {
-  if (by_pattern_) return;
+  if (by_pattern_ && moved_.empty()) return;
   for (Group& group : groups_) {
     const auto take = [&](const std::string& name, Json& option) {
+      // A promise holds where nothing moves: a value that was wrong from the first is a breach.
+      if (by_pattern_ && !moved_.contains(group.prefix + name + group.suffix)) return;
       const double value = number_at(now, Channel::kLedger, group.prefix + name + group.suffix);
       if (std::isnan(value)) return;
       option = option.is_boolean() ? Json(value != 0) : Json(value);

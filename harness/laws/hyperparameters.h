@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,8 @@ class Optimizers {
 
   std::string unknown_;
   std::vector<Group> groups_;
-  std::map<std::string, std::size_t> group_of_;                      ///< of a program's parameters
+  std::set<std::string> moved_;                  ///< that a program with a recipe changes as it goes
+  std::map<std::string, std::size_t> group_of_;  ///< of a program's parameters
   std::optional<std::vector<scenario::ParameterGroup>> by_pattern_;  ///< of a recipe
 };
 

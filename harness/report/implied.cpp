@@ -280,6 +280,8 @@ class Implied {
 
   /// Collectives are numbered from 0 on. Once DDP has laid out its buckets, all steps that do the same issue as many.
   std::string judge_collectives(const Trace& rank) const {
+    // These two exchange something when an epoch begins.
+    const bool meets_by_epoch = train_.sampler.kind == "accelerate" || train_.sampler.kind == "dispatch";
     std::map<std::pair<bool, bool>, std::size_t> as_many;
     for (const Step& step : rank.steps) {
       const Names names = names_of(step, Channel::kCollective);
@@ -287,7 +289,8 @@ class Implied {
         if (!names.contains(std::to_string(i)))
           return place(rank, step) + " lacks collective " + std::to_string(i) + ", and has later ones";
       }
-      const bool may_vary = train_.batch.updates_at_epoch_end || step.step < rank.steps.front().step + kSettled;
+      const bool may_vary =
+          meets_by_epoch || train_.batch.updates_at_epoch_end || step.step < rank.steps.front().step + kSettled;
       if (may_vary || !train_.faults.empty()) continue;
       const auto kind =
           std::pair(has_records(Channel::kMetric, step.step), train_.checkpoint.saves_after(step.step + 1));

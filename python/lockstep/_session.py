@@ -60,6 +60,7 @@ class Session:
         self._ending_steps: list[Callable[[], None]] = []
         self._due = True
         self._muted = 0
+        self._preparing = 0
         self.muted_updates = 0  #: since the last step
         self._start_lock, self._threads = threading.RLock(), Threads()
         self.taken = self.skipped = 0  #: samples and updates
@@ -80,6 +81,11 @@ class Session:
     def recorder(self) -> _library.Recorder:
         assert self._recorder is not None
         return self._recorder
+
+    @property
+    def is_preparing(self) -> bool:
+        """Whether an update makes an optimizer's state, and moves nothing."""
+        return self._preparing > 0
 
     @property
     def is_muted(self) -> bool:
@@ -351,13 +357,15 @@ class Session:
         self.complete()
 
     @contextlib.contextmanager
-    def off(self) -> Iterator[None]:
-        """lockstep.off()"""
+    def off(self, is_update: bool = True) -> Iterator[None]:
+        """lockstep.off(). `is_update`: whether an update in it is one of the training."""
         self._muted += 1
+        self._preparing += not is_update
         try:
             yield
         finally:
             self._muted -= 1
+            self._preparing -= not is_update
 
 
 #: The step before the first update.

@@ -84,7 +84,7 @@ class Updates:
         if self._updating and self._updating[-1] == id(optimizer):
             self._updating.pop()
         session = self._session
-        if not self._updating and session.is_muted:
+        if not self._updating and session.is_muted and not session.is_preparing:
             session.muted_updates += 1
         if self._updating or not session.records:
             return

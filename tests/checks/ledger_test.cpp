@@ -176,7 +176,7 @@ TEST(Ledger, SeesAMissingEntry) {
   EXPECT_EQ(result.divergence->actual, "not recorded");
 }
 
-TEST(Ledger, TakesTheRatesOfTheOnlyOptimizerThatUpdates) {
+TEST(Ledger, TakesTheRatesOfTheOptimizersThatUpdate) {
   const auto renamed = [](Bench& bench, const std::string& name, const std::string& to, std::int64_t from_step) {
     for (trace::Trace& rank : bench.run("a").ranks) {
       for (trace::Step& step : rank.steps) {
@@ -190,6 +190,8 @@ TEST(Ledger, TakesTheRatesOfTheOnlyOptimizerThatUpdates) {
   renamed(bench, "learning_rate", "optimizer1.learning_rate", 0);
   EXPECT_TRUE(agrees(bench.check()));
   renamed(bench, "optimizer1.learning_rate", "optimizer0.learning_rate", 6);
+  EXPECT_TRUE(agrees(bench.check())) << "both keep the promise";
+  put(bench.run("a"), 1, 7, number("optimizer0.learning_rate", 0.5));
   EXPECT_TRUE(is_inconclusive(bench.check(), "2 optimizers"));
   put(bench.run("a"), 1, 2, integer("samples_taken", 99));
   EXPECT_TRUE(diverges_at(bench.check(), 2, Channel::kLedger, "samples_taken", 1));

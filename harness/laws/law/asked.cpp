@@ -32,6 +32,9 @@ std::string no_ranks_asked(const trace::RunTrace& run, const scenario::Promises&
   if (run.world_size() < 2) return "the run is one process";
   if (!promises.known) return promises.train.ddp.wrap ? "" : "the recipe does not wrap its model in DDP";
   const Json ddp = seen_of(run, "ddp");
+  const Json hook = ddp.is_object() ? ddp.value("comm_hook", Json()) : Json();
+  if (hook.is_string() && hook.get<std::string>().find("localSGD") != std::string::npos)
+    return "between two averages of post_localSGD_hook each rank trains alone";
   const bool wraps = ddp.is_object() && ddp.value("wrap", Json()) == Json(true);
   return wraps ? "" : "no model was seen to be wrapped in DDP";
 }

@@ -167,7 +167,13 @@ std::size_t round_of(const trace::RunTrace& run) {
 std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first_rank, std::string& untold) {
   std::vector<Passes> all = {of_first_rank};
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) all.push_back(passes_of(run, rank));
-  const std::size_t round = round_of(run);
+  const Json sampler = seen_of(run, "sampler");
+  const bool distributed = sampler.is_object() && sampler.value("class", Json()) == Json("DistributedSampler");
+  // DistributedSampler fills up to equal shares; others may fill a round.
+  const std::size_t round = distributed ? run.ranks.size() - 1 : round_of(run);
+  const auto size_of = [](const trace::Trace& rank) { return rank.header.value("samples", Json()); };
+  const bool one_size = std::all_of(run.ranks.begin(), run.ranks.end(),
+                                    [&](const trace::Trace& rank) { return size_of(rank) == size_of(run.ranks[0]); });
   for (const auto& [number, first] : all[0]) {
     if (Held(run, 0, first.first).find(Channel::kSamples, "ids") == nullptr) return std::nullopt;
     std::set<std::int64_t> taken;
@@ -194,14 +200,14 @@ std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first
         untold = "ranks take " + std::to_string(again) + " of the same ids in pass " + std::to_string(number) +
                  ", and their inputs do not show whether those are the same samples";
       if (!is_proven) continue;
-      const Json sampler = seen_of(run, "sampler");
-      const bool distributed = sampler.is_object() && sampler.value("kind", Json()) == Json("distributed");
       return seen_breach(
           samples_at(pass->second.first, static_cast<std::int64_t>(rank), Held(run, rank, pass->second.first)),
           "samples that no other rank takes in this pass",
           "in pass " + std::to_string(number) + ", " + std::to_string(again) +
-              " samples are taken by two ranks; a round holds " + std::to_string(round),
-          distributed ? "data.permutation_rank_dependent" : "data.not_sharded");
+              " samples are taken by two ranks; filling up explains " + std::to_string(round),
+          !one_size     ? "data.content"
+          : distributed ? "data.permutation_rank_dependent"
+                        : "data.not_sharded");
     }
   }
   return std::nullopt;

@@ -201,6 +201,21 @@ def install(session: Session) -> None:
     after_import("safetensors.torch", guarded(session, listen_to_safetensors))
     listen_to_folders = functools.partial(_listen_to_folders, session, checkpoints)
     after_import("torch.distributed.checkpoint", guarded(session, listen_to_folders))
+    after_import("torch.distributed.checkpoint.state_dict", guarded(session, functools.partial(_leave_out, session)))
+
+
+def _leave_out(session: Session, module: Any) -> None:
+    """get_state_dict and set_state_dict make an optimizer's state by an update of gradients and rate 0: it is none."""
+
+    def unrecorded(original: Callable[..., Any]) -> Callable[..., Any]:
+        def prepare(*args: Any, **kwargs: Any) -> Any:
+            with session.off(is_update=False):
+                return original(*args, **kwargs)
+
+        return prepare
+
+    if hasattr(module, "_init_optim_state"):
+        replace(module, "_init_optim_state", unrecorded)
 
 
 def _listen_to_folders(session: Session, checkpoints: Checkpoints, module: Any) -> None:
