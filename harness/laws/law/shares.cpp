@@ -168,7 +168,7 @@ std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first
   std::vector<Passes> all = {of_first_rank};
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) all.push_back(passes_of(run, rank));
   const Json sampler = seen_of(run, "sampler");
-  const bool distributed = sampler.is_object() && sampler.value("class", Json()) == Json("DistributedSampler");
+  const bool distributed = sampler.is_object() && sampler.value("kind", Json()) == Json("distributed");
   // DistributedSampler fills up to equal shares; others may fill a round.
   const std::size_t round = distributed ? run.ranks.size() - 1 : round_of(run);
   const auto size_of = [](const trace::Trace& rank) { return rank.header.value("samples", Json()); };
