@@ -304,7 +304,7 @@ class Implied {
 
   /// What is recorded of each parameter is there of all.
   std::string judge_parameters(const Trace& rank) const {
-    if (train_.ddp.find_unused_parameters || rank.steps.empty()) return "";
+    if (train_.ddp.find_unused_parameters || rank.steps.empty() || !train_.faults.empty()) return "";
     const Step& last = rank.steps.back();
     const Names weights = names_of(last, Channel::kWeight), gradients = names_of(last, Channel::kGradient),
                 own = names_of(last, Channel::kGradientLocal), averages = names_of(last, Channel::kEma),
