@@ -120,7 +120,9 @@ class Implied {
   /// Up to the last one that is there: a run that ended early is told of elsewhere.
   std::string judge_steps(const Trace& rank) const {
     if (rank.steps.empty() || !counts_updates(rank)) return "";
-    std::int64_t due = begin_.value_or(rank.steps.front().step);
+    // A training may go on from an older checkpoint than the newest, where that is lost; the checks judge that.
+    const std::int64_t front = rank.steps.front().step;
+    std::int64_t due = std::min(begin_.value_or(front), front);
     for (const Step& step : rank.steps) {
       while (!is_due(due)) ++due;
       if (step.step < due)
