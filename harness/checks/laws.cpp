@@ -60,26 +60,19 @@ CheckResult judge_alone(const laws::Law& law, const trace::RunTrace& run, const 
   return result;
 }
 
-/// The steps that all ranks took, where one of them took more. DDP hangs where a rank has no more batches, unless that
-/// has joined (DistributedDataParallel.join): then it makes no update of its own.
-std::optional<trace::RunTrace> until_one_ends(const trace::RunTrace& run) {
-  const auto last_of = [](const trace::Trace& rank) { return rank.steps.empty() ? 0 : rank.steps.back().step; };
-  const auto [least, most] = std::minmax_element(run.ranks.begin(), run.ranks.end(),
-                                                 [&](const auto& a, const auto& b) { return last_of(a) < last_of(b); });
-  const std::int64_t last = last_of(*least);
-  if (last_of(*most) == last) return std::nullopt;
-  trace::RunTrace common = run;
-  for (trace::Trace& rank : common.ranks)
-    std::erase_if(rank.steps, [&](const trace::Step& step) { return step.step > last; });
-  return common;
+/// The step that one rank has no more. DDP hangs where a rank has no more batches, unless that has joined
+/// (DistributedDataParallel.join): then it makes no update of its own.
+std::int64_t end_of_shortest(const trace::RunTrace& run) {
+  std::int64_t end = compare::kNoStep;
+  for (const trace::Trace& rank : run.ranks) end = std::min(end, rank.steps.empty() ? 1 : rank.steps.back().step + 1);
+  return end;
 }
 
 /// Of a program, only what DDP keeps alike. Buffers that nobody broadcasts are each rank's own.
 CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known) {
     const std::vector<Channel> kept = {Channel::kGradient, Channel::kOptimizer, Channel::kWeight, Channel::kBuffer};
-    const std::optional<trace::RunTrace> common = until_one_ends(run);
-    return result_of(compare_ranks(common ? *common : run, promises, kept));
+    return result_of(compare_ranks(run, promises, kept, end_of_shortest(run)));
   }
   scenario::Promises replicated = promises;
   if (!promises.train.ddp.broadcast_buffers)
@@ -119,7 +112,7 @@ CheckResult judge_data(const trace::RunTrace& run, const scenario::Promises& pro
   const scenario::TrainSpec& train = promises.train;
   const auto size = promises.known ? std::nullopt : laws::size_said(train.data);
   const std::int64_t expected = size.value_or(0) - (train.evaluation ? train.evaluation->samples : 0);
-  const auto actual = run.ranks[0].header.value("samples", std::int64_t{0});
+  const std::int64_t actual = laws::samples_in(run.ranks[0]);
   if (!size || actual == 0 || actual == expected) return judge_coverage(run, promises);
   return {.status = CheckResult::Status::kDivergence,
           .compared = 1,

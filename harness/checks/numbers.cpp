@@ -110,12 +110,8 @@ class SetAside {
   bool final_gradients_agree() const {
     for (std::size_t rank = 0; rank < left_.ranks.size(); ++rank) {
       for (const trace::Step& step : left_.ranks[rank].steps) {
-        const auto ours = laws::final_gradients(laws::Held(left_, rank, step.step)),
-                   theirs = laws::final_gradients(laws::Held(right_, rank, step.step));
-        const auto same = [](const auto& one, const auto& other) {
-          return one.first == other.first && trace::same_bits(one.second, other.second);
-        };
-        if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), same)) return false;
+        const laws::Held ours(left_, rank, step.step), theirs(right_, rank, step.step);
+        if (!laws::same_final_gradients(ours, theirs)) return false;
       }
     }
     return true;

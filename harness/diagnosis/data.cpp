@@ -13,6 +13,7 @@
 #include "harness/diagnosis/shards.h"
 #include "harness/laws/contents.h"
 #include "harness/laws/held.h"
+#include "harness/laws/promise.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -43,15 +44,13 @@ std::vector<Suspect> suspects_in_size(const Scene& scene) {
     return sampler.is_object() && sampler.value("class", "") == "DistributedSampler";
   };
   if (!splits(scene.left) || !splits(scene.right)) return {};
-  const auto size_of = [](const trace::Trace& rank) {
-    return rank.header.is_object() ? rank.header.value("samples", std::int64_t{0}) : 0;
-  };
-  const std::int64_t size = size_of(scene.left.run->ranks[0]);
+  const std::int64_t size = laws::samples_in(scene.left.run->ranks[0]);
   for (const Side* side : {&scene.right, &scene.left}) {
     for (const trace::Trace& rank : side->run->ranks) {
-      if (size <= 0 || size_of(rank) <= 0 || size_of(rank) == size) continue;
+      const std::int64_t its = laws::samples_in(rank);
+      if (size <= 0 || its <= 0 || its == size) continue;
       return {{"data.content",
-               {"the data of " + side->run->run + " have " + std::to_string(size_of(rank)) + " samples on rank " +
+               {"the data of " + side->run->run + " have " + std::to_string(its) + " samples on rank " +
                 std::to_string(rank.rank) + ", those of " + scene.left.run->run + " " + std::to_string(size) +
                 " on rank 0"}}};
     }

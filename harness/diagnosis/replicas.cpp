@@ -147,11 +147,7 @@ bool update_alike(const Held& one, const Held& other) {
     }
     return rates;
   };
-  const auto ours = laws::final_gradients(one), theirs = laws::final_gradients(other);
-  const auto same_gradient = [](const auto& a, const auto& b) {
-    return a.first == b.first && trace::same_bits(a.second, b.second);
-  };
-  return !ours.empty() && std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), same_gradient) &&
+  return !laws::final_gradients(one).empty() && laws::same_final_gradients(one, other) &&
          (one.all(Channel::kOptimizer).empty() || laws::same(one, other, Channel::kOptimizer)) &&
          rates_of(one) == rates_of(other);
 }

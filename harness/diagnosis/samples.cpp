@@ -69,8 +69,7 @@ std::int64_t Epoch::taken() const {
 }
 
 std::int64_t samples_in_data(const trace::RunTrace& run) {
-  if (run.ranks.empty() || !run.ranks[0].header.is_object()) return 0;
-  return run.ranks[0].header.value("samples", std::int64_t{0});
+  return run.ranks.empty() ? 0 : laws::samples_in(run.ranks[0]);
 }
 
 std::optional<laws::Promise> promise_for(const trace::RunTrace& run, const scenario::Promises& promises) {

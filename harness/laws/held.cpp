@@ -85,6 +85,13 @@ std::map<std::string, const Record*> final_gradients(const Held& held) {
   return last;
 }
 
+bool same_final_gradients(const Held& a, const Held& b) {
+  const auto ours = final_gradients(a), theirs = final_gradients(b);
+  return std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), [](const auto& one, const auto& other) {
+    return one.first == other.first && trace::same_bits(one.second, other.second);
+  });
+}
+
 double total_norm(const std::map<std::string, const Record*>& gradients) {
   double squares = 0;
   for (const auto& [name, record] : gradients)

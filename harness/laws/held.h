@@ -55,6 +55,9 @@ bool is_plain(const trace::Record& gradient);
 /// clipping.
 std::map<std::string, const trace::Record*> final_gradients(const Held& held);
 
+/// Whether both update with the same gradients, whatever was recorded on the way to them; or with none.
+bool same_final_gradients(const Held& a, const Held& b);
+
 /// L2 norm over all gradients; NaN if one has no norm.
 double total_norm(const std::map<std::string, const trace::Record*>& gradients);
 

@@ -71,9 +71,13 @@ std::optional<std::int64_t> size_said(const scenario::Choice& data) {
   return data.options.at("size").get<std::int64_t>();
 }
 
+std::int64_t samples_in(const trace::Trace& rank) {
+  return rank.header.is_object() ? rank.header.value("samples", std::int64_t{0}) : 0;
+}
+
 std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known && promises.knows("data")) return promises.train.data.options.at("samples").get<std::int64_t>();
-  return run.ranks[0].header.value("samples", std::int64_t{0});
+  return samples_in(run.ranks[0]);
 }
 
 std::optional<Promise> promise_of(const scenario::Promises& promises, std::int64_t samples) {

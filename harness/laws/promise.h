@@ -35,6 +35,9 @@ bool takes_everything_on_every_rank(const scenario::Choice& sampler);
 /// Samples in the data, held-out ones too, where the recipe says how many there are.
 std::optional<std::int64_t> size_said(const scenario::Choice& data);
 
+/// Samples in the data of a rank, as its trace says; 0: it does not.
+std::int64_t samples_in(const trace::Trace& rank);
+
 /// Samples in the data of a run: as its trace or its author says; 0: not known.
 std::int64_t samples_of(const trace::RunTrace& run, const scenario::Promises& promises);
 

@@ -154,14 +154,19 @@ Sketch sketch_of(DType dtype, std::span<const std::byte> elements) {
 }
 
 std::vector<double> sample_of(DType dtype, std::span<const std::byte> elements) {
-  constexpr std::size_t kMost = 8;
-  const std::size_t size = bytes_of(dtype), count = elements.size() / size, taken = std::min(count, kMost);
-  std::vector<double> sample(taken);
-  for (std::size_t i = 0; i < taken; ++i) {
-    const std::size_t index = taken < 2 ? 0 : i * (count - 1) / (taken - 1);
-    sample[i] = value_of(dtype, elements.data() + index * size);
-  }
+  const std::size_t size = bytes_of(dtype);
+  std::vector<double> sample;
+  for (const std::size_t place : sampled_places(elements.size() / size))
+    sample.push_back(value_of(dtype, elements.data() + place * size));
   return sample;
+}
+
+std::vector<std::size_t> sampled_places(std::size_t count) {
+  constexpr std::size_t kMost = 8;
+  const std::size_t taken = std::min(count, kMost);
+  std::vector<std::size_t> places(taken);
+  for (std::size_t i = 0; i < taken; ++i) places[i] = taken < 2 ? 0 : i * (count - 1) / (taken - 1);
+  return places;
 }
 
 Sketch difference(const Sketch& a, const Sketch& b) {

@@ -32,6 +32,9 @@ Sketch sketch_of(DType dtype, std::span<const std::byte> elements);
 /// not linear no sketch tells.
 std::vector<double> sample_of(DType dtype, std::span<const std::byte> elements);
 
+/// Places of these elements, in rising order. `count`: elements of the tensor.
+std::vector<std::size_t> sampled_places(std::size_t count);
+
 /// a − b, bucket by bucket; its `norm` is the estimate and `max_abs` is 0.
 Sketch difference(const Sketch& a, const Sketch& b);
 

@@ -28,20 +28,18 @@ Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& prom
           .at = {step, Channel::kEma, weight->name, rank}, .expected = "an average of this weight", .actual = "none"};
       return false;
     }
+    const bool begins = !is_first && !before.empty() && before.all(Channel::kEma).empty();  // with copies
     for (const trace::Record* average : now.all(Channel::kEma)) {
-      // The first one is a copy.
-      const trace::Record* const copied = now.find(Channel::kWeight, average->name);
-      const bool begins = !before.empty() && before.all(Channel::kEma).empty() && copied != nullptr;
-      if (begins && !is_first) {
+      const trace::Record *was = before.find(Channel::kEma, average->name),
+                          *weight = now.find(Channel::kWeight, average->name);
+      if (begins && weight != nullptr) {
         ++outcome.judged;
-        if (trace::same_bits(average, copied)) continue;
+        if (trace::same_bits(average, weight)) continue;
         outcome.broken = Breach{.at = {step, Channel::kEma, average->name, rank},
                                 .expected = "a copy of the weights: the first average",
                                 .actual = "other bits"};
         return false;
       }
-      const trace::Record *was = before.find(Channel::kEma, average->name),
-                          *weight = now.find(Channel::kWeight, average->name);
       if (was == nullptr || weight == nullptr) continue;
       if (keeps(outcome, {.target = average, .terms = {{decay, was}, {1 - decay, weight}}}, step, rank)) continue;
       outcome.broken->expected = to_decimal(decay) + " of the average before, the rest of the weights";

@@ -170,10 +170,10 @@ std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first
   const Json sampler = seen_of(run, "sampler");
   const bool distributed = sampler.is_object() && sampler.value("kind", Json()) == Json("distributed");
   // DistributedSampler fills up to equal shares; others may fill a round.
-  const std::size_t round = distributed ? run.ranks.size() - 1 : round_of(run);
-  const auto size_of = [](const trace::Trace& rank) { return rank.header.value("samples", Json()); };
-  const bool one_size = std::all_of(run.ranks.begin(), run.ranks.end(),
-                                    [&](const trace::Trace& rank) { return size_of(rank) == size_of(run.ranks[0]); });
+  const std::size_t filled_up = distributed ? run.ranks.size() - 1 : round_of(run);
+  const bool one_size = std::all_of(run.ranks.begin(), run.ranks.end(), [&](const trace::Trace& rank) {
+    return samples_in(rank) == samples_in(run.ranks[0]);
+  });
   for (const auto& [number, first] : all[0]) {
     if (Held(run, 0, first.first).find(Channel::kSamples, "ids") == nullptr) return std::nullopt;
     std::set<std::int64_t> taken;
@@ -189,7 +189,7 @@ std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first
       }
       for (const std::int64_t sample : own) again += !taken.insert(sample).second;
       bool is_proven = false, is_open = false;
-      for (std::size_t other = 0; other < rank && again > round && !is_proven; ++other) {
+      for (std::size_t other = 0; other < rank && again > filled_up && !is_proven; ++other) {
         const auto others = all[other].find(number);
         if (others == all[other].end()) continue;
         const Common ids = share_their_ids(run, other, others->second.steps, rank, pass->second.steps);
@@ -204,7 +204,7 @@ std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first
           samples_at(pass->second.first, static_cast<std::int64_t>(rank), Held(run, rank, pass->second.first)),
           "samples that no other rank takes in this pass",
           "in pass " + std::to_string(number) + ", " + std::to_string(again) +
-              " samples are taken by two ranks; filling up explains " + std::to_string(round),
+              " samples are taken by two ranks; filling up explains " + std::to_string(filled_up),
           !one_size     ? "data.content"
           : distributed ? "data.permutation_rank_dependent"
                         : "data.not_sharded");
