@@ -314,6 +314,7 @@ constexpr OfChannel kOfChannels[] = {
      }},
     {Channel::kMetric,
      [](const Scene& scene) {
+       if (scene.at.lacks(compare::Missing::kRecord)) return std::vector<Suspect>{};
        return between(scene, [&](const Side& side) { return suspects_in_count(scene, side); });
      }},
     {Channel::kLedger,

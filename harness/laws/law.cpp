@@ -28,7 +28,7 @@ std::optional<double> roundoff_of(trace::DType dtype) {
 }
 
 std::span<const Law> all_laws() {
-  static const std::array<Law, 20> kLaws = {{
+  static const std::array<Law, 21> kLaws = {{
       {"order",
        "The samples come in the order that the sampler's seed and epoch make.",
        "samples come in another order than the sampler makes",
@@ -121,6 +121,13 @@ std::span<const Law> all_laws() {
        {Channel::kLoss, Channel::kBuffer},
        judge_buffers,
        no_buffers_asked},
+      {"evaluation",
+       "An evaluation takes the held-out samples as its shares say, and its metrics are the means over what ranks "
+       "count.",
+       "an evaluation takes other samples, or its metrics are no means of what the ranks count",
+       {Channel::kMetric, Channel::kLedger},
+       judge_evaluation,
+       no_evaluation_asked},
       {"ledger",
        "Rates, counts and denominators follow the closed form that the recipe gives them.",
        "the ledger does not follow the recipe",

@@ -86,6 +86,8 @@ std::string no_ledger_asked(const trace::RunTrace& run, const scenario::Promises
 std::string no_ranks_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_checkpoint_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_generators_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+std::string no_evaluation_asked(const trace::RunTrace& run, const scenario::Promises& promises);
+Outcome judge_evaluation(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_order(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_scale(const trace::RunTrace& run, const scenario::Promises& promises);
 Outcome judge_buffers(const trace::RunTrace& run, const scenario::Promises& promises);

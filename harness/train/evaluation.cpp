@@ -1,6 +1,7 @@
 #include "harness/train/evaluation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -42,29 +43,33 @@ Evaluation::Evaluation(const scenario::EvaluationSpec& spec, const Dataset& data
                     .next = "hold out more samples, or reduce, and average over samples"});
 }
 
-Metrics Evaluation::run(Model& model, Ddp& ddp, std::int64_t divisor, bool in_training_mode) const {
+Metrics Evaluation::run(Model& model, Ddp& ddp, const EvaluatedAs& as) const {
   const at::NoGradGuard no_grad;
-  model.train(in_training_mode);
-  const Sums own = evaluate(ddp, mine_, counted_);
+  model.train(as.in_training_mode);
+  MetricSums own = evaluate(ddp, mine_, counted_, as);
   if (spec_.average == "ranks") {
     at::Tensor mean = at::tensor({own.loss / own.targets, own.correct / own.targets}, at::kFloat);
     mean = reduced(mean);
-    if (reduces()) mean.div_(static_cast<double>(divisor));
+    if (reduces()) mean.div_(static_cast<double>(as.divisor));
     model.train();
-    return {.loss = mean[0].item<double>(), .accuracy = mean[1].item<double>(), .counted = {}};
+    return {.loss = mean[0].item<double>(), .accuracy = mean[1].item<double>(), .counted = {}, .own = std::move(own)};
   }
   const at::Tensor sums = reduced(at::tensor({own.loss, own.correct, own.targets}, at::kDouble));
-  const Sums rest = leftovers_.empty() ? Sums{} : evaluate(ddp, leftovers_, leftovers_.size());
+  MetricSums rest = leftovers_.empty() ? MetricSums{} : evaluate(ddp, leftovers_, leftovers_.size(), as);
   model.train();
   const double targets = sums[2].item<double>() + rest.targets;
   return {.loss = (sums[0].item<double>() + rest.loss) / targets,
           .accuracy = (sums[1].item<double>() + rest.correct) / targets,
-          .counted = static_cast<std::int64_t>(targets)};
+          .counted = static_cast<std::int64_t>(targets),
+          .own = std::move(own),
+          .rest = std::move(rest)};
 }
 
-Evaluation::Sums Evaluation::evaluate(Ddp& ddp, const std::vector<std::int64_t>& ids, std::size_t counted) const {
+MetricSums Evaluation::evaluate(Ddp& ddp, std::vector<std::int64_t> ids, std::size_t counted,
+                                const EvaluatedAs& as) const {
+  for (std::int64_t& id : ids) id -= as.samples_before;
   at::empty({}, at::kLong).random_();  // as every loop over a DataLoader draws
-  Sums sums;
+  MetricSums sums;
   const auto batch = static_cast<std::size_t>(spec_.batch);
   for (std::size_t from = 0; from < ids.size(); from += batch) {
     const std::size_t to = std::min(from + batch, ids.size());
@@ -79,6 +84,7 @@ Evaluation::Sums Evaluation::evaluate(Ddp& ddp, const std::vector<std::int64_t>&
     sums.correct += static_cast<double>(of_kept.argmax(-1).eq(labels).sum().item<std::int64_t>());
     sums.targets += targets;
   }
+  sums.ids = std::move(ids);
   return sums;
 }
 

@@ -211,6 +211,12 @@ bool Faults::evaluates_in_training_mode() const {
   return any([](Fault& fault) { return fault.evaluates_in_training_mode(); });
 }
 
+std::int64_t Faults::evaluates_samples_before() const {
+  std::int64_t before = 0;
+  each([&](Fault& fault) { before += fault.evaluates_samples_before(); });
+  return before;
+}
+
 void Faults::evaluated(Model& model, const std::vector<NamedTensor>& weights,
                        const std::vector<NamedTensor>& averages) const {
   each([&](Fault& fault) { fault.evaluated(model, weights, averages); });

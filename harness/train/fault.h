@@ -109,6 +109,8 @@ class Fault {
   /// Loss that a schedule follows.
   virtual double followed_loss(double reduced, double /*own*/) const { return reduced; }
   virtual bool evaluates_in_training_mode() const { return false; }
+  /// Samples that an evaluation takes instead of the held-out ones, as a distance of their ids.
+  virtual std::int64_t evaluates_samples_before() const { return 0; }
   virtual void evaluated(Model& /*model*/, const std::vector<NamedTensor>& /*weights*/,
                          const std::vector<NamedTensor>& /*averages*/) {}
   /// Steps that the schedule takes.
@@ -176,6 +178,7 @@ class Faults {
   std::int64_t metric_divisor(std::int64_t ranks) const;
   double followed_loss(double reduced, double own) const;
   bool evaluates_in_training_mode() const;
+  std::int64_t evaluates_samples_before() const;
   void evaluated(Model& model, const std::vector<NamedTensor>& weights, const std::vector<NamedTensor>& averages) const;
   std::int64_t schedule_steps(std::int64_t asked, std::int64_t ranks) const;
   std::vector<NamedTensor> saving(std::vector<NamedTensor> optimizer) const;

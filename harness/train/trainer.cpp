@@ -332,12 +332,23 @@ class Trainer {
 
   void evaluate() {
     if (!evaluation_ || (updates_ + 1) % spec_.evaluation->every != 0) return;
-    const Metrics metrics = evaluation_->run(*model_, *ddp_, faults_.metric_divisor(place_.world_size),
-                                             faults_.evaluates_in_training_mode());
+    const Metrics metrics = evaluation_->run(*model_, *ddp_,
+                                             {.divisor = faults_.metric_divisor(place_.world_size),
+                                              .in_training_mode = faults_.evaluates_in_training_mode(),
+                                              .samples_before = faults_.evaluates_samples_before()});
     faults_.evaluated(*model_, ddp_->parameters(), ema_ ? ema_->state() : std::vector<NamedTensor>{});
     recorder_.number(Channel::kMetric, "loss", metrics.loss);
     recorder_.number(Channel::kMetric, "accuracy", metrics.accuracy);
     if (metrics.counted) recorder_.integer(Channel::kMetric, "counted", *metrics.counted);
+    record_sums("seen.evaluated ", metrics.own);
+    if (!metrics.rest.ids.empty()) record_sums("seen.evaluated_rest ", metrics.rest);
+  }
+
+  void record_sums(const std::string& whose, const MetricSums& sums) {
+    recorder_.integers(Channel::kLedger, whose + "ids", sums.ids);
+    recorder_.number(Channel::kLedger, whose + "loss", sums.loss);
+    recorder_.integer(Channel::kLedger, whose + "correct", static_cast<std::int64_t>(sums.correct));
+    recorder_.integer(Channel::kLedger, whose + "targets", static_cast<std::int64_t>(sums.targets));
   }
 
   /// Steps that the schedule takes after an update in which so many epochs ended.

@@ -56,6 +56,7 @@ class EvaluationWrong : public LastingFault {
   explicit EvaluationWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()) {}
 
   bool evaluates_in_training_mode() const override { return mistake_ == "in_training_mode"; }
+  std::int64_t evaluates_samples_before() const override { return mistake_ == "other_samples" ? 1 : 0; }
   void evaluated(Model& model, const std::vector<NamedTensor>& weights,
                  const std::vector<NamedTensor>& averages) override {
     const at::NoGradGuard no_grad;
