@@ -11,6 +11,7 @@
 #include "harness/golden/store.h"
 #include "harness/scenario/changes.h"
 #include "harness/scenario/schema.h"
+#include "harness/trace/inputs.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::golden {
@@ -48,8 +49,16 @@ std::vector<std::string> changed_keys(const trace::RunTrace& golden, const Check
   return changes;
 }
 
-std::string changes_since(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant) {
-  const std::vector<std::string> changes = changed_keys(golden, input, variant);
+/// Files that the command names and that had another content when the golden was accepted.
+std::vector<std::string> changed_inputs(const trace::RunTrace& golden, const trace::RunTrace& run) {
+  return trace::inputs_that_differ(trace::inputs_in(golden.ranks[0].header, run.written),
+                                   trace::inputs_in(run.ranks[0].header, run.written));
+}
+
+std::string changes_since(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
+                          const trace::RunTrace& run) {
+  std::vector<std::string> changes = changed_keys(golden, input, variant);
+  for (const std::string& file : changed_inputs(golden, run)) changes.push_back("the content of " + file);
   return changes.empty() ? "data, world size, or the training that it resumes" : join(changes, ", ");
 }
 
@@ -173,11 +182,12 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
       compare::compare_runs(golden, run, checks::channels_of(input, run), compare::bitwise);
   CheckResult result = checks::result_of(comparison, input);
   if (result.next.empty()) result.next = accept_command(input);
-  const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant);
+  const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant) ||
+                     !changed_inputs(golden, run).empty();
   if (result.divergence && !is_lost(*result.divergence, damage)) {
     if (stale)
       result.divergence->cause +=
-          "; the training changed since the golden was accepted: " + changes_since(golden, input, variant);
+          "; the training changed since the golden was accepted: " + changes_since(golden, input, variant, run);
     if (!damage.empty()) result.divergence->cause = "the golden file is damaged (" + damage[0] + ")";
     if (!stale && damage.empty()) blame_environment(golden, run, *result.divergence);
     std::vector<compare::Suspect>& suspects = result.divergence->suspects;
@@ -190,8 +200,8 @@ CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const 
     return damaged();
   } else if (stale && result.status == Status::kAgree) {
     result.status = Status::kBaseline;
-    result.why = "the golden belongs to an older version of this training (" + changes_since(golden, input, variant) +
-                 "), but the traces are equal";
+    result.why = "the golden belongs to an older version of this training (" +
+                 changes_since(golden, input, variant, run) + "), but the traces are equal";
   }
   return result;
 }

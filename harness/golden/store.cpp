@@ -14,6 +14,7 @@
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
 #include "harness/checks/check.h"
+#include "harness/trace/inputs.h"
 #include "harness/trace/line.h"
 #include "harness/trace/reader.h"
 
@@ -74,8 +75,9 @@ void require_proof(const std::vector<trace::RunTrace>& repeats) {
 }
 
 /// The trace's text as golden: sketches, elements and rows explain one run, and would make goldens ten times as large.
-std::string golden_text(const trace::Trace& trace, const Provenance& provenance) {
+std::string golden_text(const trace::Trace& trace, const std::set<std::string>& written, const Provenance& provenance) {
   Json header = trace.header;
+  if (header.contains("inputs")) header["inputs"] = trace::inputs_in(header, written);
   header["golden"] = {{"reason", provenance.reason}, {"date", provenance.date}};
   if (trace.rank == 0) header["golden"]["train"] = provenance.train;
   std::string text = trace::line_of_header(header);
@@ -163,8 +165,9 @@ Accepted what_becomes_of(const std::filesystem::path& directory, const trace::Ru
     const auto same = [&](const char* key) {
       return old->ranks[0].header.value(key, "") == repeat.ranks[0].header.value(key, "");
     };
+    const Json inputs = trace::inputs_in(repeat.ranks[0].header, repeat.written);
     return damage_of(*old).empty() && same("train_digest") && same("scenario") && same("variant") &&
-                   !difference_between(*old, repeat)
+                   trace::inputs_in(old->ranks[0].header, repeat.written) == inputs && !difference_between(*old, repeat)
                ? Accepted::kUnchanged
                : Accepted::kChanged;
   } catch (const DamagedFile&) {
@@ -214,7 +217,7 @@ void swap_in(const std::filesystem::path& fresh, const std::filesystem::path& di
 void write_golden(const std::filesystem::path& directory, const trace::RunTrace& run, const Provenance& provenance) {
   make_directories(directory);
   for (const trace::Trace& trace : run.ranks)
-    replace_file(directory / trace::file_name_of_rank(trace.rank), golden_text(trace, provenance));
+    replace_file(directory / trace::file_name_of_rank(trace.rank), golden_text(trace, run.written, provenance));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
@@ -59,34 +60,36 @@ Json with_plain_numbers(const Json& value) {
   return static_cast<double>(whole) == value.get<double>() ? Json(whole) : value;
 }
 
-/// Words of a command that name files, and all that it is said to depend on.
-std::vector<std::string> inputs_of(const scenario::ProgramSpec& program, const std::filesystem::path& directory) {
-  std::vector<std::string> inputs = program.inputs;
+/// Words of a command that name files. The program may write them: who compares them knows that from its traces.
+std::set<std::string> named_files(const scenario::ProgramSpec& program, const std::filesystem::path& directory) {
+  std::set<std::string> named;
   for (const std::string& word : program.command) {
     std::error_code unknown;
     const bool is_own = word != program.command[0] || word.find('/') != std::string::npos;
-    if (is_own && std::filesystem::is_regular_file(directory / word, unknown)) inputs.push_back(word);
+    if (is_own && std::filesystem::is_regular_file(directory / word, unknown)) named.insert(word);
   }
-  std::sort(inputs.begin(), inputs.end());
-  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-  return inputs;
+  for (const std::string& input : program.inputs) named.erase(input);
+  return named;
 }
 
-/// The same for a program of one's own: its command, and the content of the files that it names.
+/// The same for a program of one's own: its command, and the content of its inputs and of the files that it names.
 void take_command(Run& run, const scenario::Scenario& scenario, const scenario::Variant& variant, DataFiles& data) {
   const std::filesystem::path directory = file_of(scenario, variant.program->directory);
   Json computed = {{"world_size", variant.world_size},
                    {"program", scenario::without_defaults(variant.program_json, "program")}};
   for (const char* key : {"record", "directory", "inputs", "alone", "float64"}) computed["program"].erase(key);
-  for (const std::string& input : inputs_of(*variant.program, directory))
-    computed["inputs_sha256"][input] = data.hash_of((directory / input).lexically_normal());
+  const auto hash_of = [&](const std::string& file) { return data.hash_of((directory / file).lexically_normal()); };
+  for (const std::string& input : variant.program->inputs) computed["inputs_sha256"][input] = hash_of(input);
+  Json named = Json::object();
+  for (const std::string& file : named_files(*variant.program, directory)) named[file] = hash_of(file);
   run.train_digest = sha256(with_plain_numbers(computed).dump());
   run.program = CommandProgram{.spec = *variant.program,
                                .directory = directory,
                                .header = {{"scenario", scenario.name},
                                           {"variant", variant.name},
                                           {"repeat", run.repeat},
-                                          {"train_digest", run.train_digest}}};
+                                          {"train_digest", run.train_digest},
+                                          {"inputs", named}}};
 }
 
 Run run_from(const scenario::Scenario& scenario, const scenario::Variant& variant, std::int64_t repeat,

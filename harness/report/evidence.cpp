@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 #include "harness/compare/continuation.h"
 #include "harness/report/implied.h"
 #include "harness/scenario/seen.h"
 #include "harness/trace/checkpoint_files.h"
+#include "harness/trace/inputs.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::report {
@@ -27,12 +29,23 @@ std::string strange_key(const plan::Run& run, const Json& header) {
   return "";
 }
 
+/// The files that a command names are other ones now than when a trace was recorded, and the run did not write them;
+/// empty: they are the same.
+std::string changed_inputs(const plan::Run& run, const Json& header, const std::set<std::string>& written) {
+  const auto* const program = std::get_if<plan::CommandProgram>(&run.program);
+  if (program == nullptr) return "";
+  const std::vector<std::string> changed =
+      trace::inputs_that_differ(trace::inputs_in(header, written), trace::inputs_in(program->header, written));
+  return changed.empty() ? "" : "its command names files that had another content then: " + some_of(changed, 3);
+}
+
 /// What shows that a trace is not of this run; empty: nothing.
 std::string strangeness(const plan::Run& run, const trace::RunTrace& trace) {
   if (trace.world_size() != run.world_size)
     return "it has " + std::to_string(trace.world_size()) + " ranks, not " + std::to_string(run.world_size);
   for (const trace::Trace& rank : trace.ranks) {
     if (std::string strange = strange_key(run, rank.header); !strange.empty()) return strange;
+    if (std::string strange = changed_inputs(run, rank.header, trace.written); !strange.empty()) return strange;
   }
   return "";
 }

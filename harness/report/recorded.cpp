@@ -16,6 +16,7 @@
 #include "harness/report/evidence.h"
 #include "harness/scenario/schema.h"
 #include "harness/trace/checkpoint_files.h"
+#include "harness/trace/inputs.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::report {
@@ -110,6 +111,9 @@ bool are_repeats(const Recorded& left, const Recorded& right) {
   for (const char* key : {"scenario", "variant", "train_digest"}) {
     if (!other.is_object() || !one.contains(key) || one[key] != other.value(key, Json())) return false;
   }
+  std::set<std::string> written = left.trace->written;
+  written.insert(right.trace->written.begin(), right.trace->written.end());
+  if (trace::inputs_in(one, written) != trace::inputs_in(other, written)) return false;
   for (std::size_t rank = 0; rank < left.trace->ranks.size(); ++rank) {
     if (!compare::suspects_between({left.trace, rank}, {right.trace, rank}).empty()) return false;
   }

@@ -22,7 +22,7 @@ bool is_count(const Json& value) { return value.is_number_integer() && value >= 
 bool is_dtype(const Json& value) { return is_string(value) && dtype_named(value.get<std::string>()); }
 bool are_strings(const Json& value) { return value.is_array() && std::all_of(value.begin(), value.end(), is_string); }
 
-constexpr std::array<HeaderKey, 12> kHeaderKeys = {{{"scenario", is_string, "a string"},
+constexpr std::array<HeaderKey, 13> kHeaderKeys = {{{"scenario", is_string, "a string"},
                                                     {"variant", is_string, "a string"},
                                                     {"train_digest", is_string, "a string"},
                                                     {"repeat", is_count, "a natural number"},
@@ -32,6 +32,7 @@ constexpr std::array<HeaderKey, 12> kHeaderKeys = {{{"scenario", is_string, "a s
                                                     {"environment", is_object, "an object"},
                                                     {"samples", is_count, "a natural number"},
                                                     {"modules", is_object, "an object"},
+                                                    {"inputs", is_object, "an object"},
                                                     {"targets_per_sample", is_count, "a natural number"},
                                                     {"warnings", are_strings, "an array of strings"}}};
 

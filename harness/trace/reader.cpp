@@ -8,6 +8,7 @@
 #include "harness/base/files.h"
 #include "harness/base/hash.h"
 #include "harness/trace/header.h"
+#include "harness/trace/inputs.h"
 #include "harness/trace/line.h"
 
 namespace lockstep::trace {
@@ -182,6 +183,7 @@ RunTrace read_run(const std::filesystem::path& directory, const std::string& run
     if (!result.ranks[0].header.is_null()) require_one_run(result.ranks[0], trace);
   }
   if (!result.ranks[0].header.is_null()) require_no_more_ranks(directory, result);
+  result.written = written_files(directory, world_size);
   return result;
 }
 

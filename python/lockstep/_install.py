@@ -10,6 +10,7 @@ from lockstep._hooks import (
     collective,
     compiler,
     ddp,
+    files,
     forward,
     loader,
     module,
@@ -43,5 +44,5 @@ def install() -> None:
     scaler.install(session, passes, updates)
     clip.install(session, updates)
     optimizer.install(session, updates)
-    for hook in (module, loader, collective, checkpoint, compiler, process, schedule, seed):
+    for hook in (files, module, loader, collective, checkpoint, compiler, process, schedule, seed):
         hook.install(session)

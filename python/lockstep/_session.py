@@ -21,6 +21,7 @@ from lockstep._hooks.schedule import Schedules
 from lockstep._hooks.seed import Seeds
 from lockstep._models import Models, readable
 from lockstep._modules import Modules
+from lockstep._named_files import NamedFiles
 from lockstep._reductions import Reductions
 from lockstep._step import Step
 from lockstep._threads import Threads
@@ -45,6 +46,7 @@ class Session:
         self.gradients = Gradients()
         self.reductions = Reductions(self)
         self.modules = Modules()
+        self.named_files = NamedFiles()
         self.compiled: dict[str, None] = {}  #: names of models and functions that torch.compile was given, in order
         self.loaded: list[dict[str, Any]] = []  #: checkpoints that were read before the trace began
         self.rank = 0
@@ -177,6 +179,7 @@ class Session:
         if reason is None and self.updates == 0:  # weights may have moved all the same: nothing here would show it
             reason = "no update was recorded: call lockstep.step() after each update that no torch optimizer makes"
             _guard.tell(f"{reason}; the trace stays torn")
+        self.named_files.tell(self.settings.folder, self.rank)
         if reason is None:
             self.recorder.close()
         else:

@@ -99,6 +99,53 @@ class CommandsTest(ProgramTest):
         told.unlink()
         judged(4, "how the command ended is not known")
 
+    def test_a_file_that_a_run_writes_is_no_input_of_it(self):
+        self.script("""
+import os, sys, time, torch
+told, model, table, moved, log, kept = sys.argv[1:]
+width = len(open(told).read())
+before = open(kept).read()
+torch.manual_seed(0)
+net = torch.nn.Linear(width, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    net(torch.ones(2, width)).sum().backward()
+    optimizer.step()
+torch.save({"net": net.state_dict(), "time": time.time()}, model)
+open(table, "w").write(str(time.time()))
+open("beside", "w").write(str(time.time()))
+os.replace("beside", moved)
+open(log, mode="a").write("done\\n")
+open(kept, "w").write(before)
+""")
+        for name in ("told", "kept"):
+            (self.folder / name).write_text("abc")
+        command = ["python", "train.py", "told", "model.pt", "table", "moved", "log", "kept"]
+        file = self.folder / "own.json"
+        file.write_text(json.dumps({
+            "name": "own", "description": "It leaves files.", "world_size": 1,
+            "program": {"command": command}, "checks": [{"that": "golden"}]}))
+
+        def expect(code, *words):
+            ended = self.lockstep(*words)
+            self.assertEqual(ended.returncode, code, ended.stdout + ended.stderr)
+            return ended.stdout
+
+        expect(0, "golden", "accept", file, "--reason", "new")
+        self.assertIn("agree", expect(0, "run", file, "--out", "first"))
+        self.assertIn("agree", expect(0, "judge", file, "--traces", "first"))
+        self.assertIn("unchanged", expect(0, "golden", "accept", file, "--reason", "again"))
+        for name in ("told", "kept", "train.py"):
+            path = self.folder / name
+            was = path.read_text()
+            path.write_text(was + "\n")
+            self.assertIn(f"another content then: {name}", expect(4, "judge", file, "--traces", "first"))
+            path.write_text(was)
+        path = self.folder / "train.py"
+        path.write_text(path.read_text() + "\n")
+        self.assertIn("the content of train.py", expect(3, "run", file, "--out", "second"))
+
     def test_the_rank_that_failed_under_torchrun_is_named(self):
         text = (self.folder / "train.py").read_text()
         step = "        self.optimizer.step()\n"

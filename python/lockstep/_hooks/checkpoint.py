@@ -160,6 +160,7 @@ def _add_content(digest: Any, path: Any) -> None:
 def install(session: Session) -> None:
     checkpoints = Checkpoints(session)
     written, read = guarded(session, checkpoints.written), guarded(session, checkpoints.read)
+    named = guarded(session, session.named_files.written)
     digests = guarded(session, lambda content: _digests_of(content) if _holds_state(content) else None)
 
     def saves(content_name: str, file_name: str, read_back: Callable[[Any], Any],
@@ -169,6 +170,7 @@ def install(session: Session) -> None:
         def observed(original: Callable[..., Any]) -> Callable[..., Any]:
             def save(*args: Any, **kwargs: Any) -> Any:
                 given = dict(zip((content_name, file_name), args), **kwargs)
+                named(given.get(file_name) if file_name else None)
                 before = digests(given.get(content_name))
                 result = original(*args, **kwargs)
                 written(given.get(content_name), given.get(file_name) if file_name else result, before, read_back)
