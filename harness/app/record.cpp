@@ -10,8 +10,10 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/text.h"
+#include "harness/diagnosis/causes.h"
 #include "harness/launch/environment.h"
 #include "harness/launch/foreground.h"
+#include "harness/report/launch_failure.h"
 #include "harness/report/recorded.h"
 #include "harness/report/verdict.h"
 #include "harness/trace/modules.h"
@@ -36,10 +38,22 @@ std::set<std::string> unseen_by(const trace::RunTrace& run) {
   return all;
 }
 
+/// Why the command's ranks never began, where they told it themselves.
+void tell_launch_failure(const fs::path& folder) {
+  const auto found = report::find_launch_failure(report::failures_told_in(folder));
+  if (!found) return;
+  const diagnosis::Cause* const cause = diagnosis::find_cause(found->suspect.cause);
+  LOCKSTEP_CHECK(cause != nullptr);
+  say(found->suspect.cause + ": " + std::string(cause->sentence));
+  for (const std::string& evidence : found->suspect.evidence) say("  " + evidence);
+  say("  " + std::string(cause->remedy));
+}
+
 /// What was recorded, for people; whether it is whole.
-bool tell(const fs::path& folder) {
+bool tell(const fs::path& folder, bool failed) {
   if (!is_there(folder / trace::file_name_of_rank(0))) {
     say("nothing was recorded: no process of this command made an optimizer's update with torch 2.5 or later");
+    if (failed) tell_launch_failure(folder);
     return false;
   }
   const trace::RunTrace run = trace::read_run(folder, folder.string());
@@ -79,7 +93,7 @@ int record(const RecordOptions& options) {
                                                   {"exit_code", code}})
                                                     .dump(1, ' ', false, Json::error_handler_t::replace) +
                                                 "\n");
-  const bool whole = tell(folder);
+  const bool whole = tell(folder, code != 0);
   if (code != 0) say("the command exited with code " + std::to_string(code));
   if (code != 0) return code;
   return exit_code(whole ? report::Status::kAgree : report::Status::kInconclusive);

@@ -49,8 +49,8 @@ struct Cause {
 };
 
 /// All rows, by family: data, loss, gradients, collectives, clipping, buffers and models, optimizer, learning rate,
-/// control flow, checkpoints, initialisation, randomness, floating point, memory and hardware, processes, environment,
-/// recipe.
+/// control flow, checkpoints, initialisation, randomness, floating point, memory and hardware, processes, launch,
+/// environment, recipe.
 std::span<const Cause> causes();
 
 /// Ids of all causes, in order.

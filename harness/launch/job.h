@@ -95,7 +95,8 @@ struct RunOutcome {
   std::optional<std::int64_t> culprit;     ///< the rank that failed first; nothing if unknown
   std::string why;                         ///< one sentence: rank, signal or code, step, phase
   std::vector<std::string> restarts = {};  ///< why the ranks were started again, one sentence for each time
-  std::string log_tail;                    ///< last lines of the culprit's log, or of rank 0's if there is no culprit
+  std::optional<WorkerFailure> command_failure = std::nullopt;  ///< of a command that starts its ranks itself
+  std::string log_tail;  ///< last lines of the culprit's log, or of rank 0's if there is no culprit
   double wall_s = 0;
 };
 

@@ -177,6 +177,8 @@ void LocalRun::prepare() {
     std::filesystem::remove(progress_path(job_.directory, static_cast<std::int64_t>(i)), missing);
     std::filesystem::remove(failure_path(job_.directory, static_cast<std::int64_t>(i)), missing);
   }
+  std::error_code missing;
+  std::filesystem::remove(command_failure_path(job_.directory), missing);
   if (starts_itself() || has_other_launcher()) return;
   constexpr int kPerRank = 4;
   listener_ = listen_on_loopback(static_cast<int>(job_.world_size) * kPerRank);
@@ -539,6 +541,8 @@ void LocalRun::close(Time now) {
       rank.exit.failure = read_failure(failure_path(job_.directory, static_cast<std::int64_t>(outcome.ranks.size())));
     outcome.ranks.push_back(rank.exit);
   }
+  if (starts_itself() && outcome.status == Status::kFailed)
+    outcome.command_failure = read_failure(command_failure_path(job_.directory));
   others_.clear();
   orphans_.end_orphans(environment_entry(kRunIdVariable, id_));
   if (has_other_launcher()) end_all_marked(environment_entry(kRunIdVariable, id_));

@@ -79,6 +79,7 @@ RunOutcome outcome_from(const Json& json, const std::filesystem::path& directory
                      .log_tail = json.at("log_tail").get<std::string>(),
                      .wall_s = json.at("wall_s").get<double>()};
   if (const Json& culprit = json.at("culprit_rank"); !culprit.is_null()) outcome.culprit = culprit.get<std::int64_t>();
+  if (const auto told = json.find("command_failure"); told != json.end()) outcome.command_failure = failure_from(*told);
   for (const Json& why : json.value("restarts", Json::array())) outcome.restarts.push_back(why.get<std::string>());
   for (const Json& rank : json.at("ranks")) outcome.ranks.push_back(rank_from(rank, directory));
   return outcome;
@@ -105,15 +106,16 @@ std::filesystem::path outcome_path(const std::filesystem::path& run_directory) {
 void write_outcome(const std::filesystem::path& run_directory, const RunOutcome& outcome) {
   Json ranks = Json::array();
   for (const RankExit& rank : outcome.ranks) ranks.push_back(rank_json(rank));
-  const Json json = {{"format", kFormat},
-                     {"run", outcome.run},
-                     {"status", name_of(outcome.status)},
-                     {"culprit_rank", outcome.culprit ? Json(*outcome.culprit) : Json()},
-                     {"why", outcome.why},
-                     {"log_tail", outcome.log_tail},
-                     {"wall_s", outcome.wall_s},
-                     {"restarts", outcome.restarts},
-                     {"ranks", ranks}};
+  Json json = {{"format", kFormat},
+               {"run", outcome.run},
+               {"status", name_of(outcome.status)},
+               {"culprit_rank", outcome.culprit ? Json(*outcome.culprit) : Json()},
+               {"why", outcome.why},
+               {"log_tail", outcome.log_tail},
+               {"wall_s", outcome.wall_s},
+               {"restarts", outcome.restarts},
+               {"ranks", ranks}};
+  if (outcome.command_failure) json["command_failure"] = json_of(*outcome.command_failure);
   // A tail may end anywhere, and a program may print anything: what is no UTF-8 becomes U+FFFD, as in a report.
   try {
     replace_file(outcome_path(run_directory), json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");

@@ -13,14 +13,19 @@ namespace lockstep::launch {
 struct WorkerFailure {
   std::string what;
   std::string where;
-  bool damaged = false;  ///< a file that lockstep wrote is damaged
-  bool missing = false;  ///< `where` is a missing file
+  bool damaged = false;         ///< a file that lockstep wrote is damaged
+  bool missing = false;         ///< `where` is a missing file
+  std::int64_t at_ns = 0;       ///< when it was told, since the epoch; 0: not said
+  std::string nccl_interfaces;  ///< NCCL_SOCKET_IFNAME as the process had it, which NCCL's errors do not quote
 
   bool operator==(const WorkerFailure&) const = default;
 };
 
 /// File of one rank in the directory of its run: "rank3.failure.json".
 std::filesystem::path failure_path(const std::filesystem::path& run_directory, std::int64_t rank);
+
+/// File of the command that starts the ranks itself.
+std::filesystem::path command_failure_path(const std::filesystem::path& run_directory);
 
 /// A failure as JSON, and back. *Throws*: Json::exception.
 Json json_of(const WorkerFailure& failure);

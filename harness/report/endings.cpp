@@ -12,6 +12,7 @@
 #include "harness/base/text.h"
 #include "harness/launch/outcome.h"
 #include "harness/launch/worker_exit.h"
+#include "harness/report/launch_failure.h"
 
 namespace lockstep::report {
 namespace {
@@ -58,6 +59,26 @@ std::vector<Suspect> suspects_in_checkpoint(const RunOutcome& outcome) {
          {seen, "the file was missing when " + name_of_rank(rank) + " looked, and exists now: it was written later"}}};
   }
   return {};
+}
+
+/// What ended a launch, where the process that failed first says so itself. After a first step it is no launch.
+std::optional<LaunchFailure> launch_failure_of(const RunOutcome& outcome) {
+  const bool began = std::any_of(outcome.ranks.begin(), outcome.ranks.end(),
+                                 [](const RankExit& rank) { return rank.progress.step >= 0; });
+  if (outcome.status != RunOutcome::Status::kFailed || began) return std::nullopt;
+  std::vector<ToldFailure> told;
+  for (std::size_t rank = 0; rank < outcome.ranks.size(); ++rank) {
+    if (const auto& failure = outcome.ranks[rank].failure)
+      told.push_back({.rank = static_cast<std::int64_t>(rank), .failure = *failure});
+  }
+  if (outcome.command_failure) told.push_back({.rank = std::nullopt, .failure = *outcome.command_failure});
+  return find_launch_failure(told);
+}
+
+std::vector<Suspect> suspects_in_launch(const RunOutcome& outcome) {
+  const auto failure = launch_failure_of(outcome);
+  if (!failure) return {};
+  return {failure->suspect};
 }
 
 /// The collective that a rank issued as its `count`th; empty where that is not one of its last two.
@@ -156,7 +177,10 @@ compare::Divergence divergence_of(const RunOutcome& outcome, std::vector<Suspect
         return std::pair(a.progress.step, a.progress.phase) < std::pair(b.progress.step, b.progress.phase);
       });
   const auto odd = odd_one_out(outcome, suspects);
-  const std::int64_t rank = odd ? *odd : outcome.culprit.value_or(least - outcome.ranks.begin());
+  const auto launch = launch_failure_of(outcome);
+  const std::int64_t rank = odd                      ? *odd
+                            : launch && launch->rank ? *launch->rank
+                                                     : outcome.culprit.value_or(least - outcome.ranks.begin());
   const Progress& progress = odd ? least->progress : outcome.ranks[static_cast<std::size_t>(rank)].progress;
   const bool missed_the_next = progress.phase == Phase::kDone;
   return {.step = progress.step + (missed_the_next ? 1 : 0),
@@ -175,6 +199,7 @@ compare::Divergence divergence_of(const RunOutcome& outcome, std::vector<Suspect
 
 std::vector<Suspect> suspects_in_ending(const RunOutcome& outcome) {
   std::vector<Suspect> suspects = suspects_in_checkpoint(outcome);
+  if (suspects.empty()) suspects = suspects_in_launch(outcome);
   if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_lengths(outcome);
   if (suspects.empty() && is_failure(outcome)) suspects = suspects_in_collectives(outcome);
   if (suspects.empty() && (is_failure(outcome) || ran_out_in_training(outcome))) suspects = suspects_in_ranks(outcome);
@@ -182,8 +207,9 @@ std::vector<Suspect> suspects_in_ending(const RunOutcome& outcome) {
 }
 
 std::optional<std::int64_t> rank_to_blame(const RunOutcome& outcome, const std::vector<Suspect>& suspects) {
-  const auto odd = odd_one_out(outcome, suspects);
-  return odd ? odd : outcome.culprit;
+  if (const auto odd = odd_one_out(outcome, suspects)) return odd;
+  const auto launch = launch_failure_of(outcome);
+  return launch && launch->rank ? launch->rank : outcome.culprit;
 }
 
 checks::Ending ending_of(const RunOutcome& outcome, const std::string& problem) {

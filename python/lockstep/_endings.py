@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 from typing import Any
 
@@ -19,6 +20,36 @@ def place_of(error: BaseException) -> str:
 
 def _text_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} ({place_of(error)})"
+
+
+#: The number of the rank's process, for those that it starts.
+_MARK = "LOCKSTEP_RECORD_RANK_PROCESS"
+
+
+def mark_rank() -> None:
+    """Lets processes that a rank starts know that they are none. They have its variables, too."""
+    if os.environ.get("RANK"):
+        os.environ.setdefault(_MARK, str(os.getpid()))
+
+
+def _is_of_a_rank() -> bool:
+    return os.environ.get(_MARK, str(os.getpid())) != str(os.getpid())
+
+
+def _parent_has(*names: str) -> bool:
+    """Whether the parent process began with this process' values of variables, or cannot be asked."""
+    try:
+        with open(f"/proc/{os.getppid()}/environ", "rb") as file:
+            theirs = file.read().split(b"\0")
+    except OSError:
+        return True
+    return all(name not in os.environ or os.fsencode(f"{name}={os.environ[name]}") in theirs for name in names)
+
+
+def _starts_again() -> bool:
+    """Whether torchrun starts all ranks again after a failure: only the last one says why the training ended."""
+    count, most = (os.environ.get(f"TORCHELASTIC_{name}", "") for name in ("RESTART_COUNT", "MAX_RESTARTS"))
+    return count.isdigit() and most.isdigit() and int(count) < int(most)
 
 
 def refuse(folder: str, rank: int) -> None:
@@ -68,10 +99,27 @@ class Ending:
 
     def write(self, what: str, where: str = "") -> None:
         """Says beside the trace why it stays torn; where even that fails, the tear says enough."""
-        path = os.path.join(self._folder, f"rank{self._rank}.failure.json")
+        self._write(f"rank{self._rank}", what, where)
+
+    def write_before_start(self) -> None:
+        """Says why a rank, or the command that starts the ranks, failed before its trace began.
+
+        A process that one of them started says nothing: whoever started it may go on.
+        """
+        rank = os.environ.get("RANK", "")
+        reason = self.reason(0)
+        if reason is None or (rank and not rank.isdigit()) or _is_of_a_rank() or _starts_again():
+            return
+        if not _parent_has("LOCKSTEP_RECORD", *(["RANK"] if rank else [])):
+            self._write(f"rank{int(rank)}" if rank else "command", reason)
+
+    def _write(self, name: str, what: str, where: str = "") -> None:
+        failure = {"what": what, "where": where, "damaged": False, "missing": False, "at_ns": time.time_ns()}
+        interfaces = os.environ.get("NCCL_SOCKET_IFNAME")
+        if interfaces:
+            failure["nccl_interfaces"] = interfaces
         try:
-            with open(path, "x", encoding="utf-8") as file:
-                json.dump({"what": what, "where": where, "damaged": False, "missing": False}, file)
-                file.write("\n")
-        except OSError:
+            # In the place of what a helper may have said, whose end a rank outlives.
+            _files.write_whole(os.path.join(self._folder, f"{name}.failure.json"), json.dumps(failure) + "\n")
+        except (OSError, ValueError):  # a message may hold half of a surrogate pair
             pass

@@ -163,6 +163,11 @@ class Session:
         if self._recorder is not None and not self._over:
             _guard.guarded(self, self._finish)(exit_code)
 
+    def leave(self) -> None:
+        """The process ends: says why it failed where no trace began, which would say so."""
+        if self._recorder is None and not self._over:
+            _guard.guarded(self, self.ending.write_before_start)()
+
     def _finish(self, exit_code: int) -> None:
         reason = self.ending.reason(exit_code)
         if reason is None:

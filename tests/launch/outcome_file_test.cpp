@@ -39,6 +39,7 @@ RunOutcome outcome_in(const std::filesystem::path& folder) {
                     .failure = WorkerFailure{.what = "cut off", .where = "/w", .damaged = true, .missing = false},
                     .log = folder / "rank0.log"},
                    {.how = RankExit::How::kEnded, .log = folder / "rank1.log"}};
+  outcome.command_failure = WorkerFailure{.what = "no port", .at_ns = 7, .nccl_interfaces = "eth9"};
   return outcome;
 }
 
@@ -85,6 +86,7 @@ TEST(OutcomeFile, GivesBackWhatWasWritten) {
     EXPECT_EQ(read->why, written.why);
     EXPECT_EQ(read->restarts, written.restarts);
     EXPECT_EQ(read->log_tail, written.log_tail);
+    EXPECT_EQ(read->command_failure, written.command_failure);
     EXPECT_EQ(read->wall_s, written.wall_s);
     ASSERT_EQ(read->ranks.size(), 2U);
     for (std::size_t rank = 0; rank < 2; ++rank) EXPECT_TRUE(same(read->ranks[rank], written.ranks[rank])) << rank;

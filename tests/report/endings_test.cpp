@@ -63,6 +63,99 @@ TEST(Endings, AStuckRank) {
   EXPECT_EQ(cause(hung), "proc.rank_stuck");
 }
 
+RankExit failed_before_its_first_step(const std::string& what, std::int64_t at_ns, const std::string& nccl = "") {
+  return {.how = RankExit::How::kExited,
+          .code = 1,
+          .failure = launch::WorkerFailure{.what = what, .at_ns = at_ns, .nccl_interfaces = nccl}};
+}
+
+RunOutcome never_began(std::vector<RankExit> ranks) {
+  return {.run = "s/a/0",
+          .status = Outcome::kFailed,
+          .ranks = std::move(ranks),
+          .culprit = 0,
+          .why = "the command exited with code 1 before its first step"};
+}
+
+constexpr const char* kNoPort =
+    "the script ended with DistNetworkError: The server socket has failed to listen on any local network address. "
+    "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use (rendezvous.py:199)";
+constexpr const char* kNoInterface =
+    "the script ended with RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] "
+    "ifa != nullptr. Unable to find address for: eth9 (distributed_c10d.py:2087)";
+constexpr const char* kNoNcclInterface =
+    "the script ended with DistBackendError: NCCL error in: "
+    "/pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1, "
+    "invalid usage, NCCL version 2.28.9\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
+    "Last error:\nBootstrap : no socket interface found (distributed_c10d.py:3000)";
+constexpr const char* kOther = "the script ended with ValueError: no (train.py:3)";
+
+TEST(Endings, APortThatIsTaken) {
+  RunOutcome failed = never_began({failed_before_its_first_step(kOther, 8), failed_before_its_first_step(kNoPort, 7)});
+  const auto suspects = report::suspects_in_ending(failed);
+  ASSERT_EQ(suspects.size(), 1U);
+  EXPECT_EQ(suspects[0].cause, "launch.port_taken");
+  EXPECT_EQ(suspects[0].evidence.at(0),
+            "rank 1: The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, "
+            "code: -98, name: EADDRINUSE, message: address already in use");
+  EXPECT_EQ(report::rank_to_blame(failed, suspects), 1);
+  EXPECT_EQ(report::ending_of(failed, "").failure.value().rank, 1);
+
+  failed.ranks[0].failure->at_ns = 6;
+  EXPECT_EQ(cause(failed), "") << "another failure was first";
+  failed.ranks[0].failure->at_ns = 8;
+  failed.ranks[0].progress.step = 0;
+  EXPECT_NE(cause(failed), "launch.port_taken") << "the ranks had met";
+}
+
+TEST(Endings, APortThatIsTakenInOtherWords) {
+  const std::string port =
+      "The server socket has failed to listen on any local network address. The server socket has failed to bind to "
+      "[::]:29500 (errno: 98 - Address already in use).";
+  const auto cause_of = [](const std::string& what) {
+    return cause(never_began({failed_before_its_first_step(what, 1)}));
+  };
+  EXPECT_EQ(cause_of("the script ended with DistNetworkError: " + port + " (r.py:1)"), "launch.port_taken");
+  const std::string spawned =
+      "the script ended with ProcessRaisedException: \n\n-- Process 0 terminated with the following error:\n"
+      "Traceback (most recent call last):\n  File \"train.py\", line 3, in work\n    start()\n";
+  EXPECT_EQ(cause_of(spawned + "torch.distributed.DistNetworkError: " + port + "\n (spawn.py:211)"),
+            "launch.port_taken");
+  EXPECT_EQ(
+      cause_of(spawned + "torch.distributed.DistNetworkError: " + port +
+               "\n\nDuring handling of the above exception, another exception occurred:\n\n"
+               "Traceback (most recent call last):\n  File \"train.py\", line 5, in work\nValueError: no\n (s.py:1)"),
+      "proc.rank_lost")
+      << "it was caught";
+}
+
+TEST(Endings, AnInterfaceThatIsNotThere) {
+  EXPECT_EQ(cause(never_began({failed_before_its_first_step(kNoInterface, 7)})), "launch.interface_unknown");
+  EXPECT_EQ(cause(never_began({failed_before_its_first_step(kNoNcclInterface, 7, "eth9")})),
+            "launch.interface_unknown");
+  EXPECT_EQ(cause(never_began({failed_before_its_first_step(kNoNcclInterface, 7)})), "proc.rank_lost")
+      << "nobody named one";
+}
+
+TEST(Endings, WhoQuotesAFailedLaunchIsNone) {
+  for (const std::string& words : {std::string(kNoPort), std::string(kNoInterface), std::string(kNoNcclInterface)}) {
+    const std::string quoted = "the script ended with ValueError: before: " + words;
+    EXPECT_EQ(cause(never_began({failed_before_its_first_step(quoted, 7, "eth9")})), "proc.rank_lost");
+    EXPECT_EQ(cause(never_began({failed_before_its_first_step("x: " + words, 7, "eth9")})), "proc.rank_lost");
+  }
+}
+
+TEST(Endings, ALaunchersOwnPortIsTaken) {
+  RunOutcome failed = never_began({failed_before_its_first_step("", 0), failed_before_its_first_step("", 0)});
+  for (RankExit& rank : failed.ranks) rank.failure.reset();
+  EXPECT_EQ(cause(failed), "");
+  failed.command_failure = launch::WorkerFailure{.what = kNoPort, .at_ns = 7};
+  EXPECT_EQ(cause(failed), "launch.port_taken");
+  EXPECT_EQ(report::rank_to_blame(failed, report::suspects_in_ending(failed)), 0);
+  failed.ranks[1] = failed_before_its_first_step(kOther, 6);
+  EXPECT_EQ(cause(failed), "");
+}
+
 TEST(Endings, ACollectiveOfOneRank) {
   RunOutcome hung = hung_at({rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM"),
                              rank_at(2, Phase::kForward, 9, "allreduce Float[1] SUM")});

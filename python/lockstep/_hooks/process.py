@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing.process
 import os
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch.distributed as dist
 
+from lockstep import _endings
 from lockstep._guard import replace
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ def _is_in_group() -> bool:
 
 
 def install(session: Session) -> None:
+    _endings.mark_rank()
+    atexit.register(session.leave)
     os.register_at_fork(after_in_child=session.leave_child)
 
     def leave(original: Callable[..., Any]) -> Callable[..., Any]:
