@@ -39,6 +39,13 @@ std::string changed_inputs(const plan::Run& run, const Json& header, const std::
   return changed.empty() ? "" : "its command names files that had another content then: " + some_of(changed, 3);
 }
 
+std::string ranks(std::int64_t count) { return std::to_string(count) + (count == 1 ? " rank" : " ranks"); }
+
+/// Whether a program, which starts its ranks itself, started another number of them than the scenario says.
+bool has_other_ranks(const plan::Run& run, const trace::RunTrace& trace) {
+  return std::holds_alternative<plan::CommandProgram>(run.program) && trace.world_size() != run.world_size;
+}
+
 /// What shows that a trace is not of this run; empty: nothing.
 std::string strangeness(const plan::Run& run, const trace::RunTrace& trace) {
   if (trace.world_size() != run.world_size)
@@ -73,6 +80,12 @@ void read_trace_of(const plan::Run& run, const scenario::Scenario& scenario, con
     trace::RunTrace trace = trace::read_run(directory, run.variant + "/" + std::to_string(run.repeat));
     if (const std::string torn = trace.torn(); !torn.empty()) {
       evidence.problem = "a trace is torn (" + torn + ")";
+    } else if (has_other_ranks(run, trace)) {
+      const std::string expected = std::to_string(run.world_size), started = std::to_string(trace.world_size());
+      evidence.problem = "the scenario expects " + ranks(run.world_size) + " (world_size), the program started " +
+                         started + " (" + directory.string() + ")";
+      evidence.next = "set world_size to " + started + ", or let the command start " + ranks(run.world_size) +
+                      ": {world_size} in it stands for " + expected;
     } else if (const std::string strange = strangeness(run, trace); !strange.empty()) {
       evidence.problem = "the traces in " + directory.string() + " belong to another run: " + strange;
     } else {

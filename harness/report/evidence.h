@@ -16,6 +16,7 @@ struct Evidence {
   launch::RunOutcome outcome;
   std::optional<trace::RunTrace> trace;
   std::string problem;  ///< why there is no trace that counts
+  std::string next;     ///< what to do about the problem; empty: nothing that we know
   std::string
       doubt;  ///< why the trace may be of another recipe, although it is whole; judged only where we started none
 };

@@ -28,6 +28,7 @@ Json json_of(const RunReport& run) {
           {"culprit_rank", run.culprit ? Json(*run.culprit) : Json()},
           {"why", run.why},
           {"log_tail", run.log_tail},
+          {"next", text_or_null(run.next)},
           {"reproduce", run.reproduce}};
 }
 

@@ -275,9 +275,11 @@ class Judge {
     bool whole = true;
     for (const std::size_t index : asks_for_traces(check.spec) ? holdings.missing : std::vector<std::size_t>()) {
       const Evidence& evidence = evidence_[index];
-      if (whole)
+      if (whole) {
         report.result.why =
             evidence.problem.empty() ? "there is no trace of " + plan_.runs[index].name : evidence.problem;
+        report.result.next = evidence.next;
+      }
       whole = false;
       const Status of_run = status_of(evidence.outcome.status, scenario);
       report.status =
@@ -324,6 +326,7 @@ RunReport report_of(const plan::Plan& plan, const plan::Run& run, const Evidence
     report.status = Status::kInconclusive;
     report.outcome = "evidence lost";
     report.why = evidence.problem;
+    report.next = evidence.next;
   }
   return report;
 }

@@ -94,6 +94,7 @@ std::string details(const RunReport& run, bool color) {
   if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
   add_causes(out, run.suspects);
   add_log(out, run.log_tail);
+  add_line(out, "next", run.next);
   add_command(out, "reproduce", run.reproduce);
   return out;
 }

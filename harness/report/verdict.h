@@ -37,6 +37,7 @@ struct RunReport {
   std::optional<std::int64_t> culprit;
   std::string why;
   std::string log_tail;
+  std::string next;  ///< what to do about it; empty: nothing that we know
   std::string reproduce;
 };
 

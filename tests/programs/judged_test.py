@@ -136,6 +136,30 @@ class ControlsTest(JudgedTest):
         self.assertIn("does not compute in float64: w is float32", str(found["experiments"]))
 
 
+class RanksTest(JudgedTest):
+    """The command starts another number of ranks than the scenario says."""
+
+    CHECKS = [{"that": "finishes"}, {"that": "ranks_agree"}]
+
+    def test_both_numbers_are_told_and_what_to_do(self):
+        for started in (1, 3):
+            file = self.scenario({"a": {}}, self.CHECKS, {"--ranks": started})
+            verdict = self.judged("run", file, code=4)
+            run, (finishes, agree) = verdict["failed_runs"][0], verdict["checks"]
+            for why in (run["why"], finishes["why"], agree["why"]):
+                self.assertIn(f"the scenario expects 2 ranks (world_size), the program started {started} (", why)
+            for report in (run, agree):
+                self.assertEqual(report["next"], f"set world_size to {started}, or let the command start 2 ranks: "
+                                                 "{world_size} in it stands for 2")
+            self.assertIn("  next        set world_size to ", self.lockstep("run", file, code=4))
+            file = self.scenario({"a": {}}, self.CHECKS[:1], {"--ranks": started}, world_size=started)
+            self.judged("run", file, code=0)
+
+    def test_a_program_of_as_many_ranks_needs_no_advice(self):
+        verdict = self.judged("run", self.scenario({"a": {}}, self.CHECKS), code=0)
+        self.assertEqual([check["next"] for check in verdict["checks"]], [None, None])
+
+
 class TornTest(JudgedTest):
     """Traces of both sides lack their end."""
 
