@@ -73,8 +73,8 @@ class EndingsTest(ProgramTest):
         self.assertEqual(self.end("try: sys.exit(3)\nexcept SystemExit: train()").exit_codes, [0])
         self.assertTrue(Trace(self.folder / "run").is_whole)
 
-    def test_a_process_that_leaves_at_once_leaves_a_torn_trace(self):
-        self.assertEqual(self.end("train()\nos._exit(0)").exit_codes, [0])
+    def test_a_process_that_leaves_at_once_with_an_error_leaves_a_torn_trace(self):
+        self.assertEqual(self.end("train()\nos._exit(3)").exit_codes, [3])
         self.assert_torn(self.folder / "run")
 
     def test_a_kill_leaves_a_torn_trace(self):
