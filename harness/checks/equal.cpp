@@ -1,4 +1,5 @@
 #include "harness/checks/check.h"
+#include "harness/checks/numbers.h"
 #include "harness/compare/rounding.h"
 
 namespace lockstep::checks {
@@ -8,7 +9,10 @@ CheckResult check_equal(const CheckInput& input) {
   const auto judge = [&input](const trace::RunTrace& reference, const trace::RunTrace& other) {
     const std::vector<trace::Channel> channels = channels_of(input, reference, other);
     CheckResult result = result_of(compare::compare_runs(reference, other, channels, compare::bitwise), input);
-    if (result.divergence) compare::name_rounding(*result.divergence, reference, other);
+    if (result.divergence) {
+      compare::name_rounding(*result.divergence, reference, other);
+      name_equal_numbers(*result.divergence, reference, other, channels, input);
+    }
     return result;
   };
   for (std::size_t i = 1; i < input.spec.variants.size(); ++i)

@@ -20,4 +20,8 @@ CheckResult compare_numbers(const trace::RunTrace& left, const trace::RunTrace& 
                             const std::vector<trace::Channel>& channels, const CheckInput& input,
                             const compare::Scope& scope = {});
 
+/// Says so where two runs part in their collectives alone: that is *expected*, unless the check names that channel.
+void name_equal_numbers(compare::Divergence& at, const trace::RunTrace& left, const trace::RunTrace& right,
+                        std::vector<trace::Channel> channels, const CheckInput& input);
+
 }  // namespace lockstep::checks

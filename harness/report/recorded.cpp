@@ -282,6 +282,7 @@ CheckResult judge_same_steps(const Recorded& left, const Recorded& right, const 
       result.why = "the first difference is at " + result.divergence->place() + ", by rounding";
       result.divergence = std::move(beyond);
     }
+    if (result.divergence) checks::name_equal_numbers(*result.divergence, *left.trace, *right.trace, compared, input);
   }
   const bool is_named = result.divergence && result.divergence->class_ == scenario::Class::kExpected;
   if (result.divergence && !is_named) diagnosis::diagnose(question_of(input), *result.divergence);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -15,6 +16,14 @@ Json equal_on(const Json& on = Json()) {
   Json check = {{"that", "equal"}, {"variants", {"a", "b"}}};
   if (!on.is_null()) check["on"] = on;
   return {{"checks", {check}}};
+}
+
+/// Name of a weight of the tiny training.
+std::string weight_of(const trace::RunTrace& run) {
+  for (const trace::Record& record : run.ranks[0].steps.at(1).records) {
+    if (record.channel == Channel::kWeight) return record.name;
+  }
+  return "";
 }
 
 /// "a" on 2 ranks, "b" on 4, the same global batch.
@@ -44,6 +53,27 @@ TEST(Equal, LeavesOutWhatAProgramsRecorderCountedOfItsCalls) {
   EXPECT_TRUE(agrees(bench.check()));
   step_at(bench.run("b"), 0, 1).records.push_back(integer("clips", 1));
   EXPECT_TRUE(diverges_at(bench.check(), 1, Channel::kLedger, "clips", 0));
+}
+
+TEST(Equal, OtherCollectivesAloneChangeNoNumber) {
+  const auto judged = [](const Json& on, bool other_weight) {
+    Bench bench(equal_on(on));
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      std::vector<trace::Record>& records = step_at(bench.run("b"), rank, 1).records;
+      const auto first = std::find_if(records.begin(), records.end(),
+                                      [](const auto& one) { return one.channel == Channel::kCollective; });
+      trace::Record more = *first;
+      more.name = "more";
+      records.push_back(more);
+    }
+    if (other_weight) spoil(bench.run("b"), 1, 2, Channel::kWeight, weight_of(bench.run("b")));
+    return *bench.check().divergence;
+  };
+  const compare::Divergence alone = judged(Json(), false);
+  EXPECT_EQ(alone.class_, scenario::Class::kExpected);
+  EXPECT_TRUE(alone.cause.starts_with("all numbers are equal; ")) << alone.cause;
+  EXPECT_EQ(judged({"collective"}, false).class_, scenario::Class::kSemantic) << "the check asks for them";
+  EXPECT_EQ(judged(Json(), true).class_, scenario::Class::kSemantic);
 }
 
 TEST(Equal, NamesStepChannelTensorAndRankOfOneOtherDigest) {
