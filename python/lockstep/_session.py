@@ -265,7 +265,12 @@ class Session:
         if self.wants("ledger"):
             _ledger.record(self)
         self.step.complete = True
+        self.step.alive = []
         self.ending.goes_on()
+
+    def keep_alive(self) -> None:
+        """The script may leave its models and optimizers before it is known that the last turn is a step."""
+        self.step.alive = [*(root for _, root in self.models.roots()), *self.optimizers.alive()]
 
     def checkpoint_written(self) -> None:
         """Where only checkpoints' states are kept, that of the update before is kept now."""

@@ -49,6 +49,7 @@ class Step:
     skipped: bool = False
     turn_ended: bool = False  #: an optimizer updated, and others have not: the next pass may begin another step
     complete: bool = False
+    alive: list[object] = field(default_factory=list)  #: models and optimizers, until their state is recorded
     is_rest: bool = False  #: what others than those that end steps updated after the last step
     has_state: bool = False  #: where only checkpoints' states are kept
 

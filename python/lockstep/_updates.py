@@ -37,6 +37,7 @@ class Updates:
         session.go_on()
         session.reductions.update_begins(_optimizers.parameters_of(optimizer))
         self._take_turn(optimizer)
+        session.keep_alive()
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is None:
             self._before_update(optimizer)
