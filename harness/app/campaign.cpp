@@ -39,7 +39,9 @@ std::string identity_of(const plan::Run& run) {
   if (worker == nullptr) {
     const auto& program = std::get<plan::CommandProgram>(run.program);
     const scenario::RecordSpec& record = program.spec.record;
-    return sha256(Json({program.header, record.every, record.channels}).dump());
+    Json header = program.header;
+    header.erase("inputs");  // the run may have written them: its traces tell, and are held to them
+    return sha256(Json({header, record.every, record.channels}).dump());
   }
   Json spec = worker->spec;
   spec.erase("files");

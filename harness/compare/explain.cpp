@@ -202,8 +202,8 @@ void explain(Divergence& divergence, const Seen& seen) {
   const auto w = static_cast<double>(seen.world_size);
   const std::string text = std::to_string(seen.world_size);
   if (std::fabs(*seen.factor / w - 1) < kNearEnough)
-    divergence.cause += "; a factor of " + text + " means a sum where a mean was meant";
-  if (std::fabs(*seen.factor * w - 1) < kNearEnough) divergence.cause += "; 1/" + text + " means a second division";
+    divergence.cause += "; a factor of " + text + " may be a sum where a mean was meant";
+  if (std::fabs(*seen.factor * w - 1) < kNearEnough) divergence.cause += "; 1/" + text + " may be a second division";
 }
 
 }  // namespace lockstep::compare

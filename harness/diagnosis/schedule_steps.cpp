@@ -22,12 +22,26 @@ std::map<double, double> rates_by_count(const Side& side, const std::string& rat
   return rates;
 }
 
+/// Whether the two schedules are as many steps apart in all later updates, of which there are some.
+bool stays_apart(const Scene& scene, double distance) {
+  bool any = false;
+  for (const trace::Step& step : scene.right.run->ranks[scene.right.rank].steps) {
+    if (step.step <= scene.at.step) continue;
+    const auto left = told_in(scene.left, step.step, kSteps), right = told_in(scene.right, step.step, kSteps);
+    if (left && right && *right - *left != distance) return false;
+    any = any || (left && right);
+  }
+  return any;
+}
+
 }  // namespace
 
 std::vector<Suspect> suspects_in_schedule_steps(const Scene& scene, const std::string& rate) {
   if (!is_between_programs(scene)) return {};
   const auto left = told_in(scene.left, scene.at.step, kSteps), right = told_in(scene.right, scene.at.step, kSteps);
   if (!left || !right || *left == *right) return {};
+  const bool is_offset = stays_apart(scene, *right - *left);
+  if (is_offset) return {};  // both count alike, and began apart
   const auto theirs = rates_by_count(scene.left, rate), its = rates_by_count(scene.right, rate);
   if (theirs.empty() || its.empty()) return {};
   std::size_t equal = 0;

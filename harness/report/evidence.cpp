@@ -6,6 +6,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/compare/continuation.h"
+#include "harness/laws/seen.h"
 #include "harness/report/implied.h"
 #include "harness/scenario/seen.h"
 #include "harness/trace/checkpoint_files.h"
@@ -57,7 +58,8 @@ std::string strangeness(const plan::Run& run, const trace::RunTrace& trace) {
   return "";
 }
 
-/// The first step that rank 0 or another rank alone recorded; empty where all recorded the same steps.
+/// The first step that rank 0 or another rank alone recorded; empty where all recorded the same steps. Under DDP's
+/// join a rank may end before others.
 std::string step_not_recorded(const trace::RunTrace& run) {
   const trace::Trace& first = run.ranks[0];
   const auto same_step = [](const trace::Step& a, const trace::Step& b) { return a.step == b.step; };
@@ -65,6 +67,9 @@ std::string step_not_recorded(const trace::RunTrace& run) {
     const auto [its, theirs] =
         std::mismatch(first.steps.begin(), first.steps.end(), rank.steps.begin(), rank.steps.end(), same_step);
     if (its == first.steps.end() && theirs == rank.steps.end()) continue;
+    const bool one_ended = its == first.steps.end() || theirs == rank.steps.end();
+    const Json ddp = laws::seen_of(run, "ddp");
+    if (one_ended && ddp.is_object() && ddp.value("join", Json()) == Json(true)) continue;
     const bool first_lacks = its == first.steps.end() || (theirs != rank.steps.end() && theirs->step < its->step);
     const trace::Trace &lacks = first_lacks ? first : rank, &has = first_lacks ? rank : first;
     return "step " + std::to_string((first_lacks ? theirs : its)->step) + " is missing in " + lacks.origin + ": rank " +

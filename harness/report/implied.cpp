@@ -70,7 +70,7 @@ const char* lacking_part(const Record& record, bool is_ours) {
   if (is_floating && !record.sketch && !is_plain) return "its sketch";
   if (is_floating && is_sampled && !is_empty && !is_plain && record.elements.empty()) return "its elements";
   if (is_ours && is_floating && is_number && !record.number) return "its value";
-  if (is_ours && is_counter && !is_floating && record.integers.empty()) return "its value";
+  if (is_ours && is_counter && !is_floating && !is_empty && record.integers.empty()) return "its value";
   if (is_ours && channel == Channel::kRng && record.name == "cpu" && record.integers.empty()) return "its integers";
   if (is_ours && channel == Channel::kInput && has_rows(record) && record.rows.empty()) return "its rows";
   if (channel == Channel::kSamples && !is_empty && record.integers.empty()) return "its integers";
@@ -86,9 +86,12 @@ class Implied {
 
   std::string judge() const {
     for (const Trace& rank : run_.ranks) {
+      if (is_ours_ && !rank.header.contains("samples"))
+        return rank.origin + " does not say how many samples the data hold, which its recipe makes it say";
       if (std::string why = judge_steps(rank); !why.empty()) return why;
       for (const Step& step : rank.steps) {
         if (std::string why = judge_records(rank, step); !why.empty()) return why;
+        if (std::string why = judge_evaluation(rank, step); !why.empty()) return why;
       }
       for (const trace::ChannelInfo& row : trace::kChannels) {
         if (!train_.record.holds(row.channel)) continue;
@@ -139,6 +142,18 @@ class Implied {
     return every == 1 ? "every update, and the state before the first"
                       : "one update of every " + std::to_string(every) + (is_ours_ ? ", the last one" : "") +
                             ", and the state before the first";
+  }
+
+  /// What the law `evaluation` judges is there after each evaluation.
+  std::string judge_evaluation(const Trace& rank, const Step& step) const {
+    const bool is_update = &step != &rank.steps.front();
+    const bool is_due = is_ours_ && train_.evaluation && is_update && has_records(Channel::kMetric, step.step) &&
+                        train_.record.holds(Channel::kMetric) && train_.record.holds(Channel::kLedger);
+    for (const char* name : {"ids", "loss", "correct", "targets"}) {
+      if (is_due && step.find(Channel::kLedger, std::string("seen.evaluated ") + name) == nullptr)
+        return place(rank, step) + " lacks ledger seen.evaluated " + name + ", which its recipe makes";
+    }
+    return "";
   }
 
   std::string judge_records(const Trace& rank, const Step& step) const {

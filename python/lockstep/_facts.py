@@ -158,7 +158,8 @@ def _ddp(session: Session) -> dict[str, Any]:
                 "gradient_as_bucket_view": bool(wrapper.gradient_as_bucket_view),
                 "find_unused_parameters": bool(wrapper.find_unused_parameters),
                 "broadcast_buffers": bool(wrapper.broadcast_buffers),
-                "comm_hook": hooks[0] if hooks else None, "static_graph": bool(getattr(wrapper, "static_graph", False))}
+                "comm_hook": hooks[0] if hooks else None, "static_graph": bool(getattr(wrapper, "static_graph", False)),
+                **({"join": True} if getattr(getattr(wrapper, "_join_config", None), "enable", False) else {})}
     return {"wrap": False, "sharded": any(_is_sharded(root) for _, root in session.models.roots())}
 
 

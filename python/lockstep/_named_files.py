@@ -1,7 +1,7 @@
 """Files that the command names: those that the program writes are no inputs of it.
 
-written.rank<r>.json beside the trace tells them, as the command spells them. A file that is read before it is written
-is an input.
+files.rank<r>.json beside the trace tells when each was first read and first written, as the command spells it. A file
+that a rank reads before any writes it is an input.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any
 
 from lockstep import _files
@@ -19,24 +20,28 @@ class NamedFiles:
 
     def __init__(self) -> None:
         self._words = {os.path.abspath(word): word for word in getattr(sys, "argv", [])}
-        self._is_written: dict[str, bool] = {}  #: by word: what came first
+        self._times: dict[str, dict[str, int]] = {"read": {}, "written": {}}  #: by word, since the epoch in ns
 
     def opened(self, file: Any, mode: Any) -> None:
         """By open(): "a" and "w" write; "+" in another mode than "w" reads, too."""
         if isinstance(mode, str):
-            self._touched(file, is_written=mode[:1] in "wx" or ("a" in mode and "+" not in mode))
+            writes = mode[:1] in "wx" or ("a" in mode and "+" not in mode)
+            self._touched(file, "written" if writes else "read")
+
+    def opened_by_flags(self, file: Any, flags: Any) -> None:
+        """By os.open(): what is not only written may be read."""
+        self._touched(file, "written" if flags & os.O_ACCMODE == os.O_WRONLY else "read")
 
     def written(self, file: Any) -> None:
-        self._touched(file, is_written=True)
+        self._touched(file, "written")
 
-    def _touched(self, file: Any, is_written: bool) -> None:
+    def _touched(self, file: Any, how: str) -> None:
         if isinstance(file, (str, os.PathLike)):
             word = self._words.get(os.path.abspath(os.fspath(file)))
             if word is not None:
-                self._is_written.setdefault(word, is_written)
+                self._times[how].setdefault(word, time.time_ns())
 
     def tell(self, folder: str, rank: int) -> None:
-        """Nothing where the program wrote none."""
-        words = sorted(word for word, is_written in self._is_written.items() if is_written)
-        if words:
-            _files.write_whole(os.path.join(folder, f"written.rank{rank}.json"), json.dumps(words) + "\n")
+        """Nothing where the program wrote none of them and read none."""
+        if any(self._times.values()):
+            _files.write_whole(os.path.join(folder, f"files.rank{rank}.json"), json.dumps(self._times) + "\n")

@@ -30,8 +30,9 @@ struct Compared {
   const trace::Record* record = nullptr;
 };
 
-/// Nothing where the bound is blunt.
-std::optional<Compared> compared(const Held& held, const std::string& parameter, double scale) {
+/// Nothing where the bound is blunt. `coarsest`: unit roundoff of what computes, which the copy may round less by
+/// chance.
+std::optional<Compared> compared(const Held& held, const std::string& parameter, double scale, double coarsest) {
   const trace::Record* gradient = held.find(Channel::kGradientLocal, parameter);
   if (gradient == nullptr || !gradient->sketch) return std::nullopt;
   const auto& buckets = gradient->sketch->buckets;
@@ -39,7 +40,7 @@ std::optional<Compared> compared(const Held& held, const std::string& parameter,
   const double slope = number_at(held, Channel::kLedger, "seen.slope " + parameter);
   const double error = number_at(held, Channel::kLedger, "seen.slope_error " + parameter);
   const double rounding = number_at(held, Channel::kLedger, "seen.slope_rounding " + parameter);
-  const double bound = kOfCopy * (error + rounding + trace::unit_roundoff(gradient->dtype) * norm);
+  const double bound = kOfCopy * (error + rounding + trace::unit_roundoff(gradient->dtype) * norm) + coarsest * norm;
   const double along = std::accumulate(buckets.begin(), buckets.end(), 0.0) / scale;
   if (!std::isfinite(along) || !(bound <= kBlunt * std::max(norm, std::fabs(slope)))) return std::nullopt;
   return Compared{.gradient = along, .slope = slope, .bound = bound, .record = gradient};
@@ -72,6 +73,8 @@ std::optional<double> factor_of(const std::vector<Compared>& all) {
 Outcome judge_backward(const trace::RunTrace& run, const scenario::Promises& promises) {
   Outcome outcome;
   bool any = false;
+  const auto dtype = trace::dtype_named(run.ranks[0].header.value("arithmetic", ""));
+  const double coarsest = dtype ? trace::unit_roundoff(*dtype) : 0;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
     const double scale = loss_scale_of(held).value_or(1);
     std::vector<Compared> all;
@@ -80,7 +83,7 @@ Outcome judge_backward(const trace::RunTrace& run, const scenario::Promises& pro
       if (!entry->name.starts_with(kSlope)) continue;
       any = true;
       const std::string parameter = entry->name.substr(kSlope.size());
-      if (const auto one = compared(held, parameter, scale)) all.push_back(*one);
+      if (const auto one = compared(held, parameter, scale, coarsest)) all.push_back(*one);
       const bool is_one =
           promises.train.batch.accumulation == 1;  // else a parameter may take part in some micro-batches
       if (const auto slope = slope_without_gradient(held, parameter); slope && is_one && !outcome.broken)

@@ -57,7 +57,7 @@ std::optional<double> count_at(const Held& held, const std::string& name) {
 
 std::optional<Sums> sums_at(const Held& held, const std::string& whose) {
   const auto correct = count_at(held, whose + "correct"), targets = count_at(held, whose + "targets");
-  if (!correct || !targets) return std::nullopt;
+  if (!correct || !targets || held.find(Channel::kLedger, whose + "loss") == nullptr) return std::nullopt;
   return Sums{.loss = number_at(held, Channel::kLedger, whose + "loss"), .correct = *correct, .targets = *targets};
 }
 

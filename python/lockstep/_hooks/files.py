@@ -14,12 +14,20 @@ if TYPE_CHECKING:
 
 
 def install(session: Session) -> None:
+    opened_by_flags = guarded(session, session.named_files.opened_by_flags)
     opened, written = guarded(session, session.named_files.opened), guarded(session, session.named_files.written)
 
     def open_file(original: Callable[..., Any]) -> Callable[..., Any]:
         def open(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
             opened(file, mode)
             return original(file, mode, *args, **kwargs)
+
+        return open
+
+    def open_by_flags(original: Callable[..., Any]) -> Callable[..., Any]:
+        def open(path: Any, flags: Any, *args: Any, **kwargs: Any) -> Any:
+            opened_by_flags(path, flags)
+            return original(path, flags, *args, **kwargs)
 
         return open
 
@@ -32,5 +40,8 @@ def install(session: Session) -> None:
 
     replace(builtins, "open", open_file)
     io.open = builtins.open
-    replace(os, "replace", put)
-    replace(os, "rename", put)
+    for name, observed in (("open", open_by_flags), ("replace", put), ("rename", put)):
+        takes_descriptors = getattr(os, name) in os.supports_dir_fd
+        replace(os, name, observed)
+        if takes_descriptors:
+            os.supports_dir_fd.add(getattr(os, name))  # shutil asks
