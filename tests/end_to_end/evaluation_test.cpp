@@ -24,6 +24,11 @@ TEST_F(EvaluationEndToEnd, WorldSizesAgreeWhereEverySampleCountsOnce) {
     expect_green(run(evaluating({{"shares", shares}}, checks)));
 }
 
+/// A rank that has no share evaluates what nobody has.
+TEST_F(EvaluationEndToEnd, LeftoversAloneAreEvaluatedByAllRanks) {
+  expect_green(run(evaluating({{"shares", "leftovers"}, {"samples", 2}}, Json::array({check("laws")}))));
+}
+
 /// Of trainings whose weights round otherwise; an accuracy may be that of other predictions then.
 TEST_F(EvaluationEndToEnd, MetricsAreEqualUpToRounding) {
   Json training = evaluating({{"every", 1}}, Json::array({check("rounding", {{"variants", {"w1", "w3"}}})}));

@@ -13,7 +13,7 @@ import unittest
 import torch  # noqa: F401  (once: the ranks run in forks of this process)
 import torch.distributed  # noqa: F401
 
-from programs import HERE, ProgramTest, absent, chosen_part, lockstep
+from programs import HERE, ProgramTest, Trace, absent, chosen_part, lockstep
 
 SCRIPTS = sorted((HERE / "sound").glob("*.py"))
 SOUND_CLASSES = ("rounding", "expected")
@@ -37,6 +37,8 @@ class SoundTest(ProgramTest):
             self.skipTest("not installed: " + ", ".join(lacking))
         saves = ["--state", self.folder / "state.pt"] if "\n# resume: " in text else []
         run = self.ranks(script, "run", saves)
+        trace = Trace(run)
+        self.assertTrue(trace.names(max(trace.steps), "weight"), "the last step")
         self.holds(run)
         if saves:
             shutil.copy(self.folder / "state.pt", self.folder / "kept.pt")
