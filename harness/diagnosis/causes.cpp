@@ -237,7 +237,8 @@ constexpr Cause kCauses[] = {
     {"lr.differs", Class::kSemantic, "Two programs update with different rates, and in nothing else they differ.",
      "Compare how their rates and schedules are set.", "", Known::kByLaw},
     {"lr.schedule_rate", Class::kSemantic,
-     "The schedule or its length counts in another unit: W steps for each update, one for W, or one for each batch or epoch.",
+     "The schedule or its length counts in another unit: W steps for each update, one for W, or one for each batch or "
+     "epoch.",
      "Step the schedule once for each update, or write it in per-process steps.",
      "https://github.com/huggingface/transformers/pull/24088 https://github.com/huggingface/accelerate/issues/2926",
      Known::kByLaw},
