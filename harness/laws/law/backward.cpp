@@ -73,7 +73,8 @@ std::optional<double> factor_of(const std::vector<Compared>& all) {
 Outcome judge_backward(const trace::RunTrace& run, const scenario::Promises& promises) {
   Outcome outcome;
   bool any = false;
-  const auto dtype = trace::dtype_named(run.ranks[0].header.value("arithmetic", ""));
+  const Json& header = run.ranks[0].header;
+  const auto dtype = trace::dtype_named(header.is_object() ? header.value("arithmetic", "") : "");
   const double coarsest = dtype ? trace::unit_roundoff(*dtype) : 0;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& held) {
     const double scale = loss_scale_of(held).value_or(1);
