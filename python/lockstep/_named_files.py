@@ -19,7 +19,8 @@ class NamedFiles:
     """What becomes of each word of the command that may be a file."""
 
     def __init__(self) -> None:
-        self._words = {os.path.abspath(word): word for word in getattr(sys, "argv", [])}
+        #: Without the script itself, which is an input always.
+        self._words = {os.path.abspath(word): word for word in getattr(sys, "argv", [])[1:]}
         self._times: dict[str, dict[str, int]] = {"read": {}, "written": {}}  #: by word, since the epoch in ns
 
     def opened(self, file: Any, mode: Any) -> None:
