@@ -54,18 +54,6 @@ Json description_of(const plan::Plan& plan) {
   return {{"format", kFormat}, {"build", build_id()}, {"runs", runs}};
 }
 
-/// Runs that one of the two has alone, or that are not the same in both.
-std::vector<std::string> different_runs(const Json& expected, const Json& actual) {
-  std::vector<std::string> names;
-  for (const auto& [name, identity] : expected.items()) {
-    if (actual.value(name, Json()) != identity) names.push_back(name);
-  }
-  for (const auto& [name, identity] : actual.items()) {
-    if (!expected.contains(name)) names.push_back(name);
-  }
-  return names;
-}
-
 /// Names of our jobs that Slurm knows. *Throws*: ResourceError: who cannot tell must not start a run twice.
 std::set<std::string> scheduler_jobs() {
   const Said jobs = said_by("squeue --me --noheader --format=%j");
@@ -118,7 +106,7 @@ void require_same(const Json& expected, const fs::path& file) {
       actual.is_object() && actual.value("format", Json()) == kFormat && actual.value("runs", Json()).is_object();
   if (!is_one)
     throw InputError({.what = "this is no campaign that can go on", .where = file.string(), .expected = kFormat});
-  const std::vector<std::string> names = different_runs(expected.at("runs"), actual.at("runs"));
+  const std::vector<std::string> names = keys_that_differ(expected.at("runs"), actual.at("runs"));
   if (actual.value("build", Json()) == expected.at("build") && names.empty()) return;
   throw InputError({.what = names.empty() ? "another build of lockstep began this campaign"
                                           : "the folder holds a campaign of other runs: " + some_of(names, 3),

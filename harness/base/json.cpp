@@ -116,6 +116,17 @@ std::vector<std::string> keys_of(const Json& object) {
   return keys;
 }
 
+std::vector<std::string> keys_that_differ(const Json& a, const Json& b) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : a.items()) {
+    if (!b.contains(key) || b[key] != value) keys.push_back(key);
+  }
+  for (const auto& [key, value] : b.items()) {
+    if (!a.contains(key)) keys.push_back(key);
+  }
+  return keys;
+}
+
 std::string dotted(const std::string& json_pointer) {
   std::string text = json_pointer.empty() ? "" : json_pointer.substr(1);
   std::replace(text.begin(), text.end(), '/', '.');

@@ -29,6 +29,9 @@ void merge_json(Json& base, const Json& patch);
 /// Keys of an object, in order.
 std::vector<std::string> keys_of(const Json& object);
 
+/// Keys whose values differ, or that one of two objects has alone: those of `a` in order, then those of `b`.
+std::vector<std::string> keys_that_differ(const Json& a, const Json& b);
+
 /// "a.b.0.c" for the JSON pointer "/a/b/0/c".
 std::string dotted(const std::string& json_pointer);
 

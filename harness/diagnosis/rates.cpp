@@ -226,18 +226,18 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
   if (from_the_first && is(1 / rule))
     return {suspect(of, "lr.not_scaled",
                     all + ": the rule's factor for this batch, " + rounded(rule, 6) + ", was not applied")};
+  const auto alike = [&](const Side& side) {  // on all ranks: else one of them has a rate of its own
+    const std::vector<trace::Trace>& ranks = side.run->ranks;
+    const Rates first = laws::rates_of(ranks[0], of.name);
+    return std::all_of(ranks.begin(), ranks.end(),
+                       [&](const trace::Trace& rank) { return laws::rates_of(rank, of.name) == first; });
+  };
+  const auto on_all_ranks = [&] { return alike(of.side) && (!of.other || alike(of.other)); };
   for (const double wrong : {w, 1 / w, std::sqrt(w)}) {
-    const auto alike = [&](const Side& side) {  // on all ranks: else one of them has a rate of its own
-      const std::vector<trace::Trace>& ranks = side.run->ranks;
-      const Rates first = laws::rates_of(ranks[0], of.name);
-      return std::all_of(ranks.begin(), ranks.end(),
-                         [&](const trace::Trace& rank) { return laws::rates_of(rank, of.name) == first; });
-    };
-    const bool on_all_ranks = alike(of.side) && (!of.other || alike(of.other));
     const auto scales_all = [&] {
       return scales_all_groups(of, *factor, losses_of(of.side.run->ranks[of.side.rank], false));
     };
-    if (from_the_first && is(wrong) && on_all_ranks && (of.other || scales_all()))
+    if (from_the_first && is(wrong) && on_all_ranks() && (of.other || scales_all()))
       return {suspect(of, "lr.scaled_wrongly", all + ", with " + to_decimal(w) + " ranks")};
   }
   return {};

@@ -51,8 +51,8 @@ std::vector<std::string> changed_keys(const trace::RunTrace& golden, const Check
 
 /// Files that the command names and that had another content when the golden was accepted.
 std::vector<std::string> changed_inputs(const trace::RunTrace& golden, const trace::RunTrace& run) {
-  return trace::inputs_that_differ(trace::inputs_in(golden.ranks[0].header, run.written),
-                                   trace::inputs_in(run.ranks[0].header, run.written));
+  return keys_that_differ(trace::inputs_in(golden.ranks[0].header, run.written),
+                          trace::inputs_in(run.ranks[0].header, run.written));
 }
 
 std::string changes_since(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,

@@ -36,7 +36,7 @@ std::string changed_inputs(const plan::Run& run, const Json& header, const std::
   const auto* const program = std::get_if<plan::CommandProgram>(&run.program);
   if (program == nullptr) return "";
   const std::vector<std::string> changed =
-      trace::inputs_that_differ(trace::inputs_in(header, written), trace::inputs_in(program->header, written));
+      keys_that_differ(trace::inputs_in(header, written), trace::inputs_in(program->header, written));
   return changed.empty() ? "" : "its command names files that had another content then: " + some_of(changed, 3);
 }
 

@@ -42,15 +42,4 @@ Json inputs_in(const Json& header, const std::set<std::string>& written) {
   return inputs;
 }
 
-std::vector<std::string> inputs_that_differ(const Json& left, const Json& right) {
-  std::vector<std::string> files;
-  for (const auto& [file, digest] : left.items()) {
-    if (right.value(file, Json()) != digest) files.push_back(file);
-  }
-  for (const auto& [file, digest] : right.items()) {
-    if (!left.contains(file)) files.push_back(file);
-  }
-  return files;
-}
-
 }  // namespace lockstep::trace

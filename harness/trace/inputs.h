@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "harness/base/json.h"
 
@@ -17,8 +16,5 @@ std::set<std::string> written_files(const std::filesystem::path& run, std::int64
 
 /// SHA-256 of each file that a command names, as a trace's first line has it, without those that the run wrote.
 Json inputs_in(const Json& header, const std::set<std::string>& written);
-
-/// Files whose content differs, or that one side alone has.
-std::vector<std::string> inputs_that_differ(const Json& left, const Json& right);
 
 }  // namespace lockstep::trace

@@ -37,7 +37,6 @@ class Updates:
         session.go_on()
         session.reductions.update_begins(_optimizers.parameters_of(optimizer))
         self._take_turn(optimizer)
-        session.keep_alive()
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is None:
             self._before_update(optimizer)
@@ -99,6 +98,7 @@ class Updates:
             session.complete()
         else:
             step.turn_ended = True
+            session.keep_alive()
 
     def skipped(self, optimizer: Optimizer) -> None:
         """A GradScaler found gradients that are not finite, and left the update out."""

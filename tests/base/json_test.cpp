@@ -93,6 +93,9 @@ TEST(Json, DottedReadsLikeAPath) {
 TEST(Json, KeysComeInOrder) {
   EXPECT_EQ(keys_of(Json::parse(R"({"b": 1, "a": 2})")), (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(keys_of(Json::object()).empty());
+  const Json one = {{"a", 1}, {"b", nullptr}, {"d", 2}}, other = {{"a", 1}, {"c", 1}, {"d", 3}};
+  EXPECT_EQ(keys_that_differ(one, other), (std::vector<std::string>{"b", "d", "c"}));
+  EXPECT_TRUE(keys_that_differ(one, one).empty());
 }
 
 /// Many containers in one: a parser that looks at each of them again for every other one would take minutes.

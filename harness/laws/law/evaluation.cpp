@@ -18,9 +18,8 @@ const std::string kOwn = "seen.evaluated ", kRest = "seen.evaluated_rest ";
 
 /// What one rank evaluates.
 struct Share {
-  Ids own;                   ///< sample ids; its sums are reduced
-  Ids rest;                  ///< evaluated on every rank, and added without reduction
-  std::int64_t counted = 0;  ///< how many of `own` count
+  Ids own;   ///< sample ids, padding too; its sums are reduced
+  Ids rest;  ///< evaluated on every rank, and added without reduction
 };
 
 /// *Source*: torch.utils.data.DistributedSampler without shuffling, PyTorch 2.11; accelerate's gather_for_metrics;
@@ -29,14 +28,11 @@ Share share_of(const scenario::EvaluationSpec& spec, std::int64_t first, std::in
   Share share;
   if (spec.shares == "all") {
     for (std::int64_t i = 0; i < spec.samples; ++i) share.own.push_back(first + i);
-    share.counted = spec.samples;
     return share;
   }
   const std::int64_t rounds = spec.shares == "leftovers" ? spec.samples / world : (spec.samples + world - 1) / world;
   for (std::int64_t round = 0; round < rounds; ++round) {
-    const std::int64_t place = round * world + rank;
-    share.own.push_back(first + place % spec.samples);
-    share.counted += spec.shares != "trimmed" || place < spec.samples ? 1 : 0;
+    share.own.push_back(first + (round * world + rank) % spec.samples);
   }
   for (std::int64_t i = rounds * world; i < spec.samples; ++i) share.rest.push_back(first + i);
   return share;
@@ -75,18 +71,21 @@ class Evaluations {
   }
 
   Outcome judge() {
-    for_each_state(run_, [this](std::int64_t step, std::int64_t rank, const Held& now) {
-      if (!records_evaluation(step, now)) return true;
-      return judge_ids(step, rank, now) && judge_metrics(step, rank, now);
-    });
+    for (const trace::Step& step : run_.ranks[0].steps) {
+      if (outcome_.broken) break;
+      if (step.step < 0 || (step.step + 1) % spec_.every != 0) continue;
+      std::vector<Held> ranks;
+      for (std::size_t rank = 0; rank < run_.ranks.size(); ++rank) ranks.emplace_back(run_, rank, step.step);
+      for (std::size_t rank = 0; rank < ranks.size() && !outcome_.broken; ++rank) {
+        if (ranks[rank].all(Channel::kMetric).empty()) continue;
+        const auto which = static_cast<std::int64_t>(rank);
+        if (judge_ids(step.step, which, ranks[rank])) judge_metrics(step.step, which, ranks);
+      }
+    }
     return std::move(outcome_);
   }
 
  private:
-  bool records_evaluation(std::int64_t step, const Held& now) const {
-    return step >= 0 && (step + 1) % spec_.every == 0 && !now.all(Channel::kMetric).empty();
-  }
-
   bool fail(std::int64_t step, std::int64_t rank, const std::string& name, std::string expected, std::string actual) {
     const Channel channel = name.starts_with("seen.") ? Channel::kLedger : Channel::kMetric;
     outcome_.broken =
@@ -117,13 +116,16 @@ class Evaluations {
   /// Whether a rank's metrics are those of its own samples alone.
   bool is_of_one_rank() const { return spec_.shares == "all" || spec_.reduce == "none"; }
 
-  bool judge_metrics(std::int64_t step, std::int64_t rank, const Held& now) {
+  bool judge_metrics(std::int64_t step, std::int64_t rank, const std::vector<Held>& ranks) {
     if (spec_.reduce == "root" && spec_.shares != "all" && rank != 0) return true;  // what they hold is no metric
+    const Held& now = ranks[static_cast<std::size_t>(rank)];
     std::vector<Sums> all;
-    for (std::size_t other = 0; other < run_.ranks.size(); ++other) {
+    for (std::size_t other = 0; other < ranks.size(); ++other) {
       if (is_of_one_rank() && static_cast<std::int64_t>(other) != rank) continue;
-      const auto sums = sums_at(Held(run_, other, step), kOwn);
-      if (!sums) return fail(step, static_cast<std::int64_t>(other), kOwn + "targets", "a count of targets", "none");
+      const auto sums = sums_at(ranks[other], kOwn);
+      if (!sums)
+        return fail(step, static_cast<std::int64_t>(other), kOwn + "targets", "what the rank adds to the metrics",
+                    "a part of it, or nothing");
       all.push_back(*sums);
     }
     if (const auto rest = sums_at(now, kRest); rest && spec_.average == "samples") all.push_back(*rest);
