@@ -249,6 +249,7 @@ TEST(ScheduleSteps, OtherCountsOfOneScheduleHaveAName) {
   EXPECT_EQ(cause_of_schedule({0, 2, 4, 6}), "lr.schedule_rate");
   EXPECT_EQ(cause_of_schedule({0, 0, 1, 1}), "lr.schedule_rate");
   EXPECT_EQ(cause_of_schedule({0, 2, 4, 6}, 0.01), "") << "another schedule";
+  EXPECT_EQ(cause_of_schedule({1, 2, 3, 4}), "") << "it began a step later, and counts alike";
   EXPECT_EQ(cause_of_schedule({0, 1, 2, 3}), "equal");
 }
 

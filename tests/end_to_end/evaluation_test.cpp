@@ -1,4 +1,7 @@
 // Metrics on held-out samples: whose count, what they are divided by, and who holds them.
+#include "harness/base/files.h"
+#include "harness/base/hash.h"
+#include "harness/trace/line.h"
 #include "harness/trace/reader.h"
 
 #include "tests/end_to_end/fixture.h"
@@ -27,6 +30,27 @@ TEST_F(EvaluationEndToEnd, WorldSizesAgreeWhereEverySampleCountsOnce) {
 /// A rank that has no share evaluates what nobody has.
 TEST_F(EvaluationEndToEnd, LeftoversAloneAreEvaluatedByAllRanks) {
   expect_green(run(evaluating({{"shares", "leftovers"}, {"samples", 2}}, Json::array({check("laws")}))));
+}
+
+/// Cut out of all steps and sealed again, so that the law has nothing to judge.
+TEST_F(EvaluationEndToEnd, WhatItsLawJudgesCannotBeCutAway) {
+  const Json training = evaluating(Json::object(), Json::array({check("finishes")}));
+  const Result whole = run(training);
+  const auto judged = [&] { return run_lockstep({"judge", write(training), "--traces", whole.out}); };
+  EXPECT_EQ(judged().exit_code, 0);
+  const std::filesystem::path file = whole.out / "tiny/w1/0/rank0.jsonl";
+  const trace::Trace trace = trace::read_trace(file);
+  for (const std::string name : {"seen.evaluated ids", "seen.evaluated loss"}) {
+    std::string text = trace::line_of_header(trace.header);
+    for (trace::Step step : trace.steps) {
+      std::erase_if(step.records, [&](const trace::Record& record) { return record.name == name; });
+      text += trace::line_of(step);
+    }
+    replace_file(file, text + trace::line_of_end(trace.steps.size() + 1, sha256(text)));
+    const Outcome cut = judged();
+    EXPECT_EQ(cut.exit_code, 4) << cut.out;
+    expect_says(cut.out, {"lacks ledger " + name});
+  }
 }
 
 /// Of trainings whose weights round otherwise; an accuracy may be that of other predictions then.

@@ -135,6 +135,7 @@ open(kept, "w").write(before)
         expect(0, "golden", "accept", file, "--reason", "new")
         self.assertIn("agree", expect(0, "run", file, "--out", "first"))
         self.assertIn("agree", expect(0, "judge", file, "--traces", "first"))
+        self.assertIn("0.0 s", expect(0, "run", file, "--out", "first", "--resume"))
         self.assertIn("unchanged", expect(0, "golden", "accept", file, "--reason", "again"))
         for name in ("told", "kept", "train.py"):
             path = self.folder / name

@@ -146,6 +146,24 @@ TEST(JudgeOfLostEvidence, MissesAStepThatOneRankAloneRecorded) {
   }
 }
 
+/// DDP's join lets a rank without batches end before others.
+TEST(JudgeOfLostEvidence, UnderJoinARankMayEndFirst) {
+  const auto outcome = [](bool joins, bool at_end) {
+    Judged judged(equal_pair());
+    trace::RunTrace& run = judged.traces[1];
+    if (joins) {
+      for (trace::Trace& rank : run.ranks) rank.header["seen"] = {{"ddp", {{"join", true}}}};
+    }
+    const std::int64_t last = run.ranks[1].steps.back().step;
+    erase_step(run, 1, at_end ? last : last - 1);
+    const report::Verdict verdict = judged.verdict();
+    return verdict.runs.empty() ? "" : verdict.runs[0].outcome;
+  };
+  EXPECT_EQ(outcome(true, true), "");
+  EXPECT_EQ(outcome(true, false), "evidence lost");
+  EXPECT_EQ(outcome(false, true), "evidence lost");
+}
+
 TEST(JudgeOfLostEvidence, IsInconclusive) {
   expect_lost(
       [](const auto& folder) {
