@@ -187,12 +187,14 @@ WorkerExit run(int argc, char** argv, std::optional<Attendance>& attendance) {
   }
 }
 
-/// For those who start a worker by hand; a seed that is no number is 0.
+/// For those who start a worker by hand; a seed that is no number is 0. Two schedulers on one machine count their jobs
+/// alike, so the process counts, too.
 int print_free_port(const std::string& seed) {
+  constexpr std::uint64_t kStride = 7919;  // prime: neighbouring jobs lie far apart
   try {
-    const std::uint64_t number =
-        seed.empty() ? static_cast<std::uint64_t>(::getpid()) : std::strtoull(seed.c_str(), nullptr, 10);
-    lockstep::print_line(stdout, std::to_string(lockstep::launch::free_port(number)));
+    const std::uint64_t number = std::strtoull(seed.c_str(), nullptr, 10);
+    const std::uint64_t mixed = number * kStride + static_cast<std::uint64_t>(::getpid());
+    lockstep::print_line(stdout, std::to_string(lockstep::launch::free_port(mixed)));
     return 0;
   } catch (const lockstep::Error& error) {
     report(error);

@@ -340,8 +340,10 @@ TEST_F(Emitted, ABatchScriptStartsTheRuns) {
   scratch_.write("job.sh", emitted({"sbatch", "--nodes", "2"}));
   const Outcome done = run_program({"/bin/sh", "-c",
                                     "MASTER_ADDR=127.0.0.1 sbatch " + (scratch_.path() / "job.sh").string() +
-                                        " && while [ -n \"$(squeue -h)\" ]; do sleep 0.1; done"});
+                                        " && while [ -n \"$(squeue -h)\" ]; do sleep 0.1; done; cat '" +
+                                        prepared().string() + "'/sbatch-*.log"});
   ASSERT_EQ(done.exit_code, 0) << done.err;
+  SCOPED_TRACE(done.out);
   expect_the_bits_of_our_own();
 }
 
