@@ -29,11 +29,11 @@
 #include "harness/launch/worker_exit.h"
 #include "harness/launch/worker_failure.h"
 #include "harness/trace/reader.h"
-#include "harness/train/collectives_check.h"
-#include "harness/train/device.h"
-#include "harness/train/failure.h"
-#include "harness/train/run_spec.h"
-#include "harness/train/trainer.h"
+#include "harness/train/collective/collectives_check.h"
+#include "harness/train/device/device.h"
+#include "harness/train/loop/failure.h"
+#include "harness/train/loop/run_spec.h"
+#include "harness/train/loop/trainer.h"
 
 namespace {
 

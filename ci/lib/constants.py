@@ -18,7 +18,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Set
 
-FOLDERS = ("compare", "diagnosis", "laws", "decision", "experiment", "blame", "checks")
+FOLDERS = ("compare", "diagnosis", "laws", "decision", "experiment", "checks")
 TABLE = "docs/constants.md"
 
 HIDDEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'|^ *\#[^\n]*""",

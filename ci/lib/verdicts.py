@@ -23,7 +23,7 @@ from typing import Any
 
 from lib.repository import ROOT, NothingJudged
 
-FOLDERS = ("gate", "systems", "faults", "traps")
+FOLDERS = ("gate", "systems", "faults", "traps", "alone", "audit", "audit/checkpoint")
 #: Texts for people; where they differ alone, only the wording changed.
 WORDING = {"why", "next", "explanation", "evidence", "shows", "text", "sentence", "remedy", "relation", "log_tail",
            "warnings"}
@@ -94,13 +94,21 @@ def shipped(quick: bool) -> list[str]:
     return [file for file in files if not quick or not file.startswith("scenarios/traps/clean.")]
 
 
+def command_for(scenario: str) -> list[str]:
+    """What judges a file of this folder."""
+    folder = pathlib.PurePath(scenario).parent
+    if folder.name == "audit":
+        return ["audit", "scaling"]
+    return ["audit", "checkpoint"] if folder.match("audit/checkpoint") else ["run"]
+
+
 def result_of(lockstep: str, scenario: str) -> Any:
     """Judges a scenario. One that is not green has a result, too."""
     if not os.path.isfile(scenario):
         raise NothingJudged(f"{scenario} is missing")
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "result.json")
-        ended = subprocess.run([lockstep, "run", scenario, "--json", str(file)], stdout=subprocess.DEVNULL,
+        ended = subprocess.run([lockstep, *command_for(scenario), scenario, "--json", str(file)], stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True, errors="replace", check=False)
         if not file.is_file() or not file.stat().st_size:
             said = "\n".join(ended.stderr.splitlines()[-20:])

@@ -19,9 +19,9 @@
 #include "harness/base/hash.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
+#include "harness/judge/unwatched.h"
 #include "harness/launch/outcome_file.h"
 #include "harness/launch/slurm_job.h"
-#include "harness/report/unwatched.h"
 
 namespace lockstep::app {
 namespace {
@@ -141,7 +141,7 @@ Campaign Campaign::resume(const plan::Plan& plan, const fs::path& folder) {
   require_same(description_of(plan), file);
   Campaign campaign(file);
   const std::set<fs::path> at_work = folders_at_work(plan, folder);
-  campaign.ended_ = report::ended_before(plan, folder);
+  campaign.ended_ = judge::ended_before(plan, folder);
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
     const fs::path run = folder / plan.runs[i].name;
     if (!campaign.ended_[i] && !at_work.contains(run)) fs::remove_all(run);

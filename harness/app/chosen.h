@@ -6,20 +6,20 @@
 #include <vector>
 
 #include "harness/app/pipeline.h"
+#include "harness/judge/verdict.h"
 #include "harness/plan/plan.h"
-#include "harness/report/verdict.h"
 
 namespace lockstep::app {
 
 /// A part of a plan's checks, with their reports: control runs are made for them alone.
 struct Chosen {
   plan::Plan plan;
-  report::Verdict verdict;
+  judge::Verdict verdict;
 };
 
 /// Leaves checks and reports of the places that `wanted` names.
 template <typename Wanted>
-Chosen choose(const plan::Plan& plan, const report::Verdict& verdict, Wanted wanted) {
+Chosen choose(const plan::Plan& plan, const judge::Verdict& verdict, Wanted wanted) {
   Chosen chosen{.plan = plan, .verdict = verdict};
   chosen.plan.checks.clear();
   chosen.verdict.checks.clear();
@@ -33,7 +33,7 @@ Chosen choose(const plan::Plan& plan, const report::Verdict& verdict, Wanted wan
 
 /// Control runs for the checks that `wanted` names; the verdict takes their results.
 template <typename Wanted>
-void investigate_chosen(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
+void investigate_chosen(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
                         const RunOptions& options, const std::filesystem::path& runs_root, Wanted wanted) {
   Chosen chosen = choose(plan, verdict, wanted);
   investigate(chosen.verdict, chosen.plan, evidence, options, runs_root);

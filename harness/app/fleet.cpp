@@ -18,10 +18,10 @@
 #include "harness/app/shell.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
-#include "harness/launch/environment.h"
 #include "harness/launch/interfaces.h"
 #include "harness/launch/other_launchers.h"
 #include "harness/launch/processes.h"
+#include "harness/launch/variables.h"
 
 namespace lockstep::app {
 namespace {

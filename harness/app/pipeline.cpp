@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "harness/app/display.h"
-#include "harness/app/job.h"
-#include "harness/app/recorder.h"
+#include "harness/app/recording_request.h"
+#include "harness/app/surroundings.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -79,8 +79,8 @@ void write_through(const fs::path& target, const std::string& text) {
                          .next = "nobody has seen the result: run it again, with another file"});
 }
 
-bool is_interrupted(const std::vector<report::Evidence>& evidence) {
-  return std::any_of(evidence.begin(), evidence.end(), [](const report::Evidence& run) {
+bool is_interrupted(const std::vector<judge::Evidence>& evidence) {
+  return std::any_of(evidence.begin(), evidence.end(), [](const judge::Evidence& run) {
     return run.outcome.status == launch::RunOutcome::Status::kInterrupted;
   });
 }
@@ -203,8 +203,8 @@ std::vector<launch::Job> jobs_of(const plan::Plan& plan, const RunOptions& optio
   return jobs;
 }
 
-std::vector<report::Evidence> execute_by(launch::ForkServers& servers, plan::Plan& plan, const RunOptions& options,
-                                         const fs::path& runs_root, const Campaign* campaign) {
+std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan& plan, const RunOptions& options,
+                                        const fs::path& runs_root, const Campaign* campaign) {
   std::vector<std::optional<launch::RunOutcome>> ended(plan.runs.size());
   if (campaign != nullptr) ended = campaign->ended();
   choose_launchers(plan, options.launcher);
@@ -220,13 +220,13 @@ std::vector<report::Evidence> execute_by(launch::ForkServers& servers, plan::Pla
     launch::Observer& observer = campaign != nullptr ? static_cast<launch::Observer&>(keeper) : display;
     outcomes = launch::launch_all(jobs, launcher, observer, std::move(ended));
   }
-  return report::read_evidence(plan, std::move(outcomes), runs_root);
+  return judge::read_evidence(plan, std::move(outcomes), runs_root);
 }
 
 }  // namespace
 
-std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
-                                      const Campaign* campaign) {
+std::vector<judge::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
+                                     const Campaign* campaign) {
   launch::ForkServers servers;
   return execute_by(servers, plan, options, runs_root, campaign);
 }
@@ -235,13 +235,13 @@ experiment::Execute executor_again(const RunOptions& options, const fs::path& ru
   const auto servers = std::make_shared<std::optional<launch::ForkServers>>();
   return [&options, runs_root, servers](plan::Plan& plan, const experiment::Again& again) {
     if (!again.computes_otherwise || !*servers) servers->emplace();
-    std::vector<report::Evidence> evidence = execute_by(**servers, plan, options, runs_root / again.folder, nullptr);
+    std::vector<judge::Evidence> evidence = execute_by(**servers, plan, options, runs_root / again.folder, nullptr);
     if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
     return evidence;
   };
 }
 
-void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
+void investigate(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
                  const RunOptions& options, const fs::path& runs_root) {
   if (is_interrupted(evidence)) return;
   fs::remove_all(runs_root / kExperiments);  // a lockstep before this one may have been killed among them
@@ -253,8 +253,8 @@ void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::ve
   name_rows(verdict);  // one that is expected to fail is tried no further
 }
 
-void name_rows(report::Verdict& verdict) {
-  for (report::CheckReport& check : verdict.checks) {
+void name_rows(judge::Verdict& verdict) {
+  for (judge::CheckReport& check : verdict.checks) {
     if (check.result.divergence && check.decided_by.empty()) check.decided_by = name_of(decision::row_of(check.result));
   }
 }
@@ -286,11 +286,31 @@ void write_result(const fs::path& target, const std::string& text) {
   }
 }
 
+void require_writable(const RunOptions& options) {
+  for (const auto& [option, target] : options.reports) require_writable(target);
+}
+
+void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {
+  const bool takes_stdout = std::any_of(options.reports.begin(), options.reports.end(),
+                                        [](const auto& report) { return report.second == "-"; });
+  if (!takes_stdout) print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(verdict, plan));
+  for (const report::Format& format : report::formats()) {
+    const auto target = options.reports.find(format.option);
+    if (target == options.reports.end() || target->second.empty()) continue;
+    const std::string text = format.make()->render(verdict, plan);
+    if (target->second == "-") {
+      print_page(stdout, text);
+    } else {
+      write_result(target->second, text);
+    }
+  }
+}
+
 void write_json(const fs::path& target, const Json& value) {
   if (target == "-") {
     print_json(stdout, value);
   } else {
-    write_result(target, value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_result(target, page_of(value));
   }
 }
 

@@ -9,10 +9,10 @@
 #include "harness/app/runs_folder.h"
 #include "harness/base/problems.h"
 #include "harness/experiment/investigation.h"
+#include "harness/judge/judge.h"
 #include "harness/launch/job.h"
 #include "harness/launch/listener.h"
 #include "harness/plan/plan.h"
-#include "harness/report/judge.h"
 
 namespace lockstep::app {
 
@@ -45,21 +45,21 @@ class Ports {
 launch::Job job_in(const plan::Run& run, const std::filesystem::path& runs_root, const RunOptions& options,
                    Ports& ports);
 
-/// Launches every run of the plan and reads what it left behind (report::read_evidence). Of a campaign, it launches
+/// Launches every run of the plan and reads what it left behind (judge::read_evidence). Of a campaign, it launches
 /// only those that have not ended.
-std::vector<report::Evidence> execute(plan::Plan& plan, const RunOptions& options,
-                                      const std::filesystem::path& runs_root, const Campaign* campaign = nullptr);
+std::vector<judge::Evidence> execute(plan::Plan& plan, const RunOptions& options,
+                                     const std::filesystem::path& runs_root, const Campaign* campaign = nullptr);
 
 /// The same of control runs. The function throws Interrupted, where they were: runs that nobody let finish show
 /// nothing.
 experiment::Execute executor_again(const RunOptions& options, const std::filesystem::path& runs_root);
 
 /// Tries again what the verdict leaves open or calls different, and says on stderr that it does.
-void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
+void investigate(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
                  const RunOptions& options, const std::filesystem::path& runs_root);
 
 /// Names the row of the decision's table for each divergence that no trial has decided.
-void name_rows(report::Verdict& verdict);
+void name_rows(judge::Verdict& verdict);
 
 /// "2027-01-31", UTC.
 std::string today();
@@ -67,6 +67,13 @@ std::string today();
 /// Finds out before the work, not after it, that a result could not be written. "" and "-" need nothing.
 /// *Throws*: InputError.
 void require_writable(const std::filesystem::path& target);
+
+/// The same of all reports that the options name.
+void require_writable(const RunOptions& options);
+
+/// Prints the report as text, unless another one goes to stdout, and writes those that the options name.
+/// *Throws*: ResourceError.
+void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan);
 
 /// Writes a result to a file whole or not at all; to a device or a pipe as it is. *Throws*: ResourceError.
 void write_result(const std::filesystem::path& target, const std::string& text);

@@ -10,7 +10,7 @@
 #include "harness/base/files.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
-#include "harness/report/recorded.h"
+#include "harness/judge/recorded.h"
 
 namespace lockstep::app {
 namespace {
@@ -52,7 +52,7 @@ constexpr const char* kWatch = R"("$@"; code=$?; echo "{\"exit_code\": $code}" >
 
 std::vector<std::string> command_of(const launch::Job& job) {
   if (job.starter != launch::Starter::kCommand) return job.command;
-  std::vector<std::string> command = {"/bin/sh", "-c", kWatch, (job.directory / report::kCommandFile).string()};
+  std::vector<std::string> command = {"/bin/sh", "-c", kWatch, (job.directory / judge::kCommandFile).string()};
   command.insert(command.end(), job.command.begin(), job.command.end());
   return command;
 }
@@ -81,7 +81,7 @@ std::string line_of(const Json& run) {
 }  // namespace
 
 int prepare(const RunOptions& options) {
-  require_writable(options.json);
+  require_writable(options.json());
   const plan::Plan plan = plan::make_plan(load(options));
   for (const plan::Run& run : plan.runs) require_one_command(run);
   RunsFolder runs(options.out);
@@ -98,8 +98,8 @@ int prepare(const RunOptions& options) {
   replace_file(runs.path() / "commands.txt", lines);
   replace_file(runs.path() / "commands.json", commands.dump(1) + "\n");
   Campaign::begin(plan, runs.path());
-  if (!options.json.empty()) write_json(options.json, commands);
-  if (options.json == "-") return 0;
+  if (!options.json().empty()) write_json(options.json(), commands);
+  if (options.json() == "-") return 0;
   std::string scenarios;
   for (const scenario::Scenario& scenario : plan.scenarios) scenarios += " " + shell_quoted(scenario.file.string());
   print_line(stdout, std::to_string(all.size()) + " runs are prepared: " + (runs.path() / "commands.txt").string());

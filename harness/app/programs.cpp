@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "harness/app/recorder.h"
+#include "harness/app/recording_request.h"
 #include "harness/app/shell.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"

@@ -10,8 +10,8 @@
 namespace lockstep::audit {
 namespace {
 
-using report::CheckReport;
-using report::Status;
+using judge::CheckReport;
+using judge::Status;
 
 constexpr const char* kUnknown = "unknown";
 
@@ -81,7 +81,7 @@ Line Answers::of(const Statement& statement) const {
 void Answers::not_decided(Line& line, const CheckReport& report) const {
   line.answer = Answer::kCannotTell;
   line.because = report.result.why.empty() ? "a run did not end well" : report.result.why;
-  for (const report::RunReport& run : verdict_.runs) {
+  for (const judge::RunReport& run : verdict_.runs) {
     const bool is_side = std::any_of(report.variants.begin(), report.variants.end(), [&](const std::string& name) {
       return run.run.find("/" + name + "/") != std::string::npos;
     });
@@ -125,7 +125,7 @@ void Answers::repeats(Line& line, const Statement& statement) const {
   if (decides.status == Status::kAgree) line.because += "; measured: the same numbers as on the first number of ranks";
 }
 
-report::CheckReport Answers::named_by(const Statement& statement, const CheckReport& decides) const {
+judge::CheckReport Answers::named_by(const Statement& statement, const CheckReport& decides) const {
   for (const std::size_t law : statement.laws) {
     if (report(law).status == Status::kDivergence) return report(law);
   }

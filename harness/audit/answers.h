@@ -3,17 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "harness/audit/line.h"
+#include "harness/audit/answer.h"
 #include "harness/audit/statement.h"
+#include "harness/judge/judge.h"
 #include "harness/plan/plan.h"
-#include "harness/report/judge.h"
 
 namespace lockstep::audit {
 
 /// Reads the answers of statements from judged runs. *Lifetime*: borrows all.
 class Answers {
  public:
-  Answers(const plan::Plan& plan, const report::Verdict& verdict, const std::vector<report::Evidence>& evidence)
+  Answers(const plan::Plan& plan, const judge::Verdict& verdict, const std::vector<judge::Evidence>& evidence)
       : plan_(plan), verdict_(verdict), evidence_(evidence) {}
 
   /// Trace of a variant's run; null where it left none.
@@ -22,21 +22,21 @@ class Answers {
   Line of(const Statement& statement) const;
 
  private:
-  const report::CheckReport& report(std::size_t check) const { return verdict_.checks.at(check); }
+  const judge::CheckReport& report(std::size_t check) const { return verdict_.checks.at(check); }
 
-  void not_decided(Line& line, const report::CheckReport& report) const;
+  void not_decided(Line& line, const judge::CheckReport& report) const;
   void must_hold(Line& line, const Statement& statement) const;
   void repeats(Line& line, const Statement& statement) const;
 
   /// The check whose finding names the cause: a broken law, where the sides' recipes differ on purpose.
-  report::CheckReport named_by(const Statement& statement, const report::CheckReport& decides) const;
+  judge::CheckReport named_by(const Statement& statement, const judge::CheckReport& decides) const;
 
   void differs(Line& line, const Statement& statement) const;
   void order(Line& line, const Statement& statement) const;
 
   const plan::Plan& plan_;
-  const report::Verdict& verdict_;
-  const std::vector<report::Evidence>& evidence_;
+  const judge::Verdict& verdict_;
+  const std::vector<judge::Evidence>& evidence_;
 };
 
 }  // namespace lockstep::audit

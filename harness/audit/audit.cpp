@@ -4,7 +4,7 @@
 
 namespace lockstep::audit {
 
-using report::Status;
+using judge::Status;
 
 std::vector<std::string> Audit::with(Answer answer) const {
   std::vector<std::string> ids;
@@ -14,7 +14,7 @@ std::vector<std::string> Audit::with(Answer answer) const {
   return ids;
 }
 
-report::Status Audit::status() const {
+judge::Status Audit::status() const {
   if (lines.empty()) return Status::kInconclusive;
   if (unexpected) return unexpected->empty() ? Status::kAgree : Status::kDivergence;
   if (std::any_of(lines.begin(), lines.end(), is_finding)) return Status::kDivergence;

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "harness/audit/answer.h"
 #include "harness/audit/kind.h"
-#include "harness/audit/line.h"
 #include "harness/audit/recipe.h"
-#include "harness/report/verdict.h"
+#include "harness/judge/verdict.h"
 
 namespace lockstep::audit {
 
@@ -41,7 +41,7 @@ struct Audit {
 
   /// Ids of the lines with this answer.
   std::vector<std::string> with(Answer answer) const;
-  report::Status status() const;
+  judge::Status status() const;
 };
 
 /// Answers that are not as the findings have them, in words.

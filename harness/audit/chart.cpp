@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "harness/audit/text.h"
+#include "harness/audit/audit_text.h"
 #include "harness/base/text.h"
 
 namespace lockstep::audit {

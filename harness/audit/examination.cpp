@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "harness/audit/checkpoint.h"
-#include "harness/audit/scaling.h"
+#include "harness/audit/checkpoint_audit.h"
+#include "harness/audit/scaling_audit.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/laws/promise.h"
@@ -94,8 +94,8 @@ bool Examination::is_open(std::size_t check) const {
   });
 }
 
-Audit Examination::answer(const plan::Plan& plan, const report::Verdict& verdict,
-                          const std::vector<report::Evidence>& evidence, const std::string& reproduce) const {
+Audit Examination::answer(const plan::Plan& plan, const judge::Verdict& verdict,
+                          const std::vector<judge::Evidence>& evidence, const std::string& reproduce) const {
   const Answers answers(plan, verdict, evidence);
   Audit audit{.kind = request_.kind,
               .scenario = original_.name,

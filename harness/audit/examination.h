@@ -22,7 +22,7 @@ class Examination {
   bool is_open(std::size_t check) const;
 
   /// `reproduce`: the command line before "--only ID". `verdict`, `evidence`: of the plan of `scenario()`.
-  Audit answer(const plan::Plan& plan, const report::Verdict& verdict, const std::vector<report::Evidence>& evidence,
+  Audit answer(const plan::Plan& plan, const judge::Verdict& verdict, const std::vector<judge::Evidence>& evidence,
                const std::string& reproduce) const;
 
  protected:

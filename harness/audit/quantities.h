@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/audit/line.h"
+#include "harness/audit/answer.h"
 #include "harness/scenario/scenario.h"
 #include "harness/trace/trace.h"
 

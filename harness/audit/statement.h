@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/audit/line.h"
+#include "harness/audit/answer.h"
 #include "harness/scenario/scenario.h"
 
 namespace lockstep::audit {

@@ -15,7 +15,10 @@ void print_line(std::FILE* to, const std::string& text);
 /// Prints a page that was put together line by line: a word of ours first, then what is `printable`.
 void print_page(std::FILE* to, const std::string& page);
 
-/// Prints JSON in ASCII, indented; the same value as any other spelling.
+/// JSON in ASCII, indented; the same value as any other spelling.
+std::string page_of(const Json& value);
+
+/// Prints it.
 void print_json(std::FILE* to, const Json& value);
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/compare/runs.h"
+#include "harness/compare/scope.h"
 #include "harness/diagnosis/scene.h"
 #include "harness/scenario/scenario.h"
 #include "harness/trace/trace.h"

@@ -10,7 +10,7 @@
 #include "harness/base/text.h"
 #include "harness/compare/rounding.h"
 #include "harness/laws/held.h"
-#include "harness/laws/seen.h"
+#include "harness/laws/seen_facts.h"
 
 namespace lockstep::checks {
 namespace {

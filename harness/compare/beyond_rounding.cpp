@@ -5,9 +5,9 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/rounding.h"
-#include "harness/compare/runs.h"
+#include "harness/compare/scope.h"
 #include "harness/laws/held.h"
-#include "harness/laws/reduction.h"
+#include "harness/laws/reduced_sum.h"
 
 namespace lockstep::compare {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "harness/base/text.h"
 #include "harness/compare/moments.h"
-#include "harness/laws/seen.h"
+#include "harness/laws/seen_facts.h"
 
 namespace lockstep::compare {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "harness/compare/difference.h"
 #include "harness/compare/rounding.h"
-#include "harness/compare/runs.h"
+#include "harness/compare/scope.h"
 #include "harness/laws/scales.h"
 
 namespace lockstep::compare {

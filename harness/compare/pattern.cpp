@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "harness/base/text.h"
-#include "harness/compare/runs.h"
+#include "harness/compare/scope.h"
 #include "harness/laws/scales.h"
-#include "harness/trace/collective.h"
+#include "harness/trace/collective_record.h"
 
 namespace lockstep::compare {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "harness/compare/runs.h"
+#include "harness/compare/scope.h"
 #include "harness/trace/trace.h"
 
 /// Comparisons between several runs of one training.

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "harness/base/text.h"
-#include "harness/compare/environment.h"
-#include "harness/compare/runs.h"
+#include "harness/compare/environments.h"
+#include "harness/compare/scope.h"
 #include "harness/laws/held.h"
 #include "harness/laws/recover.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/decision/facts.h"
-#include "harness/report/verdict.h"
+#include "harness/judge/verdict.h"
 
 /// The one place that decides on a finding. docs/rounding.md shows the table and the reasons.
 namespace lockstep::decision {
@@ -72,7 +72,7 @@ struct Decision {
   std::optional<Trial> next;  ///< nothing: it is decided
   Row row = Row::kUnchanged;
   checks::CheckResult result;
-  std::vector<report::Experiment> shown = {};  ///< one line for each fact of use
+  std::vector<judge::Experiment> shown = {};  ///< one line for each fact of use
   std::optional<Unstable> unstable = {};
 
   bool differs() const { return result.divergence.has_value(); }

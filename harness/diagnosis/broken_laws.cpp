@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "harness/diagnosis/seen.h"
+#include "harness/diagnosis/program_facts.h"
 #include "harness/laws/law.h"
 
 namespace lockstep::diagnosis {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/compare/runs.h"
+#include "harness/compare/scope.h"
 #include "harness/compare/suspect.h"
 #include "harness/scenario/scenario.h"
 

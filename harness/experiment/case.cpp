@@ -6,7 +6,7 @@
 
 namespace lockstep::experiment {
 
-using report::Status;
+using judge::Status;
 
 std::vector<std::string> variants_of(const scenario::CheckSpec& spec) {
   std::vector<std::string> names = spec.variants;
@@ -16,7 +16,7 @@ std::vector<std::string> variants_of(const scenario::CheckSpec& spec) {
   return names;
 }
 
-std::optional<Case> case_of(report::CheckReport& report, const scenario::Scenario& scenario, const plan::Check& check,
+std::optional<Case> case_of(judge::CheckReport& report, const scenario::Scenario& scenario, const plan::Check& check,
                             const Runs& before) {
   const checks::CheckResult& result = report.result;
   if (report.status != Status::kDivergence && report.status != Status::kInconclusive) return std::nullopt;

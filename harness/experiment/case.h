@@ -6,14 +6,14 @@
 
 #include "harness/decision/decision.h"
 #include "harness/experiment/start.h"
+#include "harness/judge/judge.h"
 #include "harness/plan/plan.h"
-#include "harness/report/judge.h"
 
 namespace lockstep::experiment {
 
 /// A finding that needs control runs, its facts and what they decide. *Lifetime*: of the verdict's report, the plan.
 struct Case {
-  report::CheckReport& report;
+  judge::CheckReport& report;
   const scenario::Scenario& scenario;
   const plan::Check& check;
   Finding finding;
@@ -38,7 +38,7 @@ struct Group {
 };
 
 /// The case of a check's report; `before`: the first runs. Nothing if no control run can say more.
-std::optional<Case> case_of(report::CheckReport& report, const scenario::Scenario& scenario, const plan::Check& check,
+std::optional<Case> case_of(judge::CheckReport& report, const scenario::Scenario& scenario, const plan::Check& check,
                             const Runs& before);
 
 /// Variants of a check; of a resumption both sides.

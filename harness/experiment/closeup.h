@@ -1,7 +1,7 @@
 #pragma once
 
 #include "harness/decision/facts.h"
-#include "harness/experiment/runs.h"
+#include "harness/experiment/scenario_runs.h"
 
 namespace lockstep::experiment {
 

@@ -12,11 +12,11 @@
 namespace lockstep::experiment {
 namespace {
 
-using report::Evidence;
+using judge::Evidence;
 
 class Investigation {
  public:
-  Investigation(report::Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence,
+  Investigation(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence,
                 const std::string& today, const Execute& execute)
       : verdict_(verdict), plan_(plan), evidence_(evidence), today_(today), execute_(execute) {}
 
@@ -31,8 +31,8 @@ class Investigation {
       one.report.result = one.now.result;
       one.report.decided_by = name_of(one.now.row);
       one.report.experiments = one.now.shown;
-      report::diagnose_again(one.report, plan_, evidence_, one.check);
-      report::settle(one.report, one.check.spec, today_);
+      judge::diagnose_again(one.report, plan_, evidence_, one.check);
+      judge::settle(one.report, one.check.spec, today_);
     });
   }
 
@@ -123,7 +123,7 @@ class Investigation {
 
   Fact diagnosed(Case& one) const {
     one.report.result = one.now.result;
-    report::diagnose_again(one.report, plan_, evidence_, one.check);
+    judge::diagnose_again(one.report, plan_, evidence_, one.check);
     return Diagnosis{*one.report.result.divergence};
   }
 
@@ -134,7 +134,7 @@ class Investigation {
       start.weights = captured_start({ran.plan, ran.evidence, group.scenario.name}, start.of);
   }
 
-  report::Verdict& verdict_;
+  judge::Verdict& verdict_;
   const plan::Plan& plan_;
   const std::vector<Evidence>& evidence_;
   const std::string& today_;
@@ -145,7 +145,7 @@ class Investigation {
 
 }  // namespace
 
-void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence,
+void investigate(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence,
                  const std::string& today, const Execute& execute) {
   Investigation(verdict, plan, evidence, today, execute).run();
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/report/judge.h"
+#include "harness/judge/judge.h"
 
 namespace lockstep::experiment {
 
@@ -15,11 +15,11 @@ struct Again {
 };
 
 /// Runs a plan and reads its traces.
-using Execute = std::function<std::vector<report::Evidence>(plan::Plan& plan, const Again& again)>;
+using Execute = std::function<std::vector<judge::Evidence>(plan::Plan& plan, const Again& again)>;
 
 /// Runs controls for each difference or open check of a verdict, as docs/rounding.md has it, and adds the results.
 /// Without such findings nothing runs. `evidence`: of the plan's runs. *Units*: `today` as "2027-01-31".
-void investigate(report::Verdict& verdict, const plan::Plan& plan, const std::vector<report::Evidence>& evidence,
+void investigate(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
                  const std::string& today, const Execute& execute);
 
 }  // namespace lockstep::experiment

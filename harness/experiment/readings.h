@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "harness/experiment/case.h"
-#include "harness/experiment/runs.h"
+#include "harness/experiment/scenario_runs.h"
 
 /// Reads facts out of control runs. Nothing is decided here. `before`: the first runs of the scenario.
 namespace lockstep::experiment {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness/experiment/control.h"
-#include "harness/experiment/runs.h"
+#include "harness/experiment/scenario_runs.h"
 
 /// Initial weights are drawn in float32 at any training precision, and different kernels round them differently. Two
 /// trainings then differ as much in float64, unless both start from the same weights.

@@ -6,7 +6,7 @@
 
 #include "harness/experiment/case.h"
 #include "harness/experiment/control.h"
-#include "harness/experiment/runs.h"
+#include "harness/experiment/scenario_runs.h"
 
 /// Control runs: how a trial is made, and which facts it gives.
 namespace lockstep::experiment {

@@ -13,13 +13,13 @@
 
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
-#include "harness/launch/environment.h"
 #include "harness/launch/fork_request.h"
 #include "harness/launch/interruption.h"
 #include "harness/launch/patience.h"
 #include "harness/launch/place.h"
 #include "harness/launch/processes.h"
 #include "harness/launch/serve.h"
+#include "harness/launch/variables.h"
 
 namespace lockstep::launch {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/launch/environment.h"
+#include "harness/launch/variables.h"
 
 /// The network interfaces of this machine, and the variables by which ranks choose among them.
 namespace lockstep::launch {

@@ -11,8 +11,8 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
-#include "harness/launch/environment.h"
 #include "harness/launch/interfaces.h"
+#include "harness/launch/variables.h"
 
 namespace lockstep::launch {
 namespace {

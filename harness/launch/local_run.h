@@ -8,7 +8,6 @@
 #include <poll.h>
 
 #include "harness/launch/attendance.h"
-#include "harness/launch/environment.h"
 #include "harness/launch/fork_server.h"
 #include "harness/launch/job.h"
 #include "harness/launch/lifeline.h"
@@ -17,6 +16,7 @@
 #include "harness/launch/patience.h"
 #include "harness/launch/process.h"
 #include "harness/launch/processes.h"
+#include "harness/launch/variables.h"
 
 namespace lockstep::launch {
 

@@ -11,7 +11,7 @@
 #include "harness/launch/place/manual.h"
 #include "harness/launch/place/mpi.h"
 #include "harness/launch/place/nodes.h"
-#include "harness/launch/place/reader.h"
+#include "harness/launch/place/place_reader.h"
 #include "harness/launch/place/slurm.h"
 #include "harness/launch/place/torchrun.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/launch/environment.h"
+#include "harness/launch/variables.h"
 
 namespace lockstep::launch {
 

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "harness/base/build_id.h"
-#include "harness/launch/environment.h"
 #include "harness/launch/fork_request.h"
+#include "harness/launch/variables.h"
 
 namespace lockstep::launch {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "harness/laws/seen.h"
+#include "harness/laws/seen_facts.h"
 
 namespace lockstep::laws {
 namespace {

@@ -1,5 +1,7 @@
 #include "harness/laws/law.h"
 
+#include "harness/laws/seen_facts.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -51,7 +51,7 @@ struct Law {
   std::string_view statement;
   std::string_view when_broken;  ///< what a breach shows, in words
   std::vector<trace::Channel> channels;
-  /// Null: a check judges one run by it (harness/checks/laws.cpp).
+  /// Null: a check judges one run by it (harness/checks/laws_check.cpp).
   Outcome (*judge)(const trace::RunTrace& run, const scenario::Promises& promises);
   /// Why the recipe has no use for it; empty: it has.
   std::string (*unasked)(const trace::RunTrace& run, const scenario::Promises& promises) = nullptr;

@@ -7,7 +7,7 @@
 
 #include "harness/base/json.h"
 #include "harness/record/include/lockstep/recorder.h"
-#include "harness/record/recorder.h"
+#include "harness/record/rank_recorder.h"
 
 /// Checks the arguments of C callers before they are used. All functions *throw* InputError.
 namespace lockstep::record {

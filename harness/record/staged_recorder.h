@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/record/background.h"
-#include "harness/record/recorder.h"
+#include "harness/record/rank_recorder.h"
 
 namespace lockstep::record {
 

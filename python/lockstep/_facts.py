@@ -15,7 +15,7 @@ from lockstep import __version__, _flight, _library, _models, _optimizers, _sett
 if TYPE_CHECKING:
     from lockstep._session import Session
 
-#: Variables that decide bits: those of lockstep-worker (harness/train/determinism.cpp), and Python's.
+#: Variables that decide bits: those of lockstep-worker (harness/train/device/determinism.cpp), and Python's.
 _VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
               "OMP_DYNAMIC", "MKL_DYNAMIC", "CUBLAS_WORKSPACE_CONFIG", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
               "NVIDIA_TF32_OVERRIDE", "PYTHONHASHSEED", "NCCL_ALGO", "NCCL_PROTO", "PYTORCH_CUDA_ALLOC_CONF")

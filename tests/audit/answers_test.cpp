@@ -22,7 +22,7 @@ struct FirstOrder {
 
   /// Ranks count so many targets in one update, and so many in the next.
   void count(std::int64_t even, std::int64_t odd) {
-    for (report::Evidence& evidence : audited.evidence) {
+    for (judge::Evidence& evidence : audited.evidence) {
       for (trace::Trace& rank : evidence.trace->ranks) {
         for (trace::Step& step : rank.steps) {
           if (step.step >= 0) step.records.push_back(integer("targets", step.step % 2 == 0 ? even : odd));

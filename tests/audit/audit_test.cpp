@@ -1,8 +1,8 @@
 // Answers against the findings that are written down, and how an audit is told.
 #include "harness/audit/audit.h"
 
+#include "harness/audit/audit_text.h"
 #include "harness/audit/measured.h"
-#include "harness/audit/text.h"
 
 #include "tests/audit/audited.h"
 
@@ -25,13 +25,13 @@ const Line kGrows = {.id = "global-batch",
 const Line kHeld = {.id = "one-batch@2", .section = Section::kIdentities, .answer = kRounding};
 
 TEST(Audit, IsRedByAFinding) {
-  EXPECT_EQ(of({}).status(), report::Status::kInconclusive);
-  EXPECT_EQ(of({kHeld}).status(), report::Status::kAgree);
-  EXPECT_EQ(of({kHeld, kGrows}).status(), report::Status::kDivergence);
-  EXPECT_EQ(of({kHeld, {.id = "sum@2", .answer = kCannotTell}}).status(), report::Status::kInconclusive);
+  EXPECT_EQ(of({}).status(), judge::Status::kInconclusive);
+  EXPECT_EQ(of({kHeld}).status(), judge::Status::kAgree);
+  EXPECT_EQ(of({kHeld, kGrows}).status(), judge::Status::kDivergence);
+  EXPECT_EQ(of({kHeld, {.id = "sum@2", .answer = kCannotTell}}).status(), judge::Status::kInconclusive);
   // Cells of the matrix are other recipes than the one that is audited.
-  EXPECT_EQ(of({{.id = "cell", .section = Section::kMatrix, .answer = kSlip}}).status(), report::Status::kAgree);
-  EXPECT_EQ(of({{.id = "cell", .section = Section::kMatrix, .answer = kBroken}}).status(), report::Status::kDivergence);
+  EXPECT_EQ(of({{.id = "cell", .section = Section::kMatrix, .answer = kSlip}}).status(), judge::Status::kAgree);
+  EXPECT_EQ(of({{.id = "cell", .section = Section::kMatrix, .answer = kBroken}}).status(), judge::Status::kDivergence);
 }
 
 TEST(Audit, IsHeldAgainstFindingsThatAreWrittenDown) {
@@ -41,9 +41,9 @@ TEST(Audit, IsHeldAgainstFindingsThatAreWrittenDown) {
     return *both.unexpected;
   };
   EXPECT_TRUE(unexpected({{"global-batch", kChanges}}).empty());
-  EXPECT_EQ(both.status(), report::Status::kAgree);
+  EXPECT_EQ(both.status(), judge::Status::kAgree);
   EXPECT_EQ(unexpected({}), (std::vector<std::string>{"global-batch: changes, which the findings lack"}));
-  EXPECT_EQ(both.status(), report::Status::kDivergence);
+  EXPECT_EQ(both.status(), judge::Status::kDivergence);
   EXPECT_EQ(unexpected({{"global-batch", kChanges}, {"one-batch@2", kBroken}}),
             (std::vector<std::string>{"one-batch@2: expected broken, not rounding"}));
   EXPECT_EQ(unexpected({{"global-batch", kChanges}, {"sum@2", kRounding}}),

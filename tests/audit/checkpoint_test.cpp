@@ -22,7 +22,7 @@ Audited audited(const Json& recipe, std::vector<std::int64_t> ranks, std::vector
 
 TEST(Checkpoint, TellsThePartsThatMatter) {
   const Audited rich = audited(on(3, kHoldsAll), {3});
-  EXPECT_EQ(rich.result.status(), report::Status::kAgree) << rich.result.headline;
+  EXPECT_EQ(rich.result.status(), judge::Status::kAgree) << rich.result.headline;
   for (const char* id : {"saving", "everything"}) EXPECT_TRUE(answers(rich, id, kIdentical));
   for (const char* part : {"weights", "optimizer", "ema", "schedule", "sampler", "buffers"})
     EXPECT_TRUE(answers(rich, std::string("without-") + part, kNeeded));
@@ -63,7 +63,7 @@ TEST(Checkpoint, NeedsTheGeneratorsOfAModelThatDrops) {
 
 TEST(Checkpoint, NeedsLittleOfAPlainTraining) {
   const Audited poor = audited(on(2, {{"optimizer", {{"kind", "sgd"}, {"lr", 0.1}, {"momentum", 0}}}}), {2, 1, 3});
-  EXPECT_EQ(poor.result.status(), report::Status::kAgree) << poor.result.headline;
+  EXPECT_EQ(poor.result.status(), judge::Status::kAgree) << poor.result.headline;
   for (const char* part : {"optimizer", "rng", "buffers"})
     EXPECT_TRUE(answers(poor, std::string("without-") + part, kIdentical));
 }
@@ -93,7 +93,7 @@ TEST(Checkpoint, NamesAMistakeOfTheRestart) {
        {std::pair("state_cast", "ckpt.dtype_cast"), std::pair("counter_off", "ckpt.off_by_one")}) {
     const Audited broken =
         audited(resuming(2, kHoldsAll, Json::object(), Json::array({mistake(kind, 0)})), {2}, {"everything"});
-    EXPECT_EQ(broken.result.status(), report::Status::kDivergence) << kind;
+    EXPECT_EQ(broken.result.status(), judge::Status::kDivergence) << kind;
     EXPECT_TRUE(answers(broken, "everything", kBroken)) << kind;
     EXPECT_TRUE(broken.line("everything").cause.starts_with(cause)) << kind << broken.line("everything").cause;
   }
@@ -109,7 +109,7 @@ TEST(Checkpoint, SeesADrawAfterTheGeneratorsAreRestored) {
 TEST(Checkpoint, TellsARecipeWhatItsOwnWayLacks) {
   const Json load = {{"restore", {"weights", "schedule", "sampler"}}};
   const Audited lacks = audited(resuming(2, Json::object(), load), {2});
-  EXPECT_EQ(lacks.result.status(), report::Status::kDivergence);
+  EXPECT_EQ(lacks.result.status(), judge::Status::kDivergence);
   EXPECT_TRUE(answers(lacks, "as-written", kBroken));
   EXPECT_EQ(lacks.line("as-written").instead, "restore these, too: optimizer");
   EXPECT_TRUE(lacks.result.headline.starts_with("broken: as-written")) << lacks.result.headline;

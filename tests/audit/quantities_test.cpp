@@ -42,7 +42,7 @@ class Seen {
  private:
   Scratch scratch_;
   plan::Plan plan_;
-  std::vector<report::Evidence> evidence_;
+  std::vector<judge::Evidence> evidence_;
   std::vector<audit::Seen> seen_;
 };
 

@@ -10,7 +10,7 @@ const std::vector<std::int64_t> kRanks = {1, 2, 3};
 
 TEST(Scaling, HoldsEveryIdentityOfARecipeThatScales) {
   const Audited whole(recipe(), kRanks);
-  EXPECT_EQ(whole.result.status(), report::Status::kAgree);
+  EXPECT_EQ(whole.result.status(), judge::Status::kAgree);
   EXPECT_EQ(whole.result.headline, "the same computation on 1, 2, 3 ranks");
   for (const char* w : {"@2", "@3"}) {
     const auto id = [&](const char* name) { return name + std::string(w); };
@@ -37,7 +37,7 @@ TEST(Scaling, LetsDecayAndThresholdGrowWithTheSum) {
   const Json decays = {{"optimizer", {{"weight_decay", 0.1}}}}, clips = {{"gradient", {{"clip_norm", 0.1}}}};
   for (const Json& train : {decays, clips}) {
     const Audited sums(recipe(train), kRanks, {"sum"});
-    EXPECT_EQ(sums.result.status(), report::Status::kAgree);
+    EXPECT_EQ(sums.result.status(), judge::Status::kAgree);
     for (const char* w : {"@2", "@3"}) {
       EXPECT_TRUE(answers(sums, std::string("sum-rate-only") + w, kNoIdentity)) << train;
       // clip_grad_norm_ adds 1e-6 to the norm, which then is no multiple of W.
@@ -57,7 +57,7 @@ TEST(Scaling, SaysThatADifferenceIsNotSeen) {
 TEST(Scaling, SeesAdamHideAFactorOfTheGradients) {
   const Audited adam(recipe({{"optimizer", {{"kind", "adam"}, {"lr", 0.001}}}}), kRanks,
                      {"hidden-factor", "scale-free", "per-rank-batch.linear.sampler"});
-  EXPECT_EQ(adam.result.status(), report::Status::kAgree);
+  EXPECT_EQ(adam.result.status(), judge::Status::kAgree);
   for (const char* w : {"@2", "@3"}) {
     EXPECT_TRUE(answers(adam, std::string("hidden-factor") + w, kHidden));
     EXPECT_TRUE(holds(adam.line(std::string("per-rank-batch.linear.sampler") + w).because, "for adam nothing"));
@@ -76,8 +76,8 @@ TEST(Scaling, CrossesAnEpochsEndWhereTheSharesAreEqual) {
   // 12 in a batch: 6 or 5 are left over.
   const Audited equal(of(18), kRanks, only), unequal(of(17), kRanks, only), summed(of(18, sums), kRanks, only),
       kept(of(17, keeps), kRanks, only);
-  EXPECT_EQ(equal.result.status(), report::Status::kAgree);
-  EXPECT_EQ(unequal.result.status(), report::Status::kAgree);
+  EXPECT_EQ(equal.result.status(), judge::Status::kAgree);
+  EXPECT_EQ(unequal.result.status(), judge::Status::kAgree);
   for (const char* w : {"@2", "@3"}) {
     EXPECT_TRUE(answers(equal, std::string("epoch-end") + w, kRounding));
     EXPECT_TRUE(answers(unequal, std::string("epoch-end") + w, kNoIdentity));
@@ -122,7 +122,7 @@ TEST(Scaling, SeesEveryIdentityBrokenByAPlantedMistake) {
   };
   for (const Breach& one : all) {
     const Audited broken(recipe(one.train), {1, 2}, {one.line});
-    EXPECT_EQ(broken.result.status(), report::Status::kDivergence) << one.line << one.train;
+    EXPECT_EQ(broken.result.status(), judge::Status::kDivergence) << one.line << one.train;
     EXPECT_TRUE(answers(broken, one.line, kBroken)) << one.train;
     EXPECT_TRUE(broken.line(one.line).cause.starts_with(one.cause)) << one.train << broken.line(one.line).cause;
   }
@@ -143,7 +143,7 @@ TEST(Scaling, MeasuresAFirstOrderError) {
 TEST(Scaling, CallsTheBatchOfEachRankAnotherComputation) {
   const Audited grows(recipe({{"batch", {{"per_rank", 6}}}, {"schedule", {{"kind", "linear_warmup"}, {"warmup", 2}}}}),
                       {1, 2}, {"global-batch", "updates-per-epoch", "warmup", "rate"});
-  EXPECT_EQ(grows.result.status(), report::Status::kDivergence);
+  EXPECT_EQ(grows.result.status(), judge::Status::kDivergence);
   for (const char* id : {"global-batch", "updates-per-epoch", "warmup", "rate-per-sample"})
     EXPECT_TRUE(answers(grows, id, kChanges));
   EXPECT_TRUE(answers(grows, "rate", kSame));
@@ -162,13 +162,13 @@ TEST(Scaling, CallsASchedulerThatStepsOnceForEachRankASlip) {
   const Audited fast(
       recipe({{"schedule", {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}, {"schedule_every", "rank"}}), {1, 2},
       {"rate", "first-drop"});
-  EXPECT_EQ(fast.result.status(), report::Status::kDivergence);
+  EXPECT_EQ(fast.result.status(), judge::Status::kDivergence);
   EXPECT_TRUE(answers(fast, "first-drop", kSlip));
 }
 
 TEST(Scaling, TriesTheRemedyOfAnObstacle) {
   const Audited blocks(recipe({{"sampler", {{"kind", "contiguous"}}}}), {1, 2}, {"one-batch"});
-  EXPECT_EQ(blocks.result.status(), report::Status::kAgree);
+  EXPECT_EQ(blocks.result.status(), judge::Status::kAgree);
   EXPECT_TRUE(answers(blocks, "one-batch@2", kNoIdentity));
   EXPECT_TRUE(answers(blocks, "one-batch-mended@2", kRounding));
   EXPECT_TRUE(holds(blocks.line("one-batch@2").because, "each rank takes a block of the epoch's order"));
@@ -183,7 +183,7 @@ TEST(Scaling, NamesAnObstacleInItsAnswer) {
 
 TEST(Scaling, SplitsTheBatchesOfAcceleratesOrder) {
   const Audited dealt(recipe({{"sampler", {{"kind", "accelerate"}}}}), {1, 2}, {"one-batch", "order"});
-  EXPECT_EQ(dealt.result.status(), report::Status::kAgree);
+  EXPECT_EQ(dealt.result.status(), judge::Status::kAgree);
   EXPECT_TRUE(answers(dealt, "one-batch@2", kNoIdentity));
   EXPECT_TRUE(answers(dealt, "one-batch-mended@2", kRounding));
   EXPECT_TRUE(answers(dealt, "order@2", kHolds));
@@ -192,7 +192,7 @@ TEST(Scaling, SplitsTheBatchesOfAcceleratesOrder) {
 TEST(Scaling, NeedsNoSeedForASum) {
   for (const char* policy : {"unseeded", "after_model"}) {
     const Audited random(recipe({{"seed", {{"policy", policy}}}}), {1, 2}, {"sum", "one-batch"});
-    EXPECT_EQ(random.result.status(), report::Status::kAgree);
+    EXPECT_EQ(random.result.status(), judge::Status::kAgree);
     EXPECT_TRUE(answers(random, "sum@2", kIdentical));
     EXPECT_TRUE(answers(random, "one-batch@2", kNoIdentity));
   }
@@ -215,7 +215,7 @@ TEST(Scaling, TakesTheRateAfterAWarmUpThatIsLongerThanTheRuns) {
 
 TEST(Scaling, TakesSmallDataInSmallerBatches) {
   const Audited small(recipe({{"data", {{"size", 9}}}}), {1, 2}, {"accumulation"});
-  EXPECT_EQ(small.result.status(), report::Status::kAgree);
+  EXPECT_EQ(small.result.status(), judge::Status::kAgree);
   EXPECT_TRUE(answers(small, "accumulation@2", kRounding));
   try {
     const Audited too_small(recipe({{"data", {{"size", 3}}}}), {1, 2}, {"accumulation"});
@@ -230,7 +230,7 @@ TEST(Scaling, NeverAgreesOnARunThatDies) {
   dead.worker.dies = [](const std::string&) { return true; };
   dead.run(recipe(),
            {.kind = audit::Kind::kScaling, .variant = {}, .ranks = {1, 2}, .steps = 4, .only = {"one-batch"}});
-  EXPECT_EQ(dead.result.status(), report::Status::kDivergence);
+  EXPECT_EQ(dead.result.status(), judge::Status::kDivergence);
   EXPECT_TRUE(answers(dead, "one-batch@2", kBroken));
   EXPECT_TRUE(holds(dead.line("one-batch@2").because, "rank 0 was killed"));
 }

@@ -7,7 +7,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "harness/record/recorder.h"
+#include "harness/record/rank_recorder.h"
 #include "harness/trace/digest.h"
 #include "harness/trace/sketch.h"
 

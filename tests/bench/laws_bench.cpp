@@ -6,7 +6,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "harness/checks/laws.h"
+#include "harness/checks/laws_check.h"
 
 #include "tests/support/support.h"
 #include "tests/support/tiny/bench.h"

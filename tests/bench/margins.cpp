@@ -4,7 +4,7 @@
 
 #include "harness/base/json.h"
 #include "harness/compare/rounding.h"
-#include "harness/compare/runs.h"
+#include "harness/compare/scope.h"
 #include "harness/trace/reader.h"
 
 using namespace lockstep;

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/checks/laws.h"
+#include "harness/checks/laws_check.h"
 
 #include "tests/support/tiny/bench.h"
 

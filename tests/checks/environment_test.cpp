@@ -1,10 +1,9 @@
 // Ranks and runs that are not in one environment: found by the check, and named where they are why bits part.
-#include "harness/compare/environment.h"
-
 #include <utility>
 
+#include "harness/compare/environments.h"
 #include "harness/compare/rounding.h"
-#include "harness/diagnosis/environment.h"
+#include "harness/diagnosis/environment_causes.h"
 
 #include "tests/support/tiny/diagnosed.h"
 

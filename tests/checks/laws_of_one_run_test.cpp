@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/checks/laws.h"
+#include "harness/checks/laws_check.h"
 #include "harness/laws/sampler_order.h"
 
 #include "tests/support/tiny/bench.h"

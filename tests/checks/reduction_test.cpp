@@ -1,6 +1,4 @@
 // The law of the reduction: what rounding can do to a mean raises no alarm, and what it cannot is told, and named.
-#include "harness/laws/reduction.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -9,9 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/checks/laws.h"
+#include "harness/checks/laws_check.h"
 #include "harness/diagnosis/causes.h"
-#include "harness/diagnosis/reduction.h"
+#include "harness/diagnosis/reduction_causes.h"
+#include "harness/laws/reduced_sum.h"
 
 #include "tests/support/tiny/bench.h"
 

@@ -1,7 +1,7 @@
 // What recorders tell beside two traces: the tensors of checkpoints, and passes after the last update.
 #include "harness/compare/checkpoints.h"
 
-#include "harness/compare/rest.h"
+#include "harness/compare/rests.h"
 
 #include "tests/support/tiny/bench.h"
 

@@ -140,7 +140,7 @@ struct Decided {
   bool made(Trial trial) const { return std::find(tried.begin(), tried.end(), trial) != tried.end(); }
   std::string shown() const {
     std::string all;
-    for (const report::Experiment& one : end.shown) all += one.control + ": " + one.shows + "\n";
+    for (const judge::Experiment& one : end.shown) all += one.control + ": " + one.shows + "\n";
     return all;
   }
 };

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/base/files.h"
-#include "harness/report/causes.h"
+#include "harness/report/cause_text.h"
 
 #include "tests/support/support.h"
 

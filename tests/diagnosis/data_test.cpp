@@ -1,7 +1,6 @@
 // Causes in the data: each planted fault is named first, and what merely looks like it is not.
-#include "harness/diagnosis/data.h"
-
 #include "harness/diagnosis/causes.h"
+#include "harness/diagnosis/data_causes.h"
 
 #include "tests/support/tiny/suspected.h"
 

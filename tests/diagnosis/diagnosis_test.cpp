@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/diagnosis/diagnose.h"
-#include "harness/diagnosis/random.h"
+#include "harness/diagnosis/random_causes.h"
 
 #include "tests/support/tiny/bench.h"
 #include "tests/support/tiny/diagnosed.h"

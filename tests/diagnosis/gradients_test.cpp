@@ -1,8 +1,8 @@
 // Losses and gradients that part: each planted mistake is named first, and its neighbours are not taken for it.
-#include "harness/diagnosis/gradients.h"
-
 #include <bit>
 #include <cmath>
+
+#include "harness/diagnosis/gradients_causes.h"
 
 #include "tests/support/tiny/diagnosed.h"
 #include "tests/support/tiny/mixed.h"

@@ -4,15 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/diagnosis/clipping.h"
+#include "harness/diagnosis/clipping_causes.h"
 #include "harness/diagnosis/diagnose.h"
-#include "harness/diagnosis/environment.h"
-#include "harness/diagnosis/gradients.h"
-#include "harness/diagnosis/hyperparameters.h"
-#include "harness/diagnosis/loaded_programs.h"
-#include "harness/diagnosis/rates.h"
-#include "harness/diagnosis/seeds.h"
-#include "harness/diagnosis/shards.h"
+#include "harness/diagnosis/environment_causes.h"
+#include "harness/diagnosis/gradients_causes.h"
+#include "harness/diagnosis/hyperparameters_causes.h"
+#include "harness/diagnosis/loaded_programs_causes.h"
+#include "harness/diagnosis/rates_causes.h"
+#include "harness/diagnosis/seeds_causes.h"
+#include "harness/diagnosis/shards_causes.h"
 
 #include "tests/support/tiny/diagnosed.h"
 #include "tests/support/tiny/mixed.h"

@@ -1,8 +1,8 @@
 // Learning rates that part: counted otherwise, scaled otherwise, decided otherwise; and those of another recipe.
-#include "harness/diagnosis/rates.h"
-
 #include <cmath>
 #include <numbers>
+
+#include "harness/diagnosis/rates_causes.h"
 
 #include "tests/support/tiny/diagnosed.h"
 

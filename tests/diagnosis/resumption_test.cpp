@@ -1,9 +1,9 @@
 // Causes of a training that does not go on where it stopped: each planted fault is named first, its neighbours are not.
-#include "harness/diagnosis/resumption.h"
-
 #include <bit>
 #include <cmath>
 #include <random>
+
+#include "harness/diagnosis/resumption_causes.h"
 
 #include "tests/support/tiny/suspected.h"
 

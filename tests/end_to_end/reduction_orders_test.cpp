@@ -8,7 +8,7 @@
 #include <span>
 
 #include "harness/compare/rounding.h"
-#include "harness/laws/reduction.h"
+#include "harness/laws/reduced_sum.h"
 #include "harness/trace/capture.h"
 #include "harness/trace/digest.h"
 #include "harness/trace/reader.h"

@@ -64,7 +64,7 @@ TEST(Case, OfAResumptionFollowsTheNumberOfRanks) {
 
 TEST(Case, IsNoneWhereARunDied) {
   Judgement dead(pair("rounding", kNone, kMistaken), "tiny/other");
-  EXPECT_EQ(dead.verdict.checks[0].status, report::Status::kInconclusive);
+  EXPECT_EQ(dead.verdict.checks[0].status, judge::Status::kInconclusive);
   EXPECT_FALSE(dead.of_check());
 }
 

@@ -98,7 +98,7 @@ TEST(Investigation, KeepsAFindingWhoseReplayDies) {
   Investigated red;
   red.worker.dies = [](const std::string& where) { return where == "replay/tiny/other/0"; };
   red.run(pair("equal", kNone, planted("gradient_factor", 1, {{"factor", 1 + 0x1p-20}})));
-  EXPECT_EQ(red.check().status, report::Status::kDivergence);
+  EXPECT_EQ(red.check().status, judge::Status::kDivergence);
   EXPECT_TRUE(shows(red, "replay", "other/0 did not finish when replayed"));
 }
 
@@ -107,8 +107,8 @@ TEST(Investigation, EndsWithWhatIsKnownWhereNothingCanRun) {
   red.plan = plan::make_plan(
       {tiny_scenario(pair("equal", kNone, planted("gradient_factor", 1, {{"factor", 1 + 0x1p-20}})), red.scratch)});
   red.evidence = red.worker.run(red.plan, "");
-  red.verdict = report::judge(red.plan, red.evidence, "", kToday);
-  const auto full = [](plan::Plan&, const experiment::Again&) -> std::vector<report::Evidence> {
+  red.verdict = judge::judge(red.plan, red.evidence, "", kToday);
+  const auto full = [](plan::Plan&, const experiment::Again&) -> std::vector<judge::Evidence> {
     throw ResourceError({.what = "no space is left"});
   };
   experiment::investigate(red.verdict, red.plan, red.evidence, kToday, full);
@@ -119,7 +119,7 @@ TEST(Investigation, EndsWithWhatIsKnownWhereNothingCanRun) {
 TEST(Investigation, CallsAnotherWorldSizeOfACleanTrainingRounding) {
   for (const Json& changes : {kNone, train("gradient", {{"clip_norm", 0.1}})}) {
     const Investigated red(pair("equal", on_ranks(1), on_ranks(3), changes));
-    EXPECT_EQ(red.check().status, report::Status::kDivergence);
+    EXPECT_EQ(red.check().status, judge::Status::kDivergence);
     EXPECT_EQ(red.check().decided_by, "steps_agree") << red.told();
     EXPECT_EQ(red.at().class_, Class::kRounding);
     EXPECT_TRUE(shows(red, "float64", "it is rounding"));
@@ -179,7 +179,7 @@ TEST(Investigation, NeedsNoFloat64OfWhatCannotRound) {
 TEST(Investigation, LeavesOpenWhatOverflowsOnBothSides) {
   const Json diverges = merged({train("optimizer", {{"lr", 1e6}, {"momentum", 0}}), train("steps", 12)});
   const Investigated open(pair("rounding", on_ranks(1), on_ranks(3), diverges));
-  EXPECT_EQ(open.check().status, report::Status::kInconclusive) << open.told();
+  EXPECT_EQ(open.check().status, judge::Status::kInconclusive) << open.told();
   EXPECT_NE(open.check().result.why.find("NaN or infinity on both sides"), std::string::npos) << open.told();
   EXPECT_EQ(open.at().class_, Class::kUndecided);
 }
@@ -198,7 +198,7 @@ TEST(Investigation, FindsASmallFactorOfASmallUpdate) {
     const Investigated green(judged(kNone));
     expect_agreement(green, "");
     const Investigated red(judged(planted("learning_rate_factor", 3, {{"factor", 1 + 0x1p-10}})));
-    EXPECT_EQ(red.check().status, report::Status::kDivergence) << red.told();
+    EXPECT_EQ(red.check().status, judge::Status::kDivergence) << red.told();
     EXPECT_EQ(red.at().step, 3) << red.told();
     EXPECT_EQ(red.at().channel, Channel::kWeight) << red.told();
   }
@@ -214,7 +214,7 @@ TEST(Investigation, NamesADecayBesideAdamsUpdate) {
         variant.train.optimizer.options["weight_decay"] = decay;
     };
     red.run(pair("equal", both, merged({both, other})));
-    EXPECT_EQ(red.check().status, report::Status::kDivergence);
+    EXPECT_EQ(red.check().status, judge::Status::kDivergence);
     return red.at().cause_id();
   };
   EXPECT_EQ(judged({{"kind", "adamw"}, {"lr", 0.01}, {"weight_decay", 0.125}}, kNone, 12.5), "opt.decay_scale");
@@ -240,7 +240,7 @@ TEST(Investigation, SettlesWhatIsExpectedToFail) {
   expected["checks"][0]["expect"] = {
       {"status", "divergence"}, {"reason", "planted"}, {"class", "semantic"}, {"at", {{"step", 1}}}};
   const Investigated green(expected);
-  EXPECT_EQ(green.check().status, report::Status::kAgree) << green.told();
+  EXPECT_EQ(green.check().status, judge::Status::kAgree) << green.told();
   EXPECT_EQ(green.check().expected_failure, "planted");
 }
 

@@ -75,7 +75,7 @@ TEST(OneState, ShowsAMistakeInFloat64ThatNothingRecords) {
 TEST(OneState, ShowsAMistakeThatTheBoundOnManyStepsHides) {
   const Json late = planted("loss_factor", 7, {{"factor", 1 + 0x1p-16}});
   const Investigated red(pair("equal", with_rmsprop(1), merged({with_rmsprop(3), late})));
-  EXPECT_EQ(red.check().status, report::Status::kDivergence);
+  EXPECT_EQ(red.check().status, judge::Status::kDivergence);
   EXPECT_EQ(red.at().step, 7) << red.told();
   EXPECT_EQ(red.at().class_, Class::kSemantic) << red.told();
 }

@@ -10,7 +10,7 @@ TEST(Readings, OfFloat64AreSilentWhereASideDies) {
   Investigated red;
   red.worker.dies = [](const std::string& where) { return where == "float64/tiny/other/0"; };
   red.run(pair("equal", kNone, kSmall));
-  EXPECT_EQ(red.check().status, report::Status::kDivergence);
+  EXPECT_EQ(red.check().status, judge::Status::kDivergence);
   EXPECT_EQ(red.check().decided_by, "float64_silent") << red.told();
   EXPECT_TRUE(shows(red, "float64", "one side did not finish"));
 }
@@ -20,7 +20,7 @@ TEST(Readings, OfFloat64AreSilentWhereOneOfManyTrainingsDies) {
   Investigated open;
   open.worker.dies = [](const std::string& where) { return where == "float64/tiny/other/0"; };
   open.run(pair("rounding", on_ranks(1), on_ranks(3), autocast));
-  EXPECT_EQ(open.check().status, report::Status::kInconclusive);
+  EXPECT_EQ(open.check().status, judge::Status::kInconclusive);
   EXPECT_EQ(open.check().decided_by, "float64_silent") << open.told();
   EXPECT_TRUE(shows(open, "float64", "a training did not finish"));
 }
@@ -38,7 +38,7 @@ TEST(Readings, OfAReplayHoldEveryRepeat) {
 TEST(Readings, OfRanksThatDisagreeAreNoRounding) {
   const Json odd = planted("gradient_factor", 1, {{"rank", 1}, {"factor", 1 + 0x1p-8}});
   const Investigated red(pair("rounding", on_ranks(1), merged({on_ranks(3), odd})));
-  EXPECT_EQ(red.check().status, report::Status::kDivergence);
+  EXPECT_EQ(red.check().status, judge::Status::kDivergence);
   EXPECT_EQ(red.at().class_, Class::kSemantic) << red.told();
   EXPECT_EQ(red.at().place_and_rank(), "step 1, gradient fc1.bias, rank 1") << red.told();
 }

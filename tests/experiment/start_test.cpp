@@ -8,7 +8,7 @@ const Json kElsewhere = train("determinism", {{"cpu", "portable-v1"}});
 
 TEST(Start, ThatOtherKernelsDrewIsNoMistake) {
   const Investigated red(pair("equal", kNone, kElsewhere));
-  EXPECT_EQ(red.check().status, report::Status::kDivergence);
+  EXPECT_EQ(red.check().status, judge::Status::kDivergence);
   EXPECT_EQ(red.at().place_and_rank(), "step -1, weight fc1.bias, rank 0");
   EXPECT_EQ(red.at().class_, Class::kRounding) << red.told();
   EXPECT_TRUE(shows(red, "float64", "initial weights are drawn in float32"));

@@ -1,6 +1,4 @@
 // What is recorded of a tensor, and when.
-#include "harness/record/recorder.h"
-
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
+#include "harness/record/rank_recorder.h"
 #include "harness/trace/reader.h"
 
 #include "tests/support/allocation.h"

@@ -7,7 +7,7 @@
 
 #include "harness/base/files.h"
 #include "harness/base/json.h"
-#include "harness/record/recorder.h"
+#include "harness/record/rank_recorder.h"
 #include "harness/trace/reader.h"
 
 #include "tests/support/support.h"

@@ -1,4 +1,4 @@
-#include "harness/report/text.h"
+#include "harness/report/renderer.h"
 
 #include "tests/support/tiny/judged.h"
 
@@ -27,7 +27,7 @@ struct Mixed {
   }
 
   Judged judged;
-  report::Verdict verdict;
+  judge::Verdict verdict;
 };
 
 TEST(ReportJson, HasTheDocumentedKeys) {
@@ -98,14 +98,14 @@ TEST(ReportJson, NamesOverridesInTheCommandThatReproduces) {
 }
 
 TEST(ReportJson, OfNothingIsInconclusive) {
-  const Json json = report::to_json(report::Verdict{}, plan::Plan{});
+  const Json json = report::to_json(judge::Verdict{}, plan::Plan{});
   EXPECT_EQ(json.at("status"), "inconclusive");
   EXPECT_EQ(json.at("exit_code"), 4);
 }
 
 TEST(ReportText, SaysWhereWhatAndWhy) {
   const Mixed mixed;
-  const std::string text = report::to_text(mixed.verdict, mixed.judged.plan, false);
+  const std::string text = report::make_text_renderer(false)->render(mixed.verdict, mixed.judged.plan);
   for (const char* part :
        {"DIVERGENCE  tiny: checks.0 equal (a, b)", "step 2, channel gradient, tensor fc.weight, rank 1", "a/0 and b/0",
         "DIVERGENCE  run tiny/c/0: failed", "rank 1 died by signal 9", "liveness",
@@ -114,7 +114,8 @@ TEST(ReportText, SaysWhereWhatAndWhy) {
   }
   EXPECT_EQ(text.find("checks.1"), std::string::npos) << "what agrees is not told at length";
   EXPECT_EQ(text.find('\033'), std::string::npos);
-  EXPECT_NE(report::to_text(mixed.verdict, mixed.judged.plan, true).find("\033[31m"), std::string::npos);
+  EXPECT_NE(report::make_text_renderer(true)->render(mixed.verdict, mixed.judged.plan).find("\033[31m"),
+            std::string::npos);
 }
 
 /// Whatever the files of others hold, each line begins with a word or a sign of ours: runners skip spaces, and take
@@ -128,7 +129,7 @@ TEST(ReportText, LongNamesAreShortened) {
   mixed.verdict.checks[0].result.why = mixed.verdict.runs[0].why = text;
   mixed.verdict.warnings = {text};
   mixed.verdict.checks[0].reproduce = "lockstep run x --set a=" + text.substr(0, 10'000);
-  const std::string said = report::to_text(mixed.verdict, mixed.judged.plan, false);
+  const std::string said = report::make_text_renderer(false)->render(mixed.verdict, mixed.judged.plan);
   EXPECT_LT(said.size(), 100'000U);
   EXPECT_NE(said.find("bytes left out"), std::string::npos);
   EXPECT_NE(said.find(mixed.verdict.checks[0].reproduce), std::string::npos);
@@ -141,7 +142,7 @@ TEST(ReportText, NoLineBeginsWithTextOfAFile) {
   mixed.judged.outcomes[2].log_tail = command + "  ::warning::\r::error::" + command;
   mixed.verdict = mixed.judged.verdict();
   mixed.verdict.warnings = {"warning" + command};
-  for (report::CheckReport& check : mixed.verdict.checks) {
+  for (judge::CheckReport& check : mixed.verdict.checks) {
     check.scenario += command;
     check.variants.push_back(command);
     check.result.next = "next" + command;
@@ -153,8 +154,8 @@ TEST(ReportText, NoLineBeginsWithTextOfAFile) {
          {&at.tensor, &at.left.run, &at.right.run, &at.expected, &at.actual, &at.relation, &at.cause})
       *text += command;
   }
-  for (report::RunReport& run : mixed.verdict.runs) run.run += command;
-  const std::string text = report::to_text(mixed.verdict, mixed.judged.plan, false);
+  for (judge::RunReport& run : mixed.verdict.runs) run.run += command;
+  const std::string text = report::make_text_renderer(false)->render(mixed.verdict, mixed.judged.plan);
   ASSERT_NE(text.find("::warning::"), std::string::npos) << "the log is told";
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);

@@ -222,7 +222,7 @@ TEST(Schema, TheDocumentedExampleIsTheModel) {
     while (part.ends_with('\n')) part.pop_back();
     EXPECT_NE(document.find("\n" + part + "\n```"), std::string::npos) << part;
   };
-  expect_shown(read_file(root / "harness/train/model/linear.cpp"));
+  expect_shown(read_file(root / "harness/train/model/linear_model.cpp"));
   const std::string schema_text = read_file(root / "harness/scenario/scenario.schema.json");
   const std::size_t begin =
       schema_text.find("{\"additionalProperties\": false, \"properties\": {\"kind\": {\"const\": \"linear\"");

@@ -1,7 +1,7 @@
 // Recipes of programs, as far as their recorders saw them.
-#include "harness/scenario/seen.h"
-
 #include <gtest/gtest.h>
+
+#include "harness/scenario/seen_recipe.h"
 
 #include "tests/scenario/loading.h"
 

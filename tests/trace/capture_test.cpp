@@ -7,7 +7,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
-#include "harness/record/recorder.h"
+#include "harness/record/rank_recorder.h"
 
 #include "tests/support/support.h"
 

@@ -1,6 +1,6 @@
-#include "harness/trace/collective.h"
-
 #include <gtest/gtest.h>
+
+#include "harness/trace/collective_record.h"
 
 namespace lockstep::trace {
 namespace {

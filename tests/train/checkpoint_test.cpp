@@ -1,4 +1,4 @@
-#include "harness/train/checkpoint.h"
+#include "harness/train/loop/checkpoint.h"
 
 #include <algorithm>
 #include <cstring>

@@ -10,7 +10,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/trace/safetensors.h"
-#include "harness/train/data.h"
+#include "harness/train/data/data.h"
 
 #include "tests/support/support.h"
 #include "tests/train/arrays.h"

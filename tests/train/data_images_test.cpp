@@ -11,7 +11,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
-#include "harness/train/data.h"
+#include "harness/train/data/data.h"
 #include "harness/train/image/decode.h"
 
 #include "tests/support/support.h"

@@ -1,4 +1,4 @@
-#include "harness/train/data.h"
+#include "harness/train/data/data.h"
 
 #include <functional>
 #include <set>
@@ -8,7 +8,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
-#include "harness/train/loader.h"
+#include "harness/train/loop/loader.h"
 
 #include "tests/support/support.h"
 

@@ -1,4 +1,4 @@
-#include "harness/train/determinism.h"
+#include "harness/train/device/determinism.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "harness/train/device.h"
+#include "harness/train/device/device.h"
 
 #include <cstring>
 
@@ -8,9 +8,9 @@
 
 #include "harness/base/error.h"
 #include "harness/scenario/schema.h"
-#include "harness/train/autocast.h"
-#include "harness/train/generator.h"
-#include "harness/train/tensors.h"
+#include "harness/train/device/generator.h"
+#include "harness/train/device/tensors.h"
+#include "harness/train/loop/autocast.h"
 
 namespace lockstep::train {
 namespace {

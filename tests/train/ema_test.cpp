@@ -1,4 +1,4 @@
-#include "harness/train/ema.h"
+#include "harness/train/loop/ema.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

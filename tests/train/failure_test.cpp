@@ -1,4 +1,4 @@
-#include "harness/train/failure.h"
+#include "harness/train/loop/failure.h"
 
 #include <new>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "harness/train/file_kind.h"
+#include "harness/train/files/file_kind.h"
 
 #include <fstream>
 
@@ -7,7 +7,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
-#include "harness/train/checkpoint.h"
+#include "harness/train/loop/checkpoint.h"
 
 #include "tests/support/support.h"
 #include "tests/train/refused.h"

@@ -7,7 +7,7 @@
 #include <png.h>
 
 #include "harness/trace/safetensors.h"
-#include "harness/train/data.h"
+#include "harness/train/data/data.h"
 #include "harness/train/image/decode.h"
 
 #include "tests/train/arrays.h"

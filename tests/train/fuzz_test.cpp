@@ -8,9 +8,9 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/launch/progress.h"
-#include "harness/train/checkpoint.h"
-#include "harness/train/data.h"
-#include "harness/train/torch_file.h"
+#include "harness/train/data/data.h"
+#include "harness/train/files/torch_file.h"
+#include "harness/train/loop/checkpoint.h"
 
 #include "tests/support/support.h"
 #include "tests/train/torch_archive.h"

@@ -1,12 +1,12 @@
 // harness/train/operator_log: what LibTorch's operators were called with, and what they gave.
-#include "harness/train/operator_log.h"
+#include "harness/train/recording/operator_log.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "harness/train/exact.h"
-#include "harness/train/tensors.h"
+#include "harness/train/device/exact.h"
+#include "harness/train/device/tensors.h"
 
 namespace lockstep::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/train/reduction.h"
+#include "harness/train/reduction/reduction.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "harness/train/state_dict.h"
+#include "harness/train/loop/state_dict.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
-#include "harness/train/torch_file.h"
+#include "harness/train/files/torch_file.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
-#include "harness/train/checkpoint.h"
-#include "harness/train/unpickler.h"
+#include "harness/train/files/unpickler.h"
+#include "harness/train/loop/checkpoint.h"
 
 #include "tests/support/allocation.h"
 #include "tests/support/support.h"

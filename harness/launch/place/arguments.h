@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/launch/environment.h"
-#include "harness/launch/place/reader.h"
+#include "harness/launch/place/place_reader.h"
+#include "harness/launch/variables.h"
 
 /// Places that stand on the command line.
 namespace lockstep::launch {

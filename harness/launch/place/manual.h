@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "harness/launch/place/reader.h"
+#include "harness/launch/place/place_reader.h"
 
 /// The variables of a rank that was started by hand, and those that lockstep sets itself. LOCKSTEP_ variables carry
 /// what no launcher has a variable for.

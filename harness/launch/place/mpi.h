@@ -1,6 +1,6 @@
 #pragma once
 
-#include "harness/launch/place/reader.h"
+#include "harness/launch/place/place_reader.h"
 
 /// Places as an mpirun tells them. Address and port are MASTER_ADDR and MASTER_PORT: MPI has no variables for them.
 namespace lockstep::launch {

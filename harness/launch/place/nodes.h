@@ -1,6 +1,6 @@
 #pragma once
 
-#include "harness/launch/place/reader.h"
+#include "harness/launch/place/place_reader.h"
 
 namespace lockstep::launch {
 

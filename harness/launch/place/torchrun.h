@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "harness/launch/place/reader.h"
+#include "harness/launch/place/place_reader.h"
 
 namespace lockstep::launch {
 

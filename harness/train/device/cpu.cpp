@@ -1,6 +1,6 @@
 #include <ATen/Version.h>
 
-#include "harness/train/device.h"
+#include "harness/train/device/device.h"
 
 namespace lockstep::train {
 namespace {

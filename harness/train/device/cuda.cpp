@@ -6,7 +6,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 
 #include "harness/base/error.h"
-#include "harness/train/device.h"
+#include "harness/train/device/device.h"
 
 namespace lockstep::train {
 namespace {

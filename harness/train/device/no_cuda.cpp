@@ -1,5 +1,5 @@
 #include "harness/base/error.h"
-#include "harness/train/device.h"
+#include "harness/train/device/device.h"
 
 namespace lockstep::train {
 

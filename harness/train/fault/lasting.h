@@ -1,6 +1,6 @@
 #pragma once
 
-#include "harness/train/fault.h"
+#include "harness/train/fault/fault.h"
 
 namespace lockstep::train {
 

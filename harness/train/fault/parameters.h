@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/train/optimizer.h"
+#include "harness/train/optimizer/optimizer.h"
 
 namespace lockstep::train {
 

@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "harness/train/reduction.h"
+#include "harness/train/reduction/reduction.h"
 
 namespace lockstep::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/train/reduction.h"
+#include "harness/train/reduction/reduction.h"
 
 namespace lockstep::train {
 namespace {

@@ -1,7 +1,7 @@
 #include "tests/support/tiny/bench.h"
 
 #include "harness/base/text.h"
-#include "harness/report/dispatch.h"
+#include "harness/judge/run_check.h"
 
 namespace lockstep::test {
 namespace {
@@ -78,11 +78,11 @@ void Bench::rerun(const std::string& variant, const Faults& faults) {
 
 CheckResult Bench::check(std::size_t index) const {
   const scenario::CheckSpec& spec = scenario.checks.at(index);
-  return report::run_check({.scenario = scenario,
-                            .spec = spec,
-                            .traces = traces_of(runs),
-                            .train_digests = train_digests,
-                            .golden_root = scratch.path() / "golden"});
+  return judge::run_check({.scenario = scenario,
+                           .spec = spec,
+                           .traces = traces_of(runs),
+                           .train_digests = train_digests,
+                           .golden_root = scratch.path() / "golden"});
 }
 
 testing::AssertionResult diverges_at(const CheckResult& result, std::int64_t step, trace::Channel channel,

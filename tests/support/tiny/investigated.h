@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/judge/judge.h"
 #include "harness/plan/plan.h"
-#include "harness/report/judge.h"
 
 #include "tests/support/tiny/bench.h"
 #include "tests/support/tiny/memory_worker.h"
@@ -20,13 +20,13 @@ struct JudgedInMemory {
   Scratch scratch;
   MemoryWorker worker{scratch.path() / "runs"};
   plan::Plan plan;
-  std::vector<report::Evidence> evidence;
-  report::Verdict verdict;
+  std::vector<judge::Evidence> evidence;
+  judge::Verdict verdict;
 
   void judge(const scenario::Scenario& scenario, const std::filesystem::path& golden_root = "") {
     plan = plan::make_plan({scenario});
     evidence = worker.run(plan, "");
-    verdict = report::judge(plan, evidence, golden_root, kToday);
+    verdict = judge::judge(plan, evidence, golden_root, kToday);
   }
 };
 
@@ -46,12 +46,12 @@ struct Investigated : JudgedInMemory {
     experiment::investigate(verdict, plan, evidence, kToday, worker.execute());
   }
 
-  const report::CheckReport& check(std::size_t index = 0) const { return verdict.checks.at(index); }
+  const judge::CheckReport& check(std::size_t index = 0) const { return verdict.checks.at(index); }
   const compare::Divergence& at(std::size_t index = 0) const { return *check(index).result.divergence; }
 
   /// All that is known of a check, for messages.
   std::string told(std::size_t index = 0) const {
-    const report::CheckReport& of = check(index);
+    const judge::CheckReport& of = check(index);
     std::string text = "decided by " + of.decided_by + "; " + of.result.why + "\n" + shown("", index);
     if (!of.result.divergence) return text;
     const compare::Divergence& first = *of.result.divergence;
@@ -62,7 +62,7 @@ struct Investigated : JudgedInMemory {
   /// What a control run of a check has shown.
   std::string shown(const std::string& control, std::size_t index = 0) const {
     std::string text;
-    for (const report::Experiment& one : check(index).experiments) {
+    for (const judge::Experiment& one : check(index).experiments) {
       if (control.empty() || one.control == control) text += one.control + ": " + one.shows + "\n";
     }
     return text;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/report/judge.h"
+#include "harness/judge/judge.h"
 
 #include "tests/support/tiny/bench.h"
 
@@ -19,7 +19,7 @@ class Judged {
       trace::RunTrace trace =
           tiny_run(plan.scenarios[0].variant(run.variant), run.variant + "/" + std::to_string(run.repeat));
       for (trace::Trace& rank : trace.ranks) {
-        rank.header.update(report::header_of(run));
+        rank.header.update(judge::header_of(run));
         for (trace::Step& step : rank.steps) complete(step);
       }
       traces.push_back(std::move(trace));
@@ -31,16 +31,16 @@ class Judged {
   std::filesystem::path folder(std::size_t run) const { return scratch.path() / "runs" / plan.runs[run].name; }
 
   /// Writes the traces of the runs that finished and reads them again.
-  std::vector<report::Evidence> evidence() const {
+  std::vector<judge::Evidence> evidence() const {
     for (std::size_t i = 0; i < traces.size(); ++i) {
       if (outcomes[i].status == launch::RunOutcome::Status::kFinished && !std::filesystem::exists(folder(i)))
         write_run(folder(i), traces[i]);
     }
-    return report::read_evidence(plan, outcomes, scratch.path() / "runs");
+    return judge::read_evidence(plan, outcomes, scratch.path() / "runs");
   }
 
-  report::Verdict verdict(const std::string& today = "2027-06-15") const {
-    return report::judge(plan, evidence(), scratch.path() / "golden", today);
+  judge::Verdict verdict(const std::string& today = "2027-06-15") const {
+    return judge::judge(plan, evidence(), scratch.path() / "golden", today);
   }
 
   /// Adds what a worker records and no tiny training has: labels, and the place of a generator.

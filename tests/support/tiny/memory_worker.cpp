@@ -23,11 +23,11 @@ bool MemoryWorker::made(const std::string& folder) const {
   return std::find(folders_.begin(), folders_.end(), folder) != folders_.end();
 }
 
-std::vector<report::Evidence> MemoryWorker::run(plan::Plan& plan, const std::string& folder) {
+std::vector<judge::Evidence> MemoryWorker::run(plan::Plan& plan, const std::string& folder) {
   if (!folder.empty()) folders_.push_back(folder);
   runs_[folder] += plan.runs.size();
   saved_.clear();
-  std::vector<report::Evidence> evidence(plan.runs.size());
+  std::vector<judge::Evidence> evidence(plan.runs.size());
   std::vector<bool> done(plan.runs.size());
   for (std::size_t left = plan.runs.size(); left > 0;) {
     for (std::size_t i = 0; i < plan.runs.size(); ++i) {
@@ -45,7 +45,7 @@ std::vector<report::Evidence> MemoryWorker::run(plan::Plan& plan, const std::str
   return evidence;
 }
 
-report::Evidence MemoryWorker::evidence_of(const plan::Plan& plan, const plan::Run& run, const std::string& folder) {
+judge::Evidence MemoryWorker::evidence_of(const plan::Plan& plan, const plan::Run& run, const std::string& folder) {
   const std::string where = folder.empty() ? run.name : folder + "/" + run.name;
   if (dies && dies(where))
     return {.outcome = {.status = Ended::Status::kFailed, .why = "rank 0 was killed"}, .trace = {}, .problem = {}};
@@ -53,7 +53,7 @@ report::Evidence MemoryWorker::evidence_of(const plan::Plan& plan, const plan::R
   scenario::Variant variant = scenario.variant(run.variant);
   if (otherwise) otherwise(where, variant);
   Surroundings around{.name = run.variant + "/" + std::to_string(run.repeat),
-                      .header = report::header_of(run),
+                      .header = judge::header_of(run),
                       .folder = folder_ / where,
                       .chance = ++chance_};
   around.header.update({{"format", trace::kTraceFormat},

@@ -30,7 +30,7 @@ class MemoryWorker {
   std::function<bool(const std::string& where)> dies;
 
   /// The runs of a plan, in a folder; "" for first runs.
-  std::vector<report::Evidence> run(plan::Plan& plan, const std::string& folder);
+  std::vector<judge::Evidence> run(plan::Plan& plan, const std::string& folder);
 
   /// The seam of investigations. *Lifetime*: of the worker.
   experiment::Execute execute() {
@@ -52,7 +52,7 @@ class MemoryWorker {
   std::size_t runs_in(const std::string& folder) const { return runs_.contains(folder) ? runs_.at(folder) : 0; }
 
  private:
-  report::Evidence evidence_of(const plan::Plan& plan, const plan::Run& run, const std::string& folder);
+  judge::Evidence evidence_of(const plan::Plan& plan, const plan::Run& run, const std::string& folder);
 
   std::filesystem::path folder_;
   std::vector<std::string> folders_;

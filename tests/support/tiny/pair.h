@@ -74,8 +74,8 @@ inline Json decayed(bool float32_only = true) {
 /// A run whose recipe has a mistake. Where it is, and why it is one.
 inline void expect_found(const Investigated& one, const char* row, const std::string& place,
                          Class class_ = Class::kSemantic, std::size_t check = 0) {
-  const report::CheckReport& report = one.check(check);
-  EXPECT_EQ(report.status, report::Status::kDivergence) << one.told(check);
+  const judge::CheckReport& report = one.check(check);
+  EXPECT_EQ(report.status, judge::Status::kDivergence) << one.told(check);
   EXPECT_EQ(report.decided_by, row) << one.told(check);
   ASSERT_TRUE(report.result.divergence) << one.told(check);
   EXPECT_EQ(report.result.divergence->place_and_rank(), place) << one.told(check);
@@ -83,14 +83,14 @@ inline void expect_found(const Investigated& one, const char* row, const std::st
 }
 
 inline void expect_open(const Investigated& one, const char* row, const std::string& why, std::size_t check = 0) {
-  const report::CheckReport& report = one.check(check);
-  EXPECT_EQ(report.status, report::Status::kInconclusive) << one.told(check);
+  const judge::CheckReport& report = one.check(check);
+  EXPECT_EQ(report.status, judge::Status::kInconclusive) << one.told(check);
   EXPECT_EQ(report.decided_by, row) << one.told(check);
   EXPECT_NE(report.result.why.find(why), std::string::npos) << one.told(check);
 }
 
 inline void expect_agreement(const Investigated& one, const char* row, std::size_t check = 0) {
-  EXPECT_EQ(one.check(check).status, report::Status::kAgree) << one.told(check);
+  EXPECT_EQ(one.check(check).status, judge::Status::kAgree) << one.told(check);
   EXPECT_GT(one.check(check).result.compared, 0U) << one.told(check);
   EXPECT_EQ(one.check(check).decided_by, row) << one.told(check);
 }

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "harness/app/chosen.h"
+#include "harness/app/commands.h"
+#include "harness/app/pipeline.h"
+#include "harness/audit/audit_text.h"
+#include "harness/audit/examination.h"
+#include "harness/base/console.h"
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/laws/promise.h"
+#include "harness/scenario/loading.h"
+#include "harness/scenario/schema.h"
+
+namespace lockstep::app {
+namespace {
+
+struct AuditOptions {
+  RunOptions run;       ///< its scenarios: scenario files, or files of audits
+  std::string variant;  ///< that holds the recipe; empty: the first
+  audit::Kind kind = audit::Kind::kScaling;
+  std::vector<std::int64_t> ranks;  ///< empty: as the audit chooses
+  std::int64_t steps = 0;           ///< updates of each run; 0: 6
+  std::vector<std::string> only;    ///< lines, by the beginnings of their ids; empty: all
+  std::filesystem::path markdown;
+  std::filesystem::path chart;  ///< SVG
+};
+
+namespace fs = std::filesystem;
+
+/// One audit to make.
+struct Task {
+  scenario::Scenario scenario;
+  audit::Request request;
+  std::string arguments;  ///< of "lockstep audit KIND", before "--only ID"
+};
+
+/// The file of an audit, completed; null: it is a scenario.
+Json audit_document(const fs::path& file) {
+  const Json document = read_json(file);
+  if (!document.is_object() || !document.contains("audit")) return nullptr;
+  return scenario::complete(document, "audit", {.file = file.string(), .within = ""});
+}
+
+/// Where a path in a file leads to.
+fs::path seen_from(const fs::path& file, const std::string& path) {
+  return (file.parent_path() / path).lexically_normal();
+}
+
+std::string listed_with_commas(const std::vector<std::int64_t>& ranks) {
+  std::vector<std::string> texts;
+  for (const std::int64_t one : ranks) texts.push_back(std::to_string(one));
+  return join(texts, ",");
+}
+
+void require_kind(const std::string& kind, audit::Kind asked, const fs::path& file) {
+  if (kind == name_of(asked)) return;
+  throw InputError({.what = "the file is of another audit",
+                    .where = file.string() + ": audit",
+                    .expected = "'" + std::string(name_of(asked)) + "'",
+                    .actual = "'" + kind + "'",
+                    .next = "lockstep audit " + kind + " " + shell_quoted(file.string())});
+}
+
+/// What the command line says goes before what the file says.
+Task task_of(const fs::path& file, const AuditOptions& options, Problems& problems) {
+  const Json document = audit_document(file);
+  const bool is_audit = !document.is_null();
+  Task task;
+  audit::Request& request = task.request;
+  request.kind = options.kind;
+  std::vector<std::string> overrides;
+  fs::path recipe = file;
+  if (is_audit) {
+    require_kind(document.at("audit").get<std::string>(), options.kind, file);
+    recipe = seen_from(file, document.at("scenario").get<std::string>());
+    overrides = document.at("set").get<std::vector<std::string>>();
+    request.variant = document.value("variant", "");
+    request.ranks = document.value("ranks", std::vector<std::int64_t>());
+    request.steps = document.at("steps").get<std::int64_t>();
+    request.only = document.at("only").get<std::vector<std::string>>();
+    request.options = document.at("options").get<audit::ProgramOptions>();
+    request.findings.emplace();
+    for (const auto& [id, answer] : document.at("findings").items()) {
+      problems.collect([&, &line = id, &name = answer] {
+        (*request.findings)[line] = audit::answer_named(name.get<std::string>(), file.string() + ": findings." + line);
+      });
+    }
+  }
+  overrides.insert(overrides.end(), options.run.overrides.begin(), options.run.overrides.end());
+  if (!options.variant.empty()) request.variant = options.variant;
+  if (!options.ranks.empty()) request.ranks = options.ranks;
+  if (options.steps > 0) request.steps = options.steps;
+  request.is_narrowed = !options.only.empty();
+  if (request.is_narrowed) request.only = options.only;
+  task.scenario = scenario::read_scenario(recipe, overrides, problems);
+
+  task.arguments = shell_quoted(file.string());
+  for (const std::string& text : options.run.overrides) task.arguments += " --set " + shell_quoted(text);
+  if (!options.variant.empty()) task.arguments += " --variant " + shell_quoted(options.variant);
+  if (!options.ranks.empty()) task.arguments += " --ranks " + listed_with_commas(request.ranks);
+  if (options.steps > 0) task.arguments += " --steps " + std::to_string(request.steps);
+  return task;
+}
+
+std::vector<Task> tasks_of(const AuditOptions& options) {
+  Problems problems;
+  std::vector<Task> tasks;
+  for (const fs::path& file : select(options.run.scenarios, problems))
+    problems.collect([&] { tasks.push_back(task_of(file, options, problems)); });
+  problems.throw_if_any();
+  const bool one_result = !options.run.json().empty() || !options.markdown.empty() || !options.chart.empty();
+  if (one_result && tasks.size() > 1)
+    throw InputError({.what = "several audits cannot share a file of results",
+                      .where = "--json, --markdown, --chart",
+                      .expected = "one audit",
+                      .actual = std::to_string(tasks.size())});
+  return tasks;
+}
+
+/// Samples in the data of a recipe; 0: nobody knows, as where the run fails, which the audit's own runs tell of.
+std::int64_t samples_in_data(const Task& task, const AuditOptions& options, const fs::path& folder) {
+  if (const std::int64_t said = audit::samples_said(task.scenario, task.request); said > 0) return said;
+  plan::Plan plan = plan::make_plan({audit::probe(task.scenario, task.request)});
+  if (plan.runs.empty() || plan.scenarios[0].variants[0].program) return 0;
+  const std::vector<judge::Evidence> evidence = execute(plan, options.run, folder);
+  if (!evidence[0].trace) return 0;
+  return laws::samples_of(*evidence[0].trace, plan.scenarios[0].variants[0]);
+}
+
+/// Runs the trainings of one audit and reads its answers; control runs are made for what theory did not foresee.
+audit::Audit audited(Task task, const AuditOptions& options, const fs::path& folder) {
+  task.request.samples = samples_in_data(task, options, folder / "probe");
+  const std::unique_ptr<audit::Examination> examined = audit::examination(task.scenario, task.request);
+  plan::Plan plan = plan::make_plan({examined->scenario()});
+  const std::vector<judge::Evidence> evidence = execute(plan, options.run, folder);
+  judge::Verdict verdict = judge::judge(plan, evidence, options.run.golden_root, today());
+  if (verdict.status() == judge::Status::kInterrupted) throw Interrupted({.what = "interrupted before the runs ended"});
+
+  investigate_chosen(verdict, plan, evidence, options.run, folder,
+                     [&](std::size_t check) { return examined->is_open(check); });
+  return examined->answer(plan, verdict, evidence,
+                          "lockstep audit " + std::string(name_of(options.kind)) + " " + task.arguments);
+}
+
+int audit(const AuditOptions& options) {
+  for (const fs::path& target : {options.run.json(), options.markdown, options.chart}) require_writable(target);
+  const std::vector<Task> tasks = tasks_of(options);
+  RunsFolder runs(options.run.out);
+  judge::Status worst = judge::Status::kAgree;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const audit::Audit result = audited(tasks[i], options, runs.path() / std::to_string(i));
+    if (options.run.json() != "-") print_page(stdout, (i == 0 ? "" : "\n") + to_text(result, may_color(STDOUT_FILENO)));
+    if (!options.run.json().empty()) write_json(options.run.json(), to_json(result));
+    if (!options.markdown.empty()) write_result(options.markdown, to_markdown(result));
+    if (!options.chart.empty()) write_result(options.chart, to_svg(result));
+    worst = std::max(worst, result.status());
+  }
+  if (worst != judge::Status::kAgree) runs.keep();
+  return exit_code(worst);
+}
+
+/// Options of both audits.
+void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<AuditOptions>& options,
+                       audit::Kind kind, const std::string& ranks, const std::string& id) {
+  command.add_option("scenarios", options->run.scenarios, "Scenario files, files of audits, or folders of them")
+      ->required();
+  command
+      .add_option("--variant", options->variant,
+                  "The variant that holds the recipe. Default: 'recipe', else the first by name")
+      ->check(not_empty);
+  command.add_option("--ranks", options->ranks, ranks)
+      ->type_name("N,N…")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
+  command.add_option("--steps", options->steps, "Updates of each run. Default: 6")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}));
+  command.add_option("--only", options->only, "Only lines whose ids begin so: " + id)
+      ->type_name("ID")
+      ->allow_extra_args(false)
+      ->check(not_empty);
+  command.add_option("--markdown", options->markdown, "Write the tables for a pull request")
+      ->type_name("FILE")
+      ->check(not_empty);
+  add_run_options(command, options->run);
+  add_json_option(command, options->run.reports["--json"]);
+  options->kind = kind;
+  run_when_chosen(command, action, options, audit);
+}
+
+}  // namespace
+
+void add_audit(CLI::App& app, Action& action) {
+  CLI::App* audit = app.add_subcommand("audit", "Audit a recipe: on other numbers of ranks, or after a checkpoint");
+  audit->require_subcommand(1);
+  CLI::App* scaling = audit->add_subcommand(
+      "scaling",
+      "Batch, rate and the rest of a recipe along the number of ranks, with exact identities tested by runs");
+  const auto options = std::make_shared<AuditOptions>();
+  add_audit_options(*scaling, action, options, audit::Kind::kScaling, "Numbers of ranks. Default: 1,2,4,8",
+                    "one-batch@4");
+  scaling->add_option("--chart", options->chart, "Write a chart along the number of ranks")
+      ->type_name("FILE.svg")
+      ->check(not_empty);
+  CLI::App* checkpoint = audit->add_subcommand(
+      "checkpoint", "What a recipe must restore, who may load it, and on how many ranks it may go on");
+  add_audit_options(*checkpoint, action, std::make_shared<AuditOptions>(), audit::Kind::kCheckpoint,
+                    "Numbers of ranks: the first saves, all go on. Default: the recipe's own, and half of it",
+                    "without-optimizer");
+}
+
+}  // namespace lockstep::app

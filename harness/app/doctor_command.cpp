@@ -1,0 +1,303 @@
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <sys/wait.h>
+
+#include "harness/app/collectives.h"
+#include "harness/app/commands.h"
+#include "harness/app/fleet.h"
+#include "harness/app/pipeline.h"
+#include "harness/app/programs.h"
+#include "harness/app/recording_request.h"
+#include "harness/app/shell.h"
+#include "harness/base/build_id.h"
+#include "harness/base/console.h"
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/json.h"
+#include "harness/base/text.h"
+#include "harness/golden/root.h"
+#include "harness/golden/store.h"
+
+namespace lockstep::app {
+namespace {
+
+/// Prints one line for each question and remembers the worst answer.
+class Examination {
+ public:
+  void ask(const std::string& what, const std::function<std::string()>& answer) {
+    try {
+      print_line(stdout, "ok       " + padded(what, 22) + "  " + answer());
+    } catch (const Error& error) {
+      healthy_ = false;
+      print_page(stdout, "problem  " + padded(what, 22) + "  " + error.what() + "\n");
+    }
+  }
+
+  bool healthy() const { return healthy_; }
+
+ private:
+  bool healthy_ = true;
+};
+
+/// The first line that the worker prints when asked with `flag`.
+/// *Throws*: ResourceError with the reason if it fails; most often a library is missing.
+std::string answer_of(const std::filesystem::path& worker, const std::string& flag) {
+  const std::string command = shell_quoted(worker.string()) + " " + flag;
+  const Said answer = said_by(command + " 2>/dev/null");
+  if (answer.status == 0) return answer.text.substr(0, answer.text.find('\n'));
+  const Said complaint = said_by(command + " 2>&1 >/dev/null");
+  const std::string how = WIFSIGNALED(complaint.status)
+                              ? "ended by signal " + std::to_string(WTERMSIG(complaint.status))
+                              : "exit code " + std::to_string(WEXITSTATUS(complaint.status));
+  throw ResourceError({.what = "the worker cannot be loaded, or fails at once",
+                       .where = command,
+                       .expected = "an answer",
+                       .actual = how + (complaint.text.empty() ? "" : ": " + complaint.text),
+                       .next = "see which libraries are missing: ldd " + shell_quoted(worker.string())});
+}
+
+std::string examine_worker(const RunOptions& options) {
+  const std::filesystem::path worker = find_worker(options.worker);
+  const std::string build = answer_of(worker, "--build-id");
+  if (build != build_id()) {
+    throw InputError({.what = "the worker belongs to another build",
+                      .where = worker.string(),
+                      .expected = std::string("build ") + build_id(),
+                      .actual = build.empty() ? "no answer" : "build " + build,
+                      .next = "build both again: ci/build"});
+  }
+  return worker.string() + ", build " + build;
+}
+
+/// "cpu: …; no cuda: …". A device that is lacking is no problem: scenarios that want it are refused by name.
+std::string examine_devices(const RunOptions& options) {
+  const std::filesystem::path worker = find_worker(options.worker);
+  std::vector<std::string> devices;
+  for (const Json& device : parse_json(answer_of(worker, "--devices"), worker.string() + " --devices"))
+    devices.push_back((device.at("usable").get<bool>() ? "" : "no ") + device.at("name").get<std::string>() + ": " +
+                      device.at("says").get<std::string>());
+  return join(devices, "; ");
+}
+
+std::string examine_launchers(const RunOptions& options) {
+  return "local: processes of this machine, " + std::to_string(ranks_at_once(options)) + " ranks at once";
+}
+
+std::string examine_leftovers() {
+  const std::vector<Leftover> all = leftovers();
+  const std::string rule = "; each goes after " + to_decimal(kLongestKept_days) + " days, the oldest ones beyond " +
+                           std::to_string(kMostKept >> 30) + " GiB";
+  const std::string where = " of red or killed runs in " + temporary_base().string();
+  if (all.empty()) return "no folders" + where + rule;
+  std::uintmax_t bytes = 0;
+  for (const Leftover& one : all) bytes += one.bytes;
+  return std::to_string(all.size()) + (all.size() > 1 ? " folders" : " folder") + where + ", " +
+         std::to_string(bytes >> 20) + " MiB, the oldest of " + rounded(all[0].age_days, 2) + " days" + rule;
+}
+
+std::string examine_processor() {
+  const bool v3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  if (!v3)
+    throw Unsupported({.what = "this processor cannot hold 'portable' goldens (no AVX2 and FMA)",
+                       .next = "use train.determinism.cpu = portable-v1"});
+  return "x86-64-v3: native and portable goldens";
+}
+
+std::string examine_space(const std::filesystem::path& where) {
+  constexpr std::uintmax_t kEnough = 1ULL << 30;
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(where, error);
+  if (error)
+    throw ResourceError({.what = "there is no place for traces: " + error.message(),
+                         .where = where.string(),
+                         .next = "set TMPDIR to a folder that exists"});
+  if (space.available < kEnough)
+    throw ResourceError({.what = "less than 1 GiB is free for traces", .where = where.string()});
+  return std::to_string(space.available >> 30) + " GiB free in " + where.string();
+}
+
+std::string examine_scenarios(const RunOptions& options) {
+  const plan::Plan plan = plan::make_plan(load(options));
+  return std::to_string(plan.scenarios.size()) + " valid, " + std::to_string(plan.runs.size()) + " runs, " +
+         std::to_string(plan.checks.size()) + " checks";
+}
+
+/// The key of native goldens that LibTorch's kernels have on this processor.
+std::string native_key() {
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+                      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0;
+  return avx512 ? "native-avx512" : avx2 ? "native-avx2" : "native-default";
+}
+
+/// Folders of processors that a scenario has goldens for.
+std::set<std::string> keys_in(const std::filesystem::path& root, const std::string& scenario) {
+  std::set<std::string> keys;
+  const std::filesystem::path folder = root / scenario;
+  if (!is_folder(folder)) return keys;
+  for (const std::filesystem::path& entry : entries_of(folder)) keys.insert(entry.filename().string());
+  return keys;
+}
+
+/// Looks at the goldens of variants: every one that is asked for must be whole, a portable one must be there.
+class Goldens {
+ public:
+  explicit Goldens(const RunOptions& options) : given_root_(options.golden_root) {}
+
+  void examine(const scenario::Scenario& scenario, const std::string& variant) {
+    const std::filesystem::path root = golden::root_of(scenario.file, given_root_).folder;
+    const std::string cpu = scenario.variant(variant).train.determinism.cpu;
+    const std::string own = cpu == "native" ? native_key() : cpu;
+    std::set<std::string> keys = keys_in(root, scenario.name);
+    if (cpu == "native") std::erase_if(keys, [](const std::string& key) { return !key.starts_with("native-"); });
+    if (cpu != "native") keys = {own};
+    for (const std::string& key : keys) {
+      const auto directory = golden::golden_directory(root, scenario.name, key, variant);
+      const auto golden = golden::read_golden(directory);
+      if (!golden && key != cpu) continue;
+      if (!golden)
+        throw InputError({.what = "a golden is missing",
+                          .where = directory.string(),
+                          .next = "lockstep golden accept " + shell_quoted(scenario.file.string()) + " --reason '…'"});
+      if (const auto damage = golden::damage_of(*golden); !damage.empty())
+        throw DamagedFile({.what = "a golden is damaged", .where = directory.string(), .actual = damage[0]});
+      ++found_[key];
+    }
+    if (!keys.contains(own)) ++lacking_;
+  }
+
+  std::string summary() const {
+    std::vector<std::string> texts;
+    for (const auto& [key, count] : found_) texts.push_back(std::to_string(count) + " " + key);
+    const std::string lacking =
+        lacking_ == 0 ? "" : "; " + std::to_string(lacking_) + " variants have none for " + native_key();
+    return (texts.empty() ? "none" : join(texts, ", ") + ", whole") + lacking;
+  }
+
+ private:
+  const std::filesystem::path& given_root_;
+  std::map<std::string, std::size_t> found_;
+  std::size_t lacking_ = 0;
+};
+
+std::string examine_goldens(const RunOptions& options) {
+  Goldens goldens(options);
+  for (const scenario::Scenario& scenario : load(options)) {
+    for (const scenario::CheckSpec& check : scenario.checks) {
+      for (const std::string& variant : check.variants) {
+        if (check.traits().sides == scenario::Sides::kGolden) goldens.examine(scenario, variant);
+      }
+    }
+  }
+  return goldens.summary();
+}
+
+/// Kinds of programs in a selection.
+struct Needs {
+  bool worker = false;
+  bool programs = false;
+};
+
+/// What cannot be read is told where scenarios are asked for; a worker is looked at then.
+Needs needs_of(const RunOptions& options) {
+  Needs needs;
+  try {
+    for (const scenario::Scenario& scenario : load(options)) {
+      for (const scenario::Variant& variant : scenario.variants)
+        (variant.program ? needs.programs : needs.worker) = true;
+    }
+  } catch (const Error&) {
+    needs.worker = true;
+  }
+  return needs;
+}
+
+std::string examine_python_in_path() {
+  const std::filesystem::path python = python_in_path();
+  if (python.empty())
+    throw InputError({.what = "there is no Python",
+                      .where = "PATH",
+                      .expected = "python or python3",
+                      .next = "activate the environment that torch is installed in"});
+  return examine_python(python);
+}
+
+/// Commands of all programs are there, and what they run in would be recorded.
+std::string examine_programs(const RunOptions& options) {
+  std::set<std::string> commands, pythons;
+  for (const scenario::Scenario& scenario : load(options)) {
+    for (const scenario::Variant& variant : scenario.variants) {
+      if (!variant.program) continue;
+      const std::filesystem::path program = examine_command(scenario, variant);
+      commands.insert(program.string());
+      if (const auto python = python_of(program); !python.empty()) pythons.insert(python.string());
+    }
+  }
+  std::vector<std::string> all(commands.begin(), commands.end());
+  for (const std::string& python : pythons) all.push_back(examine_python(python));
+  return join(all, "; ");
+}
+
+int doctor(const DoctorOptions& options) {
+  RunOptions run = options.run;
+  const std::filesystem::path usual = "scenarios/gate";
+  if (run.scenarios.empty() && is_folder(usual)) run.scenarios = {usual};
+  const bool has_scenarios = !run.scenarios.empty();
+  const Needs needs = has_scenarios ? needs_of(run) : Needs{};
+  Examination examination;
+  examination.ask("lockstep", [] { return std::string("build ") + build_id(); });
+  if (needs.worker) {
+    examination.ask("worker", [&] { return examine_worker(run); });
+    examination.ask("devices", [&] { return examine_devices(run); });
+  }
+  examination.ask("recorder", [] { return find_recorder().string(); });
+  if (needs.programs) examination.ask("programs", [&] { return examine_programs(run); });
+  if (!has_scenarios) examination.ask("python", examine_python_in_path);
+  examination.ask("launchers", [&] { return examine_launchers(run); });
+  examination.ask("other launchers", examine_launchers_in_path);
+  examination.ask("processors", examine_processors);
+  examination.ask("GPUs", examine_gpus);
+  examination.ask("interfaces", examine_interfaces);
+  examination.ask("open ports", examine_sockets);
+  examination.ask("limits", examine_limits);
+  examination.ask("portable goldens", examine_processor);
+  examination.ask("space for traces", [] { return examine_space(temporary_base()); });
+  examination.ask("leftovers", examine_leftovers);
+  if (has_scenarios) {
+    examination.ask("scenarios", [&] { return examine_scenarios(run); });
+    examination.ask("goldens", [&] { return examine_goldens(run); });
+  }
+  if (options.collectives) examination.ask("collectives", [&] { return examine_collectives(options); });
+  return examination.healthy() ? 0 : 2;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("doctor", "Examine this installation: worker, recorder, processor, space, scenarios, goldens");
+  const auto options = std::make_shared<DoctorOptions>();
+  command->add_option("scenarios", options->run.scenarios,
+                      "Scenario files, or folders of them (default: scenarios/gate, if it is there)");
+  CLI::Option* collectives = command->add_flag("--collectives", options->collectives,
+                                               "Check exact sums and copies between ranks, and their speed");
+  command
+      ->add_option("--over", options->over, "Library of --collectives. nccl needs a GPU for each rank. Default: gloo")
+      ->check(CLI::IsMember({"gloo", "nccl"}))
+      ->needs(collectives);
+  command->add_option("--ranks", options->ranks, "Ranks of --collectives. Default: 2")
+      ->check(CLI::Range(1, 64))
+      ->needs(collectives);
+  command->add_flag("--wrong-element", options->wrong_element, "Plant one wrong element, to see that it is found")
+      ->needs(collectives);
+  add_run_options(*command, options->run);
+  run_when_chosen(*command, action, options, doctor);
+}
+
+}  // namespace lockstep::app

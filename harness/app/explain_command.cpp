@@ -1,0 +1,47 @@
+#include <CLI/CLI.hpp>
+
+#include "harness/app/commands.h"
+#include "harness/base/console.h"
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/diagnosis/causes.h"
+#include "harness/report/cause_text.h"
+
+namespace lockstep::app {
+namespace {
+
+struct ExplainOptions {
+  std::string cause;  ///< empty: list them all
+  bool markdown = false;
+};
+
+int explain(const ExplainOptions& options) {
+  if (options.markdown) {
+    print_page(stdout, report::markdown_of_causes());
+    return 0;
+  }
+  if (options.cause.empty()) {
+    print_page(stdout, report::list_of_causes());
+    return 0;
+  }
+  const diagnosis::Cause* cause = diagnosis::find_cause(options.cause);
+  if (cause == nullptr) {
+    throw InputError({.what = "unknown cause '" + options.cause + "'",
+                      .expected = "one of the ids that `lockstep explain` lists",
+                      .next = suggest(options.cause, diagnosis::cause_ids())});
+  }
+  print_page(stdout, report::to_text(*cause));
+  return 0;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("explain", "Explain one cause, or list all causes");
+  const auto options = std::make_shared<ExplainOptions>();
+  command->add_option("cause", options->cause, "Id of the cause: grad.reduce_sum")->check(not_empty);
+  command->add_flag("--markdown", options->markdown, "Print all causes in the form of docs/causes.md");
+  run_when_chosen(*command, action, options, explain);
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,23 @@
+#include "harness/app/commands.h"
+
+namespace lockstep::app {
+namespace {
+
+int gate(const RunOptions& given) {
+  RunOptions options = given;
+  if (options.scenarios.empty()) options.scenarios = {"scenarios/gate"};
+  return run(options);
+}
+
+}  // namespace
+
+void add_gate(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("gate", "Run and judge the gate's scenarios (default: scenarios/gate)");
+  const auto options = std::make_shared<RunOptions>();
+  command->add_option("scenarios", options->scenarios, "Scenario files, or folders of them");
+  add_run_options(*command, *options);
+  add_report_options(*command, *options);
+  run_when_chosen(*command, action, options, gate);
+}
+
+}  // namespace lockstep::app

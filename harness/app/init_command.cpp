@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+#include "harness/app/commands.h"
+#include "harness/app/recording_request.h"
+#include "harness/base/console.h"
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/text.h"
+#include "harness/scenario/scenario.h"
+
+namespace lockstep::app {
+namespace {
+
+struct InitOptions {
+  std::filesystem::path out;  ///< the scenario's file; empty: named after the script
+  std::vector<std::string> command;
+};
+
+namespace fs = std::filesystem;
+
+/// Options by which launchers are told the number of ranks.
+constexpr const char* kRankOptions[] = {
+    "--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes", "--devices", "-np", "-n"};
+
+std::optional<std::int64_t> number_from(const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && number > 0;
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+/// A text as it stands in a scenario, where a brace begins a placeholder.
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += c == '{' ? "{{" : std::string(1, c);
+  return result;
+}
+
+/// A command, with the number of its ranks taken out.
+struct Command {
+  std::vector<std::string> words;
+  std::int64_t world_size = 1;
+  std::string option;  ///< that said so; empty: none did
+};
+
+Command command_from(const std::vector<std::string>& given) {
+  Command command;
+  for (const std::string& word : given) {
+    const std::string previous = command.words.empty() ? "" : command.words.back();
+    const std::size_t equals = word.find('=');
+    const auto is_option = [](const std::string& text) {
+      return std::any_of(std::begin(kRankOptions), std::end(kRankOptions),
+                         [&](const char* option) { return text == option; });
+    };
+    if (const auto number = number_from(word); number && is_option(previous) && command.option.empty()) {
+      command.world_size = *number;
+      command.option = previous;
+      command.words.emplace_back("{world_size}");
+    } else if (const auto joined = equals == std::string::npos ? std::nullopt : number_from(word.substr(equals + 1));
+               joined && is_option(word.substr(0, equals)) && command.option.empty()) {
+      command.world_size = *joined;
+      command.option = word.substr(0, equals);
+      command.words.push_back(command.option + "={world_size}");
+    } else {
+      command.words.push_back(escaped(word));
+    }
+  }
+  return command;
+}
+
+/// The script that a command runs: the first word that names a Python file, else the command itself.
+std::string script_of(const std::vector<std::string>& command) {
+  const auto script = std::find_if(command.begin(), command.end(), [](const std::string& word) {
+    return word.ends_with(".py") && fs::is_regular_file(word);
+  });
+  return script == command.end() ? command.front() : *script;
+}
+
+/// Letters that a scenario's name may have.
+std::string name_from(const std::string& script) {
+  std::string name;
+  for (const char c : fs::path(script).stem().string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0) name += static_cast<char>(std::tolower(byte));
+    if (!name.empty() && (c == '_' || c == '-' || c == '.')) name += c;
+  }
+  constexpr std::size_t kLongest = 80;
+  return name.empty() ? "training" : name.substr(0, kLongest);
+}
+
+nlohmann::ordered_json checks_for(std::int64_t world_size) {
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array({{{"that", "repeatable"}}});
+  if (world_size > 1) {
+    checks.push_back({{"that", "ranks_agree"}});
+    checks.push_back({{"that", "ranks_differ"}, {"on", {"samples"}}});
+    checks.push_back({{"that", "reduction"}});
+  }
+  return checks;
+}
+
+int init(const InitOptions& options) {
+  find_program(options.command.at(0), fs::current_path());
+  const Command command = command_from(options.command);
+  const std::string name = name_from(script_of(options.command));
+  const fs::path file = options.out.empty() ? fs::path(name + ".lockstep.json") : options.out;
+  if (is_there(file))
+    throw InputError({.what = "the scenario is there already",
+                      .where = file.string(),
+                      .next = "name another file with --out, or edit this one"});
+  const fs::path folder = fs::absolute(file).parent_path();
+  const std::string directory = fs::current_path().lexically_relative(folder).string();
+  const std::string ranks = command.world_size == 1 ? "1 rank" : std::to_string(command.world_size) + " ranks";
+  // Ordered as a person reads it.
+  const nlohmann::ordered_json scenario = {
+      {"name", name},
+      {"description", "Two runs of " + name + " with " + ranks + " compute the same bits" +
+                          (command.world_size > 1 ? ", and its ranks stay together." : ".")},
+      {"world_size", command.world_size},
+      {"program", {{"command", command.words}, {"directory", directory.empty() ? "." : directory}}},
+      {"repeats", 2},
+      {"checks", checks_for(command.world_size)}};
+  make_directories(folder);
+  replace_file(file, scenario.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  scenario::load_scenario(file);  // it must be one
+  print_line(stdout,
+             "wrote " + file.string() + ": " + ranks +
+                 (command.option.empty() ? "; no option of the command says how many" : ", from " + command.option));
+  print_line(stdout, "next: lockstep run " + shell_quoted(file.string()));
+  return 0;
+}
+
+}  // namespace
+
+void add_init(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("init", "Write a first scenario for a command: lockstep init -- COMMAND");
+  const auto options = std::make_shared<InitOptions>();
+  command->add_option("--out", options->out, "File to write. Default: named after the script")
+      ->type_name("FILE")
+      ->check(not_empty);
+  command->add_option("command", options->command, "The command, after --")->required()->check(not_empty);
+  command->positionals_at_end();
+  run_when_chosen(*command, action, options, init);
+}
+
+}  // namespace lockstep::app

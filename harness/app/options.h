@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace lockstep::app {
+
+/// The command that was chosen. Returns the exit code; *throws* the errors of base/error.h.
+using Action = std::function<int()>;
+
+/// Options that choose runs and outputs. Only the scenario says what a training computes.
+struct RunOptions {
+  std::vector<std::filesystem::path> scenarios;  ///< files, or folders whose *.json and *.jsonc are taken
+  std::vector<std::string> overrides;
+  std::filesystem::path out;          ///< folder for traces; empty: a temporary one, kept unless all agree
+  std::filesystem::path golden_root;  ///< empty: that of each scenario's project (golden/root.h)
+  std::filesystem::path worker;       ///< empty: beside lockstep
+  std::string launcher;               ///< launch.kind of runs that choose none; "": as they say
+  int jobs = 0;                       ///< ranks at once; 0: four for each core
+  std::map<std::string, std::filesystem::path> reports;  ///< by option: "--json"; "-": stdout
+  bool resume = false;  ///< goes on with the runs in `out` that a lockstep before this one left
+
+  /// Where the option --json says; empty: nowhere.
+  std::filesystem::path json() const {
+    const auto found = reports.find("--json");
+    return found == reports.end() ? std::filesystem::path() : found->second;
+  }
+};
+
+/// Check of an option that names a file: an empty name, as an unset variable leaves it, is a slip and no default.
+std::string not_empty(const std::string& text);
+
+/// Options of all commands that judge scenarios.
+void add_judging_options(CLI::App& command, RunOptions& options);
+
+/// Options of those that start runs.
+std::vector<CLI::Option*> add_starting_options(CLI::App& command, RunOptions& options);
+
+/// Those of both, and --out.
+void add_run_options(CLI::App& command, RunOptions& options);
+
+/// One option for each format of a report.
+void add_report_options(CLI::App& command, RunOptions& options);
+
+/// --json of a command with a result of its own.
+void add_json_option(CLI::App& command, std::filesystem::path& json);
+
+/// Makes a command's function the action if the command line names the command.
+template <typename Options>
+void run_when_chosen(CLI::App& command, Action& action, const std::shared_ptr<Options>& options,
+                     int (*run)(const Options&)) {
+  command.callback([=, &action] { action = [=] { return run(*options); }; });
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/judge/evidence.h"
+#include "harness/judge/verdict.h"
+#include "harness/plan/plan.h"
+
+namespace lockstep::judge {
+
+/// Judges every check of the plan. *Units*: `today` as "2027-01-31", for expectations that end.
+Verdict judge(const plan::Plan& plan, const std::vector<Evidence>& evidence, const std::filesystem::path& golden_root,
+              const std::string& today);
+
+/// Whether a divergence is where the author expects it, as far as that is said.
+bool is_at(const scenario::Expectation& expect, const compare::Divergence& at);
+
+/// Names the causes of a check's divergence anew, after something more is known of its class.
+void diagnose_again(CheckReport& report, const plan::Plan& plan, const std::vector<Evidence>& evidence,
+                    const plan::Check& check);
+
+/// Sets a check's status from its result and from what the author expects of it.
+void settle(CheckReport& report, const scenario::CheckSpec& spec, const std::string& today);
+
+}  // namespace lockstep::judge

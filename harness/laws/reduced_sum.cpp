@@ -1,0 +1,174 @@
+#include "harness/laws/reduced_sum.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/base/text.h"
+#include "harness/laws/finite.h"
+#include "harness/laws/held.h"
+#include "harness/laws/scales.h"
+#include "harness/laws/seen_facts.h"
+
+namespace lockstep::laws {
+namespace {
+
+using trace::Channel;
+using trace::DType;
+using trace::Record;
+
+/// What a number below float16's range may lose when it is sent in float16: half of the smallest one.
+constexpr double kHalfUnderflow = 0x1p-25;
+
+/// A weight below it is shown as 0.
+constexpr double kShownAsZero = 1e-9;
+
+/// The least number that is infinite once it is rounded to a dtype of this roundoff.
+double sent_as_infinity(double unit_roundoff) {
+  return unit_roundoff == trace::unit_roundoff(DType::kFloat16) ? 65520 : INFINITY;
+}
+
+/// The local gradient of this name, which is looked for at `at` first; moves `at` to it. Null if there is none.
+const Record* local_in(const trace::Step& step, const std::string& name, std::size_t& at) {
+  const auto is_it = [&](const Record& record) {
+    return record.channel == Channel::kGradientLocal && record.name == name;
+  };
+  if (at < step.records.size() && is_it(step.records[at])) return &step.records[at];
+  const auto found = std::find_if(step.records.begin(), step.records.end(), is_it);
+  if (found == step.records.end()) return nullptr;
+  at = static_cast<std::size_t>(found - step.records.begin());
+  return &*found;
+}
+
+/// Whether several backward passes of a step made local gradients of one parameter: "fc.weight", "fc.weight#1".
+bool has_several(const trace::Step& step) {
+  return std::any_of(step.records.begin(), step.records.end(), [](const Record& record) {
+    return record.channel == Channel::kGradientLocal && record.name.find('#') != std::string::npos;
+  });
+}
+
+/// The part of a rank in a gradient whose passes are several: the last one's, unless each has a gradient of its own.
+const Record* last_local_in(const Held& held, const std::string& name) {
+  const Record* found = held.find(Channel::kGradientLocal, name);
+  if (found == nullptr || held.find(Channel::kGradient, name + "#1") != nullptr) return found;
+  for (int pass = 1;; ++pass) {
+    const Record* next = held.find(Channel::kGradientLocal, name + "#" + std::to_string(pass));
+    if (next == nullptr) return found;
+    found = next;
+  }
+}
+
+/// Local gradients of all ranks in a step.
+class Locals {
+ public:
+  Locals(const trace::RunTrace& run, std::int64_t step) {
+    for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      steps_.push_back(run.ranks[rank].find(step));
+      held_.emplace_back();
+      if (steps_.back() != nullptr && has_several(*steps_.back())) held_.back().emplace(run, rank, step);
+    }
+  }
+
+  /// `reduced` of those of a name; a rank that has none adds nothing.
+  Equation equation(const Record& reduced, const std::string& name) const {
+    Equation equation{.target = &*reduced.sketch, .terms = {}};
+    std::size_t at = 0;  // of the rank before: ranks record the same tensors in the same order, as a rule
+    for (std::size_t rank = 0; rank < steps_.size(); ++rank) {
+      const Record* own = nullptr;
+      if (held_[rank])
+        own = last_local_in(*held_[rank], name);
+      else if (steps_[rank] != nullptr)
+        own = local_in(*steps_[rank], name, at);
+      equation.terms.push_back(own == nullptr || !own->sketch ? nullptr : &*own->sketch);
+    }
+    return equation;
+  }
+
+ private:
+  std::vector<const trace::Step*> steps_;
+  std::vector<std::optional<Held>> held_;  ///< of those with several passes
+};
+
+double weight_of(const scenario::Promises& promises) {
+  return promises.train.ddp.average ? 1.0 / static_cast<double>(promises.world_size) : 1.0;
+}
+
+}  // namespace
+
+double sent_roundoff(const scenario::Promises& promises) {
+  const std::string& compression = promises.train.ddp.compression;
+  if (compression == "fp16") return trace::unit_roundoff(DType::kFloat16);
+  return trace::unit_roundoff(compression == "bf16" ? DType::kBFloat16 : DType::kFloat32);
+}
+
+ReductionLaw::ReductionLaw(const trace::RunTrace& run, double weight, double unit_roundoff)
+    : run_(run), weight_(weight), unit_roundoff_(unit_roundoff) {}
+
+ReductionLaw::ReductionLaw(const trace::RunTrace& run, const scenario::Promises& promises)
+    : ReductionLaw(run, weight_of(promises), sent_roundoff(promises)) {}
+
+Reduction ReductionLaw::judge(std::int64_t step, std::int64_t rank) const {
+  Reduction result;
+  const trace::Step* own_step = run_.ranks.at(static_cast<std::size_t>(rank)).find(step);
+  if (own_step == nullptr) return result;
+  const auto ranks = static_cast<double>(run_.world_size());
+  const std::vector<double> promised(run_.ranks.size(), weight_);
+  const Locals locals(run_, step);
+  // Passes that were reduced in turn, each of which rounds.
+  const auto passes = static_cast<double>(std::max<std::int64_t>(seen_count(*own_step, "reduced_passes"), 1));
+  std::vector<Equation> broken;
+  const Record* handed_out = nullptr;  // before what the script made of it
+  for (const Record& record : own_step->records) {
+    if (record.channel != Channel::kGradient || !record.sketch) continue;
+    if (is_handed_out(record)) handed_out = &record;
+    if (!is_plain(record)) continue;
+    const Record& reduced =
+        handed_out != nullptr && handed_out->name.ends_with(" " + record.name) ? *handed_out : record;
+    const Equation equation = locals.equation(reduced, record.name);
+    const double roundoff = std::max(unit_roundoff_, trace::unit_roundoff(record.dtype));
+    double addends = 0;
+    bool any = false, all_finite = true;
+    for (const trace::Sketch* term : equation.terms) {
+      if (term == nullptr) continue;
+      any = true;
+      all_finite = all_finite && std::isfinite(term->norm) && term->max_abs < sent_as_infinity(roundoff);
+      addends += term->norm;
+    }
+    // Gradients that are not finite, of a scaled loss that overflows, make a reduced one that is not.
+    if (!any) continue;
+    if (!all_finite && !is_finite(reduced)) {
+      result.lost.push_back(record.name);
+      continue;
+    }
+    result.judged.push_back(record.name);
+    const double error = count_of(record) > static_cast<double>(trace::Sketch::kBuckets) ? kSketchError : 1;
+    const double underflow = roundoff == trace::unit_roundoff(DType::kFloat16) ? kHalfUnderflow : kLeastNormal;
+    const double bound =
+        error * passes * (ranks + 2) * (2 * roundoff * weight_ * addends + underflow * std::sqrt(count_of(record)));
+    const double distance = distance_to(equation, promised);
+    if (distance <= bound) continue;
+    if (result.broken.empty()) {
+      result.distance = distance;
+      result.bound = bound;
+    }
+    result.broken.push_back(record.name);
+    broken.push_back(equation);
+  }
+  result.weights = recover(broken);
+  return result;
+}
+
+std::optional<std::int64_t> ReductionLaw::first_broken(std::int64_t step) const {
+  for (std::int64_t rank = 0; rank < run_.world_size(); ++rank) {
+    if (!judge(step, rank).broken.empty()) return rank;
+  }
+  return std::nullopt;
+}
+
+std::string to_text(const Combination& combination) {
+  std::string text;
+  for (const double coefficient : combination.coefficients)
+    text += (text.empty() ? "" : ", ") + rounded(std::fabs(coefficient) < kShownAsZero ? 0 : coefficient, 5);
+  return text;
+}
+
+}  // namespace lockstep::laws

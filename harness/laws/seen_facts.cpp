@@ -1,0 +1,41 @@
+#include "harness/laws/seen_facts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::laws {
+
+Json seen_of(const trace::RunTrace& run, const char* part) {
+  if (run.ranks.empty() || !run.ranks[0].header.is_object()) return {};
+  const Json seen = run.ranks[0].header.value("seen", Json());
+  return seen.is_object() ? seen.value(part, Json()) : Json();
+}
+
+std::int64_t seen_count(const trace::Step& step, const std::string& name) {
+  const trace::Record* record = step.find(trace::Channel::kLedger, "seen." + name);
+  return record == nullptr || record->integers.empty() ? 0 : record->integers[0];
+}
+
+bool broadcasts_buffers(const trace::RunTrace& run) {
+  const Json ddp = seen_of(run, "ddp");
+  return ddp.is_object() && ddp.value("broadcast_buffers", Json()) == true;
+}
+
+bool records(const trace::RunTrace& run, trace::Channel channel) {
+  return std::any_of(run.ranks.begin(), run.ranks.end(), [&](const trace::Trace& rank) {
+    return std::any_of(rank.steps.begin(), rank.steps.end(), [&](const trace::Step& step) {
+      return std::any_of(step.records.begin(), step.records.end(),
+                         [&](const trace::Record& record) { return record.channel == channel; });
+    });
+  });
+}
+
+Breach seen_breach(RecordPlace at, std::string expected, const std::string& actual, std::string cause) {
+  return {.at = std::move(at),
+          .expected = std::move(expected),
+          .actual = actual,
+          .cause = std::move(cause),
+          .evidence = actual};
+}
+
+}  // namespace lockstep::laws

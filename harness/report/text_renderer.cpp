@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "harness/base/text.h"
+#include "harness/diagnosis/causes.h"
+#include "harness/report/renderer.h"
+
+namespace lockstep::report {
+namespace {
+
+using judge::CheckReport;
+using judge::Experiment;
+using judge::RunReport;
+using judge::Status;
+using judge::Verdict;
+
+std::string painted(Status status, bool color, std::string text) {
+  if (!color) return text;
+  const char* code = status == Status::kAgree                                      ? "\033[32m"
+                     : status == Status::kDivergence || status == Status::kInvalid ? "\033[31m"
+                                                                                   : "\033[33m";
+  return code + text + "\033[0m";
+}
+
+std::string upper(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return result;
+}
+
+/// "DIVERGENCE  <of>": of whom the lines that follow tell.
+void add_heading(std::string& out, Status status, bool color, const std::string& of) {
+  out += "\n" + painted(status, color, upper(name_of(status))) + "  " + printable(without_middle(of)) + "\n";
+}
+
+void add_line(std::string& out, const char* label, const std::string& value) {
+  if (!value.empty()) out += "  " + padded(label, 12) + printable(without_middle(value)) + "\n";
+}
+
+/// A command that is to be run as it stands.
+void add_command(std::string& out, const char* label, const std::string& command) {
+  if (!command.empty()) out += "  " + padded(label, 12) + printable(command) + "\n";
+}
+
+/// The lines of a log stay lines, and each begins with a sign of ours: runners skip spaces before a command.
+void add_log(std::string& out, std::string_view log) {
+  const char* label = "log";
+  while (!log.empty()) {
+    const std::size_t end = std::min(log.find('\n'), log.size());
+    out += "  " + padded(label, 12) + "| " + printable(std::string(log.substr(0, end))) + "\n";
+    log.remove_prefix(std::min(end + 1, log.size()));
+    label = "";
+  }
+}
+
+void add_causes(std::string& out, const std::vector<compare::Suspect>& suspects) {
+  for (const compare::Suspect& suspect : suspects) {
+    const std::string sentence(diagnosis::find_cause(suspect.cause)->sentence);
+    add_line(out, &suspect == &suspects[0] ? "cause" : "or", suspect.cause + ": " + sentence);
+    for (const std::string& line : suspect.evidence) add_line(out, "because", line);
+  }
+}
+
+std::string table(const Verdict& verdict, const plan::Plan& plan, bool color) {
+  std::size_t width = 8;
+  for (const scenario::Scenario& scenario : plan.scenarios) width = std::max(width, scenario.name.size());
+  std::string out = padded("scenario", width) + "   runs   checks  records compared  verdict\n";
+  for (const scenario::Scenario& scenario : plan.scenarios) {
+    const auto failed = std::count_if(verdict.runs.begin(), verdict.runs.end(), [&](const RunReport& run) {
+      return run.status != Status::kAgree && run.run.rfind(scenario.name + "/", 0) == 0;
+    });
+    const auto total = std::count_if(plan.runs.begin(), plan.runs.end(),
+                                     [&](const plan::Run& run) { return run.scenario == scenario.name; });
+    std::size_t checks = 0, good = 0, compared = 0;
+    for (const CheckReport& check : verdict.checks) {
+      if (check.scenario != scenario.name) continue;
+      ++checks;
+      good += check.status == Status::kAgree ? 1 : 0;
+      compared += check.result.compared;
+    }
+    char numbers[80];
+    std::snprintf(numbers, sizeof numbers, "  %3td/%-3td  %3zu/%-3zu  %16zu  ", total - failed, total, good, checks,
+                  compared);
+    const Status status = verdict.status_of(scenario.name);
+    out +=
+        padded(printable(scenario.name), width) + numbers + painted(status, color, std::string(name_of(status))) + "\n";
+  }
+  return out;
+}
+
+std::string details(const RunReport& run, bool color) {
+  std::string out;
+  add_heading(out, run.status, color, "run " + run.run + ": " + run.outcome);
+  add_line(out, "why", run.why);
+  if (run.status == Status::kDivergence) add_line(out, "class", std::string(name_of(run.class_)));
+  if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
+  add_causes(out, run.suspects);
+  add_log(out, run.log_tail);
+  add_line(out, "next", run.next);
+  add_command(out, "reproduce", run.reproduce);
+  return out;
+}
+
+/// Whether two runs ended in the same way, so that one of them says it all.
+bool same_end(const RunReport& a, const RunReport& b) {
+  const bool same_words = a.log_tail.empty() ? a.why == b.why : a.log_tail == b.log_tail;
+  return a.status == b.status && a.outcome == b.outcome && same_words;
+}
+
+/// Runs that did not end well; many that ended alike are told once.
+std::string details(const std::vector<RunReport>& runs, bool color) {
+  std::string out;
+  for (std::size_t i = 0; i < runs.size();) {
+    out += details(runs[i], color);
+    std::vector<std::string> others;
+    for (++i; i < runs.size() && same_end(runs[i - 1], runs[i]); ++i) others.push_back(runs[i].run);
+    if (!others.empty()) add_line(out, "also", join(others, ", "));
+  }
+  return out;
+}
+
+std::string details(const CheckReport& check, bool color) {
+  std::string out;
+  add_heading(out, check.status, color,
+              check.scenario + ": checks." + std::to_string(check.index) + " " + std::string(name_of(check.that)) +
+                  " (" + join(check.variants, ", ") + ")");
+  add_line(out, "why", check.result.why);
+  if (check.result.divergence) out += to_text(*check.result.divergence);
+  for (const Experiment& experiment : check.experiments)
+    add_line(out, "tried", experiment.control + ": " + experiment.shows);
+  add_line(out, "next", check.result.next);
+  add_command(out, "reproduce", check.reproduce);
+  return out;
+}
+
+/// What checks that agree did not compare: channels, laws. Checks of one scenario mostly lack the same channels: those
+/// are told once.
+std::string limits(const std::vector<CheckReport>& checks) {
+  std::map<std::pair<std::string, std::vector<std::string>>, std::vector<std::string>> alike;
+  for (const CheckReport& check : checks) {
+    if (check.status == Status::kAgree && !check.not_compared.empty())
+      alike[{check.scenario, check.not_compared}].push_back(std::string(name_of(check.that)));
+  }
+  std::string out;
+  for (auto& [of, kinds] : alike) {
+    kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+    out += "\nNOTE  " + printable(of.first) + ": " + join(kinds, ", ") + " did not compare " + join(of.second, ", ") +
+           ": not recorded on every side\n";
+  }
+  for (const CheckReport& check : checks) {
+    if (check.status != Status::kAgree || check.result.divergence || check.result.why.empty()) continue;
+    out += "\nNOTE  " + printable(check.scenario) + ": checks." + std::to_string(check.index) + " " +
+           std::string(name_of(check.that)) + ": " + printable(check.result.why) + "\n";
+  }
+  return out;
+}
+
+class TextRenderer : public Renderer {
+ public:
+  explicit TextRenderer(bool color) : color_(color) {}
+
+  std::string render(const Verdict& verdict, const plan::Plan& plan) const override {
+    std::string out = table(verdict, plan, color_);
+    std::vector<RunReport> bad = verdict.runs;
+    std::erase_if(bad, [](const RunReport& run) { return run.status == Status::kAgree; });
+    out += details(bad, color_);
+    for (const CheckReport& check : verdict.checks) {
+      if (check.status != Status::kAgree) out += details(check, color_);
+    }
+    out += limits(verdict.checks);
+    for (const std::string& warning : verdict.warnings)
+      out += "\nWARNING  " + printable(without_middle(warning)) + "\n";
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%.1f", verdict.wall_s);
+    const Status status = verdict.status();
+    out += "\n" + painted(status, color_, std::string(name_of(status))) + ": " + std::to_string(plan.scenarios.size()) +
+           (plan.scenarios.size() == 1 ? " scenario, " : " scenarios, ") + std::to_string(verdict.runs_finished) +
+           " of " + std::to_string(verdict.runs_total) + " runs finished, " + seconds + " s\n";
+    return out;
+  }
+
+ private:
+  bool color_;
+};
+
+}  // namespace
+
+std::string to_text(const compare::Divergence& divergence) {
+  std::string out;
+  const std::string record = "step " + std::to_string(divergence.step) + ", channel " +
+                             std::string(divergence.channel_name()) +
+                             (divergence.tensor.empty() ? "" : ", tensor " + divergence.tensor);
+  add_line(out, "at",
+           (divergence.phase.empty() ? record : divergence.place()) + ", rank " + std::to_string(divergence.rank));
+  if (divergence.phase.empty()) add_line(out, "between", divergence.left.name() + " and " + divergence.right.name());
+  add_line(out, "expected", divergence.expected);
+  add_line(out, "actual", divergence.actual);
+  add_line(out, "relation", divergence.relation);
+  std::vector<std::string> patterns;
+  for (const compare::Pattern& pattern : divergence.patterns) patterns.push_back(pattern.text);
+  add_line(out, "pattern", join(patterns, "; "));
+  if (divergence.element) add_line(out, "element", divergence.element->text());
+  if (divergence.operator_) add_line(out, "operator", divergence.operator_->text);
+  add_line(out, "class", std::string(divergence.class_name()));
+  add_causes(out, divergence.suspects);
+  if (divergence.suspects.empty() && divergence.class_) add_line(out, "cause", "unknown");
+  add_line(out, "what", divergence.cause);
+  return out;
+}
+
+std::unique_ptr<Renderer> make_text_renderer(bool color) { return std::make_unique<TextRenderer>(color); }
+
+}  // namespace lockstep::report

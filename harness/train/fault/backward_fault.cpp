@@ -1,0 +1,120 @@
+// Gradients that backward leaves wrong, that are sent as others, clipped by another norm, or unscaled in part.
+#include <ATen/ATen.h>
+
+#include "harness/train/fault/lasting.h"
+#include "harness/train/fault/parameters.h"
+#include "harness/train/loop/clip.h"
+
+namespace lockstep::train {
+namespace {
+
+class OwnGradientWrong : public LastingFault {
+ public:
+  explicit OwnGradientWrong(const Json& options)
+      : mistake_(options.at("mistake").get<std::string>()),
+        factor_(options.at("factor").get<double>()),
+        sending_(options.at("place") == "sending"),
+        parameters_(options) {}
+
+  void own_gradient(const std::string& parameter, const at::Tensor& gradient) override {
+    if (!sending_ && parameters_.include(parameter)) change(gradient);
+  }
+  void sent_gradient(const std::string& parameter, const at::Tensor& gradient) override {
+    if (sending_ && parameters_.include(parameter)) change(gradient);
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  void change(at::Tensor gradient) const {
+    const at::NoGradGuard no_grad;
+    if (mistake_ == "scaled") gradient.mul_(factor_);
+    if (mistake_ == "negated") gradient.neg_();
+    if (mistake_ == "zeroed") gradient.zero_();
+    // Read in the order of the other layout, as a kernel does that swaps the matrix's sides.
+    if (mistake_ == "transposed" && gradient.dim() > 1)
+      gradient.copy_(gradient.flatten(1).t().clone(at::MemoryFormat::Contiguous).view(gradient.sizes()));
+    if (mistake_ == "shifted") gradient.copy_(gradient.roll(1, 0));
+  }
+
+  std::string mistake_;
+  double factor_;
+  bool sending_;
+  ParameterChoice parameters_;
+};
+
+class ClippedWrong : public LastingFault {
+ public:
+  explicit ClippedWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()), left_out_(options) {}
+
+  bool clip(const std::vector<NamedTensor>& gradients, const scenario::GradientSpec& spec) override {
+    if (!spec.clip_norm) return false;
+    if (mistake_ == "per_tensor") {
+      for (const NamedTensor& one : gradients) clip_norm({one.tensor}, *spec.clip_norm);
+      return true;
+    }
+    std::vector<at::Tensor> all, measured;
+    for (const NamedTensor& one : gradients) {
+      all.push_back(one.tensor);
+      if (mistake_ != "part" || !left_out_.include(one.name)) measured.push_back(one.tensor);
+    }
+    at::Tensor norm = at::stack(at::_foreach_norm(measured, mistake_ == "sum" ? 1.0 : 2.0));
+    norm = mistake_ == "sum" ? norm.sum() : norm.norm();
+    if (mistake_ == "squared") norm = norm.square();
+    at::Tensor factor = (norm + 1e-6).reciprocal().mul(*spec.clip_norm);
+    if (mistake_ != "upwards") factor = factor.clamp_max(1.0);
+    at::_foreach_mul_(all, factor);
+    return true;
+  }
+
+ private:
+  std::string mistake_;
+  ParameterChoice left_out_;
+};
+
+class UnscaledInPart : public LastingFault {
+ public:
+  explicit UnscaledInPart(const Json& options) : parameters_(options) {}
+  bool unscales(const std::string& parameter) const override { return !parameters_.include(parameter); }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  ParameterChoice parameters_;
+};
+
+/// zero_grad stands in the loop over the micro-batches.
+class AccumulationLost : public LastingFault {
+  bool clears_between_micro_batches() const override { return true; }
+};
+
+class AccumulationDivisor : public LastingFault {
+ public:
+  explicit AccumulationDivisor(const Json& options) : divisor_(options.at("divisor").get<std::int64_t>()) {}
+  std::int64_t accumulation(std::int64_t) const override { return divisor_; }
+
+ private:
+  std::int64_t divisor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Fault> make_own_gradient_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<OwnGradientWrong>(options);
+}
+std::unique_ptr<Fault> make_clip_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<ClippedWrong>(options);
+}
+std::unique_ptr<Fault> make_unscale_partial_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<UnscaledInPart>(options);
+}
+std::unique_ptr<Fault> make_accumulation_lost_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<AccumulationLost>();
+}
+std::unique_ptr<Fault> make_accumulation_divisor_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<AccumulationDivisor>(options);
+}
+
+}  // namespace lockstep::train

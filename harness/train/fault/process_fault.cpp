@@ -1,0 +1,133 @@
+// A rank that leaves, stops, ends early, or calls on others who do not come.
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <ATen/ATen.h>
+#include <unistd.h>
+
+#include "harness/train/fault/fault.h"
+
+namespace lockstep::train {
+namespace {
+
+/// Acts when the rank enters one phase of one step.
+class OnArrival : public Fault {
+ public:
+  explicit OnArrival(const Json& options) : phase_(options.at("phase").get<std::string>()) {}
+
+  void arrive(launch::Phase phase, Collective& collective) override {
+    if (phase_ == launch::name_of(phase)) act(collective);
+  }
+
+ private:
+  virtual void act(Collective& collective) = 0;
+
+  std::string phase_;
+};
+
+class Kill : public OnArrival {
+  using OnArrival::OnArrival;
+  void act(Collective&) override { ::kill(::getpid(), SIGKILL); }
+};
+
+class Hang : public OnArrival {
+  using OnArrival::OnArrival;
+  void act(Collective&) override {
+    while (true) ::pause();
+  }
+};
+
+class Exit : public OnArrival {
+ public:
+  explicit Exit(const Json& options) : OnArrival(options), code_(options.at("code").get<int>()) {}
+
+ private:
+  void act(Collective&) override { ::_exit(code_); }
+
+  int code_;
+};
+
+class BreaksDown : public OnArrival {
+ public:
+  explicit BreaksDown(const Json& options) : OnArrival(options), how_(options.at("how").get<std::string>()) {}
+
+ private:
+  void act(Collective&) override {
+    constexpr std::int64_t kMoreThanThereIs = std::int64_t{1} << 50;
+    if (how_ == "exception") throw std::runtime_error("the planted fault breaks_down throws");
+    if (how_ == "abort") std::abort();
+    if (how_ == "out_of_memory") at::empty({kMoreThanThereIs});
+    if (how_ == "stop") ::raise(SIGSTOP);
+    while (how_ == "spin") beats_ = beats_ + 1;
+  }
+
+  std::string how_;
+  volatile std::uint64_t beats_ = 0;  ///< without it the loop would have no effect
+};
+
+class HangInCollective : public OnArrival {
+  using OnArrival::OnArrival;
+  void act(Collective& collective) override {
+    collective.before_each([] {
+      while (true) ::pause();
+    });
+  }
+};
+
+class OddCollective : public OnArrival {
+ public:
+  explicit OddCollective(const Json& options)
+      : OnArrival(options),
+        mismatched_(options.at("how") == "mismatched"),
+        odd_rank_(options.at("odd_rank").get<std::int64_t>()) {}
+
+ private:
+  void act(Collective& collective) override {
+    const bool odd = collective.group()->getRank() == odd_rank_;
+    if (!odd || mismatched_) collective.sum(at::ones({odd ? 7 : 1}));
+  }
+
+  bool mismatched_;
+  std::int64_t odd_rank_;
+};
+
+class EndsEarly : public Fault {
+  bool ends() const override { return true; }
+};
+
+/// Counts something over all ranks, so it thinks.
+class ExtraCollective : public OnArrival {
+  using OnArrival::OnArrival;
+  void act(Collective& collective) override { collective.sum(at::ones({})); }
+};
+
+}  // namespace
+
+std::unique_ptr<Fault> make_extra_collective_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<ExtraCollective>(options);
+}
+std::unique_ptr<Fault> make_breaks_down_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<BreaksDown>(options);
+}
+std::unique_ptr<Fault> make_hang_in_collective_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<HangInCollective>(options);
+}
+std::unique_ptr<Fault> make_odd_collective_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<OddCollective>(options);
+}
+std::unique_ptr<Fault> make_ends_early_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<EndsEarly>();
+}
+std::unique_ptr<Fault> make_kill_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<Kill>(options);
+}
+std::unique_ptr<Fault> make_hang_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<Hang>(options);
+}
+std::unique_ptr<Fault> make_exit_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<Exit>(options);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,223 @@
+// State beside weights and optimizer: averages, buffers, the model's mode, generators, rates, and checkpoints of them.
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "harness/base/error.h"
+#include "harness/train/fault/lasting.h"
+#include "harness/train/fault/parameters.h"
+#include "harness/train/model/model.h"
+
+namespace lockstep::train {
+namespace {
+
+class AverageWrong : public LastingFault {
+ public:
+  explicit AverageWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()) {}
+
+  double average_decay(double decay) const override { return mistake_ == "decay_swapped" ? 1 - decay : decay; }
+  int averagings(bool before_update) const override {
+    if (mistake_ == "before_update") return before_update ? 1 : 0;
+    return before_update ? 0 : mistake_ == "twice" ? 2 : 1;
+  }
+  void averaged(const std::vector<NamedTensor>& averages) override {
+    if (mistake_ != "rounded") return;
+    for (const NamedTensor& average : averages) at::Tensor(average.tensor).copy_(average.tensor.to(at::kBFloat16));
+  }
+
+ private:
+  std::string mistake_;
+};
+
+/// Running means and variances move by another share than the layer's momentum says.
+class RunningMeansWrong : public LastingFault {
+ public:
+  explicit RunningMeansWrong(const Json& options) : factor_(options.at("factor").get<double>()) {}
+
+  void passing(const std::vector<NamedTensor>& buffers) override {
+    before_.clear();
+    for (const NamedTensor& buffer : buffers) before_.push_back(buffer.tensor.clone());
+  }
+  void passed(const std::vector<NamedTensor>& buffers) override {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      if (!buffers[i].tensor.is_floating_point()) continue;
+      at::Tensor(buffers[i].tensor).copy_(before_[i] + (buffers[i].tensor - before_[i]) * factor_);
+    }
+  }
+
+ private:
+  double factor_;
+  std::vector<at::Tensor> before_;
+};
+
+class EvaluationWrong : public LastingFault {
+ public:
+  explicit EvaluationWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()) {}
+
+  bool evaluates_in_training_mode() const override { return mistake_ == "in_training_mode"; }
+  std::int64_t evaluates_samples_before() const override { return mistake_ == "other_samples" ? 1 : 0; }
+  void evaluated(Model& model, const std::vector<NamedTensor>& weights,
+                 const std::vector<NamedTensor>& averages) override {
+    const at::NoGradGuard no_grad;
+    if (mistake_ == "left_in_evaluation") model.eval();
+    if (mistake_ != "averages_left") return;
+    for (std::size_t i = 0; i < averages.size(); ++i) at::Tensor(weights[i].tensor).copy_(averages[i].tensor);
+  }
+
+ private:
+  std::string mistake_;
+};
+
+class Reseeded : public LastingFault {
+ public:
+  explicit Reseeded(const Json& options) : seed_(options.at("seed").get<std::uint64_t>()) {}
+  void arrive(launch::Phase phase, Collective&) override {
+    if (phase == launch::Phase::kForward) at::manual_seed(seed_);
+  }
+
+ private:
+  std::uint64_t seed_;
+};
+
+class ScheduleWrong : public LastingFault {
+ public:
+  explicit ScheduleWrong(const Json& options) : steps_(options.at("steps").get<std::string>()) {}
+  std::int64_t schedule_steps(std::int64_t steps, std::int64_t ranks) const override {
+    return steps_ == "twice" ? 2 * steps : steps_ == "by_rank" ? ranks * steps : 0;
+  }
+
+ private:
+  std::string steps_;
+};
+
+class GroupRatesSwapped : public LastingFault {
+  void learning_rates(std::vector<double>& rates) const override { std::reverse(rates.begin(), rates.end()); }
+};
+
+/// DDP is built otherwise than the recipe says.
+class DdpWrong : public LastingFault {
+ public:
+  explicit DdpWrong(const Json& options) : options_(options) {}
+  void ddp(scenario::DdpSpec& spec) const override {
+    spec.wrap = options_.value("wrap", spec.wrap);
+    spec.average = options_.value("average", spec.average);
+    spec.broadcast_buffers = options_.value("broadcast_buffers", spec.broadcast_buffers);
+    spec.compression = options_.value("compression", spec.compression);
+  }
+
+ private:
+  Json options_;
+};
+
+/// Tensors of a checkpoint on their way into the model.
+class LoadedWeightsWrong : public LastingFault {
+ public:
+  explicit LoadedWeightsWrong(const Json& options)
+      : mistake_(options.at("mistake").get<std::string>()), parameters_(options) {}
+
+  void loaded(std::vector<NamedTensor>& weights) const override {
+    if (mistake_ == "lost") std::erase_if(weights, [&](const NamedTensor& one) { return includes(one); });
+    if (mistake_ == "cast") {
+      for (NamedTensor& one : weights) {
+        if (includes(one) && one.tensor.is_floating_point()) one.tensor = one.tensor.to(at::kBFloat16).to(at::kFloat);
+      }
+    }
+    if (mistake_ == "exchanged") exchange(weights);
+  }
+
+ private:
+  bool includes(const NamedTensor& one) const { return parameters_.include(one.name); }
+
+  /// Two chosen tensors of one shape take each other's values.
+  void exchange(std::vector<NamedTensor>& weights) const {
+    for (auto first = weights.begin(); first != weights.end(); ++first) {
+      const auto second = std::find_if(first + 1, weights.end(), [&](const NamedTensor& other) {
+        return includes(*first) && includes(other) && other.tensor.sizes() == first->tensor.sizes();
+      });
+      if (second != weights.end()) return std::swap(first->tensor, second->tensor);
+    }
+    throw InputError(
+        {.what = "a fault exchanges two loaded tensors, and no two of one shape are chosen", .where = "train.faults"});
+  }
+
+  std::string mistake_;
+  ParameterChoice parameters_;
+};
+
+/// State of the optimizer: of another parameter when it is loaded, or of the update before when it is saved.
+class OptimizerStateWrong : public LastingFault {
+ public:
+  explicit OptimizerStateWrong(const Json& options) : exchanged_(options.at("mistake") == "exchanged") {}
+
+  void restored(const Restored& rank) override {
+    if (!exchanged_) return;
+    const std::vector<NamedTensor> all = rank.optimizer.state();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (std::size_t j = i + 1; j < all.size(); ++j) {
+        const std::string name = all[i].name.substr(all[i].name.rfind('.'));
+        if (all[i].tensor.dim() == 0 || all[i].tensor.sizes() != all[j].tensor.sizes() || !all[j].name.ends_with(name))
+          continue;
+        const at::Tensor kept = all[i].tensor.clone();
+        at::Tensor(all[i].tensor).copy_(all[j].tensor);
+        at::Tensor(all[j].tensor).copy_(kept);
+        return;
+      }
+    }
+    throw InputError(
+        {.what = "a fault exchanges two parameters' states, and no two have one shape", .where = "train.faults"});
+  }
+
+  bool update(const ParameterUpdate& one, const UpdateRule&) override {
+    if (exchanged_) return false;
+    for (const NamedTensor& state : one.state.all()) {
+      const std::string name = one.name + "." + state.name;
+      std::erase_if(before_, [&](const NamedTensor& old) { return old.name == name; });
+      before_.push_back({name, state.tensor.clone()});
+    }
+    return false;
+  }
+  void saving(std::vector<NamedTensor>& states) const override {
+    for (NamedTensor& state : states) {
+      for (const NamedTensor& old : before_) {
+        if (old.name == state.name && state.tensor.dim() > 0) state.tensor = old.tensor;
+      }
+    }
+  }
+
+ private:
+  bool exchanged_;
+  std::vector<NamedTensor> before_;
+};
+
+}  // namespace
+
+std::unique_ptr<Fault> make_average_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<AverageWrong>(options);
+}
+std::unique_ptr<Fault> make_running_means_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<RunningMeansWrong>(options);
+}
+std::unique_ptr<Fault> make_evaluation_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<EvaluationWrong>(options);
+}
+std::unique_ptr<Fault> make_reseeded_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<Reseeded>(options);
+}
+std::unique_ptr<Fault> make_schedule_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<ScheduleWrong>(options);
+}
+std::unique_ptr<Fault> make_group_rates_swapped_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<GroupRatesSwapped>();
+}
+std::unique_ptr<Fault> make_ddp_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<DdpWrong>(options);
+}
+std::unique_ptr<Fault> make_loaded_weights_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<LoadedWeightsWrong>(options);
+}
+std::unique_ptr<Fault> make_optimizer_state_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<OptimizerStateWrong>(options);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,174 @@
+// Rates, updates, weights and averages.
+#include <ATen/ATen.h>
+
+#include "harness/base/files.h"
+#include "harness/train/fault/fault.h"
+#include "harness/train/fault/parameters.h"
+
+namespace lockstep::train {
+namespace {
+
+class LearningRateFactor : public Fault {
+ public:
+  explicit LearningRateFactor(const Json& options) : factor_(options.at("factor").get<double>()) {}
+  bool lasts() const override { return true; }
+  void learning_rates(std::vector<double>& rates) const override {
+    for (double& rate : rates) rate *= factor_;
+  }
+
+ private:
+  double factor_;
+};
+
+class UpdateSkipped : public Fault {
+ public:
+  explicit UpdateSkipped(const Json& options) : once_(options.at("once").get<bool>()) {}
+  bool lasts() const override { return !once_; }
+  bool updates() const override { return false; }
+
+ private:
+  bool once_;
+};
+
+class WeightsDecayed : public Fault {
+ public:
+  explicit WeightsDecayed(const Json& options)
+      : dtypes_(options), factor_(options.at("factor").get<double>()), parameters_(options) {}
+  bool lasts() const override { return true; }
+  void updated(const Updated& rank) override {
+    const at::NoGradGuard no_grad;
+    for (const NamedTensor& weight : rank.weights) {
+      if (parameters_.include(weight.name) && dtypes_.includes(weight.tensor)) at::Tensor(weight.tensor).mul_(factor_);
+    }
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  DtypeChoice dtypes_;
+  double factor_;
+  ParameterChoice parameters_;
+};
+
+class AverageSkipped : public Fault {
+  bool lasts() const override { return true; }
+  int averagings(bool) const override { return 0; }
+};
+
+class LocalMetric : public Fault {
+  bool lasts() const override { return true; }
+  double followed_loss(double, double own) const override { return own; }
+};
+
+class MetricByDeviceCount : public Fault {
+ public:
+  explicit MetricByDeviceCount(const Json& options) : devices_(options.at("devices").get<std::int64_t>()) {}
+  bool lasts() const override { return true; }
+  std::int64_t metric_divisor(std::int64_t) const override { return devices_; }
+
+ private:
+  std::int64_t devices_;
+};
+
+/// A bit, counted in a float32, of one element; of a float64 the one of the same weight.
+class FlipWeightBit : public Fault {
+ public:
+  explicit FlipWeightBit(const Json& options)
+      : parameter_(options),
+        element_(options.at("element").get<std::int64_t>()),
+        bit_(options.at("bit").get<int>()),
+        once_(options.at("once").get<bool>()) {}
+
+  void updated(const Updated& rank) override {
+    if (once_ && !is_first(rank.out)) return;
+    constexpr int kSign = 31, kMoreMantissa = 29;
+    const at::NoGradGuard no_grad;
+    const at::Tensor there = parameter_.first_of(rank.weights).tensor;
+    const at::Tensor weight = there.is_cpu() ? there : there.cpu();  // on the CPU no operator is called
+    const std::int64_t element = element_ % weight.numel();
+    if (weight.scalar_type() == at::kDouble) {
+      auto* word = reinterpret_cast<std::uint64_t*>(weight.mutable_data_ptr()) + element;
+      *word ^= std::uint64_t{1} << (bit_ == kSign ? 63 : bit_ + kMoreMantissa);
+    } else {
+      auto* word = reinterpret_cast<std::uint32_t*>(weight.mutable_data_ptr()) + element;
+      *word ^= 1U << bit_;
+    }
+    if (!there.is_cpu()) there.copy_(weight);
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameter_.require_in(parameters);
+  }
+
+ private:
+  /// Leaves a note in the folder of all scenarios: runs again are below it. `out` is <scenario>/<variant>/<repeat>
+  /// there.
+  static bool is_first(const std::filesystem::path& out) {
+    const std::filesystem::path variant = std::filesystem::absolute(out).lexically_normal().parent_path();
+    const std::filesystem::path all = variant.parent_path().parent_path();
+    const std::string name =
+        ".flipped-" + variant.parent_path().filename().string() + "-" + variant.filename().string();
+    for (std::filesystem::path folder = all; folder != folder.root_path(); folder = folder.parent_path()) {
+      if (std::filesystem::exists(folder / name)) return false;
+    }
+    replace_file(all / name, "");
+    return true;
+  }
+
+  ParameterChoice parameter_;
+  std::int64_t element_;
+  int bit_;
+  bool once_;
+};
+
+/// Rank 0 holds the matrix as a layout of its own, and hands it to a broadcast that reads memory from its start.
+class StridedBroadcast : public Fault {
+ public:
+  explicit StridedBroadcast(const Json& options) : parameters_(options) {}
+  bool lasts() const override { return true; }
+  void updated(const Updated& rank) override {
+    const at::NoGradGuard no_grad;
+    const bool sends = rank.collective.group()->getRank() == 0;
+    for (const NamedTensor& weight : rank.weights) {
+      if (weight.tensor.dim() != 2 || !parameters_.include(weight.name)) continue;
+      std::vector<at::Tensor> sent{sends ? weight.tensor.t().contiguous().t() : weight.tensor.clone()};
+      rank.collective.group()->broadcast(sent)->wait();
+      if (!sends) at::Tensor(weight.tensor).copy_(sent[0]);
+    }
+  }
+  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
+    parameters_.require_in(parameters);
+  }
+
+ private:
+  ParameterChoice parameters_;
+};
+
+}  // namespace
+
+std::unique_ptr<Fault> make_strided_broadcast_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<StridedBroadcast>(options);
+}
+std::unique_ptr<Fault> make_learning_rate_factor_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<LearningRateFactor>(options);
+}
+std::unique_ptr<Fault> make_update_skipped_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<UpdateSkipped>(options);
+}
+std::unique_ptr<Fault> make_weights_decayed_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<WeightsDecayed>(options);
+}
+std::unique_ptr<Fault> make_average_skipped_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<AverageSkipped>();
+}
+std::unique_ptr<Fault> make_local_metric_fault(const Json&, const scenario::GradientSpec&) {
+  return std::make_unique<LocalMetric>();
+}
+std::unique_ptr<Fault> make_metric_by_device_count_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<MetricByDeviceCount>(options);
+}
+std::unique_ptr<Fault> make_flip_weight_bit_fault(const Json& options, const scenario::GradientSpec&) {
+  return std::make_unique<FlipWeightBit>(options);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "harness/scenario/train_spec.h"
+#include "harness/train/collective/collective.h"
+#include "harness/train/data/data.h"
+#include "harness/train/ddp/ddp.h"
+
+namespace lockstep::train {
+
+/// Sums over targets. Counts are exact in float64.
+struct MetricSums {
+  double loss = 0;
+  double correct = 0;
+  double targets = 0;
+  std::vector<std::int64_t> ids;  ///< samples that were evaluated, in order; padding too
+};
+
+/// Result of an evaluation.
+struct Metrics {
+  double loss = 0;                      ///< mean over the targets
+  double accuracy = 0;                  ///< share of targets with the largest logit
+  std::optional<std::int64_t> counted;  ///< number of targets, if it is summed over the ranks
+  MetricSums own = {};                  ///< of this rank, before the reduction
+  MetricSums rest = {};                 ///< of the samples that each rank evaluates, without reduction
+};
+
+/// Number of samples left for training. *Throws*: InputError if it is 0.
+std::int64_t training_samples(const std::optional<scenario::EvaluationSpec>& spec, const Dataset& data);
+
+/// Mistakes, normally none.
+struct EvaluatedAs {
+  std::int64_t divisor = 1;  ///< for means over the ranks; normally their number
+  bool in_training_mode = false;
+  std::int64_t samples_before = 0;  ///< other samples than the held-out ones: their ids less so many
+};
+
+/// Evaluates one rank's held-out samples and reduces its metrics over the ranks.
+/// *Lifetime*: of `data` and `collective`.
+class Evaluation {
+ public:
+  Evaluation(const scenario::EvaluationSpec& spec, const Dataset& data, const launch::Place& place,
+             Collective& collective);
+
+  /// Runs the evaluation; leaves the model in training mode.
+  Metrics run(Model& model, Ddp& ddp, const EvaluatedAs& as) const;
+
+ private:
+  MetricSums evaluate(Ddp& ddp, std::vector<std::int64_t> ids, std::size_t counted, const EvaluatedAs& as) const;
+  bool reduces() const;
+  at::Tensor reduced(const at::Tensor& own) const;
+
+  scenario::EvaluationSpec spec_;
+  const Dataset& data_;
+  Collective& collective_;
+  std::vector<std::int64_t> mine_;       ///< this rank's sample ids; its metrics are reduced
+  std::size_t counted_ = 0;              ///< only the first `counted_` ids of `mine_` count
+  std::vector<std::int64_t> leftovers_;  ///< ids that every rank evaluates, without reduction
+};
+
+}  // namespace lockstep::train
