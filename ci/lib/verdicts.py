@@ -108,8 +108,9 @@ def result_of(lockstep: str, scenario: str) -> Any:
         raise NothingJudged(f"{scenario} is missing")
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "result.json")
-        ended = subprocess.run([lockstep, *command_for(scenario), scenario, "--json", str(file)], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+        ended = subprocess.run([lockstep, *command_for(scenario), scenario, "--json", str(file)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+                               check=False)
         if not file.is_file() or not file.stat().st_size:
             said = "\n".join(ended.stderr.splitlines()[-20:])
             raise NothingJudged(f"{scenario} gave no result:\n{said}")

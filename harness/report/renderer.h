@@ -38,7 +38,7 @@ const std::vector<Format>& formats();
 std::string to_text(const compare::Divergence& divergence);
 Json to_json(const compare::Divergence& divergence);
 
-/// What a JSON renderer writes, for commands that add to it.
+/// The JSON renderer's value, for commands that add to it.
 Json to_json(const judge::Verdict& verdict, const plan::Plan& plan);
 
 }  // namespace lockstep::report
