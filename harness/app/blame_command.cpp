@@ -139,7 +139,8 @@ int blame(const BlameOptions& options) {
   blame.verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const judge::Status status = blame.verdict.status();
   if (options.run.json() != "-") {
-    print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(blame.verdict, blame.plan) + to_text(blame));
+    print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(blame.verdict, blame.plan) +
+                           to_text(blame));
   }
   if (status != judge::Status::kAgree) runs.keep();
   if (!options.run.json().empty()) write_json(options.run.json(), to_json(blame));

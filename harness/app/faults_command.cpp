@@ -8,8 +8,8 @@
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
 #include "harness/base/console.h"
-#include "harness/report/fault_text.h"
 #include "harness/judge/fault_table.h"
+#include "harness/report/fault_text.h"
 
 namespace lockstep::app {
 namespace {

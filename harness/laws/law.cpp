@@ -1,7 +1,5 @@
 #include "harness/laws/law.h"
 
-#include "harness/laws/seen_facts.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/laws/scales.h"
+#include "harness/laws/seen_facts.h"
 
 namespace lockstep::laws {
 namespace {
