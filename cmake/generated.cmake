@@ -28,6 +28,11 @@ function(generate_names name)
   endforeach()
   file(CONFIGURE OUTPUT ${LOCKSTEP_GENERATED}/kinds/${name}.inc CONTENT "${lines}" @ONLY)
 endfunction()
+# generated/kinds/recipe.inc: an enum for each closed list of a recipe.
+set(SCHEMA ${schema_file})
+set(OUTPUT ${LOCKSTEP_GENERATED}/kinds/recipe.inc)
+include(${CMAKE_CURRENT_LIST_DIR}/recipe_kinds.cmake)
+
 foreach(definition model data sampler optimizer schedule)
   generate_kinds(${definition} anyOf kind)
 endforeach()

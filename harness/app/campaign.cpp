@@ -38,7 +38,7 @@ std::string identity_of(const plan::Run& run) {
   const auto* const worker = std::get_if<plan::WorkerProgram>(&run.program);
   if (worker == nullptr) {
     const auto& program = std::get<plan::CommandProgram>(run.program);
-    const scenario::RecordSpec& record = program.spec.record;
+    const recipe::RecordSpec& record = program.spec.record;
     Json header = program.header;
     header.erase("inputs");  // the run may have written them: its traces tell, and are held to them
     return sha256(Json({header, record.every, record.channels}).dump());

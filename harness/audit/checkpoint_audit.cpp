@@ -12,8 +12,10 @@
 namespace lockstep::audit {
 namespace {
 
+using recipe::LoadWhen;
+using recipe::LoadWho;
+using recipe::TrainSpec;
 using scenario::CheckKind;
-using scenario::TrainSpec;
 using Parts = std::vector<std::string>;
 
 /// Channels that hold what a training computes, and not how it came to it.
@@ -21,17 +23,18 @@ const std::vector<trace::Channel> kNumbers = {trace::Channel::kLoss, trace::Chan
                                               trace::Channel::kWeight};
 
 bool has_state(const TrainSpec& train) {
-  if (train.optimizer.kind != "sgd") return true;
-  const auto groups = scenario::parameter_groups(train.optimizer);
+  if (train.optimizer.kind != recipe::OptimizerKind::kSgd) return true;
+  const auto groups = recipe::parameter_groups(train.optimizer);
   return std::any_of(groups.begin(), groups.end(),
-                     [](const scenario::ParameterGroup& group) { return group.options.value("momentum", 0.0) != 0; });
+                     [](const recipe::ParameterGroup& group) { return group.options.value("momentum", 0.0) != 0; });
 }
 
 bool averages(const TrainSpec& train) { return train.ema_decay.has_value(); }
 
 /// From the generators that a checkpoint holds: masks, crops, or the order of the next epochs.
 bool draws(const TrainSpec& train) {
-  return train.drops() || train.augmentation() == "rank" || laws::draws_from_shared_generator(train.sampler);
+  return train.drops() || train.augmentation() == recipe::Augmentation::kRank ||
+         laws::draws_from_shared_generator(train.sampler);
 }
 
 bool always(const TrainSpec&) { return true; }
@@ -200,8 +203,8 @@ class Questions {
     std::vector<Parts> restored = {{"weights"}};
     if (has_state(recipe_.train())) restored.push_back({"weights", "optimizer"});
     for (const Parts& parts : restored) {
-      for (const char* who : {"all", "rank0_sends", "rank0"}) {
-        for (const char* when : {"before_wrap", "after_wrap"}) cell(parts, who, when);
+      for (const LoadWho who : {LoadWho::kAll, LoadWho::kRank0Sends, LoadWho::kRank0}) {
+        for (const LoadWhen when : {LoadWhen::kBeforeWrap, LoadWhen::kAfterWrap}) cell(parts, who, when);
       }
     }
   }
@@ -274,7 +277,7 @@ class Questions {
   }
 
   /// The recipe's own way to go on, from a checkpoint of this audit under the names that its source gives.
-  void as_written(const scenario::LoadSpec& load) {
+  void as_written(const recipe::LoadSpec& load) {
     std::string refusal;
     const scenario::Variant& source = scenario_.variant(load.from);
     const std::int64_t own_after = scenario::newest_saved(load, source);
@@ -308,17 +311,17 @@ class Questions {
     derivation_.resume(std::move(statement), straight_, resumed, std::move(channels));
   }
 
-  void cell(const Parts& parts, const std::string& who, const std::string& when) {
-    if (who == "all" && when == "before_wrap") return;  // the baseline
-    const bool sends = recipe_.train().ddp.wrap && when == "before_wrap";
-    Statement statement{.id = who + "." + when + "." + join(parts, "+"),
+  void cell(const Parts& parts, LoadWho who, LoadWhen when) {
+    if (who == LoadWho::kAll && when == LoadWhen::kBeforeWrap) return;  // the baseline
+    const bool sends = recipe_.train().ddp.wrap && when == LoadWhen::kBeforeWrap;
+    Statement statement{.id = text_of(who) + "." + text_of(when) + "." + join(parts, "+"),
                         .section = Section::kLoading,
-                        .text = (who == "all"     ? "all ranks load "
-                                 : who == "rank0" ? "rank 0 alone loads "
-                                                  : "rank 0 loads and sends ") +
-                                join(parts, " and ") + (when == "before_wrap" ? " before" : " after") +
+                        .text = (who == LoadWho::kAll     ? "all ranks load "
+                                 : who == LoadWho::kRank0 ? "rank 0 alone loads "
+                                                          : "rank 0 loads and sends ") +
+                                join(parts, " and ") + (when == LoadWhen::kBeforeWrap ? " before" : " after") +
                                 " the model is wrapped, against all ranks before"};
-    if (who == "rank0" && !(sends && parts.size() == 1)) {
+    if (who == LoadWho::kRank0 && !(sends && parts.size() == 1)) {
       statement.claim = Claim::kDiffers;
       statement.if_differs = Answer::kSlip;
       statement.because = !sends ? "nothing sends rank 0's weights to the others: DDP does so when it wraps a model, "
@@ -326,10 +329,12 @@ class Questions {
                                  : "DDP sends weights and buffers, and no state of an optimizer: the others start cold";
       statement.instead = "load on all ranks";
     }
-    const auto side = [&](const char* one, const char* at) { return loading(parts, {{"who", one}, {"when", at}}); };
+    const auto side = [&](LoadWho one, LoadWhen at) {
+      return loading(parts, {{"who", name_of(one)}, {"when", name_of(at)}});
+    };
     std::vector<trace::Channel> channels;
     if (statement.claim == Claim::kDiffers) channels = {trace::Channel::kWeight};  // a state that a rank lacks is told
-    derivation_.compare(std::move(statement), side("all", "before_wrap"), side(who.c_str(), when.c_str()), channels);
+    derivation_.compare(std::move(statement), side(LoadWho::kAll, LoadWhen::kBeforeWrap), side(who, when), channels);
   }
 
   /// Until the update that the recipe saves after: more would take too long for a first look.
@@ -381,7 +386,7 @@ void Checkpoint::add_after(Audit& audit, const Answers& /*answers*/) const {
   const auto own =
       std::find_if(audit.lines.begin(), audit.lines.end(), [](const Line& line) { return line.id == "as-written"; });
   if (own == audit.lines.end() || own->answer != Answer::kBroken) return;
-  const scenario::LoadSpec& load = *recipe_->train().checkpoint.load;
+  const recipe::LoadSpec& load = *recipe_->train().checkpoint.load;
   const std::vector<std::string> needed = audit.with(Answer::kNeeded);
   std::vector<std::string> missing;
   for (const Part& part : kParts) {
@@ -390,7 +395,7 @@ void Checkpoint::add_after(Audit& audit, const Answers& /*answers*/) const {
   }
   if (!missing.empty()) {
     own->instead = "restore these, too: " + join(missing, ", ");
-  } else if (load.epoch != "saved") {
+  } else if (load.epoch != recipe::LoadEpoch::kSaved) {
     own->instead = "save at an epoch's end, or restore the position in the epoch";
   }
 }

@@ -41,17 +41,20 @@ std::string option_text(const Json& value) { return value.is_string() ? value.ge
 /// "lenet, digits, sgd (lr 0.1, momentum 0.9), linear rule, step schedule"
 std::string words_of(const Variant& variant) {
   if (variant.program) return join(variant.program->command, " ");
-  const scenario::TrainSpec& train = variant.train;
+  const recipe::TrainSpec& train = variant.train;
   std::vector<std::string> options;
   for (const char* key : {"lr", "momentum", "betas", "eps", "weight_decay"}) {
     const Json value = train.optimizer.options.value(key, Json());
     if (!value.is_null() && value != 0) options.push_back(std::string(key) + " " + option_text(value));
   }
-  std::string words = train.model.kind + " on " + train.data.kind + ", " + train.optimizer.kind + " (" +
-                      join(options, ", ") + "), sampler " + train.sampler.kind;
-  if (train.schedule.kind != "constant") words += ", schedule " + train.schedule.kind + " by " + train.schedule_every;
-  words += train.learning_rate_rule.kind == "none" ? ", no rule for the rate"
-                                                   : ", rate by the " + train.learning_rate_rule.kind + " rule";
+  std::string words = text_of(train.model.kind) + " on " + text_of(train.data.kind) + ", " +
+                      text_of(train.optimizer.kind) + " (" + join(options, ", ") + "), sampler " +
+                      text_of(train.sampler.kind);
+  if (train.schedule.kind != recipe::ScheduleKind::kConstant)
+    words += ", schedule " + text_of(train.schedule.kind) + " by " + text_of(train.schedule_every);
+  words += train.learning_rate_rule.kind == recipe::RateRuleKind::kNone
+               ? ", no rule for the rate"
+               : ", rate by the " + text_of(train.learning_rate_rule.kind) + " rule";
   return words;
 }
 

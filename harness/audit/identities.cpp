@@ -12,8 +12,8 @@
 namespace lockstep::audit {
 namespace {
 
+using recipe::TrainSpec;
 using scenario::CheckKind;
-using scenario::TrainSpec;
 
 std::string at(const char* id, std::int64_t world_size) { return std::string(id) + "@" + std::to_string(world_size); }
 
@@ -22,7 +22,7 @@ std::string ranks_text(std::int64_t world_size) {
 }
 
 bool decays(const TrainSpec& train) {
-  for (const scenario::ParameterGroup& group : scenario::parameter_groups(train.optimizer)) {
+  for (const recipe::ParameterGroup& group : recipe::parameter_groups(train.optimizer)) {
     if (group.options.value("weight_decay", 0.0) != 0) return true;
   }
   return false;
@@ -53,7 +53,7 @@ std::int64_t samples_of_epoch(const Recipe& recipe, const Range& range) {
 std::optional<Obstacle> obstacle_of_padding(const Recipe& recipe, const Range& range, std::int64_t world_size) {
   const TrainSpec& train = recipe.train();
   const std::int64_t samples = samples_of_epoch(recipe, range);
-  if (train.sampler.kind == "stream") {
+  if (train.sampler.kind == recipe::SamplerKind::kStream) {
     const std::int64_t rest = samples % world_size;
     if (rest == 0 || !train.sampler.options.value("shard", true)) return std::nullopt;
     return Obstacle{std::to_string(samples) + " samples are no multiple of " + ranks_text(world_size) +
@@ -65,7 +65,8 @@ std::optional<Obstacle> obstacle_of_padding(const Recipe& recipe, const Range& r
   const bool completes = of_rank / (range.batch / world_size) != samples / range.batch;
   const bool drops = train.batch.drop_last || train.sampler.options.value("drop_last", false);
   if (repeated == 0 || (drops && !completes)) return std::nullopt;
-  const bool is_dealt = train.sampler.kind == "accelerate" || train.sampler.kind == "dispatch";
+  const bool is_dealt =
+      train.sampler.kind == recipe::SamplerKind::kAccelerate || train.sampler.kind == recipe::SamplerKind::kDispatch;
   Json change = {{"sampler", {{"drop_last", true}}}};
   if (!is_dealt) change["batch"] = {{"drop_last", true}};
   const bool can_drop = train.sampler.options.contains("drop_last");
@@ -80,7 +81,7 @@ std::optional<Obstacle> obstacle_of_padding(const Recipe& recipe, const Range& r
 std::vector<Obstacle> obstacles_of_ranks(const Recipe& recipe, const Range& range, std::int64_t world_size) {
   std::vector<Obstacle> found = recipe.obstacles_of_ranks();
   const bool stops_before = recipe.variant().knows("steps") && recipe.train().steps * range.batch <= range.samples;
-  const bool is_dealt = recipe.variant().knows("sampler") && recipe.train().sampler.kind != "none";
+  const bool is_dealt = recipe.variant().knows("sampler") && recipe.train().sampler.kind != recipe::SamplerKind::kNone;
   if (recipe.is_ours() || range.samples == 0 || !is_dealt || stops_before) return found;
   if (auto padding = obstacle_of_padding(recipe, range, world_size)) {
     padding->change = nullptr;  // nobody knows the program's option
@@ -158,7 +159,7 @@ class Identities {
     const Setting mean = of(world_size);
     Setting sum = mean;
     sum.sum = true;
-    const std::string w = std::to_string(world_size), kind = train.optimizer.kind;
+    const std::string w = std::to_string(world_size), kind = text_of(train.optimizer.kind);
     compare({.id = at("hidden-factor", world_size),
              .text = "sums instead of means: gradients " + w + " times as large",
              .claim = Claim::kDiffers,
@@ -166,12 +167,12 @@ class Identities {
              .because = kind + " divides each gradient by its own size, so the weights hardly notice a factor",
              .instead = "compare gradients or the optimizer's state; losses and weights look healthy"},
             mean, sum, {trace::Channel::kGradient});
-    if ((world_size & (world_size - 1)) != 0 || kind == "lamb") return;
+    if ((world_size & (world_size - 1)) != 0 || train.optimizer.kind == recipe::OptimizerKind::kLamb) return;
     Setting exact_mean = mean;
     exact_mean.also = {{"optimizer", {{"eps", kNoEps}}},
                        {"gradient", {{"clip_norm", nullptr}, {"clip_value", nullptr}}}};
     exact_mean.also["ddp"] = {{"average", true}};
-    if (kind != "adamw") exact_mean.also["optimizer"]["weight_decay"] = 0;
+    if (train.optimizer.kind != recipe::OptimizerKind::kAdamw) exact_mean.also["optimizer"]["weight_decay"] = 0;
     Setting exact_sum = exact_mean;
     exact_sum.also["ddp"] = {{"average", false}};
     compare_weights({.id = at("scale-free", world_size),
@@ -191,7 +192,8 @@ class Identities {
   /// PyTorch keeps the rate out of the momentum, so that a rate that changes needs no correction.
   void momentum(std::int64_t world_size) {
     const TrainSpec& train = recipe_.train();
-    if (!recipe_.is_ours() || train.optimizer.kind != "sgd" || train.optimizer.options.value("momentum", 0.0) == 0)
+    if (!recipe_.is_ours() || train.optimizer.kind != recipe::OptimizerKind::kSgd ||
+        train.optimizer.options.value("momentum", 0.0) == 0)
       return;
     Setting setting = of(world_size);
     setting.also = {{"schedule", {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}, {"schedule_every", "update"}};
@@ -216,7 +218,8 @@ class Identities {
                         .instead = "never call the linear rule equal: it is right to first order of the rate"};
     if (train.model.options.contains("norm"))
       statement.because = "batch normalization makes a sample's gradient depend on the samples beside it";
-    if (train.model.kind == "branch") statement.because = "the side path takes part by the number of forward passes";
+    if (train.model.kind == recipe::ModelKind::kBranch)
+      statement.because = "the side path takes part by the number of forward passes";
     statement.by_targets = statement.because.empty() && recipe_.has_unequal_targets();
     if (statement.by_targets)
       statement.because = "batches hold unequally many targets, and the mean of each batch counts alike";
@@ -320,7 +323,7 @@ class Cells {
       base.also.update({{"autocast", "none"},
                         {"ddp", {{"compression", "none"}}},
                         {"gradient", {{"loss_scale", nullptr}, {"dynamic_scale", nullptr}}}});
-    if (recipe_.train().sampler.kind == "none") base.also["sampler"] = {{"kind", "distributed"}};
+    if (recipe_.train().sampler.kind == recipe::SamplerKind::kNone) base.also["sampler"] = {{"kind", "distributed"}};
     return base;
   }
 
@@ -354,7 +357,7 @@ class Cells {
   /// Claims of the cell.
   void judge(Statement& statement, bool per_rank, double factor, const std::string& rule, bool every_rank_all) const {
     std::vector<Obstacle> obstacles = obstacles_of_ranks(recipe_, range_, world_size_);
-    if (recipe_.is_ours() && recipe_.train().sampler.kind == "none")  // these cells have one
+    if (recipe_.is_ours() && recipe_.train().sampler.kind == recipe::SamplerKind::kNone)  // these cells have one
       std::erase_if(obstacles, [](const Obstacle& one) { return one.change.contains("sampler"); });
     statement.claim = Claim::kDiffers;
     if (every_rank_all) {
@@ -383,8 +386,8 @@ class Cells {
       const bool adaptive = is_scale_free(recipe_.train());
       statement.because =
           rule == "linear"
-              ? (adaptive ? "the linear rule is of SGD (Goyal et al. 2017): for " + recipe_.train().optimizer.kind +
-                                " nothing holds, not even to first order"
+              ? (adaptive ? "the linear rule is of SGD (Goyal et al. 2017): for " +
+                                text_of(recipe_.train().optimizer.kind) + " nothing holds, not even to first order"
                           : "Goyal et al. 2017: right to first order of the rate, with warm-up, up to a limit")
               : (adaptive ? "Malladi et al. 2022, where 1 - beta grows with the batch, too, and eps falls with its root"
                           : "Krizhevsky 2014: keeps the variance of an update");

@@ -16,7 +16,7 @@
 namespace lockstep::audit {
 namespace {
 
-using scenario::TrainSpec;
+using recipe::TrainSpec;
 using scenario::Variant;
 
 constexpr const char* kNoValue = "-";
@@ -76,7 +76,7 @@ class At {
     const auto largest = largest_rate();
     const bool warms_up = laws::warmup_of(variant()) >= static_cast<std::int64_t>(rates().size());
     if (!largest || !warms_up || !variant().knows("optimizer")) return largest;
-    return std::max(*largest, scenario::base_learning_rates(train(), ranks()).front());
+    return std::max(*largest, recipe::base_learning_rates(train(), ranks()).front());
   }
 
  private:
@@ -141,11 +141,11 @@ std::string rates_part(const At& first, const At& other) {
 }
 
 Judged judge_rate(const At& first, const At& last) {
-  if (last.variant().knows("schedule_every") && last.train().schedule_every == "rank")
+  if (last.variant().knows("schedule_every") && last.train().schedule_every == recipe::ScheduleEvery::kRank)
     return slip("the schedule takes a step for each rank, so it runs W times as fast",
                 "step it once an update, or prepare it as accelerate means it");
-  if (last.train().learning_rate_rule.kind != "none")
-    return changes("the rule '" + last.train().learning_rate_rule.kind +
+  if (last.train().learning_rate_rule.kind != recipe::RateRuleKind::kNone)
+    return changes("the rule '" + text_of(last.train().learning_rate_rule.kind) +
                        "' follows the global batch: it is experience, no identity",
                    "call the runs one recipe, not one computation");
   if (rate_text(first) == rate_text(last))
@@ -167,12 +167,12 @@ Judged judge_rate_of_sample(const At& first, const At& last) {
   const bool adaptive = last.variant().knows("optimizer") && is_scale_free(last.train());
   const std::string linear = "linear " + rounded(rate * growth, 4),
                     root = "square root " + rounded(rate * std::sqrt(growth), 4);
-  return changes(
-      "the batch grows by " + times(growth) + ", the rate by " + times(*last.full_rate() / rate) +
-          ": a sample moves the weights by another amount",
-      "keep the global batch; a rule is experience, no identity: " +
-          (adaptive ? root + " (Malladi et al. 2022); the linear rule has no ground for " + last.train().optimizer.kind
-                    : linear + " (Goyal et al. 2017), " + root));
+  return changes("the batch grows by " + times(growth) + ", the rate by " + times(*last.full_rate() / rate) +
+                     ": a sample moves the weights by another amount",
+                 "keep the global batch; a rule is experience, no identity: " +
+                     (adaptive ? root + " (Malladi et al. 2022); the linear rule has no ground for " +
+                                     text_of(last.train().optimizer.kind)
+                               : linear + " (Goyal et al. 2017), " + root));
 }
 
 std::optional<std::string> warmup(const At& at) {
@@ -194,7 +194,7 @@ Judged judge_warmup(const At& first, const At& last) {
 std::optional<double> first_drop(const TrainSpec& train) {
   const Json& options = train.schedule.options;
   if (options.contains("milestones") && !options["milestones"].empty()) return options["milestones"][0].get<double>();
-  if (train.schedule.kind == "step") return options.value("every", 0.0);
+  if (train.schedule.kind == recipe::ScheduleKind::kStep) return options.value("every", 0.0);
   if (options.contains("period")) return options["period"].get<double>();
   return std::nullopt;
 }
@@ -203,15 +203,16 @@ std::optional<double> first_drop(const TrainSpec& train) {
 std::optional<std::string> drop(const At& at) {
   const auto step = first_drop(at.train());
   if (!step) return std::nullopt;
-  if (at.train().schedule_every == "epoch") return count(*step) + (*step == 1 ? " epoch" : " epochs");
+  if (at.train().schedule_every == recipe::ScheduleEvery::kEpoch)
+    return count(*step) + (*step == 1 ? " epoch" : " epochs");
   const auto batch = at.batch();
   if (!batch) return std::nullopt;
-  const double each = at.train().schedule_every == "rank" ? at.ranks_as_number() : 1;
+  const double each = at.train().schedule_every == recipe::ScheduleEvery::kRank ? at.ranks_as_number() : 1;
   return count(*step * *batch / each);
 }
 
 Judged judge_drop(const At&, const At& last) {
-  if (last.train().schedule_every == "rank")
+  if (last.train().schedule_every == recipe::ScheduleEvery::kRank)
     return slip("the schedule takes a step for each rank: W times as many an update",
                 "count the schedule's steps in updates");
   return changes("the schedule is counted in updates, which take another number of samples",
@@ -237,7 +238,7 @@ bool has_decay(const At& at) {
 }
 
 std::string clipping(const At& at) {
-  const scenario::GradientSpec& gradient = at.train().gradient;
+  const recipe::GradientSpec& gradient = at.train().gradient;
   const double threshold = gradient.clip_norm ? *gradient.clip_norm : *gradient.clip_value;
   if (at.train().ddp.average) return rounded(threshold, 4);
   return rounded(threshold / at.ranks_as_number(), 4);
@@ -245,23 +246,23 @@ std::string clipping(const At& at) {
 
 /// Number of samples whose statistics batch normalization takes together.
 std::string normalized_together(const At& at) {
-  const scenario::BatchSpec& batch = at.train().batch;
+  const recipe::BatchSpec& batch = at.train().batch;
   const std::int64_t own = batch.micro_size(at.ranks());
-  const bool all = at.train().model.options.value("norm", "") == "sync_batch";
+  const bool all = at.train().norm() == recipe::Norm::kSyncBatch;
   return std::to_string(all ? own * at.ranks() : own);
 }
 
 std::string loss_denominator(const At& at) {
-  return at.train().loss_average == "world" ? "all ranks' targets" : "each rank's own";
+  return at.train().loss_average == recipe::LossAverage::kWorld ? "all ranks' targets" : "each rank's own";
 }
 
 bool has_unequal_targets(const At& at) {
-  const bool by_line = at.train().data.kind == "text" && at.train().data.options.value("by", "block") == "line";
+  const bool by_line = at.train().has_lines();
   return by_line && !(at.run() != nullptr && has_equal_targets(*at.run()));
 }
 
 std::string streams(const At& at) {
-  return at.train().seed.policy == "same" || at.ranks() == 1 ? "1" : std::to_string(at.ranks());
+  return at.train().seed.policy == recipe::SeedPolicy::kSame || at.ranks() == 1 ? "1" : std::to_string(at.ranks());
 }
 
 /// Samples in an epoch's last update, over all ranks, where it is not whole.
@@ -305,17 +306,17 @@ Judged judge_coverage(const At&, const At& last) {
 /// Samples that a metric counts.
 std::optional<std::string> counted(const At& at) {
   if (!at.train().evaluation) return std::nullopt;
-  const scenario::EvaluationSpec& evaluation = *at.train().evaluation;
+  const recipe::EvaluationSpec& evaluation = *at.train().evaluation;
   const std::int64_t share = (evaluation.samples + at.ranks() - 1) / at.ranks();
-  const std::int64_t total = evaluation.shares == "padded" ? share * at.ranks() : evaluation.samples;
-  const std::string where = evaluation.reduce == "none"   ? ", on each rank its own"
-                            : evaluation.reduce == "root" ? ", on rank 0"
-                                                          : "";
+  const std::int64_t total = evaluation.shares == recipe::Shares::kPadded ? share * at.ranks() : evaluation.samples;
+  const std::string where = evaluation.reduce == recipe::EvaluationReduce::kNone   ? ", on each rank its own"
+                            : evaluation.reduce == recipe::EvaluationReduce::kRoot ? ", on rank 0"
+                                                                                   : "";
   return std::to_string(total) + where;
 }
 
 Judged judge_counted(const At&, const At& last) {
-  if (last.train().evaluation->shares == "padded")
+  if (last.train().evaluation->shares == recipe::Shares::kPadded)
     return slip("the sampler's padding is counted: some samples count twice", "trim it, or evaluate leftovers apart");
   return changes("not all ranks have the metric of all samples", "reduce sums and counts to all ranks");
 }
@@ -381,7 +382,7 @@ const std::vector<Quantity>& table() {
          return changes("each rank draws its own crops: other images on another number of ranks",
                         "seed augmentation by epoch and sample");
        },
-       [](const At& at) { return is_ours(at) && at.train().augmentation() == "rank"; }},
+       [](const At& at) { return is_ours(at) && at.train().augmentation() == recipe::Augmentation::kRank; }},
       {"metric", "samples that the metric counts", counted, judge_counted,
        [](const At& at) { return is_ours(at) && at.train().evaluation.has_value(); }},
   };
@@ -392,10 +393,10 @@ const std::vector<Quantity>& table() {
 std::optional<Judged> wrong_alike(const Quantity& quantity, const At& last) {
   const std::string id = quantity.id;
   if (last.ranks() == 1) return std::nullopt;
-  if (id == "denominator" && has_unequal_targets(last) && last.train().loss_average == "rank")
+  if (id == "denominator" && has_unequal_targets(last) && last.train().loss_average == recipe::LossAverage::kRank)
     return slip("ranks have unequally many targets: a mean of their means weighs targets unequally",
                 "divide by the number of all ranks' targets");
-  if ((id == "dropout" || id == "augmentation") && last.train().seed.policy == "same")
+  if ((id == "dropout" || id == "augmentation") && last.train().seed.policy == recipe::SeedPolicy::kSame)
     return changes("all ranks draw the same: other samples, the same masks or crops",
                    "seed each rank by itself (seed + rank)");
   return std::nullopt;

@@ -40,7 +40,7 @@ class Recipe {
   virtual ~Recipe() = default;
 
   const scenario::Variant& variant() const { return variant_; }
-  const scenario::TrainSpec& train() const { return variant_.train; }
+  const recipe::TrainSpec& train() const { return variant_.train; }
 
   /// The recipe as its author wrote it, at another number of ranks.
   virtual Json as_written(std::int64_t world_size) const = 0;
@@ -58,9 +58,7 @@ class Recipe {
   virtual std::vector<Obstacle> obstacles_of_accumulation() const { return {}; }
 
   /// Whether samples have unequally many targets: lines of text, whose padding has no label.
-  bool has_unequal_targets() const {
-    return variant_.knows("data") && train().data.kind == "text" && train().data.options.value("by", "block") == "line";
-  }
+  bool has_unequal_targets() const { return variant_.knows("data") && train().has_lines(); }
 
   bool is_ours() const { return !variant_.program.has_value(); }
 
@@ -82,7 +80,7 @@ std::unique_ptr<Recipe> program_recipe(const scenario::Variant& variant, const P
                                        const std::string& origin);
 
 /// Whether the optimizer divides a gradient by its own size, so that a constant factor cancels.
-bool is_scale_free(const scenario::TrainSpec& train);
+bool is_scale_free(const recipe::TrainSpec& train);
 
 /// Words for a list of reasons: "a, and b".
 std::string reasons(const std::vector<Obstacle>& obstacles);

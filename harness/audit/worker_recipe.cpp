@@ -7,7 +7,7 @@
 namespace lockstep::audit {
 namespace {
 
-using scenario::TrainSpec;
+using recipe::TrainSpec;
 
 /// Multiplies a number at a key, if it is there.
 void scale(Json& object, const char* key, double factor) {
@@ -56,28 +56,29 @@ class WorkerRecipe : public Recipe {
   std::vector<Obstacle> obstacles_of_ranks() const override {
     std::vector<Obstacle> found;
     const TrainSpec& of = train();
-    const std::string& sampler = of.sampler.kind;
+    using recipe::SamplerKind;
+    const SamplerKind sampler = of.sampler.kind;
     const Json& options = of.sampler.options;
-    if (sampler == "none")
+    if (sampler == SamplerKind::kNone)
       found.push_back({"without a sampler every rank takes every sample",
                        "use a distributed sampler",
                        {{"sampler", {{"kind", "distributed"}}}}});
-    if (sampler == "stream" && !options.value("shard", true))
+    if (sampler == SamplerKind::kStream && !options.value("shard", true))
       found.push_back({"every rank reads the whole stream",
                        "let each rank keep every W-th sample",
                        {{"sampler", {{"shard", true}}}}});
-    if (sampler == "stream" && options.value("buffer", 1) > 1)
+    if (sampler == SamplerKind::kStream && options.value("buffer", 1) > 1)
       found.push_back({"each rank shuffles its own part of the stream",
                        "shuffle before the stream is split",
                        {{"sampler", {{"buffer", 1}}}}});
-    if (sampler == "contiguous" || sampler == "libtorch")
+    if (sampler == SamplerKind::kContiguous || sampler == SamplerKind::kLibtorch)
       found.push_back({"each rank takes a block of the epoch's order, so that an update takes other samples",
                        "deal the order out in turn, as PyTorch's DistributedSampler does",
                        {{"sampler", {{"kind", "distributed"}}}}});
-    if ((sampler == "accelerate" || sampler == "dispatch") && !of.batch.global)
+    if ((sampler == SamplerKind::kAccelerate || sampler == SamplerKind::kDispatch) && !of.batch.global)
       found.push_back({"whole batches are dealt out to the ranks", "split each batch over the ranks (split_batches)",
                        Json::object()});
-    if (of.has_own_buffers() || of.model.options.value("norm", "") == "batch")
+    if (of.has_own_buffers() || of.norm() == recipe::Norm::kBatch)
       found.push_back({"batch normalization takes the statistics of each rank's own samples",
                        "convert to SyncBatchNorm",
                        {{"model", {{"norm", "sync_batch"}}}}});
@@ -85,15 +86,15 @@ class WorkerRecipe : public Recipe {
       found.push_back({"dropout draws each rank's masks from that rank's generator",
                        "set dropout to 0 to compare",
                        {{"model", {{"dropout", 0}}}}});
-    if (of.augmentation() == "rank")
+    if (of.augmentation() == recipe::Augmentation::kRank)
       found.push_back({"augmentation draws from each rank's generator",
                        "seed it by epoch and sample",
                        {{"data", {{"augment", "sample"}}}}});
-    if (has_unequal_targets() && of.loss_average == "rank")
+    if (has_unequal_targets() && of.loss_average == recipe::LossAverage::kRank)
       found.push_back({"each rank divides its loss by its own number of targets, and the ranks have unequally many",
                        "divide by the number of all ranks' targets",
                        {{"loss", {{"average", "world"}}}}});
-    if (sampler == "accelerate" && laws::draws_from_shared_generator(of.sampler))
+    if (sampler == SamplerKind::kAccelerate && laws::draws_from_shared_generator(of.sampler))
       found.push_back(
           {"without a seed of its own, the sampler takes its order from a generator that one rank has alone, "
            "and several copy from rank 0",
@@ -109,7 +110,7 @@ class WorkerRecipe : public Recipe {
       found.push_back({"without DistributedDataParallel every rank trains by itself",
                        "wrap the model",
                        {{"ddp", {{"wrap", true}}}}});
-    if (of.schedule_every == "rank" && of.schedule.kind != "constant")
+    if (of.schedule_every == recipe::ScheduleEvery::kRank && of.schedule.kind != recipe::ScheduleKind::kConstant)
       found.push_back(
           {"the schedule takes a step for each rank", "step it once an update", {{"schedule_every", "update"}}});
     return found;
@@ -118,20 +119,19 @@ class WorkerRecipe : public Recipe {
   std::vector<Obstacle> obstacles_of_accumulation() const override {
     std::vector<Obstacle> found;
     const TrainSpec& of = train();
-    const std::string norm = of.model.options.value("norm", "");
-    if (norm == "batch" || norm == "sync_batch")
+    if (of.norm() != recipe::Norm::kUnknown)
       found.push_back({"batch normalization takes the statistics of each micro-batch", "", nullptr});
     if (of.drops())
       found.push_back(
           {"dropout draws a mask for each micro-batch", "set dropout to 0 to compare", {{"model", {{"dropout", 0}}}}});
-    if (has_unequal_targets() && of.loss_average == "rank")
+    if (has_unequal_targets() && of.loss_average == recipe::LossAverage::kRank)
       found.push_back({"each micro-batch divides its loss by its own number of targets",
                        "divide by the number of targets of the whole update",
                        {{"loss", {{"average", "world"}}}}});
     if (!of.seed.seeds_before_model())
       found.push_back(
           {"no seed fixes the first weights", "seed before the model is made", {{"seed", {{"policy", "same"}}}}});
-    if (of.model.kind == "branch")
+    if (of.model.kind == recipe::ModelKind::kBranch)
       found.push_back({"the side path takes part by the number of forward passes", "", nullptr});
     return found;
   }
@@ -160,7 +160,7 @@ class WorkerRecipe : public Recipe {
         scale(group, "weight_decay", setting.decay);
       }
     }
-    options["kind"] = train().optimizer.kind;
+    options["kind"] = name_of(train().optimizer.kind);
     return options;
   }
 

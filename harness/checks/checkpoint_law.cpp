@@ -30,11 +30,12 @@ CheckResult untold(std::string why, std::string next = "") {
 }
 
 /// Why nobody knows which checkpoint each rank takes; empty: it is known.
-std::string unknown_choice(const trace::RunTrace& run, const scenario::LoadSpec& load) {
+std::string unknown_choice(const trace::RunTrace& run, const recipe::LoadSpec& load) {
   if (!run.unplaced.empty()) return run.unplaced;
   if (load.from.empty()) return "it begins with a file whose tensors nobody recorded";
   if (!load.of_rank.empty()) return "each rank takes a checkpoint of its own";
-  if (load.pick == "highest_name") return "the last name in text order need not be the newest checkpoint";
+  if (load.pick == recipe::LoadPick::kHighestName)
+    return "the last name in text order need not be the newest checkpoint";
   return "";
 }
 
@@ -61,7 +62,7 @@ class Loading {
               .divergence = begins_elsewhere(run_, expected, begin_)};
     }
     CheckResult result;
-    for (std::size_t rank = 0; rank < (load_.who == "rank0" ? 1 : run_.ranks.size()); ++rank) {
+    for (std::size_t rank = 0; rank < (load_.who == recipe::LoadWho::kRank0 ? 1 : run_.ranks.size()); ++rank) {
       for (const Restored& restored : kRestored) {
         if (!result.divergence && is_judged(restored)) judge_channel(restored, rank, result);
       }
@@ -78,7 +79,7 @@ class Loading {
   /// Of a program, what every rank loads from one file; buffers come with the weights.
   bool is_judged(const Restored& restored) const {
     if (promises_.known) return restored.channel == Channel::kWeight || restored.channel == Channel::kOptimizer;
-    const scenario::TrainSpec &its = promises_.train, &saved = saver_.promises->train;
+    const recipe::TrainSpec &its = promises_.train, &saved = saver_.promises->train;
     if (its.precision != saved.precision || its.exact != saved.exact) return false;
     if (restored.channel == Channel::kRng && !same_world()) return false;
     const bool of_weights = restored.channel == Channel::kWeight || restored.channel == Channel::kBuffer;
@@ -165,7 +166,7 @@ class Loading {
   const trace::RunTrace& run_;
   const scenario::Promises& promises_;
   const Saver& saver_;
-  const scenario::LoadSpec& load_;
+  const recipe::LoadSpec& load_;
   std::int64_t saved_, begin_;
 };
 

@@ -291,7 +291,7 @@ CheckResult judge_coverage(const trace::RunTrace& run, const scenario::Promises&
             .why = run.run +
                    (promise ? ": too little data for this sampler" : ": the promise of this sampler is not known"),
             .next = promise ? "use more data, or fewer ranks" : ""};
-  const scenario::BatchSpec& batch = promises.train.batch;
+  const recipe::BatchSpec& batch = promises.train.batch;
   return Coverage(run, *promise, batch.micro_size(promises.world_size) * batch.accumulation).judge();
 }
 

@@ -80,13 +80,14 @@ CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& pr
   return result_of(compare_ranks(run, replicated));
 }
 
-bool are_same(const scenario::Choice& one, const scenario::Choice& other) {
+template <typename Kind>
+bool are_same(const recipe::ChoiceOf<Kind>& one, const recipe::ChoiceOf<Kind>& other) {
   return one.kind == other.kind && one.options == other.options;
 }
 
 /// Whether a training counts, and sets its rates, as the one that it goes on from did.
 bool goes_on_alike(const scenario::Promises& one, const scenario::Promises& other) {
-  const scenario::TrainSpec &a = one.train, &b = other.train;
+  const recipe::TrainSpec &a = one.train, &b = other.train;
   return one.world_size == other.world_size && are_same(a.optimizer, b.optimizer) && are_same(a.schedule, b.schedule) &&
          are_same(a.learning_rate_rule, b.learning_rate_rule) && are_same(a.sampler, b.sampler) &&
          a.schedule_every == b.schedule_every && a.loss_average == b.loss_average &&
@@ -109,7 +110,7 @@ CheckResult judge_ledger_of(const trace::RunTrace& run, const scenario::Promises
 
 /// A training that takes other data than the recipe's keeps every promise of its sampler.
 CheckResult judge_data(const trace::RunTrace& run, const scenario::Promises& promises) {
-  const scenario::TrainSpec& train = promises.train;
+  const recipe::TrainSpec& train = promises.train;
   const auto size = promises.known ? std::nullopt : laws::size_said(train.data);
   const std::int64_t expected = size.value_or(0) - (train.evaluation ? train.evaluation->samples : 0);
   const std::int64_t actual = laws::samples_in(run.ranks[0]);

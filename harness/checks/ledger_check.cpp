@@ -32,8 +32,7 @@ class Ledger {
         targets_per_sample_(run.ranks[0].header.value("targets_per_sample", std::int64_t{0})),
         last_step_(variant.knows("steps") ? std::optional(variant.last_recorded_step()) : std::nullopt) {
     if (variant.knows("optimizer") && variant.knows("schedule")) {
-      for (const double base : scenario::base_learning_rates(train_, world_))
-        forms_.emplace_back(train_.schedule, base);
+      for (const double base : recipe::base_learning_rates(train_, world_)) forms_.emplace_back(train_.schedule, base);
     }
     const std::int64_t samples =
         variant.knows("sampler") && variant.knows("batch") ? laws::samples_of(run, variant) : 0;
@@ -54,21 +53,24 @@ class Ledger {
                                                   const std::vector<double>& losses) {
     const std::int64_t steps = schedule_steps_before(step);
     auto expected = forms_[group].after(steps, losses);
-    const double warmup = scenario::rule_warmup(train_, scenario::rule_factor(train_, world_), steps);
+    const double warmup = recipe::rule_warmup(train_, recipe::rule_factor(train_, world_), steps);
     if (expected && warmup != 1) expected = {expected->rate * warmup, expected->rounding * (warmup + 1)};
     return expected;
   }
 
   /// Steps that the schedule took in the first so many updates.
   std::int64_t schedule_steps(std::int64_t updates) const {
-    if (train_.schedule_every == "epoch") return schedule_steps_ + epochs_ended(updates - 1) - epochs_ended(first_ - 1);
-    return schedule_steps_ + (updates - first_) * (train_.schedule_every == "rank" ? world_ : 1);
+    if (train_.schedule_every == recipe::ScheduleEvery::kEpoch)
+      return schedule_steps_ + epochs_ended(updates - 1) - epochs_ended(first_ - 1);
+    return schedule_steps_ + (updates - first_) * (train_.schedule_every == recipe::ScheduleEvery::kRank ? world_ : 1);
   }
 
   /// Steps that the schedule took before the update of this step: in an epoch that ends among its micro-batches, too. A
   /// plateau waits for the update's loss.
   std::int64_t schedule_steps_before(std::int64_t step) const {
-    if (train_.schedule_every != "epoch" || train_.schedule.kind == "plateau") return schedule_steps(step);
+    if (train_.schedule_every != recipe::ScheduleEvery::kEpoch ||
+        train_.schedule.kind == recipe::ScheduleKind::kPlateau)
+      return schedule_steps(step);
     const std::int64_t before_last = micro_batches(step + 1 - first_, rest_of_epoch(0)) - 1;
     return schedule_steps_ + epochs_ended_at(position_after(before_last, 0)) - epochs_ended(first_ - 1);
   }
@@ -88,13 +90,16 @@ class Ledger {
   /// recorded.
   std::optional<std::int64_t> counted(std::int64_t step, std::int64_t rank) const {
     const auto& evaluation = train_.evaluation;
-    if (!evaluation || (step + 1) % evaluation->every != 0 || evaluation->average != "samples") return std::nullopt;
+    if (!evaluation || (step + 1) % evaluation->every != 0 ||
+        evaluation->average != recipe::EvaluationAverage::kSamples)
+      return std::nullopt;
     if (!train_.record.holds(Channel::kMetric)) return std::nullopt;
-    if (targets_per_sample_ == 0 || (evaluation->reduce == "root" && rank != 0)) return std::nullopt;
+    if (targets_per_sample_ == 0 || (evaluation->reduce == recipe::EvaluationReduce::kRoot && rank != 0))
+      return std::nullopt;
     return evaluation->samples * targets_per_sample_;
   }
 
-  bool averages_over_world() const { return train_.loss_average == "world"; }
+  bool averages_over_world() const { return train_.loss_average == recipe::LossAverage::kWorld; }
 
   /// Samples of one rank up to and including this step.
   std::int64_t taken(std::int64_t step, std::int64_t rank) const { return position(step, rank).taken; }
@@ -106,7 +111,7 @@ class Ledger {
   bool counts() const { return !each_.empty() && micro_ > 0; }
 
   /// Whether rates are promised, and no epoch has to be counted for them.
-  bool rates_alone() const { return groups() > 0 && train_.schedule_every != "epoch"; }
+  bool rates_alone() const { return groups() > 0 && train_.schedule_every != recipe::ScheduleEvery::kEpoch; }
 
   /// Whether it is known where a resumed training begins.
   bool knows_begin() const { return knows_begin_; }
@@ -128,8 +133,8 @@ class Ledger {
     for (std::size_t rank = 0; rank < begin_.size(); ++rank) {
       const std::size_t of = saved.world_ == world_ ? rank : 0;
       begin_[rank] = moved(saved.position(first_ - 1, static_cast<std::int64_t>(of)), saved, of, each_[rank]);
-      if (load->epoch == "next") ++begin_[rank].epoch;
-      if (load->epoch != "saved") begin_[rank].position = 0;
+      if (load->epoch == recipe::LoadEpoch::kNext) ++begin_[rank].epoch;
+      if (load->epoch != recipe::LoadEpoch::kSaved) begin_[rank].position = 0;
     }
   }
 
@@ -180,7 +185,7 @@ class Ledger {
   std::int64_t epochs_ended(std::int64_t step) const { return epochs_ended_at(position(step, 0)); }
   std::int64_t epochs_ended_at(const Position& at) const { return at.epoch + (at.position == each_[0] ? 1 : 0); }
 
-  const scenario::TrainSpec& train_;
+  const recipe::TrainSpec& train_;
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
   std::optional<std::int64_t> last_step_;
   bool knows_begin_ = true;

@@ -38,7 +38,7 @@ std::vector<Channel> agreeing_channels(const scenario::Promises& promises) {
   const bool own_buffers = !promises.known && promises.train.has_own_buffers();
   std::vector<Channel> channels = channels_of({}, {&promises}, true);
   const auto& evaluation = promises.train.evaluation;
-  const bool own_metrics = !promises.known && evaluation && evaluation->reduce != "all";
+  const bool own_metrics = !promises.known && evaluation && evaluation->reduce != recipe::EvaluationReduce::kAll;
   std::erase_if(channels, [&](Channel channel) {
     if (channel == Channel::kMetric && own_metrics) return true;
     return trace::info(channel).sharing != trace::Sharing::kReplicated || (channel == Channel::kBuffer && own_buffers);

@@ -55,7 +55,8 @@ std::optional<Divergence> in_values(const Training& left, const Training& right,
   if (!first) return std::nullopt;
   const std::string layer = last_layer(right.run, first->step);
   const bool smooth = !have_kinks(left.promises, right.promises);
-  const bool linear = left.promises.train.optimizer.kind == "sgd" && right.promises.train.optimizer.kind == "sgd";
+  const bool linear = left.promises.train.optimizer.kind == recipe::OptimizerKind::kSgd &&
+                      right.promises.train.optimizer.kind == recipe::OptimizerKind::kSgd;
   const bool of_update = linear && trace::info(first->channel).part == trace::Part::kUpdated;
   scope.first_step = first->step;
   return compare_runs(
@@ -98,8 +99,9 @@ std::optional<Divergence> in_reduction(const Training& left, const Training& rig
 
 bool have_kinks(const scenario::Promises& left, const scenario::Promises& right) {
   const auto is_smooth = [](const scenario::Promises& promises) {
-    const std::string& kind = promises.train.model.kind;
-    return kind == "linear" || kind == "transformer";  // its activations are GELU and softmax
+    const recipe::ModelKind kind = promises.train.model.kind;
+    return kind == recipe::ModelKind::kLinear ||
+           kind == recipe::ModelKind::kTransformer;  // its activations are GELU and softmax
   };
   return !is_smooth(left) || !is_smooth(right);
 }

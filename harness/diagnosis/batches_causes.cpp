@@ -174,13 +174,14 @@ bool lacks_samples(const Epoch& left, const Epoch& right) {
 }
 
 std::vector<Suspect> same_samples_of_other_samplers(const Scene& scene, const Epoch& left, const Epoch& right) {
-  const std::string& ours = scene.left.promises->train.sampler.kind;
-  const std::string& theirs = scene.right.promises->train.sampler.kind;
+  const recipe::SamplerKind ours = scene.left.promises->train.sampler.kind;
+  const recipe::SamplerKind theirs = scene.right.promises->train.sampler.kind;
   if (ours == theirs || !left.whole || !right.whole || sorted_ids(left) != sorted_ids(right)) return {};
-  return {{"data.batch_composition",
-           {"epoch " + std::to_string(left.number) + ": both sides take the same " + std::to_string(left.taken()) +
-                " samples, in other global batches from step " + std::to_string(scene.at.step) + " on",
-            "the samplers are " + ours + " and " + theirs + ", which order the data in their own ways"}}};
+  return {
+      {"data.batch_composition",
+       {"epoch " + std::to_string(left.number) + ": both sides take the same " + std::to_string(left.taken()) +
+            " samples, in other global batches from step " + std::to_string(scene.at.step) + " on",
+        "the samplers are " + text_of(ours) + " and " + text_of(theirs) + ", which order the data in their own ways"}}};
 }
 
 /// Whether more steps than one hold as many samples as the first on both sides, where several are there. `left`: null

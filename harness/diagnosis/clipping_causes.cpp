@@ -111,7 +111,7 @@ std::vector<Suspect> before_unscale(const Clipping& at) {
 
 std::vector<Suspect> suspects_in_clipping(const trace::RunTrace& run, const scenario::Promises& promises,
                                           std::int64_t step) {
-  const scenario::GradientSpec& recipe = promises.train.gradient;
+  const recipe::GradientSpec& recipe = promises.train.gradient;
   if (!recipe.clip_norm || recipe.clip_value || run.ranks.empty()) return {};
   // A dynamic scale is another one in each step.
   const auto scale = laws::loss_scale_of(Held(run, 0, step));

@@ -90,7 +90,7 @@ std::vector<Suspect> suspects_in_samples(const Scene& scene) {
 std::vector<Suspect> suspects_in_unused_seeds(const Scene& scene) {
   if (!scene.left || scene.within_one_run()) return {};
   const auto seeds = [](const Side& side) {
-    const scenario::TrainSpec& train = side.promises->train;
+    const recipe::TrainSpec& train = side.promises->train;
     return std::pair(train.seed.base, train.sampler.options.value("seed", Json()));
   };
   if (seeds(scene.left) == seeds(scene.right)) return {};
@@ -232,7 +232,7 @@ struct Contents {
 std::vector<Suspect> suspects_in_contents(const Scene& scene) {
   if (!scene.left || !scene.right || scene.within_one_run()) return {};
   for (const Side* side : {&scene.left, &scene.right}) {  // a program may augment as it likes
-    if (side->promises->known || side->promises->train.augmentation() != "none") return {};
+    if (side->promises->known || side->promises->train.augmentation() != recipe::Augmentation::kNone) return {};
   }
   const Contents left(*scene.left.run, scene.at.step), right(*scene.right.run, scene.at.step);
   for (const auto& [sample, content] : right.by_sample) {

@@ -326,7 +326,7 @@ std::vector<Suspect> suspects_of_rank_0(const Restart& restart) {
 /// Without anything to hold it against: all other ranks agree, and rank 0 holds other weights.
 std::vector<Suspect> suspects_between_ranks(const Restart& restart) {
   const trace::RunTrace& run = *restart.resumed.run;
-  const scenario::LoadSpec& load = *restart.resumed.promises->train.checkpoint.load;
+  const recipe::LoadSpec& load = *restart.resumed.promises->train.checkpoint.load;
   const trace::Step* first = run.ranks[0].find(restart.begin);
   if (restart.straight || restart.source != nullptr || first == nullptr || run.world_size() < 2) return {};
   if (!load.restores("weights")) return {};

@@ -90,7 +90,7 @@ std::vector<Suspect> suspects_of_arrival(const std::vector<Side>& sides, std::in
 /// Threads that add up in any order part the sums by rounding, and there must be several.
 std::vector<Suspect> suspects_of_threads(const Scene& scene, const std::vector<std::string>& seen) {
   const Divergence& at = scene.at;
-  const scenario::DeterminismSpec& asked = scene.right.promises->train.determinism;
+  const recipe::DeterminismSpec& asked = scene.right.promises->train.determinism;
   const compare::Location place{.step = at.step,
                                 .channel = at.channel,
                                 .tensor = at.tensor,
@@ -99,7 +99,8 @@ std::vector<Suspect> suspects_of_threads(const Scene& scene, const std::vector<s
   if (asked.threads < 2 || !compare::differ_slightly(*scene.left.run, *scene.right.run, place)) return {};
   const Suspect threads{"fp.unordered_threads", seen};
   if (accumulates_atomically(at)) return {{"fp.atomic_op", {seen[0], at.operator_->text}}, threads};
-  return asked.algorithms == "default" ? std::vector<Suspect>{threads, {"fp.atomic_op", seen}} : std::vector{threads};
+  return asked.algorithms == recipe::Algorithms::kDefault ? std::vector<Suspect>{threads, {"fp.atomic_op", seen}}
+                                                          : std::vector{threads};
 }
 
 /// The same training, run twice.
@@ -133,10 +134,10 @@ std::vector<Suspect> suspects_of_parted_ranks(const Scene& scene) {
 /// No two ranks were to hold the same.
 std::vector<Suspect> suspects_of_clones(const Scene& scene) {
   if (scene.at.channel != Channel::kRng || !scene.right) return {};
-  const scenario::TrainSpec& train = scene.right.promises->train;
+  const recipe::TrainSpec& train = scene.right.promises->train;
   const std::vector<std::string> seen{scene.at.place() + ": the generators of two ranks are in the same state"};
   std::vector<Suspect> found;
-  if (train.augmentation() == "rank") found.push_back({"rng.augment_rank_clone", seen});
+  if (train.augmentation() == recipe::Augmentation::kRank) found.push_back({"rng.augment_rank_clone", seen});
   if (train.drops()) found.push_back({"rng.dropout_clone", seen});
   return found;
 }
@@ -154,7 +155,7 @@ std::vector<Suspect> suspects_in_random(const Scene& scene) {
   const bool alike = same(scene, scene.at.step - 1, Channel::kRng) && same(scene, scene.at.step, Channel::kInput);
   if (!alike || scene.left.run->world_size() != scene.right.run->world_size()) return {};
   // Models that draw otherwise are another recipe, and nothing drew in between.
-  const scenario::TrainSpec &left = scene.left.promises->train, &right = scene.right.promises->train;
+  const recipe::TrainSpec &left = scene.left.promises->train, &right = scene.right.promises->train;
   if (left.model.kind != right.model.kind || left.model.options != right.model.options) return {};
   const trace::Record *theirs = scene.left.find(scene.at.step, Channel::kRng, scene.at.tensor),
                       *its = scene.right.find(scene.at.step, Channel::kRng, scene.at.tensor);

@@ -80,7 +80,7 @@ Suspect suspect(const Accused& of, const char* cause, const std::string& more) {
 
 /// The rates of `recipe` with its warm-up in another unit.
 std::optional<Suspect> warmup_unit(const Accused& of, const scenario::Promises& recipe, const Rates& rates) {
-  if (laws::warmup_of(recipe) == 0 || recipe.train.schedule_every == "epoch") return std::nullopt;
+  if (laws::warmup_of(recipe) == 0 || recipe.train.schedule_every == recipe::ScheduleEvery::kEpoch) return std::nullopt;
   const double w = of.ranks(), a = of.micro_batches(),
                batch = static_cast<double>(recipe.train.batch.global_size(of.side.run->world_size()));
   for (const double unit : {w, a, w * a, batch, batch / w}) {
@@ -99,8 +99,9 @@ std::optional<Suspect> warmup_unit(const Accused& of, const scenario::Promises& 
 /// The rates of `recipe` with other steps of the schedule for each update, or a step for each epoch.
 std::optional<Suspect> schedule_rate(const Accused& of, const scenario::Promises& recipe, const Rates& rates,
                                      const std::vector<double>& losses) {
-  const std::string& every = recipe.train.schedule_every;
-  const double w = of.ranks(), own = every == "epoch" ? 0 : every == "rank" ? w : 1;
+  using recipe::ScheduleEvery;
+  const ScheduleEvery every = recipe.train.schedule_every;
+  const double w = of.ranks(), own = every == ScheduleEvery::kEpoch ? 0 : every == ScheduleEvery::kRank ? w : 1;
   for (const double steps : {w, 1 / w, 1.0}) {
     if (steps == own || !laws::traces(rates, laws::curve_of(recipe, of.name, {.steps = steps}, losses))) continue;
     return suspect(of, "lr.schedule_rate",
@@ -110,7 +111,7 @@ std::optional<Suspect> schedule_rate(const Accused& of, const scenario::Promises
                        (w > 1 ? ", with " + to_decimal(w) + " ranks" : ""));
   }
   scenario::Promises by_epoch = recipe;
-  by_epoch.train.schedule_every = "epoch";
+  by_epoch.train.schedule_every = recipe::ScheduleEvery::kEpoch;
   if (own == 0 ||
       !laws::traces(rates, laws::promised_curve(by_epoch, of.name, losses, of.side.run->ranks[of.side.rank])))
     return std::nullopt;
@@ -201,7 +202,7 @@ std::optional<double> factor_from(const Rates& rates, const Curve& expected, std
 
 /// Whether every group's rates have the factor that this one's have against the recipe: a rule scales them all.
 bool scales_all_groups(const Accused& of, double factor, const std::vector<double>& losses) {
-  const std::size_t groups = scenario::parameter_groups(of.side.promises->train.optimizer).size();
+  const std::size_t groups = recipe::parameter_groups(of.side.promises->train.optimizer).size();
   for (std::size_t group = 0; group < groups; ++group) {
     const std::string name = kRate + (group > 0 ? "." + std::to_string(group) : "");
     const Curve expected = laws::promised_curve(*of.side.promises, name, losses, of.side.run->ranks[of.side.rank]);
@@ -219,7 +220,7 @@ std::vector<Suspect> suspects_of_factor(const Accused& of, const Curve& expected
   const auto is = [&](double value) {
     return std::fabs(value - 1) > kSameFactor && std::fabs(*factor / value - 1) < kSameFactor;
   };
-  const double w = of.ranks(), rule = scenario::rule_factor(of.side.promises->train, of.side.run->world_size());
+  const double w = of.ranks(), rule = recipe::rule_factor(of.side.promises->train, of.side.run->world_size());
   // A rule is applied from the first update on; what begins later is something else, a schedule for instance.
   const bool from_the_first = laws::are_zero_before(of.rates(), of.step);
   const std::string all = "every rate from there on is " + rounded(*factor, 6) + " times as large";
@@ -264,7 +265,7 @@ std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name
     const trace::Record* record = side.run->ranks[rank].find(step, Channel::kLedger, name);
     return record == nullptr ? std::nullopt : record->number;
   };
-  if (side.promises->train.schedule.kind != "plateau") return {};
+  if (side.promises->train.schedule.kind != recipe::ScheduleKind::kPlateau) return {};
   std::vector<std::string> evidence;
   for (std::size_t rank = 1; rank < side.run->ranks.size() && evidence.empty(); ++rank) {
     const auto first = rate_of(0), its = rate_of(rank);
@@ -276,7 +277,7 @@ std::vector<Suspect> suspects_of_ranks(const Side& side, const std::string& name
   for (std::size_t rank = 0; rank < side.run->ranks.size(); ++rank) {
     const trace::Trace& its = side.run->ranks[rank];
     const std::vector<double> own = losses_of(its, true);
-    const bool by_epoch = side.promises->train.schedule_every == "epoch";
+    const bool by_epoch = side.promises->train.schedule_every == recipe::ScheduleEvery::kEpoch;
     if (own.empty() || by_epoch || !laws::curve_of(*side.promises, name, {}, own))
       return {{"control.local_metric", evidence}};
     const auto from = follows_own_from(laws::rates_of(its, name), *side.promises, name, own, losses_of(its, false));
@@ -337,7 +338,7 @@ std::vector<Suspect> suspects_in_rates(const Scene& scene) {
   if (!name) return suspects_in_rates_alone(scene);
   if (auto found = suspects_in_schedule_steps(scene, *name); !found.empty()) return found;
   const auto of_ranks = between(scene, [&](const Side& side) { return suspects_of_ranks(side, *name, scene.at.step); });
-  const bool plateau = scene.right && scene.right.promises->train.schedule.kind == "plateau";
+  const bool plateau = scene.right && scene.right.promises->train.schedule.kind == recipe::ScheduleKind::kPlateau;
   if (plateau && !of_ranks.empty()) return of_ranks;
   const bool within_a_run = scene.left && scene.right && scene.left.run == scene.right.run;
   if (auto found = within_a_run ? std::vector<Suspect>() : suspects_of_sides(scene, *name); !found.empty())

@@ -35,7 +35,7 @@ bool Restart::changes_world() const {
 }
 
 bool Restart::asks(Channel channel) const {
-  const scenario::LoadSpec& load = *resumed.promises->train.checkpoint.load;
+  const recipe::LoadSpec& load = *resumed.promises->train.checkpoint.load;
   if (channel == Channel::kBuffer) return load.restores("buffers") || load.restores("weights");
   const char* part = channel == Channel::kWeight ? "weights" : trace::name_of(channel).data();
   return load.restores(part);
@@ -66,7 +66,7 @@ std::optional<Restart> restart_in(const Scene& scene) {
   restart.straight = straight_side(scene, restart.resumed);
   restart.begin = restart.saved = steps.front().step;
   restart.source_world = restart.resumed.promises->world_size;
-  const scenario::LoadSpec& load = *restart.resumed.promises->train.checkpoint.load;
+  const recipe::LoadSpec& load = *restart.resumed.promises->train.checkpoint.load;
   const auto source = scene.question.promises.find(load.from);
   if (source != scene.question.promises.end()) {
     restart.source = partner_of(scene.question, restart.resumed, load.from);

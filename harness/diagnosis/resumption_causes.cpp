@@ -46,7 +46,7 @@ std::vector<Suspect> suspects_in_own_epoch(const Restart& restart) {
   const auto promise = promise_for(*restart.resumed.run, promises);
   if (!promise || restart.changes_world() || restart.begin < 0) return {};
   const std::vector<Epoch> epochs = epochs_of(*restart.resumed.run, promises);
-  const scenario::BatchSpec& batch = promises.train.batch;
+  const recipe::BatchSpec& batch = promises.train.batch;
   const std::int64_t micro = batch.micro_size(promises.world_size), whole = (promise->each[0] + micro - 1) / micro;
   const std::int64_t before = (restart.saved + 1) * batch.accumulation % whole;
   if (epochs.size() < 2 || promises.train.record.every != 1 || batch.updates_at_epoch_end || before == 0) return {};

@@ -16,7 +16,7 @@ using compare::Suspect;
 using trace::Channel;
 
 /// What the recipes of the two sides ask for differently, where that is known to round.
-std::vector<Suspect> suspects_of_recipes(const scenario::TrainSpec& left, const scenario::TrainSpec& right) {
+std::vector<Suspect> suspects_of_recipes(const recipe::TrainSpec& left, const recipe::TrainSpec& right) {
   const auto differ = [](const std::string& key, const std::string& a, const std::string& b) {
     return std::vector<std::string>{key + " is " + a + " on one side, " + b + " on the other"};
   };
@@ -28,11 +28,11 @@ std::vector<Suspect> suspects_of_recipes(const scenario::TrainSpec& left, const 
   if (left.determinism.flush_denormal != right.determinism.flush_denormal)
     return {{"fp.denormal", {"denormal numbers are flushed to zero on one side only"}}};
   if (left.ddp.compression != right.ddp.compression)
-    return {{"comm.lossy", differ("ddp.compression", left.ddp.compression, right.ddp.compression)}};
+    return {{"comm.lossy", differ("ddp.compression", text_of(left.ddp.compression), text_of(right.ddp.compression))}};
   if (left.autocast != right.autocast)
-    return {{"fp.precision_mode", differ("autocast", left.autocast, right.autocast)}};
+    return {{"fp.precision_mode", differ("autocast", text_of(left.autocast), text_of(right.autocast))}};
   if (left.precision != right.precision)
-    return {{"fp.precision_mode", differ("precision", left.precision, right.precision)}};
+    return {{"fp.precision_mode", differ("precision", text_of(left.precision), text_of(right.precision))}};
   return {};
 }
 
@@ -56,7 +56,7 @@ std::vector<std::string> beside_buckets(const Side& side, std::int64_t step) {
 
 /// Other collectives, because the recipes ask for other buckets: the same sums, in another order.
 std::vector<Suspect> suspects_of_buckets(const Scene& scene) {
-  const scenario::DdpSpec &left = scene.left.promises->train.ddp, &right = scene.right.promises->train.ddp;
+  const recipe::DdpSpec &left = scene.left.promises->train.ddp, &right = scene.right.promises->train.ddp;
   const bool same_buckets = left.bucket_mb == right.bucket_mb;
   if (same_buckets || beside_buckets(scene.left, scene.at.step) != beside_buckets(scene.right, scene.at.step))
     return {};

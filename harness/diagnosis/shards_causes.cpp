@@ -83,7 +83,7 @@ class Shares {
   /// Whether these ids are what the sampler gives one rank of several: it knows of ranks, and takes them for one. A
   /// sampler that gives all ranks the same knows of none.
   bool are_one_share(const Ids& ids) const {
-    const scenario::Choice& sampler = variant_.train.sampler;
+    const recipe::SamplerChoice& sampler = variant_.train.sampler;
     if (variant_.known || !promise_ || ids.size() < laws::kFewInOrder || !laws::no_known_order(sampler).empty())
       return false;
     const auto share_of = [&](std::int64_t rank) {

@@ -102,11 +102,11 @@ std::vector<Suspect> suspects_in_beginning(const Scene& scene) {
   }
   if (auto found = suspects_in_ranks(scene); !found.empty()) return found;
   if (compare::draw_otherwise(*scene.left.run, *scene.right.run)) return {};
-  const scenario::TrainSpec &left = scene.left.promises->train, &right = scene.right.promises->train;
+  const recipe::TrainSpec &left = scene.left.promises->train, &right = scene.right.promises->train;
   std::vector<std::string> evidence{scene.at.place() + ": the weights differ before the first update"};
   if (left.seed.base != right.seed.base || left.seed.policy != right.seed.policy)
-    evidence.push_back("the seeds are " + left.seed.policy + " " + std::to_string(left.seed.base) + " and " +
-                       right.seed.policy + " " + std::to_string(right.seed.base));
+    evidence.push_back("the seeds are " + text_of(left.seed.policy) + " " + std::to_string(left.seed.base) + " and " +
+                       text_of(right.seed.policy) + " " + std::to_string(right.seed.base));
   return {{"init.weights", evidence}};
 }
 

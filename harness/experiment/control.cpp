@@ -31,14 +31,14 @@ std::set<std::string> with_sources(const scenario::Scenario& scenario, const std
 }
 
 /// Where everything is computed in float64, a compression hook sends it, too.
-void widen_hook(Json& patch, const scenario::TrainSpec& train) {
+void widen_hook(Json& patch, const recipe::TrainSpec& train) {
   const bool widens = patch.value(Json::json_pointer("/train/precision"), "") == "float64";
-  if (widens && train.ddp.compression != "none") patch["train"]["ddp"]["compression"] = "fp64";
+  if (widens && train.ddp.compression != recipe::Compression::kNone) patch["train"]["ddp"]["compression"] = "fp64";
 }
 
 /// A patch without captures of steps that a training does not reach, as one that only saves for another, and without
 /// elements of what it does not record.
-Json possible(Json patch, const scenario::TrainSpec& train) {
+Json possible(Json patch, const recipe::TrainSpec& train) {
   widen_hook(patch, train);
   const Json::json_pointer captures("/train/record/capture");
   if (!patch.contains(captures)) return patch;

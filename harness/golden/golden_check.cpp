@@ -96,11 +96,11 @@ std::string recorded_otherwise(const trace::RunTrace& golden, const CheckInput& 
                                const trace::RunTrace& run) {
   const Json record = golden.ranks[0].header.value("/golden/train/record"_json_pointer, Json());
   if (!record.is_object()) return "";
-  const scenario::RecordSpec& now = input.scenario.variant(variant).train.record;
+  const recipe::RecordSpec& now = input.scenario.variant(variant).train.record;
   if (record.value("every", now.every) != now.every)
     return "the golden was recorded with train.record.every = " + record["every"].dump() + ", the run with " +
            std::to_string(now.every);
-  const scenario::RecordSpec then{.channels = record.value("channels", now.channels), .captures = {}};
+  const recipe::RecordSpec then{.channels = record.value("channels", now.channels), .captures = {}};
   for (const trace::ChannelInfo& row : trace::kChannels) {
     const bool was_held = then.holds(row.channel), is_held = now.holds(row.channel);
     const std::string channel(row.name);

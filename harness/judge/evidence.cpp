@@ -182,7 +182,7 @@ Json header_of(const plan::Run& run) {
     const Json& record = worker->spec.at("train").at("record");
     header["record"] = {{"every", record.at("every")}, {"channels", record.at("channels")}};
   } else {
-    const scenario::RecordSpec& record = std::get<plan::CommandProgram>(run.program).spec.record;
+    const recipe::RecordSpec& record = std::get<plan::CommandProgram>(run.program).spec.record;
     Json channels = Json::array();  // in the order of the format, as recorders write them
     for (const trace::Channel channel : trace::all_channels()) {
       if (record.holds(channel)) channels.push_back(trace::name_of(channel));

@@ -108,8 +108,9 @@ class Implied {
   std::optional<std::int64_t> begin_of(const scenario::Scenario& scenario) const {
     const auto& load = train_.checkpoint.load;
     if (!is_ours_ || !load) return trace::kInitialStep;
-    const bool is_newest = load->number || load->pick != "highest_name";
-    if (!train_.faults.empty() || load->who != "all" || !load->of_rank.empty() || !is_newest) return std::nullopt;
+    const bool is_newest = load->number || load->pick != recipe::LoadPick::kHighestName;
+    if (!train_.faults.empty() || load->who != recipe::LoadWho::kAll || !load->of_rank.empty() || !is_newest)
+      return std::nullopt;
     return scenario::updates_before(variant_, scenario) - 1;
   }
 
@@ -245,7 +246,7 @@ class Implied {
     if (!is_ours_) return row.channel == Channel::kWeight && has_model(rank);
     if (row.channel != Channel::kOptimizer && row.channel != Channel::kEma) return row.is_carried();
     const auto& load = train_.checkpoint.load;  // else those begin with the first update
-    return load && load->who == "all" && load->restores(std::string(row.name));
+    return load && load->who == recipe::LoadWho::kAll && load->restores(std::string(row.name));
   }
 
   static bool has_model(const Trace& rank) {
@@ -298,7 +299,8 @@ class Implied {
   /// Collectives are numbered from 0 on. Once DDP has laid out its buckets, all steps that do the same issue as many.
   std::string judge_collectives(const Trace& rank) const {
     // These two exchange something when an epoch begins.
-    const bool meets_by_epoch = train_.sampler.kind == "accelerate" || train_.sampler.kind == "dispatch";
+    const bool meets_by_epoch = train_.sampler.kind == recipe::SamplerKind::kAccelerate ||
+                                train_.sampler.kind == recipe::SamplerKind::kDispatch;
     std::map<std::pair<bool, bool>, std::size_t> as_many;
     for (const Step& step : rank.steps) {
       const Names names = names_of(step, Channel::kCollective);
@@ -359,7 +361,7 @@ class Implied {
 
   const trace::RunTrace& run_;
   const Variant& variant_;
-  const scenario::TrainSpec& train_;
+  const recipe::TrainSpec& train_;
   bool is_ours_;
   std::optional<std::int64_t> begin_;  ///< nothing: nobody knows with which update it begins
 };

@@ -15,6 +15,7 @@
 #include "harness/judge/evidence.h"
 #include "harness/judge/run_check.h"
 #include "harness/scenario/schema.h"
+#include "harness/scenario/train_reading.h"
 #include "harness/trace/checkpoint_files.h"
 #include "harness/trace/inputs.h"
 #include "harness/trace/reader.h"
@@ -56,10 +57,10 @@ fs::path source_of(const fs::path& file, const Json& spec) {
 }
 
 /// The optimizer that a run holds: its own, or the one that its checkpoint holds; nothing where that is gone.
-std::optional<scenario::Choice> optimizer_of(const fs::path& file) {
+std::optional<recipe::OptimizerChoice> optimizer_of(const fs::path& file) {
   if (!is_there(file)) return std::nullopt;
   const Json spec = read_json(file);
-  const scenario::TrainSpec train =
+  const recipe::TrainSpec train =
       scenario::train_spec_from(scenario::complete(spec.at("train"), "train", {.file = file.string(), .within = ""}));
   if (!train.checkpoint.load || !train.checkpoint.load->restores("optimizer")) return train.optimizer;
   const fs::path source = source_of(file, spec);
@@ -216,7 +217,7 @@ std::string go_on(Recording& source, Recording& resumed) {
   if (!found.begins) return found.several.empty() ? "" : found.why;
   if (resumed.promises->name == source.promises->name) resumed.promises->name += "'";
   auto& load = resumed.promises->train.checkpoint.load;
-  load = scenario::whole_checkpoint_of(source.promises->name);
+  load = recipe::whole_checkpoint_of(source.promises->name);
   load->number = *found.saved + 1;
   resumed.promises->train.record.every = every_of(resumed.trace);
   compare::count_on(resumed.trace, source.trace, *found.begins);

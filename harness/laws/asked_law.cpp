@@ -7,7 +7,7 @@ namespace lockstep::laws {
 
 std::string no_data_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (begins_within_an_epoch(promises.train)) return "a resumed training begins within an epoch";
-  if (promises.train.sampler.kind.empty() || promises.known) return "";
+  if (promises.train.sampler.kind == recipe::SamplerKind::kUnknown || promises.known) return "";
   const std::int64_t samples = samples_of(run, promises);
   const auto promise = samples > 0 ? promise_of(promises, samples) : std::nullopt;
   if (!promise || !promise->usable()) return "";
@@ -17,7 +17,7 @@ std::string no_data_asked(const trace::RunTrace& run, const scenario::Promises& 
 
 std::string no_ledger_asked(const trace::RunTrace&, const scenario::Promises& promises) {
   const auto& load = promises.train.checkpoint.load;
-  const bool goes_on = load && !load->from.empty() && load->who == "all" && load->of_rank.empty() &&
+  const bool goes_on = load && !load->from.empty() && load->who == recipe::LoadWho::kAll && load->of_rank.empty() &&
                        load->restores("optimizer") && load->restores("schedule") && load->restores("sampler");
   if (goes_on) return "";
   if (load && load->restores("optimizer")) return "the rates come with a checkpoint";

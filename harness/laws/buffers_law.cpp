@@ -68,10 +68,10 @@ std::optional<MovedBuffer> made_in(const trace::RunTrace& run, const trace::Trac
 }
 
 /// Whether the pass of a step begins with the buffers of rank 0.
-bool broadcasts(const scenario::TrainSpec& train) { return train.ddp.wrap && train.ddp.broadcast_buffers; }
+bool broadcasts(const recipe::TrainSpec& train) { return train.ddp.wrap && train.ddp.broadcast_buffers; }
 
 /// Whether an evaluation follows, before the step's buffers are recorded: its first pass makes them rank 0's.
-bool is_evaluated(const scenario::TrainSpec& train, std::int64_t step) {
+bool is_evaluated(const recipe::TrainSpec& train, std::int64_t step) {
   return train.evaluation && (step + 1) % train.evaluation->every == 0;
 }
 
@@ -83,7 +83,7 @@ std::int64_t passes_in(const trace::Step& step) {
 /// Running means and variances follow from those before and the batch's own moments, which the worker computes in the
 /// steps in which it records slopes.
 std::optional<Breach> moves_otherwise(Outcome& outcome, const trace::RunTrace& run, const trace::Trace& rank,
-                                      const trace::Step& step, const scenario::TrainSpec& train) {
+                                      const trace::Step& step, const recipe::TrainSpec& train) {
   const bool shares = broadcasts(train) && rank.rank > 0;
   if (shares && is_evaluated(train, step.step)) return std::nullopt;
   for (const Record& entry : step.records) {

@@ -50,7 +50,7 @@ bool clips(Outcome& outcome, std::int64_t step, std::int64_t rank, const Held& h
 
 /// Whether each sampled element was clipped by its value, after the norm of all where the recipe clips that, too.
 bool clips_elements(Outcome& outcome, std::int64_t step, std::int64_t rank, const Held& held, const Gradients& before,
-                    const scenario::GradientSpec& recipe) {
+                    const recipe::GradientSpec& recipe) {
   double factor = 1, relative = kElementError;
   if (recipe.clip_norm) {
     const double norm = total_norm(before);
@@ -109,12 +109,12 @@ Outcome judge_program(const trace::RunTrace& run) {
 }  // namespace
 
 std::string no_clipping_asked(const trace::RunTrace&, const scenario::Promises& promises) {
-  const scenario::GradientSpec& recipe = promises.train.gradient;
+  const recipe::GradientSpec& recipe = promises.train.gradient;
   return promises.known || recipe.clip_norm || recipe.clip_value ? "" : "the recipe does not clip its gradients";
 }
 
 Outcome judge_clipping(const trace::RunTrace& run, const scenario::Promises& promises) {
-  const scenario::GradientSpec& recipe = promises.train.gradient;
+  const recipe::GradientSpec& recipe = promises.train.gradient;
   if (promises.known) return judge_program(run);
   Outcome outcome;
   for_each_own_state(run, outcome, [&](std::int64_t step, std::int64_t rank) {

@@ -18,7 +18,7 @@ struct Seen {
 }  // namespace
 
 std::string no_content_asked(const trace::RunTrace&, const scenario::Promises& promises) {
-  return promises.train.augmentation() != "none" ? "the recipe augments its samples" : "";
+  return promises.train.augmentation() != recipe::Augmentation::kNone ? "the recipe augments its samples" : "";
 }
 
 Outcome judge_content(const trace::RunTrace& run, const scenario::Promises& promises) {

@@ -24,13 +24,14 @@ struct Share {
 
 /// *Source*: torch.utils.data.DistributedSampler without shuffling, PyTorch 2.11; accelerate's gather_for_metrics;
 /// pytorch/examples imagenet.
-Share share_of(const scenario::EvaluationSpec& spec, std::int64_t first, std::int64_t rank, std::int64_t world) {
+Share share_of(const recipe::EvaluationSpec& spec, std::int64_t first, std::int64_t rank, std::int64_t world) {
   Share share;
-  if (spec.shares == "all") {
+  if (spec.shares == recipe::Shares::kAll) {
     for (std::int64_t i = 0; i < spec.samples; ++i) share.own.push_back(first + i);
     return share;
   }
-  const std::int64_t rounds = spec.shares == "leftovers" ? spec.samples / world : (spec.samples + world - 1) / world;
+  const std::int64_t rounds =
+      spec.shares == recipe::Shares::kLeftovers ? spec.samples / world : (spec.samples + world - 1) / world;
   for (std::int64_t round = 0; round < rounds; ++round) {
     share.own.push_back(first + (round * world + rank) % spec.samples);
   }
@@ -114,10 +115,13 @@ class Evaluations {
   }
 
   /// Whether a rank's metrics are those of its own samples alone.
-  bool is_of_one_rank() const { return spec_.shares == "all" || spec_.reduce == "none"; }
+  bool is_of_one_rank() const {
+    return spec_.shares == recipe::Shares::kAll || spec_.reduce == recipe::EvaluationReduce::kNone;
+  }
 
   bool judge_metrics(std::int64_t step, std::int64_t rank, const std::vector<Held>& ranks) {
-    if (spec_.reduce == "root" && spec_.shares != "all" && rank != 0) return true;  // what they hold is no metric
+    if (spec_.reduce == recipe::EvaluationReduce::kRoot && spec_.shares != recipe::Shares::kAll && rank != 0)
+      return true;  // what they hold is no metric
     const Held& now = ranks[static_cast<std::size_t>(rank)];
     std::vector<Sums> all;
     for (std::size_t other = 0; other < ranks.size(); ++other) {
@@ -128,7 +132,8 @@ class Evaluations {
                     "a part of it, or nothing");
       all.push_back(*sums);
     }
-    if (const auto rest = sums_at(now, kRest); rest && spec_.average == "samples") all.push_back(*rest);
+    if (const auto rest = sums_at(now, kRest); rest && spec_.average == recipe::EvaluationAverage::kSamples)
+      all.push_back(*rest);
     return judge_mean(step, rank, now, "loss", all, &Sums::loss) &&
            judge_mean(step, rank, now, "accuracy", all, &Sums::correct);
   }
@@ -138,13 +143,15 @@ class Evaluations {
                   const std::vector<Sums>& all, double Sums::*part) {
     double sum = 0, magnitude = 0, targets = 0;
     for (const Sums& one : all) {
-      const double own = spec_.average == "ranks" ? one.*part / one.targets : one.*part;
+      const double own = spec_.average == recipe::EvaluationAverage::kRanks ? one.*part / one.targets : one.*part;
       sum += own;
       magnitude += std::fabs(own);
       targets += one.targets;
     }
-    const double divisor = spec_.average == "ranks" ? static_cast<double>(all.size()) : targets;
-    const auto dtype = spec_.average == "ranks" ? trace::DType::kFloat32 : trace::DType::kFloat64;
+    const double divisor =
+        spec_.average == recipe::EvaluationAverage::kRanks ? static_cast<double>(all.size()) : targets;
+    const auto dtype =
+        spec_.average == recipe::EvaluationAverage::kRanks ? trace::DType::kFloat32 : trace::DType::kFloat64;
     const double bound = (static_cast<double>(all.size()) + 2) * 2 * trace::unit_roundoff(dtype) * magnitude / divisor;
     const double actual = number_at(now, Channel::kMetric, name);
     if (!std::isfinite(sum)) return true;  // the law `finite` judges that
@@ -152,12 +159,13 @@ class Evaluations {
     if (std::fabs(actual - sum / divisor) <= bound) return true;
     return fail(step, rank, name,
                 to_decimal(sum / divisor) + ", the mean over " +
-                    (spec_.average == "ranks" ? to_decimal(divisor) + " ranks" : to_decimal(targets) + " targets"),
+                    (spec_.average == recipe::EvaluationAverage::kRanks ? to_decimal(divisor) + " ranks"
+                                                                        : to_decimal(targets) + " targets"),
                 to_decimal(actual));
   }
 
   const trace::RunTrace& run_;
-  const scenario::EvaluationSpec& spec_;
+  const recipe::EvaluationSpec& spec_;
   std::int64_t world_;
   std::int64_t first_;  ///< of the held-out samples: they follow those of the training
   Outcome outcome_;

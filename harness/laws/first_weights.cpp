@@ -9,7 +9,7 @@
 
 #include "harness/base/text.h"
 #include "harness/laws/scales.h"
-#include "harness/scenario/seeds.h"
+#include "harness/recipe/seeds.h"
 #include "harness/trace/sketch.h"
 
 namespace lockstep::laws {
@@ -17,10 +17,10 @@ namespace {
 
 using trace::Channel;
 
-/// Models that are made of such layers alone.
-const std::set<std::string>& drawn_models() {
-  static const std::set<std::string> kModels = {"linear", "mlp", "lenet"};
-  return kModels;
+/// Whether a model is made of such layers alone.
+bool is_drawn(recipe::ModelKind model) {
+  using recipe::ModelKind;
+  return model == ModelKind::kLinear || model == ModelKind::kMlp || model == ModelKind::kLenet;
 }
 
 /// More draws are not made again.
@@ -110,16 +110,15 @@ std::string drawn_by(const std::vector<Drawn>& all, std::uint64_t seed) {
 
 std::optional<Breach> first_weights_broken(const trace::RunTrace& run, const scenario::Promises& promises,
                                            std::size_t& judged) {
-  const scenario::TrainSpec& train = promises.train;
-  if (!drawn_models().contains(train.model.kind) || train.checkpoint.load || train.exact ||
-      !train.seed.seeds_before_model())
+  const recipe::TrainSpec& train = promises.train;
+  if (!is_drawn(train.model.kind) || train.checkpoint.load || train.exact || !train.seed.seeds_before_model())
     return std::nullopt;
   std::map<std::uint64_t, Draws> known;  // by seed: DDP sends rank 0's weights
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
     const trace::Step* const first = run.ranks[rank].find(trace::kInitialStep);
     const std::vector<Drawn> all = first == nullptr ? std::vector<Drawn>() : drawn_in(*first);
     if (all.empty()) continue;
-    const std::uint64_t seed = scenario::seed_of_rank(train.seed, train.ddp.wrap ? 0 : static_cast<std::int64_t>(rank));
+    const std::uint64_t seed = recipe::seed_of_rank(train.seed, train.ddp.wrap ? 0 : static_cast<std::int64_t>(rank));
     if (!known.contains(seed)) known[seed] = draws_by(seed, all);
     const Draws& draws = known[seed];
     judged += all.size();

@@ -6,7 +6,7 @@
 
 #include "harness/laws/first_weights.h"
 #include "harness/laws/law.h"
-#include "harness/scenario/seeds.h"
+#include "harness/recipe/seeds.h"
 
 namespace lockstep::laws {
 namespace {
@@ -18,17 +18,20 @@ constexpr const char* kDefault = "cpu";  ///< the generator that data and weight
 constexpr std::int64_t kBlock = 624;     ///< numbers in a block of the Mersenne Twister
 
 /// Seed of a rank, where the recipe says it in numbers.
-std::optional<std::int64_t> seed_of(const scenario::SeedSpec& spec, std::int64_t rank) {
-  if (spec.policy == "unseeded") return std::nullopt;
-  return static_cast<std::int64_t>(scenario::seed_of_rank(spec, rank));
+std::optional<std::int64_t> seed_of(const recipe::SeedSpec& spec, std::int64_t rank) {
+  if (spec.policy == recipe::SeedPolicy::kUnseeded) return std::nullopt;
+  return static_cast<std::int64_t>(recipe::seed_of_rank(spec, rank));
 }
 
-bool has_own_seeds(const scenario::SeedSpec& spec) { return spec.policy == "add_rank" || spec.policy == "mt_list"; }
+bool has_own_seeds(const recipe::SeedSpec& spec) {
+  return spec.policy == recipe::SeedPolicy::kAddRank || spec.policy == recipe::SeedPolicy::kMtList;
+}
 
 /// Whether every rank draws as often as the others in each step. Crops are drawn until they fit, and a dispatching
 /// rank 0 draws the order for all.
-bool draw_alike(const scenario::TrainSpec& train) {
-  return train.sampler.kind != "dispatch" && train.augmentation() != "rank" && !train.checkpoint.load;
+bool draw_alike(const recipe::TrainSpec& train) {
+  return train.sampler.kind != recipe::SamplerKind::kDispatch && train.augmentation() != recipe::Augmentation::kRank &&
+         !train.checkpoint.load;
 }
 
 Breach generator_breach(std::int64_t step, std::int64_t rank, std::string expected, std::string actual,
@@ -38,7 +41,7 @@ Breach generator_breach(std::int64_t step, std::int64_t rank, std::string expect
 
 /// A rank keeps the seed that its recipe gives it.
 std::optional<Breach> seed_broken(const trace::Trace& rank, const trace::Step& step, const Record& now,
-                                  const scenario::TrainSpec& train) {
+                                  const recipe::TrainSpec& train) {
   if (now.integers.empty()) return std::nullopt;
   const Record* first = rank.steps.front().find(Channel::kRng, kDefault);
   const auto expected = train.checkpoint.load ? std::nullopt : seed_of(train.seed, rank.rank);
@@ -50,14 +53,14 @@ std::optional<Breach> seed_broken(const trace::Trace& rank, const trace::Step& s
                           "it is seeded again: " + std::to_string(now.integers[0]));
 }
 
-std::string clone_of(const scenario::TrainSpec& train) {
-  if (train.augmentation() == "rank") return "rng.augment_rank_clone";
+std::string clone_of(const recipe::TrainSpec& train) {
+  if (train.augmentation() == recipe::Augmentation::kRank) return "rng.augment_rank_clone";
   return train.drops() ? "rng.dropout_clone" : "";
 }
 
 /// Two ranks draw different numbers, equally many.
 std::optional<Breach> ranks_broken(const Record& now, const Record& other, std::int64_t step, std::size_t rank,
-                                   const scenario::TrainSpec& train) {
+                                   const recipe::TrainSpec& train) {
   const auto index = static_cast<std::int64_t>(rank);
   if (has_own_seeds(train.seed) && trace::same_bits(&now, &other)) {
     Breach breach = generator_breach(step, index, "another state than rank 0's", "the same state", now.name);
@@ -70,7 +73,7 @@ std::optional<Breach> ranks_broken(const Record& now, const Record& other, std::
 }
 
 /// All ranks draw equally many numbers. The one to blame is not of the majority, or where there is none, draws more.
-std::optional<Breach> counts_broken(const trace::RunTrace& run, std::int64_t step, const scenario::TrainSpec& train) {
+std::optional<Breach> counts_broken(const trace::RunTrace& run, std::int64_t step, const recipe::TrainSpec& train) {
   std::vector<std::int64_t> counts;
   for (const trace::Trace& rank : run.ranks) {
     const Record* now = rank.find(step, Channel::kRng, kDefault);
@@ -114,7 +117,7 @@ std::optional<Breach> goes_back(const trace::Trace& rank, const std::string& gen
 }
 
 /// The device's generator, from which a model drops, and the default one.
-std::optional<Breach> generators_go_back(const trace::Trace& rank, const scenario::TrainSpec& train) {
+std::optional<Breach> generators_go_back(const trace::Trace& rank, const recipe::TrainSpec& train) {
   std::optional<Breach> first = goes_back(rank, train.device, train.drops());
   if (train.device == kDefault) return first;
   std::optional<Breach> other = goes_back(rank, kDefault, /*drops=*/false);
@@ -147,7 +150,7 @@ std::int64_t epoch_of(const trace::Step& step) {
   return epoch == nullptr || epoch->integers.empty() ? -1 : epoch->integers[0];
 }
 
-std::map<Alike, std::vector<DrawCount>> draws_of(const trace::Trace& rank, const scenario::TrainSpec& train) {
+std::map<Alike, std::vector<DrawCount>> draws_of(const trace::Trace& rank, const recipe::TrainSpec& train) {
   std::map<Alike, std::vector<DrawCount>> draws;
   const std::int64_t every = train.evaluation ? std::max<std::int64_t>(train.evaluation->every, 1) : 1;
   for (std::size_t i = 1; i + 1 < rank.steps.size(); ++i) {
@@ -164,7 +167,7 @@ std::map<Alike, std::vector<DrawCount>> draws_of(const trace::Trace& rank, const
 }
 
 /// Most steps with the same inputs draw the same; one draws more, or fewer.
-std::optional<Breach> draws_otherwise(const trace::Trace& rank, const scenario::TrainSpec& train) {
+std::optional<Breach> draws_otherwise(const trace::Trace& rank, const recipe::TrainSpec& train) {
   if (!draw_alike(train) || train.record.every != 1) return std::nullopt;
   std::optional<Breach> first;
   for (const auto& [alike, steps] : draws_of(rank, train)) {
@@ -200,11 +203,12 @@ std::optional<std::int64_t> usual(const std::vector<DrawCount>& steps) {
 }
 
 /// An evaluation draws what its loops over a loader draw, and no more: it drops nothing and augments nothing.
-std::optional<Breach> evaluation_draws(const trace::Trace& rank, const scenario::TrainSpec& train) {
+std::optional<Breach> evaluation_draws(const trace::Trace& rank, const recipe::TrainSpec& train) {
   if (!train.evaluation || train.evaluation->every < 2 || !draw_alike(train) || train.record.every != 1)
     return std::nullopt;
   const std::int64_t every = train.evaluation->every;
-  const bool has_rest = train.evaluation->shares == "leftovers" && train.evaluation->samples % rank.world_size != 0;
+  const bool has_rest =
+      train.evaluation->shares == recipe::Shares::kLeftovers && train.evaluation->samples % rank.world_size != 0;
   const std::int64_t expected = kOfLoop * (has_rest ? 2 : 1);
   const auto draws = draws_of(rank, train);
   for (const auto& [alike, steps] : draws) {
@@ -228,7 +232,7 @@ std::optional<Breach> evaluation_draws(const trace::Trace& rank, const scenario:
 
 std::string no_generators_asked(const trace::RunTrace&, const scenario::Promises& promises) {
   if (promises.known) return "nobody promises the seeds of this program";
-  return promises.train.seed.policy == "unseeded" ? "the recipe seeds nothing" : "";
+  return promises.train.seed.policy == recipe::SeedPolicy::kUnseeded ? "the recipe seeds nothing" : "";
 }
 
 /// *Source*: torch.manual_seed, and "Reproducibility" (PyTorch 2.11).

@@ -18,7 +18,8 @@ std::string other_than_recipe(const scenario::Promises& promises) {
   const auto& load = promises.train.checkpoint.load;
   if (load && load->restores("optimizer") && !promises.loaded_optimizer)
     return "the hyperparameters come with a checkpoint";
-  if (load && load->restores("optimizer") && load->who == "rank0") return "only rank 0 loads its hyperparameters";
+  if (load && load->restores("optimizer") && load->who == recipe::LoadWho::kRank0)
+    return "only rank 0 loads its hyperparameters";
   if (!promises.train.checkpoint.follow.empty()) return "each update begins in the state of another training";
   if (promises.train.exact) return "weights are rounded after each update, for exact arithmetic";
   return "";
@@ -51,10 +52,11 @@ Optimizers::Optimizers(const trace::RunTrace& run, const scenario::Promises& pro
 }
 
 void Optimizers::take_recipe(const scenario::Promises& promises) {
-  const scenario::Choice& optimizer = promises.loaded_optimizer ? *promises.loaded_optimizer : promises.train.optimizer;
-  by_pattern_ = scenario::parameter_groups(optimizer);
+  const recipe::OptimizerChoice& optimizer =
+      promises.loaded_optimizer ? *promises.loaded_optimizer : promises.train.optimizer;
+  by_pattern_ = recipe::parameter_groups(optimizer);
   for (std::size_t i = 0; i < by_pattern_->size(); ++i)
-    groups_.push_back({.holds = {optimizer.kind, (*by_pattern_)[i].options, "learning_rate" + suffix_of(i)},
+    groups_.push_back({.holds = {text_of(optimizer.kind), (*by_pattern_)[i].options, "learning_rate" + suffix_of(i)},
                        .prefix = "",
                        .suffix = suffix_of(i)});
 }
@@ -102,7 +104,7 @@ void Optimizers::go_to(const Held& now) {
 }
 
 const Hyperparameters* Optimizers::of(const std::string& parameter) const {
-  if (by_pattern_) return &groups_[scenario::group_of(*by_pattern_, parameter)].holds;
+  if (by_pattern_) return &groups_[recipe::group_of(*by_pattern_, parameter)].holds;
   const auto found = group_of_.find(parameter);
   return found == group_of_.end() ? nullptr : &groups_[found->second].holds;
 }

@@ -49,9 +49,9 @@ class Optimizers {
 
   std::string unknown_;
   std::vector<Group> groups_;
-  std::set<std::string> moved_;                  ///< that a program with a recipe changes as it goes
-  std::map<std::string, std::size_t> group_of_;  ///< of a program's parameters
-  std::optional<std::vector<scenario::ParameterGroup>> by_pattern_;  ///< of a recipe
+  std::set<std::string> moved_;                                    ///< that a program with a recipe changes as it goes
+  std::map<std::string, std::size_t> group_of_;                    ///< of a program's parameters
+  std::optional<std::vector<recipe::ParameterGroup>> by_pattern_;  ///< of a recipe
 };
 
 }  // namespace lockstep::laws

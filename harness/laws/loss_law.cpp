@@ -70,8 +70,8 @@ void judge_own_losses(Outcome& outcome, const trace::Trace& rank, const trace::S
 
 /// Losses that are nearer to float64 than the recipe's autocast can be, in every step in which the worker computes
 /// both: it is off.
-std::optional<Breach> lacks_autocast(const trace::RunTrace& run, const scenario::TrainSpec& train) {
-  if (train.autocast == "none" || train.precision != "float32") return std::nullopt;
+std::optional<Breach> lacks_autocast(const trace::RunTrace& run, const recipe::TrainSpec& train) {
+  if (train.autocast == recipe::Autocast::kNone || train.precision != recipe::Precision::kFloat32) return std::nullopt;
   std::size_t told = 0;
   std::optional<Breach> first;
   for (const trace::Trace& rank : run.ranks) {
@@ -86,10 +86,11 @@ std::optional<Breach> lacks_autocast(const trace::RunTrace& run, const scenario:
         if (!(std::fabs(*local.number - *exact->number) <= bound)) return std::nullopt;
         ++told;
         if (first) continue;
-        first = Breach{
-            .at = {step.step, Channel::kLoss, local.name, rank.rank},
-            .expected = "the rounding of autocast to " + train.autocast + ", about " + rounded(*rounding->number, 3),
-            .actual = "the loss in float64, but for " + rounded(std::fabs(*local.number - *exact->number), 3)};
+        first =
+            Breach{.at = {step.step, Channel::kLoss, local.name, rank.rank},
+                   .expected = "the rounding of autocast to " + text_of(train.autocast) + ", about " +
+                               rounded(*rounding->number, 3),
+                   .actual = "the loss in float64, but for " + rounded(std::fabs(*local.number - *exact->number), 3)};
       }
     }
   }
@@ -121,7 +122,8 @@ void name_cause(Breach& breach, const trace::RunTrace& run, const scenario::Prom
   const auto factor = factor_of(run);
   if (!factor) return;
   const auto is = [&](double value) { return value != 1 && std::fabs(*factor - value) <= kFits * value; };
-  const bool of_ranks = promises.train.loss_average != "world" && is(static_cast<double>(run.world_size())),
+  const bool of_ranks = promises.train.loss_average != recipe::LossAverage::kWorld &&
+                        is(static_cast<double>(run.world_size())),
              of_micro_batches = is(static_cast<double>(promises.train.batch.accumulation));
   breach.relation = breach.evidence = "all losses are " + rounded(*factor, 5) +
                                       " times those by their definition, with " + std::to_string(run.world_size()) +

@@ -33,7 +33,7 @@ std::vector<Json*> warmups_in(Json& options) {
 }
 
 /// The recipe with its warm-ups stretched.
-scenario::TrainSpec with_warmup(scenario::TrainSpec train, double factor) {
+recipe::TrainSpec with_warmup(recipe::TrainSpec train, double factor) {
   for (Json* options : {&train.schedule.options, &train.learning_rate_rule.options}) {
     for (Json* const warmup : warmups_in(*options)) {
       const double length = factor * warmup->get<double>();
@@ -79,16 +79,16 @@ OnCurve steps_on(const Rates& rates, const Curve& curve) {
 Curve form_of(const scenario::Promises& promises, const std::string& name, double warmup,
               const std::vector<double>& losses) {
   if (promises.train.checkpoint.load) return nullptr;
-  const std::vector<double> bases = scenario::base_learning_rates(promises.train, promises.world_size);
+  const std::vector<double> bases = recipe::base_learning_rates(promises.train, promises.world_size);
   const std::size_t group = group_named(name);
   if (group >= bases.size()) return nullptr;
-  const auto train = std::make_shared<const scenario::TrainSpec>(with_warmup(promises.train, warmup));
-  const double factor = scenario::rule_factor(promises.train, promises.world_size);
+  const auto train = std::make_shared<const recipe::TrainSpec>(with_warmup(promises.train, warmup));
+  const double factor = recipe::rule_factor(promises.train, promises.world_size);
   const auto form = std::make_shared<ScheduleForm>(train->schedule, bases[group]);
   return [=](std::int64_t steps) -> std::optional<double> {
     const auto expected = form->after(steps, losses);
     if (!expected) return std::nullopt;
-    return expected->rate * scenario::rule_warmup(*train, factor, steps);
+    return expected->rate * recipe::rule_warmup(*train, factor, steps);
   };
 }
 
@@ -118,11 +118,12 @@ Curve curve_of(const scenario::Promises& promises, const std::string& name, cons
 
 Curve promised_curve(const scenario::Promises& promises, const std::string& name, const std::vector<double>& losses,
                      const trace::Trace& rank) {
-  if (promises.train.schedule_every != "epoch") {
-    const bool by_rank = promises.train.schedule_every == "rank";
+  if (promises.train.schedule_every != recipe::ScheduleEvery::kEpoch) {
+    const bool by_rank = promises.train.schedule_every == recipe::ScheduleEvery::kRank;
     return curve_of(promises, name, {.steps = by_rank ? static_cast<double>(promises.world_size) : 1}, losses);
   }
-  const Curve form = promises.train.schedule.kind == "plateau" ? nullptr : form_of(promises, name, 1, {});
+  const Curve form =
+      promises.train.schedule.kind == recipe::ScheduleKind::kPlateau ? nullptr : form_of(promises, name, 1, {});
   if (!form) return nullptr;
   std::map<std::int64_t, std::int64_t> epochs;
   for (const trace::Step& step : rank.steps) {

@@ -95,9 +95,9 @@ double weight_of(const scenario::Promises& promises) {
 }  // namespace
 
 double sent_roundoff(const scenario::Promises& promises) {
-  const std::string& compression = promises.train.ddp.compression;
-  if (compression == "fp16") return trace::unit_roundoff(DType::kFloat16);
-  return trace::unit_roundoff(compression == "bf16" ? DType::kBFloat16 : DType::kFloat32);
+  const recipe::Compression compression = promises.train.ddp.compression;
+  if (compression == recipe::Compression::kFp16) return trace::unit_roundoff(DType::kFloat16);
+  return trace::unit_roundoff(compression == recipe::Compression::kBf16 ? DType::kBFloat16 : DType::kFloat32);
 }
 
 ReductionLaw::ReductionLaw(const trace::RunTrace& run, double weight, double unit_roundoff)

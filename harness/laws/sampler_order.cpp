@@ -26,12 +26,12 @@ Ids permutation(std::int64_t samples, std::uint64_t seed) {
   return ids;
 }
 
-std::uint64_t seed_of(const scenario::Choice& sampler, const OrderOf& which) {
+std::uint64_t seed_of(const recipe::SamplerChoice& sampler, const OrderOf& which) {
   return which.seed.value_or(sampler.options.value("seed", std::uint64_t{0}));
 }
 
 /// Each sample in the order that all ranks share, before the shares are cut out.
-Ids shared_order(const scenario::Choice& sampler, std::int64_t samples, const OrderOf& which) {
+Ids shared_order(const recipe::SamplerChoice& sampler, std::int64_t samples, const OrderOf& which) {
   if (!sampler.options.value("shuffle", true)) return counted(samples);
   const Json told = sampler.options.value("set_epoch", Json(true));
   const std::int64_t epoch = told == "iteration" ? which.batches : told == Json(true) ? which.epoch : 0;
@@ -55,7 +55,7 @@ Ids every(const Ids& ids, std::int64_t stride, std::int64_t first) {
 }
 
 /// Samples in their own order, each rank's through a buffer of its own.
-Ids streamed(const scenario::Choice& sampler, std::int64_t samples, std::int64_t world, const OrderOf& which) {
+Ids streamed(const recipe::SamplerChoice& sampler, std::int64_t samples, std::int64_t world, const OrderOf& which) {
   std::mt19937 generator = seeded(seed_of(sampler, which) + static_cast<std::uint64_t>(which.epoch));
   const bool shard = sampler.options.at("shard").get<bool>() && which.sharded;
   const auto buffer = sampler.options.at("buffer").get<std::size_t>();
@@ -87,31 +87,33 @@ Ids dealt(const Ids& all, std::int64_t micro, std::int64_t world, std::int64_t r
 
 }  // namespace
 
-bool draws_from_shared_generator(const scenario::Choice& sampler) {
-  const bool has_none_of_its_own = sampler.kind == "none" || sampler.kind == "dispatch" ||
-                                   (sampler.kind == "accelerate" && !sampler.options.contains("seed"));
+bool draws_from_shared_generator(const recipe::SamplerChoice& sampler) {
+  const bool has_none_of_its_own =
+      sampler.kind == recipe::SamplerKind::kNone || sampler.kind == recipe::SamplerKind::kDispatch ||
+      (sampler.kind == recipe::SamplerKind::kAccelerate && !sampler.options.contains("seed"));
   return has_none_of_its_own && sampler.options.value("shuffle", true);
 }
 
-std::string no_known_order(const scenario::Choice& sampler) {
+std::string no_known_order(const recipe::SamplerChoice& sampler) {
   if (draws_from_shared_generator(sampler)) return "the order is drawn from a generator that the training shares";
-  return sampler.kind == "libtorch" ? "LibTorch's sampler shuffles what it shuffled before, by the standard library"
-                                    : "";
+  return sampler.kind == recipe::SamplerKind::kLibtorch
+             ? "LibTorch's sampler shuffles what it shuffled before, by the standard library"
+             : "";
 }
 
 Ids order_of(const scenario::Promises& promises, std::int64_t samples, const OrderOf& which) {
-  const scenario::Choice& sampler = promises.train.sampler;
+  const recipe::SamplerChoice& sampler = promises.train.sampler;
   const std::int64_t world = which.sharded ? promises.world_size : 1, rank = which.sharded ? which.rank : 0;
   const std::int64_t first = sampler.options.value("start", std::int64_t{0});
   if (samples <= first) return {};
-  if (sampler.kind == "stream") return streamed(sampler, samples, world, which);
+  if (sampler.kind == recipe::SamplerKind::kStream) return streamed(sampler, samples, world, which);
   Ids all = shared_order(sampler, samples - first, which);
   for (std::int64_t& id : all) id += first;
-  if (sampler.kind == "none") return all;
-  if (sampler.kind == "accelerate")
+  if (sampler.kind == recipe::SamplerKind::kNone) return all;
+  if (sampler.kind == recipe::SamplerKind::kAccelerate)
     return dealt(all, promises.train.batch.micro_size(promises.world_size), world, rank);
   all = evened(std::move(all), world, sampler.options.value("drop_last", false));
-  if (sampler.kind != "contiguous") return every(all, world, rank);
+  if (sampler.kind != recipe::SamplerKind::kContiguous) return every(all, world, rank);
   const auto each = static_cast<std::ptrdiff_t>(all.size()) / world;
   return {all.begin() + rank * each, all.begin() + (rank + 1) * each};
 }

@@ -24,10 +24,10 @@ struct OrderOf {
 };
 
 /// Whether it draws its order from a generator that the training shares, because it has none of its own.
-bool draws_from_shared_generator(const scenario::Choice& sampler);
+bool draws_from_shared_generator(const recipe::SamplerChoice& sampler);
 
 /// Why nobody knows the order of a sampler beforehand; empty: it can be computed.
-std::string no_known_order(const scenario::Choice& sampler);
+std::string no_known_order(const recipe::SamplerChoice& sampler);
 
 /// Ids of one rank in one epoch, in order, before incomplete batches are dropped. The sampler's order must be known.
 /// *Source*: torch.randperm on the CPU (ATen, randperm_cpu), torch.utils.data.DistributedSampler, PyTorch 2.11;

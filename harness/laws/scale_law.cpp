@@ -11,7 +11,7 @@ using trace::Channel;
 /// The loss scale of one rank, update by update.
 class Scale {
  public:
-  explicit Scale(const scenario::GradientSpec& spec) : dynamic_(spec.dynamic_scale) {}
+  explicit Scale(const recipe::GradientSpec& spec) : dynamic_(spec.dynamic_scale) {}
 
   /// The scale that follows an update; nothing before the first one.
   std::optional<float> next() const { return next_; }
@@ -31,7 +31,7 @@ class Scale {
   }
 
  private:
-  std::optional<scenario::GradientSpec::DynamicScale> dynamic_;
+  std::optional<recipe::GradientSpec::DynamicScale> dynamic_;
   std::optional<float> next_;
   std::int64_t good_ = 0;  ///< updates since the last skipped one, or the last growth
 };
@@ -43,7 +43,7 @@ bool has_infinite_gradient(const trace::Step& step) {
   return false;
 }
 
-std::optional<Breach> breach_of(const trace::Trace& rank, const scenario::TrainSpec& train, std::size_t& judged) {
+std::optional<Breach> breach_of(const trace::Trace& rank, const recipe::TrainSpec& train, std::size_t& judged) {
   Scale scale(train.gradient);
   std::int64_t skips = 0;
   for (const trace::Step& step : rank.steps) {

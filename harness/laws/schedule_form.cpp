@@ -109,8 +109,9 @@ std::optional<ExpectedRate> chained(const StepsTaken& at) {
   ExpectedRate product = within(at.base, 0);
   double relative = product.rounding / at.base;
   for (const Json& one : at.options.at("of")) {
-    const scenario::Choice factor{.kind = one.at("kind").get<std::string>(), .options = one};
-    if (factor.kind == "cosine" && at.count > one.at("period").get<std::int64_t>()) return std::nullopt;
+    const auto factor = recipe::choice_from<recipe::ScheduleKind>(one);
+    if (factor.kind == recipe::ScheduleKind::kCosine && at.count > one.at("period").get<std::int64_t>())
+      return std::nullopt;
     const auto share = ScheduleForm(factor, 1).after(at.count, {});
     if (!share) return std::nullopt;
     product.rate *= share->rate;
@@ -122,7 +123,7 @@ std::optional<ExpectedRate> chained(const StepsTaken& at) {
 
 }  // namespace
 
-ScheduleForm::ScheduleForm(const scenario::Choice& schedule, double base)
+ScheduleForm::ScheduleForm(const recipe::ScheduleChoice& schedule, double base)
     : schedule_(schedule), base_(base), plateau_{.rate = base, .best = std::numeric_limits<double>::infinity()} {}
 
 /// The rule of ReduceLROnPlateau, told on from the losses that it has not seen yet.
@@ -149,20 +150,36 @@ std::optional<ExpectedRate> ScheduleForm::plateau(std::int64_t steps, const std:
 }
 
 std::optional<ExpectedRate> ScheduleForm::after(std::int64_t steps, const std::vector<double>& losses) {
-  const std::string& kind = schedule_.kind;
+  using recipe::ScheduleKind;
   const StepsTaken at{schedule_.options, base_, steps};
-  if (kind == "constant") return within(base_, 0);
-  if (kind == "step") return decayed(at, base_, steps / at.integer("every"));
-  if (kind == "multistep") return decayed(at, base_, milestones_passed(at));
-  if (kind == "warmup_multistep") return decayed(at, base_ * warmup_at(at), milestones_passed(at));
-  if (kind == "linear_warmup") return linear_warmup(at);
-  if (kind == "cosine") return cosine(at);
-  if (kind == "warmup_cosine") return warmup_cosine(at);
-  if (kind == "inverse_sqrt") return inverse_sqrt(at);
-  if (kind == "plateau") return plateau(steps, losses);
-  if (kind == "phases") return phases(at);
-  if (kind == "rates") return rate_listed(at);
-  if (kind == "chained") return chained(at);
+  switch (schedule_.kind) {
+    case ScheduleKind::kConstant:
+      return within(base_, 0);
+    case ScheduleKind::kStep:
+      return decayed(at, base_, steps / at.integer("every"));
+    case ScheduleKind::kMultistep:
+      return decayed(at, base_, milestones_passed(at));
+    case ScheduleKind::kWarmupMultistep:
+      return decayed(at, base_ * warmup_at(at), milestones_passed(at));
+    case ScheduleKind::kLinearWarmup:
+      return linear_warmup(at);
+    case ScheduleKind::kCosine:
+      return cosine(at);
+    case ScheduleKind::kWarmupCosine:
+      return warmup_cosine(at);
+    case ScheduleKind::kInverseSqrt:
+      return inverse_sqrt(at);
+    case ScheduleKind::kPlateau:
+      return plateau(steps, losses);
+    case ScheduleKind::kPhases:
+      return phases(at);
+    case ScheduleKind::kRates:
+      return rate_listed(at);
+    case ScheduleKind::kChained:
+      return chained(at);
+    case ScheduleKind::kUnknown:
+      break;
+  }
   return std::nullopt;
 }
 

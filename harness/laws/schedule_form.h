@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 namespace lockstep::laws {
 
@@ -19,7 +19,7 @@ struct ExpectedRate {
 class ScheduleForm {
  public:
   /// `base`: learning rate at which the schedule begins.
-  ScheduleForm(const scenario::Choice& schedule, double base);
+  ScheduleForm(const recipe::ScheduleChoice& schedule, double base);
 
   /// Learning rate after `steps` steps; `steps` must not decrease between calls. `losses`: reduced losses for a
   /// plateau, one per step. Nothing if no closed form is known or losses are missing.
@@ -33,7 +33,7 @@ class ScheduleForm {
   };
   std::optional<ExpectedRate> plateau(std::int64_t steps, const std::vector<double>& losses);
 
-  const scenario::Choice& schedule_;
+  const recipe::ScheduleChoice& schedule_;
   double base_;
   Plateau plateau_;
 };

@@ -270,7 +270,7 @@ bool are_to_split(const trace::RunTrace& run, const scenario::Promises& promises
     const auto is = [&](const char* key) { return ddp.is_object() && ddp.value(key, Json()) == Json(true); };
     return !is_their_own && (is("wrap") || is("sharded"));
   }
-  const scenario::TrainSpec& train = promises.train;
+  const recipe::TrainSpec& train = promises.train;
   const std::int64_t round = train.batch.micro_size(promises.world_size) * promises.world_size;
   return !takes_everything_on_every_rank(train.sampler) && !train.data.options.value("per_rank", false) &&
          samples_of(run, promises) >= round;

@@ -125,13 +125,13 @@ bool Coefficient::holds() const { return is(promised); }
 std::vector<GroupUpdate> updates_of(const trace::RunTrace& run, const scenario::Promises& promises, std::size_t rank,
                                     std::int64_t step) {
   const Held before(run, rank, step - 1), now(run, rank, step);
-  const auto groups = scenario::parameter_groups(promises.train.optimizer);
+  const auto groups = recipe::parameter_groups(promises.train.optimizer);
   std::vector<GroupUpdate> updates;
   for (std::size_t group = 0; group < groups.size(); ++group) {
-    const Recipe recipe = recipe_of(promises.train.optimizer.kind, groups[group].options);
+    const Recipe recipe = recipe_of(text_of(promises.train.optimizer.kind), groups[group].options);
     const double rate = number_at(now, Channel::kLedger, rate_name(group));
     const Parts parts = parts_of(before, now, recipe.state,
-                                 [&](const std::string& name) { return scenario::group_of(groups, name) == group; });
+                                 [&](const std::string& name) { return recipe::group_of(groups, name) == group; });
     if (parts.gradient.empty() || !std::isfinite(rate)) continue;
     const double rate_before = number_at(before, Channel::kLedger, rate_name(group));
     updates.push_back({.rate = rate,

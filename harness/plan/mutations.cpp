@@ -143,7 +143,7 @@ class Mutating {
       rename_folder(document, source, mutation);
     } else {
       Json& checkpoint = document["train"]["checkpoint"];
-      const scenario::CheckpointSpec& of = variant.train.checkpoint;
+      const recipe::CheckpointSpec& of = variant.train.checkpoint;
       if (of.load && of.load->from == source) checkpoint["load"]["from"] = mutation;
       if (of.follow == source) checkpoint["follow"] = mutation;
     }

@@ -12,6 +12,7 @@
 #include "harness/base/hash.h"
 #include "harness/plan/validation.h"
 #include "harness/scenario/schema.h"
+#include "harness/scenario/train_reading.h"
 
 namespace lockstep::plan {
 namespace {
@@ -119,7 +120,7 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
     computed[name + "_sha256"] = data.hash_of(file);
     computed[Json::json_pointer(object)].erase(option);
   };
-  const scenario::Choice& chosen = variant.train.data;
+  const recipe::DataChoice& chosen = variant.train.data;
   for (const scenario::DataFile& of : scenario::files_of(chosen))
     depend_on(of.name, chosen.options.at(of.option).get<std::string>(), "/train/data", of.option);
   if (const auto& load = variant.train.checkpoint.load; load && !load->file.empty())
@@ -152,7 +153,7 @@ void connect_loads(Plan& plan, const scenario::Scenario& scenario) {
   };
   for (Run& run : plan.runs) {
     if (run.scenario != scenario.name) continue;
-    const scenario::CheckpointSpec& checkpoint = scenario.variant(run.variant).train.checkpoint;
+    const recipe::CheckpointSpec& checkpoint = scenario.variant(run.variant).train.checkpoint;
     if (auto* const command = std::get_if<CommandProgram>(&run.program)) {
       if (!checkpoint.load) continue;
       run.after.push_back(plan.runs_of(run.scenario, checkpoint.load->from).at(static_cast<std::size_t>(run.repeat)));

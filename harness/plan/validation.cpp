@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "harness/base/files.h"
+#include "harness/scenario/train_reading.h"
 
 namespace lockstep::plan {
 namespace {
@@ -31,7 +32,7 @@ std::vector<NamedFile> files_of(const scenario::Scenario& scenario, const scenar
       add("program.inputs", input, (directory / input).lexically_normal(), Wanted::kEither);
     return files;
   }
-  const scenario::Choice& data = variant.train.data;
+  const recipe::DataChoice& data = variant.train.data;
   for (const scenario::DataFile& of : scenario::files_of(data)) {
     const auto path = data.options.at(of.option).get<std::string>();
     add("train.data." + of.option, path, file_of(scenario, path), of.is_folder ? Wanted::kFolder : Wanted::kFile);

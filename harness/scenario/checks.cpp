@@ -163,7 +163,7 @@ void require_comparable(const CheckSpec& check, const Scenario& scenario, const 
 /// A channel that a check needs must be recorded by the variants that it looks at.
 void require_recorded(const CheckSpec& check, const Scenario& scenario, const std::string& where) {
   for (const std::string& name : check.variants) {
-    const RecordSpec& record = scenario.variant(name).train.record;
+    const recipe::RecordSpec& record = scenario.variant(name).train.record;
     for (const trace::Channel channel : check.channels) {
       if (record.holds(channel)) continue;
       throw InputError(

@@ -7,6 +7,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/scenario/cpu_profile.h"
+#include "harness/scenario/train_reading.h"
 
 namespace lockstep::scenario {
 namespace {
@@ -72,10 +73,10 @@ const CpuProfile* profile_named(const Json& name) {
   return found == kCpuProfiles.end() ? nullptr : &*found;
 }
 
-Choice choice_of(const Json& completed, const std::string& key, const std::set<std::string>& known) {
-  if (!known.contains(key)) return {.kind = "", .options = Json::object()};
-  const Json& object = completed.at(key);
-  return {.kind = object.at("kind").get<std::string>(), .options = object};
+template <recipe::Named Kind>
+recipe::ChoiceOf<Kind> choice_of(const Json& completed, const std::string& key, const std::set<std::string>& known) {
+  if (!known.contains(key)) return {.options = Json::object()};
+  return recipe::choice_from<Kind>(completed.at(key));
 }
 
 }  // namespace
@@ -171,22 +172,24 @@ ProgramSpec program_spec_from(const Json& completed, const std::string& origin) 
   return program;
 }
 
-TrainSpec train_spec_from_promises(const Json& completed, const std::set<std::string>& known) {
-  TrainSpec train;
+recipe::TrainSpec train_spec_from_promises(const Json& completed, const std::set<std::string>& known) {
+  recipe::TrainSpec train;
   train.model.options = train.data.options = Json::object();
-  train.loss_average = "rank";
-  train.precision = "float32";
-  train.autocast = "none";
-  train.schedule_every = "update";
-  train.seed.policy = "unseeded";
-  train.ddp.compression = "none";
-  train.sampler = choice_of(completed, "sampler", known);
-  train.optimizer = choice_of(completed, "optimizer", known);
-  train.learning_rate_rule = choice_of(completed, "learning_rate_rule", known);
-  if (train.learning_rate_rule.kind.empty()) train.learning_rate_rule.kind = "none";  // rates are as they are promised
-  train.schedule = choice_of(completed, "schedule", known);
-  train.batch = known.contains("batch") ? batch_spec_from(completed.at("batch")) : BatchSpec{.per_rank = 1};
-  if (known.contains("schedule_every")) train.schedule_every = completed.at("schedule_every").get<std::string>();
+  train.loss_average = recipe::LossAverage::kRank;
+  train.precision = recipe::Precision::kFloat32;
+  train.autocast = recipe::Autocast::kNone;
+  train.schedule_every = recipe::ScheduleEvery::kUpdate;
+  train.seed.policy = recipe::SeedPolicy::kUnseeded;
+  train.ddp.compression = recipe::Compression::kNone;
+  train.sampler = choice_of<recipe::SamplerKind>(completed, "sampler", known);
+  train.optimizer = choice_of<recipe::OptimizerKind>(completed, "optimizer", known);
+  train.learning_rate_rule = choice_of<recipe::RateRuleKind>(completed, "learning_rate_rule", known);
+  if (train.learning_rate_rule.kind == recipe::RateRuleKind::kUnknown)
+    train.learning_rate_rule.kind = recipe::RateRuleKind::kNone;  // rates are as they are promised
+  train.schedule = choice_of<recipe::ScheduleKind>(completed, "schedule", known);
+  train.batch = known.contains("batch") ? batch_spec_from(completed.at("batch")) : recipe::BatchSpec{.per_rank = 1};
+  if (known.contains("schedule_every"))
+    train.schedule_every = recipe::kind_at<recipe::ScheduleEvery>(completed, "schedule_every");
   if (known.contains("steps")) train.steps = completed.at("steps").get<std::int64_t>();
   if (known.contains("data")) train.data.options["samples"] = completed.at("data").at("samples");
   return train;

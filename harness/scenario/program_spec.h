@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "harness/base/json.h"
-#include "harness/scenario/record_spec.h"
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/record_spec.h"
+#include "harness/recipe/train_spec.h"
 
 namespace lockstep::scenario {
 
@@ -22,7 +22,7 @@ struct ProgramSpec {
   std::vector<std::string> inputs;  ///< files and folders that it depends on, seen from `directory`
   bool alone = true;                ///< no other program runs beside it
   std::string source;               ///< variant whose folder it is given a copy of: '{folder:VARIANT}'; empty: none
-  RecordSpec record;
+  recipe::RecordSpec record;
 };
 
 /// Reads a completed "program" object. *Throws*: InputError at `origin` for an unknown placeholder.
@@ -41,7 +41,7 @@ std::string folder_of(const std::string& variant);
 std::string filled_in(const std::string& text, const Placeholders& values);
 
 /// Recipe of a program's training, as far as it is promised. `completed`: the "promises" object; parts that `known`
-/// lacks are left as they are in an empty TrainSpec.
-TrainSpec train_spec_from_promises(const Json& completed, const std::set<std::string>& known);
+/// lacks are left as they are in an empty recipe::TrainSpec.
+recipe::TrainSpec train_spec_from_promises(const Json& completed, const std::set<std::string>& known);
 
 }  // namespace lockstep::scenario

@@ -16,6 +16,7 @@
 #include "harness/scenario/rule_words.h"
 #include "harness/scenario/schema.h"
 #include "harness/scenario/sources.h"
+#include "harness/scenario/train_reading.h"
 
 namespace lockstep::scenario {
 namespace {
@@ -205,7 +206,8 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
   variant.train = train_spec_from_promises(completed.at("promises"), *variant.known);
   validate_schedule(variant.train, origin, "promises");
   variant.train.record = variant.program->record;
-  if (!variant.program->source.empty()) variant.train.checkpoint.load = whole_checkpoint_of(variant.program->source);
+  if (!variant.program->source.empty())
+    variant.train.checkpoint.load = recipe::whole_checkpoint_of(variant.program->source);
   const LaunchSpec& launch = variant.launch;
   require(launch.other_launcher.empty(), origin, "launch.kind", "a program starts its ranks itself",
           "the launcher in program.command", launch.other_launcher);
@@ -291,9 +293,10 @@ void record_slopes_for_laws(Scenario& scenario) {
     for (Variant& variant : scenario.variants) {
       const bool is_named =
           std::find(check.variants.begin(), check.variants.end(), variant.name) != check.variants.end();
-      const std::vector<CaptureSpec>& captures = variant.train.record.captures;
-      const bool captures_it = std::any_of(captures.begin(), captures.end(),
-                                           [&](const CaptureSpec& capture) { return capture.channel == channel; });
+      const std::vector<recipe::CaptureSpec>& captures = variant.train.record.captures;
+      const bool captures_it = std::any_of(captures.begin(), captures.end(), [&](const recipe::CaptureSpec& capture) {
+        return capture.channel == channel;
+      });
       if (!is_named || variant.program || captures_it || !variant.train.record.holds(trace::Channel::kGradientLocal))
         continue;
       variant.train_json["record"]["slopes"] = true;

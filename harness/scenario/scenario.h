@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "harness/base/json.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/scenario/check_kind.h"
 #include "harness/scenario/class.h"
 #include "harness/scenario/program_spec.h"
-#include "harness/scenario/train_spec.h"
 
 namespace lockstep::scenario {
 
@@ -42,10 +42,11 @@ std::string own_launch_key(const LaunchSpec& launch);
 struct Promises {
   std::string name;  ///< of the variant
   std::int64_t world_size = 1;
-  TrainSpec train;
+  recipe::TrainSpec train;
   std::optional<std::set<std::string>> known;  ///< parts of `train` that are known: "batch". Nothing: all of them
 
-  std::optional<Choice> loaded_optimizer;  ///< that its checkpoint holds; nothing: its own, or nobody knows
+  std::optional<recipe::OptimizerChoice>
+      loaded_optimizer;  ///< that its checkpoint holds; nothing: its own, or nobody knows
 
   bool knows(const std::string& part) const { return !known || known->contains(part); }
 
@@ -145,7 +146,7 @@ std::int64_t updates_before(const Variant& variant, const Scenario& scenario);
 
 /// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest; 0 where
 /// nobody knows.
-std::int64_t newest_saved(const LoadSpec& load, const Promises& source);
+std::int64_t newest_saved(const recipe::LoadSpec& load, const Promises& source);
 
 /// The words after "lockstep run" that name this scenario again, quoted for a shell.
 std::string arguments_of(const Scenario& scenario, const std::filesystem::path& golden_root);

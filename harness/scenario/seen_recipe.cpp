@@ -10,7 +10,8 @@ namespace lockstep::scenario {
 namespace {
 
 /// A choice of the schema with those of its options that were seen; nothing where the schema has no such kind.
-std::optional<Choice> choice_seen(const char* definition, const Json& seen) {
+template <recipe::Named Kind>
+std::optional<recipe::ChoiceOf<Kind>> choice_seen(const char* definition, const Json& seen) {
   if (!seen.is_object() || !seen.contains("kind")) return std::nullopt;
   for (const Json& branch : branches_of(schema()["definitions"][definition])) {
     if (branch["properties"]["kind"]["const"] != seen["kind"]) continue;
@@ -20,7 +21,7 @@ std::optional<Choice> choice_seen(const char* definition, const Json& seen) {
     }
     try {
       const Json completed = complete(options, definition, {.file = "trace", .within = "seen"});
-      return Choice{.kind = completed.at("kind").get<std::string>(), .options = completed};
+      return recipe::choice_from<Kind>(completed);
     } catch (const InputError&) {
       return std::nullopt;  // an option is a schedule's, a tensor, or the like
     }
@@ -39,7 +40,7 @@ Json optimizer_in(const Json& seen) {
   return optimizer;
 }
 
-void take_ddp(DdpSpec& ddp, const Json& seen) {
+void take_ddp(recipe::DdpSpec& ddp, const Json& seen) {
   if (!seen.is_object()) return;
   const auto take = [&](const char* key, bool& value) {
     if (seen.contains(key) && seen[key].is_boolean()) value = seen[key].get<bool>();
@@ -55,11 +56,13 @@ void take_ddp(DdpSpec& ddp, const Json& seen) {
 
 void take_seen(Promises& promises, const Json& seen, const std::map<std::string, double>& first) {
   if (!promises.known || !seen.is_object()) return;
-  TrainSpec& train = promises.train;
+  recipe::TrainSpec& train = promises.train;
   const auto part = [&](const char* key) { return seen.value(key, Json()); };
-  if (const auto sampler = choice_seen("sampler", part("sampler")); sampler && !promises.knows("sampler"))
+  if (const auto sampler = choice_seen<recipe::SamplerKind>("sampler", part("sampler"));
+      sampler && !promises.knows("sampler"))
     train.sampler = *sampler;
-  if (const auto optimizer = choice_seen("optimizer", optimizer_in(seen)); optimizer && !promises.knows("optimizer"))
+  if (const auto optimizer = choice_seen<recipe::OptimizerKind>("optimizer", optimizer_in(seen));
+      optimizer && !promises.knows("optimizer"))
     train.optimizer = *optimizer;
   const auto passes = first.find("micro_batches"), clip_norm = first.find("seen.clip_norm");
   const std::int64_t accumulation = passes == first.end() ? 1 : static_cast<std::int64_t>(passes->second);
@@ -68,7 +71,7 @@ void take_seen(Promises& promises, const Json& seen, const std::map<std::string,
   const Json size = batch.is_object() ? batch.value("per_rank", Json()) : Json();
   if (!promises.knows("batch") && size.is_number_integer() && size.get<std::int64_t>() > 0 && accumulation > 0)
     train.batch = {.per_rank = size.get<std::int64_t>() * accumulation, .accumulation = accumulation};
-  if (part("autocast") == "bf16") train.autocast = "bf16";
+  if (part("autocast") == "bf16") train.autocast = recipe::Autocast::kBf16;
   if (part("every").is_number_integer())
     train.record.every = std::max<std::int64_t>(part("every").get<std::int64_t>(), 1);
   take_ddp(train.ddp, part("ddp"));

@@ -23,7 +23,8 @@ void require_known_channels(const std::vector<std::string>& channels, const std:
 }
 
 /// Every checkpoint that is asked for by number is one that `source` saves, and it saves one at all.
-void require_saved(const LoadSpec& load, const Variant& source, const Scenario& scenario, const std::string& where) {
+void require_saved(const recipe::LoadSpec& load, const Variant& source, const Scenario& scenario,
+                   const std::string& where) {
   const std::int64_t begin = updates_before(source, scenario);
   std::vector<std::optional<std::int64_t>> wanted = load.of_rank;
   wanted.push_back(load.number);
@@ -96,7 +97,7 @@ void require_followed(const Variant& variant, const Scenario& scenario) {
   if (follow.empty()) return;
   const std::string where = place_of(variant, scenario, "follow");
   const Variant& source = scenario.variant(follow);
-  const CheckpointSpec& saved = source.train.checkpoint;
+  const recipe::CheckpointSpec& saved = source.train.checkpoint;
   const auto require_of = [&](bool holds, const std::string& what, const std::string& expected,
                               const std::string& actual) {
     if (!holds) throw InputError({.what = what, .where = where, .expected = expected, .actual = actual});
@@ -114,9 +115,9 @@ void require_followed(const Variant& variant, const Scenario& scenario) {
              "'" + follow + "' starts after update " + std::to_string(begin));
 }
 
-void require_recordable(const RecordSpec& record, const std::string& file) {
+void require_recordable(const recipe::RecordSpec& record, const std::string& file) {
   require_known_channels(record.channels, file + ": train.record.channels");
-  for (const CaptureSpec& capture : record.captures) {
+  for (const recipe::CaptureSpec& capture : record.captures) {
     if (!capture.channel.empty()) require_known_channels({capture.channel}, file + ": train.record.capture");
   }
 }
@@ -165,7 +166,7 @@ Promises with_loaded_optimizer(const Scenario& scenario, const Variant& variant)
 }
 
 std::vector<std::string> sources_of(const Variant& variant) {
-  const CheckpointSpec& checkpoint = variant.train.checkpoint;
+  const recipe::CheckpointSpec& checkpoint = variant.train.checkpoint;
   std::vector<std::string> sources;
   if (checkpoint.load && !checkpoint.load->from.empty()) sources.push_back(checkpoint.load->from);
   if (!checkpoint.follow.empty()) sources.push_back(checkpoint.follow);
@@ -178,7 +179,7 @@ std::int64_t updates_before(const Variant& variant, const Scenario& scenario) {
   return newest_saved(*load, scenario.variant(load->from));
 }
 
-std::int64_t newest_saved(const LoadSpec& load, const Promises& source) {
+std::int64_t newest_saved(const recipe::LoadSpec& load, const Promises& source) {
   if (load.number) return *load.number;
   std::int64_t newest = 0;
   for (const auto& number : load.of_rank) newest = std::max(newest, number.value_or(0));

@@ -16,7 +16,8 @@ struct FirstOrder {
 
   FirstOrder() {
     for (const plan::Run& run : audited.plan.runs) {
-      if (audited.variant_of(run).train.precision == "float64") statement.variants.push_back(run.variant);
+      if (audited.variant_of(run).train.precision == recipe::Precision::kFloat64)
+        statement.variants.push_back(run.variant);
     }
   }
 

@@ -137,7 +137,7 @@ TEST(Ledger, CountsEveryHeldOutSampleOnce) {
   EXPECT_TRUE(diverges_at(padded.check(), 3, Channel::kMetric, "counted", 0)) << "padding is counted";
   put(right.run("a"), 1, 7, integers(Channel::kMetric, "counted", {3}));
   EXPECT_TRUE(diverges_at(right.check(), 7, Channel::kMetric, "counted", 1));
-  right.scenario.variants[0].train.evaluation->reduce = "root";
+  right.scenario.variants[0].train.evaluation->reduce = recipe::EvaluationReduce::kRoot;
   EXPECT_TRUE(agrees(right.check())) << "what the other ranks hold is no metric";
   erase(right.run("a"), 0, 11, Channel::kMetric, "counted");
   EXPECT_TRUE(diverges_at(right.check(), 11, Channel::kMetric, "counted", 0));

@@ -123,7 +123,7 @@ class Reducing {
   }
 
   std::vector<std::string> causes(const std::string& compression = "none", scenario::Variant variant = {}) const {
-    variant.train.ddp.compression = compression;
+    variant.train.ddp.compression = recipe::named<recipe::Compression>(compression);
     std::vector<std::string> names;
     for (const compare::Suspect& suspect : diagnosis::suspects_in_reduction(run(), variant, 0))
       names.push_back(suspect.cause);

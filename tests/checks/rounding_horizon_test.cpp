@@ -41,10 +41,10 @@ TEST(RoundingHorizon, LeavesAKinkUndecided) {
 /// A smooth activation has none: the reason that is left is named.
 TEST(RoundingHorizon, NamesNoKinkWhereNoActivationHasOne) {
   LayeredBench bench(kink_at(3, 1e-3F));
-  for (scenario::Variant& variant : bench.scenario.variants) variant.train.model.kind = "transformer";
+  for (scenario::Variant& variant : bench.scenario.variants) variant.train.model.kind = recipe::ModelKind::kTransformer;
   EXPECT_TRUE(is_inconclusive(bench.check(), "amplified rounding"));
   EXPECT_EQ(bench.check().why.find("kink"), std::string::npos) << bench.check().why;
-  bench.scenario.variants[1].train.model.kind = "mlp";
+  bench.scenario.variants[1].train.model.kind = recipe::ModelKind::kMlp;
   EXPECT_TRUE(is_inconclusive(bench.check(), "kink")) << "one of them may have one";
 }
 

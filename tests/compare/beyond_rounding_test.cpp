@@ -51,7 +51,7 @@ std::string place_in(const std::optional<Divergence>& at) { return at ? at->plac
 /// In float64 the two are equal.
 std::string found(Bench& bench, const std::string& optimizer = "sgd") {
   scenario::Variant left = bench.scenario.variant("a"), right = bench.scenario.variant("b");
-  right.train.optimizer.kind = optimizer;
+  right.train.optimizer.kind = recipe::named<recipe::OptimizerKind>(optimizer);
   const trace::RunTrace &a = bench.run("a"), &b = bench.run("b");
   return place_in(beyond_rounding({a, left}, {b, right}, {a, b, a, a}, {std::begin(kComputed), std::end(kComputed)}));
 }
@@ -164,9 +164,10 @@ TEST(BeyondRounding, WhatShrinksByMoreThanRounding) {
   }
   scale(hidden, 3, Channel::kLoss, 1 + 0x1p-18);
   EXPECT_EQ(found_shrinking(hidden, 0), "") << "a kink, and what it has led to";
-  for (scenario::Variant& variant : hidden.scenario.variants) variant.train.model.kind = "transformer";
+  for (scenario::Variant& variant : hidden.scenario.variants)
+    variant.train.model.kind = recipe::ModelKind::kTransformer;
   EXPECT_EQ(found_shrinking(hidden, 0).substr(0, 35), "step 2, gradient.local fc.weight, r");
-  hidden.scenario.variants[0].train.model.kind = "mlp";
+  hidden.scenario.variants[0].train.model.kind = recipe::ModelKind::kMlp;
   EXPECT_EQ(found_shrinking(hidden, 0), "") << "one of them may have a kink";
 }
 

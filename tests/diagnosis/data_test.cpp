@@ -98,7 +98,7 @@ TEST(DataCauses, SamplesBeforeTheFirst) {
                      }
                    }});
     shuffled.scenario.variants[0].train.sampler.options = {{"kind", "elastic"}, {"start", start}, {"set_epoch", true}};
-    shuffled.scenario.variants[0].train.sampler.kind = "elastic";
+    shuffled.scenario.variants[0].train.sampler.kind = recipe::SamplerKind::kElastic;
     EXPECT_EQ(named(shuffled), start == 0 ? "data.permutation_rank_dependent" : "");
   }
 }

@@ -202,9 +202,9 @@ TEST(GradientCauses, ADetourThatTheElementsShow) {
   at.detour = compare::Detour{.ranks = {1}};
   EXPECT_EQ(test::cause_named(bench, at, suspects_in_gradients), "fp.lowprec_accumulate");
   for (const std::size_t side : {0, 1}) {
-    bench.scenario.variants[side].train.ddp.compression = "bf16";
+    bench.scenario.variants[side].train.ddp.compression = recipe::Compression::kBf16;
     EXPECT_EQ(test::cause_named(bench, at, suspects_in_gradients), "") << "that is what a side asks for";
-    bench.scenario.variants[side].train.ddp.compression = "none";
+    bench.scenario.variants[side].train.ddp.compression = recipe::Compression::kNone;
   }
 }
 

@@ -177,7 +177,7 @@ TEST(Blame, AsksSeveralTimesWhetherARandomDifferenceIsGone) {
 
   Blamed gone;
   gone.worker.otherwise = [](const std::string& where, scenario::Variant& variant) {
-    if (where.starts_with("control_")) variant.train.seed.policy = "same";
+    if (where.starts_with("control_")) variant.train.seed.policy = recipe::SeedPolicy::kSame;
   };
   gone.run(pair("equal", train("seed", {{"policy", "same"}}), train("seed", {{"policy", "unseeded"}})), "threads");
   EXPECT_TRUE(is(gone, "threads", kVanishes));

@@ -18,7 +18,7 @@ struct Under {
   Under(const Control& control, const Json& changes, const std::vector<std::string>& variants)
       : original(tiny_scenario(changes, scratch)), changed(experiment::under(control, original, variants)) {}
 
-  const scenario::TrainSpec& train(const char* variant = "other") const { return changed.variant(variant).train; }
+  const recipe::TrainSpec& train(const char* variant = "other") const { return changed.variant(variant).train; }
 };
 
 TEST(Control, UnchangedChangesNothingButTheRepeats) {
@@ -39,9 +39,9 @@ TEST(Control, TakesTheVariantsThatAreAskedAndWhatTheyLoadFrom) {
 TEST(Control, InFloat64WidensTheCompression) {
   const Under wide(experiment::in_float64(), pair("equal", kNone, train("ddp", {{"compression", "bf16"}})),
                    {"one", "other"});
-  EXPECT_EQ(wide.train().precision, "float64");
-  EXPECT_EQ(wide.train().ddp.compression, "fp64");
-  EXPECT_EQ(wide.train("one").ddp.compression, "none");
+  EXPECT_EQ(wide.train().precision, recipe::Precision::kFloat64);
+  EXPECT_EQ(wide.train().ddp.compression, recipe::Compression::kFp64);
+  EXPECT_EQ(wide.train("one").ddp.compression, recipe::Compression::kNone);
   EXPECT_TRUE(experiment::in_float64().one_start);
 }
 
@@ -52,7 +52,7 @@ TEST(Control, FillsFreshMemoryWithTwoPatterns) {
     return of.changed.variant("other").launch.environment.at("MALLOC_PERTURB_");
   };
   EXPECT_NE(byte(one), byte(two));
-  for (const Under* of : {&one, &two}) EXPECT_EQ(of->train().determinism.algorithms, "default");
+  for (const Under* of : {&one, &two}) EXPECT_EQ(of->train().determinism.algorithms, recipe::Algorithms::kDefault);
 }
 
 compare::Divergence place(std::int64_t step, Channel channel, const std::string& tensor) {
@@ -70,7 +70,7 @@ TEST(Control, LooksAtAGradientAndAtTheRanksOwn) {
   ASSERT_EQ(seen.train().record.captures.size(), 2U);
   EXPECT_EQ(seen.train().record.captures[0].channel, "gradient");
   EXPECT_EQ(seen.train().record.captures[1].channel, "gradient.local");
-  for (const scenario::CaptureSpec& capture : seen.train().record.captures) EXPECT_EQ(capture.tensor, "fc1.w");
+  for (const recipe::CaptureSpec& capture : seen.train().record.captures) EXPECT_EQ(capture.tensor, "fc1.w");
 }
 
 /// What a pattern treats as special stands for any one character.

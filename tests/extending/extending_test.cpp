@@ -100,7 +100,7 @@ TEST(Extending, APatchApplies) {
   }
 }
 
-/// A copy of harness/ and tests/ with some patches, and the kinds of checks as the build generates them.
+/// A copy of harness/ and tests/ with some patches, and what the build generates from the schema.
 class Copy {
  public:
   explicit Copy(const std::vector<std::string>& apply) {
@@ -135,6 +135,12 @@ class Copy {
     for (const Json& branch : schema["definitions"]["check"]["oneOf"])
       lines += "LOCKSTEP_KIND(" + branch["properties"]["that"]["const"].get<std::string>() + ")\n";
     scratch_.write("generated/kinds/check.inc", lines);
+    const Outcome enums =
+        run_program({"cmake", "-DSCHEMA=" + (root() / "harness/scenario/scenario.schema.json").string(),
+                     "-DOUTPUT=" + (root() / "generated/kinds/recipe.inc").string(), "-P",
+                     (source_root() / "cmake/recipe_kinds.cmake").string()},
+                    60, root());
+    if (enums.exit_code != 0) ADD_FAILURE() << enums.err;
   }
 
   Scratch scratch_;

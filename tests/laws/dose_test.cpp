@@ -73,7 +73,8 @@ TEST(Dose, OfTheClippedGradient) {
 
 TEST(Dose, OfTheMomentum) {
   scenario::Promises promises;
-  promises.train.optimizer = {.kind = "sgd", .options = {{"momentum", 0.5}, {"groups", Json::array()}}};
+  promises.train.optimizer = {.kind = recipe::OptimizerKind::kSgd,
+                              .options = {{"momentum", 0.5}, {"groups", Json::array()}}};
   const auto off_by = [&](double more) {
     const Record weight = test::floats(Channel::kWeight, "w", kWeight);
     return breaks("state", promises,

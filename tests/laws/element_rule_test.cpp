@@ -31,7 +31,7 @@ struct Wrong {
 class Training {
  public:
   Training(std::string kind, Json options, const Wrong& wrong) : kind_(std::move(kind)), wrong_(wrong) {
-    promises_.train.optimizer = {.kind = kind_, .options = std::move(options)};
+    promises_.train.optimizer = {.kind = recipe::named<recipe::OptimizerKind>(kind_), .options = std::move(options)};
     promises_.train.optimizer.options["lr"] = kRate;
     promises_.train.optimizer.options["groups"] = Json::array();
     std::normal_distribution<float> normal(0, 0.05F);
@@ -194,7 +194,7 @@ TEST(ElementRule, ABreachOfAProgramCountsIfItPromisesItsOptimizer) {
 /// LAMB is no ratio, and a weight may stand still.
 TEST(ElementRule, TheLengthOfLambsUpdateIsJudgedWhereItsNormsExist) {
   scenario::Promises promises;
-  promises.train.optimizer = {.kind = "lamb", .options = options_of("adamax")};  // without decay
+  promises.train.optimizer = {.kind = recipe::OptimizerKind::kLamb, .options = options_of("adamax")};  // without decay
   promises.train.optimizer.options["groups"] = Json::array();
   const auto stands_still = [&](float weight, float average) {
     const Values weights(100, weight), averages(100, average), ones(100, 1);
@@ -216,7 +216,7 @@ TEST(ElementRule, TheLengthOfLambsUpdateIsJudgedWhereItsNormsExist) {
 /// Adam divides by the root of earlier gradients: after large ones, a small one may move no weight by a last place.
 TEST(ElementRule, AWeightMayStandStillAfterLargerGradients) {
   scenario::Promises promises;
-  promises.train.optimizer = {.kind = "adam", .options = options_of("adamax")};  // without decay
+  promises.train.optimizer = {.kind = recipe::OptimizerKind::kAdam, .options = options_of("adamax")};  // without decay
   promises.train.optimizer.options["groups"] = Json::array();
   const auto stands_still = [&](bool has_state) {
     const Values weights(100, 1), gradients(100, 1e-10F), roots(100, 1);

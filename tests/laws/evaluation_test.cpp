@@ -50,12 +50,13 @@ Outcome evaluated(const Changed& change, const Json& evaluation = Json::object()
     run.ranks[rank].steps = {{.step = 0, .records = {}}, {.step = 1, .records = records[rank]}};
   }
   scenario::Promises promises{.world_size = 2};
-  promises.train.evaluation = {.samples = 5,
-                               .every = 2,
-                               .batch = 4,
-                               .shares = evaluation.value("shares", "trimmed"),
-                               .average = evaluation.value("average", "samples"),
-                               .reduce = evaluation.value("reduce", "all")};
+  promises.train.evaluation = {
+      .samples = 5,
+      .every = 2,
+      .batch = 4,
+      .shares = recipe::named<recipe::Shares>(evaluation.value("shares", "trimmed")),
+      .average = recipe::named<recipe::EvaluationAverage>(evaluation.value("average", "samples")),
+      .reduce = recipe::named<recipe::EvaluationReduce>(evaluation.value("reduce", "all"))};
   return law_named("evaluation").judge(run, promises);
 }
 

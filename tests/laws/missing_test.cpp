@@ -24,7 +24,7 @@ trace::RunTrace run_of(const std::vector<std::vector<Record>>& steps) {
 scenario::Promises promising(const std::vector<std::string>& channels) {
   scenario::Promises promises{.world_size = 1};
   promises.train.record = {.channels = channels, .every = 1};
-  promises.train.optimizer = {"sgd",
+  promises.train.optimizer = {recipe::OptimizerKind::kSgd,
                               {{"lr", 0.1},
                                {"momentum", 0.0},
                                {"dampening", 0.0},

@@ -51,7 +51,7 @@ TEST(Overflow, OfGradientsThatAreSentInFloat16) {
   scenario::Promises promises{.world_size = 2};
   promises.train.record.channels = {"gradient.local", "gradient"};
   const auto judged = [&](const std::string& compression) {
-    promises.train.ddp.compression = compression;
+    promises.train.ddp.compression = recipe::named<recipe::Compression>(compression);
     return ask(
         law_named("reduction"),
         run_of({test::floats(Channel::kGradientLocal, "w", {7e4F}), test::floats(Channel::kGradient, "w", {INFINITY})},

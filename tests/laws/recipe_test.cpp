@@ -51,7 +51,7 @@ scenario::Promises promised(double dropout = 0, const char* device = "cpu") {
   promises.world_size = 1;
   promises.train.record.every = 1;
   promises.train.device = device;
-  promises.train.seed.policy = "same";
+  promises.train.seed.policy = recipe::SeedPolicy::kSame;
   promises.train.batch.accumulation = 4;
   if (dropout > 0)
     promises.train.model.options = {{"dropout", dropout}};

@@ -90,7 +90,7 @@ TEST(Program, OnlyWhatIsPromisedIsKnown) {
   EXPECT_TRUE(variant.knows("batch") && variant.knows("sampler") && variant.knows("steps"));
   EXPECT_FALSE(variant.knows("schedule") || variant.knows("data"));
   EXPECT_EQ(variant.train.batch.rank_size(2), 4);
-  EXPECT_EQ(variant.train.sampler.kind, "distributed");
+  EXPECT_EQ(variant.train.sampler.kind, recipe::SamplerKind::kDistributed);
   EXPECT_EQ(variant.train.steps, 7);
   EXPECT_TRUE(load(minimal()).variants[0].knows("schedule")) << "our own worker's recipe is known whole";
 }

@@ -1,4 +1,4 @@
-#include "harness/scenario/record_spec.h"
+#include "harness/recipe/record_spec.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ Json looking_at(const Json& capture) {
 
 TEST(RecordSpec, LooksAtWhatIsRecorded) {
   const Scenario scenario = test::load(looking_at({{"step", 2}, {"channel", "weight"}}));
-  const RecordSpec& record = scenario.variants[0].train.record;
+  const recipe::RecordSpec& record = scenario.variants[0].train.record;
   ASSERT_EQ(record.captures.size(), 1U);
   EXPECT_EQ(record.captures[0].tensor, "*");
   EXPECT_TRUE(record.holds(trace::Channel::kWeight));

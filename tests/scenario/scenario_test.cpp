@@ -55,13 +55,13 @@ TEST(Scenario, ExampleOfTheDesignLoads) {
   EXPECT_EQ(scenario.repeats, 2);
   EXPECT_EQ(names_of(scenario), (Names{"w1", "w2", "w3", "w4"}));
   for (std::int64_t w = 1; w <= 4; ++w) EXPECT_EQ(scenario.variants[static_cast<std::size_t>(w - 1)].world_size, w);
-  const TrainSpec& train = scenario.variant("w3").train;
-  EXPECT_EQ(train.model.kind, "lenet");
+  const recipe::TrainSpec& train = scenario.variant("w3").train;
+  EXPECT_EQ(train.model.kind, recipe::ModelKind::kLenet);
   EXPECT_EQ(train.data.options["size"], 1797);
   EXPECT_EQ(train.batch.micro_size(3), 8);
   EXPECT_EQ(train.steps, 20);
   EXPECT_EQ(train.seed.base, 42U);
-  EXPECT_EQ(train.seed.policy, "add_rank");
+  EXPECT_EQ(train.seed.policy, recipe::SeedPolicy::kAddRank);
   EXPECT_EQ(train.determinism.cpu, "portable");
   EXPECT_EQ(train.ddp.bucket_mb, 25.0);
   ASSERT_EQ(scenario.checks.size(), 5U);
@@ -91,14 +91,14 @@ TEST(Scenario, MinimalOneIsCompletedWithEveryDefault) {
   EXPECT_EQ(names_of(scenario), Names{"main"});
   const Variant& main = scenario.variant("main");
   EXPECT_EQ(main.world_size, 1);
-  EXPECT_EQ(main.train.sampler.kind, "distributed");
+  EXPECT_EQ(main.train.sampler.kind, recipe::SamplerKind::kDistributed);
   EXPECT_EQ(main.train.sampler.options["shuffle"], true);
-  EXPECT_EQ(main.train.schedule.kind, "constant");
-  EXPECT_EQ(main.train.learning_rate_rule.kind, "none");
+  EXPECT_EQ(main.train.schedule.kind, recipe::ScheduleKind::kConstant);
+  EXPECT_EQ(main.train.learning_rate_rule.kind, recipe::RateRuleKind::kNone);
   EXPECT_EQ(main.train.optimizer.options["momentum"], 0);
   EXPECT_EQ(main.train.data.options["shape"], Json({1, 8, 8}));
   EXPECT_EQ(main.train.batch.accumulation, 1);
-  EXPECT_EQ(main.train.seed.policy, "same");
+  EXPECT_EQ(main.train.seed.policy, recipe::SeedPolicy::kSame);
   EXPECT_EQ(main.train.determinism.threads, 1);
   EXPECT_TRUE(main.train.ddp.average);
   EXPECT_FALSE(main.train.ddp.bucket_mb.has_value());
@@ -143,7 +143,7 @@ TEST(Scenario, VariantChangesOnlyWhatItSays) {
       load(with_variants({{"a", Json::object()}, {"b", {{"train", {{"optimizer", {{"lr", 0.5}}}}}}}}));
   EXPECT_EQ(scenario.variant("a").train.optimizer.options["lr"], 0.1);
   EXPECT_EQ(scenario.variant("b").train.optimizer.options["lr"], 0.5);
-  EXPECT_EQ(scenario.variant("b").train.optimizer.kind, "sgd");
+  EXPECT_EQ(scenario.variant("b").train.optimizer.kind, recipe::OptimizerKind::kSgd);
 }
 
 TEST(Scenario, VariantOfAnotherKindDropsTheKeysOfTheOld) {
@@ -170,7 +170,7 @@ TEST(Scenario, BatchOfAVariantReplacesTheOtherForm) {
   EXPECT_EQ(scenario.variant("b").train.batch.global, 24);
   Json document = with("train.batch", {{"per_rank", 4}, {"accumulation", 2}});
   document["variants"] = {{"g", {{"train", {{"batch", {{"global", 8}}}}}}}};
-  const BatchSpec batch = load(document).variants[0].train.batch;
+  const recipe::BatchSpec batch = load(document).variants[0].train.batch;
   EXPECT_EQ(batch.global, 8);
   EXPECT_FALSE(batch.per_rank.has_value());
   EXPECT_EQ(batch.accumulation, 2);
@@ -187,7 +187,7 @@ TEST(Scenario, MatrixMultipliesVariants) {
   const Variant& last = scenario.variants.back();
   EXPECT_EQ(last.world_size, 2);
   EXPECT_EQ(last.train.optimizer.options["lr"], 1e-5);
-  EXPECT_EQ(last.train.seed.policy, "add_rank");
+  EXPECT_EQ(last.train.seed.policy, recipe::SeedPolicy::kAddRank);
 }
 
 TEST(Scenario, MatrixAloneNamesItsVariants) {
@@ -214,9 +214,9 @@ TEST(Scenario, OverridesSetAnyPath) {
                                               "train.data.shape=[1,4,4]",
                                               "name=other"};
   const Scenario scenario = load(minimal(), overrides);
-  const TrainSpec& train = scenario.variants[0].train;
+  const recipe::TrainSpec& train = scenario.variants[0].train;
   EXPECT_EQ(train.optimizer.options["lr"], 0.2);
-  EXPECT_EQ(train.seed.policy, "add_rank");
+  EXPECT_EQ(train.seed.policy, recipe::SeedPolicy::kAddRank);
   EXPECT_FALSE(train.ddp.average);
   EXPECT_EQ(scenario.repeats, 3);
   EXPECT_EQ(scenario.description, "a=b");

@@ -31,9 +31,9 @@ Variant program(const Json& promises = Json::object()) {
 TEST(Seen, CompletesARecipeAndPromisesNothing) {
   Variant variant = program();
   take_seen(variant, seen_of_a_tutorial(), {{"micro_batches", 2}, {"seen.clip_norm", 0.5}});
-  EXPECT_EQ(variant.train.sampler.kind, "distributed");
+  EXPECT_EQ(variant.train.sampler.kind, recipe::SamplerKind::kDistributed);
   EXPECT_EQ(variant.train.sampler.options.at("seed"), 3);
-  EXPECT_EQ(variant.train.optimizer.kind, "sgd");
+  EXPECT_EQ(variant.train.optimizer.kind, recipe::OptimizerKind::kSgd);
   EXPECT_EQ(variant.train.optimizer.options.at("momentum"), 0.9);
   EXPECT_EQ(variant.train.batch.rank_size(4), 16) << "two micro-batches of 8";
   EXPECT_EQ(variant.train.batch.micro_size(4), 8);
@@ -47,9 +47,8 @@ TEST(Seen, APromiseStands) {
   Variant variant = program({{"batch", {{"global", 64}}}, {"sampler", {{"kind", "none"}}}});
   take_seen(variant, seen_of_a_tutorial(), {});
   EXPECT_EQ(variant.train.batch.rank_size(4), 16);
-  EXPECT_EQ(variant.train.sampler.kind, "none");
+  EXPECT_EQ(variant.train.sampler.kind, recipe::SamplerKind::kNone);
   Variant own = load(minimal()).variants.at(0);
-  const std::string kind = own.train.optimizer.kind;
   take_seen(own, seen_of_a_tutorial(), {});
   EXPECT_EQ(own.train.batch.rank_size(1), load(minimal()).variants[0].train.batch.rank_size(1));
 }
@@ -60,9 +59,9 @@ TEST(Seen, IgnoresPartsThatHaveNoWordOrAreDamaged) {
                            Json{{"batch", {{"per_rank", -1}}}}, Json{{"ddp", {{"wrap", 3}}}}}) {
     Variant variant = program();
     EXPECT_NO_THROW(take_seen(variant, seen, {})) << seen;
-    EXPECT_EQ(variant.train.sampler.kind, "") << seen;
-    EXPECT_EQ(variant.train.optimizer.kind, "") << seen;
-    EXPECT_TRUE(base_learning_rates(variant.train, 2).empty()) << "of an optimizer that is not known";
+    EXPECT_EQ(variant.train.sampler.kind, recipe::SamplerKind::kUnknown) << seen;
+    EXPECT_EQ(variant.train.optimizer.kind, recipe::OptimizerKind::kUnknown) << seen;
+    EXPECT_TRUE(recipe::base_learning_rates(variant.train, 2).empty()) << "of an optimizer that is not known";
     EXPECT_EQ(variant.train.batch.rank_size(1), 1) << seen;
   }
 }

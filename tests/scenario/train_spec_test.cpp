@@ -1,4 +1,4 @@
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 #include <cmath>
 
@@ -27,10 +27,10 @@ Json fault(const char* kind, std::int64_t step, std::int64_t rank) {
 }
 
 TEST(TrainSpec, BatchSizesFollowFromEitherForm) {
-  const BatchSpec global{.global = 24, .per_rank = {}, .accumulation = 2};
+  const recipe::BatchSpec global{.global = 24, .per_rank = {}, .accumulation = 2};
   EXPECT_EQ(global.global_size(4), 24);
   EXPECT_EQ(global.micro_size(4), 3);
-  const BatchSpec per_rank{.global = {}, .per_rank = 6, .accumulation = 3};
+  const recipe::BatchSpec per_rank{.global = {}, .per_rank = 6, .accumulation = 3};
   EXPECT_EQ(per_rank.global_size(4), 24);
   EXPECT_EQ(per_rank.micro_size(4), 2);
 }
@@ -46,7 +46,7 @@ TEST(TrainSpec, LearningRateFollowsTheRule) {
   const auto rate = [](const Json& rule, std::int64_t world_size) {
     Json document = with("train.learning_rate_rule", rule);
     document["train"]["batch"] = {{"per_rank", 8}};
-    return base_learning_rates(load(document).variants[0].train, world_size)[0];
+    return recipe::base_learning_rates(load(document).variants[0].train, world_size)[0];
   };
   EXPECT_EQ(rate({{"kind", "none"}}, 4), 0.1);
   EXPECT_EQ(rate({{"kind", "linear"}, {"base_batch", 8}}, 4), 0.1 * 4.0);
@@ -58,15 +58,15 @@ TEST(TrainSpec, ParameterGroupsTakeTheirOwnOptions) {
   Json document = with("train.optimizer.groups", {{{"parameters", "backbone.*"}, {"lr", 0.01}},
                                                   {{"parameters", "*.bias"}, {"weight_decay", 0.5}}});
   document["train"]["learning_rate_rule"] = {{"kind", "linear"}, {"base_batch", 12}};
-  const TrainSpec train = load(document).variants[0].train;
-  const std::vector<ParameterGroup> groups = parameter_groups(train.optimizer);
+  const recipe::TrainSpec train = load(document).variants[0].train;
+  const std::vector<recipe::ParameterGroup> groups = recipe::parameter_groups(train.optimizer);
   ASSERT_EQ(groups.size(), 3U);
-  EXPECT_EQ(group_of(groups, "head.weight"), 0U);
-  EXPECT_EQ(group_of(groups, "backbone.conv.bias"), 1U) << "the first match counts";
-  EXPECT_EQ(group_of(groups, "head.bias"), 2U);
+  EXPECT_EQ(recipe::group_of(groups, "head.weight"), 0U);
+  EXPECT_EQ(recipe::group_of(groups, "backbone.conv.bias"), 1U) << "the first match counts";
+  EXPECT_EQ(recipe::group_of(groups, "head.bias"), 2U);
   EXPECT_EQ(groups[2].options.at("weight_decay"), 0.5);
   EXPECT_EQ(groups[1].options.at("weight_decay"), 0);
-  EXPECT_EQ(base_learning_rates(train, 1), (std::vector{0.2, 0.02, 0.2})) << "the rule scales every group";
+  EXPECT_EQ(recipe::base_learning_rates(train, 1), (std::vector{0.2, 0.02, 0.2})) << "the rule scales every group";
   EXPECT_PROBLEM(problem_of(with("train.optimizer.groups", {{{"lr", 0.1}}})), "", "train.optimizer.groups.0",
                  "parameters", "");
 }
@@ -121,7 +121,7 @@ TEST(TrainSpec, FaultsHappenWithinTheTraining) {
 
 TEST(TrainSpec, FaultsAreRead) {
   const Scenario scenario = load(with("train.faults", {{{"kind", "exit"}, {"step", 3}, {"rank", 0}}}));
-  const std::vector<Choice>& faults = scenario.variants[0].train.faults;
+  const std::vector<recipe::FaultChoice>& faults = scenario.variants[0].train.faults;
   ASSERT_EQ(faults.size(), 1U);
   EXPECT_EQ(faults[0].kind, "exit");
   EXPECT_EQ(faults[0].options["code"], 7);
@@ -146,8 +146,8 @@ TEST(TrainSpec, CheckpointIsLoadedFromAVariantThatSaves) {
   const auto load_spec = load(loading("saver")).variant("loader").train.checkpoint.load;
   ASSERT_TRUE(load_spec.has_value());
   EXPECT_EQ(load_spec->from, "saver");
-  EXPECT_EQ(load_spec->who, "all");
-  EXPECT_EQ(load_spec->when, "before_wrap");
+  EXPECT_EQ(load_spec->who, recipe::LoadWho::kAll);
+  EXPECT_EQ(load_spec->when, recipe::LoadWhen::kBeforeWrap);
   EXPECT_TRUE(load_spec->restores("weights"));
   EXPECT_FALSE(load_spec->restores("optimizer"));
 }
@@ -278,7 +278,7 @@ TEST(TrainSpec, TheNewestCheckpointIsTheOneThatIsMeant) {
 
 TEST(TrainSpec, BatchOfANode) {
   const Json document = with(with("world_size", 4), "train.batch", {{"per_node", 12}, {"ranks_per_node", 2}});
-  const BatchSpec batch = load(document).variants[0].train.batch;
+  const recipe::BatchSpec batch = load(document).variants[0].train.batch;
   EXPECT_EQ(batch.micro_size(4), 6);
   EXPECT_EQ(batch.global_size(4), 24);
   const auto problem = [](std::int64_t world_size, const Json& batch) {
@@ -329,12 +329,12 @@ TEST(TrainSpec, WhatWouldHaveNoEffectIsRefused) {
 }
 
 TEST(TrainSpec, TheRulesWarmUpGrowsFromOneToItsFactor) {
-  const TrainSpec spec =
+  const recipe::TrainSpec spec =
       load(with("train.learning_rate_rule", {{"kind", "linear"}, {"base_batch", 2}, {"warmup", 4}})).variants[0].train;
-  EXPECT_EQ(rule_warmup(spec, 4, 0), 0.25);
-  EXPECT_EQ(rule_warmup(spec, 4, 2), 0.625);
-  EXPECT_EQ(rule_warmup(spec, 4, 4), 1);
-  EXPECT_EQ(rule_warmup(spec, 4, 400), 1);
+  EXPECT_EQ(recipe::rule_warmup(spec, 4, 0), 0.25);
+  EXPECT_EQ(recipe::rule_warmup(spec, 4, 2), 0.625);
+  EXPECT_EQ(recipe::rule_warmup(spec, 4, 4), 1);
+  EXPECT_EQ(recipe::rule_warmup(spec, 4, 400), 1);
 }
 
 TEST(TrainSpec, HeldOutSamplesAreNotAugmented) {
@@ -390,7 +390,7 @@ TEST(TrainSpec, CudaTakesWhatTheCpuTakesButForGoldens) {
   EXPECT_PROBLEM(problem_of(with("train.device", "gpu")), "unknown value", "train.device", "cpu, cuda", "gpu");
   EXPECT_EQ(load(with(on_gpu, "train.faults", fault("learning_rate_factor", 0, 0))).variants[0].train.faults.size(), 1);
   const Json fused = with("train.optimizer", {{"kind", "adam"}, {"lr", 0.1}, {"fused", true}});
-  EXPECT_EQ(load(with(fused, "train.device", "cuda")).variants[0].train.optimizer.kind, "adam");
+  EXPECT_EQ(load(with(fused, "train.device", "cuda")).variants[0].train.optimizer.kind, recipe::OptimizerKind::kAdam);
   EXPECT_PROBLEM(problem_of(with(on_gpu, "checks", {{{"that", "golden"}}})), "goldens exist only", "checks.0", "cpu",
                  "cuda");
 }

@@ -30,7 +30,8 @@ Checkpoint sample() {
           .position = {.epoch = 2, .position = 10, .batches = 6, .epoch_rng = rng},
           .buckets = {{1, 0}},
           .weights = {{"w", at::arange(6, at::kFloat).view({2, 3}).t()}, {"b", at::ones({2}, at::kDouble)}},
-          .recipe = {.kind = "sgd", .options = {{"lr", 0.1}, {"groups", {{{"parameters", "b"}, {"lr", 0.5}}}}}},
+          .recipe = {.kind = recipe::OptimizerKind::kSgd,
+                     .options = {{"lr", 0.1}, {"groups", {{{"parameters", "b"}, {"lr", 0.5}}}}}},
           .optimizer = {{"w.momentum_buffer", at::full({3, 2}, 0.25F)}},
           .buffers = {{"mean", at::full({2}, 0.5F)}},
           .rng = rng};

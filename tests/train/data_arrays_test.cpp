@@ -24,13 +24,13 @@ class DataFiles : public ::testing::Test {
  protected:
   Dataset idx(const std::string& images, const std::string& labels, Json options = Json::object()) {
     options.update({{"images", scratch_.write("images", images)}, {"labels", scratch_.write("labels", labels)}});
-    return make_data({.kind = "idx", .options = options});
+    return make_data({.kind = recipe::DataKind::kIdx, .options = options});
   }
 
   Dataset npy(const std::string& inputs, const std::string& labels, Json options = Json::object()) {
     options.update(
         {{"inputs", scratch_.write("inputs.npy", inputs)}, {"labels", scratch_.write("labels.npy", labels)}});
-    return make_data({.kind = "npy", .options = options});
+    return make_data({.kind = recipe::DataKind::kNpy, .options = options});
   }
 
   test::Scratch scratch_;
@@ -146,7 +146,7 @@ TEST_F(DataFiles, SafetensorsAreTakenByName) {
        {.name = "y", .dtype = trace::DType::kInt64, .shape = {2}, .bytes = bytes_of<std::int64_t>({0, 1})}});
   const auto read = [&](const std::string& content, const char* inputs) {
     const Json options = {{"path", scratch_.write("data.safetensors", content)}, {"inputs", inputs}, {"labels", "y"}};
-    return make_data({.kind = "safetensors", .options = options});
+    return make_data({.kind = recipe::DataKind::kSafetensors, .options = options});
   };
   EXPECT_EQ(read(whole, "x").inputs.sizes(), at::IntArrayRef({2, 1, 2, 2}));
   expect_refused([&] { read(whole, "z"); }, {"no tensor of this name", "data.safetensors", "x, y", "'z'"});

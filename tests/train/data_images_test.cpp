@@ -29,7 +29,7 @@ std::string jpeg() { return read_file(formats() / "pictures/0/02.JPG"); }
 class ImageFolder : public ::testing::Test {
  protected:
   Dataset read(const fs::path& folder, const std::string& augment = "none", std::int64_t seed = 0) {
-    return make_data({.kind = "image_folder",
+    return make_data({.kind = recipe::DataKind::kImageFolder,
                       .options = {{"path", folder.string()}, {"size", 8}, {"augment", augment}, {"seed", seed}}});
   }
   Dataset read() { return read(scratch_.path()); }

@@ -18,7 +18,7 @@ namespace {
 std::filesystem::path digits_file() { return test::source_root() / "scenarios/data/digits.csv.gz"; }
 
 Dataset digits(std::int64_t size, const std::filesystem::path& file = digits_file()) {
-  return make_data({.kind = "digits", .options = {{"path", file.string()}, {"size", size}}});
+  return make_data({.kind = recipe::DataKind::kDigits, .options = {{"path", file.string()}, {"size", size}}});
 }
 
 std::string complaint_of(const std::function<void()>& action) {
@@ -98,7 +98,9 @@ TEST(Loader, ARankWithoutSamplesIsAnError) { EXPECT_THROW(Loader(std::make_uniqu
 
 TEST(Loader, AnEpochThatIsOverAtAnotherWorldSizeIsOver) {
   const Json options = {{"shuffle", false}, {"drop_last", false}, {"seed", 0}};
-  Loader loader(make_sampler({.kind = "distributed", .options = options}, {.samples = 10, .world_size = 2}), 2, 2);
+  Loader loader(
+      make_sampler({.kind = recipe::SamplerKind::kDistributed, .options = options}, {.samples = 10, .world_size = 2}),
+      2, 2);
   loader.restore({.epoch = 1, .position = 3}, 4);  // of twelve with the padding
   EXPECT_TRUE(loader.at_epoch_end());
   EXPECT_EQ(loader.samples_taken({.epoch = 1, .position = 3}, 4), 10);
@@ -106,8 +108,8 @@ TEST(Loader, AnEpochThatIsOverAtAnotherWorldSizeIsOver) {
 
 TEST(Samplers, OfAccelerateGoOnBehindWholeTurnsOnly) {
   const Json options = {{"shuffle", false}, {"drop_last", false}, {"even_batches", true}};
-  const auto sampler =
-      make_sampler({.kind = "accelerate", .options = options}, {.samples = 24, .world_size = 2, .micro_batch = 2});
+  const auto sampler = make_sampler({.kind = recipe::SamplerKind::kAccelerate, .options = options},
+                                    {.samples = 24, .world_size = 2, .micro_batch = 2});
   EXPECT_FALSE(sampler->position_behind(2, 3)) << "six samples are a turn and a half";
   EXPECT_EQ(sampler->position_behind(4, 3), 6);
 }
@@ -151,7 +153,7 @@ TEST(Samplers, TellTheSizeOfTheirOrder) {
     for (std::int64_t rank = 0; rank < 3; ++rank) {
       Json options = {{"shuffle", true}, {"set_epoch", true}, {"seed", 1}};
       options.update(own);
-      const auto sampler = make_sampler({.kind = kind, .options = options},
+      const auto sampler = make_sampler({.kind = recipe::named<recipe::SamplerKind>(kind), .options = options},
                                         {.samples = 11, .rank = rank, .world_size = 3, .micro_batch = 2});
       sampler->prepare();
       const std::vector<std::int64_t> order = sampler->order({.epoch = 2, .batches = 9});
@@ -170,7 +172,7 @@ TEST(Samplers, WhoseRanksTakeTurnsGoOnAtAnotherWorldSize) {
     Json options = {{"shuffle", true}, {"set_epoch", true}, {"seed", 1}};
     options.update(own);
     const auto make = [&, kind = kind](std::int64_t rank, std::int64_t world_size) {
-      return make_sampler({.kind = kind, .options = options},
+      return make_sampler({.kind = recipe::named<recipe::SamplerKind>(kind), .options = options},
                           {.samples = 24, .rank = rank, .world_size = world_size, .micro_batch = 2});
     };
     EXPECT_FALSE(make(0, 2)->position_behind(3, 3)) << kind << ": nine samples are no turns of two ranks";
@@ -188,23 +190,24 @@ TEST(Samplers, WhoseRanksTakeTurnsGoOnAtAnotherWorldSize) {
     }
     for (std::int64_t id = 0; id < 24; ++id) EXPECT_EQ(all.count(id), 1U) << kind << " " << id;
   }
-  EXPECT_FALSE(make_sampler({.kind = "contiguous", .options = {{"shuffle", true}, {"drop_last", false}, {"seed", 0}}},
+  EXPECT_FALSE(make_sampler({.kind = recipe::SamplerKind::kContiguous,
+                             .options = {{"shuffle", true}, {"drop_last", false}, {"seed", 0}}},
                             {.samples = 24, .world_size = 2})
                    ->position_behind(4, 3));
 }
 
 TEST(Samplers, OfAccelerateRefusesABatchLessForSomeRanks) {
   const Json options = {{"shuffle", false}, {"seed", 1}, {"drop_last", false}, {"even_batches", false}};
-  EXPECT_THROW(make_sampler({.kind = "accelerate", .options = options},
+  EXPECT_THROW(make_sampler({.kind = recipe::SamplerKind::kAccelerate, .options = options},
                             {.samples = 10, .rank = 0, .world_size = 3, .micro_batch = 2}),
                InputError);
 }
 
 TEST(Loader, RefusesToRestoreAnOrderThatNobodyKnows) {
   const Json options = {{"shuffle", true}, {"drop_last", false}, {"even_batches", true}};
-  Loader loader(
-      make_sampler({.kind = "accelerate", .options = options}, {.samples = 10, .world_size = 2, .micro_batch = 2}), 2,
-      2);
+  Loader loader(make_sampler({.kind = recipe::SamplerKind::kAccelerate, .options = options},
+                             {.samples = 10, .world_size = 2, .micro_batch = 2}),
+                2, 2);
   loader.prepare();
   EXPECT_THROW(loader.restore({.epoch = 0, .position = 2}, 2), InputError);
 }

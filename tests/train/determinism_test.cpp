@@ -11,7 +11,9 @@
 namespace lockstep::train {
 namespace {
 
-scenario::DeterminismSpec spec(const std::string& cpu) { return {.algorithms = "deterministic", .cpu = cpu}; }
+recipe::DeterminismSpec spec(const std::string& cpu) {
+  return {.algorithms = recipe::Algorithms::kDeterministic, .cpu = cpu};
+}
 
 // CTest starts every test in a process of its own; LibTorch chooses its kernels once for each.
 
@@ -34,7 +36,7 @@ TEST(Determinism, TheManifestTellsEverySwitch) {
   EXPECT_EQ(strict.at("cudnn_benchmark"), false);
   EXPECT_EQ(strict.at("tf32_cublas"), false);
   EXPECT_EQ(strict.at("tf32_cudnn"), false);
-  apply_determinism({.algorithms = "any", .tf32 = true, .cpu = "portable"});
+  apply_determinism({.algorithms = recipe::Algorithms::kDefault, .tf32 = true, .cpu = "portable"});
   const Json loose = environment_manifest();
   EXPECT_EQ(loose.at("fill_uninitialized_memory"), false);
   EXPECT_EQ(loose.at("tf32_cublas"), true);
@@ -48,7 +50,7 @@ TEST(Determinism, DenormalsAreFlushedOnDemand) {
   apply_determinism(spec("portable"));
   EXPECT_EQ(environment_manifest().at("flush_denormal"), false);
   EXPECT_EQ(halved(), 64);
-  scenario::DeterminismSpec flushed = spec("portable");
+  recipe::DeterminismSpec flushed = spec("portable");
   flushed.flush_denormal = true;
   apply_determinism(flushed);
   EXPECT_EQ(environment_manifest().at("flush_denormal"), true);

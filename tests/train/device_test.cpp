@@ -77,7 +77,7 @@ TEST(Device, GeneratorsOfAnotherDeviceAreRefused) {
 
 TEST(Device, AutocastIsOfOneDevice) {
   {
-    const Autocast autocast("bf16", at::kCPU);
+    const Autocast autocast(recipe::Autocast::kBf16, at::kCPU);
     EXPECT_TRUE(at::autocast::is_autocast_enabled(at::kCPU));
     EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCUDA));
   }

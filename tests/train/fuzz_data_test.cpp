@@ -71,7 +71,7 @@ std::string some_png(const std::string& pixels, unsigned side) {
 TEST_F(Fuzz, IdxFiles) {
   const auto labels = scratch_.write("labels", test_idx({90}, std::string(90, 1)));
   const auto read = [&](const std::filesystem::path& file) {
-    make_data({.kind = "idx", .options = {{"images", file.string()}, {"labels", labels.string()}}});
+    make_data({.kind = recipe::DataKind::kIdx, .options = {{"images", file.string()}, {"labels", labels.string()}}});
   };
   const std::string whole = test_idx({90, 14, 15}, some_bytes(90 * 14 * 15));
   EXPECT_GT(refused("images", whole, read), kFiles / 5);
@@ -84,14 +84,14 @@ TEST_F(Fuzz, IdxFilesThatClaimMoreThanTheyCanHold) {
   const std::string claims = test_idx({1 << 16, 64, 64}, std::string(16 << 20, '\0'));  // of 1 << 28
   const auto file = scratch_.write("images.gz", gzipped(claims));
   EXPECT_TRUE(refuses(file, [&](const auto& images) {
-    make_data({.kind = "idx", .options = {{"images", images.string()}, {"labels", labels.string()}}});
+    make_data({.kind = recipe::DataKind::kIdx, .options = {{"images", images.string()}, {"labels", labels.string()}}});
   }));
 }
 
 TEST_F(Fuzz, NpyFiles) {
   const auto labels = scratch_.write("labels.npy", test_npy("|u1", "(90,)", std::string(90, 1)));
   const auto read = [&](const std::filesystem::path& file) {
-    make_data({.kind = "npy", .options = {{"inputs", file.string()}, {"labels", labels.string()}}});
+    make_data({.kind = recipe::DataKind::kNpy, .options = {{"inputs", file.string()}, {"labels", labels.string()}}});
   };
   EXPECT_GT(refused("inputs.npy", test_npy("<f4", "(90, 9, 10)", some_bytes(4 * 90 * 9 * 10)), read), kFiles / 5);
   EXPECT_GT(refused("pixels.npy", test_npy("|u1", "(90, 14, 15)", some_bytes(90 * 14 * 15), 2), read), kFiles / 5);
@@ -103,7 +103,7 @@ TEST_F(Fuzz, SafetensorsData) {
        {.name = "labels", .dtype = trace::DType::kUInt8, .shape = {90}, .bytes = std::string(90, 1)}});
   const auto read = [](const std::filesystem::path& file) {
     const Json options = {{"path", file.string()}, {"inputs", "inputs"}, {"labels", "labels"}};
-    make_data({.kind = "safetensors", .options = options});
+    make_data({.kind = recipe::DataKind::kSafetensors, .options = options});
   };
   EXPECT_GT(refused("data.safetensors", whole, read), kFiles / 5);
 }
@@ -112,7 +112,7 @@ TEST_F(Fuzz, SafetensorsData) {
 TEST_F(Fuzz, FilesThatPackWellAndEndEarly) {
   const auto labels = scratch_.write("labels", test_idx({90}, std::string(90, 1)));
   const auto read = [&](const std::filesystem::path& images) {
-    make_data({.kind = "idx", .options = {{"images", images.string()}, {"labels", labels.string()}}});
+    make_data({.kind = recipe::DataKind::kIdx, .options = {{"images", images.string()}, {"labels", labels.string()}}});
   };
   const std::string packed = gzipped(test_idx({5000, 64, 64}, std::string(5000 << 12, '\0')));
   EXPECT_TRUE(refuses(scratch_.write("images.gz", packed.substr(0, packed.size() - 30)), read));

@@ -138,7 +138,7 @@ TEST_F(Fuzz, CheckpointFolders) {
       .position = {.epoch = 0, .epoch_rng = rng},
       .buckets = {{0}},
       .weights = {{"fc.weight", at::arange(60, at::kFloat)}},
-      .recipe = {.kind = "sgd", .options = {{"lr", 0.1}}},
+      .recipe = {.kind = recipe::OptimizerKind::kSgd, .options = {{"lr", 0.1}}},
       .rng = rng};
   save_checkpoint(folder, checkpoint, 0, alone);
   EXPECT_NO_THROW(load_checkpoint(folder, 0, 1, true));
@@ -157,7 +157,7 @@ TEST_F(Fuzz, Digits) {
     text += std::to_string(line % 10) + "\n";
   }
   const auto read = [](const std::filesystem::path& file) {
-    make_data({.kind = "digits", .options = {{"path", file.string()}, {"size", 40}}});
+    make_data({.kind = recipe::DataKind::kDigits, .options = {{"path", file.string()}, {"size", 40}}});
   };
   EXPECT_GT(refused("digits.csv.gz", gzipped(text), read), kFiles / 2);
 }
@@ -166,7 +166,7 @@ TEST_F(Fuzz, Texts) {
   const std::string text = read_file(test::source_root() / "scenarios/data/sonnets.txt").substr(0, 600);
   for (const char* by : {"block", "line"}) {
     refused("sonnets.txt", text, [&](const auto& file) {
-      make_data({.kind = "text", .options = {{"path", file.string()}, {"length", 16}, {"by", by}}});
+      make_data({.kind = recipe::DataKind::kText, .options = {{"path", file.string()}, {"length", 16}, {"by", by}}});
     });
   }
 }

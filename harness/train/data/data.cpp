@@ -10,14 +10,14 @@ namespace lockstep::train {
 #include "kinds/data.inc"
 #undef LOCKSTEP_KIND
 
-Dataset make_data(scenario::Choice choice, std::int64_t rank) {
+Dataset make_data(recipe::DataChoice choice, std::int64_t rank) {
   if (choice.options.value("per_rank", false))
     choice.options["seed"] = choice.options["seed"].get<std::int64_t>() + rank;
 #define LOCKSTEP_KIND(name) \
-  if (choice.kind == #name) return make_##name##_data(choice.options);
+  if (name_of(choice.kind) == #name) return make_##name##_data(choice.options);
 #include "kinds/data.inc"
 #undef LOCKSTEP_KIND
-  throw InternalError({.what = "no data of kind " + choice.kind});
+  throw InternalError({.what = "no data of kind " + text_of(choice.kind)});
 }
 
 void Dataset::convert(at::ScalarType to) {

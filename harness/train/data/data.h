@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 namespace lockstep::train {
 
@@ -59,6 +59,6 @@ struct Dataset {
 /// Loads or generates the samples. Dispatches on the kinds of the schema: each is `make_<kind>_data` in
 /// data/<kind>.cpp. Files in the options are absolute. `rank`: for data that each rank draws itself.
 /// *Throws*: InputError that names the file and the place in it.
-Dataset make_data(scenario::Choice choice, std::int64_t rank = 0);
+Dataset make_data(recipe::DataChoice choice, std::int64_t rank = 0);
 
 }  // namespace lockstep::train

@@ -45,9 +45,9 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Proce
   }
 };
 
-at::ScalarType sent_as(const std::string& compression) {
-  if (compression == "fp64") return at::kDouble;
-  return compression == "fp16" ? at::kHalf : at::kBFloat16;
+at::ScalarType sent_as(recipe::Compression compression) {
+  if (compression == recipe::Compression::kFp64) return at::kDouble;
+  return compression == recipe::Compression::kFp16 ? at::kHalf : at::kBFloat16;
 }
 
 /// Sends gradients in another dtype. *Source*:
@@ -74,7 +74,7 @@ class CompressHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::
 
 }  // namespace
 
-Ddp::Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective,
+Ddp::Ddp(std::shared_ptr<Model> model, const recipe::DdpSpec& spec, const Collective& collective,
          const std::optional<BucketLayout>& layout)
     : model_(std::move(model)), spec_(spec), group_(collective.group()) {
   for (const auto& entry : model_->named_parameters()) {
@@ -118,7 +118,7 @@ void Ddp::build_reducer(const std::optional<BucketLayout>& layout) {
   logger_ = std::make_shared<c10d::Logger>(reducer_);
   reducer_->set_logger(logger_);
   if (!spec_.average) reducer_->register_comm_hook(std::make_unique<SumHook>(group_));
-  if (spec_.compression != "none")
+  if (spec_.compression != recipe::Compression::kNone)
     reducer_->register_comm_hook(std::make_unique<CompressHook>(group_, sent_as(spec_.compression)));
 }
 

@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/train/collective/collective.h"
 #include "harness/train/model/model.h"
 #include "harness/train/optimizer/optimizer.h"
@@ -25,7 +25,7 @@ class Ddp {
   /// replaces the initial bucket assignment, so that a resumed run reduces as the interrupted one did. It must list
   /// each parameter once.
   /// *Throws*: InputError if their number differs from the model's.
-  Ddp(std::shared_ptr<Model> model, const scenario::DdpSpec& spec, const Collective& collective,
+  Ddp(std::shared_ptr<Model> model, const recipe::DdpSpec& spec, const Collective& collective,
       const std::optional<BucketLayout>& layout);
 
   /// Forward pass; an evaluation if gradients are off. `sync`: whether the next backward reduces; false is Python's
@@ -49,7 +49,7 @@ class Ddp {
   void build_reducer(const std::optional<BucketLayout>& layout);
 
   std::shared_ptr<Model> model_;
-  scenario::DdpSpec spec_;
+  recipe::DdpSpec spec_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;

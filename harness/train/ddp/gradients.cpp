@@ -29,7 +29,7 @@ class LocalGradientHook : public torch::autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-Gradients::Gradients(const std::vector<NamedTensor>& parameters, const scenario::GradientSpec& spec,
+Gradients::Gradients(const std::vector<NamedTensor>& parameters, const recipe::GradientSpec& spec,
                      record::Recorder& recorder, const Faults& faults, Collective& collective)
     : spec_(spec), recorder_(recorder), faults_(faults), collective_(collective) {
   if (spec_.loss_scale) scale_.emplace(spec_);

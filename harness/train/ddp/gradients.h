@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/recipe/train_spec.h"
 #include "harness/record/rank_recorder.h"
-#include "harness/scenario/train_spec.h"
 #include "harness/train/collective/collective.h"
 #include "harness/train/fault/fault.h"
 #include "harness/train/loop/loss_scale.h"
@@ -19,7 +19,7 @@ namespace lockstep::train {
 /// *Lifetime*: of `recorder`, `faults` and `collective`, and no longer than any backward pass of the parameters.
 class Gradients {
  public:
-  Gradients(const std::vector<NamedTensor>& parameters, const scenario::GradientSpec& spec, record::Recorder& recorder,
+  Gradients(const std::vector<NamedTensor>& parameters, const recipe::GradientSpec& spec, record::Recorder& recorder,
             const Faults& faults, Collective& collective);
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
@@ -59,7 +59,7 @@ class Gradients {
     at::Tensor kept;
   };
 
-  scenario::GradientSpec spec_;
+  recipe::GradientSpec spec_;
   record::Recorder& recorder_;
   const Faults& faults_;
   Collective& collective_;

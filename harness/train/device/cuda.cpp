@@ -43,8 +43,8 @@ class Cuda : public Device {
            capability_of(properties) + ", NCCL or Gloo";
   }
 
-  void apply(const scenario::DeterminismSpec& spec) const override {
-    if (spec.algorithms != "deterministic") return;
+  void apply(const recipe::DeterminismSpec& spec) const override {
+    if (spec.algorithms != recipe::Algorithms::kDeterministic) return;
     for (const Switch& one : kSwitches) setenv(one.name, one.value, /*overwrite=*/0);
   }
 

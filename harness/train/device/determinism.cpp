@@ -112,7 +112,7 @@ bool has_compatible_mkl() {
   return branch != nullptr && std::string_view(branch) == "COMPATIBLE";
 }
 
-void apply_determinism(const scenario::DeterminismSpec& spec) {
+void apply_determinism(const recipe::DeterminismSpec& spec) {
   // A library that picks its own number of threads picks its own order of additions.
   setenv("OMP_DYNAMIC", "FALSE", 1);
   setenv("MKL_DYNAMIC", "FALSE", 1);
@@ -128,8 +128,8 @@ void apply_determinism(const scenario::DeterminismSpec& spec) {
   }
   at::Context& context = at::globalContext();
   // pytorch.org/docs/stable/notes/randomness.html, section by section.
-  context.setDeterministicAlgorithms(spec.algorithms == "deterministic", /*warn_only=*/false);
-  context.setDeterministicFillUninitializedMemory(spec.algorithms == "deterministic");
+  context.setDeterministicAlgorithms(spec.algorithms == recipe::Algorithms::kDeterministic, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(spec.algorithms == recipe::Algorithms::kDeterministic);
   context.setDeterministicCuDNN(spec.cudnn_deterministic);
   context.setBenchmarkCuDNN(spec.cudnn_benchmark);
   // pytorch.org/docs/stable/notes/cuda.html, "TensorFloat-32".

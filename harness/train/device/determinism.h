@@ -1,7 +1,7 @@
 #pragma once
 
 #include "harness/base/json.h"
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 namespace lockstep::train {
 
@@ -13,7 +13,7 @@ bool has_compatible_mkl();
 ///
 /// Call it before the first tensor operation: LibTorch chooses its kernels once per process.
 /// *Throws*: InputError if it comes too late to take effect; Unsupported if this processor lacks the profile.
-void apply_determinism(const scenario::DeterminismSpec& spec);
+void apply_determinism(const recipe::DeterminismSpec& spec);
 
 /// Settings that decide bits: versions, processor, kernels, threads, flags, environment variables. For the trace's
 /// header.

@@ -9,7 +9,7 @@
 #include <ATen/core/Generator.h>
 
 #include "harness/base/json.h"
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/train/collective/backend.h"
 
 namespace lockstep::train {
@@ -27,7 +27,7 @@ class Device {
   virtual std::string description() const = 0;
 
   /// Sets this device's determinism switches. Call it before the first tensor on the device.
-  virtual void apply(const scenario::DeterminismSpec& /*spec*/) const {}
+  virtual void apply(const recipe::DeterminismSpec& /*spec*/) const {}
 
   /// Settings of the device that decide bits, in addition to environment_manifest(). For the trace's header.
   virtual Json manifest() const { return Json::object(); }

@@ -48,7 +48,7 @@ class ClippedWrong : public LastingFault {
  public:
   explicit ClippedWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()), left_out_(options) {}
 
-  bool clip(const std::vector<NamedTensor>& gradients, const scenario::GradientSpec& spec) override {
+  bool clip(const std::vector<NamedTensor>& gradients, const recipe::GradientSpec& spec) override {
     if (!spec.clip_norm) return false;
     if (mistake_ == "per_tensor") {
       for (const NamedTensor& one : gradients) clip_norm({one.tensor}, *spec.clip_norm);
@@ -101,19 +101,19 @@ class AccumulationDivisor : public LastingFault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_own_gradient_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_own_gradient_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<OwnGradientWrong>(options);
 }
-std::unique_ptr<Fault> make_clip_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_clip_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<ClippedWrong>(options);
 }
-std::unique_ptr<Fault> make_unscale_partial_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_unscale_partial_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<UnscaledInPart>(options);
 }
-std::unique_ptr<Fault> make_accumulation_lost_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_accumulation_lost_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<AccumulationLost>();
 }
-std::unique_ptr<Fault> make_accumulation_divisor_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_accumulation_divisor_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<AccumulationDivisor>(options);
 }
 

@@ -89,25 +89,25 @@ class CheckpointReadEarly : public Fault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_position_in_steps_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_position_in_steps_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<PositionInSteps>();
 }
-std::unique_ptr<Fault> make_ended_iterator_kept_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_ended_iterator_kept_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<EndedIteratorKept>();
 }
-std::unique_ptr<Fault> make_checkpoint_cut_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_checkpoint_cut_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<CheckpointCut>(options);
 }
-std::unique_ptr<Fault> make_checkpoint_read_early_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_checkpoint_read_early_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<CheckpointReadEarly>(options);
 }
-std::unique_ptr<Fault> make_state_cast_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_state_cast_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<StateCast>(options);
 }
-std::unique_ptr<Fault> make_counter_off_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_counter_off_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<CounterOff>(options);
 }
-std::unique_ptr<Fault> make_draw_after_restore_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_draw_after_restore_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<DrawAfterRestore>();
 }
 

@@ -35,12 +35,12 @@ class SwapSamples : public Fault {
 class SamplerSeedByRank : public Fault {
   bool lasts() const override { return true; }
 
-  void sampler(scenario::Choice& sampler, std::int64_t rank) override {
+  void sampler(recipe::SamplerChoice& sampler, std::int64_t rank) override {
     if (!sampler.options.contains("seed"))
       throw InputError({.what = "a fault changes the sampler's seed, and the sampler has none",
                         .where = "train.faults",
                         .expected = "a sampler with a seed",
-                        .actual = sampler.kind});
+                        .actual = text_of(sampler.kind)});
     sampler.options["seed"] = sampler.options["seed"].get<std::int64_t>() + rank;
   }
 };
@@ -51,11 +51,11 @@ class SamplerWrong : public LastingFault {
   explicit SamplerWrong(const Json& options)
       : option_(options.at("option").get<std::string>()), value_(options.at("value").get<std::int64_t>()) {}
 
-  void sampler(scenario::Choice& sampler, std::int64_t) override {
+  void sampler(recipe::SamplerChoice& sampler, std::int64_t) override {
     if (!sampler.options.contains(option_))
       throw InputError({.what = "a fault changes an option that the sampler does not have",
                         .where = "train.faults",
-                        .expected = "an option of " + sampler.kind,
+                        .expected = "an option of " + text_of(sampler.kind),
                         .actual = "'" + option_ + "'"});
     Json& value = sampler.options[option_];
     value = option_ == "seed" ? Json(value_) : Json(value_ != 0);
@@ -127,28 +127,28 @@ class ExtraDraw : public Fault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_swap_samples_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_swap_samples_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<SwapSamples>(options);
 }
-std::unique_ptr<Fault> make_sampler_seed_by_rank_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_sampler_seed_by_rank_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<SamplerSeedByRank>();
 }
-std::unique_ptr<Fault> make_sampler_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_sampler_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<SamplerWrong>(options);
 }
-std::unique_ptr<Fault> make_share_of_rank_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_share_of_rank_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<ShareOfRank>(options);
 }
-std::unique_ptr<Fault> make_drop_last_wrong_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_drop_last_wrong_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<DropLastWrong>();
 }
-std::unique_ptr<Fault> make_sample_order_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_sample_order_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<SampleOrderWrong>(options);
 }
-std::unique_ptr<Fault> make_content_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_content_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<ContentWrong>(options);
 }
-std::unique_ptr<Fault> make_extra_draw_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_extra_draw_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<ExtraDraw>();
 }
 

@@ -7,11 +7,11 @@ namespace {
 class DeterminismOnRank : public Fault {
  public:
   explicit DeterminismOnRank(const Json& options) : options_(options) {}
-  void determinism(scenario::DeterminismSpec& spec) override {
+  void determinism(recipe::DeterminismSpec& spec) override {
     spec.threads = options_.value("threads", spec.threads);
     spec.cpu = options_.value("cpu", spec.cpu);
     spec.flush_denormal = options_.value("flush_denormal", spec.flush_denormal);
-    spec.algorithms = options_.value("algorithms", spec.algorithms);
+    if (options_.contains("algorithms")) spec.algorithms = recipe::kind_at<recipe::Algorithms>(options_, "algorithms");
   }
 
  private:
@@ -20,7 +20,7 @@ class DeterminismOnRank : public Fault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_determinism_on_rank_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_determinism_on_rank_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<DeterminismOnRank>(options);
 }
 

@@ -7,11 +7,11 @@
 namespace lockstep::train {
 
 #define LOCKSTEP_KIND(name) \
-  std::unique_ptr<Fault> make_##name##_fault(const Json& options, const scenario::GradientSpec& gradient);
+  std::unique_ptr<Fault> make_##name##_fault(const Json& options, const recipe::GradientSpec& gradient);
 #include "kinds/fault.inc"
 #undef LOCKSTEP_KIND
 
-std::unique_ptr<Fault> make_fault(const scenario::Choice& choice, const scenario::GradientSpec& gradient) {
+std::unique_ptr<Fault> make_fault(const recipe::FaultChoice& choice, const recipe::GradientSpec& gradient) {
 #define LOCKSTEP_KIND(name) \
   if (choice.kind == #name) return make_##name##_fault(choice.options, gradient);
 #include "kinds/fault.inc"
@@ -19,8 +19,8 @@ std::unique_ptr<Fault> make_fault(const scenario::Choice& choice, const scenario
   throw InternalError({.what = "no fault of kind " + choice.kind});
 }
 
-Faults::Faults(const scenario::TrainSpec& spec, std::int64_t rank) : rank_(rank) {
-  for (const scenario::Choice& fault : spec.faults) {
+Faults::Faults(const recipe::TrainSpec& spec, std::int64_t rank) : rank_(rank) {
+  for (const recipe::FaultChoice& fault : spec.faults) {
     const auto whose = fault.options.at("rank").get<std::int64_t>();
     if (whose == rank || whose < 0)
       mine_.push_back(
@@ -28,12 +28,12 @@ Faults::Faults(const scenario::TrainSpec& spec, std::int64_t rank) : rank_(rank)
   }
 }
 
-scenario::DeterminismSpec Faults::determinism(scenario::DeterminismSpec spec) const {
+recipe::DeterminismSpec Faults::determinism(recipe::DeterminismSpec spec) const {
   for (const Entry& entry : mine_) entry.fault->determinism(spec);
   return spec;
 }
 
-scenario::Choice Faults::sampler(scenario::Choice choice) const {
+recipe::SamplerChoice Faults::sampler(recipe::SamplerChoice choice) const {
   for (const Entry& entry : mine_) entry.fault->sampler(choice, rank_);
   return choice;
 }
@@ -49,7 +49,7 @@ bool Faults::drops_last(bool asked) const {
   return asked;
 }
 
-scenario::DdpSpec Faults::ddp(scenario::DdpSpec spec) const {
+recipe::DdpSpec Faults::ddp(recipe::DdpSpec spec) const {
   for (const Entry& entry : mine_) entry.fault->ddp(spec);
   return spec;
 }
@@ -164,7 +164,7 @@ bool Faults::unscales(const std::string& parameter) const {
   return !any([&](Fault& fault) { return !fault.unscales(parameter); });
 }
 
-bool Faults::clip(const std::vector<NamedTensor>& gradients, const scenario::GradientSpec& spec) const {
+bool Faults::clip(const std::vector<NamedTensor>& gradients, const recipe::GradientSpec& spec) const {
   return any([&](Fault& fault) { return fault.clip(gradients, spec); });
 }
 
@@ -250,7 +250,7 @@ void Faults::require_parameters(const std::vector<NamedTensor>& parameters) cons
   for (const Entry& entry : mine_) entry.fault->require_parameters(parameters);
 }
 
-void Faults::require_samples(const Loader& loader, std::int64_t updates, const scenario::BatchSpec& batch) const {
+void Faults::require_samples(const Loader& loader, std::int64_t updates, const recipe::BatchSpec& batch) const {
   const auto micro_batches = [&](std::int64_t done) { return batch.micro_batches(done, loader.batches_per_epoch()); };
   for (const Entry& entry : mine_) {
     if (entry.first < updates) continue;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/launch/progress.h"
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/train/collective/collective.h"
 #include "harness/train/data/data.h"
 #include "harness/train/loop/loader.h"
@@ -43,12 +43,12 @@ class Fault {
   virtual bool lasts() const { return false; }
 
   // Before the first step.
-  virtual void determinism(scenario::DeterminismSpec& /*spec*/) {}
-  virtual void sampler(scenario::Choice& /*sampler*/, std::int64_t /*rank*/) {}
+  virtual void determinism(recipe::DeterminismSpec& /*spec*/) {}
+  virtual void sampler(recipe::SamplerChoice& /*sampler*/, std::int64_t /*rank*/) {}
   /// Rank whose share of the data this one takes.
   virtual std::int64_t rank_of_share(std::int64_t rank) const { return rank; }
   virtual bool drops_last(bool asked) const { return asked; }
-  virtual void ddp(scenario::DdpSpec& /*spec*/) const {}
+  virtual void ddp(recipe::DdpSpec& /*spec*/) const {}
   virtual double average_decay(double asked) const { return asked; }
   /// Weights and buffers of a checkpoint, before the model takes them.
   virtual void loaded(std::vector<NamedTensor>& /*weights*/) const {}
@@ -89,7 +89,7 @@ class Fault {
   virtual Clipping clipping() const { return Clipping::kAfterUnscaling; }
   virtual bool unscales(const std::string& /*parameter*/) const { return true; }
   /// True: it clipped instead of the recipe.
-  virtual bool clip(const std::vector<NamedTensor>& /*gradients*/, const scenario::GradientSpec& /*spec*/) {
+  virtual bool clip(const std::vector<NamedTensor>& /*gradients*/, const recipe::GradientSpec& /*spec*/) {
     return false;
   }
   virtual void learning_rates(std::vector<double>& /*by_group*/) const {}
@@ -127,18 +127,18 @@ class Fault {
 };
 
 /// Dispatches on the kinds of the schema: each is `make_<kind>_fault` in a file of fault/.
-std::unique_ptr<Fault> make_fault(const scenario::Choice& choice, const scenario::GradientSpec& gradient);
+std::unique_ptr<Fault> make_fault(const recipe::FaultChoice& choice, const recipe::GradientSpec& gradient);
 
 /// Faults of one rank. Each hook calls those that act in the step.
 class Faults {
  public:
-  Faults(const scenario::TrainSpec& spec, std::int64_t rank);
+  Faults(const recipe::TrainSpec& spec, std::int64_t rank);
 
-  scenario::DeterminismSpec determinism(scenario::DeterminismSpec spec) const;
-  scenario::Choice sampler(scenario::Choice choice) const;
+  recipe::DeterminismSpec determinism(recipe::DeterminismSpec spec) const;
+  recipe::SamplerChoice sampler(recipe::SamplerChoice choice) const;
   std::int64_t rank_of_share() const;
   bool drops_last(bool asked) const;
-  scenario::DdpSpec ddp(scenario::DdpSpec spec) const;
+  recipe::DdpSpec ddp(recipe::DdpSpec spec) const;
   double average_decay(double asked) const;
   std::vector<NamedTensor> loaded(std::vector<NamedTensor> weights) const;
   std::int64_t ranks_that_saved(std::int64_t saved, std::int64_t now) const;
@@ -167,7 +167,7 @@ class Faults {
   void reduced(const std::string& parameter, at::Tensor& gradient) const;
   Fault::Clipping clipping() const;
   bool unscales(const std::string& parameter) const;
-  bool clip(const std::vector<NamedTensor>& gradients, const scenario::GradientSpec& spec) const;
+  bool clip(const std::vector<NamedTensor>& gradients, const recipe::GradientSpec& spec) const;
   std::vector<double> learning_rates(std::vector<double> by_group) const;
   bool updates() const;
   bool update(const ParameterUpdate& one, const UpdateRule& rule) const;
@@ -186,7 +186,7 @@ class Faults {
 
   void require_parameters(const std::vector<NamedTensor>& parameters) const;
   /// `updates`: number of updates already done.
-  void require_samples(const Loader& loader, std::int64_t updates, const scenario::BatchSpec& batch) const;
+  void require_samples(const Loader& loader, std::int64_t updates, const recipe::BatchSpec& batch) const;
 
  private:
   struct Entry {

@@ -133,34 +133,34 @@ class ClipBeforeUnscale : public LastingFault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_loss_factor_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_loss_factor_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<LossFactor>(options);
 }
-std::unique_ptr<Fault> make_gradient_factor_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_gradient_factor_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<GradientFactor>(options);
 }
-std::unique_ptr<Fault> make_gradient_kept_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_gradient_kept_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<GradientKept>(options);
 }
-std::unique_ptr<Fault> make_gradient_rounded_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_gradient_rounded_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<GradientRounded>(options);
 }
-std::unique_ptr<Fault> make_gradient_scattered_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_gradient_scattered_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<GradientScattered>();
 }
-std::unique_ptr<Fault> make_gradient_uninitialised_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_gradient_uninitialised_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<GradientUninitialised>(options);
 }
-std::unique_ptr<Fault> make_gradient_not_reduced_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_gradient_not_reduced_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<GradientNotReduced>(options);
 }
-std::unique_ptr<Fault> make_views_detached_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_views_detached_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<ViewsDetached>();
 }
-std::unique_ptr<Fault> make_clip_skipped_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_clip_skipped_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<ClipSkipped>();
 }
-std::unique_ptr<Fault> make_clip_before_unscale_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_clip_before_unscale_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<ClipBeforeUnscale>();
 }
 

@@ -80,13 +80,13 @@ class NotFinite : public LastingFault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_loss_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_loss_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<LossWrong>(options);
 }
-std::unique_ptr<Fault> make_reported_loss_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_reported_loss_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<ReportedLossWrong>(options);
 }
-std::unique_ptr<Fault> make_not_finite_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_not_finite_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<NotFinite>(options);
 }
 

@@ -105,28 +105,28 @@ class ExtraCollective : public OnArrival {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_extra_collective_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_extra_collective_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<ExtraCollective>(options);
 }
-std::unique_ptr<Fault> make_breaks_down_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_breaks_down_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<BreaksDown>(options);
 }
-std::unique_ptr<Fault> make_hang_in_collective_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_hang_in_collective_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<HangInCollective>(options);
 }
-std::unique_ptr<Fault> make_odd_collective_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_odd_collective_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<OddCollective>(options);
 }
-std::unique_ptr<Fault> make_ends_early_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_ends_early_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<EndsEarly>();
 }
-std::unique_ptr<Fault> make_kill_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_kill_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<Kill>(options);
 }
-std::unique_ptr<Fault> make_hang_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_hang_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<Hang>(options);
 }
-std::unique_ptr<Fault> make_exit_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_exit_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<Exit>(options);
 }
 

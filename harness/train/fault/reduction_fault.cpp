@@ -57,7 +57,7 @@ class ReducedByHand : public ByHand {
 /// Each rank clips its own gradients.
 class ClipBeforeReduction : public ByHand {
  public:
-  explicit ClipBeforeReduction(const scenario::GradientSpec& gradient) : gradient_(gradient) {}
+  explicit ClipBeforeReduction(const recipe::GradientSpec& gradient) : gradient_(gradient) {}
 
   void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
     std::vector<at::Tensor> own;
@@ -70,7 +70,7 @@ class ClipBeforeReduction : public ByHand {
   Clipping clipping() const override { return Clipping::kNever; }
 
  private:
-  scenario::GradientSpec gradient_;
+  recipe::GradientSpec gradient_;
 };
 
 /// The gradients of some parameters are forgotten: the last bucket is not flushed.
@@ -202,28 +202,28 @@ class ReadBeforeWait : public ByHand {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_reduced_by_hand_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_reduced_by_hand_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<ReducedByHand>(options);
 }
-std::unique_ptr<Fault> make_read_before_wait_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_read_before_wait_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<ReadBeforeWait>(options);
 }
-std::unique_ptr<Fault> make_clip_before_reduction_fault(const Json&, const scenario::GradientSpec& gradient) {
+std::unique_ptr<Fault> make_clip_before_reduction_fault(const Json&, const recipe::GradientSpec& gradient) {
   return std::make_unique<ClipBeforeReduction>(gradient);
 }
-std::unique_ptr<Fault> make_bucket_forgotten_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_bucket_forgotten_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<BucketForgotten>(options);
 }
-std::unique_ptr<Fault> make_sent_rounded_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_sent_rounded_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<SentRounded>(options);
 }
-std::unique_ptr<Fault> make_order_mismatch_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_order_mismatch_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<OrderMismatch>(options);
 }
-std::unique_ptr<Fault> make_rank_order_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_rank_order_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<RankOrder>();
 }
-std::unique_ptr<Fault> make_unordered_sum_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_unordered_sum_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<UnorderedSum>();
 }
 

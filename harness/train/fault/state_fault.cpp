@@ -99,11 +99,12 @@ class GroupRatesSwapped : public LastingFault {
 class DdpWrong : public LastingFault {
  public:
   explicit DdpWrong(const Json& options) : options_(options) {}
-  void ddp(scenario::DdpSpec& spec) const override {
+  void ddp(recipe::DdpSpec& spec) const override {
     spec.wrap = options_.value("wrap", spec.wrap);
     spec.average = options_.value("average", spec.average);
     spec.broadcast_buffers = options_.value("broadcast_buffers", spec.broadcast_buffers);
-    spec.compression = options_.value("compression", spec.compression);
+    if (options_.contains("compression"))
+      spec.compression = recipe::kind_at<recipe::Compression>(options_, "compression");
   }
 
  private:
@@ -192,31 +193,31 @@ class OptimizerStateWrong : public LastingFault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_average_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_average_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<AverageWrong>(options);
 }
-std::unique_ptr<Fault> make_running_means_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_running_means_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<RunningMeansWrong>(options);
 }
-std::unique_ptr<Fault> make_evaluation_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_evaluation_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<EvaluationWrong>(options);
 }
-std::unique_ptr<Fault> make_reseeded_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_reseeded_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<Reseeded>(options);
 }
-std::unique_ptr<Fault> make_schedule_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_schedule_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<ScheduleWrong>(options);
 }
-std::unique_ptr<Fault> make_group_rates_swapped_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_group_rates_swapped_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<GroupRatesSwapped>();
 }
-std::unique_ptr<Fault> make_ddp_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_ddp_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<DdpWrong>(options);
 }
-std::unique_ptr<Fault> make_loaded_weights_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_loaded_weights_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<LoadedWeightsWrong>(options);
 }
-std::unique_ptr<Fault> make_optimizer_state_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_optimizer_state_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<OptimizerStateWrong>(options);
 }
 

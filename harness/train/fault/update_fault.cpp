@@ -146,28 +146,28 @@ class StridedBroadcast : public Fault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_strided_broadcast_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_strided_broadcast_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<StridedBroadcast>(options);
 }
-std::unique_ptr<Fault> make_learning_rate_factor_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_learning_rate_factor_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<LearningRateFactor>(options);
 }
-std::unique_ptr<Fault> make_update_skipped_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_update_skipped_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<UpdateSkipped>(options);
 }
-std::unique_ptr<Fault> make_weights_decayed_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_weights_decayed_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<WeightsDecayed>(options);
 }
-std::unique_ptr<Fault> make_average_skipped_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_average_skipped_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<AverageSkipped>();
 }
-std::unique_ptr<Fault> make_local_metric_fault(const Json&, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_local_metric_fault(const Json&, const recipe::GradientSpec&) {
   return std::make_unique<LocalMetric>();
 }
-std::unique_ptr<Fault> make_metric_by_device_count_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_metric_by_device_count_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<MetricByDeviceCount>(options);
 }
-std::unique_ptr<Fault> make_flip_weight_bit_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_flip_weight_bit_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<FlipWeightBit>(options);
 }
 

@@ -128,7 +128,7 @@ class HyperparameterWrong : public UpdateFault {
     if (!changed.contains(option_))
       throw InputError({.what = "a fault changes a hyperparameter that the optimizer does not have",
                         .where = "train.faults",
-                        .expected = "an option of " + one.kind,
+                        .expected = "an option of " + text_of(one.kind),
                         .actual = option_});
     Json& value = changed[option_];
     if (value.is_array()) {
@@ -179,35 +179,36 @@ class FormulaWrong : public UpdateFault {
     const at::Tensor before = parameter.clone();
     apply(one, rule, parameter);
     parameter.copy_(before);
-    if (one.kind == "adamw") parameter.mul_(1 - one.learning_rate * number(one, "weight_decay"));
-    const at::Tensor gradient =
-        one.kind == "adamw" ? one.gradient : one.gradient.add(before, number(one, "weight_decay"));
+    if (one.kind == recipe::OptimizerKind::kAdamw) parameter.mul_(1 - one.learning_rate * number(one, "weight_decay"));
+    const at::Tensor gradient = one.kind == recipe::OptimizerKind::kAdamw
+                                    ? one.gradient
+                                    : one.gradient.add(before, number(one, "weight_decay"));
     parameter.sub_(direction(one, gradient, before), one.learning_rate);
   }
 
-  void require_for(const std::string& kind) const {
+  void require_for(recipe::OptimizerKind kind) const {
     static const std::map<std::string, std::set<std::string>> kFormulas{
         {"sgd", {"momentum_twice", "momentum_unused"}},
         {"adam", {"eps_inside_root", "no_root", "eps_before_correction", "not_averaged", "max_left_out"}},
         {"adamax", {"not_averaged"}},
         {"rmsprop", {"eps_inside_root", "no_root"}},
         {"lamb", {"eps_inside_root", "no_root", "not_averaged", "trust_left_out", "trust_inverted"}}};
-    if (kFormulas.at(kind == "adamw" ? "adam" : kind).contains(formula_)) return;
+    if (kFormulas.at(kind == recipe::OptimizerKind::kAdamw ? "adam" : text_of(kind)).contains(formula_)) return;
     throw InputError({.what = "a fault changes a formula that the optimizer does not have",
                       .where = "train.faults",
                       .expected = "an optimizer with " + formula_,
-                      .actual = kind});
+                      .actual = text_of(kind)});
   }
 
   at::Tensor direction(const ParameterUpdate& one, const at::Tensor& gradient, const at::Tensor& weight) const {
-    if (one.kind == "sgd") return of_momentum(one, gradient);
-    if (one.kind == "adamax") return gradient / one.state["exp_inf"];  // not_averaged
-    if (one.kind == "rmsprop") return gradient / root(one, one.state["square_avg"]);
+    if (one.kind == recipe::OptimizerKind::kSgd) return of_momentum(one, gradient);
+    if (one.kind == recipe::OptimizerKind::kAdamax) return gradient / one.state["exp_inf"];  // not_averaged
+    if (one.kind == recipe::OptimizerKind::kRmsprop) return gradient / root(one, one.state["square_avg"]);
     const at::Tensor first = formula_ == "not_averaged" ? gradient : corrected(one, 0, one.state["exp_avg"]);
     at::Tensor step = formula_ == "eps_before_correction"
                           ? first / corrected(one, 1, root(one, one.state["exp_avg_sq"]).square()).sqrt()
                           : first / root(one, corrected(one, 1, one.state["exp_avg_sq"]));
-    if (one.kind != "lamb") return step;
+    if (one.kind != recipe::OptimizerKind::kLamb) return step;
     step = step.add(weight, number(one, "weight_decay"));
     const double trust = (weight.norm() / step.norm()).item<double>();
     if (formula_ == "trust_left_out") return step;
@@ -238,28 +239,28 @@ class FormulaWrong : public UpdateFault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_update_repeated_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_update_repeated_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<UpdateRepeated>(options);
 }
-std::unique_ptr<Fault> make_parameter_not_held_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_parameter_not_held_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<ParameterNotHeld>(options);
 }
-std::unique_ptr<Fault> make_update_rate_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_update_rate_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<UpdateRateWrong>(options);
 }
-std::unique_ptr<Fault> make_state_rounded_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_state_rounded_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<UpdateStateRounded>(options);
 }
-std::unique_ptr<Fault> make_bias_correction_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_bias_correction_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<BiasCorrectionWrong>(options);
 }
-std::unique_ptr<Fault> make_hyperparameter_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_hyperparameter_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<HyperparameterWrong>(options);
 }
-std::unique_ptr<Fault> make_decay_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_decay_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<DecayWrong>(options);
 }
-std::unique_ptr<Fault> make_formula_wrong_fault(const Json& options, const scenario::GradientSpec&) {
+std::unique_ptr<Fault> make_formula_wrong_fault(const Json& options, const recipe::GradientSpec&) {
   return std::make_unique<FormulaWrong>(options);
 }
 

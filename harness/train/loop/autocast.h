@@ -1,21 +1,20 @@
 #pragma once
 
-#include <string>
-
 #include <ATen/autocast_mode.h>
+
+#include "harness/recipe/kinds.h"
 
 namespace lockstep::train {
 
-/// While it lives, operations run as under torch.autocast(device, torch.bfloat16), or float16 ("bf16", "fp16"). Kind
-/// "none" changes nothing.
+/// While it lives, operations run as under torch.autocast(device, torch.bfloat16), or float16.
 /// *Source*: torch/amp/autocast_mode.py, __enter__ and __exit__, PyTorch 2.11.
 class Autocast {
  public:
-  Autocast(const std::string& kind, at::DeviceType device)
-      : active_(kind != "none"), device_(device), before_(at::autocast::is_autocast_enabled(device)) {
+  Autocast(recipe::Autocast kind, at::DeviceType device)
+      : active_(kind != recipe::Autocast::kNone), device_(device), before_(at::autocast::is_autocast_enabled(device)) {
     if (!active_) return;
     at::autocast::set_autocast_enabled(device_, true);
-    at::autocast::set_autocast_dtype(device_, kind == "fp16" ? at::kHalf : at::kBFloat16);
+    at::autocast::set_autocast_dtype(device_, kind == recipe::Autocast::kFp16 ? at::kHalf : at::kBFloat16);
     at::autocast::increment_nesting();
   }
   ~Autocast() {

@@ -122,7 +122,7 @@ std::vector<std::string> files_of(std::int64_t world_size) {
 /// `hashes`: of each file.
 Json state_of(const Checkpoint& checkpoint, const Json& hashes) {
   Json optimizer = checkpoint.recipe.options;
-  optimizer["kind"] = checkpoint.recipe.kind;
+  optimizer["kind"] = name_of(checkpoint.recipe.kind);
   Json state = {{"format", kCheckpointFormat},
                 {"world_size", checkpoint.world_size},
                 {"updates", checkpoint.updates},
@@ -305,7 +305,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, std::int64_t ran
                            .position = state.at("position").get<std::int64_t>(),
                            .batches = state.at("batches_before_epoch").get<std::int64_t>(),
                            .ended = state.at("epoch_ended").get<bool>()};
-    checkpoint.recipe = {.kind = state.at("optimizer").at("kind").get<std::string>(), .options = state.at("optimizer")};
+    checkpoint.recipe = recipe::choice_from<recipe::OptimizerKind>(state.at("optimizer"));
     checkpoint.recipe.options.erase("kind");
     const std::int64_t mine = checkpoint.world_size == world_size ? rank : 0;  // rank 0's, which the others follow
     const std::vector<NamedTensor> own = tensors_of(rank_file(mine));

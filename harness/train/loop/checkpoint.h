@@ -27,7 +27,7 @@ struct Checkpoint {
   LoaderPosition position;
   BucketLayout buckets;
   std::vector<NamedTensor> weights;  ///< parameters, then buffers
-  scenario::Choice recipe;           ///< the optimizer that saved, with its hyperparameters
+  recipe::OptimizerChoice recipe;    ///< the optimizer that saved, with its hyperparameters
   std::vector<NamedTensor> optimizer;
   std::vector<NamedTensor> ema;      ///< averaged weights, if any
   std::vector<NamedTensor> buffers;  ///< of this rank; `weights` holds rank 0's

@@ -12,7 +12,7 @@
 
 namespace lockstep::train {
 
-std::int64_t training_samples(const std::optional<scenario::EvaluationSpec>& spec, const Dataset& data) {
+std::int64_t training_samples(const std::optional<recipe::EvaluationSpec>& spec, const Dataset& data) {
   const std::int64_t left = data.size() - (spec ? spec->samples : 0);
   if (left > 0) return left;
   throw InputError({.what = "the evaluation leaves no samples to train on",
@@ -21,21 +21,25 @@ std::int64_t training_samples(const std::optional<scenario::EvaluationSpec>& spe
                     .actual = std::to_string(spec ? spec->samples : 0)});
 }
 
-Evaluation::Evaluation(const scenario::EvaluationSpec& spec, const Dataset& data, const launch::Place& place,
+Evaluation::Evaluation(const recipe::EvaluationSpec& spec, const Dataset& data, const launch::Place& place,
                        Collective& collective)
     : spec_(spec), data_(data), collective_(collective) {
-  const std::int64_t first = training_samples(spec, data), ranks = spec.shares == "all" ? 1 : place.world_size;
-  const std::int64_t rank = spec.shares == "all" ? 0 : place.rank;
+  const std::int64_t first = training_samples(spec, data),
+                     ranks = spec.shares == recipe::Shares::kAll ? 1 : place.world_size;
+  const std::int64_t rank = spec.shares == recipe::Shares::kAll ? 0 : place.rank;
   const std::int64_t whole = spec.samples / ranks * ranks;
   // As DistributedSampler without shuffling: every W-th; the head fills up what does not divide.
-  const std::int64_t dealt = spec.shares == "leftovers" ? whole : (spec.samples + ranks - 1) / ranks * ranks;
+  const std::int64_t dealt =
+      spec.shares == recipe::Shares::kLeftovers ? whole : (spec.samples + ranks - 1) / ranks * ranks;
   for (std::int64_t i = rank; i < dealt; i += ranks) {
     mine_.push_back(first + i % spec.samples);
-    counted_ += spec.shares == "padded" || i < spec.samples ? 1 : 0;
+    counted_ += spec.shares == recipe::Shares::kPadded || i < spec.samples ? 1 : 0;
   }
   for (std::int64_t i = dealt; i < spec.samples; ++i) leftovers_.push_back(first + i);
-  if (spec.samples >= ranks || spec.shares == "padded" || spec.shares == "leftovers") return;  // each has one
-  if (spec.average == "samples" && spec.reduce != "none") return;  // all together have a mean
+  if (spec.samples >= ranks || spec.shares == recipe::Shares::kPadded || spec.shares == recipe::Shares::kLeftovers)
+    return;  // each has one
+  if (spec.average == recipe::EvaluationAverage::kSamples && spec.reduce != recipe::EvaluationReduce::kNone)
+    return;  // all together have a mean
   throw InputError({.what = "a rank evaluates no samples, so it has no mean",
                     .where = "train.evaluation.samples",
                     .expected = "at least " + std::to_string(ranks) + ", one for each rank",
@@ -47,7 +51,7 @@ Metrics Evaluation::run(Model& model, Ddp& ddp, const EvaluatedAs& as) const {
   const at::NoGradGuard no_grad;
   model.train(as.in_training_mode);
   MetricSums own = evaluate(ddp, mine_, counted_, as);
-  if (spec_.average == "ranks") {
+  if (spec_.average == recipe::EvaluationAverage::kRanks) {
     at::Tensor mean = at::tensor({own.loss / own.targets, own.correct / own.targets}, at::kFloat);
     mean = reduced(mean);
     if (reduces()) mean.div_(static_cast<double>(as.divisor));
@@ -88,11 +92,13 @@ MetricSums Evaluation::evaluate(Ddp& ddp, std::vector<std::int64_t> ids, std::si
   return sums;
 }
 
-bool Evaluation::reduces() const { return spec_.shares != "all" && spec_.reduce != "none"; }
+bool Evaluation::reduces() const {
+  return spec_.shares != recipe::Shares::kAll && spec_.reduce != recipe::EvaluationReduce::kNone;
+}
 
 at::Tensor Evaluation::reduced(const at::Tensor& own) const {
   if (!reduces()) return own.clone();
-  return collective_.metric_sum(own, /*root_only=*/spec_.reduce == "root");
+  return collective_.metric_sum(own, /*root_only=*/spec_.reduce == recipe::EvaluationReduce::kRoot);
 }
 
 }  // namespace lockstep::train

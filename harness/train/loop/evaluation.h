@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/train/collective/collective.h"
 #include "harness/train/data/data.h"
 #include "harness/train/ddp/ddp.h"
@@ -28,7 +28,7 @@ struct Metrics {
 };
 
 /// Number of samples left for training. *Throws*: InputError if it is 0.
-std::int64_t training_samples(const std::optional<scenario::EvaluationSpec>& spec, const Dataset& data);
+std::int64_t training_samples(const std::optional<recipe::EvaluationSpec>& spec, const Dataset& data);
 
 /// Mistakes, normally none.
 struct EvaluatedAs {
@@ -41,7 +41,7 @@ struct EvaluatedAs {
 /// *Lifetime*: of `data` and `collective`.
 class Evaluation {
  public:
-  Evaluation(const scenario::EvaluationSpec& spec, const Dataset& data, const launch::Place& place,
+  Evaluation(const recipe::EvaluationSpec& spec, const Dataset& data, const launch::Place& place,
              Collective& collective);
 
   /// Runs the evaluation; leaves the model in training mode.
@@ -52,7 +52,7 @@ class Evaluation {
   bool reduces() const;
   at::Tensor reduced(const at::Tensor& own) const;
 
-  scenario::EvaluationSpec spec_;
+  recipe::EvaluationSpec spec_;
   const Dataset& data_;
   Collective& collective_;
   std::vector<std::int64_t> mine_;       ///< this rank's sample ids; its metrics are reduced

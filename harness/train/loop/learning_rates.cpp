@@ -8,9 +8,9 @@
 
 namespace lockstep::train {
 
-LearningRates::LearningRates(const scenario::TrainSpec& spec, std::int64_t world_size)
-    : spec_(spec), factor_(scenario::rule_factor(spec, world_size)), schedule_(make_schedule(spec.schedule)) {
-  for (const double rate : scenario::base_learning_rates(spec, world_size)) {
+LearningRates::LearningRates(const recipe::TrainSpec& spec, std::int64_t world_size)
+    : spec_(spec), factor_(recipe::rule_factor(spec, world_size)), schedule_(make_schedule(spec.schedule)) {
+  for (const double rate : recipe::base_learning_rates(spec, world_size)) {
     rates_.push_back({.initial = rate, .current = rate});
     rates_.back().current = schedule_->next(rates_.back());
   }
@@ -18,7 +18,7 @@ LearningRates::LearningRates(const scenario::TrainSpec& spec, std::int64_t world
 
 std::vector<double> LearningRates::now() const {
   std::vector<double> rates;
-  const double warmup = scenario::rule_warmup(spec_, factor_, steps_);
+  const double warmup = recipe::rule_warmup(spec_, factor_, steps_);
   for (const Rate& rate : rates_) {
     rates.push_back(rate.current * warmup);
     if (std::abs(rate.current) <= static_cast<double>(std::numeric_limits<float>::max())) continue;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/train/schedule/schedule.h"
 
 namespace lockstep::train {
@@ -13,7 +13,7 @@ namespace lockstep::train {
 /// *Lifetime*: of `spec`.
 class LearningRates {
  public:
-  LearningRates(const scenario::TrainSpec& spec, std::int64_t world_size);
+  LearningRates(const recipe::TrainSpec& spec, std::int64_t world_size);
 
   /// Rates for the next update, by group. *Throws*: InputError for one that float32 weights cannot be multiplied by.
   std::vector<double> now() const;
@@ -45,7 +45,7 @@ class LearningRates {
  private:
   void require_groups(const State& state) const;
 
-  const scenario::TrainSpec& spec_;
+  const recipe::TrainSpec& spec_;
   double factor_;  ///< factor of the rule, already applied to the rates
   std::unique_ptr<Schedule> schedule_;
   std::vector<Rate> rates_;

@@ -4,7 +4,7 @@
 
 namespace lockstep::train {
 
-LossScale::LossScale(const scenario::GradientSpec& spec)
+LossScale::LossScale(const recipe::GradientSpec& spec)
     : scale_(at::full({}, *spec.loss_scale, at::kFloat)),
       tracker_(at::zeros({}, at::kInt)),
       found_(at::zeros({}, at::kFloat)),

@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 namespace lockstep::train {
 
@@ -14,7 +14,7 @@ namespace lockstep::train {
 class LossScale {
  public:
   /// `spec`: with a loss_scale.
-  explicit LossScale(const scenario::GradientSpec& spec);
+  explicit LossScale(const recipe::GradientSpec& spec);
 
   double value() const;
 
@@ -28,7 +28,7 @@ class LossScale {
   at::Tensor scale_;    ///< float32
   at::Tensor tracker_;  ///< int32, updates since it changed
   at::Tensor found_;    ///< float32, not 0 where the last gradients were not finite
-  std::optional<scenario::GradientSpec::DynamicScale> dynamic_;
+  std::optional<recipe::GradientSpec::DynamicScale> dynamic_;
 };
 
 }  // namespace lockstep::train

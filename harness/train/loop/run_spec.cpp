@@ -3,6 +3,7 @@
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
 #include "harness/scenario/schema.h"
+#include "harness/scenario/train_reading.h"
 
 namespace lockstep::train {
 namespace {

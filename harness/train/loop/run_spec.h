@@ -5,7 +5,7 @@
 #include <string>
 
 #include "harness/base/json.h"
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 namespace lockstep::train {
 
@@ -16,7 +16,7 @@ struct RunSpec {
   std::string train_digest;
   std::int64_t repeat = 0;
   std::int64_t world_size = 1;
-  scenario::TrainSpec train;              ///< data files are absolute paths
+  recipe::TrainSpec train;                ///< data files are absolute paths
   std::filesystem::path weights_file;     ///< file of weights to load; empty: none
   std::filesystem::path checkpoint_from;  ///< folder to load a checkpoint from; empty: none
   std::filesystem::path followed;         ///< folder of the checkpoints to follow (teacher forcing); empty: none

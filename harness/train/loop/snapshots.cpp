@@ -52,10 +52,10 @@ std::string name_pointed_to(const std::filesystem::path& run) {
                      .actual = Json(name).dump(-1, ' ', true, Json::error_handler_t::replace)});
 }
 
-std::string picked_name(const std::filesystem::path& run, const scenario::LoadSpec& load) {
-  if (load.pick == "last_checkpoint") return name_pointed_to(run);
+std::string picked_name(const std::filesystem::path& run, const recipe::LoadSpec& load) {
+  if (load.pick == recipe::LoadPick::kLastCheckpoint) return name_pointed_to(run);
   const std::vector<std::string> names = checkpoints_in(run);
-  if (load.pick == "highest_name") return *std::max_element(names.begin(), names.end());
+  if (load.pick == recipe::LoadPick::kHighestName) return *std::max_element(names.begin(), names.end());
   return *std::max_element(names.begin(), names.end(),
                            [](const auto& a, const auto& b) { return number_of(a) < number_of(b); });
 }
@@ -87,8 +87,7 @@ void point_to_snapshot(const std::filesystem::path& run, std::int64_t updates) {
   write_file(run / kPointer, std::to_string(updates) + "\n");
 }
 
-std::filesystem::path pick_snapshot(const std::filesystem::path& run, const scenario::LoadSpec& load,
-                                    std::int64_t rank) {
+std::filesystem::path pick_snapshot(const std::filesystem::path& run, const recipe::LoadSpec& load, std::int64_t rank) {
   const auto number = load.of_rank.empty() ? load.number : load.of_rank.at(static_cast<std::size_t>(rank));
   if (number) return snapshot_folder(run, *number);
   return load.of_rank.empty() ? run / picked_name(run, load) : std::filesystem::path();

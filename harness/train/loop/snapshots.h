@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/train/collective/collective.h"
 
 namespace lockstep::train {
@@ -16,8 +16,7 @@ void point_to_snapshot(const std::filesystem::path& run, std::int64_t updates);
 
 /// Folder that `load` picks for a rank; empty if the rank has none.
 /// *Throws*: DamagedFile if there is none to pick, or if `last_checkpoint` names none.
-std::filesystem::path pick_snapshot(const std::filesystem::path& run, const scenario::LoadSpec& load,
-                                    std::int64_t rank);
+std::filesystem::path pick_snapshot(const std::filesystem::path& run, const recipe::LoadSpec& load, std::int64_t rank);
 
 /// Shares the checkpoint of rank `owner`: the other ranks store its files in `received`. Call on every rank.
 /// *Throws*: ResourceError.

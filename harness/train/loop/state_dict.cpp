@@ -14,7 +14,7 @@ auto begins_with(const std::string& prefix) {
 }
 
 /// The tensors of the chosen entry, without the prefix that all of them have, with the one that they get.
-std::vector<NamedTensor> unwrapped(std::vector<NamedTensor> loaded, const scenario::KeySpec& keys) {
+std::vector<NamedTensor> unwrapped(std::vector<NamedTensor> loaded, const recipe::KeySpec& keys) {
   if (!keys.under.empty()) {
     std::erase_if(loaded, std::not_fn(begins_with(keys.under + ".")));
     for (NamedTensor& tensor : loaded) tensor.name.erase(0, keys.under.size() + 1);
@@ -27,11 +27,10 @@ std::vector<NamedTensor> unwrapped(std::vector<NamedTensor> loaded, const scenar
 }
 
 /// The loaded tensor for one of the model's names; nothing when there is none.
-const NamedTensor* source_of(const std::string& name, const std::vector<NamedTensor>& loaded,
-                             const std::string& match) {
+const NamedTensor* source_of(const std::string& name, const std::vector<NamedTensor>& loaded, recipe::KeyMatch match) {
   const NamedTensor* longest = nullptr;
   for (const NamedTensor& tensor : loaded) {
-    const bool fits = match == "suffix" ? name.ends_with(tensor.name) : name == tensor.name;
+    const bool fits = match == recipe::KeyMatch::kSuffix ? name.ends_with(tensor.name) : name == tensor.name;
     if (fits && (longest == nullptr || tensor.name.size() > longest->name.size())) longest = &tensor;
   }
   return longest;
@@ -58,7 +57,7 @@ std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
 
 }  // namespace
 
-std::vector<std::string> inert_prefixes(const std::vector<NamedTensor>& loaded, const scenario::KeySpec& keys) {
+std::vector<std::string> inert_prefixes(const std::vector<NamedTensor>& loaded, const recipe::KeySpec& keys) {
   std::vector<std::string> inert;
   const std::vector<NamedTensor> names = unwrapped(loaded, keys);
   for (const std::string& prefix : keys.skip) {
@@ -68,7 +67,7 @@ std::vector<std::string> inert_prefixes(const std::vector<NamedTensor>& loaded, 
 }
 
 std::vector<NamedTensor> match_keys(std::vector<NamedTensor> loaded, const std::vector<NamedTensor>& model,
-                                    const scenario::KeySpec& keys) {
+                                    const recipe::KeySpec& keys) {
   loaded = unwrapped(std::move(loaded), keys);
   for (const std::string& prefix : keys.skip) std::erase_if(loaded, begins_with(prefix));
   std::vector<NamedTensor> matched;

@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/train/optimizer/optimizer.h"
 
 namespace lockstep::train {
 
 /// Prefixes to skip that match no loaded name. They have no effect, which is rarely intended.
-std::vector<std::string> inert_prefixes(const std::vector<NamedTensor>& loaded, const scenario::KeySpec& keys);
+std::vector<std::string> inert_prefixes(const std::vector<NamedTensor>& loaded, const recipe::KeySpec& keys);
 
 /// Gives loaded tensors the model's names, as `keys` says:
 /// 1. Takes the tensors of one entry.
@@ -19,6 +19,6 @@ std::vector<std::string> inert_prefixes(const std::vector<NamedTensor>& loaded, 
 /// *Throws*: InputError if nothing matches; with strict keys also for missing or unused names.
 /// *Source*: MCG-NJU/STMixer, alphaction/utils/model_serialization.py (suffixes, stripping).
 std::vector<NamedTensor> match_keys(std::vector<NamedTensor> loaded, const std::vector<NamedTensor>& model,
-                                    const scenario::KeySpec& keys);
+                                    const recipe::KeySpec& keys);
 
 }  // namespace lockstep::train

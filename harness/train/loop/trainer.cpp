@@ -19,8 +19,8 @@
 #include "harness/launch/interfaces.h"
 #include "harness/launch/progress.h"
 #include "harness/launch/variables.h"
+#include "harness/recipe/seeds.h"
 #include "harness/record/rank_recorder.h"
-#include "harness/scenario/seeds.h"
 #include "harness/trace/reader.h"
 #include "harness/train/collective/collective.h"
 #include "harness/train/data/data.h"
@@ -53,11 +53,11 @@ namespace {
 using launch::Phase;
 using trace::Channel;
 
-at::ScalarType precision_of(const scenario::TrainSpec& spec) {
-  return spec.precision == "float64" ? at::kDouble : at::kFloat;
+at::ScalarType precision_of(const recipe::TrainSpec& spec) {
+  return spec.precision == recipe::Precision::kFloat64 ? at::kDouble : at::kFloat;
 }
 
-Dataset data_of(const scenario::TrainSpec& spec, std::int64_t rank) {
+Dataset data_of(const recipe::TrainSpec& spec, std::int64_t rank) {
   Dataset data = make_data(spec.data, rank);
   data.convert(precision_of(spec));
   return data;
@@ -108,17 +108,18 @@ class Trainer {
  private:
   void build() {
     const std::optional<Checkpoint> checkpoint = std::exchange(loaded_, std::nullopt);
-    if (spec_.seed.seeds_before_model()) at::manual_seed(scenario::seed_of_rank(spec_.seed, place_.rank));
+    if (spec_.seed.seeds_before_model()) at::manual_seed(recipe::seed_of_rank(spec_.seed, place_.rank));
     model_ = make_model(spec_.model, context());
     convert(*model_, precision_of(spec_), device_.place());
     if (spec_.exact) {
       exact_.emplace(place_.world_size, spec_.batch.global_size(place_.world_size));
       model_->make_exact(*exact_);
     }
-    if (spec_.seed.policy == "after_model") at::manual_seed(scenario::seed_of_rank(spec_.seed, place_.rank));
+    if (spec_.seed.policy == recipe::SeedPolicy::kAfterModel)
+      at::manual_seed(recipe::seed_of_rank(spec_.seed, place_.rank));
     model_->train();
     const bool restores_weights = checkpoint && spec_.checkpoint.load->restores("weights");
-    const bool early = restores_weights && spec_.checkpoint.load->when == "before_wrap";
+    const bool early = restores_weights && spec_.checkpoint.load->when == recipe::LoadWhen::kBeforeWrap;
     if (early) take_weights(*checkpoint);
     const bool restores_buckets = checkpoint && spec_.checkpoint.load->restores("buckets");
     const auto wrap = [&](std::optional<BucketLayout> buckets) {
@@ -161,14 +162,14 @@ class Trainer {
   /// What this rank loads: nothing, when it does not take part.
   std::optional<Checkpoint> load() {
     const auto& load = spec_.checkpoint.load;
-    if (!load || (load->who == "rank0" && place_.rank != 0)) return std::nullopt;
+    if (!load || (load->who == recipe::LoadWho::kRank0 && place_.rank != 0)) return std::nullopt;
     if (!run_.weights_file.empty())
       return in_precision({.origin = run_.weights_file, .weights = read_weights(run_.weights_file, load->keys.under)},
                           precision_of(spec_));
     std::filesystem::path folder = pick_snapshot(run_.checkpoint_from, *load, place_.rank);
     const std::filesystem::path received = out_ / "received" / std::to_string(place_.rank);
-    if (load->who == "newest") folder = newest_snapshot(folder, received, place_, collective_);
-    if (load->who == "rank0_sends") folder = shared_snapshot(folder, received, 0, place_, collective_);
+    if (load->who == recipe::LoadWho::kNewest) folder = newest_snapshot(folder, received, place_, collective_);
+    if (load->who == recipe::LoadWho::kRank0Sends) folder = shared_snapshot(folder, received, 0, place_, collective_);
     if (folder.empty()) return std::nullopt;
     const bool per_rank = load->restores("rng") || load->restores("buckets") || load->restores("buffers");
     return in_precision(load_checkpoint(folder, place_.rank, place_.world_size, per_rank), precision_of(spec_));
@@ -197,17 +198,17 @@ class Trainer {
 
   /// The optimizer's hyperparameters: a restored one brings those that it was saved with.
   /// *Source*: torch.optim.Optimizer.load_state_dict, PyTorch 2.11.
-  const scenario::Choice& saved_recipe(const Checkpoint& checkpoint) const {
+  const recipe::OptimizerChoice& saved_recipe(const Checkpoint& checkpoint) const {
     if (checkpoint.recipe.kind == spec_.optimizer.kind) return checkpoint.recipe;
     throw InputError({.what = "the checkpoint's state belongs to another optimizer",
                       .where = "train.checkpoint.load",
-                      .expected = spec_.optimizer.kind,
-                      .actual = checkpoint.recipe.kind,
+                      .expected = text_of(spec_.optimizer.kind),
+                      .actual = text_of(checkpoint.recipe.kind),
                       .next = "leave 'optimizer' out of restore, or use the optimizer that saved"});
   }
 
   void restore(const Checkpoint& checkpoint) {
-    const scenario::LoadSpec& load = *spec_.checkpoint.load;
+    const recipe::LoadSpec& load = *spec_.checkpoint.load;
     if (load.restores("optimizer")) {
       optimizer_->restore(checkpoint.optimizer);
       if (!load.restores("schedule")) rates_.take_current(checkpoint.rates);
@@ -226,12 +227,13 @@ class Trainer {
     faults_.restored({.updates = updates_, .optimizer = *optimizer_});
   }
 
-  void restore_position(const Checkpoint& checkpoint, const std::string& epoch) {
+  void restore_position(const Checkpoint& checkpoint, recipe::LoadEpoch epoch) {
     const LoaderPosition& saved = checkpoint.position;
     if (saved.ended && faults_.keeps_ended_iterator())
       return loader_.restart(saved.epoch + 2, saved.batches + loader_.batches_in(saved.position));
-    if (epoch == "again") return loader_.restart(saved.epoch, saved.batches);
-    if (epoch == "next") return loader_.restart(saved.epoch + 1, saved.batches + loader_.batches_in(saved.position));
+    if (epoch == recipe::LoadEpoch::kAgain) return loader_.restart(saved.epoch, saved.batches);
+    if (epoch == recipe::LoadEpoch::kNext)
+      return loader_.restart(saved.epoch + 1, saved.batches + loader_.batches_in(saved.position));
     // Where the epoch's order was drawn from the default generator, it must be drawn again from the same state.
     const at::Tensor now = rng_state();
     if (saved.epoch_rng.defined()) set_rng(saved.epoch_rng);
@@ -290,7 +292,7 @@ class Trainer {
     batch_.with_slopes = parameters_with_slopes();
     const std::int64_t epochs_before = loader_.epochs_finished();
     std::vector<MicroBatch> ahead;
-    if (spec_.loss_average == "world") ahead = load_ahead();
+    if (spec_.loss_average == recipe::LossAverage::kWorld) ahead = load_ahead();
     for (bool last = false; !last; ++batch_.micro_batches) {
       const std::int64_t k = batch_.micro_batches;
       const MicroBatch batch = ahead.empty() ? load_micro_batch(k) : ahead[static_cast<std::size_t>(k)];
@@ -353,9 +355,9 @@ class Trainer {
 
   /// Steps that the schedule takes after an update in which so many epochs ended.
   std::int64_t schedule_steps(std::int64_t epochs) const {
-    const std::int64_t steps = spec_.schedule_every == "epoch"  ? epochs
-                               : spec_.schedule_every == "rank" ? place_.world_size
-                                                                : 1;
+    const std::int64_t steps = spec_.schedule_every == recipe::ScheduleEvery::kEpoch  ? epochs
+                               : spec_.schedule_every == recipe::ScheduleEvery::kRank ? place_.world_size
+                                                                                      : 1;
     return faults_.schedule_steps(steps, place_.world_size);
   }
 
@@ -363,7 +365,7 @@ class Trainer {
   /// before the loop over the next one completes the update with further micro-batches.
   /// *Source*: "How to adjust learning rate" (torch.optim), "Gradient accumulation" (torch.amp examples), PyTorch 2.11.
   std::int64_t schedule_steps_within_update(std::int64_t epochs_before) const {
-    return spec_.schedule_every == "epoch" ? batch_.epochs_before_last - epochs_before : 0;
+    return spec_.schedule_every == recipe::ScheduleEvery::kEpoch ? batch_.epochs_before_last - epochs_before : 0;
   }
 
   /// "" or, of several, ".k".
@@ -396,7 +398,7 @@ class Trainer {
 
   at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels) const {
     if (exact_) return exact_->loss(logits, labels);
-    const bool of_world = spec_.loss_average == "world";
+    const bool of_world = spec_.loss_average == recipe::LossAverage::kWorld;
     at::Tensor loss = faults_.criterion(logits, labels, of_world);
     if (!loss.defined()) loss = of_world ? summed_loss(logits, labels) : mean_loss(logits, labels);
     if (of_world)  // times the ranks, because DDP divides by them
@@ -410,10 +412,10 @@ class Trainer {
   /// before the last backward pass.
   std::set<std::size_t> parameters_with_slopes() const {
     const auto& captures = spec_.record.captures;
-    const bool asked = std::any_of(captures.begin(), captures.end(), [&](const scenario::CaptureSpec& capture) {
+    const bool asked = std::any_of(captures.begin(), captures.end(), [&](const recipe::CaptureSpec& capture) {
       return capture.step == updates_ && capture.channel == trace::name_of(Channel::kGradientLocal);
     });
-    const bool can = !exact_ && spec_.model.options.value("norm", "") != "sync_batch" &&
+    const bool can = !exact_ && spec_.norm() != recipe::Norm::kSyncBatch &&
                      (spec_.batch.accumulation == 1 || spec_.batch.no_sync) && recorder_.wants(Channel::kLedger);
     const std::size_t count = ddp_->parameters().size();
     if (!can || count == 0) return {};
@@ -449,7 +451,7 @@ class Trainer {
     const at::Tensor losses = losses_of_targets(exact, labels),
                      apart = (rounded_losses_of_targets(rounded, labels) - losses).abs();
     const double divisor =
-        spec_.loss_average == "world"
+        spec_.loss_average == recipe::LossAverage::kWorld
             ? static_cast<double>(batch_.targets_of_world) / static_cast<double>(place_.world_size)
             : static_cast<double>(std::max<std::int64_t>(losses.numel(), 1) * spec_.batch.accumulation);
     recorder_.number(Channel::kLedger, "seen.loss" + suffix_of(k), losses.sum().item<double>() / divisor);
@@ -480,7 +482,7 @@ class Trainer {
         const at::NoGradGuard no_grad;
         for (std::size_t i = 0; i < model.buffers().size(); ++i) model.buffers()[i].copy_(model_->buffers()[i]);
       }
-      const Autocast autocast(exact ? "none" : spec_.autocast, device_.place().type());
+      const Autocast autocast(exact ? recipe::Autocast::kNone : spec_.autocast, device_.place().type());
       const at::Tensor x = exact && there.x.is_floating_point() ? there.x.to(at::kDouble) : there.x;
       return model.forward(x);
     };
@@ -565,7 +567,7 @@ class Trainer {
     }
     if (data_.labels.dim() > 1) recorder_.integer(Channel::kLedger, "targets", batch_.targets);
     recorder_.integer(Channel::kLedger, "loss_denominator",
-                      spec_.loss_average == "world" ? batch_.targets_of_world : batch_.targets);
+                      spec_.loss_average == recipe::LossAverage::kWorld ? batch_.targets_of_world : batch_.targets);
     recorder_.integer(Channel::kLedger, "samples_taken", samples_taken_);
     if (const auto scale = gradients_->loss_scale()) {
       recorder_.number(Channel::kLedger, "loss_scale", *scale);
@@ -627,7 +629,7 @@ class Trainer {
   };
 
   const RunSpec& run_;
-  const scenario::TrainSpec& spec_;
+  const recipe::TrainSpec& spec_;
   launch::Place place_;
   std::filesystem::path out_;
   const Device& device_;
@@ -642,7 +644,7 @@ class Trainer {
   std::shared_ptr<Model> model_;
   std::optional<Ddp> ddp_;
   std::optional<Exact> exact_;
-  scenario::Choice recipe_;  ///< of the optimizer
+  recipe::OptimizerChoice recipe_;  ///< of the optimizer
   std::optional<Optimizer> optimizer_;
   std::optional<Ema> ema_;
   std::optional<Gradients> gradients_;
@@ -668,7 +670,7 @@ void train(const RunSpec& run, const launch::Place& place, const std::filesystem
                              launch::interfaces_with_address());
   const std::unique_ptr<Device> device =
       make_device(run.train.device, {.local_rank = place.local_rank, .backend = run.train.ddp.backend});
-  const scenario::DeterminismSpec determinism = Faults(run.train, place.rank).determinism(run.train.determinism);
+  const recipe::DeterminismSpec determinism = Faults(run.train, place.rank).determinism(run.train.determinism);
   apply_determinism(determinism);
   device->apply(determinism);
   Trainer(run, place, out, *device).run();

@@ -12,12 +12,12 @@ namespace lockstep::train {
 #include "kinds/model.inc"
 #undef LOCKSTEP_KIND
 
-std::shared_ptr<Model> make_model(const scenario::Choice& choice, const ModelContext& context) {
+std::shared_ptr<Model> make_model(const recipe::ModelChoice& choice, const ModelContext& context) {
 #define LOCKSTEP_KIND(name) \
-  if (choice.kind == #name) return make_##name##_model(choice.options, context);
+  if (name_of(choice.kind) == #name) return make_##name##_model(choice.options, context);
 #include "kinds/model.inc"
 #undef LOCKSTEP_KIND
-  throw InternalError({.what = "no model of kind " + choice.kind});
+  throw InternalError({.what = "no model of kind " + text_of(choice.kind)});
 }
 
 namespace {

@@ -8,7 +8,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/train/device/exact.h"
 
 namespace lockstep::train {
@@ -45,7 +45,7 @@ class Model : public torch::nn::Module {
 
 /// Builds a model; initial weights are drawn from the default generator as Python's modules draw them.
 /// Dispatches on the kinds of the schema: each is `make_<kind>_model` in model/<kind>.cpp.
-std::shared_ptr<Model> make_model(const scenario::Choice& choice, const ModelContext& context);
+std::shared_ptr<Model> make_model(const recipe::ModelChoice& choice, const ModelContext& context);
 
 /// Moves parameters and buffers to this device and makes floating ones this dtype, in place.
 /// *Source*: torch.nn.Module.to(device, dtype).

@@ -14,12 +14,12 @@ namespace lockstep::train {
 #include "kinds/optimizer.inc"
 #undef LOCKSTEP_KIND
 
-std::unique_ptr<UpdateRule> make_update_rule(const std::string& kind, const Json& options) {
+std::unique_ptr<UpdateRule> make_update_rule(recipe::OptimizerKind kind, const Json& options) {
 #define LOCKSTEP_KIND(name) \
-  if (kind == #name) return make_##name##_optimizer(options);
+  if (name_of(kind) == #name) return make_##name##_optimizer(options);
 #include "kinds/optimizer.inc"
 #undef LOCKSTEP_KIND
-  throw InternalError({.what = "no optimizer of kind " + kind});
+  throw InternalError({.what = "no optimizer of kind " + text_of(kind)});
 }
 
 at::Tensor& ParameterState::operator[](const std::string& name) {
@@ -61,11 +61,11 @@ at::Tensor& zeros_at_first(ParameterState& state, const std::string& name, const
   return tensor;
 }
 
-Optimizer::Optimizer(const scenario::Choice& choice, std::vector<NamedTensor> parameters)
-    : kind_(choice.kind), groups_(scenario::parameter_groups(choice)) {
-  for (const scenario::ParameterGroup& group : groups_) rules_.push_back(make_update_rule(choice.kind, group.options));
+Optimizer::Optimizer(const recipe::OptimizerChoice& choice, std::vector<NamedTensor> parameters)
+    : kind_(choice.kind), groups_(recipe::parameter_groups(choice)) {
+  for (const recipe::ParameterGroup& group : groups_) rules_.push_back(make_update_rule(choice.kind, group.options));
   for (NamedTensor& parameter : parameters) {
-    const std::size_t group = scenario::group_of(groups_, parameter.name);
+    const std::size_t group = recipe::group_of(groups_, parameter.name);
     entries_.push_back({.parameter = std::move(parameter), .group = group, .state = {}});
   }
 }

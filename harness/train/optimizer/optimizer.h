@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 namespace lockstep::train {
 
@@ -43,7 +43,7 @@ class UpdateRule {
 };
 
 /// Dispatches on the kinds of the schema: each is `make_<kind>_optimizer` in optimizer/<kind>.cpp.
-std::unique_ptr<UpdateRule> make_update_rule(const std::string& kind, const Json& options);
+std::unique_ptr<UpdateRule> make_update_rule(recipe::OptimizerKind kind, const Json& options);
 
 /// Increments "step", a float32 scalar as in Python, and returns it.
 double count_step(ParameterState& state);
@@ -62,14 +62,14 @@ struct ParameterUpdate {
   const at::Tensor& gradient;
   ParameterState& state;
   double learning_rate = 0;
-  const std::string& kind;  ///< of the optimizer
-  const Json& options;      ///< of the parameter's group
+  recipe::OptimizerKind kind = recipe::OptimizerKind::kUnknown;
+  const Json& options;  ///< of the parameter's group
 };
 
 /// Updates parameters from their gradients. Each parameter group has its own rule.
 class Optimizer {
  public:
-  Optimizer(const scenario::Choice& choice, std::vector<NamedTensor> parameters);
+  Optimizer(const recipe::OptimizerChoice& choice, std::vector<NamedTensor> parameters);
 
   /// Updates a parameter itself, or leaves it to the rule: false.
   using Instead = std::function<bool(const ParameterUpdate&, const UpdateRule&)>;
@@ -90,8 +90,8 @@ class Optimizer {
     ParameterState state;
   };
 
-  std::string kind_;
-  std::vector<scenario::ParameterGroup> groups_;
+  recipe::OptimizerKind kind_;
+  std::vector<recipe::ParameterGroup> groups_;
   std::vector<std::unique_ptr<UpdateRule>> rules_;  ///< by group
   std::vector<Entry> entries_;
 };

@@ -4,11 +4,11 @@
 
 namespace lockstep::train {
 
-record::Selection selection_of(const scenario::TrainSpec& train) {
-  const scenario::RecordSpec& spec = train.record;
+record::Selection selection_of(const recipe::TrainSpec& train) {
+  const recipe::RecordSpec& spec = train.record;
   record::Selection selection{.channels = {}, .every = spec.every, .captures = {}, .last = train.steps - 1};
   for (const std::string& name : spec.channels) selection.channels.insert(trace::channel_named(name).value());
-  for (const scenario::CaptureSpec& capture : spec.captures)
+  for (const recipe::CaptureSpec& capture : spec.captures)
     selection.captures.push_back({capture.step, trace::channel_named(capture.channel), capture.tensor});
   return selection;
 }
@@ -17,7 +17,7 @@ Json header_of(const RunSpec& run, const Dataset& data, std::int64_t samples, co
                const std::vector<std::string>& inert) {
   Json environment = environment_manifest();
   environment.update(device.manifest());
-  const scenario::RecordSpec& record = run.train.record;
+  const recipe::RecordSpec& record = run.train.record;
   Json header = {{"scenario", run.scenario},
                  {"variant", run.variant},
                  {"repeat", run.repeat},

@@ -13,12 +13,12 @@ namespace lockstep::train {
 #include "kinds/sampler.inc"
 #undef LOCKSTEP_KIND
 
-std::unique_ptr<Sampler> make_sampler(const scenario::Choice& choice, const Share& share) {
+std::unique_ptr<Sampler> make_sampler(const recipe::SamplerChoice& choice, const Share& share) {
 #define LOCKSTEP_KIND(name) \
-  if (choice.kind == #name) return make_##name##_sampler(choice.options, share);
+  if (name_of(choice.kind) == #name) return make_##name##_sampler(choice.options, share);
 #include "kinds/sampler.inc"
 #undef LOCKSTEP_KIND
-  throw InternalError({.what = "no sampler of kind " + choice.kind});
+  throw InternalError({.what = "no sampler of kind " + text_of(choice.kind)});
 }
 
 std::optional<std::int64_t> position_behind_turns(const Share& share, std::int64_t turn, std::int64_t taken,

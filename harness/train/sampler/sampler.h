@@ -8,7 +8,7 @@
 #include <ATen/core/Generator.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 namespace lockstep::train {
 
@@ -58,7 +58,7 @@ class Sampler {
 };
 
 /// Dispatches on the kinds of the schema: each is `make_<kind>_sampler` in sampler/<kind>.cpp.
-std::unique_ptr<Sampler> make_sampler(const scenario::Choice& choice, const Share& share);
+std::unique_ptr<Sampler> make_sampler(const recipe::SamplerChoice& choice, const Share& share);
 
 /// `position_behind` for ranks that take turns of `turn` ids each. Nothing if not all ranks have finished a turn.
 std::optional<std::int64_t> position_behind_turns(const Share& share, std::int64_t turn, std::int64_t taken,

@@ -11,7 +11,7 @@ class Chained : public Schedule {
  public:
   explicit Chained(const Json& options) {
     for (const Json& one : options.at("of"))
-      schedules_.push_back(make_schedule({.kind = one.at("kind").get<std::string>(), .options = one}));
+      schedules_.push_back(make_schedule(recipe::choice_from<recipe::ScheduleKind>(one)));
   }
 
   double next(const Rate& rate) const override {

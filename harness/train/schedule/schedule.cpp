@@ -8,12 +8,12 @@ namespace lockstep::train {
 #include "kinds/schedule.inc"
 #undef LOCKSTEP_KIND
 
-std::unique_ptr<Schedule> make_schedule(const scenario::Choice& choice) {
+std::unique_ptr<Schedule> make_schedule(const recipe::ScheduleChoice& choice) {
 #define LOCKSTEP_KIND(name) \
-  if (choice.kind == #name) return make_##name##_schedule(choice.options);
+  if (name_of(choice.kind) == #name) return make_##name##_schedule(choice.options);
 #include "kinds/schedule.inc"
 #undef LOCKSTEP_KIND
-  throw InternalError({.what = "no schedule of kind " + choice.kind});
+  throw InternalError({.what = "no schedule of kind " + text_of(choice.kind)});
 }
 
 }  // namespace lockstep::train

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 namespace lockstep::train {
 
@@ -34,6 +34,6 @@ class Schedule {
 };
 
 /// Dispatches on the kinds of the schema: each is `make_<kind>_schedule` in schedule/<kind>.cpp.
-std::unique_ptr<Schedule> make_schedule(const scenario::Choice& choice);
+std::unique_ptr<Schedule> make_schedule(const recipe::ScheduleChoice& choice);
 
 }  // namespace lockstep::train

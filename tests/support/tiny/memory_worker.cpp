@@ -63,7 +63,7 @@ judge::Evidence MemoryWorker::evidence_of(const plan::Plan& plan, const plan::Ru
                         {"samples", variant.train.data.options.at("size")},
                         {"targets_per_sample", 1}});
   if (const auto arithmetic = variant.train.coarsest_arithmetic()) around.header["arithmetic"] = *arithmetic;
-  const scenario::CheckpointSpec& checkpoint = variant.train.checkpoint;
+  const recipe::CheckpointSpec& checkpoint = variant.train.checkpoint;
   if (checkpoint.load) around.loaded = saved_by(saved_, run, checkpoint.load->from);
   if (!checkpoint.follow.empty()) {
     around.followed = saved_by(saved_, run, checkpoint.follow);

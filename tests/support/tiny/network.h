@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 #include "tests/support/tiny/sampling.h"
 
@@ -47,8 +47,8 @@ struct Network {
   bool is_exact = false;     ///< what is summed lies on a grid
   double dropout = 0;
 
-  explicit Network(const scenario::TrainSpec& spec)
-      : in_bfloat16(spec.autocast == "bf16" && spec.precision == "float32"),
+  explicit Network(const recipe::TrainSpec& spec)
+      : in_bfloat16(spec.autocast == recipe::Autocast::kBf16 && spec.precision == recipe::Precision::kFloat32),
         is_exact(spec.exact),
         dropout(spec.model.options.value("dropout", 0.0)) {
     std::vector<std::size_t> widths{kInputs};

@@ -10,7 +10,7 @@ namespace lockstep::test {
 namespace {
 
 /// As the recorder reads a capture's pattern.
-bool is_wanted(const scenario::CaptureSpec& capture, const trace::Record& record) {
+bool is_wanted(const recipe::CaptureSpec& capture, const trace::Record& record) {
   if (capture.channel != trace::name_of(record.channel)) return false;
   return capture.tensor == "*" || capture.tensor == record.name;
 }
@@ -22,8 +22,7 @@ void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
 
 }  // namespace
 
-RankLog::RankLog(const Surroundings& around, const scenario::TrainSpec& spec, std::int64_t rank,
-                 std::int64_t world_size)
+RankLog::RankLog(const Surroundings& around, const recipe::TrainSpec& spec, std::int64_t rank, std::int64_t world_size)
     : folder_(around.folder), spec_(spec.record), last_(spec.steps - 1) {
   trace_ = {.origin = (around.folder / trace::file_name_of_rank(rank)).string(),
             .header = around.header,
@@ -39,7 +38,7 @@ void RankLog::begin(std::int64_t step) {
   tensors_.clear();
   calls_.clear();
   is_captured_ = std::any_of(spec_.captures.begin(), spec_.captures.end(),
-                             [&](const scenario::CaptureSpec& capture) { return capture.step == step; });
+                             [&](const recipe::CaptureSpec& capture) { return capture.step == step; });
 }
 
 void RankLog::take(trace::Record record) { records_.push_back(std::move(record)); }
@@ -47,7 +46,7 @@ void RankLog::take(trace::Record record) { records_.push_back(std::move(record))
 void RankLog::capture(const trace::Record& record, const void* elements, std::size_t size) {
   const bool wanted = std::any_of(
       spec_.captures.begin(), spec_.captures.end(),
-      [&](const scenario::CaptureSpec& capture) { return capture.step == step_ && is_wanted(capture, record); });
+      [&](const recipe::CaptureSpec& capture) { return capture.step == step_ && is_wanted(capture, record); });
   if (!wanted) return;
   tensors_.push_back({.name = trace::captured_name(record.channel, record.name),
                       .dtype = record.dtype,

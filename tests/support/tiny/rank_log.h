@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 #include "harness/trace/capture.h"
 #include "harness/trace/trace.h"
 
@@ -20,7 +20,7 @@ namespace lockstep::test {
 /// The trace of one rank of the fake worker, and what it captures.
 class RankLog {
  public:
-  RankLog(const Surroundings& around, const scenario::TrainSpec& spec, std::int64_t rank, std::int64_t world_size);
+  RankLog(const Surroundings& around, const recipe::TrainSpec& spec, std::int64_t rank, std::int64_t world_size);
 
   void begin(std::int64_t step);
   void take(trace::Record record);
@@ -86,7 +86,7 @@ class RankLog {
   void capture(const trace::Record& record, const void* elements, std::size_t size);
 
   const std::filesystem::path folder_;
-  const scenario::RecordSpec& spec_;
+  const recipe::RecordSpec& spec_;
   std::int64_t last_;
   trace::Trace trace_;
   std::int64_t step_ = 0;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/scenario/seeds.h"
+#include "harness/recipe/seeds.h"
 #include "harness/trace/safetensors.h"
 
 #include "tests/support/tiny/network.h"
@@ -37,10 +37,10 @@ inline Tensors<float> weights_in(const std::filesystem::path& file, const std::s
 }
 
 /// Whether layers normalize by the ranks' own samples, and so note running means.
-inline bool normalizes(const scenario::TrainSpec& spec) { return spec.model.options.value("norm", "") == "batch"; }
+inline bool normalizes(const recipe::TrainSpec& spec) { return spec.norm() == recipe::Norm::kBatch; }
 
 /// An epoch's short last micro-batch is left out where the recipe says so, or the other way round by mistake.
-inline bool drops_last(const scenario::TrainSpec& spec) {
+inline bool drops_last(const recipe::TrainSpec& spec) {
   return spec.batch.drop_last != (Planted(spec.faults).find("drop_last_wrong", 0, 0) != nullptr);
 }
 
@@ -72,7 +72,7 @@ struct Replica {
 
   /// The parts of a checkpoint that its load restores.
   void take(const Snapshot& saved, const scenario::Variant& variant) {
-    const scenario::LoadSpec& load = *variant.train.checkpoint.load;
+    const recipe::LoadSpec& load = *variant.train.checkpoint.load;
     const auto own = static_cast<std::size_t>(rank());
     const RankState& first = saved.ranks[0];
     const RankState& same = saved.ranks[own < saved.ranks.size() ? own : 0];
@@ -117,13 +117,14 @@ struct Replica {
   }
 
   void take_position(const Snapshot& saved, const RankState& same, const scenario::Variant& variant) {
-    const std::string& epoch = variant.train.checkpoint.load->epoch;
+    const recipe::LoadEpoch epoch = variant.train.checkpoint.load->epoch;
     order = same.order;
-    share.epoch = same.epoch - (epoch == "next" ? 0 : 1);
-    if (epoch == "next") return;
+    share.epoch = same.epoch - (epoch == recipe::LoadEpoch::kNext ? 0 : 1);
+    if (epoch == recipe::LoadEpoch::kNext) return;
     share.begin_epoch(variant, order, drops_last(variant.train));
     const auto world_before = static_cast<std::int64_t>(saved.ranks.size());
-    if (epoch == "saved") share.position = static_cast<std::size_t>(same.position * world_before / variant.world_size);
+    if (epoch == recipe::LoadEpoch::kSaved)
+      share.position = static_cast<std::size_t>(same.position * world_before / variant.world_size);
   }
 };
 

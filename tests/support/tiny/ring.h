@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 #include "tests/support/tiny/network.h"
 

@@ -27,7 +27,7 @@ Tensors zeros() {
 std::vector<std::int64_t> share_of(const scenario::Variant& variant, std::int64_t rank, std::int64_t epoch) {
   const Json& options = variant.train.sampler.options;
   const auto samples = variant.train.data.options.at("size").get<std::int64_t>();
-  const bool alone = variant.train.sampler.kind == "none";
+  const bool alone = variant.train.sampler.kind == recipe::SamplerKind::kNone;
   const std::int64_t world = alone ? 1 : variant.world_size;
   std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -43,9 +43,9 @@ std::vector<std::int64_t> share_of(const scenario::Variant& variant, std::int64_
   order.resize(static_cast<std::size_t>(each * world));
   std::vector<std::int64_t> mine;
   for (std::int64_t i = 0; i < each; ++i) {
-    const std::int64_t from = alone                                        ? i
-                              : variant.train.sampler.kind == "contiguous" ? rank * each + i
-                                                                           : rank + i * world;
+    const std::int64_t from = alone                                                            ? i
+                              : variant.train.sampler.kind == recipe::SamplerKind::kContiguous ? rank * each + i
+                                                                                               : rank + i * world;
     mine.push_back(order[static_cast<std::size_t>(from)]);
   }
   return mine;
@@ -116,7 +116,7 @@ class Training {
     }
     std::uint64_t seed = 77;
     for (auto& [parameter, values] : weights_) values = drawn(seed++, values.size());
-    rate_ = scenario::base_learning_rates(variant.train, variant.world_size)[0];
+    rate_ = recipe::base_learning_rates(variant.train, variant.world_size)[0];
   }
 
   trace::RunTrace run() {
@@ -172,7 +172,8 @@ class Training {
     }
     record_state(step);
     const Json& schedule = variant_.train.schedule.options;
-    if (variant_.train.schedule.kind == "step" && (step + 1) % schedule.at("every").get<std::int64_t>() == 0)
+    if (variant_.train.schedule.kind == recipe::ScheduleKind::kStep &&
+        (step + 1) % schedule.at("every").get<std::int64_t>() == 0)
       rate_ *= schedule.at("gamma").get<double>();
   }
 

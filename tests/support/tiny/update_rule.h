@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
 #include "tests/support/tiny/network.h"
 #include "tests/support/tiny/planted.h"
@@ -15,7 +15,7 @@ namespace lockstep::test {
 template <typename Real>
 class UpdateRule {
  public:
-  UpdateRule(const scenario::Choice& optimizer, const Planted& planted, std::int64_t step, std::int64_t rank)
+  UpdateRule(const recipe::OptimizerChoice& optimizer, const Planted& planted, std::int64_t step, std::int64_t rank)
       : kind_(optimizer.kind), options_(optimizer.options) {
     if (const Json* const wrong = planted.find("hyperparameter_wrong", step, rank))
       options_[wrong->at("option").get<std::string>()] = wrong->at("value");
@@ -29,14 +29,15 @@ class UpdateRule {
               double rate, std::int64_t steps) const {
     const Real decay = option("weight_decay"), lr = static_cast<Real>(rate * factor_);
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      if (kind_ == "adamw") {
+      if (kind_ == recipe::OptimizerKind::kAdamw) {
         weights[i] *= 1 - lr * decay;
       } else {
         gradient[i] += decay * weights[i] / (without_rate_ ? lr : 1);
       }
     }
-    if (kind_ == "sgd") return sgd(name, weights, gradient, state, lr);
-    kind_ == "rmsprop" ? rmsprop(name, weights, gradient, state, lr) : adam(name, weights, gradient, state, lr, steps);
+    if (kind_ == recipe::OptimizerKind::kSgd) return sgd(name, weights, gradient, state, lr);
+    kind_ == recipe::OptimizerKind::kRmsprop ? rmsprop(name, weights, gradient, state, lr)
+                                             : adam(name, weights, gradient, state, lr, steps);
   }
 
  private:
@@ -89,7 +90,7 @@ class UpdateRule {
     }
   }
 
-  const std::string kind_;
+  const recipe::OptimizerKind kind_;
   Json options_;
   double factor_ = 1;
   bool without_rate_ = false, without_root_ = false, rounds_state_ = false;

@@ -8,7 +8,7 @@
 
 #include "harness/laws/sampler_order.h"
 #include "harness/laws/schedule_form.h"
-#include "harness/scenario/seeds.h"
+#include "harness/recipe/seeds.h"
 
 #include "tests/support/tiny/planted.h"
 #include "tests/support/tiny/rank_log.h"
@@ -34,7 +34,7 @@ class MemoryTraining {
         network_(spec_),
         world_(variant.world_size) {
     result_.trace.run = around.name;
-    base_rate_ = scenario::base_learning_rates(spec_, world_)[0];
+    base_rate_ = recipe::base_learning_rates(spec_, world_)[0];
     for (std::int64_t rank = 0; rank < world_; ++rank) {
       ranks_.emplace_back();
       Rank& one = ranks_.back();
@@ -72,8 +72,8 @@ class MemoryTraining {
   };
 
   std::uint64_t seed_of(std::int64_t rank) const {
-    const bool fixed = spec_.seed.policy != "unseeded";
-    return scenario::seed_of_rank(spec_.seed, rank) + (fixed ? 0 : 7919 * around_.chance);
+    const bool fixed = spec_.seed.policy != recipe::SeedPolicy::kUnseeded;
+    return recipe::seed_of_rank(spec_.seed, rank) + (fixed ? 0 : 7919 * around_.chance);
   }
 
   std::uint64_t seed_of_weights() const {
@@ -92,22 +92,23 @@ class MemoryTraining {
     return all;
   }
 
-  void load(const scenario::LoadSpec& load) {
+  void load(const recipe::LoadSpec& load) {
     if (!load.file.empty()) {
       for (Rank& rank : ranks_) rank.weights = converted<Real>(weights_in(load.file, load.keys.strip));
       return;
     }
     const Snapshot& saved = load.number ? around_.loaded->at(*load.number) : around_.loaded->rbegin()->second;
     for (std::int64_t r = 0; r < world_; ++r) {
-      if (load.who == "rank0" && r != 0) continue;
+      if (load.who == recipe::LoadWho::kRank0 && r != 0) continue;
       ranks_[static_cast<std::size_t>(r)].take(saved, variant_);
     }
     for (Rank& rank : ranks_) {
-      if (load.when == "before_wrap" && spec_.ddp.wrap) {  // which sends rank 0's weights and buffers to all
+      if (load.when == recipe::LoadWhen::kBeforeWrap &&
+          spec_.ddp.wrap) {  // which sends rank 0's weights and buffers to all
         rank.weights = ranks_[0].weights;
         rank.means = ranks_[0].means;
       }
-      if (load.restores("buffers") && (load.who != "rank0" || rank.rank() == 0)) rank.take_means(saved);
+      if (load.restores("buffers") && (load.who != recipe::LoadWho::kRank0 || rank.rank() == 0)) rank.take_means(saved);
     }
     if (load.restores("schedule")) {
       updates_ = saved.updates;
@@ -127,8 +128,7 @@ class MemoryTraining {
 
   double rate() const {
     const auto by_schedule = laws::ScheduleForm(spec_.schedule, base_rate_).after(schedule_steps_, {});
-    return by_schedule.value().rate *
-           scenario::rule_warmup(spec_, scenario::rule_factor(spec_, world_), schedule_steps_);
+    return by_schedule.value().rate * recipe::rule_warmup(spec_, recipe::rule_factor(spec_, world_), schedule_steps_);
   }
 
   void update() {
@@ -147,7 +147,8 @@ class MemoryTraining {
     reduces_as_later_ = true;
     record_state(updates_);
     const std::int64_t steps =
-        spec_.schedule_every == "rank" || planted_.find("schedule_wrong", updates_, 0) ? world_ : 1;
+        spec_.schedule_every == recipe::ScheduleEvery::kRank || planted_.find("schedule_wrong", updates_, 0) ? world_
+                                                                                                             : 1;
     ++updates_;
     schedule_steps_ += steps;
   }
@@ -155,7 +156,7 @@ class MemoryTraining {
   /// Of a sampler without a seed: each rank draws its own, or all copy rank 0's, where there are several.
   std::uint64_t order_of(Rank& rank) const {
     if (!laws::draws_from_shared_generator(spec_.sampler)) return 0;
-    return spec_.sampler.kind == "none" ? rank.draw() : world_ > 1 ? 1000 : 2000;
+    return spec_.sampler.kind == recipe::SamplerKind::kNone ? rank.draw() : world_ > 1 ? 1000 : 2000;
   }
 
   Local local_of(Rank& rank) {
@@ -370,7 +371,7 @@ class MemoryTraining {
   }
 
   const scenario::Variant& variant_;
-  const scenario::TrainSpec& spec_;
+  const recipe::TrainSpec& spec_;
   const Surroundings& around_;
   const Planted planted_;
   const Network network_;
@@ -387,7 +388,7 @@ class MemoryTraining {
 }  // namespace
 
 Trained train_in_memory(const scenario::Variant& variant, const Surroundings& around) {
-  const bool wide = variant.train.precision == "float64" || variant.train.exact;
+  const bool wide = variant.train.precision == recipe::Precision::kFloat64 || variant.train.exact;
   return wide ? MemoryTraining<double>(variant, around).train() : MemoryTraining<float>(variant, around).train();
 }
 

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/scenario/train_spec.h"
+#include "harness/recipe/train_spec.h"
 
-namespace lockstep::scenario {
+namespace lockstep::recipe {
 
 /// Results of `count` calls of randint(0, 2**32 - 1) on Python's random.Random(seed).
 /// *Source*: CPython 3, Modules/_randommodule.c (init_by_array) and Lib/random.py (_randbelow_with_getrandbits).
@@ -14,4 +14,4 @@ std::vector<std::uint64_t> python_random_integers(std::uint64_t seed, std::int64
 /// Seed of a rank, for a policy that sets seeds.
 std::uint64_t seed_of_rank(const SeedSpec& spec, std::int64_t rank);
 
-}  // namespace lockstep::scenario
+}  // namespace lockstep::recipe

@@ -1,4 +1,4 @@
-#include "harness/scenario/record_spec.h"
+#include "harness/scenario/record_reading.h"
 
 #include <algorithm>
 
@@ -7,15 +7,11 @@
 
 namespace lockstep::scenario {
 
-bool RecordSpec::holds(trace::Channel channel) const {
-  return std::find(channels.begin(), channels.end(), trace::name_of(channel)) != channels.end();
-}
-
-RecordSpec record_spec_from(const Json& completed) {
-  RecordSpec record{.channels = completed.at("channels").get<std::vector<std::string>>(),
-                    .every = completed.at("every").get<std::int64_t>(),
-                    .captures = {},
-                    .slopes = completed.value("slopes", false)};
+recipe::RecordSpec record_spec_from(const Json& completed) {
+  recipe::RecordSpec record{.channels = completed.at("channels").get<std::vector<std::string>>(),
+                            .every = completed.at("every").get<std::int64_t>(),
+                            .captures = {},
+                            .slopes = completed.value("slopes", false)};
   for (const Json& capture : completed.at("capture"))
     record.captures.push_back({.step = capture.at("step").get<std::int64_t>(),
                                .channel = capture.at("channel").get<std::string>(),
@@ -23,8 +19,8 @@ RecordSpec record_spec_from(const Json& completed) {
   return record;
 }
 
-void validate(const RecordSpec& spec, std::int64_t steps, const std::string& origin) {
-  for (const CaptureSpec& capture : spec.captures) {
+void validate(const recipe::RecordSpec& spec, std::int64_t steps, const std::string& origin) {
+  for (const recipe::CaptureSpec& capture : spec.captures) {
     const std::string where = "train.record.capture", step = std::to_string(capture.step);
     require(capture.step < steps, origin, where, "a captured step is never reached",
             "less than train.steps = " + std::to_string(steps), step);

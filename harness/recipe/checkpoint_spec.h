@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "harness/base/json.h"
+#include "harness/recipe/kinds.h"
 
-namespace lockstep::scenario {
+namespace lockstep::recipe {
 
 /// How names in a checkpoint become a model's.
 struct KeySpec {
@@ -15,7 +15,7 @@ struct KeySpec {
   std::vector<std::string> skip;
   std::string strip;
   std::string prepend;
-  std::string match;  ///< "exact" or "suffix"
+  KeyMatch match = KeyMatch::kUnknown;
   bool strict = true;
 };
 
@@ -23,12 +23,12 @@ struct LoadSpec {
   std::string from;  ///< a variant; empty: `file`
   std::string file;
   KeySpec keys;
-  std::string pick;                                  ///< among the variant's checkpoints
+  LoadPick pick = LoadPick::kUnknown;                ///< among the variant's checkpoints
   std::optional<std::int64_t> number;                ///< instead of `pick`
   std::vector<std::optional<std::int64_t>> of_rank;  ///< instead of `pick`, where there are any
-  std::string who;                                   ///< "all", "rank0", "rank0_sends" or "newest"
-  std::string when;
-  std::string epoch;       ///< "saved", "next" or "again"
+  LoadWho who = LoadWho::kUnknown;
+  LoadWhen when = LoadWhen::kUnknown;
+  LoadEpoch epoch = LoadEpoch::kUnknown;
   bool own_rates = false;  ///< the schedule of this training at the saved position
   std::vector<std::string> restore;
 
@@ -49,10 +49,4 @@ struct CheckpointSpec {
 /// A checkpoint of another variant, of which all is restored: what a program that resumes promises.
 LoadSpec whole_checkpoint_of(const std::string& variant);
 
-/// Reads a completed "checkpoint" object.
-CheckpointSpec checkpoint_spec_from(const Json& completed);
-
-/// Checks what the schema cannot. `steps`: updates of the training. *Throws*: InputError.
-void validate(const CheckpointSpec& spec, std::int64_t steps, std::int64_t world_size, const std::string& origin);
-
-}  // namespace lockstep::scenario
+}  // namespace lockstep::recipe

@@ -6,26 +6,17 @@
 #include <vector>
 
 #include "harness/base/json.h"
-#include "harness/scenario/checkpoint_spec.h"
-#include "harness/scenario/record_spec.h"
+#include "harness/recipe/checkpoint_spec.h"
+#include "harness/recipe/kinds.h"
+#include "harness/recipe/record_spec.h"
 
-namespace lockstep::scenario {
+namespace lockstep::recipe {
 
-/// A choice out of a closed list, with the keys of its branch in the schema; all defaults are filled in.
-struct Choice {
+/// A planted mistake, with the keys of its branch in the schema.
+struct FaultChoice {
   std::string kind;
   Json options;
 };
-
-/// An option of the data that names a file or folder.
-struct DataFile {
-  std::string option;  ///< "path", "images"
-  std::string name;    ///< among the files of a RunSpec: "data", "data.images"
-  bool is_folder = false;
-};
-
-/// Those of a kind of data, as the schema marks them, in alphabetical order.
-std::vector<DataFile> files_of(const Choice& data);
 
 struct BatchSpec {
   std::optional<std::int64_t> global;    ///< samples in one update, over all ranks
@@ -52,13 +43,13 @@ struct BatchSpec {
 
 struct SeedSpec {
   std::uint64_t base = 0;
-  std::string policy;
+  SeedPolicy policy = SeedPolicy::kUnknown;
 
-  bool seeds_before_model() const { return policy != "unseeded" && policy != "after_model"; }
+  bool seeds_before_model() const { return policy != SeedPolicy::kUnseeded && policy != SeedPolicy::kAfterModel; }
 };
 
 struct DeterminismSpec {
-  std::string algorithms;
+  Algorithms algorithms = Algorithms::kUnknown;
   bool cudnn_deterministic = true;
   bool cudnn_benchmark = false;
   bool tf32 = false;
@@ -74,7 +65,7 @@ struct DdpSpec {
   std::string reduction = "ring";  ///< how the ranks' tensors become their sum
   bool wrap = true;                ///< false: no DDP at all
   bool average = true;
-  std::string compression;          ///< "none", "fp16", "bf16" or "fp64"
+  Compression compression = Compression::kNone;
   std::optional<double> bucket_mb;  ///< nothing: DDP's default, with its smaller first bucket
   bool find_unused_parameters = false;
   bool gradient_as_bucket_view = false;
@@ -97,40 +88,48 @@ struct EvaluationSpec {
   std::int64_t samples = 0;  ///< the last ones of the data
   std::int64_t every = 1;    ///< updates
   std::int64_t batch = 1;
-  std::string shares;   ///< "padded", "trimmed", "leftovers" or "all"
-  std::string average;  ///< over "samples" or "ranks"
-  std::string reduce;   ///< to "all", "root" or "none"
+  Shares shares = Shares::kUnknown;
+  EvaluationAverage average = EvaluationAverage::kUnknown;  ///< over these
+  EvaluationReduce reduce = EvaluationReduce::kUnknown;     ///< to these
 };
 
 /// Complete settings of one training.
 struct TrainSpec {
   std::string device = "cpu";  ///< that it computes on
-  Choice model;
-  Choice data;
-  Choice sampler;
+  ModelChoice model;
+  DataChoice data;
+  SamplerChoice sampler;
   BatchSpec batch;
-  std::string loss_average;  ///< "rank" or "world"
+  LossAverage loss_average = LossAverage::kUnknown;
   GradientSpec gradient;
   bool may_be_nan = false;  ///< a training that diverges is no mistake
   bool exact = false;       ///< nothing rounds that is summed; then in float64
-  std::string precision;    ///< "float32" or "float64"
-  std::string autocast;     ///< "none", "bf16" or "fp16"
+  Precision precision = Precision::kUnknown;
+  Autocast autocast = Autocast::kNone;
   std::optional<double> ema_decay;
   std::optional<EvaluationSpec> evaluation;
-  Choice optimizer;
-  Choice learning_rate_rule;
-  Choice schedule;
-  std::string schedule_every;  ///< "update", "epoch", or "rank": world size times after each update
+  OptimizerChoice optimizer;
+  RateRuleChoice learning_rate_rule;
+  ScheduleChoice schedule;
+  ScheduleEvery schedule_every = ScheduleEvery::kUnknown;  ///< rank: world size times after each update
   std::int64_t steps = 1;
   SeedSpec seed;
   DeterminismSpec determinism;
   DdpSpec ddp;
   CheckpointSpec checkpoint;
   RecordSpec record;
-  std::vector<Choice> faults;
+  std::vector<FaultChoice> faults;
 
-  /// How its samples change each time they are taken: "none", "rank" or "sample".
-  std::string augmentation() const { return data.options.value("augment", "none"); }
+  /// How its samples change each time they are taken.
+  Augmentation augmentation() const { return named<Augmentation>(data.options.value("augment", "none")); }
+
+  /// Layers that normalise a batch; kUnknown: none.
+  Norm norm() const { return named<Norm>(model.options.value("norm", "")); }
+
+  /// Whether its samples are lines of text, of unequal length.
+  bool has_lines() const {
+    return data.kind == DataKind::kText && named<TextBy>(data.options.value("by", "block")) == TextBy::kLine;
+  }
 
   /// Whether its model drops activations, and so draws in each forward pass.
   bool drops() const { return model.options.value("dropout", 0.0) > 0; }
@@ -149,12 +148,6 @@ struct TrainSpec {
   bool keeps_optimizer_state() const;
 };
 
-/// Reads a completed "batch" object.
-BatchSpec batch_spec_from(const Json& completed);
-
-/// Reads a completed "train" object.
-TrainSpec train_spec_from(const Json& completed);
-
 /// Parameters that an optimizer treats alike.
 struct ParameterGroup {
   std::string pattern;  ///< of parameter names; '*' stands for any characters
@@ -162,7 +155,7 @@ struct ParameterGroup {
 };
 
 /// The default group, then those of the scenario, in its order. None of an optimizer that is not known.
-std::vector<ParameterGroup> parameter_groups(const Choice& optimizer);
+std::vector<ParameterGroup> parameter_groups(const OptimizerChoice& optimizer);
 
 /// Index of a parameter's group: the first of the scenario's that matches, else the default.
 std::size_t group_of(const std::vector<ParameterGroup>& groups, const std::string& parameter);
@@ -176,10 +169,4 @@ double rule_warmup(const TrainSpec& spec, double factor, std::int64_t steps);
 /// Each group's learning rate after the rule has scaled it to the global batch, in float64 as Python would.
 std::vector<double> base_learning_rates(const TrainSpec& spec, std::int64_t world_size);
 
-/// Checks what the schema cannot. *Throws*: InputError that names the dotted path and `origin`.
-void validate(const TrainSpec& spec, std::int64_t world_size, const std::string& origin);
-
-/// The same of a schedule alone. `path`: of the object that holds it, "train" or "promises".
-void validate_schedule(const TrainSpec& spec, const std::string& origin, const std::string& path);
-
-}  // namespace lockstep::scenario
+}  // namespace lockstep::recipe

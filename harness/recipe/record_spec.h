@@ -7,7 +7,7 @@
 #include "harness/base/json.h"
 #include "harness/trace/channel.h"
 
-namespace lockstep::scenario {
+namespace lockstep::recipe {
 
 /// A step that is looked at through a magnifying glass: its operators, and the elements of some records.
 struct CaptureSpec {
@@ -25,10 +25,4 @@ struct RecordSpec {
   bool holds(trace::Channel channel) const;
 };
 
-/// Reads a completed "record" object.
-RecordSpec record_spec_from(const Json& completed);
-
-/// Checks what the schema cannot. `steps`: updates of the training. *Throws*: InputError.
-void validate(const RecordSpec& spec, std::int64_t steps, const std::string& origin);
-
-}  // namespace lockstep::scenario
+}  // namespace lockstep::recipe

@@ -1,9 +1,9 @@
-#include "harness/scenario/seeds.h"
+#include "harness/recipe/seeds.h"
 
 #include <algorithm>
 #include <array>
 
-namespace lockstep::scenario {
+namespace lockstep::recipe {
 namespace {
 
 /// MT19937 (Matsumoto, Nishimura 1998) seeded by an array, which std::mt19937 does not offer.
@@ -70,9 +70,9 @@ std::vector<std::uint64_t> python_random_integers(std::uint64_t seed, std::int64
 }
 
 std::uint64_t seed_of_rank(const SeedSpec& spec, std::int64_t rank) {
-  if (spec.policy == "add_rank") return spec.base + static_cast<std::uint64_t>(rank);
-  if (spec.policy == "mt_list") return python_random_integers(spec.base, rank + 1).back();
+  if (spec.policy == SeedPolicy::kAddRank) return spec.base + static_cast<std::uint64_t>(rank);
+  if (spec.policy == SeedPolicy::kMtList) return python_random_integers(spec.base, rank + 1).back();
   return spec.base;
 }
 
-}  // namespace lockstep::scenario
+}  // namespace lockstep::recipe
