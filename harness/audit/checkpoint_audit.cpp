@@ -22,13 +22,7 @@ using Parts = std::vector<std::string>;
 const std::vector<trace::Channel> kNumbers = {trace::Channel::kLoss, trace::Channel::kGradient,
                                               trace::Channel::kWeight};
 
-bool has_state(const TrainSpec& train) {
-  if (train.optimizer.kind != recipe::OptimizerKind::kSgd) return true;
-  const auto groups = recipe::parameter_groups(train.optimizer);
-  return std::any_of(groups.begin(), groups.end(),
-                     [](const recipe::ParameterGroup& group) { return group.options.value("momentum", 0.0) != 0; });
-}
-
+bool has_state(const TrainSpec& train) { return train.keeps_optimizer_state(); }
 bool averages(const TrainSpec& train) { return train.ema_decay.has_value(); }
 
 /// From the generators that a checkpoint holds: masks, crops, or the order of the next epochs.

@@ -8,6 +8,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/recipe/optimizer_rule.h"
 
 namespace lockstep::audit {
 namespace {
@@ -167,12 +168,13 @@ class Identities {
              .because = kind + " divides each gradient by its own size, so the weights hardly notice a factor",
              .instead = "compare gradients or the optimizer's state; losses and weights look healthy"},
             mean, sum, {trace::Channel::kGradient});
-    if ((world_size & (world_size - 1)) != 0 || train.optimizer.kind == recipe::OptimizerKind::kLamb) return;
+    const recipe::OptimizerTraits& traits = recipe::traits_of(train.optimizer.kind);
+    if ((world_size & (world_size - 1)) != 0 || traits.form == recipe::UpdateForm::kTrustRatio) return;
     Setting exact_mean = mean;
     exact_mean.also = {{"optimizer", {{"eps", kNoEps}}},
                        {"gradient", {{"clip_norm", nullptr}, {"clip_value", nullptr}}}};
     exact_mean.also["ddp"] = {{"average", true}};
-    if (train.optimizer.kind != recipe::OptimizerKind::kAdamw) exact_mean.also["optimizer"]["weight_decay"] = 0;
+    if (!traits.decouples_decay) exact_mean.also["optimizer"]["weight_decay"] = 0;
     Setting exact_sum = exact_mean;
     exact_sum.also["ddp"] = {{"average", false}};
     compare_weights({.id = at("scale-free", world_size),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/base/text.h"
+#include "harness/recipe/optimizer_rule.h"
 
 namespace lockstep::audit {
 
@@ -13,21 +14,7 @@ std::optional<std::int64_t> Recipe::global_batch(std::int64_t world_size) const 
   return batch.global_size(world_size);
 }
 
-bool is_scale_free(const recipe::TrainSpec& train) {
-  switch (train.optimizer.kind) {
-    case recipe::OptimizerKind::kAdam:
-    case recipe::OptimizerKind::kAdamw:
-    case recipe::OptimizerKind::kAdamax:
-    case recipe::OptimizerKind::kRmsprop:
-    case recipe::OptimizerKind::kLamb:
-      return true;
-    case recipe::OptimizerKind::kAdagrad:
-    case recipe::OptimizerKind::kSgd:
-    case recipe::OptimizerKind::kUnknown:
-      break;
-  }
-  return false;
-}
+bool is_scale_free(const recipe::TrainSpec& train) { return recipe::traits_of(train.optimizer.kind).is_scale_free; }
 
 std::string reasons(const std::vector<Obstacle>& obstacles) {
   std::vector<std::string> words;

@@ -8,6 +8,7 @@
 #include "harness/compare/scope.h"
 #include "harness/laws/held.h"
 #include "harness/laws/reduced_sum.h"
+#include "harness/recipe/optimizer_rule.h"
 
 namespace lockstep::compare {
 namespace {
@@ -55,8 +56,10 @@ std::optional<Divergence> in_values(const Training& left, const Training& right,
   if (!first) return std::nullopt;
   const std::string layer = last_layer(right.run, first->step);
   const bool smooth = !have_kinks(left.promises, right.promises);
-  const bool linear = left.promises.train.optimizer.kind == recipe::OptimizerKind::kSgd &&
-                      right.promises.train.optimizer.kind == recipe::OptimizerKind::kSgd;
+  const auto is_linear = [](const scenario::Promises& promises) {
+    return recipe::traits_of(promises.train.optimizer.kind).form == recipe::UpdateForm::kLinear;
+  };
+  const bool linear = is_linear(left.promises) && is_linear(right.promises);
   const bool of_update = linear && trace::info(first->channel).part == trace::Part::kUpdated;
   scope.first_step = first->step;
   return compare_runs(

@@ -10,7 +10,8 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
-#include "harness/laws/rounded.h"
+#include "harness/laws/scales.h"
+#include "harness/recipe/rounded.h"
 
 /// The worker recorded slopes of the loss (train/slopes.h): the loss alone tells what the gradients have to be.
 namespace lockstep::laws {

@@ -8,8 +8,8 @@
 #include "harness/base/text.h"
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
-#include "harness/laws/rounded.h"
 #include "harness/laws/scales.h"
+#include "harness/recipe/rounded.h"
 
 namespace lockstep::laws {
 namespace {

@@ -6,7 +6,7 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/replicas.h"
-#include "harness/laws/rounded.h"
+#include "harness/recipe/rounded.h"
 
 namespace lockstep::laws {
 namespace {

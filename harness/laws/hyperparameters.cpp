@@ -5,6 +5,7 @@
 #include <set>
 
 #include "harness/laws/seen_facts.h"
+#include "harness/recipe/optimizer_rule.h"
 
 namespace lockstep::laws {
 namespace {
@@ -56,9 +57,10 @@ void Optimizers::take_recipe(const scenario::Promises& promises) {
       promises.loaded_optimizer ? *promises.loaded_optimizer : promises.train.optimizer;
   by_pattern_ = recipe::parameter_groups(optimizer);
   for (std::size_t i = 0; i < by_pattern_->size(); ++i)
-    groups_.push_back({.holds = {text_of(optimizer.kind), (*by_pattern_)[i].options, "learning_rate" + suffix_of(i)},
-                       .prefix = "",
-                       .suffix = suffix_of(i)});
+    groups_.push_back(
+        {.holds = {optimizer.kind, text_of(optimizer.kind), (*by_pattern_)[i].options, "learning_rate" + suffix_of(i)},
+         .prefix = "",
+         .suffix = suffix_of(i)});
 }
 
 void Optimizers::take_seen(const Json& optimizers, bool scales) {
@@ -72,7 +74,9 @@ void Optimizers::take_seen(const Json& optimizers, bool scales) {
       if (!seen[j].is_object()) continue;
       if (scales && seen[j].value("fused", Json()) == Json(true))
         unknown_ = "the fused optimizer unscales gradients itself: what it takes is not recorded";
-      groups_.push_back({.holds = {optimizer.value("kind", ""), seen[j], prefix + "learning_rate" + suffix_of(j)},
+      const std::string kind = optimizer.value("kind", "");
+      groups_.push_back({.holds = {recipe::named<recipe::OptimizerKind>(kind), kind, seen[j],
+                                   prefix + "learning_rate" + suffix_of(j)},
                          .prefix = prefix,
                          .suffix = suffix_of(j)});
       const Json names = seen[j].value("parameters", Json::array());
@@ -111,16 +115,16 @@ const Hyperparameters* Optimizers::of(const std::string& parameter) const {
 
 bool Optimizers::have_state() const {
   return groups_.empty() || std::any_of(groups_.begin(), groups_.end(), [](const Group& group) {
-           return group.holds.kind != "sgd" || group.holds.options.value("momentum", Json(0)) != Json(0.0);
+           return group.holds.kind == recipe::OptimizerKind::kUnknown ||
+                  !recipe::kept_states(group.holds.kind, group.holds.options).empty();
          });
 }
 
-std::vector<std::string> Optimizers::kinds() const {
-  std::vector<std::string> kinds;
+std::string Optimizers::without_formula() const {
   for (const Group& group : groups_) {
-    if (std::find(kinds.begin(), kinds.end(), group.holds.kind) == kinds.end()) kinds.push_back(group.holds.kind);
+    if (recipe::traits_of(group.holds.kind).form == recipe::UpdateForm::kUnknown) return group.holds.name;
   }
-  return kinds;
+  return "";
 }
 
 }  // namespace lockstep::laws

@@ -13,7 +13,8 @@ namespace lockstep::laws {
 
 /// Optimizer of one parameter, with the hyperparameters of its group.
 struct Hyperparameters {
-  std::string kind;  ///< as the schema names it: "adamw"
+  recipe::OptimizerKind kind = recipe::OptimizerKind::kUnknown;
+  std::string name;  ///< of the kind, also of one that is not known: "adadelta"
   Json options;
   std::string rate;  ///< its entry of the ledger: "learning_rate.1"
 };
@@ -35,8 +36,8 @@ class Optimizers {
   /// Whether any keeps a state, as all but SGD without momentum do.
   bool have_state() const;
 
-  /// Kinds of all groups, each once.
-  std::vector<std::string> kinds() const;
+  /// Name of an optimizer whose formula is not known; empty: all are known.
+  std::string without_formula() const;
 
  private:
   struct Group {

@@ -5,7 +5,8 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
-#include "harness/laws/rounded.h"
+#include "harness/laws/scales.h"
+#include "harness/recipe/rounded.h"
 
 namespace lockstep::laws {
 namespace {

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "harness/recipe/rounded.h"
 #include "harness/trace/trace.h"
 
 /// Norms and numbers of terms in one run, from which the rounding bound is computed.
@@ -25,8 +26,7 @@ std::string layer_of(const std::string& parameter);
 /// Number of elements.
 double count_of(const trace::Record& record);
 
-/// Smallest normal number of float32. Relative rounding errors have no bound below it.
-inline constexpr double kLeastNormal = 0x1p-126;
+using recipe::kLeastNormal;
 
 /// L2 distance of two tensors, estimated from sketches: within a factor of 2 in 99.9 % of cases.
 double estimated_distance(const trace::Sketch& a, const trace::Sketch& b);
@@ -62,5 +62,14 @@ class Scales {
   BySteps batch_terms_, samples_;
   double fixed_terms_ = 0;
 };
+
+/// So many times the rounding that was measured on a copy of a step may the step itself have.
+inline constexpr double kOfCopy = 8;
+
+/// Norms between these are sums of squares that neither vanish nor overflow in float32.
+inline constexpr double kLeastNorm = 0x1p-60;
+inline constexpr double kMostNorm = 0x1p60;
+
+inline bool has_norm(double norm) { return norm > kLeastNorm && norm < kMostNorm; }
 
 }  // namespace lockstep::laws

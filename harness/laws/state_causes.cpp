@@ -44,10 +44,7 @@ struct OtherDecay {
 constexpr OtherDecay kDecays[] = {
     {0, "without decay"}, {-1, "with a decay of the other sign"}, {2, "with twice the decay"}};
 
-bool is_coupled(const Updated& of) {
-  const std::string& kind = of.optimizer.kind;
-  return kind != "adamw" && kind != "lamb" && of.options().value("decoupled_weight_decay", Json()) != Json(true);
-}
+bool is_coupled(const Updated& of) { return recipe::couples_decay(of.optimizer.kind, of.options()); }
 
 /// Whether a rule makes the state of all sampled elements as they are; `one`: only this element.
 bool fits(const ElementRule& rule, std::string_view state, const Element& element) {
@@ -66,19 +63,17 @@ bool fits_all(const Updated& of, const Json& options, std::string_view state, co
 
 /// Options with another share of a moving square; nothing for a state that is none.
 std::optional<Json> with_keep(const Updated& of, std::string_view state, double keep) {
+  const recipe::OptimizerTraits& traits = recipe::traits_of(of.optimizer.kind);
+  if (traits.square_keep == nullptr || state != traits.square) return std::nullopt;
+  const Json::json_pointer share(traits.square_keep);
   Json options = of.options();
-  if (state == "square_avg" && options.contains("alpha")) {
-    options["alpha"] = keep;
-  } else if ((state == "exp_avg_sq" || state == "exp_inf") && options.contains("betas")) {
-    options["betas"][1] = keep;
-  } else {
-    return std::nullopt;
-  }
+  if (!options.contains(share)) return std::nullopt;
+  options[share] = keep;
   return options;
 }
 
-double keep_of(const Updated& of, std::string_view state) {
-  return state == "square_avg" ? of.options().value("alpha", 0.0) : of.options().at("betas").at(1).get<double>();
+double keep_of(const Updated& of) {
+  return of.options().at(Json::json_pointer(recipe::traits_of(of.optimizer.kind).square_keep)).get<double>();
 }
 
 /// People write hyperparameters in so many decimals.
@@ -86,7 +81,7 @@ constexpr double kDecimals = 1e6;
 
 /// Shares that the moving square may have, by the element that tells most: state = keep · before + (1 - keep) · g².
 std::vector<double> keeps_by_elements(const Updated& of, std::string_view state, const Sampled& sampled) {
-  const double keep = keep_of(of, state);
+  const double keep = keep_of(of);
   const ElementRule rule(of.optimizer.kind, of.options(), of.rate);
   double moved = 0, most = 0;
   for (const Element& element : sampled.elements) {
@@ -108,8 +103,7 @@ std::vector<double> keeps_by_elements(const Updated& of, std::string_view state,
 
 /// One hyperparameter is another one: each leaves a multiple of one tensor.
 std::optional<Found> explanations_of(const Rule& rule, const Updated& of) {
-  const std::string& kind = of.optimizer.kind;
-  if (const auto none = no_update(linear_state(kind, of.options()), of)) return Found{*none};
+  if (const auto none = no_update(linear_state(of.optimizer), of)) return Found{*none};
   const auto sketch_of = [](const trace::Record* record) { return is_zero(record) ? nullptr : &*record->sketch; };
   const trace::Sketch *state = &*rule.target->sketch, *before = sketch_of(rule.terms[0].second),
                       *gradient = sketch_of(rule.terms[1].second);
@@ -126,7 +120,7 @@ std::optional<Found> explanations_of(const Rule& rule, const Updated& of) {
       found.push_back({"opt.decay_scale", rounded(*more / take, 3) + " of the weight is added beyond the decay",
                        *more / take, kFactorFits * std::fabs(*more / take)});
   }
-  if (kind != "sgd") {
+  if (recipe::traits_of(of.optimizer.kind).form != recipe::UpdateForm::kLinear) {
     const auto taken = multiple(sum_of({{1, &decayed}, {-1, before}}), sum_of({{1, state}, {-1, before}}), bound);
     if (taken && *taken > 0 && *taken < 1 + kFits) found.push_back(other_option("gradient", *taken, take));
   } else if (before != nullptr) {
@@ -154,13 +148,13 @@ std::optional<Found> explanations_of(std::string_view state, const Sampled& samp
   }
   if (!with_keep(of, state, 0)) return found;
   std::vector<double> keeps = keeps_by_elements(of, state, sampled);
-  if (state != "square_avg") keeps.push_back(of.options().at("betas").at(0).get<double>());
+  if (of.options().contains("betas")) keeps.push_back(of.options().at("betas").at(0).get<double>());
   for (const double keep : keeps) {
-    if (!(keep >= 0 && keep < 1) || keep == keep_of(of, state)) continue;
+    if (!(keep >= 0 && keep < 1) || keep == keep_of(of)) continue;
     if (!fits_all(of, *with_keep(of, state, keep), state, sampled)) continue;
     found.push_back({"opt.hyperparameter",
-                     to_decimal(keep) + " of the " + std::string(state) + " before fits, " +
-                         to_decimal(keep_of(of, state)) + " is asked for",
+                     to_decimal(keep) + " of the " + std::string(state) + " before fits, " + to_decimal(keep_of(of)) +
+                         " is asked for",
                      keep, 1 / kDecimals});
     break;
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/laws/explanation.h"
-#include "harness/laws/optimizer_rule.h"
+#include "harness/laws/updated.h"
 
 /// Mistakes that make an optimizer's state as it is.
 namespace lockstep::laws {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "harness/recipe/optimizer_rule.h"
+
 namespace lockstep::laws {
 namespace {
 
@@ -39,9 +41,9 @@ struct Recipe {
   bool nesterov = false, sgd = false;
 };
 
-Recipe recipe_of(const std::string& kind, const Json& options) {
+Recipe recipe_of(recipe::OptimizerKind kind, const Json& options) {
   const double decay = options.value("weight_decay", 0.0);
-  if (kind == "sgd")
+  if (recipe::traits_of(kind).form == recipe::UpdateForm::kLinear)
     return {.state = "momentum_buffer",
             .keep = options.value("momentum", 0.0),
             .take = 1 - options.value("dampening", 0.0),
@@ -50,7 +52,8 @@ Recipe recipe_of(const std::string& kind, const Json& options) {
             .sgd = true};
   if (!options.contains("betas")) return {};
   const double beta = options["betas"][0].get<double>();
-  return {.state = "exp_avg", .keep = beta, .take = 1 - beta, .decay = kind == "adam" || kind == "adamax" ? decay : 0};
+  return {
+      .state = "exp_avg", .keep = beta, .take = 1 - beta, .decay = recipe::traits_of(kind).decouples_decay ? 0 : decay};
 }
 
 /// Parameters of one group that have all that is needed.
@@ -128,7 +131,7 @@ std::vector<GroupUpdate> updates_of(const trace::RunTrace& run, const scenario::
   const auto groups = recipe::parameter_groups(promises.train.optimizer);
   std::vector<GroupUpdate> updates;
   for (std::size_t group = 0; group < groups.size(); ++group) {
-    const Recipe recipe = recipe_of(text_of(promises.train.optimizer.kind), groups[group].options);
+    const Recipe recipe = recipe_of(promises.train.optimizer.kind, groups[group].options);
     const double rate = number_at(now, Channel::kLedger, rate_name(group));
     const Parts parts = parts_of(before, now, recipe.state,
                                  [&](const std::string& name) { return recipe::group_of(groups, name) == group; });

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "harness/base/text.h"
-#include "harness/laws/optimizer_rule.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/scales.h"
 #include "harness/laws/update_of_elements.h"
+#include "harness/laws/updated.h"
 
 namespace lockstep::laws {
 namespace {
@@ -72,6 +72,8 @@ bool keeps_sgd(Outcome& outcome, Explanations& why, const RecordPlace& place, co
   return false;
 }
 
+bool is_linear(const Updated& of) { return recipe::traits_of(of.optimizer.kind).form == recipe::UpdateForm::kLinear; }
+
 /// An element surely moves by so many roundings of the whole weight.
 constexpr double kSurelyMoves = 4;
 
@@ -82,12 +84,12 @@ bool moves_at_first(const Updated& of) {
   if (of.state_before("step") != nullptr) return false;
   if (!of.gradient->norm || !of.weight->norm || !std::isfinite(of.rate)) return false;
   double gradient = *of.gradient->norm / std::sqrt(count_of(*of.gradient));  // the largest element is as large
-  if (of.optimizer.kind != "sgd") gradient /= gradient + of.options().value("eps", 0.0) + kLeastNormal;
+  if (!is_linear(of)) gradient /= gradient + of.options().value("eps", 0.0) + kLeastNormal;
   return std::fabs(of.rate) * gradient > kSurelyMoves * trace::unit_roundoff(of.weight->dtype) * *of.weight->norm;
 }
 
 bool keeps_formula(Outcome& outcome, Explanations& why, const RecordPlace& place, const Updated& of) {
-  return of.optimizer.kind == "sgd" ? keeps_sgd(outcome, why, place, of) : keeps_elements(outcome, why, place, of);
+  return is_linear(of) ? keeps_sgd(outcome, why, place, of) : keeps_elements(outcome, why, place, of);
 }
 
 bool keeps_weight(Outcome& outcome, Explanations& why, const RecordPlace& place, const Updated& of) {
@@ -136,9 +138,8 @@ std::optional<Breach> moves_without_update(const trace::RunTrace& run, const sce
 Outcome judge_update(const trace::RunTrace& run, const scenario::Promises& promises) {
   Optimizers optimizers(run, promises);
   if (!optimizers.unknown().empty()) return cannot_tell(optimizers.unknown());
-  for (const std::string& kind : optimizers.kinds()) {
-    if (kind != "sgd" && !ElementRule::knows(kind)) return cannot_tell("the formula of " + kind + " is not known");
-  }
+  if (const std::string name = optimizers.without_formula(); !name.empty())
+    return cannot_tell("the formula of " + name + " is not known");
   Outcome outcome;
   Explanations why;
   for_each_update(run, optimizers, outcome, [&](const RecordPlace& place, const Updated& of) {

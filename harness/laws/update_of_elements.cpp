@@ -238,8 +238,9 @@ bool keeps_elements(Outcome& outcome, Explanations& why, const RecordPlace& plac
   const Sampled sampled = sampled_of(of);
   if (sampled.elements.empty() || !std::isfinite(of.rate)) return true;
   const ElementRule rule(of.optimizer.kind, of.options(), of.rate);
-  return of.optimizer.kind == "lamb" ? keeps_lamb(outcome, why, rule, sampled, place, of)
-                                     : keeps_formula(outcome, why, rule, sampled, place);
+  return recipe::traits_of(of.optimizer.kind).form == recipe::UpdateForm::kTrustRatio
+             ? keeps_lamb(outcome, why, rule, sampled, place, of)
+             : keeps_formula(outcome, why, rule, sampled, place);
 }
 
 }  // namespace lockstep::laws

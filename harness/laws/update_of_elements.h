@@ -1,7 +1,7 @@
 #pragma once
 
 #include "harness/laws/explanation.h"
-#include "harness/laws/optimizer_rule.h"
+#include "harness/laws/updated.h"
 
 namespace lockstep::laws {
 

@@ -5,6 +5,8 @@
 
 #include <fnmatch.h>
 
+#include "harness/recipe/optimizer_rule.h"
+
 namespace lockstep::recipe {
 std::int64_t BatchSpec::micro_batches(std::int64_t updates, std::int64_t per_epoch) const {
   if (!updates_at_epoch_end) return updates * accumulation;
@@ -18,9 +20,9 @@ bool TrainSpec::has_buffers() const { return model.options.contains("norm") || m
 
 bool TrainSpec::keeps_optimizer_state() const {
   const std::vector<ParameterGroup> groups = parameter_groups(optimizer);
-  return optimizer.kind != OptimizerKind::kSgd ||
+  return optimizer.kind == OptimizerKind::kUnknown ||
          std::any_of(groups.begin(), groups.end(),
-                     [](const ParameterGroup& group) { return group.options.value("momentum", 0.0) > 0; });
+                     [&](const ParameterGroup& group) { return !kept_states(optimizer.kind, group.options).empty(); });
 }
 
 std::optional<std::string> TrainSpec::coarsest_arithmetic() const {

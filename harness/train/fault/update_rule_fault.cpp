@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "harness/base/error.h"
+#include "harness/recipe/optimizer_rule.h"
 #include "harness/train/fault/lasting.h"
 #include "harness/train/fault/parameters.h"
 
@@ -187,13 +188,7 @@ class FormulaWrong : public UpdateFault {
   }
 
   void require_for(recipe::OptimizerKind kind) const {
-    static const std::map<std::string, std::set<std::string>> kFormulas{
-        {"sgd", {"momentum_twice", "momentum_unused"}},
-        {"adam", {"eps_inside_root", "no_root", "eps_before_correction", "not_averaged", "max_left_out"}},
-        {"adamax", {"not_averaged"}},
-        {"rmsprop", {"eps_inside_root", "no_root"}},
-        {"lamb", {"eps_inside_root", "no_root", "not_averaged", "trust_left_out", "trust_inverted"}}};
-    if (kFormulas.at(kind == recipe::OptimizerKind::kAdamw ? "adam" : text_of(kind)).contains(formula_)) return;
+    if (recipe::traits_of(kind).planted_formulas.contains(formula_)) return;
     throw InputError({.what = "a fault changes a formula that the optimizer does not have",
                       .where = "train.faults",
                       .expected = "an optimizer with " + formula_,

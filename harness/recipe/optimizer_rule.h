@@ -4,16 +4,65 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "harness/base/error.h"
 #include "harness/base/json.h"
-#include "harness/laws/rounded.h"
+#include "harness/recipe/kinds.h"
+#include "harness/recipe/rounded.h"
 
-/// The update of one element, for optimizers that are not linear: sampled elements prove it.
-namespace lockstep::laws {
+/// An optimizer's rule as the laws, audits and planted mistakes know it. train/ has an arithmetic of its own, so that
+/// one can prove the other.
+namespace lockstep::recipe {
+
+/// How an update can be proven.
+enum class UpdateForm {
+  kUnknown,     ///< no formula is known
+  kLinear,      ///< by sketches: linear in gradient, weight and state
+  kElements,    ///< by sampled elements
+  kTrustRatio,  ///< by sampled elements up to one factor for each parameter
+};
+
+/// A state that an optimizer keeps of each parameter.
+struct KeptState {
+  std::string_view name;
+  const char* option = nullptr;  ///< that asks for it; null: always kept
+};
+
+/// Properties of an optimizer's kind.
+struct OptimizerTraits {
+  UpdateForm form = UpdateForm::kUnknown;
+  bool is_scale_free = false;    ///< a constant factor on all gradients cancels, but for eps
+  bool decouples_decay = false;  ///< weight decay is never a part of the gradient
+  std::vector<KeptState> states = {};
+  std::string_view square = {};       ///< state that is a moving average of squares or sizes
+  const char* square_keep = nullptr;  ///< its share of the state before, as a pointer into the options: "/betas/1"
+  std::set<std::string_view> planted_formulas = {};  ///< that the fault formula_wrong has for it
+};
+
+/// *Source*: torch.optim.SGD, Adam, AdamW, Adamax, RMSprop and Adagrad, PyTorch 2.11; LAMB: You et al. 2020,
+/// algorithm 2.
+const OptimizerTraits& traits_of(OptimizerKind kind);
+
+/// The states that are kept with these options.
+std::vector<KeptState> kept_states(OptimizerKind kind, const Json& options);
+
+/// Whether weight decay is a part of the gradient.
+bool couples_decay(OptimizerKind kind, const Json& options);
+
+/// A state that is a sum of itself before and the gradient: keep · state + take · gradient.
+struct MovingAverage {
+  std::string_view state;
+  double keep = 0, take = 1;
+  double take_first = 1;  ///< instead of `take`, in the first update
+};
+
+/// Nothing where no such state is kept.
+std::optional<MovingAverage> average_of(OptimizerKind kind, const Json& options);
 
 /// Known mistakes in a formula. The default: none.
 struct Mistake {
@@ -66,10 +115,7 @@ struct Element {
 class ElementRule {
  public:
   /// `options`: as torch.optim names them. *Throws*: Json::exception for options that are no numbers.
-  ElementRule(std::string kind, const Json& options, double rate);
-
-  /// Whether the formula of this kind is known.
-  static bool knows(const std::string& kind);
+  ElementRule(OptimizerKind kind, const Json& options, double rate);
 
   /// The states that an update makes of those before: {"exp_avg_sq", …}.
   States<Rounded> states(const Element& element) const;
@@ -88,9 +134,9 @@ class ElementRule {
   Rounded gradient_of(const Element& element) const;
   std::optional<Rounded> root_of(const Element& element, const Mistake& mistake) const;
 
-  std::string kind_;
+  OptimizerKind kind_;
   double rate_, beta1_, beta2_, eps_, decay_, alpha_, momentum_, rate_decay_;
   bool decoupled_, amsgrad_, centered_, maximize_, capturable_;
 };
 
-}  // namespace lockstep::laws
+}  // namespace lockstep::recipe

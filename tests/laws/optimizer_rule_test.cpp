@@ -1,6 +1,6 @@
 // Updates that are not linear: an optimizer in float32 breaks no law, and each mistake in its formula does, with a
 // name.
-#include "harness/laws/element_rule.h"
+#include "harness/recipe/optimizer_rule.h"
 
 #include <algorithm>
 #include <bit>
@@ -15,6 +15,8 @@
 
 namespace lockstep::laws {
 namespace {
+
+using recipe::Rounded;
 
 using trace::Channel;
 using Values = std::vector<float>;
@@ -142,7 +144,7 @@ Outcome judged(const std::string& kind, const char* law, const Wrong& wrong) {
 
 constexpr const char* kKinds[] = {"adam", "adamw", "adamax", "rmsprop"};
 
-TEST(ElementRule, FormulasInFloat32BreakNoLaw) {
+TEST(OptimizerRule, FormulasInFloat32BreakNoLaw) {
   for (const char* kind : kKinds) {
     for (const char* law : {"update", "state"}) {
       const Outcome outcome = judged(kind, law, {});
@@ -159,7 +161,7 @@ void expect_cause(const std::string& kind, const Wrong& wrong, const std::string
   EXPECT_EQ(outcome.broken->cause, cause) << kind << ": " << outcome.broken->at.text();
 }
 
-TEST(ElementRule, NamesMistakesOfAFormula) {
+TEST(OptimizerRule, NamesMistakesOfAFormula) {
   for (const char* kind : {"adam", "adamw"}) {
     expect_cause(kind, {.ahead = 1}, "opt.bias_correction");
     expect_cause(kind, {.no_correction = true}, "opt.bias_correction");
@@ -172,7 +174,7 @@ TEST(ElementRule, NamesMistakesOfAFormula) {
   for (const char* kind : kKinds) expect_cause(kind, {.skips = 3}, "opt.no_effect");
 }
 
-TEST(ElementRule, FindsMistakesOfAState) {
+TEST(OptimizerRule, FindsMistakesOfAState) {
   for (const Wrong& wrong : {Wrong{.half_state = true}, Wrong{.beta2 = 0.99}, Wrong{.skips = 5}, Wrong{.decay = -1}}) {
     const Outcome outcome = judged("adam", "state", wrong);
     EXPECT_TRUE(outcome.broken);
@@ -180,7 +182,7 @@ TEST(ElementRule, FindsMistakesOfAState) {
 }
 
 /// A program may change its weights itself between updates, as a WGAN clamps them.
-TEST(ElementRule, ABreachOfAProgramCountsIfItPromisesItsOptimizer) {
+TEST(OptimizerRule, ABreachOfAProgramCountsIfItPromisesItsOptimizer) {
   const Wrong twice{.twice = true};
   EXPECT_TRUE(Training("adam", options_of("adam"), {}).judge_as_program("update", false).holds());
   const Outcome open = Training("adam", options_of("adam"), twice).judge_as_program("update", false);
@@ -192,7 +194,7 @@ TEST(ElementRule, ABreachOfAProgramCountsIfItPromisesItsOptimizer) {
 
 /// Squares of numbers near 10^24 overflow in float32, and those of numbers near 10^-30 vanish: then the trust ratio of
 /// LAMB is no ratio, and a weight may stand still.
-TEST(ElementRule, TheLengthOfLambsUpdateIsJudgedWhereItsNormsExist) {
+TEST(OptimizerRule, TheLengthOfLambsUpdateIsJudgedWhereItsNormsExist) {
   scenario::Promises promises;
   promises.train.optimizer = {.kind = recipe::OptimizerKind::kLamb, .options = options_of("adamax")};  // without decay
   promises.train.optimizer.options["groups"] = Json::array();
@@ -214,7 +216,7 @@ TEST(ElementRule, TheLengthOfLambsUpdateIsJudgedWhereItsNormsExist) {
 }
 
 /// Adam divides by the root of earlier gradients: after large ones, a small one may move no weight by a last place.
-TEST(ElementRule, AWeightMayStandStillAfterLargerGradients) {
+TEST(OptimizerRule, AWeightMayStandStillAfterLargerGradients) {
   scenario::Promises promises;
   promises.train.optimizer = {.kind = recipe::OptimizerKind::kAdam, .options = options_of("adamax")};  // without decay
   promises.train.optimizer.options["groups"] = Json::array();
@@ -244,7 +246,7 @@ TEST(ElementRule, AWeightMayStandStillAfterLargerGradients) {
 }
 
 /// A rate that is off by 10^-4 shows; what is off by less than the weight's last place cannot.
-TEST(ElementRule, TheSmallestFactorOfARate) {
+TEST(OptimizerRule, TheSmallestFactorOfARate) {
   EXPECT_TRUE(judged("adam", "update", {.rate = 1 + 1e-4}).broken);
   EXPECT_FALSE(judged("adam", "update", {.rate = 1 + 1e-8}).broken);
 }

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "harness/laws/scales.h"
 #include "harness/trace/dtype.h"
 
-namespace lockstep::laws {
+namespace lockstep::recipe {
 
 /// A number as a kernel computes it: within `error` of `value`. Each operation adds its own rounding, so a formula that
 /// is written with these proves its bound. *Source*: running error analysis, Higham 2002, section 3.3.
@@ -28,6 +27,9 @@ class Rounded {
 
 /// A coefficient that a kernel is given in float64, and rounds.
 inline Rounded coefficient(double value, double unit) { return {value, unit, unit * std::fabs(value)}; }
+
+/// Smallest normal number of float32. Relative rounding errors have no bound below it.
+inline constexpr double kLeastNormal = 0x1p-126;
 
 namespace detail {
 /// Beyond it a kernel may overflow, by a factor of 4 that its other order of operations may take. Of float64 nothing
@@ -68,13 +70,4 @@ inline Rounded max(const Rounded& a, const Rounded& b) {
   return {std::max(a.value(), b.value()), a.unit(), std::max(a.error(), b.error())};
 }
 
-/// So many times the rounding that was measured on a copy of a step may the step itself have.
-inline constexpr double kOfCopy = 8;
-
-/// Norms between these are sums of squares that neither vanish nor overflow in float32.
-inline constexpr double kLeastNorm = 0x1p-60;
-inline constexpr double kMostNorm = 0x1p60;
-
-inline bool has_norm(double norm) { return norm > kLeastNorm && norm < kMostNorm; }
-
-}  // namespace lockstep::laws
+}  // namespace lockstep::recipe

@@ -4,13 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "harness/laws/element_rule.h"
 #include "harness/laws/held.h"
 #include "harness/laws/hyperparameters.h"
 #include "harness/laws/law.h"
+#include "harness/recipe/optimizer_rule.h"
 
 /// The update of one parameter, from the records before and after it.
 namespace lockstep::laws {
+
+using recipe::Element;
+using recipe::ElementRule;
+using recipe::Mistake;
+using recipe::Rounded;
 
 /// One parameter in one step of one rank. A record that is missing is null.
 struct Updated {
@@ -26,7 +31,7 @@ struct Updated {
 };
 
 /// State of an optimizer that is linear in gradient and weight: "momentum_buffer"; empty if it has none.
-std::string linear_state(const std::string& kind, const Json& options);
+std::string linear_state(const Hyperparameters& optimizer);
 
 /// Sampled elements of an update, with the weights after it.
 struct Sampled {

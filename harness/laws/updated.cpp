@@ -1,4 +1,4 @@
-#include "harness/laws/optimizer_rule.h"
+#include "harness/laws/updated.h"
 
 #include <algorithm>
 #include <array>
@@ -46,12 +46,9 @@ const Record* Updated::state(const std::string& state) const {
   return now.find(Channel::kOptimizer, name + "." + state);
 }
 
-std::string linear_state(const std::string& kind, const Json& options) {
-  const auto is_on = [&](const char* name) { return options.value(name, Json()) == Json(true); };
-  if (kind == "sgd") return options.value("momentum", Json(0)) != Json(0.0) ? "momentum_buffer" : "";
-  if (kind == "rmsprop") return is_on("centered") ? "grad_avg" : "";
-  constexpr std::array<const char*, 4> kWithAverage = {"adam", "adamw", "adamax", "lamb"};
-  return std::find(kWithAverage.begin(), kWithAverage.end(), kind) != kWithAverage.end() ? "exp_avg" : "";
+std::string linear_state(const Hyperparameters& optimizer) {
+  const auto average = recipe::average_of(optimizer.kind, optimizer.options);
+  return average ? std::string(average->state) : "";
 }
 
 Sampled sampled_of(const Updated& of) {
