@@ -53,8 +53,9 @@ struct CheckResult {
   Status status = Status::kAgree;
   std::size_t compared = 0;  ///< records compared
   std::optional<compare::Divergence> divergence;
-  std::string why;   ///< for kBaseline, kInconclusive, and divergences without a place in a trace
-  std::string next;  ///< what the user should do
+  bool is_no_rounding = false;  ///< control runs or other ranks show that rounding does not explain the divergence
+  std::string why;              ///< for kBaseline, kInconclusive, and divergences without a place in a trace
+  std::string next;             ///< what the user should do
   /// Further comparisons of the check that do not hold, in order: of other variants or repeats.
   std::vector<CheckResult> others = {};
 };

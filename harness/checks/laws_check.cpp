@@ -230,7 +230,7 @@ std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Pro
                                       : CheckResult{.status = CheckResult::Status::kInconclusive, .why = unasked};
   });
   for (AskedLaw& each : asked) {
-    if (each.result.divergence) diagnosis::diagnose(question, *each.result.divergence);
+    if (each.result.divergence) diagnosis::diagnose(question, *each.result.divergence, {});
   }
   return asked;
 }

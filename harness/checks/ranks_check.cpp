@@ -204,10 +204,7 @@ std::optional<Divergence> ranks_apart(const trace::RunTrace& run, std::vector<Ch
                                  .left_name = run.run,
                                  .right_name = run.run})
                    .first;
-  if (first) {
-    name_ranks(run, *first);
-    first->is_no_rounding = true;
-  }
+  if (first) name_ranks(run, *first);
   return first;
 }
 

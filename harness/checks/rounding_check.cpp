@@ -26,9 +26,12 @@ void deny_where_ranks_disagree(CheckResult& result, const trace::RunTrace& run,
   if (!apart) return;
   const auto when = [](const compare::Divergence& at) { return std::pair(at.step, at.channel); };
   if (!result.divergence || when(*apart) < when(*result.divergence)) {
-    result = {.status = CheckResult::Status::kDivergence, .compared = result.compared, .divergence = std::move(apart)};
+    result = {.status = CheckResult::Status::kDivergence,
+              .compared = result.compared,
+              .divergence = std::move(apart),
+              .is_no_rounding = true};
   } else if (when(*apart) == when(*result.divergence)) {
-    result.divergence->is_no_rounding = true;
+    result.is_no_rounding = true;
   }
 }
 
@@ -121,7 +124,7 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
     }
   }
   for (const trace::RunTrace* run : {&reference, &other}) deny_where_ranks_disagree(result, *run, channels);
-  if (result.divergence && result.divergence->is_no_rounding) return result;
+  if (result.is_no_rounding) return result;
   if (result.divergence) {
     const compare::Divergence at = *result.divergence;
     const bool kinks = compare::have_kinks(input.promises_of(reference), input.promises_of(other));

@@ -26,9 +26,6 @@ struct Pattern {
   std::string text;  ///< "on rank 1 only, of 4"
 };
 
-/// Whether a finding came out the same when its runs were repeated.
-enum class Again { kNotTried, kSame, kOnceOtherwise, kEachTimeOtherwise };
-
 /// First difference of two sides, in (step, channel, tensor, rank) order. Presenters only render it.
 struct Divergence {
   std::int64_t step = 0;
@@ -46,9 +43,6 @@ struct Divergence {
   std::string unless_rounding;    ///< text to use instead if rounding turns out not to explain it
   std::vector<Suspect> suspects;  ///< causes by name, the likeliest first; empty: unknown
   std::vector<Pattern> patterns;
-  Again again = Again::kNotTried;
-  bool is_no_rounding = false;               ///< control runs or other ranks show that rounding does not explain it
-  bool behind_rounding = false;              ///< the runs already differ before it, by rounding
   std::optional<Element> element;            ///< if elements were captured
   std::optional<OperatorFinding> operator_;  ///< if operators were captured
   std::optional<Detour> detour;              ///< for a reduced gradient, if the ranks' own gradients were captured too

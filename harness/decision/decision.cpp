@@ -11,6 +11,7 @@ namespace lockstep::decision {
 namespace {
 
 using checks::CheckResult;
+using diagnosis::Again;
 using scenario::Class;
 using Status = CheckResult::Status;
 
@@ -64,7 +65,7 @@ class Ruling {
       case Trial::kReplayTwice:
         return differs() && !seen_closely_ && (now_.unstable || finding_.is_of_repeats);
       case Trial::kReplayThere:
-        return differs() && at().behind_rounding;
+        return differs() && now_.has_moved;
       // A difference that varies, or that nobody can explain, may come from memory that is read before it is written.
       case Trial::kFill:
         return !lost_ && differs() && (varies_ || is_unknown());
@@ -138,7 +139,7 @@ class Ruling {
     }
     if (!differs()) return;
     if (!fact.runs.empty() && (!lost_ || now_.unstable)) {
-      at().again = now_.unstable ? compare::Again::kOnceOtherwise : compare::Again::kSame;
+      now_.again = now_.unstable ? Again::kOnceOtherwise : Again::kSame;
       if (now_.unstable) call_nondeterministic(Row::kReplayDiffers);
     }
     if (!now_.unstable) see(fact.closeup);
@@ -301,7 +302,7 @@ class Ruling {
 
   void mark_random(Row row) {
     varies_ = true;
-    at().again = compare::Again::kEachTimeOtherwise;
+    now_.again = Again::kEachTimeOtherwise;
     call_nondeterministic(row);
   }
 
@@ -318,9 +319,16 @@ class Ruling {
     at().operator_.reset();
   }
 
+  /// Another finding, of which nothing is known yet.
+  void find(CheckResult result, Again again = Again::kNotTried) {
+    now_.result = std::move(result);
+    now_.again = again;
+    now_.has_moved = false;
+  }
+
   void rule_out_rounding() {
     at().deny_rounding();
-    at().is_no_rounding = true;
+    now_.result.is_no_rounding = true;
   }
 
   /// Undecided between rounding and a mistake. A check `equal` stays red.
@@ -344,10 +352,8 @@ class Ruling {
 
   /// Moves the finding behind the rounding that comes before it.
   void move_to(const Divergence& there) {
-    const compare::Again again = at().again;
     at() = there;
-    at().again = again;
-    at().behind_rounding = true;
+    now_.has_moved = true;
   }
 
   /// Float64 has taken it away, and yet it is a mistake. An earlier difference of the step is its doing, too, unless
@@ -369,7 +375,7 @@ class Ruling {
          "the first difference, at " + at().place_and_rank() + ", is rounding; the first that stays in float64 is at " +
              mistake.place_and_rank());
     move_to(mistake);
-    at().is_no_rounding = true;
+    now_.result.is_no_rounding = true;
   }
 
   /// A mistake may begin where the bound on rounding does not show it yet.
@@ -432,7 +438,7 @@ class Ruling {
         note(kTrial, Row::kRanksDisagree,
              "the ranks of " + pair.ranks_apart->right.run + " disagree in float32, first at " +
                  pair.ranks_apart->place_and_rank());
-        result = {.status = Status::kDivergence, .compared = result.compared, .divergence = pair.ranks_apart};
+        find({.status = Status::kDivergence, .compared = result.compared, .divergence = pair.ranks_apart});
         return rule_out_rounding();
       }
       const auto& first = pair.judged.first;
@@ -442,11 +448,10 @@ class Ruling {
             kTrial, Row::kPairsDiffer,
             "the trainings differ by more than rounding, first at " + first->place_and_rank() + ": " + first->relation);
         if (!open && pair.mistake) return pass_rounding(*pair.mistake);
-        result = checks::result_of(pair.judged);
-        return;
+        return find(checks::result_of(pair.judged));
       }
       if (!is_behind && pair.beyond) {
-        result = {.status = Status::kDivergence, .compared = pair.judged.compared, .divergence = pair.beyond};
+        find({.status = Status::kDivergence, .compared = pair.judged.compared, .divergence = pair.beyond});
         return deny_rounding(pair);
       }
       if (is_behind && doubt.empty()) {
@@ -479,9 +484,9 @@ class Ruling {
     if (now_.is_mistake() && at().step < there.step) return;  // which is the first one
     there.left.run = finding_.sides[0] + "/0";
     there.right.run = side.side + "/0";
-    there.again = compare::Again::kSame;
     note(trial, row, shows + there.place_and_rank() + ", " + there.relation);
-    now_.result = {.status = Status::kDivergence, .compared = side.compared.compared, .divergence = std::move(there)};
+    find({.status = Status::kDivergence, .compared = side.compared.compared, .divergence = std::move(there)},
+         Again::kSame);
     rule_out_rounding();
     from_one_state_ = true;
     see(side.closeup);

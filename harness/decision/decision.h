@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/decision/facts.h"
+#include "harness/diagnosis/diagnose.h"
 #include "harness/judge/verdict.h"
 
 /// The one place that decides on a finding. docs/rounding.md shows the table and the reasons.
@@ -72,12 +73,14 @@ struct Decision {
   std::optional<Trial> next;  ///< nothing: it is decided
   Row row = Row::kUnchanged;
   checks::CheckResult result;
-  std::vector<judge::Experiment> shown = {};  ///< one line for each fact of use
+  diagnosis::Again again = diagnosis::Again::kNotTried;  ///< the finding, when its runs were repeated
+  bool has_moved = false;                                ///< it is now behind rounding, or at an earlier place
+  std::vector<judge::Experiment> shown = {};             ///< one line for each fact of use
   std::optional<Unstable> unstable = {};
 
   bool differs() const { return result.divergence.has_value(); }
   const Divergence& at() const { return *result.divergence; }
-  bool is_mistake() const { return differs() && at().is_no_rounding; }
+  bool is_mistake() const { return differs() && result.is_no_rounding; }
 };
 
 /// Decides by the facts so far, in the order in which they came. It says which trial comes next, or that none can

@@ -25,7 +25,6 @@
 namespace lockstep::diagnosis {
 namespace {
 
-using compare::Again;
 using compare::Divergence;
 using compare::Suspect;
 
@@ -46,11 +45,11 @@ bool is_told_otherwise(const Divergence& at) {
 }
 
 /// What is known of a finding that refutes causes.
-unsigned shown_of(const Divergence& at) {
+unsigned shown_of(const Divergence& at, const Tried& tried) {
   unsigned shown = 0;
-  if (at.again == Again::kSame || at.again == Again::kEachTimeOtherwise) shown |= kNoSingleEvent;
+  if (tried.again == Again::kSame || tried.again == Again::kEachTimeOtherwise) shown |= kNoSingleEvent;
   if (at.class_ == scenario::Class::kNondeterminism) shown |= kVaries;
-  if (at.is_no_rounding) shown |= kNoRounding;
+  if (tried.is_no_rounding) shown |= kNoRounding;
   if (is_told_otherwise(at)) shown |= kToldOtherwise;
   if (at.operator_ && at.operator_->by_value) shown |= kOtherValue;
   if (at.element && !at.element->is_other_layout) shown |= kSameLayout;
@@ -59,7 +58,7 @@ unsigned shown_of(const Divergence& at) {
 
 using Channels = std::set<trace::Channel>;
 
-void diagnose_behind(const Question& question, Divergence& at, const Channels& seen);
+void diagnose_behind(const Question& question, Divergence& at, const Tried& tried, const Channels& seen);
 
 /// Two programs whose generators or ledgers differ before the first update: a sampler may have drawn its order,
 /// somebody seeds otherwise, or schedules are made for other rates. Or two whose collectives differ, or of which one
@@ -74,7 +73,7 @@ std::vector<Suspect> suspects_behind(const Question& question, const Scene& scen
       trace::channels_that([&](const trace::ChannelInfo& row) { return !seen.contains(row.channel); });
   auto next = compare::compare_runs(*scene.left.run, *scene.right.run, others, compare::bitwise).first;
   if (!next) return {};
-  diagnose_behind(question, *next, seen);
+  diagnose_behind(question, *next, {}, seen);
   for (Suspect& suspect : next->suspects)
     suspect.evidence.push_back("outside of the channel " + std::string(name_of(channel)) +
                                ", the first difference is at " + next->place_and_rank());
@@ -82,13 +81,13 @@ std::vector<Suspect> suspects_behind(const Question& question, const Scene& scen
 }
 
 /// `seen`: channels whose differences came before this one.
-void diagnose_behind(const Question& question, Divergence& at, const Channels& seen) {
+void diagnose_behind(const Question& question, Divergence& at, const Tried& tried, const Channels& seen) {
   if (!at.phase.empty()) return;
   const Scene scene(question, at);
   if (scene.left && scene.right && !scene.within_one_run())
     at.patterns =
         compare::patterns_of(*scene.left.run, *scene.right.run, at, scene.right.promises->train.batch.accumulation);
-  const unsigned shown = shown_of(at);
+  const unsigned shown = shown_of(at, tried);
   const auto refuted = [&](const Suspect& suspect) { return (find_cause(suspect.cause)->refuted_by & shown) != 0; };
   std::erase_if(at.suspects, refuted);
   for (const auto suspects_of : kDiagnosers) {
@@ -101,6 +100,8 @@ void diagnose_behind(const Question& question, Divergence& at, const Channels& s
 
 }  // namespace
 
-void diagnose(const Question& question, Divergence& at) { diagnose_behind(question, at, {}); }
+void diagnose(const Question& question, Divergence& at, const Tried& tried) {
+  diagnose_behind(question, at, tried, {});
+}
 
 }  // namespace lockstep::diagnosis

@@ -31,7 +31,7 @@ class Investigation {
       one.report.result = one.now.result;
       one.report.decided_by = name_of(one.now.row);
       one.report.experiments = one.now.shown;
-      judge::diagnose_again(one.report, plan_, evidence_, one.check);
+      judge::diagnose_again(one.report, plan_, evidence_, one.check, one.now.again);
       judge::settle(one.report, one.check.spec, today_);
     });
   }
@@ -123,7 +123,7 @@ class Investigation {
 
   Fact diagnosed(Case& one) const {
     one.report.result = one.now.result;
-    judge::diagnose_again(one.report, plan_, evidence_, one.check);
+    judge::diagnose_again(one.report, plan_, evidence_, one.check, one.now.again);
     return Diagnosis{*one.report.result.divergence};
   }
 

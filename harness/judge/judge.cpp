@@ -294,9 +294,12 @@ class Judge {
     }
     const checks::CheckInput input = holdings.input(scenario, check.spec, golden_root_);
     report.result = run_check(input);
-    if (report.result.divergence) diagnosis::diagnose(question_of(input), *report.result.divergence);
+    if (report.result.divergence)
+      diagnosis::diagnose(question_of(input), *report.result.divergence,
+                          {.is_no_rounding = report.result.is_no_rounding});
     for (CheckResult& other : report.result.others) {
-      if (other.divergence && check.spec.expect) diagnosis::diagnose(question_of(input), *other.divergence);
+      if (other.divergence && check.spec.expect)
+        diagnosis::diagnose(question_of(input), *other.divergence, {.is_no_rounding = other.is_no_rounding});
     }
     limit(report, input);
     settle(report, check.spec, today_);
@@ -358,11 +361,12 @@ bool is_at(const scenario::Expectation& expect, const compare::Divergence& at) {
 }
 
 void diagnose_again(CheckReport& report, const plan::Plan& plan, const std::vector<Evidence>& evidence,
-                    const plan::Check& check) {
+                    const plan::Check& check, diagnosis::Again again) {
   const Holdings holdings = holdings_of(plan, evidence, check);
   if (!report.result.divergence) return;
   const checks::CheckInput input = holdings.input(plan.scenario(check.scenario), check.spec, "");
-  diagnosis::diagnose(question_of(input), *report.result.divergence);
+  diagnosis::diagnose(question_of(input), *report.result.divergence,
+                      {.is_no_rounding = report.result.is_no_rounding, .again = again});
 }
 
 void settle(CheckReport& report, const scenario::CheckSpec& spec, const std::string& today) {

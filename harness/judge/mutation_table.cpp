@@ -61,7 +61,8 @@ bool is_surely_red(const CheckReport& report, const scenario::Scenario& scenario
   if (spec.expect && (spec.expect->cause || spec.expect->class_)) return false;  // control runs may name another
   const bool may_be_rounding =
       spec.traits().wanted == scenario::Wanted::kUpToRounding || checks::resumes_at_another_world_size(scenario, spec);
-  return !may_be_rounding || at->is_no_rounding || !at->phase.empty() || !trace::info(at->channel).can_round();
+  return !may_be_rounding || report.result.is_no_rounding || !at->phase.empty() ||
+         !trace::info(at->channel).can_round();
 }
 
 std::size_t MutationTable::count(Outcome outcome) const {

@@ -190,7 +190,7 @@ trace::RunTrace thinned(trace::RunTrace run, std::int64_t every) {
 }
 
 /// The first difference that rounding does not explain; nothing where it explains all, or may.
-std::optional<Divergence> beyond_rounding(const Recorded& left, const Recorded& right, const CheckInput& input) {
+std::optional<CheckResult> beyond_rounding(const Recorded& left, const Recorded& right, const CheckInput& input) {
   compare::Scope scope = compare::held_by_both(*left.trace, *right.trace);
   scope.skip = [by_both = scope.skip](trace::Channel channel, const std::string& name, std::int64_t step) {
     return checks::chooses_kernel(channel, name) || by_both(channel, name, step);
@@ -198,7 +198,8 @@ std::optional<Divergence> beyond_rounding(const Recorded& left, const Recorded& 
   CheckResult result = judge_rounding(
       *left.trace, *right.trace, checks::rounding_channels(input.spec, channels_of(input, *left.trace, *right.trace)),
       input, scope);
-  return result.status == CheckResult::Status::kDivergence ? std::move(result.divergence) : std::nullopt;
+  return result.status == CheckResult::Status::kDivergence && result.divergence ? std::optional(std::move(result))
+                                                                                : std::nullopt;
 }
 
 /// Lets a run go on from another one, and says so, or why it cannot be told; empty where nothing shows that it does.
@@ -279,14 +280,15 @@ CheckResult judge_same_steps(const Recorded& left, const Recorded& right, const 
     if (result.divergence) compare::name_rounding(*result.divergence, *left.trace, *right.trace);
     const bool rounds = result.divergence && result.divergence->class_ == scenario::Class::kRounding;
     if (auto beyond = rounds ? beyond_rounding(left, right, input) : std::nullopt) {
-      beyond->behind_rounding = true;
       result.why = "the first difference is at " + result.divergence->place() + ", by rounding";
-      result.divergence = std::move(beyond);
+      result.divergence = std::move(beyond->divergence);
+      result.is_no_rounding = beyond->is_no_rounding;
     }
     if (result.divergence) checks::name_equal_numbers(*result.divergence, *left.trace, *right.trace, compared, input);
   }
   const bool is_named = result.divergence && result.divergence->class_ == scenario::Class::kExpected;
-  if (result.divergence && !is_named) diagnosis::diagnose(question_of(input), *result.divergence);
+  if (result.divergence && !is_named)
+    diagnosis::diagnose(question_of(input), *result.divergence, {.is_no_rounding = result.is_no_rounding});
   return result;
 }
 

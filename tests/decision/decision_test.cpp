@@ -33,7 +33,7 @@ TEST(Decision, ACauseThatIsNotToldIsReplayedOften) {
   const Decided cause(named("hw.sdc_rank"));
   EXPECT_EQ(cause.tried, (Trials{Trial::kReplay, Trial::kDiagnosis, Trial::kReplayOften}));
   EXPECT_EQ(cause.row(), Row::kNamed);
-  EXPECT_EQ(cause.end.at().again, Again::kSame);
+  EXPECT_EQ(cause.end.again, Again::kSame);
 }
 
 TEST(Decision, ChanceDoesNotKeepALaw) {
@@ -85,7 +85,7 @@ TEST(Decision, AReplayThatIsLostLeavesTheFindingAsItIs) {
   const Decided lost(named("hw.sdc_rank"),
                      {{Trial::kReplay, Replay{.runs = {{.run = "a/0"}, {.run = "b/0", .finished = false}}}}});
   EXPECT_EQ(lost.row(), Row::kReplayLost);
-  EXPECT_EQ(lost.end.at().again, Again::kNotTried);
+  EXPECT_EQ(lost.end.again, Again::kNotTried);
   EXPECT_NE(lost.shown().find("b/0 did not finish when replayed"), std::string::npos);
 }
 
@@ -100,7 +100,7 @@ TEST(Decision, ASideThatDiffersOnceIsNondeterminism) {
   const Decided once(equal(), {{Trial::kReplay, differs_once()}});
   EXPECT_EQ(once.row(), Row::kReplayDiffers);
   EXPECT_EQ(once.class_(), Class::kNondeterminism);
-  EXPECT_EQ(once.end.at().again, Again::kOnceOtherwise);
+  EXPECT_EQ(once.end.again, Again::kOnceOtherwise);
   EXPECT_EQ(once.end.unstable->variant, "b");
   EXPECT_FALSE(once.made(Trial::kFloat64));
 }
@@ -108,7 +108,7 @@ TEST(Decision, ASideThatDiffersOnceIsNondeterminism) {
 TEST(Decision, ASideThatReproducesIsNoNondeterminism) {
   const Decided same(equal());
   EXPECT_FALSE(same.end.unstable);
-  EXPECT_EQ(same.end.at().again, Again::kSame);
+  EXPECT_EQ(same.end.again, Again::kSame);
   EXPECT_NE(same.class_(), Class::kNondeterminism);
 }
 
@@ -117,7 +117,7 @@ TEST(Decision, MoreReplaysFindAnUnstableSide) {
                        {{Trial::kReplayOften, ReplayOften{{{.run = "b/0", .apart = difference(2)}}}}});
   EXPECT_EQ(random.row(), Row::kVaries);
   EXPECT_EQ(random.class_(), Class::kNondeterminism);
-  EXPECT_EQ(random.end.at().again, Again::kEachTimeOtherwise);
+  EXPECT_EQ(random.end.again, Again::kEachTimeOtherwise);
   EXPECT_TRUE(random.made(Trial::kReplayTwice));
 }
 
@@ -131,7 +131,7 @@ TEST(Decision, TwoMoreRunsThatDifferVary) {
   const Decided varies(equal(), {{Trial::kReplay, differs_once()},
                                  {Trial::kReplayTwice, ReplayTwice{.run = {.run = "b/0", .apart = difference(0)}}}});
   EXPECT_EQ(varies.row(), Row::kVaries);
-  EXPECT_EQ(varies.end.at().again, Again::kEachTimeOtherwise);
+  EXPECT_EQ(varies.end.again, Again::kEachTimeOtherwise);
   EXPECT_TRUE(varies.made(Trial::kFill));
 }
 
@@ -178,8 +178,9 @@ TEST(Decision, ReplaysThatShowTheElementsOfARandomSideSuffice) {
 Finding unknown() {
   Divergence at = difference(3);
   at.class_ = Class::kSemantic;
-  at.is_no_rounding = true;
-  return equal(at);
+  Finding finding = equal(at);
+  finding.result.is_no_rounding = true;
+  return finding;
 }
 
 Answers fill(bool moved, bool again) {
@@ -280,9 +281,9 @@ TEST(Decision, SilentFloat64LeavesTheFinding) {
 }
 
 TEST(Decision, RanksOfOneRunThatDisagreeAreNoRounding) {
-  Divergence at = difference(3);
-  at.is_no_rounding = true;
-  const Decided ranks(equal(at));
+  Finding finding = equal();
+  finding.result.is_no_rounding = true;
+  const Decided ranks(finding);
   EXPECT_EQ(ranks.row(), Row::kRanksDisagree);
   EXPECT_NE(ranks.class_(), Class::kRounding);
   EXPECT_FALSE(ranks.made(Trial::kOneState));
@@ -313,7 +314,7 @@ TEST(Decision, AMistakeBehindRoundingIsTheFinding) {
   EXPECT_EQ(behind.row(), Row::kBehindRounding);
   EXPECT_EQ(behind.end.at().step, 7);
   EXPECT_TRUE(behind.end.is_mistake());
-  EXPECT_EQ(behind.end.at().again, Again::kSame);  // it keeps what the replay showed
+  EXPECT_EQ(behind.end.again, Again::kSame);  // it keeps what the replay showed
 }
 
 TEST(Decision, NoMistakeBehindRoundingLeavesItRounding) {

@@ -12,7 +12,7 @@
 /// Facts made by hand. A trial that a test does not mind gets a fact that changes nothing.
 namespace lockstep::test {
 using namespace lockstep::decision;
-using compare::Again;
+using diagnosis::Again;
 using scenario::Class;
 using trace::Channel;
 using Status = checks::CheckResult::Status;

@@ -278,7 +278,7 @@ TEST(Chance, ALostReplayStillShowsASideThatDiffers) {
 }
 
 TEST(Chance, AReplayOfNothingSaysNothing) {
-  EXPECT_EQ(Decided(equal(), {{Trial::kReplay, Replay{}}}).end.at().again, Again::kNotTried);
+  EXPECT_EQ(Decided(equal(), {{Trial::kReplay, Replay{}}}).end.again, Again::kNotTried);
 }
 
 TEST(Chance, ElementsOfAReplayThatDiffersAreNotTheFindings) {

@@ -18,10 +18,12 @@ using trace::Channel;
 using Names = std::vector<std::string>;
 
 /// Causes that a check's first divergence is given, after what control runs have shown of it.
-Names causes_of(const Bench& bench, const std::function<void(compare::Divergence&)>& shown = nullptr) {
+Names causes_of(const Bench& bench, const std::function<void(compare::Divergence&)>& shown = nullptr,
+                diagnosis::Tried tried = {}) {
   checks::CheckResult result = bench.check();
+  tried.is_no_rounding |= result.is_no_rounding;
   if (shown && result.divergence) shown(*result.divergence);
-  if (result.divergence) diagnosis::diagnose(bench.question(), *result.divergence);
+  if (result.divergence) diagnosis::diagnose(bench.question(), *result.divergence, tried);
   EXPECT_TRUE(result.divergence);
   Names names;
   for (const compare::Suspect& suspect :
@@ -109,12 +111,9 @@ TEST(RandomCauses, RanksThatPartOtherwiseInEachRun) {
 }
 
 TEST(ControlRuns, MemoryFailsOnce) {
-  using compare::Again;
+  using diagnosis::Again;
   const auto after = [](const Bench& bench, Again again, scenario::Class class_ = scenario::Class::kSemantic) {
-    return causes_of(bench, [=](compare::Divergence& at) {
-      at.again = again;
-      at.class_ = class_;
-    });
+    return causes_of(bench, [=](compare::Divergence& at) { at.class_ = class_; }, {.again = again});
   };
   Bench flipped(checking("ranks_agree", {{"variants", {"a"}}}));
   trace::Record& weight = test::at(flipped.run("a"), 1, 2, Channel::kWeight, "fc.weight");
@@ -280,7 +279,7 @@ TEST(RankCauses, AnotherOrderOfAddingOnOneRank) {
     spoil(one->run("a"), 1, 2, Channel::kGradient, "fc.weight");  // other bits, the same sketch
   EXPECT_EQ(causes_of(pair), Names{}) << "two addends have one sum";
   EXPECT_EQ(causes_of(bench), Names{"fp.rank_order"});
-  EXPECT_EQ(causes_of(bench, [](compare::Divergence& at) { at.is_no_rounding = true; }), Names{});
+  EXPECT_EQ(causes_of(bench, nullptr, {.is_no_rounding = true}), Names{});
 }
 
 /// What one rank holds may lie within rounding of the others', and be no mean of all, although no cause is known.
@@ -389,11 +388,8 @@ TEST(RoundingCauses, AHookThatRoundsIsRefutedInFloat64AsAllRoundingIs) {
   Bench bench(changes);
   for (const std::int64_t rank : {0, 1}) spoil(bench.run("b"), rank, 1, Channel::kGradient, "fc.weight");
   EXPECT_EQ(causes_of(bench), Names{"comm.lossy"});
-  const auto refuted = [](compare::Divergence& at) {
-    at.is_no_rounding = true;
-    at.suspects = {{"comm.lossy", {"as it seemed"}}};
-  };
-  EXPECT_EQ(causes_of(bench, refuted), Names{});
+  const auto refuted = [](compare::Divergence& at) { at.suspects = {{"comm.lossy", {"as it seemed"}}}; };
+  EXPECT_EQ(causes_of(bench, refuted, {.is_no_rounding = true}), Names{});
 }
 
 TEST(RoundingCauses, AnUpdateThatRoundsOtherwiseIsAnotherKernel) {

@@ -20,7 +20,7 @@ std::string cause_behind_generators(const Json& sampler_of_b, bool is_program) {
   }
   compare::Divergence at = parted(trace::kInitialStep, Channel::kRng, "cpu");
   at.class_ = scenario::Class::kSemantic;
-  diagnosis::diagnose(bench.question(), at);
+  diagnosis::diagnose(bench.question(), at, {});
   return at.suspects.empty() ? "" : at.suspects[0].cause;
 }
 

@@ -195,7 +195,7 @@ TEST(Hyperparameters, BehindARateOfTheScheduleStandTheRates) {
   programs.tell("a", kInitialStep, test::number("max_lr", 0.1));
   programs.tell("b", kInitialStep, test::number("max_lr", 0.2));
   compare::Divergence at = parted(kInitialStep, Channel::kLedger, "max_lr");
-  diagnose(programs.question(), at);
+  diagnose(programs.question(), at, {});
   ASSERT_FALSE(at.suspects.empty());
   EXPECT_EQ(at.suspects[0].cause, "lr.scaled_wrongly");
 }
@@ -205,7 +205,7 @@ TEST(Collectives, WhatFollowsThemTellsMore) {
   programs.tell("b", 0, test::text(Channel::kCollective, "0", "broadcast Float[3] from 0"));
   const auto cause = [&] {
     compare::Divergence at = parted(0, Channel::kCollective, "0");
-    diagnose(programs.question(), at);
+    diagnose(programs.question(), at, {});
     return at.suspects.empty() ? "" : at.suspects[0].cause;
   };
   EXPECT_EQ(cause(), "") << "nothing follows";
