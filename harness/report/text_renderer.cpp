@@ -133,6 +133,7 @@ std::string details(const CheckReport& check, bool color) {
     add_line(out, "tried", experiment.control + ": " + experiment.shows);
   add_line(out, "next", check.result.next);
   add_command(out, "reproduce", check.reproduce);
+  if (!check.decided_by.empty()) add_line(out, "decided", check.decided_by + "  docs/rounding.md#" + check.decided_by);
   return out;
 }
 

@@ -699,8 +699,8 @@ TEST(Rows, StandInTheirOrderAndInTheDocument) {
     const RowInfo& row = rows()[i];
     EXPECT_EQ(static_cast<std::size_t>(row.row), i) << row.id;
     EXPECT_TRUE(ids.insert(row.id).second) << row.id;
-    const std::string line =
-        "| `" + std::string(row.id) + "` | " + std::string(row.seen) + " | " + std::string(row.verdict) + " |";
+    const std::string line = "| <a id=\"" + std::string(row.id) + "\"></a>`" + std::string(row.id) + "` | " +
+                             std::string(row.seen) + " | " + std::string(row.verdict) + " |";
     EXPECT_NE(text.str().find(line), std::string::npos) << line;
   }
 }

@@ -118,6 +118,20 @@ TEST(ReportText, SaysWhereWhatAndWhy) {
             std::string::npos);
 }
 
+TEST(ReportText, EndsWithTheRowThatDecided) {
+  Mixed mixed;
+  const auto said = [&] { return report::make_text_renderer(false)->render(mixed.verdict, mixed.judged.plan); };
+  EXPECT_EQ(said().find("decided"), std::string::npos) << "no row, no line";
+  judge::CheckReport& check = mixed.verdict.checks[0];
+  check.decided_by = "stays_in_float64";
+  check.result.next = "look";
+  const std::string text = said();
+  EXPECT_NE(text.find("  reproduce   " + check.reproduce +
+                      "\n  decided     stays_in_float64  docs/rounding.md#stays_in_float64\n\n"),
+            std::string::npos)
+      << text;
+}
+
 /// Whatever the files of others hold, each line begins with a word or a sign of ours: runners skip spaces, and take
 /// what comes next for a command.
 // A tensor may have any name; a command that is to be run stays whole.
