@@ -13,51 +13,54 @@
 /// The one place that decides on a finding. docs/rounding.md shows the table and the reasons.
 namespace lockstep::decision {
 
+/// A check that is red or open, before any trial.
+struct Finding {
+  checks::CheckResult result;
+  std::vector<std::string> sides;  ///< variants that the check compares, the resumed one last
+  bool is_of_repeats = false;      ///< the sides are runs of one variant
+  bool wants_same_bits = false;
+  bool is_up_to_rounding = false;
+  bool can_step_alone = true;    ///< a program of its own has no switch for single steps
+  bool has_both_runs = true;     ///< neither side is a golden or a closed form
+  bool differs_slightly = true;  ///< so little that rounding could explain it
+};
+
 /// The observation that decided, and the verdict that it leads to.
 enum class Row {
-  kUnchanged,
   kTold,
+  kReplayLost,
   kCannotRound,
   kNamed,
-  kReplayLost,
+  kUnchanged,
   kReplayDiffers,
-  kVaries,
   kFollowsFill,
-  kRanksDisagree,
-  kFloat64Silent,
-  kStaysInFloat64,
+  kVaries,
   kBeginsEarlier,
+  kStaysInFloat64,
+  kRanksDisagree,
   kBehindRounding,
+  kPairsDiffer,
   kBeyondRounding,
   kShrinks,
   kFloat64Open,
+  kFloat64Silent,
   kNotFinite,
-  kPairsDiffer,
-  kHorizon,
   kLargerThanOneSample,
-  kAllShrink,
+  kHorizon,
   kStepsUndecided,
+  kAllShrink,
   kStepsImpossible,
+  kStepDiffersInFloat64,
+  kUpdateDiffers,
   kStepsUnfinished,
   kNoStepCompared,
   kStepsAgree,
-  kStepDiffersInFloat64,
-  kUpdateDiffers,
   kStepDiffersAgain,
-  kStepDiffersOnce,
   kNoOtherWeights,
+  kStepDiffersOnce,
 };
 
-struct RowInfo {
-  Row row;
-  std::string_view id;       ///< "stays_in_float64"
-  std::string_view seen;     ///< the observation
-  std::string_view verdict;  ///< class of the finding, or how the check ends
-};
-
-/// All rows, in order.
-std::span<const RowInfo> rows();
-std::string_view name_of(Row row);
+struct Known;
 
 /// A name for people and folders: "replay_often".
 std::string_view name_of(Trial trial);
@@ -75,6 +78,7 @@ struct Decision {
   checks::CheckResult result;
   diagnosis::Again again = diagnosis::Again::kNotTried;  ///< the finding, when its runs were repeated
   bool has_moved = false;                                ///< it is now behind rounding, or at an earlier place
+  bool asks_steps = false;                               ///< single steps from one state can decide
   std::vector<judge::Experiment> shown = {};             ///< one line for each fact of use
   std::optional<Unstable> unstable = {};
 
@@ -82,6 +86,18 @@ struct Decision {
   const Divergence& at() const { return *result.divergence; }
   bool is_mistake() const { return differs() && result.is_no_rounding; }
 };
+
+/// A row of the table of docs/rounding.md.
+struct RowInfo {
+  Row row;
+  std::string_view id;  ///< "stays_in_float64", as its anchor in docs/rounding.md
+  bool (*when)(const Known&);
+  void (*then)(const Known&, Decision& now);  ///< what follows, into a copy of the decision before
+};
+
+/// All rows, in order: the first whose condition holds counts.
+std::span<const RowInfo> rows();
+std::string_view name_of(Row row);
 
 /// Decides by the facts so far, in the order in which they came. It says which trial comes next, or that none can
 /// change the verdict. Pure: equal facts, equal decision.

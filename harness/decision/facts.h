@@ -14,18 +14,6 @@ namespace lockstep::decision {
 
 using compare::Divergence;
 
-/// A check that is red or open, before any trial.
-struct Finding {
-  checks::CheckResult result;
-  std::vector<std::string> sides;  ///< variants that the check compares, the resumed one last
-  bool is_of_repeats = false;      ///< the sides are runs of one variant
-  bool wants_same_bits = false;
-  bool is_up_to_rounding = false;
-  bool can_step_alone = true;    ///< a program of its own has no switch for single steps
-  bool has_both_runs = true;     ///< neither side is a golden or a closed form
-  bool differs_slightly = true;  ///< so little that rounding could explain it
-};
-
 /// A run, and the same run made again.
 struct Repeated {
   std::string run;  ///< "w3/0"
@@ -56,8 +44,7 @@ struct Diagnosis {
 struct InFloat64 {
   std::string silent = {};  ///< why float64 proves nothing; empty: it does
   bool is_finite = true;    ///< both trainings, in both precisions; if not, what comes before is judged
-  bool in_16_bits = false;
-  bool same_shape = true;
+  bool in_16_bits = false, same_shape = true;
   std::optional<compare::Ladder> rungs = {};   ///< at the place of the finding
   bool is_small = false;                       ///< the finding is no larger than one sample's effect
   compare::Comparison judged = {};             ///< first difference in float64 that is more than rounding
@@ -93,13 +80,11 @@ struct Steps {
 struct OneState {
   std::vector<Steps> sides;
 };
-
 struct AnotherState {
   std::vector<Steps> sides;
   bool has_kinks = true;        ///< the model has a ReLU
   bool leader_repeats = false;  ///< the first side came out in its runs from one state as at first
 };
-
 struct OneStateThere {
   Closeup closeup;
   std::vector<Repeated> runs;
@@ -109,13 +94,10 @@ struct ReplayOften {
   std::vector<Repeated> runs;  ///< up to the first that differs
   Closeup closeup = {};        ///< of that one
 };
-
-/// Two more runs of one side.
 struct ReplayTwice {
-  Repeated run;
+  Repeated run;  ///< two more runs of one side
   Closeup closeup = {};
 };
-
 struct ReplayThere {
   Closeup closeup = {};
 };
@@ -131,7 +113,6 @@ struct Filled {
 struct Fill {
   std::vector<Filled> variants;
 };
-
 struct FillAgain {
   std::vector<Filled> variants;
 };

@@ -694,14 +694,13 @@ TEST(Rows, StandInTheirOrderAndInTheDocument) {
   std::ifstream file(source_root() / "docs/rounding.md");
   std::ostringstream text;
   text << file.rdbuf();
-  std::set<std::string_view> ids;
+  std::size_t place = 0;
   for (std::size_t i = 0; i < rows().size(); ++i) {
     const RowInfo& row = rows()[i];
     EXPECT_EQ(static_cast<std::size_t>(row.row), i) << row.id;
-    EXPECT_TRUE(ids.insert(row.id).second) << row.id;
-    const std::string line = "| <a id=\"" + std::string(row.id) + "\"></a>`" + std::string(row.id) + "` | " +
-                             std::string(row.seen) + " | " + std::string(row.verdict) + " |";
-    EXPECT_NE(text.str().find(line), std::string::npos) << line;
+    const std::string id(row.id), cell = "\n| <a id=\"" + id + "\"></a>`" + id + "` | ";
+    EXPECT_GT(text.str().find(cell, place) + 1, place) << cell << " is missing, or comes too early";
+    place = text.str().find(cell) + 1;
   }
 }
 
