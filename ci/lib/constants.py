@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Set
 
 FOLDERS = ("recipe", "compare", "diagnosis", "laws", "decision", "experiment", "checks")
 #: A generator whose numbers are its definition.
-FREE = "recipe/seeds.cpp"
+NOT_OURS = "recipe/seeds.cpp"
 TABLE = "docs/constants.md"
 
 HIDDEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'|^ *\#[^\n]*""",
@@ -173,7 +173,7 @@ def read(path: pathlib.Path) -> str:
 def main(root: pathlib.Path) -> int:
     """Judges a checkout; the exit code."""
     files = [file for folder in FOLDERS for file in sorted((root / "harness" / folder).rglob("*.[hc]*"))
-             if not str(file).endswith(FREE)]
+             if not str(file).endswith(NOT_OURS)]
     if not files or not (root / TABLE).is_file():
         print(f"ci/constants: no sources in {root}/harness, or no {TABLE}", file=sys.stderr)
         return 2
