@@ -30,7 +30,9 @@ constexpr Extension kExtensions[] = {{"## A check", "check.patch"},
                                      {"## A channel", "channel.patch"},
                                      {"## A cause", "cause.patch"},
                                      {"## A launcher", "launcher.patch"},
-                                     {"## A reduction", "reduction.patch"}};
+                                     {"## A reduction", "reduction.patch"},
+                                     {"## An optimizer", "optimizer.patch"},
+                                     {"## A format of a report", "format.patch"}};
 
 fs::path path_of(const Extension& extension) { return source_root() / "tests/extending" / extension.patch; }
 
@@ -173,6 +175,34 @@ TEST(Extending, ABranchWithoutARowDoesNotCompile) {
   const Copy copy({"check.patch"});
   copy.take_from_the_tree("harness/scenario/check_kind.h");
   expect_refused(copy, "harness/scenario/check_kind.cpp", "kCheckKinds needs one row for each branch");
+}
+
+TEST(Extending, AnOptimizerWithoutItsRuleDoesNotCompile) {
+  const Copy copy({"optimizer.patch"});
+  copy.take_from_the_tree("harness/recipe/optimizer_rule.cpp");
+  expect_refused(copy, "harness/recipe/optimizer_rule.cpp", "kSignsgd");
+}
+
+/// A kind without a case in the comparison with Python, or with a twin that does not know it.
+std::vector<std::string> without_parity(const fs::path& root, const std::string& definition) {
+  const Json schema = Json::parse(read_file(root / "harness/scenario/scenario.schema.json"));
+  std::vector<std::string> missing;
+  for (const char* file : {"tests/parity/parity_test.cpp", "tests/parity/training.py"}) {
+    const std::string text = read_file(root / file);
+    for (const Json& branch : schema["definitions"][definition]["anyOf"]) {
+      const std::string kind = branch["properties"]["kind"]["const"].dump();
+      if (text.find(kind) == std::string::npos) missing.push_back(definition + " " + kind + " in " + file);
+    }
+  }
+  return missing;
+}
+
+TEST(Extending, EveryOptimizerIsComparedWithPython) {
+  EXPECT_EQ(without_parity(source_root(), "optimizer"), std::vector<std::string>{});
+  const Copy copy({"optimizer.patch"});
+  EXPECT_EQ(without_parity(copy.root(), "optimizer"), std::vector<std::string>{});
+  for (const char* file : {"tests/parity/parity_test.cpp", "tests/parity/training.py"}) copy.take_from_the_tree(file);
+  EXPECT_EQ(without_parity(copy.root(), "optimizer").size(), 2U);
 }
 
 TEST(Extending, AChannelWithoutItsSentenceDoesNotCompile) {
