@@ -1,7 +1,8 @@
 """Measures the sentences of the documentation and of header comments: ci/prose [ROOT]
 
 Files: *.md in the root, in docs/ and in harness/, and the doc comments (///) of *.h in harness/. A sentence has at most
-40 words, those of a file 18 on average. None has "What …" as its subject. README.md has at most 200 lines. Left out are
+40 words, those of a file 18 on average. None has "What …" as its subject, and none begins with "Of a …", "That of …"
+or "The same of …": it lacks subject or verb. README.md has at most 200 lines. Left out are
 code blocks, headings and generated files ("Written by `…`"). A table's cell, and a comment behind a member (///<), only
 have to be short enough. Exit codes: 0 all hold; 1 some do not; 2 there is nothing to measure.
 """
@@ -19,6 +20,8 @@ MOST_ON_AVERAGE = 18
 MOST_LINES_OF_README = 200
 
 END_OF_SENTENCE = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[^a-z\s])")
+#: Beginnings of sentences that have no subject, or no verb.
+FRAGMENT = re.compile(r"(Of (a|an|the|it|its|what|which|several|programs|so many)|That of|Those of|The same of)\b")
 START_OF_BLOCK = re.compile(r"\s*([-*+]|\d+\.)\s+")
 
 
@@ -82,6 +85,8 @@ def problems_of(name: str, text: str) -> Iterator[str]:
                 yield f"{name}:{line}: a sentence of {length} words, at most {MOST_WORDS} are allowed: {shown} …"
             if sentence.startswith("What ") and not sentence.endswith("?"):
                 yield f"{name}:{line}: a sentence has 'What …' as its subject: {shown} …"
+            if FRAGMENT.match(sentence) and not is_cell:
+                yield f"{name}:{line}: a sentence without subject or verb: {shown} …"
             if length and not is_cell:
                 lengths.append(length)
     average = sum(lengths) / max(1, len(lengths))

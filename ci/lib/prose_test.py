@@ -42,6 +42,11 @@ class Prose(unittest.TestCase):
         self.assertIn("as its subject", problems("It ran. What ran twice is equal.\n")[0])
         self.assertEqual(problems("What ran twice?\n"), [])
 
+    def test_a_sentence_has_a_subject_and_a_verb(self) -> None:
+        for fragment in ("Of a program only weights are read.", "That of rank 0.", "The same of a checkpoint."):
+            self.assertIn("without subject or verb", problems(f"It holds. {fragment}\n")[0])
+        self.assertEqual(problems("Offers of a friend. The same holds. Most of them do.\n"), [])
+
     def test_code_is_not_prose(self) -> None:
         self.assertEqual(problems(f"Run this:\n\n```\n{LONG}\n```\n\nIt prints `{LONG}`.\n"), [])
 

@@ -42,7 +42,7 @@ void add_judging_options(CLI::App& command, RunOptions& options);
 /// Options of those that start runs.
 std::vector<CLI::Option*> add_starting_options(CLI::App& command, RunOptions& options);
 
-/// Those of both, and --out.
+/// Options that judge and start runs, and --out.
 void add_run_options(CLI::App& command, RunOptions& options);
 
 /// One option for each format of a report.

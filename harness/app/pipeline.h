@@ -45,13 +45,12 @@ class Ports {
 launch::Job job_in(const plan::Run& run, const std::filesystem::path& runs_root, const RunOptions& options,
                    Ports& ports);
 
-/// Launches every run of the plan and reads what it left behind (judge::read_evidence). Of a campaign, it launches
+/// Launches every run of the plan and reads what it left behind (judge::read_evidence). In a campaign it launches
 /// only those that have not ended.
 std::vector<judge::Evidence> execute(plan::Plan& plan, const RunOptions& options,
                                      const std::filesystem::path& runs_root, const Campaign* campaign = nullptr);
 
-/// The same of control runs. The function throws Interrupted, where they were: runs that nobody let finish show
-/// nothing.
+/// Executor for control runs. It throws Interrupted if one was interrupted: such a run shows nothing.
 experiment::Execute executor_again(const RunOptions& options, const std::filesystem::path& runs_root);
 
 /// Tries again what the verdict leaves open or calls different, and says on stderr that it does.
@@ -68,7 +67,7 @@ std::string today();
 /// *Throws*: InputError.
 void require_writable(const std::filesystem::path& target);
 
-/// The same of all reports that the options name.
+/// Checks all reports that the options name.
 void require_writable(const RunOptions& options);
 
 /// Prints the report as text, unless another one goes to stdout, and writes those that the options name.

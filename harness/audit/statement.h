@@ -53,8 +53,8 @@ class Derivation {
   /// the statement impossible, with the reason. `channels`: to compare; empty: all that the check compares.
   void compare(Statement statement, const Json& left, const Json& right, std::vector<trace::Channel> channels = {});
 
-  /// The same of sides whose rates or reductions differ on purpose, which no comparison may name as causes: the laws of
-  /// each side name them instead. Weights are compared.
+  /// Compares the weights of sides whose rates or reductions differ on purpose. No comparison may name these as causes:
+  /// the laws of each side do.
   void compare_weights(Statement statement, const Json& left, const Json& right);
 
   /// States that a check of one run holds on a patch of the recipe. `laws`: of the check `laws`.

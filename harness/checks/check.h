@@ -72,8 +72,8 @@ std::vector<trace::Channel> channels_of(const CheckInput& input, const trace::Ru
 std::vector<trace::Channel> channels_of(const CheckInput& input, const trace::RunTrace& left,
                                         const trace::RunTrace& right);
 
-/// Calls `judge` with every repeat of `left` and the same repeat of `right`, and combines the results. Of a variant
-/// that runs less often, the last repeat stands for those that it lacks.
+/// Calls `judge` with every repeat of `left` and the same repeat of `right`, and combines the results. If a
+/// variant runs less often, its last repeat stands for those that it lacks.
 CheckResult for_each_repeat(const CheckInput& input, const std::string& left, const std::string& right,
                             const std::function<CheckResult(const trace::RunTrace&, const trace::RunTrace&)>& judge);
 

@@ -27,7 +27,7 @@ std::vector<Control> controls_of(Trial trial);
 scenario::Scenario scenario_of(Trial trial, const Control& control, const Group& group,
                                const std::vector<const Case*>& cases);
 
-/// Runs of one scenario by the control that made them. Those of an earlier trial are there as well.
+/// Runs of one scenario by the control that made them. Runs of earlier trials are there as well.
 using RunsOf = std::function<Runs(const std::string& control)>;
 
 /// Facts of a trial for one case. `before`: the first runs.

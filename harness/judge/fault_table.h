@@ -55,8 +55,8 @@ bool is_right(const FaultRow& row);
 /// Whether every figure is perfect.
 bool perfect(const FaultTable& table);
 
-/// The faults that are judged as their expectation says: "scenario: check (reason)". Of a list of those that are not
-/// found yet, these belong elsewhere.
+/// The faults that are judged as their expectation says: "scenario: check (reason)". They do not
+/// belong in a list of faults that are not found yet.
 std::vector<std::string> rightly_judged(const FaultTable& table);
 
 }  // namespace lockstep::judge

@@ -23,8 +23,8 @@ std::string muted_text(const trace::RunTrace& run);
 /// Why it shows less that these runs agree: they left unequally many updates out. Empty: as many.
 std::string muted_otherwise(const std::vector<const trace::RunTrace*>& runs);
 
-/// Names of the channels that a side does not record, of those that a comparison would look at. Of a program also those
-/// that every training with an optimizer has, and of which `runs` hold nothing.
+/// Names of the channels that a side does not record, of those that a comparison would look at. For a program also
+/// those that every training with an optimizer has, where `runs` hold none of their records.
 std::vector<std::string> channels_left_out(const std::vector<trace::Channel>& compared,
                                            const std::vector<const scenario::Promises*>& sides,
                                            const std::vector<const trace::RunTrace*>& runs);

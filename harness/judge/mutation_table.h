@@ -35,7 +35,7 @@ struct MutationTable {
   Status unmutated = Status::kAgree;   ///< of the scenarios as they are
   plan::Part part = {};
 
-  /// That of the scenarios as they are, if they do not agree; else a divergence if a mutation is not red.
+  /// Status of the scenarios as they are, if they do not agree; else a divergence if a mutation is not red.
   Status status() const;
   /// Mutations that ended so.
   std::size_t count(MutationRow::Outcome outcome) const;

@@ -38,8 +38,8 @@ class Attendant {
   /// "<host>:<pid>"
   const std::string& process() const { return process_; }
 
-  /// How it ended; nothing while it runs. Signal 0 if it ended and nobody knows how. Of a rank on another host only its
-  /// own word is known.
+  /// How it ended; nothing while it runs. Signal 0 if it ended and nobody knows how. A rank on another host is
+  /// known by its own word only.
   std::optional<Process::Exit> poll() const;
 
   /// Of this host; −1 for another one.

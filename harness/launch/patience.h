@@ -23,7 +23,7 @@ constexpr double kAskPart = 0.05;
 /// Page faults between two questions that show that a program is being loaded.
 constexpr std::uint64_t kFaultsOfLoading = 16;
 
-/// Of so many seconds on the clock at least one counts, so that whatever hangs is found.
+/// At least one of so many seconds on the clock counts, so that whatever hangs is found.
 constexpr double kMostStretch = 10;
 
 /// A process that we wait for, with its descendants.
@@ -35,10 +35,10 @@ struct Awaited {
 /// Counts how long we have waited for processes that could have run.
 ///
 /// On a busy machine a process waits for a processor. That time does not count. It is the time that threads of a
-/// process and its descendants were queued, up to the time in which none of them ran. Of several processes the one that
-/// waited longest stands for all, or all together where they took turns. Neither counts time in which a process loads
-/// its program, or in which a child of it ended: nobody knows for how long that one was queued. All other time counts:
-/// that of threads that sleep, run or are stopped, and any time on another host.
+/// process and its descendants were queued, up to the time in which none of them ran. With several processes, the one
+/// that waited longest stands for all, or all together where they took turns. Neither counts time in which a process
+/// loads its program, or in which a child of it ended: nobody knows for how long that one was queued. All other time
+/// counts: that of threads that sleep, run or are stopped, and any time on another host.
 class Patience {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -36,12 +36,12 @@ struct Resolution {
 };
 
 /// Reads a rank's place from variables, and from arguments such as "rank=0" or "--local-rank=0". Each kind of launcher
-/// has a file in place/ and a row in the table of place.cpp. Of several kinds the innermost decides; the others must
+/// has a file in place/ and a row in the table of place.cpp. The innermost of several kinds decides; the others must
 /// agree with it.
 /// *Throws*: InputError that names a variable that is missing, is not a number, or contradicts another.
 Resolution resolve_place(const Environment& environment, const std::vector<std::string>& arguments = {});
 
-/// The same of this process. *Throws*: InputError also if the launcher's store does not answer, as when variables of
+/// The place of this process. *Throws*: InputError also if the launcher's store does not answer, as when variables of
 /// torchrun are left over in a shell.
 Resolution place_of_this_process(const std::vector<std::string>& arguments = {});
 

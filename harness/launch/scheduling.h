@@ -9,14 +9,14 @@
 /// How long processes waited for a processor, and whether they load, from /proc.
 namespace lockstep::launch {
 
-/// Of a thread since it began. *Source*: /proc/<pid>/task/<tid>/schedstat (Documentation/scheduler/sched-stats.rst).
-/// Zeros if the kernel counts no such time.
+/// Times of a thread since it began. *Source*: /proc/<pid>/task/<tid>/schedstat
+/// (Documentation/scheduler/sched-stats.rst). Zeros if the kernel counts no such time.
 struct ThreadTime {
   std::chrono::nanoseconds ran{0};
   std::chrono::nanoseconds queued{0};  ///< runnable without a processor, up to its last turn
 };
 
-/// Of a process and its descendants.
+/// Times of a process and its descendants.
 struct Scheduling {
   std::map<pid_t, ThreadTime> threads;
 

@@ -74,10 +74,10 @@ Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises
 /// A law that cannot be told.
 Outcome cannot_tell(std::string because, std::string next = "");
 
-/// Of a program: it may have changed its gradients itself, so that a breach is none.
+/// Turns a program's breach into "cannot check": it may have changed its gradients itself.
 Outcome unless_changed_by_hand(Outcome outcome);
 
-/// The laws, each in its file of laws/law/.
+/// The laws, each in a file of its own, <name>_law.cpp.
 std::string no_data_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_order_asked(const trace::RunTrace& run, const scenario::Promises& promises);
 std::string no_scale_asked(const trace::RunTrace& run, const scenario::Promises& promises);

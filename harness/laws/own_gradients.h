@@ -52,7 +52,7 @@ Made made_of(const std::vector<const trace::Record*>& records);
 /// fit explains its target where no more is left of it.
 inline constexpr double kSameWeight = 2e-3, kFits = 1e-3;
 
-/// The same of one factor, or of the terms of one update; 16-bit gradients leave less.
+/// Bound for one factor, or for the terms of one update; 16-bit gradients leave less.
 inline constexpr double kFactorFits = 1e-2;
 
 /// Least-squares fit of the target by the terms: one coefficient per term, shared by all parameters.

@@ -12,10 +12,10 @@
 /// Mistakes that make an optimizer's state as it is.
 namespace lockstep::laws {
 
-/// Of a state that is a sum of records: its coefficients, by all elements. Nothing where they cannot be told.
+/// Explains a state that is a sum of records, by its coefficients over all elements. Nothing where they are not unique.
 std::optional<std::vector<Explanation>> explanations_of(const Rule& rule, const Updated& of);
 
-/// Of a state that its formula makes element by element. Nothing where one element alone shows a mistake.
+/// Explains a state that its formula makes element by element. Nothing where one element alone shows a mistake.
 std::optional<std::vector<Explanation>> explanations_of(std::string_view state, const Sampled& sampled,
                                                         const Updated& of);
 

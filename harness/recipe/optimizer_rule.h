@@ -120,7 +120,7 @@ class ElementRule {
   /// The states that an update makes of those before: {"exp_avg_sq", …}.
   States<Rounded> states(const Element& element) const;
 
-  /// The weight that it makes of the states after it. Of LAMB without its trust ratio.
+  /// The weight that it makes of the states after it. For LAMB, without its trust ratio.
   std::optional<Rounded> weight(const Element& element, const Mistake& mistake = {}) const;
 
   /// The direction of LAMB, of which the update is a multiple.

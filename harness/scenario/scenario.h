@@ -132,7 +132,7 @@ struct Scenario {
 /// InputError where that is no training.
 Variant patched(const Variant& variant, const Json& patch, const std::string& file);
 
-/// The same of a mutation's change, read as a variant's changes are: another "kind" replaces the whole object.
+/// The variant with a mutation's change, read as a variant's changes are: another "kind" replaces the whole object.
 Variant mutated(const Variant& variant, const Json& change, const std::string& file);
 
 /// The promises of a variant, with the optimizer that its checkpoint holds.

@@ -15,7 +15,7 @@ struct DataFile {
   bool is_folder = false;
 };
 
-/// Those of a kind of data, as the schema marks them, in alphabetical order.
+/// Files of a kind of data, as the schema marks them, in alphabetical order.
 std::vector<DataFile> files_of(const recipe::DataChoice& data);
 
 /// Reads a completed "batch" object.
@@ -27,7 +27,7 @@ recipe::TrainSpec train_spec_from(const Json& completed);
 /// Checks what the schema cannot. *Throws*: InputError that names the dotted path and `origin`.
 void validate(const recipe::TrainSpec& spec, std::int64_t world_size, const std::string& origin);
 
-/// The same of a schedule alone. `path`: of the object that holds it, "train" or "promises".
+/// Validates a schedule alone. `path`: of the object that holds it, "train" or "promises".
 void validate_schedule(const recipe::TrainSpec& spec, const std::string& origin, const std::string& path);
 
 }  // namespace lockstep::scenario

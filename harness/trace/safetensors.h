@@ -27,7 +27,7 @@ std::string to_safetensors(const std::vector<StoredTensor>& tensors);
 /// fit, never allocating beyond its size.
 std::vector<StoredTensor> read_safetensors(const std::filesystem::path& path);
 
-/// The same of a file's content; `path` is for messages.
+/// Reads a file's content in the same way; `path` is for messages.
 std::vector<StoredTensor> from_safetensors(std::string_view file, const std::filesystem::path& path);
 
 }  // namespace lockstep::trace

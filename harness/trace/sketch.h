@@ -28,8 +28,8 @@ struct Sketch {
 /// *Shape*: `elements` holds whole elements of a floating `dtype`, row-major.
 Sketch sketch_of(DType dtype, std::span<const std::byte> elements);
 
-/// Eight elements of a dense tensor, evenly spread from the first to the last, or all where there are fewer. Of what is
-/// not linear no sketch tells.
+/// Eight elements of a dense tensor, evenly spread from the first to the last, or all where there are fewer. They tell
+/// of formulas that are not linear, where no sketch can.
 std::vector<double> sample_of(DType dtype, std::span<const std::byte> elements);
 
 /// Places of these elements, in rising order. `count`: elements of the tensor.

@@ -19,7 +19,7 @@ at::Tensor summed_loss(const at::Tensor& logits, const at::Tensor& labels);
 /// the label; shapes as above. *Shape*: → [targets].
 at::Tensor losses_of_targets(const at::Tensor& logits, const at::Tensor& labels);
 
-/// The same of logits in the training's dtype, rounded as the training rounds them: under autocast a GPU computes the
+/// The losses of logits in the training's dtype, rounded as the training rounds them: under autocast a GPU computes the
 /// logarithms of 16-bit logits in 16 bits, the CPU in float32.
 /// *Source*: at::cross_entropy_loss hands the logits' dtype on; aten/src/ATen/autocast_mode.cpp, PyTorch 2.11.
 at::Tensor rounded_losses_of_targets(const at::Tensor& logits, const at::Tensor& labels);

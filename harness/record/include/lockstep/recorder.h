@@ -136,7 +136,7 @@ LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_drop_step(lockstep_recor
 /// to the step again, and what is held back waits. It may wait beyond the step's end, for the next one.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_hold(lockstep_recorder* recorder, int holding);
 
-/// Adds what was held back to the step that has begun, and holds nothing back from now on. Of it the record `names[i]`
+/// Adds what was held back to the step that has begun, and holds nothing back from now on. In it the record `names[i]`
 /// of `channels[i]` is called `new_names[i]` there. NULL pointers are allowed where `count` is 0.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_release(lockstep_recorder* recorder, size_t count,
                                                                 const char* const* channels, const char* const* names,
