@@ -42,17 +42,17 @@ void Gradients::watch(std::size_t i) {
       entries_[i].parameter.tensor, std::make_unique<LocalGradientHook>([this, i](const at::Tensor& gradient) {
         if (!last_) return;
         Entry& entry = entries_[i];
-        faults_.own_gradient(entry.parameter.name, gradient);
+        faults_.each(&Fault::own_gradient, entry.parameter.name, gradient);
         if (recorder_.wants(Channel::kGradientLocal))
           entry.seen = recorder_.observe(Channel::kGradientLocal, entry.parameter.name, view_of(gradient));
-        faults_.sent_gradient(entry.parameter.name, gradient);
-        if (faults_.keeps_own_gradient(entry.parameter.name)) entry.kept = gradient.clone();
+        faults_.each(&Fault::sent_gradient, entry.parameter.name, gradient);
+        if (faults_.any(&Fault::keeps_own_gradient, entry.parameter.name)) entry.kept = gradient.clone();
       }));
 }
 
 void Gradients::begin() {
   for (Entry& entry : entries_) {
-    if (!faults_.keeps_last_gradient(entry.parameter.name)) entry.parameter.tensor.mutable_grad().reset();
+    if (!faults_.any(&Fault::keeps_last_gradient, entry.parameter.name)) entry.parameter.tensor.mutable_grad().reset();
   }
 }
 
@@ -62,15 +62,15 @@ std::int64_t Gradients::left() const {
 }
 
 bool Gradients::finish() {
-  if (faults_.reduces_by_hand()) faults_.reduce(named(), collective_);
+  if (faults_.any(&Fault::reduces_by_hand)) faults_.each(&Fault::reduce, named(), collective_);
   record_reduced();
-  const Fault::Clipping clipping = faults_.clipping();
+  const Fault::Clipping clipping = faults_.passed(&Fault::clipping, Fault::Clipping::kAfterUnscaling);
   if (clipping == Fault::Clipping::kBeforeUnscaling) clip();
   bool finite = true;
   if (scale_) {
     std::vector<at::Tensor> scaled;
     for (const NamedTensor& gradient : named()) {
-      if (faults_.unscales(gradient.name)) scaled.push_back(gradient.tensor);
+      if (!faults_.any(&Fault::keeps_scale, gradient.name)) scaled.push_back(gradient.tensor);
     }
     finite = scale_->unscale(std::move(scaled));
     record_again("unscaled");
@@ -82,7 +82,7 @@ bool Gradients::finish() {
 }
 
 void Gradients::clip() {
-  if (faults_.clip(named(), spec_)) return;
+  if (faults_.any(&Fault::clip, named(), spec_)) return;
   if (spec_.clip_norm) clip_norm(present(), *spec_.clip_norm);
   if (spec_.clip_value) clip_value(present(), *spec_.clip_value);
 }
@@ -93,7 +93,7 @@ void Gradients::record_reduced() {
     at::Tensor& gradient = entry.parameter.tensor.mutable_grad();
     if (entry.kept.defined()) gradient.copy_(std::exchange(entry.kept, at::Tensor()));
     if (!gradient.defined()) continue;
-    faults_.reduced(entry.parameter.name, gradient);
+    faults_.each(&Fault::reduced, entry.parameter.name, gradient);
     recorder_.tensor(Channel::kGradient, entry.parameter.name, view_of(gradient));
   }
 }

@@ -2,28 +2,24 @@
 #include <ATen/ATen.h>
 
 #include "harness/train/fault/lasting.h"
-#include "harness/train/fault/parameters.h"
 #include "harness/train/loop/clip.h"
 
 namespace lockstep::train {
 namespace {
 
-class OwnGradientWrong : public LastingFault {
+class OwnGradientWrong : public ParameterFault {
  public:
   explicit OwnGradientWrong(const Json& options)
-      : mistake_(options.at("mistake").get<std::string>()),
+      : ParameterFault(options),
+        mistake_(options.at("mistake").get<std::string>()),
         factor_(options.at("factor").get<double>()),
-        sending_(options.at("place") == "sending"),
-        parameters_(options) {}
+        sending_(options.at("place") == "sending") {}
 
   void own_gradient(const std::string& parameter, const at::Tensor& gradient) override {
-    if (!sending_ && parameters_.include(parameter)) change(gradient);
+    if (!sending_ && includes(parameter)) change(gradient);
   }
   void sent_gradient(const std::string& parameter, const at::Tensor& gradient) override {
-    if (sending_ && parameters_.include(parameter)) change(gradient);
-  }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
+    if (sending_ && includes(parameter)) change(gradient);
   }
 
  private:
@@ -41,7 +37,6 @@ class OwnGradientWrong : public LastingFault {
   std::string mistake_;
   double factor_;
   bool sending_;
-  ParameterChoice parameters_;
 };
 
 class ClippedWrong : public LastingFault {
@@ -73,16 +68,10 @@ class ClippedWrong : public LastingFault {
   ParameterChoice left_out_;
 };
 
-class UnscaledInPart : public LastingFault {
+class UnscaledInPart : public ParameterFault {
  public:
-  explicit UnscaledInPart(const Json& options) : parameters_(options) {}
-  bool unscales(const std::string& parameter) const override { return !parameters_.include(parameter); }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
-  }
-
- private:
-  ParameterChoice parameters_;
+  using ParameterFault::ParameterFault;
+  bool keeps_scale(const std::string& parameter) const override { return includes(parameter); }
 };
 
 /// zero_grad stands in the loop over the micro-batches.
@@ -101,20 +90,10 @@ class AccumulationDivisor : public LastingFault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_own_gradient_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<OwnGradientWrong>(options);
-}
-std::unique_ptr<Fault> make_clip_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<ClippedWrong>(options);
-}
-std::unique_ptr<Fault> make_unscale_partial_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<UnscaledInPart>(options);
-}
-std::unique_ptr<Fault> make_accumulation_lost_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<AccumulationLost>();
-}
-std::unique_ptr<Fault> make_accumulation_divisor_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<AccumulationDivisor>(options);
-}
+LOCKSTEP_FAULT(own_gradient_wrong, OwnGradientWrong, options)
+LOCKSTEP_FAULT(clip_wrong, ClippedWrong, options)
+LOCKSTEP_FAULT(unscale_partial, UnscaledInPart, options)
+LOCKSTEP_FAULT(accumulation_lost, AccumulationLost)
+LOCKSTEP_FAULT(accumulation_divisor, AccumulationDivisor, options)
 
 }  // namespace lockstep::train

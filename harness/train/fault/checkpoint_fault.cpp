@@ -6,8 +6,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
-#include "harness/train/fault/fault.h"
-#include "harness/train/fault/parameters.h"
+#include "harness/train/fault/lasting.h"
 #include "harness/train/loop/checkpoint.h"
 
 namespace lockstep::train {
@@ -47,11 +46,10 @@ class EndedIteratorKept : public Fault {
   bool keeps_ended_iterator() const override { return true; }
 };
 
-class CheckpointCut : public Fault {
+class CheckpointCut : public LastingFault {
  public:
   explicit CheckpointCut(const Json& options)
       : file_(options.at("file").get<std::string>()), keep_(options.at("keep").get<double>()) {}
-  bool lasts() const override { return true; }
   void saved(const std::filesystem::path& folder) override {
     const std::filesystem::path file = folder / file_;
     if (!std::filesystem::exists(file))
@@ -89,26 +87,12 @@ class CheckpointReadEarly : public Fault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_position_in_steps_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<PositionInSteps>();
-}
-std::unique_ptr<Fault> make_ended_iterator_kept_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<EndedIteratorKept>();
-}
-std::unique_ptr<Fault> make_checkpoint_cut_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<CheckpointCut>(options);
-}
-std::unique_ptr<Fault> make_checkpoint_read_early_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<CheckpointReadEarly>(options);
-}
-std::unique_ptr<Fault> make_state_cast_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<StateCast>(options);
-}
-std::unique_ptr<Fault> make_counter_off_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<CounterOff>(options);
-}
-std::unique_ptr<Fault> make_draw_after_restore_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<DrawAfterRestore>();
-}
+LOCKSTEP_FAULT(position_in_steps, PositionInSteps)
+LOCKSTEP_FAULT(ended_iterator_kept, EndedIteratorKept)
+LOCKSTEP_FAULT(checkpoint_cut, CheckpointCut, options)
+LOCKSTEP_FAULT(checkpoint_read_early, CheckpointReadEarly, options)
+LOCKSTEP_FAULT(state_cast, StateCast, options)
+LOCKSTEP_FAULT(counter_off, CounterOff, options)
+LOCKSTEP_FAULT(draw_after_restore, DrawAfterRestore)
 
 }  // namespace lockstep::train

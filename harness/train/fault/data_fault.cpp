@@ -32,9 +32,7 @@ class SwapSamples : public Fault {
   std::size_t first_, second_;
 };
 
-class SamplerSeedByRank : public Fault {
-  bool lasts() const override { return true; }
-
+class SamplerSeedByRank : public LastingFault {
   void sampler(recipe::SamplerChoice& sampler, std::int64_t rank) override {
     if (!sampler.options.contains("seed"))
       throw InputError({.what = "a fault changes the sampler's seed, and the sampler has none",
@@ -127,29 +125,13 @@ class ExtraDraw : public Fault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_swap_samples_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<SwapSamples>(options);
-}
-std::unique_ptr<Fault> make_sampler_seed_by_rank_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<SamplerSeedByRank>();
-}
-std::unique_ptr<Fault> make_sampler_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<SamplerWrong>(options);
-}
-std::unique_ptr<Fault> make_share_of_rank_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<ShareOfRank>(options);
-}
-std::unique_ptr<Fault> make_drop_last_wrong_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<DropLastWrong>();
-}
-std::unique_ptr<Fault> make_sample_order_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<SampleOrderWrong>(options);
-}
-std::unique_ptr<Fault> make_content_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<ContentWrong>(options);
-}
-std::unique_ptr<Fault> make_extra_draw_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<ExtraDraw>();
-}
+LOCKSTEP_FAULT(swap_samples, SwapSamples, options)
+LOCKSTEP_FAULT(sampler_seed_by_rank, SamplerSeedByRank)
+LOCKSTEP_FAULT(sampler_wrong, SamplerWrong, options)
+LOCKSTEP_FAULT(share_of_rank, ShareOfRank, options)
+LOCKSTEP_FAULT(drop_last_wrong, DropLastWrong)
+LOCKSTEP_FAULT(sample_order_wrong, SampleOrderWrong, options)
+LOCKSTEP_FAULT(content_wrong, ContentWrong, options)
+LOCKSTEP_FAULT(extra_draw, ExtraDraw)
 
 }  // namespace lockstep::train

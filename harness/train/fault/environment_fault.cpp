@@ -1,5 +1,5 @@
 // Settings that one rank makes for itself.
-#include "harness/train/fault/fault.h"
+#include "harness/train/fault/lasting.h"
 
 namespace lockstep::train {
 namespace {
@@ -20,8 +20,6 @@ class DeterminismOnRank : public Fault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_determinism_on_rank_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<DeterminismOnRank>(options);
-}
+LOCKSTEP_FAULT(determinism_on_rank, DeterminismOnRank, options)
 
 }  // namespace lockstep::train

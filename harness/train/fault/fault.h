@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "harness/launch/progress.h"
@@ -68,9 +71,10 @@ class Fault {
   /// Before a micro-batch's forward pass, and after its backward pass.
   virtual void passing(const std::vector<NamedTensor>& /*buffers*/) {}
   virtual void passed(const std::vector<NamedTensor>& /*buffers*/) {}
-  /// Loss of a micro-batch, its mean or sum; undefined: that of the recipe.
-  virtual at::Tensor criterion(const at::Tensor& /*logits*/, const at::Tensor& /*labels*/, bool /*summed*/) {
-    return {};
+  /// True: it set the loss of a micro-batch, its mean or sum, instead of the recipe.
+  virtual bool criterion(at::Tensor& /*loss*/, const at::Tensor& /*logits*/, const at::Tensor& /*labels*/,
+                         bool /*summed*/) {
+    return false;
   }
   /// Divisor of each micro-batch's loss.
   virtual std::int64_t accumulation(std::int64_t asked) const { return asked; }
@@ -86,19 +90,19 @@ class Fault {
   virtual bool reduces_by_hand() const { return false; }
   virtual void reduce(const std::vector<NamedTensor>& /*gradients*/, Collective& /*collective*/) {}
   virtual void reduced(const std::string& /*parameter*/, at::Tensor& /*gradient*/) {}
-  virtual Clipping clipping() const { return Clipping::kAfterUnscaling; }
-  virtual bool unscales(const std::string& /*parameter*/) const { return true; }
+  virtual Clipping clipping(Clipping asked) const { return asked; }
+  virtual bool keeps_scale(const std::string& /*parameter*/) const { return false; }
   /// True: it clipped instead of the recipe.
   virtual bool clip(const std::vector<NamedTensor>& /*gradients*/, const recipe::GradientSpec& /*spec*/) {
     return false;
   }
   virtual void learning_rates(std::vector<double>& /*by_group*/) const {}
-  virtual bool updates() const { return true; }
+  virtual bool skips_update() const { return false; }
   /// True: it updated the parameter instead of the rule.
   virtual bool update(const ParameterUpdate& /*one*/, const UpdateRule& /*rule*/) { return false; }
   virtual void updated(const Updated& /*rank*/) {}
   /// How often the averaged weights are updated, before the weights and after them.
-  virtual int averagings(bool before_update) const { return before_update ? 0 : 1; }
+  virtual int averagings(int asked, bool /*before_update*/) const { return asked; }
   virtual void averaged(const std::vector<NamedTensor>& /*averages*/) {}
   /// Loss that is summed over the ranks, to be reported; `last`: of the last micro-batch alone.
   virtual at::Tensor reported_loss(const at::Tensor& all, const at::Tensor& /*last*/, const Collective& /*ranks*/) {
@@ -110,7 +114,7 @@ class Fault {
   virtual double followed_loss(double reduced, double /*own*/) const { return reduced; }
   virtual bool evaluates_in_training_mode() const { return false; }
   /// Samples that an evaluation takes instead of the held-out ones, as a distance of their ids.
-  virtual std::int64_t evaluates_samples_before() const { return 0; }
+  virtual std::int64_t evaluates_samples_before(std::int64_t asked) const { return asked; }
   virtual void evaluated(Model& /*model*/, const std::vector<NamedTensor>& /*weights*/,
                          const std::vector<NamedTensor>& /*averages*/) {}
   /// Steps that the schedule takes.
@@ -126,66 +130,62 @@ class Fault {
   virtual void require_samples(std::size_t /*size*/) const {}
 };
 
-/// Dispatches on the kinds of the schema: each is `make_<kind>_fault` in a file of fault/.
+/// Dispatches on the kinds of the schema: each has a LOCKSTEP_FAULT in a file of fault/.
 std::unique_ptr<Fault> make_fault(const recipe::FaultChoice& choice, const recipe::GradientSpec& gradient);
 
-/// Faults of one rank. Each hook calls those that act in the step.
+/// Defines the factory of a kind: its class, and the arguments of its constructor from `options` and `gradient`.
+#define LOCKSTEP_FAULT(kind, Type, ...)                                                               \
+  std::unique_ptr<Fault> make_##kind##_fault([[maybe_unused]] const Json& options,                    \
+                                             [[maybe_unused]] const recipe::GradientSpec& gradient) { \
+    return std::make_unique<Type>(__VA_ARGS__);                                                       \
+  }
+
+/// Faults of one rank. A hook is called for those that act: in a step as they say, before the first step all.
 class Faults {
  public:
   Faults(const recipe::TrainSpec& spec, std::int64_t rank);
 
-  recipe::DeterminismSpec determinism(recipe::DeterminismSpec spec) const;
-  recipe::SamplerChoice sampler(recipe::SamplerChoice choice) const;
-  std::int64_t rank_of_share() const;
-  bool drops_last(bool asked) const;
-  recipe::DdpSpec ddp(recipe::DdpSpec spec) const;
-  double average_decay(double asked) const;
-  std::vector<NamedTensor> loaded(std::vector<NamedTensor> weights) const;
-  std::int64_t ranks_that_saved(std::int64_t saved, std::int64_t now) const;
-  bool keeps_ended_iterator() const;
-  void restored(const Restored& state) const;
-
   /// Sets the current step.
   void begin(std::int64_t step) { step_ = step; }
 
-  bool ends() const;
-  void arrive(launch::Phase phase, Collective& collective) const;
-  void samples(std::vector<std::int64_t>& ids) const;
-  void content(const std::vector<std::int64_t>& ids, Samples& batch) const;
-  void passing(const std::vector<NamedTensor>& buffers) const;
-  void passed(const std::vector<NamedTensor>& buffers) const;
-  at::Tensor criterion(const at::Tensor& logits, const at::Tensor& labels, bool summed) const;
-  std::int64_t accumulation(std::int64_t asked) const;
-  at::Tensor loss(at::Tensor loss) const;
-  bool keeps_last_gradient(const std::string& parameter) const;
-  bool clears_between_micro_batches() const;
-  void own_gradient(const std::string& parameter, const at::Tensor& gradient) const;
-  void sent_gradient(const std::string& parameter, const at::Tensor& gradient) const;
-  bool keeps_own_gradient(const std::string& parameter) const;
-  bool reduces_by_hand() const;
-  void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) const;
-  void reduced(const std::string& parameter, at::Tensor& gradient) const;
-  Fault::Clipping clipping() const;
-  bool unscales(const std::string& parameter) const;
-  bool clip(const std::vector<NamedTensor>& gradients, const recipe::GradientSpec& spec) const;
-  std::vector<double> learning_rates(std::vector<double> by_group) const;
-  bool updates() const;
-  bool update(const ParameterUpdate& one, const UpdateRule& rule) const;
-  void updated(const Updated& rank) const;
-  int averagings(bool before_update) const;
-  void averaged(const std::vector<NamedTensor>& averages) const;
-  at::Tensor reported_loss(const at::Tensor& all, const at::Tensor& last, const Collective& ranks) const;
-  std::int64_t metric_divisor(std::int64_t ranks) const;
-  double followed_loss(double reduced, double own) const;
-  bool evaluates_in_training_mode() const;
-  std::int64_t evaluates_samples_before() const;
-  void evaluated(Model& model, const std::vector<NamedTensor>& weights, const std::vector<NamedTensor>& averages) const;
-  std::int64_t schedule_steps(std::int64_t asked, std::int64_t ranks) const;
-  std::vector<NamedTensor> saving(std::vector<NamedTensor> optimizer) const;
-  void saved(const std::filesystem::path& folder) const;
+  template <typename Hook, typename... Arguments>
+  void each(Hook hook, Arguments&&... arguments) const {
+    for (const Entry& entry : mine_) {
+      if (entry.acts(step_)) std::invoke(hook, *entry.fault, arguments...);
+    }
+  }
 
-  void require_parameters(const std::vector<NamedTensor>& parameters) const;
-  /// `updates`: number of updates already done.
+  /// The value that one hook hands to the next, by changing or returning it.
+  template <typename Hook, typename Value, typename... Arguments>
+  Value passed(Hook hook, Value value, const Arguments&... arguments) const {
+    const auto pass = [&](Fault& fault) {
+      if constexpr (std::is_void_v<std::invoke_result_t<Hook, Fault&, Value&, const Arguments&...>>) {
+        std::invoke(hook, fault, value, arguments...);
+      } else {
+        value = std::invoke(hook, fault, value, arguments...);
+      }
+    };
+    each(pass);
+    return value;
+  }
+
+  /// Whether a hook says so; all are asked.
+  template <typename Hook, typename... Arguments>
+  bool any(Hook hook, const Arguments&... arguments) const {
+    bool found = false;
+    each([&](Fault& fault) { found = std::invoke(hook, fault, arguments...) || found; });
+    return found;
+  }
+
+  /// Whether a hook did the work instead; those after it are not called.
+  template <typename Hook, typename... Arguments>
+  bool instead(Hook hook, Arguments&&... arguments) const {
+    bool done = false;
+    each([&](Fault& fault) { done = done || std::invoke(hook, fault, arguments...); });
+    return done;
+  }
+
+  /// *Throws*: as the faults' `require_samples`. `updates`: number of updates already done.
   void require_samples(const Loader& loader, std::int64_t updates, const recipe::BatchSpec& batch) const;
 
  private:
@@ -193,24 +193,13 @@ class Faults {
     std::unique_ptr<Fault> fault;
     std::int64_t first = 0;
 
-    bool acts(std::int64_t step) const { return step == first || (step > first && fault->lasts()); }
-  };
-  template <typename Condition>
-  bool any(Condition condition) const {
-    bool found = false;
-    each([&](Fault& fault) { found = condition(fault) || found; });
-    return found;
-  }
-  template <typename Action>
-  void each(Action action) const {
-    for (const Entry& entry : mine_) {
-      if (entry.acts(step_)) action(*entry.fault);
+    bool acts(std::optional<std::int64_t> step) const {
+      return !step || *step == first || (*step > first && fault->lasts());
     }
-  }
+  };
 
   std::vector<Entry> mine_;
-  std::int64_t rank_ = 0;
-  std::int64_t step_ = 0;
+  std::optional<std::int64_t> step_;  ///< nothing before the first one
 };
 
 }  // namespace lockstep::train

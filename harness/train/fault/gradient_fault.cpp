@@ -2,7 +2,6 @@
 #include <ATen/ATen.h>
 
 #include "harness/train/fault/lasting.h"
-#include "harness/train/fault/parameters.h"
 
 namespace lockstep::train {
 namespace {
@@ -16,41 +15,32 @@ class LossFactor : public LastingFault {
   double factor_;
 };
 
-class GradientFactor : public LastingFault {
+class GradientFactor : public ParameterFault {
  public:
   explicit GradientFactor(const Json& options)
-      : dtypes_(options),
+      : ParameterFault(options),
+        dtypes_(options),
         factor_(options.at("factor").get<double>()),
-        parameters_(options),
         before_(options.at("place") == "backward") {}
   void own_gradient(const std::string& parameter, const at::Tensor& gradient) override {
     const at::NoGradGuard no_grad;
-    if (before_ && parameters_.include(parameter) && dtypes_.includes(gradient)) at::Tensor(gradient).mul_(factor_);
+    if (before_ && includes(parameter) && dtypes_.includes(gradient)) at::Tensor(gradient).mul_(factor_);
   }
   void reduced(const std::string& parameter, at::Tensor& gradient) override {
-    if (!before_ && parameters_.include(parameter) && dtypes_.includes(gradient)) gradient.mul_(factor_);
-  }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
+    if (!before_ && includes(parameter) && dtypes_.includes(gradient)) gradient.mul_(factor_);
   }
 
  private:
   DtypeChoice dtypes_;
   double factor_;
-  ParameterChoice parameters_;
+
   bool before_;
 };
 
-class GradientKept : public LastingFault {
+class GradientKept : public ParameterFault {
  public:
-  explicit GradientKept(const Json& options) : parameters_(options) {}
-  bool keeps_last_gradient(const std::string& parameter) const override { return parameters_.include(parameter); }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
-  }
-
- private:
-  ParameterChoice parameters_;
+  using ParameterFault::ParameterFault;
+  bool keeps_last_gradient(const std::string& parameter) const override { return includes(parameter); }
 };
 
 class GradientRounded : public LastingFault {
@@ -92,30 +82,18 @@ class GradientScattered : public LastingFault {
   }
 };
 
-class GradientUninitialised : public LastingFault {
+class GradientUninitialised : public ParameterFault {
  public:
-  explicit GradientUninitialised(const Json& options) : parameters_(options) {}
+  using ParameterFault::ParameterFault;
   void reduced(const std::string& parameter, at::Tensor& gradient) override {
-    if (parameters_.include(parameter)) gradient.copy_(at::empty_like(gradient));
+    if (includes(parameter)) gradient.copy_(at::empty_like(gradient));
   }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
-  }
-
- private:
-  ParameterChoice parameters_;
 };
 
-class GradientNotReduced : public LastingFault {
+class GradientNotReduced : public ParameterFault {
  public:
-  explicit GradientNotReduced(const Json& options) : parameters_(options) {}
-  bool keeps_own_gradient(const std::string& parameter) const override { return parameters_.include(parameter); }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
-  }
-
- private:
-  ParameterChoice parameters_;
+  using ParameterFault::ParameterFault;
+  bool keeps_own_gradient(const std::string& parameter) const override { return includes(parameter); }
 };
 
 /// The gradients were views of the buckets once: what is reduced into those does not reach them.
@@ -124,44 +102,24 @@ class ViewsDetached : public LastingFault {
 };
 
 class ClipSkipped : public LastingFault {
-  Clipping clipping() const override { return Clipping::kNever; }
+  Clipping clipping(Clipping) const override { return Clipping::kNever; }
 };
 
 class ClipBeforeUnscale : public LastingFault {
-  Clipping clipping() const override { return Clipping::kBeforeUnscaling; }
+  Clipping clipping(Clipping) const override { return Clipping::kBeforeUnscaling; }
 };
 
 }  // namespace
 
-std::unique_ptr<Fault> make_loss_factor_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<LossFactor>(options);
-}
-std::unique_ptr<Fault> make_gradient_factor_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<GradientFactor>(options);
-}
-std::unique_ptr<Fault> make_gradient_kept_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<GradientKept>(options);
-}
-std::unique_ptr<Fault> make_gradient_rounded_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<GradientRounded>(options);
-}
-std::unique_ptr<Fault> make_gradient_scattered_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<GradientScattered>();
-}
-std::unique_ptr<Fault> make_gradient_uninitialised_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<GradientUninitialised>(options);
-}
-std::unique_ptr<Fault> make_gradient_not_reduced_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<GradientNotReduced>(options);
-}
-std::unique_ptr<Fault> make_views_detached_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<ViewsDetached>();
-}
-std::unique_ptr<Fault> make_clip_skipped_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<ClipSkipped>();
-}
-std::unique_ptr<Fault> make_clip_before_unscale_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<ClipBeforeUnscale>();
-}
+LOCKSTEP_FAULT(loss_factor, LossFactor, options)
+LOCKSTEP_FAULT(gradient_factor, GradientFactor, options)
+LOCKSTEP_FAULT(gradient_kept, GradientKept, options)
+LOCKSTEP_FAULT(gradient_rounded, GradientRounded, options)
+LOCKSTEP_FAULT(gradient_scattered, GradientScattered)
+LOCKSTEP_FAULT(gradient_uninitialised, GradientUninitialised, options)
+LOCKSTEP_FAULT(gradient_not_reduced, GradientNotReduced, options)
+LOCKSTEP_FAULT(views_detached, ViewsDetached)
+LOCKSTEP_FAULT(clip_skipped, ClipSkipped)
+LOCKSTEP_FAULT(clip_before_unscale, ClipBeforeUnscale)
 
 }  // namespace lockstep::train

@@ -5,7 +5,6 @@
 
 #include "harness/train/data/data.h"
 #include "harness/train/fault/lasting.h"
-#include "harness/train/fault/parameters.h"
 #include "harness/train/loop/loss.h"
 
 namespace lockstep::train {
@@ -16,7 +15,13 @@ class LossWrong : public LastingFault {
   explicit LossWrong(const Json& options)
       : mistake_(options.at("mistake").get<std::string>()), amount_(options.at("amount").get<double>()) {}
 
-  at::Tensor criterion(const at::Tensor& logits, const at::Tensor& labels, bool summed) override {
+  bool criterion(at::Tensor& loss, const at::Tensor& logits, const at::Tensor& labels, bool summed) override {
+    loss = wrong(logits, labels, summed);
+    return true;
+  }
+
+ private:
+  at::Tensor wrong(const at::Tensor& logits, const at::Tensor& labels, bool summed) const {
     const at::Tensor flat = logits.flatten(0, -2), targets = labels.flatten();
     const auto reduction = summed ? at::Reduction::Sum : at::Reduction::Mean;
     if (mistake_ == "smoothed") return at::cross_entropy_loss(flat, targets, {}, reduction, kNoLabel, amount_);
@@ -32,7 +37,6 @@ class LossWrong : public LastingFault {
                                   reduction, kNoLabel);
   }
 
- private:
   std::string mistake_;
   double amount_;
 };
@@ -53,41 +57,31 @@ class ReportedLossWrong : public LastingFault {
 };
 
 /// Numbers that are not finite, from one step on.
-class NotFinite : public LastingFault {
+class NotFinite : public ParameterFault {
  public:
-  explicit NotFinite(const Json& options) : place_(options.at("place").get<std::string>()), parameters_(options) {}
+  explicit NotFinite(const Json& options) : ParameterFault(options), place_(options.at("place").get<std::string>()) {}
 
   at::Tensor loss(at::Tensor loss) override { return place_ == "loss" ? loss * kNaN : loss; }
   void reduced(const std::string& parameter, at::Tensor& gradient) override {
-    if (place_ == "gradient" && parameters_.include(parameter)) gradient.flatten()[0].fill_(kNaN);
+    if (place_ == "gradient" && includes(parameter)) gradient.flatten()[0].fill_(kNaN);
   }
   void updated(const Updated& rank) override {
     const at::NoGradGuard no_grad;
     for (const NamedTensor& weight : rank.weights) {
-      if (place_ == "weight" && parameters_.include(weight.name)) weight.tensor.flatten()[0].fill_(kNaN);
+      if (place_ == "weight" && includes(weight.name)) weight.tensor.flatten()[0].fill_(kNaN);
     }
-  }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
   }
 
  private:
   static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
   std::string place_;
-  ParameterChoice parameters_;
 };
 
 }  // namespace
 
-std::unique_ptr<Fault> make_loss_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<LossWrong>(options);
-}
-std::unique_ptr<Fault> make_reported_loss_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<ReportedLossWrong>(options);
-}
-std::unique_ptr<Fault> make_not_finite_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<NotFinite>(options);
-}
+LOCKSTEP_FAULT(loss_wrong, LossWrong, options)
+LOCKSTEP_FAULT(reported_loss_wrong, ReportedLossWrong, options)
+LOCKSTEP_FAULT(not_finite, NotFinite, options)
 
 }  // namespace lockstep::train

@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
-#include "harness/train/fault/fault.h"
+#include "harness/train/fault/lasting.h"
 
 namespace lockstep::train {
 namespace {
@@ -105,29 +105,13 @@ class ExtraCollective : public OnArrival {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_extra_collective_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<ExtraCollective>(options);
-}
-std::unique_ptr<Fault> make_breaks_down_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<BreaksDown>(options);
-}
-std::unique_ptr<Fault> make_hang_in_collective_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<HangInCollective>(options);
-}
-std::unique_ptr<Fault> make_odd_collective_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<OddCollective>(options);
-}
-std::unique_ptr<Fault> make_ends_early_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<EndsEarly>();
-}
-std::unique_ptr<Fault> make_kill_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<Kill>(options);
-}
-std::unique_ptr<Fault> make_hang_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<Hang>(options);
-}
-std::unique_ptr<Fault> make_exit_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<Exit>(options);
-}
+LOCKSTEP_FAULT(extra_collective, ExtraCollective, options)
+LOCKSTEP_FAULT(breaks_down, BreaksDown, options)
+LOCKSTEP_FAULT(hang_in_collective, HangInCollective, options)
+LOCKSTEP_FAULT(odd_collective, OddCollective, options)
+LOCKSTEP_FAULT(ends_early, EndsEarly)
+LOCKSTEP_FAULT(kill, Kill, options)
+LOCKSTEP_FAULT(hang, Hang, options)
+LOCKSTEP_FAULT(exit, Exit, options)
 
 }  // namespace lockstep::train

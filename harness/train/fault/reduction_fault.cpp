@@ -7,16 +7,14 @@
 
 #include <ATen/ATen.h>
 
-#include "harness/train/fault/fault.h"
-#include "harness/train/fault/parameters.h"
+#include "harness/train/fault/lasting.h"
 #include "harness/train/loop/clip.h"
 
 namespace lockstep::train {
 namespace {
 
-class ByHand : public Fault {
+class ByHand : public LastingFault {
  public:
-  bool lasts() const override { return true; }
   bool reduces_by_hand() const override { return true; }
 
   void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
@@ -67,7 +65,7 @@ class ClipBeforeReduction : public ByHand {
     ByHand::reduce(gradients, collective);
   }
 
-  Clipping clipping() const override { return Clipping::kNever; }
+  Clipping clipping(Clipping) const override { return Clipping::kNever; }
 
  private:
   recipe::GradientSpec gradient_;
@@ -202,29 +200,13 @@ class ReadBeforeWait : public ByHand {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_reduced_by_hand_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<ReducedByHand>(options);
-}
-std::unique_ptr<Fault> make_read_before_wait_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<ReadBeforeWait>(options);
-}
-std::unique_ptr<Fault> make_clip_before_reduction_fault(const Json&, const recipe::GradientSpec& gradient) {
-  return std::make_unique<ClipBeforeReduction>(gradient);
-}
-std::unique_ptr<Fault> make_bucket_forgotten_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<BucketForgotten>(options);
-}
-std::unique_ptr<Fault> make_sent_rounded_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<SentRounded>(options);
-}
-std::unique_ptr<Fault> make_order_mismatch_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<OrderMismatch>(options);
-}
-std::unique_ptr<Fault> make_rank_order_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<RankOrder>();
-}
-std::unique_ptr<Fault> make_unordered_sum_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<UnorderedSum>();
-}
+LOCKSTEP_FAULT(reduced_by_hand, ReducedByHand, options)
+LOCKSTEP_FAULT(read_before_wait, ReadBeforeWait, options)
+LOCKSTEP_FAULT(clip_before_reduction, ClipBeforeReduction, gradient)
+LOCKSTEP_FAULT(bucket_forgotten, BucketForgotten, options)
+LOCKSTEP_FAULT(sent_rounded, SentRounded, options)
+LOCKSTEP_FAULT(order_mismatch, OrderMismatch, options)
+LOCKSTEP_FAULT(rank_order, RankOrder)
+LOCKSTEP_FAULT(unordered_sum, UnorderedSum)
 
 }  // namespace lockstep::train

@@ -5,7 +5,6 @@
 
 #include "harness/base/error.h"
 #include "harness/train/fault/lasting.h"
-#include "harness/train/fault/parameters.h"
 #include "harness/train/model/model.h"
 
 namespace lockstep::train {
@@ -16,9 +15,9 @@ class AverageWrong : public LastingFault {
   explicit AverageWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()) {}
 
   double average_decay(double decay) const override { return mistake_ == "decay_swapped" ? 1 - decay : decay; }
-  int averagings(bool before_update) const override {
+  int averagings(int asked, bool before_update) const override {
     if (mistake_ == "before_update") return before_update ? 1 : 0;
-    return before_update ? 0 : mistake_ == "twice" ? 2 : 1;
+    return mistake_ == "twice" && !before_update ? 2 : asked;
   }
   void averaged(const std::vector<NamedTensor>& averages) override {
     if (mistake_ != "rounded") return;
@@ -56,7 +55,9 @@ class EvaluationWrong : public LastingFault {
   explicit EvaluationWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()) {}
 
   bool evaluates_in_training_mode() const override { return mistake_ == "in_training_mode"; }
-  std::int64_t evaluates_samples_before() const override { return mistake_ == "other_samples" ? 1 : 0; }
+  std::int64_t evaluates_samples_before(std::int64_t asked) const override {
+    return mistake_ == "other_samples" ? asked + 1 : asked;
+  }
   void evaluated(Model& model, const std::vector<NamedTensor>& weights,
                  const std::vector<NamedTensor>& averages) override {
     const at::NoGradGuard no_grad;
@@ -193,32 +194,14 @@ class OptimizerStateWrong : public LastingFault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_average_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<AverageWrong>(options);
-}
-std::unique_ptr<Fault> make_running_means_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<RunningMeansWrong>(options);
-}
-std::unique_ptr<Fault> make_evaluation_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<EvaluationWrong>(options);
-}
-std::unique_ptr<Fault> make_reseeded_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<Reseeded>(options);
-}
-std::unique_ptr<Fault> make_schedule_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<ScheduleWrong>(options);
-}
-std::unique_ptr<Fault> make_group_rates_swapped_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<GroupRatesSwapped>();
-}
-std::unique_ptr<Fault> make_ddp_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<DdpWrong>(options);
-}
-std::unique_ptr<Fault> make_loaded_weights_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<LoadedWeightsWrong>(options);
-}
-std::unique_ptr<Fault> make_optimizer_state_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<OptimizerStateWrong>(options);
-}
+LOCKSTEP_FAULT(average_wrong, AverageWrong, options)
+LOCKSTEP_FAULT(running_means_wrong, RunningMeansWrong, options)
+LOCKSTEP_FAULT(evaluation_wrong, EvaluationWrong, options)
+LOCKSTEP_FAULT(reseeded, Reseeded, options)
+LOCKSTEP_FAULT(schedule_wrong, ScheduleWrong, options)
+LOCKSTEP_FAULT(group_rates_swapped, GroupRatesSwapped)
+LOCKSTEP_FAULT(ddp_wrong, DdpWrong, options)
+LOCKSTEP_FAULT(loaded_weights_wrong, LoadedWeightsWrong, options)
+LOCKSTEP_FAULT(optimizer_state_wrong, OptimizerStateWrong, options)
 
 }  // namespace lockstep::train

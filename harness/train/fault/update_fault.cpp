@@ -2,16 +2,14 @@
 #include <ATen/ATen.h>
 
 #include "harness/base/files.h"
-#include "harness/train/fault/fault.h"
-#include "harness/train/fault/parameters.h"
+#include "harness/train/fault/lasting.h"
 
 namespace lockstep::train {
 namespace {
 
-class LearningRateFactor : public Fault {
+class LearningRateFactor : public LastingFault {
  public:
   explicit LearningRateFactor(const Json& options) : factor_(options.at("factor").get<double>()) {}
-  bool lasts() const override { return true; }
   void learning_rates(std::vector<double>& rates) const override {
     for (double& rate : rates) rate *= factor_;
   }
@@ -24,47 +22,39 @@ class UpdateSkipped : public Fault {
  public:
   explicit UpdateSkipped(const Json& options) : once_(options.at("once").get<bool>()) {}
   bool lasts() const override { return !once_; }
-  bool updates() const override { return false; }
+  bool skips_update() const override { return true; }
 
  private:
   bool once_;
 };
 
-class WeightsDecayed : public Fault {
+class WeightsDecayed : public ParameterFault {
  public:
   explicit WeightsDecayed(const Json& options)
-      : dtypes_(options), factor_(options.at("factor").get<double>()), parameters_(options) {}
-  bool lasts() const override { return true; }
+      : ParameterFault(options), dtypes_(options), factor_(options.at("factor").get<double>()) {}
   void updated(const Updated& rank) override {
     const at::NoGradGuard no_grad;
     for (const NamedTensor& weight : rank.weights) {
-      if (parameters_.include(weight.name) && dtypes_.includes(weight.tensor)) at::Tensor(weight.tensor).mul_(factor_);
+      if (includes(weight.name) && dtypes_.includes(weight.tensor)) at::Tensor(weight.tensor).mul_(factor_);
     }
-  }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
   }
 
  private:
   DtypeChoice dtypes_;
   double factor_;
-  ParameterChoice parameters_;
 };
 
-class AverageSkipped : public Fault {
-  bool lasts() const override { return true; }
-  int averagings(bool) const override { return 0; }
+class AverageSkipped : public LastingFault {
+  int averagings(int asked, bool before_update) const override { return before_update ? asked : 0; }
 };
 
-class LocalMetric : public Fault {
-  bool lasts() const override { return true; }
+class LocalMetric : public LastingFault {
   double followed_loss(double, double own) const override { return own; }
 };
 
-class MetricByDeviceCount : public Fault {
+class MetricByDeviceCount : public LastingFault {
  public:
   explicit MetricByDeviceCount(const Json& options) : devices_(options.at("devices").get<std::int64_t>()) {}
-  bool lasts() const override { return true; }
   std::int64_t metric_divisor(std::int64_t) const override { return devices_; }
 
  private:
@@ -122,53 +112,30 @@ class FlipWeightBit : public Fault {
 };
 
 /// Rank 0 holds the matrix as a layout of its own, and hands it to a broadcast that reads memory from its start.
-class StridedBroadcast : public Fault {
+class StridedBroadcast : public ParameterFault {
  public:
-  explicit StridedBroadcast(const Json& options) : parameters_(options) {}
-  bool lasts() const override { return true; }
+  using ParameterFault::ParameterFault;
   void updated(const Updated& rank) override {
     const at::NoGradGuard no_grad;
     const bool sends = rank.collective.group()->getRank() == 0;
     for (const NamedTensor& weight : rank.weights) {
-      if (weight.tensor.dim() != 2 || !parameters_.include(weight.name)) continue;
+      if (weight.tensor.dim() != 2 || !includes(weight.name)) continue;
       std::vector<at::Tensor> sent{sends ? weight.tensor.t().contiguous().t() : weight.tensor.clone()};
       rank.collective.group()->broadcast(sent)->wait();
       if (!sends) at::Tensor(weight.tensor).copy_(sent[0]);
     }
   }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
-  }
-
- private:
-  ParameterChoice parameters_;
 };
 
 }  // namespace
 
-std::unique_ptr<Fault> make_strided_broadcast_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<StridedBroadcast>(options);
-}
-std::unique_ptr<Fault> make_learning_rate_factor_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<LearningRateFactor>(options);
-}
-std::unique_ptr<Fault> make_update_skipped_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<UpdateSkipped>(options);
-}
-std::unique_ptr<Fault> make_weights_decayed_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<WeightsDecayed>(options);
-}
-std::unique_ptr<Fault> make_average_skipped_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<AverageSkipped>();
-}
-std::unique_ptr<Fault> make_local_metric_fault(const Json&, const recipe::GradientSpec&) {
-  return std::make_unique<LocalMetric>();
-}
-std::unique_ptr<Fault> make_metric_by_device_count_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<MetricByDeviceCount>(options);
-}
-std::unique_ptr<Fault> make_flip_weight_bit_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<FlipWeightBit>(options);
-}
+LOCKSTEP_FAULT(strided_broadcast, StridedBroadcast, options)
+LOCKSTEP_FAULT(learning_rate_factor, LearningRateFactor, options)
+LOCKSTEP_FAULT(update_skipped, UpdateSkipped, options)
+LOCKSTEP_FAULT(weights_decayed, WeightsDecayed, options)
+LOCKSTEP_FAULT(average_skipped, AverageSkipped)
+LOCKSTEP_FAULT(local_metric, LocalMetric)
+LOCKSTEP_FAULT(metric_by_device_count, MetricByDeviceCount, options)
+LOCKSTEP_FAULT(flip_weight_bit, FlipWeightBit, options)
 
 }  // namespace lockstep::train

@@ -9,24 +9,20 @@
 #include "harness/base/error.h"
 #include "harness/recipe/optimizer_rule.h"
 #include "harness/train/fault/lasting.h"
-#include "harness/train/fault/parameters.h"
 
 namespace lockstep::train {
 namespace {
 
 /// A fault of the update of some parameters.
-class UpdateFault : public LastingFault {
+class UpdateFault : public ParameterFault {
  public:
-  explicit UpdateFault(const Json& options) : parameters_(options) {}
+  using ParameterFault::ParameterFault;
 
   bool update(const ParameterUpdate& one, const UpdateRule& rule) override {
-    if (!parameters_.include(one.name)) return false;
+    if (!includes(one.name)) return false;
     at::Tensor parameter = one.parameter;
     act(one, rule, parameter);
     return true;
-  }
-  void require_parameters(const std::vector<NamedTensor>& parameters) const override {
-    parameters_.require_in(parameters);
   }
 
  protected:
@@ -39,8 +35,6 @@ class UpdateFault : public LastingFault {
 
  private:
   virtual void act(const ParameterUpdate& one, const UpdateRule& rule, at::Tensor& parameter) = 0;
-
-  ParameterChoice parameters_;
 };
 
 class UpdateRepeated : public UpdateFault {
@@ -234,29 +228,13 @@ class FormulaWrong : public UpdateFault {
 
 }  // namespace
 
-std::unique_ptr<Fault> make_update_repeated_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<UpdateRepeated>(options);
-}
-std::unique_ptr<Fault> make_parameter_not_held_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<ParameterNotHeld>(options);
-}
-std::unique_ptr<Fault> make_update_rate_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<UpdateRateWrong>(options);
-}
-std::unique_ptr<Fault> make_state_rounded_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<UpdateStateRounded>(options);
-}
-std::unique_ptr<Fault> make_bias_correction_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<BiasCorrectionWrong>(options);
-}
-std::unique_ptr<Fault> make_hyperparameter_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<HyperparameterWrong>(options);
-}
-std::unique_ptr<Fault> make_decay_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<DecayWrong>(options);
-}
-std::unique_ptr<Fault> make_formula_wrong_fault(const Json& options, const recipe::GradientSpec&) {
-  return std::make_unique<FormulaWrong>(options);
-}
+LOCKSTEP_FAULT(update_repeated, UpdateRepeated, options)
+LOCKSTEP_FAULT(parameter_not_held, ParameterNotHeld, options)
+LOCKSTEP_FAULT(update_rate_wrong, UpdateRateWrong, options)
+LOCKSTEP_FAULT(state_rounded, UpdateStateRounded, options)
+LOCKSTEP_FAULT(bias_correction_wrong, BiasCorrectionWrong, options)
+LOCKSTEP_FAULT(hyperparameter_wrong, HyperparameterWrong, options)
+LOCKSTEP_FAULT(decay_wrong, DecayWrong, options)
+LOCKSTEP_FAULT(formula_wrong, FormulaWrong, options)
 
 }  // namespace lockstep::train

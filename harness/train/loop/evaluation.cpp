@@ -22,8 +22,8 @@ std::int64_t training_samples(const std::optional<recipe::EvaluationSpec>& spec,
 }
 
 Evaluation::Evaluation(const recipe::EvaluationSpec& spec, const Dataset& data, const launch::Place& place,
-                       Collective& collective)
-    : spec_(spec), data_(data), collective_(collective) {
+                       Collective& collective, const Faults& faults)
+    : spec_(spec), data_(data), collective_(collective), faults_(faults), ranks_(place.world_size) {
   const std::int64_t first = training_samples(spec, data),
                      ranks = spec.shares == recipe::Shares::kAll ? 1 : place.world_size;
   const std::int64_t rank = spec.shares == recipe::Shares::kAll ? 0 : place.rank;
@@ -47,19 +47,19 @@ Evaluation::Evaluation(const recipe::EvaluationSpec& spec, const Dataset& data, 
                     .next = "hold out more samples, or reduce, and average over samples"});
 }
 
-Metrics Evaluation::run(Model& model, Ddp& ddp, const EvaluatedAs& as) const {
+Metrics Evaluation::run(Model& model, Ddp& ddp) const {
   const at::NoGradGuard no_grad;
-  model.train(as.in_training_mode);
-  MetricSums own = evaluate(ddp, mine_, counted_, as);
+  model.train(faults_.any(&Fault::evaluates_in_training_mode));
+  MetricSums own = evaluate(ddp, mine_, counted_);
   if (spec_.average == recipe::EvaluationAverage::kRanks) {
     at::Tensor mean = at::tensor({own.loss / own.targets, own.correct / own.targets}, at::kFloat);
     mean = reduced(mean);
-    if (reduces()) mean.div_(static_cast<double>(as.divisor));
+    if (reduces()) mean.div_(static_cast<double>(faults_.passed(&Fault::metric_divisor, ranks_)));
     model.train();
     return {.loss = mean[0].item<double>(), .accuracy = mean[1].item<double>(), .counted = {}, .own = std::move(own)};
   }
   const at::Tensor sums = reduced(at::tensor({own.loss, own.correct, own.targets}, at::kDouble));
-  MetricSums rest = leftovers_.empty() ? MetricSums{} : evaluate(ddp, leftovers_, leftovers_.size(), as);
+  MetricSums rest = leftovers_.empty() ? MetricSums{} : evaluate(ddp, leftovers_, leftovers_.size());
   model.train();
   const double targets = sums[2].item<double>() + rest.targets;
   return {.loss = (sums[0].item<double>() + rest.loss) / targets,
@@ -69,9 +69,9 @@ Metrics Evaluation::run(Model& model, Ddp& ddp, const EvaluatedAs& as) const {
           .rest = std::move(rest)};
 }
 
-MetricSums Evaluation::evaluate(Ddp& ddp, std::vector<std::int64_t> ids, std::size_t counted,
-                                const EvaluatedAs& as) const {
-  for (std::int64_t& id : ids) id -= as.samples_before;
+MetricSums Evaluation::evaluate(Ddp& ddp, std::vector<std::int64_t> ids, std::size_t counted) const {
+  const auto before = faults_.passed(&Fault::evaluates_samples_before, std::int64_t{0});
+  for (std::int64_t& id : ids) id -= before;
   at::empty({}, at::kLong).random_();  // as every loop over a DataLoader draws
   MetricSums sums;
   const auto batch = static_cast<std::size_t>(spec_.batch);

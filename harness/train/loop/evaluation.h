@@ -7,6 +7,7 @@
 #include "harness/train/collective/collective.h"
 #include "harness/train/data/data.h"
 #include "harness/train/ddp/ddp.h"
+#include "harness/train/fault/fault.h"
 
 namespace lockstep::train {
 
@@ -30,31 +31,26 @@ struct Metrics {
 /// Number of samples left for training. *Throws*: InputError if it is 0.
 std::int64_t training_samples(const std::optional<recipe::EvaluationSpec>& spec, const Dataset& data);
 
-/// Mistakes, normally none.
-struct EvaluatedAs {
-  std::int64_t divisor = 1;  ///< for means over the ranks; normally their number
-  bool in_training_mode = false;
-  std::int64_t samples_before = 0;  ///< other samples than the held-out ones: their ids less so many
-};
-
 /// Evaluates one rank's held-out samples and reduces its metrics over the ranks.
-/// *Lifetime*: of `data` and `collective`.
+/// *Lifetime*: of `data`, `collective` and `faults`.
 class Evaluation {
  public:
   Evaluation(const recipe::EvaluationSpec& spec, const Dataset& data, const launch::Place& place,
-             Collective& collective);
+             Collective& collective, const Faults& faults);
 
   /// Runs the evaluation; leaves the model in training mode.
-  Metrics run(Model& model, Ddp& ddp, const EvaluatedAs& as) const;
+  Metrics run(Model& model, Ddp& ddp) const;
 
  private:
-  MetricSums evaluate(Ddp& ddp, std::vector<std::int64_t> ids, std::size_t counted, const EvaluatedAs& as) const;
+  MetricSums evaluate(Ddp& ddp, std::vector<std::int64_t> ids, std::size_t counted) const;
   bool reduces() const;
   at::Tensor reduced(const at::Tensor& own) const;
 
   recipe::EvaluationSpec spec_;
   const Dataset& data_;
   Collective& collective_;
+  const Faults& faults_;
+  std::int64_t ranks_;
   std::vector<std::int64_t> mine_;       ///< this rank's sample ids; its metrics are reduced
   std::size_t counted_ = 0;              ///< only the first `counted_` ids of `mine_` count
   std::vector<std::int64_t> leftovers_;  ///< ids that every rank evaluates, without reduction
