@@ -152,13 +152,16 @@ audit::Audit audited(Task task, const AuditOptions& options, const fs::path& fol
 }
 
 int audit(const AuditOptions& options) {
-  for (const fs::path& target : {options.run.json(), options.markdown, options.chart}) require_writable(target);
+  require_writable("--json", options.run.json());
+  require_writable("--markdown", options.markdown);
+  require_writable("--chart", options.chart);
   const std::vector<Task> tasks = tasks_of(options);
   RunsFolder runs(options.run.out);
   judge::Status worst = judge::Status::kAgree;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const audit::Audit result = audited(tasks[i], options, runs.path() / std::to_string(i));
-    if (options.run.json() != "-") print_page(stdout, (i == 0 ? "" : "\n") + to_text(result, may_color(STDOUT_FILENO)));
+    if (options.run.json() != kStandardOutput)
+      print_page(stdout, (i == 0 ? "" : "\n") + to_text(result, may_color(STDOUT_FILENO)));
     if (!options.run.json().empty()) write_json(options.run.json(), to_json(result));
     if (!options.markdown.empty()) write_result(options.markdown, to_markdown(result));
     if (!options.chart.empty()) write_result(options.chart, to_svg(result));

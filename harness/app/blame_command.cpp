@@ -121,7 +121,7 @@ std::vector<std::string> relations_of_blame() {
 
 int blame(const BlameOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  require_writable(options.run.json());
+  require_writable("--json", options.run.json());
   const std::vector<blaming::NamedControl> controls = blaming::chosen_controls(options.vary);
   RunOptions run = options.run;
   run.scenarios = {options.scenario};
@@ -138,7 +138,7 @@ int blame(const BlameOptions& options) {
                                         [](const std::string& text) { print_line(stderr, "lockstep: " + text); });
   blame.verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const judge::Status status = blame.verdict.status();
-  if (options.run.json() != "-") {
+  if (options.run.json() != kStandardOutput) {
     print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(blame.verdict, blame.plan) +
                            to_text(blame));
   }

@@ -11,6 +11,7 @@
 #include "harness/judge/left_out.h"
 #include "harness/judge/recorded.h"
 #include "harness/report/renderer.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::app {
 namespace {
@@ -67,7 +68,7 @@ trace::RunTrace common_steps(trace::RunTrace run) {
 /// Of a run that did not reach its end nobody knows whether it would have taken all of its steps.
 void forget_the_end(checks::AskedLaw& asked, const std::string& incomplete) {
   const auto& divergence = asked.result.divergence;
-  if (!divergence || asked.law->name != "ledger" || divergence->tensor != "updates") return;
+  if (!divergence || asked.law->name != "ledger" || divergence->tensor != trace::entry::kUpdates) return;
   asked.result = {.status = CheckResult::Status::kInconclusive, .compared = asked.result.compared, .why = incomplete};
 }
 
@@ -137,7 +138,7 @@ void print(const Checked& checked) {
 }
 
 int check_runs(const CheckOptions& options) {
-  require_writable(options.json);
+  require_writable("--json", options.json);
   std::vector<judge::Recording> recordings;
   for (const std::filesystem::path& run : options.runs) recordings.push_back(judge::read_recording(run));
   const std::vector<const judge::Recording*> savers = savers_among(recordings);
@@ -153,7 +154,7 @@ int check_runs(const CheckOptions& options) {
     write_json(
         options.json,
         {{"format", "lockstep.check/1"}, {"status", name_of(worst)}, {"exit_code", exit_code(worst)}, {"runs", runs}});
-  if (options.json != "-") {
+  if (options.json != kStandardOutput) {
     for (const Checked& one : all) print(one);
   }
   return exit_code(worst);

@@ -188,7 +188,7 @@ int diff(const DiffOptions& options) {
                               {"first_divergence", first ? report::to_json(*first) : Json()},
                               {"why", why.empty() ? Json() : Json(why)}});
   }
-  if (options.json != "-") {
+  if (options.json != kStandardOutput) {
     print_line(stdout, std::string(name_of(status)) + ": " + std::to_string(result.compared) + " records of " +
                            left.trace.run + " and " + right.trace.run + " compared" + (why.empty() ? "" : "; " + why));
     if (!modules.empty()) notes.push_back("modules of the program that differ: " + some_of(modules, 5));

@@ -56,7 +56,7 @@ std::vector<bool> open_checks(const std::vector<plan::Mutated>& all, const plan:
 }  // namespace
 
 int mutations(const RunOptions& options, const std::string& part_text) {
-  require_writable(options.json());
+  require_writable("--json", options.json());
   const plan::Part part = plan::parse_part(part_text);
   const std::vector<plan::Mutated> all = plan::mutate(load(options), part);
   std::vector<scenario::Scenario> scenarios;
@@ -78,7 +78,7 @@ int mutations(const RunOptions& options, const std::string& part_text) {
   judge::MutationTable table = judge::mutation_table(all, verdict, own.verdict);
   table.part = part;
   const judge::Status status = table.status();
-  if (options.json() != "-") {
+  if (options.json() != kStandardOutput) {
     if (own.verdict.status() != judge::Status::kAgree)
       print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(own.verdict, own.plan) + "\n");
     print_page(stdout, report::to_text(table));

@@ -11,6 +11,9 @@
 
 namespace lockstep::app {
 
+/// A file name that stands for the standard output.
+inline constexpr const char* kStandardOutput = "-";
+
 /// The command that was chosen. Returns the exit code; *throws* the errors of base/error.h.
 using Action = std::function<int()>;
 

@@ -268,13 +268,13 @@ std::string today() {
   return text;
 }
 
-void require_writable(const fs::path& target) {
-  if (target.empty() || target == "-") return;
+void require_writable(const std::string& option, const fs::path& target) {
+  if (target.empty() || target == kStandardOutput) return;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   const fs::path& written = is_written_through(target) ? target : folder;
   if (::access(written.c_str(), W_OK) == 0 && !is_folder(target)) return;
   throw InputError({.what = "the result cannot be written here",
-                    .where = "--json " + target.string(),
+                    .where = option + " " + target.string(),
                     .expected = "a file in a folder that exists and may be written to"});
 }
 
@@ -287,18 +287,18 @@ void write_result(const fs::path& target, const std::string& text) {
 }
 
 void require_writable(const RunOptions& options) {
-  for (const auto& [option, target] : options.reports) require_writable(target);
+  for (const auto& [option, target] : options.reports) require_writable(option, target);
 }
 
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {
   const bool takes_stdout = std::any_of(options.reports.begin(), options.reports.end(),
-                                        [](const auto& report) { return report.second == "-"; });
+                                        [](const auto& report) { return report.second == kStandardOutput; });
   if (!takes_stdout) print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(verdict, plan));
   for (const report::Format& format : report::formats()) {
     const auto target = options.reports.find(format.option);
     if (target == options.reports.end() || target->second.empty()) continue;
     const std::string text = format.make()->render(verdict, plan);
-    if (target->second == "-") {
+    if (target->second == kStandardOutput) {
       print_page(stdout, text);
     } else {
       write_result(target->second, text);
@@ -307,7 +307,7 @@ void write_reports(const RunOptions& options, const judge::Verdict& verdict, con
 }
 
 void write_json(const fs::path& target, const Json& value) {
-  if (target == "-") {
+  if (target == kStandardOutput) {
     print_json(stdout, value);
   } else {
     write_result(target, page_of(value));

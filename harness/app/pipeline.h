@@ -65,7 +65,7 @@ std::string today();
 
 /// Finds out before the work, not after it, that a result could not be written. "" and "-" need nothing.
 /// *Throws*: InputError.
-void require_writable(const std::filesystem::path& target);
+void require_writable(const std::string& option, const std::filesystem::path& target);
 
 /// Checks all reports that the options name.
 void require_writable(const RunOptions& options);

@@ -81,7 +81,7 @@ std::string line_of(const Json& run) {
 }  // namespace
 
 int prepare(const RunOptions& options) {
-  require_writable(options.json());
+  require_writable("--json", options.json());
   const plan::Plan plan = plan::make_plan(load(options));
   for (const plan::Run& run : plan.runs) require_one_command(run);
   RunsFolder runs(options.out);
@@ -99,7 +99,7 @@ int prepare(const RunOptions& options) {
   replace_file(runs.path() / "commands.json", commands.dump(1) + "\n");
   Campaign::begin(plan, runs.path());
   if (!options.json().empty()) write_json(options.json(), commands);
-  if (options.json() == "-") return 0;
+  if (options.json() == kStandardOutput) return 0;
   std::string scenarios;
   for (const scenario::Scenario& scenario : plan.scenarios) scenarios += " " + shell_quoted(scenario.file.string());
   print_line(stdout, std::to_string(all.size()) + " runs are prepared: " + (runs.path() / "commands.txt").string());

@@ -7,7 +7,7 @@
 #include "harness/audit/identities.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
-#include "harness/laws/sampler_order.h"
+#include "harness/recipe/sampler_rule.h"
 
 namespace lockstep::audit {
 namespace {
@@ -28,7 +28,7 @@ bool averages(const TrainSpec& train) { return train.ema_decay.has_value(); }
 /// From the generators that a checkpoint holds: masks, crops, or the order of the next epochs.
 bool draws(const TrainSpec& train) {
   return train.drops() || train.augmentation() == recipe::Augmentation::kRank ||
-         laws::draws_from_shared_generator(train.sampler);
+         recipe::draws_from_shared_generator(train.sampler);
 }
 
 bool always(const TrainSpec&) { return true; }

@@ -13,6 +13,8 @@
 namespace lockstep::audit {
 namespace {
 
+using recipe::RateRuleKind;
+
 using recipe::TrainSpec;
 using scenario::CheckKind;
 
@@ -300,7 +302,7 @@ class Cells {
 
   void add() {
     for (const bool per_rank : {false, true}) {
-      for (const char* rule : {"kept", "linear", "sqrt"}) {
+      for (const RateRuleKind rule : {RateRuleKind::kNone, RateRuleKind::kLinear, RateRuleKind::kSqrt}) {
         for (const bool all : {false, true}) cell(per_rank, rule, all);
       }
     }
@@ -329,8 +331,9 @@ class Cells {
     return base;
   }
 
-  void cell(bool per_rank, const std::string& rule, bool every_rank_all) {
-    const double factor = rule == "linear" ? growth() : rule == "sqrt" ? std::sqrt(growth()) : 1;
+  void cell(bool per_rank, RateRuleKind rule, bool every_rank_all) {
+    const bool is_kept = rule == RateRuleKind::kNone;
+    const double factor = is_kept ? 1 : rule == RateRuleKind::kLinear ? growth() : std::sqrt(growth());
     Setting base = baseline(per_rank);
     Setting setting = base;
     setting.world_size = world_size_;
@@ -343,8 +346,8 @@ class Cells {
     const auto left = recipe_.patch(base), right = recipe_.patch(setting);
     if (!left || !right) return;
     const std::string batch = per_rank ? "per-rank" : "global";
-    Statement statement{.id = batch + "-batch." + rule + (every_rank_all ? ".no-sampler" : ".sampler") + "@" +
-                              std::to_string(world_size_),
+    Statement statement{.id = batch + "-batch." + (is_kept ? "kept" : text_of(rule)) +
+                              (every_rank_all ? ".no-sampler" : ".sampler") + "@" + std::to_string(world_size_),
                         .section = Section::kMatrix,
                         .text = batch + " batch kept, rate " + (factor == 1 ? "kept" : "x " + rounded(factor, 4)) +
                                 (every_rank_all ? ", no sampler" : "") + " (" + ranks_text(world_size_) + ")" +
@@ -357,7 +360,7 @@ class Cells {
   }
 
   /// Claims of the cell.
-  void judge(Statement& statement, bool per_rank, double factor, const std::string& rule, bool every_rank_all) const {
+  void judge(Statement& statement, bool per_rank, double factor, RateRuleKind rule, bool every_rank_all) const {
     std::vector<Obstacle> obstacles = obstacles_of_ranks(recipe_, range_, world_size_);
     if (recipe_.is_ours() && recipe_.train().sampler.kind == recipe::SamplerKind::kNone)  // these cells have one
       std::erase_if(obstacles, [](const Obstacle& one) { return one.change.contains("sampler"); });
@@ -387,7 +390,7 @@ class Cells {
       statement.if_differs = Answer::kEmpirical;
       const bool adaptive = is_scale_free(recipe_.train());
       statement.because =
-          rule == "linear"
+          rule == RateRuleKind::kLinear
               ? (adaptive ? "the linear rule is of SGD (Goyal et al. 2017): for " +
                                 text_of(recipe_.train().optimizer.kind) + " nothing holds, not even to first order"
                           : "Goyal et al. 2017: right to first order of the rate, with warm-up, up to a limit")

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "harness/audit/recipe.h"
-#include "harness/laws/sampler_order.h"
+#include "harness/recipe/sampler_rule.h"
 
 namespace lockstep::audit {
 namespace {
@@ -94,7 +94,7 @@ class WorkerRecipe : public Recipe {
       found.push_back({"each rank divides its loss by its own number of targets, and the ranks have unequally many",
                        "divide by the number of all ranks' targets",
                        {{"loss", {{"average", "world"}}}}});
-    if (sampler == SamplerKind::kAccelerate && laws::draws_from_shared_generator(of.sampler))
+    if (sampler == SamplerKind::kAccelerate && recipe::draws_from_shared_generator(of.sampler))
       found.push_back(
           {"without a seed of its own, the sampler takes its order from a generator that one rank has alone, "
            "and several copy from rank 0",

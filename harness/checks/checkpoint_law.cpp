@@ -4,6 +4,7 @@
 #include <array>
 
 #include "harness/laws/held.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::checks {
 namespace {
@@ -150,14 +151,15 @@ class Loading {
   void judge_count(std::size_t rank, CheckResult& result) const {
     if (promises_.known || !same_world() || !load_.restores("schedule")) return;
     const Held first(run_, rank, begin_ + 1), saved(*saver_.run, 0, saved_);
-    const Record *before = saved.find(Channel::kLedger, "samples_taken"),
-                 *now = first.find(Channel::kLedger, "samples_taken"), *ids = first.find(Channel::kSamples, "ids");
+    const Record *before = saved.find(Channel::kLedger, trace::entry::kSamplesTaken),
+                 *now = first.find(Channel::kLedger, trace::entry::kSamplesTaken),
+                 *ids = first.find(Channel::kSamples, "ids");
     if (before == nullptr || now == nullptr || ids == nullptr) return;
     if (before->integers.size() != 1 || now->integers.size() != 1) return;
     const std::int64_t expected = before->integers[0] + static_cast<std::int64_t>(ids->integers.size());
     ++result.compared;
     if (now->integers[0] == expected) return;
-    result.divergence = divergence_at(Channel::kLedger, "samples_taken", rank);
+    result.divergence = divergence_at(Channel::kLedger, trace::entry::kSamplesTaken, rank);
     result.divergence->step = begin_ + 1;
     result.divergence->expected = std::to_string(expected);
     result.divergence->actual = std::to_string(now->integers[0]);
@@ -176,7 +178,7 @@ compare::Divergence begins_elsewhere(const trace::RunTrace& resumed, std::int64_
   const auto after = [](std::int64_t step) { return "the state after " + std::to_string(step + 1) + " updates"; };
   return {.step = actual,
           .channel = Channel::kLedger,
-          .tensor = "updates",
+          .tensor = trace::entry::kUpdates,
           .rank = 0,
           .left = "checkpoint",
           .right = resumed.run,

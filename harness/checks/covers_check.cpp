@@ -7,6 +7,7 @@
 
 #include "harness/checks/check.h"
 #include "harness/laws/promise.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::checks {
 namespace {
@@ -253,8 +254,8 @@ std::optional<std::int64_t> guessed_wrongly(const trace::RunTrace& run) {
       const trace::Record* waiting = rank.steps[i].find(Channel::kLedger, "seen.waiting");
       if (waiting == nullptr || waiting->integers == std::vector<std::int64_t>{0}) continue;
       const auto pass_of = [](const trace::Step& step) {
-        const trace::Record* pass = step.find(Channel::kLedger, "passes");
-        return pass != nullptr ? pass : step.find(Channel::kLedger, "epoch");
+        const trace::Record* pass = step.find(Channel::kLedger, trace::entry::kPasses);
+        return pass != nullptr ? pass : step.find(Channel::kLedger, trace::entry::kEpoch);
       };
       const bool is_last = i + 1 == rank.steps.size();
       if (is_last || !trace::same_bits(pass_of(rank.steps[i]), pass_of(rank.steps[i + 1]))) return rank.steps[i].step;

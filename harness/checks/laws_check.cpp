@@ -1,6 +1,7 @@
 #include "harness/checks/laws_check.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -131,11 +132,14 @@ CheckResult judge_data(const trace::RunTrace& run, const scenario::Promises& pro
 /// The laws that are checks of one run, too.
 CheckResult judge_by_check(const laws::Law& law, const trace::RunTrace& run, const scenario::Promises& promises,
                            const Saver& saver) {
-  if (law.name == "checkpoint") return judge_checkpoint(run, promises, saver);
-  if (law.name == "data") return judge_data(run, promises);
-  if (law.name == "ledger") return judge_ledger_of(run, promises, saver);
-  if (law.name == "ranks") return judge_ranks(run, promises);
-  throw InternalError({.what = "nothing judges this law", .where = std::string(law.name)});
+  using Judge = std::function<CheckResult()>;
+  const std::map<std::string_view, Judge> judges = {
+      {"checkpoint", [&] { return judge_checkpoint(run, promises, saver); }},
+      {"data", [&] { return judge_data(run, promises); }},
+      {"ledger", [&] { return judge_ledger_of(run, promises, saver); }},
+      {"ranks", [&] { return judge_ranks(run, promises); }},
+  };
+  return judges.at(law.name)();
 }
 
 /// Why a law of a run holds nothing.

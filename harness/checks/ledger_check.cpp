@@ -7,7 +7,8 @@
 #include "harness/checks/check.h"
 #include "harness/laws/law.h"
 #include "harness/laws/promise.h"
-#include "harness/laws/schedule_form.h"
+#include "harness/recipe/schedule_rule.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::checks {
 namespace {
@@ -49,8 +50,8 @@ class Ledger {
 
   /// Learning rate of a group in this step, none before the last one asked for. `losses`: the reduced loss at each step
   /// of the schedule before.
-  std::optional<laws::ExpectedRate> learning_rate(std::size_t group, std::int64_t step,
-                                                  const std::vector<double>& losses) {
+  std::optional<recipe::ExpectedRate> learning_rate(std::size_t group, std::int64_t step,
+                                                    const std::vector<double>& losses) {
     const std::int64_t steps = schedule_steps_before(step);
     auto expected = forms_[group].after(steps, losses);
     const double warmup = recipe::rule_warmup(train_, recipe::rule_factor(train_, world_), steps);
@@ -189,11 +190,11 @@ class Ledger {
   std::int64_t world_, targets_per_sample_, micro_ = 0, per_epoch_ = 0;
   std::optional<std::int64_t> last_step_;
   bool knows_begin_ = true;
-  std::int64_t first_ = 0;                 ///< step that comes first
-  std::int64_t schedule_steps_ = 0;        ///< before it
-  std::vector<Position> begin_;            ///< of each rank, before it
-  std::vector<std::int64_t> each_;         ///< samples of each rank in an epoch
-  std::vector<laws::ScheduleForm> forms_;  ///< by parameter group
+  std::int64_t first_ = 0;                   ///< step that comes first
+  std::int64_t schedule_steps_ = 0;          ///< before it
+  std::vector<Position> begin_;              ///< of each rank, before it
+  std::vector<std::int64_t> each_;           ///< samples of each rank in an epoch
+  std::vector<recipe::ScheduleForm> forms_;  ///< by parameter group
 };
 
 /// One integer of a ledger, and its closed form; nothing where that depends on the samples.
@@ -204,14 +205,15 @@ struct Entry {
 };
 
 constexpr Entry kEntries[] = {
-    {"loss_denominator", true,
+    {trace::entry::kLossDenominator, true,
      [](const Ledger& ledger, std::int64_t step, std::int64_t rank) { return ledger.denominator(step, rank); }},
-    {"samples_taken", true,
+    {trace::entry::kSamplesTaken, true,
      [](const Ledger& ledger, std::int64_t step, std::int64_t rank) {
        return std::optional(ledger.taken(step, rank));
      }},
-    {"updates", false, [](const Ledger&, std::int64_t step, std::int64_t) { return std::optional(step + 1); }},
-    {"epoch", true,
+    {trace::entry::kUpdates, false,
+     [](const Ledger&, std::int64_t step, std::int64_t) { return std::optional(step + 1); }},
+    {trace::entry::kEpoch, true,
      [](const Ledger& ledger, std::int64_t step, std::int64_t) { return std::optional(ledger.epoch(step)); }},
 };
 
@@ -251,7 +253,7 @@ class Audit {
         if (!stop() && !only_ledger_) judge_counted(rank, step.step);
       }
       if (stop()) return result_;
-      if (const Record* loss = step.find(Channel::kLoss, "reduced");
+      if (const Record* loss = step.find(Channel::kLoss, trace::entry::kReduced);
           loss != nullptr && loss->number && step.step == losses_known_) {
         const std::int64_t steps = ledger_.schedule_steps(step.step + 1) - ledger_.schedule_steps(step.step);
         losses_.insert(losses_.end(), static_cast<std::size_t>(steps), *loss->number);
@@ -260,7 +262,7 @@ class Audit {
     }
     const std::int64_t last = run_.ranks[0].steps.back().step, expected = ledger_.last_step().value_or(last);
     if (last != expected)
-      fail(last, "updates", 0, "steps to " + std::to_string(expected), "steps to " + std::to_string(last));
+      fail(last, trace::entry::kUpdates, 0, "steps to " + std::to_string(expected), "steps to " + std::to_string(last));
     if (hidden_) hide_from(result_, *hidden_, run_.run);
     return result_;
   }
@@ -296,7 +298,7 @@ class Audit {
     std::set<std::string> found;
     for (const trace::Step& step : run_.ranks[0].steps) {
       for (const Record& record : step.records) {
-        const std::size_t at = record.name.find("learning_rate");
+        const std::size_t at = record.name.find(trace::entry::kLearningRate);
         if (record.channel == Channel::kLedger && at != std::string::npos) found.insert(record.name.substr(0, at));
       }
     }
@@ -304,10 +306,10 @@ class Audit {
     return found;
   }
 
-  static bool is_rate(const std::string& name) { return name.find("learning_rate") != std::string::npos; }
+  static bool is_rate(const std::string& name) { return name.find(trace::entry::kLearningRate) != std::string::npos; }
 
   void judge_rate(const std::string& optimizer, std::size_t group, std::int64_t step,
-                  const std::optional<laws::ExpectedRate>& expected) {
+                  const std::optional<recipe::ExpectedRate>& expected) {
     const std::string name = optimizer + "learning_rate" + (group > 0 ? "." + std::to_string(group) : "");
     if (!expected) {
       result_ = {.status = CheckResult::Status::kInconclusive,
@@ -359,7 +361,8 @@ class Audit {
     if (!hidden_) hidden_ = loss.hidden;
     result_.compared += loss.judged;
     if (!loss.broken) return;
-    fail(step, "reduced", loss.broken->at.rank, loss.broken->expected, loss.broken->actual, Channel::kLoss);
+    fail(step, trace::entry::kReduced, loss.broken->at.rank, loss.broken->expected, loss.broken->actual,
+         Channel::kLoss);
   }
 
   void judge_counted(const trace::Trace& rank, std::int64_t step) {
@@ -374,12 +377,12 @@ class Audit {
 
   /// Why an entry does not follow the scenario.
   static std::string cause_of(const std::string& name) {
-    if (name == "reduced")
+    if (name == trace::entry::kReduced)
       return "the reduced loss is not the mean of the ranks' losses; look at what their sum is divided by";
     if (name == "counted") return "an evaluation counts more or fewer targets than are held out; look at padding";
     return name + " does not follow the scenario: " +
-           (name.starts_with("learning_rate") ? "rule, schedule, or its restore"
-                                              : "sampler position, batch size, or their restore");
+           (name.starts_with(trace::entry::kLearningRate) ? "rule, schedule, or its restore"
+                                                          : "sampler position, batch size, or their restore");
   }
 
   void fail(std::int64_t step, const std::string& name, std::int64_t rank, std::string expected, std::string actual,

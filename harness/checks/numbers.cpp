@@ -11,6 +11,7 @@
 #include "harness/compare/rounding.h"
 #include "harness/laws/held.h"
 #include "harness/laws/seen_facts.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::checks {
 namespace {
@@ -71,7 +72,7 @@ class SetAside {
     if (at.lacks(Missing::kRecord) && at.channel == Channel::kGradientLocal &&
         !laws::records(side_that_lacks(at), at.channel))
       return take_channel(at, "one side alone has gradients before a reduction by DDP");
-    if (at.lacks(Missing::kRecord) && at.tensor == "samples_taken" &&
+    if (at.lacks(Missing::kRecord) && at.tensor == trace::entry::kSamplesTaken &&
         !laws::records(side_that_lacks(at), Channel::kSamples))
       return take_name(at, "one side alone counts samples");
     if (at.channel == Channel::kGradient && final_gradients_agree())

@@ -6,6 +6,7 @@
 #include "harness/compare/rounding.h"
 #include "harness/laws/finite.h"
 #include "harness/laws/seen_facts.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::checks {
 namespace {
@@ -49,8 +50,8 @@ std::vector<Channel> agreeing_channels(const scenario::Promises& promises) {
 /// What a rank counts of its own share of the data, and others of theirs.
 /// num_items_in_batch: the tokens that a model of transformers is told to divide by.
 bool is_own_count(Channel channel, const std::string& name) {
-  const bool counts =
-      name == "samples_taken" || name == "targets" || name == "loss_denominator" || name == "num_items_in_batch";
+  const bool counts = name == trace::entry::kSamplesTaken || name == "targets" ||
+                      name == trace::entry::kLossDenominator || name == "num_items_in_batch";
   return channel == Channel::kLedger && counts;
 }
 

@@ -8,6 +8,7 @@
 #include "harness/base/text.h"
 #include "harness/compare/moments.h"
 #include "harness/laws/seen_facts.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::compare {
 namespace {
@@ -76,16 +77,18 @@ void set_integer(Record& record, std::int64_t value) {
 }
 
 /// Counts that go on from the source's.
-bool is_total(const std::string& name) { return name == "samples_taken" || name == "skipped"; }
+bool is_total(const std::string& name) { return name == trace::entry::kSamplesTaken || name == trace::entry::kSkipped; }
 
 /// Counts one step's ledger on. `before`: the source's ledger.
 void count_step_on(Step& step, std::int64_t updates, const Step* before) {
-  const bool sampler_tells = step.find(Channel::kLedger, "passes") != nullptr;  // else an epoch is a pass of a loader
+  const bool sampler_tells =
+      step.find(Channel::kLedger, trace::entry::kPasses) != nullptr;  // else an epoch is a pass of a loader
   std::vector<Record> records;
   for (Record& record : step.records) {
     const bool is_count = record.channel == Channel::kLedger && record.integers.size() == 1;
-    if (is_count && (record.name == "passes" || (record.name == "epoch" && !sampler_tells))) continue;
-    if (is_count && record.name == "updates") set_integer(record, record.integers[0] + updates);
+    if (is_count && (record.name == trace::entry::kPasses || (record.name == trace::entry::kEpoch && !sampler_tells)))
+      continue;
+    if (is_count && record.name == trace::entry::kUpdates) set_integer(record, record.integers[0] + updates);
     if (is_count && is_total(record.name)) {
       const Record* held = before == nullptr ? nullptr : before->find(Channel::kLedger, record.name);
       if (held == nullptr || held->integers.size() != 1) continue;
@@ -175,6 +178,8 @@ void count_on(RunTrace& resumed, const RunTrace& source, std::int64_t step) {
   }
 }
 
-bool may_lack_count(const std::string& name) { return name == "epoch" || name == "passes" || is_total(name); }
+bool may_lack_count(const std::string& name) {
+  return name == trace::entry::kEpoch || name == trace::entry::kPasses || is_total(name);
+}
 
 }  // namespace lockstep::compare

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 namespace lockstep::compare {
@@ -19,10 +20,11 @@ constexpr std::array<const char*, 5> kCauses = {"env.version_mismatch", "env.bui
 
 /// Place in kCauses of what an entry of the manifest is about.
 std::size_t cause_of(const std::string& key) {
-  if (key == "build" || key == "torch" || key == "compiler" || key == "libraries") return 0;
-  if (key == "compiler_flags") return 1;
-  if (key == "variables") return 2;
-  return key == "cpu_model" ? 3 : 4;
+  static const std::map<std::string, std::size_t> kPlaces = {{"build", 0},     {"torch", 0},          {"compiler", 0},
+                                                             {"libraries", 0}, {"compiler_flags", 1}, {"variables", 2},
+                                                             {"cpu_model", 3}};
+  const auto found = kPlaces.find(key);
+  return found == kPlaces.end() ? 4 : found->second;
 }
 
 std::string value_text(const Json& value) {

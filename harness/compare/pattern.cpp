@@ -9,6 +9,7 @@
 #include "harness/compare/scope.h"
 #include "harness/laws/scales.h"
 #include "harness/trace/collective_record.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::compare {
 namespace {
@@ -119,7 +120,7 @@ void add_tensors(const Comparer& comparer, const trace::RunTrace& right, const D
 
 /// The epoch that a step belongs to, at its end; nothing where it is not recorded.
 std::optional<std::int64_t> epoch_after(const trace::Step& step) {
-  const trace::Record* epoch = step.find(Channel::kLedger, "epoch");
+  const trace::Record* epoch = step.find(Channel::kLedger, trace::entry::kEpoch);
   return epoch == nullptr || epoch->integers.empty() ? std::nullopt : std::optional(epoch->integers[0]);
 }
 

@@ -9,6 +9,7 @@
 #include "harness/compare/scope.h"
 #include "harness/laws/held.h"
 #include "harness/laws/recover.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::compare {
 namespace {
@@ -278,7 +279,7 @@ bool RoundingBound::kink_fits(const Divergence& divergence) const {
   for (const Record& record : left.records) {
     const Record* found = right.find(record.channel, record.name);
     if (found == nullptr || equal_or_explained(record, *found, divergence.step)) continue;
-    if (record.channel == Channel::kLoss && record.name == "reduced") return false;
+    if (record.channel == Channel::kLoss && record.name == trace::entry::kReduced) return false;
     if (!is_gradient(record)) continue;
     unexplained = true;
     const bool is_of_last_layer = laws::layer_of(record.name) == laws::layer_of(output->name);

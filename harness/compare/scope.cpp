@@ -4,6 +4,7 @@
 #include <set>
 
 #include "harness/base/text.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::compare {
 namespace {
@@ -12,7 +13,8 @@ using trace::Channel;
 
 /// Ledger entries that do not depend on the shape.
 bool is_shared_entry(const std::string& name) {
-  return name.starts_with("learning_rate") || name == "updates" || name == "epoch";
+  return name.starts_with(trace::entry::kLearningRate) || name == trace::entry::kUpdates ||
+         name == trace::entry::kEpoch;
 }
 
 /// Samples that all ranks take in one step.
@@ -141,8 +143,8 @@ Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& righ
   std::erase(walk.channels, Channel::kSamples);
   if (walk.channels.size() != channels.size()) samples = compare_global_batches(left, right, scope);
   walk.skip = [&scope](Channel channel, const std::string& name, std::int64_t step) {
-    const bool of_one_shape =
-        (channel == Channel::kLoss && name != "reduced") || (channel == Channel::kLedger && !is_shared_entry(name));
+    const bool of_one_shape = (channel == Channel::kLoss && name != trace::entry::kReduced) ||
+                              (channel == Channel::kLedger && !is_shared_entry(name));
     return of_one_shape || (scope.skip && scope.skip(channel, name, step));
   };
   Comparison rest = compare(walk);

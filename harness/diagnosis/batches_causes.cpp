@@ -6,7 +6,8 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/samples_causes.h"
-#include "harness/laws/sampler_order.h"
+#include "harness/recipe/sampler_rule.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -23,7 +24,7 @@ FirstBatch first_batch(const trace::RunTrace& run) {
   for (const trace::Step& step : run.ranks[0].steps) {
     if (step.step < 0) continue;
     FirstBatch batch{.step = step.step, .samples = static_cast<std::int64_t>(global_batch_of(run, step.step).size())};
-    const trace::Record* taken = step.find(Channel::kLedger, "samples_taken");
+    const trace::Record* taken = step.find(Channel::kLedger, trace::entry::kSamplesTaken);
     if (batch.samples == 0 && step.step == 0 && taken != nullptr && taken->integers.size() == 1)
       batch.samples = taken->integers[0] * run.world_size();
     if (batch.samples > 0) return batch;
@@ -154,7 +155,7 @@ std::vector<Dealing> dealings_of(const Side& side, const Epoch& epoch) {
 
 bool begins_alike(const Ids& a, const Ids& b) {
   const std::size_t length = std::min(a.size(), b.size());
-  return length >= laws::kFewInOrder &&
+  return length >= recipe::kFewInOrder &&
          std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(length), b.begin());
 }
 

@@ -14,6 +14,7 @@
 #include "harness/laws/contents.h"
 #include "harness/laws/held.h"
 #include "harness/laws/promise.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -23,7 +24,8 @@ using trace::Channel;
 
 /// Entries of the ledger that count samples.
 bool counts_samples(const std::string& entry) {
-  for (const char* name : {"samples_taken", "epoch", "updates", "targets", "loss_denominator"}) {
+  for (const char* name : {trace::entry::kSamplesTaken, trace::entry::kEpoch, trace::entry::kUpdates, "targets",
+                           trace::entry::kLossDenominator}) {
     if (entry == name) return true;
   }
   return false;

@@ -8,7 +8,8 @@
 #include "harness/laws/held.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/reduced_sum.h"
-#include "harness/laws/sampler_order.h"
+#include "harness/recipe/sampler_rule.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -131,7 +132,7 @@ class Position {
       }
     }
     const auto count = static_cast<std::int64_t>(all.size());
-    if (all.size() < laws::kFewInOrder || again == 0 || 2 * in_place > count) return {};
+    if (all.size() < recipe::kFewInOrder || again == 0 || 2 * in_place > count) return {};
     return {{"data.resume_generator_late",
              {seen(),
               "of the " + std::to_string(count) + " samples that it takes in the rest of epoch " +
@@ -219,7 +220,7 @@ class Series {
     return first && holds([&](std::int64_t) { return first; });
   }
 
-  bool is_rate() const { return name_.starts_with("learning_rate"); }
+  bool is_rate() const { return name_.starts_with(trace::entry::kLearningRate); }
 
   std::string shown(std::int64_t step) const {
     const auto own = value_of(*restart_.resumed.run, step, name_),
@@ -272,7 +273,7 @@ std::vector<Suspect> suspects_in_schedule(const Restart& restart, const Series& 
                                         ", the first after loading: the schedule has taken " + to_decimal(*own) +
                                         " steps, that of " + restart.straight.run->run + " " + to_decimal(*others)};
   if (*own == 0) return {{"ckpt.schedule_missing", evidence}};
-  if (own == at_first(restart.straight, "epoch")) evidence.push_back("that is the number of the epoch");
+  if (own == at_first(restart.straight, trace::entry::kEpoch)) evidence.push_back("that is the number of the epoch");
   return {{"ckpt.schedule_position", evidence}};
 }
 
@@ -317,11 +318,12 @@ std::vector<Suspect> suspects_in_counters(const Restart& restart, std::int64_t s
   const trace::Step* found = restart.resumed.run->ranks[0].find(step);
   if (found == nullptr) return {};
   for (const trace::Record& record : found->records) {
-    const bool counts = record.name.starts_with("learning_rate") || record.name == "samples_taken" ||
-                        record.name == "loss_scale" || record.name == "skipped" || record.name == "updates";
+    const bool counts = record.name.starts_with(trace::entry::kLearningRate) ||
+                        record.name == trace::entry::kSamplesTaken || record.name == trace::entry::kLossScale ||
+                        record.name == trace::entry::kSkipped || record.name == trace::entry::kUpdates;
     if (record.channel != Channel::kLedger || !counts) continue;
     // What one rank takes depends on how many they are.
-    if (record.name == "samples_taken" && restart.changes_world()) continue;
+    if (record.name == trace::entry::kSamplesTaken && restart.changes_world()) continue;
     const Series series(restart, record.name);
     if (!series.differs_at(step)) continue;
     if (auto suspects = suspects_in_schedule(restart, series, step); !suspects.empty()) return suspects;
@@ -400,8 +402,8 @@ std::vector<Suspect> suspects_in_length(const Restart& restart) {
   const auto& straight = restart.straight.run->ranks[0].steps;
   const std::int64_t end = restart.resumed.run->ranks[0].steps.back().step;
   if (straight.empty() || end >= straight.back().step) return {};
-  const auto at_save = value_of(*restart.straight.run, restart.saved, "epoch"),
-             behind = value_of(*restart.straight.run, restart.saved + 1, "epoch");
+  const auto at_save = value_of(*restart.straight.run, restart.saved, trace::entry::kEpoch),
+             behind = value_of(*restart.straight.run, restart.saved + 1, trace::entry::kEpoch);
   if (!at_save || !behind || *at_save == *behind) return {};
   return {{"data.resume_empty_epoch",
            {restart.resumed.run->run + " ends with step " + std::to_string(end) + ", " + restart.straight.run->run +

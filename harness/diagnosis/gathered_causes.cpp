@@ -22,6 +22,9 @@ struct Exchanged {
   std::multiset<std::string> others;
 };
 
+/// Operations by which a rank gives back gradients of what it gathered.
+const std::set<std::string> kReturning = {"scatter", "reduce_scatter", "reduce", "alltoall", "allreduce"};
+
 Exchanged exchanged_in(const Held& held) {
   Exchanged exchanged;
   for (const trace::Record* record : held.all(Channel::kCollective)) {
@@ -30,8 +33,7 @@ Exchanged exchanged_in(const Held& held) {
     const std::string operation(collective->operation);
     if (operation == "allgather")
       exchanged.gathered.insert(*collective->elements);
-    else if (operation == "scatter" || operation == "reduce_scatter" || operation == "reduce" ||
-             operation == "alltoall" || operation == "allreduce")
+    else if (kReturning.contains(operation))
       exchanged.returned.insert(*collective->elements);
     else
       exchanged.others.insert(record->text);

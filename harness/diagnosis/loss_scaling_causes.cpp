@@ -8,6 +8,7 @@
 #include "harness/diagnosis/program_facts.h"
 #include "harness/diagnosis/reduction_causes.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -29,7 +30,7 @@ struct Cut {
 
 /// Mean over the ranks of their losses, which micro-batches share.
 double mean_loss(const OwnGradients& own) {
-  const double reduced = laws::number_at(own.held()[0], Channel::kLoss, "reduced");
+  const double reduced = laws::number_at(own.held()[0], Channel::kLoss, trace::entry::kReduced);
   if (std::isfinite(reduced)) return reduced;
   double sum = 0;
   for (const laws::Held& held : own.held()) {

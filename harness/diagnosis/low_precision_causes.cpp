@@ -8,6 +8,7 @@
 #include "harness/base/text.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/reduced_sum.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -70,8 +71,9 @@ bool is_multiple(const Made& one, const Made& other) {
 std::optional<bool> losses_differ(const Scene& scene) {
   const auto loss = [&](const Side& side) {
     const Held held(*side.run, side.rank, scene.at.step);
-    const bool is_reduced = held.find(Channel::kLoss, "reduced") != nullptr;  // not by a program's recorder
-    return laws::number_at(held, Channel::kLoss, is_reduced ? "reduced" : "local");
+    const bool is_reduced =
+        held.find(Channel::kLoss, trace::entry::kReduced) != nullptr;  // not by a program's recorder
+    return laws::number_at(held, Channel::kLoss, is_reduced ? trace::entry::kReduced : "local");
   };
   const double theirs = loss(scene.left), its = loss(scene.right);
   if (!std::isfinite(theirs) || !std::isfinite(its)) return std::nullopt;

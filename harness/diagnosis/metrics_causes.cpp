@@ -5,6 +5,7 @@
 
 #include "harness/base/text.h"
 #include "harness/laws/held.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -33,7 +34,7 @@ std::vector<Suspect> of_loss(const Side& side, std::int64_t step) {
     }
   }
   const auto ranks = static_cast<double>(side.run->ranks.size());
-  const double reduced = laws::number_at(Held(*side.run, side.rank, step), Channel::kLoss, "reduced");
+  const double reduced = laws::number_at(Held(*side.run, side.rank, step), Channel::kLoss, trace::entry::kReduced);
   const auto divisor = sum == 0 ? std::nullopt : divisor_of(reduced / (sum / ranks), ranks);
   if (!divisor) return {};
   return {{"loss.metric_divisor",

@@ -9,6 +9,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/laws/update.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -24,7 +25,7 @@ constexpr double kOtherRate = 10 * laws::kFactorFits;
 /// Rates of both sides, by their name in the ledger.
 using Pairs = std::map<std::string, std::pair<double, double>>;
 
-bool is_rate(const std::string& name) { return name.find("learning_rate") != std::string::npos; }
+bool is_rate(const std::string& name) { return name.find(trace::entry::kLearningRate) != std::string::npos; }
 
 /// A step of both sides.
 struct Both {

@@ -9,6 +9,7 @@
 #include "harness/diagnosis/schedule_steps_causes.h"
 #include "harness/laws/held.h"
 #include "harness/laws/rate_curve.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -158,7 +159,7 @@ std::vector<Suspect> suspects_of_pace(const Accused& of) {
 /// Updates of a side's first epoch, as its ledger counts them; 0 where no second one begins.
 std::int64_t updates_of_epoch(const Side& side) {
   const trace::Trace& rank = side.run->ranks[side.rank];
-  for (const char* entry : {"passes", "epoch"}) {
+  for (const char* entry : {trace::entry::kPasses, trace::entry::kEpoch}) {
     for (const trace::Step& step : rank.steps) {
       const trace::Record* record = step.find(Channel::kLedger, entry);
       if (record != nullptr && record->integers == std::vector<std::int64_t>{1}) return step.step;

@@ -7,6 +7,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/laws/own_gradients.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -143,7 +144,8 @@ bool update_alike(const Held& one, const Held& other) {
   const auto rates_of = [](const Held& held) {
     std::vector<double> rates;
     for (const Record* entry : held.all(Channel::kLedger)) {
-      if (entry->name.find("learning_rate") != std::string::npos) rates.push_back(entry->number.value_or(NAN));
+      if (entry->name.find(trace::entry::kLearningRate) != std::string::npos)
+        rates.push_back(entry->number.value_or(NAN));
     }
     return rates;
   };

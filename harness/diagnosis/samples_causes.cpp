@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "harness/laws/contents.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -24,8 +25,8 @@ class Cutter {
 
   /// Whether the epoch of the step is known.
   bool take(const trace::Step& step, const Ids& ids) {
-    const trace::Record* entry = step.find(Channel::kLedger, "passes");
-    if (entry == nullptr) entry = step.find(Channel::kLedger, "epoch");
+    const trace::Record* entry = step.find(Channel::kLedger, trace::entry::kPasses);
+    if (entry == nullptr) entry = step.find(Channel::kLedger, trace::entry::kEpoch);
     const bool told = entry != nullptr && entry->integers.size() == 1;
     if (!told && each_ == 0) return false;
     for (std::size_t i = 0; i < ids.size(); ++i) {

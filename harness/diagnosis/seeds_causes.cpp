@@ -1,5 +1,7 @@
 #include "harness/diagnosis/seeds_causes.h"
 
+#include <map>
+
 #include "harness/diagnosis/program_facts.h"
 
 namespace lockstep::diagnosis {
@@ -8,11 +10,14 @@ namespace {
 using compare::Suspect;
 using trace::Channel;
 
-/// "never", "late" or "set"; empty: not known.
-std::string said_of(const Side& side, const std::string& generator) {
+enum class Seeding { kUnknown, kNever, kLate, kInTime };
+
+Seeding seeding_of(const Side& side, const std::string& generator) {
+  static const std::map<Json, Seeding> kSeedings = {
+      {"never", Seeding::kNever}, {"late", Seeding::kLate}, {"set", Seeding::kInTime}};
   const Json seeds = seen_of(*side.run, "seeds");
-  const Json said = seeds.is_object() ? seeds.value(generator, Json()) : Json();
-  return said.is_string() ? said.get<std::string>() : "";
+  const auto found = kSeedings.find(seeds.is_object() ? seeds.value(generator, Json()) : Json());
+  return found == kSeedings.end() ? Seeding::kUnknown : found->second;
 }
 
 /// Whether the generator's states differ. One that nobody has drawn from since the trace began is not recorded yet:
@@ -51,18 +56,20 @@ std::vector<Suspect> suspects_in_seeds(const Scene& scene) {
   if (!is_between_programs(scene) || !draws || !scene.left.begins_at(trace::kInitialStep)) return {};
   for (const char* generator : {"cpu", "python", "numpy"}) {
     for (const auto& [side, other] : {std::pair(&scene.right, &scene.left), std::pair(&scene.left, &scene.right)}) {
-      const std::string said = said_of(*side, generator);
+      const Seeding seeding = seeding_of(*side, generator);
       // Two scripts that both draw before they seed may have other models.
-      if (said == "late" && said_of(*other, generator) == "late" && !are_of_one_command(scene)) continue;
+      if (seeding == Seeding::kLate && seeding_of(*other, generator) == Seeding::kLate && !are_of_one_command(scene))
+        continue;
       const bool apart = differ(scene, generator);
       // What was drawn before a seed was set is gone from the generator, and shows in the weights.
-      if (!(said == "never" && apart) && !(said == "late" && begin_apart(scene))) continue;
+      if (!(seeding == Seeding::kNever && apart) && !(seeding == Seeding::kLate && begin_apart(scene))) continue;
       const std::string name = generator == std::string("cpu") ? "torch" : generator;
       return {{"rng.unseeded",
                {place_of(*side->run, scene.at.step) + ": the generator of " + name +
-                (said == "never" ? " was never seeded, and its state is not that of the other side"
-                                 : " was seeded only after something had been drawn from it, and the weights are not "
-                                   "those of the other side")}}};
+                (seeding == Seeding::kNever
+                     ? " was never seeded, and its state is not that of the other side"
+                     : " was seeded only after something had been drawn from it, and the weights are not "
+                       "those of the other side")}}};
     }
   }
   return {};

@@ -6,7 +6,7 @@
 
 #include "harness/base/text.h"
 #include "harness/diagnosis/samples_causes.h"
-#include "harness/laws/sampler_order.h"
+#include "harness/recipe/sampler_rule.h"
 
 namespace lockstep::diagnosis {
 namespace {
@@ -84,10 +84,11 @@ class Shares {
   /// sampler that gives all ranks the same knows of none.
   bool are_one_share(const Ids& ids) const {
     const recipe::SamplerChoice& sampler = variant_.train.sampler;
-    if (variant_.known || !promise_ || ids.size() < laws::kFewInOrder || !laws::no_known_order(sampler).empty())
+    if (variant_.known || !promise_ || ids.size() < recipe::kFewInOrder || !recipe::no_known_order(sampler).empty())
       return false;
     const auto share_of = [&](std::int64_t rank) {
-      return laws::order_of(variant_, promise_->samples, {.rank = rank, .epoch = epoch_.number});
+      return recipe::order_of(variant_.train, variant_.world_size, promise_->samples,
+                              {.rank = rank, .epoch = epoch_.number});
     };
     if (share_of(0) == share_of(1)) return false;
     for (std::int64_t rank = 0; rank < run_.world_size(); ++rank) {

@@ -22,7 +22,7 @@ bool has_running_means(const Side& side) {
 
 /// Statistics of all ranks together are those of one: such a layer knows no shares.
 bool synchronizes(const Side& side) {
-  return side.promises->train.model.options.value("norm", "batch") == "sync_batch";
+  return side.promises->train.model.options.value("norm", "") == name_of(recipe::Norm::kSyncBatch);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "harness/base/text.h"
 #include "harness/laws/held.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::judge {
 namespace {
@@ -228,12 +229,13 @@ class Implied {
     if (channel == Channel::kMetric) return {"loss", "accuracy"};
     if (channel == Channel::kLoss) {
       std::vector<std::string> names = of_each_pass({"local"});
-      names.emplace_back("reduced");
+      names.emplace_back(trace::entry::kReduced);
       return names;
     }
     if (channel != Channel::kLedger) return {};
-    std::vector<std::string> names = {"learning_rate", "loss_denominator", "samples_taken", "updates", "epoch"};
-    if (train_.gradient.loss_scale) names.insert(names.end(), {"loss_scale", "skipped"});
+    std::vector<std::string> names = {trace::entry::kLearningRate, trace::entry::kLossDenominator,
+                                      trace::entry::kSamplesTaken, trace::entry::kUpdates, trace::entry::kEpoch};
+    if (train_.gradient.loss_scale) names.insert(names.end(), {trace::entry::kLossScale, trace::entry::kSkipped});
     return names;
   }
 

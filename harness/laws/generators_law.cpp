@@ -7,6 +7,7 @@
 #include "harness/laws/first_weights.h"
 #include "harness/laws/law.h"
 #include "harness/recipe/seeds.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::laws {
 namespace {
@@ -146,7 +147,7 @@ std::vector<std::vector<std::int64_t>> shapes_of(const trace::Step& step) {
 }
 
 std::int64_t epoch_of(const trace::Step& step) {
-  const Record* epoch = step.find(Channel::kLedger, "epoch");
+  const Record* epoch = step.find(Channel::kLedger, trace::entry::kEpoch);
   return epoch == nullptr || epoch->integers.empty() ? -1 : epoch->integers[0];
 }
 

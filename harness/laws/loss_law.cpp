@@ -7,6 +7,7 @@
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/scales.h"
 #include "harness/recipe/rounded.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::laws {
 namespace {
@@ -145,13 +146,13 @@ Outcome judge_reduced_loss(const trace::RunTrace& run, std::int64_t step) {
   const double rounding = (static_cast<double>(losses->terms) + 2) * 2 * trace::unit_roundoff(trace::DType::kFloat32) *
                           losses->magnitude / ranks;
   for (const trace::Trace& rank : run.ranks) {
-    const trace::Record* reduced = rank.find(step, Channel::kLoss, "reduced");
+    const trace::Record* reduced = rank.find(step, Channel::kLoss, trace::entry::kReduced);
     if (reduced == nullptr || !reduced->number) continue;
     // Losses that are finite each may overflow in float32 when they are added up.
     if (!std::isfinite(static_cast<float>(losses->magnitude)) && !std::isfinite(*reduced->number)) continue;
     ++outcome.judged;
     if (std::fabs(*reduced->number - mean) <= rounding) continue;
-    outcome.broken = Breach{.at = {step, Channel::kLoss, "reduced", rank.rank},
+    outcome.broken = Breach{.at = {step, Channel::kLoss, trace::entry::kReduced, rank.rank},
                             .expected = to_decimal(mean) + ", the mean of the ranks' losses",
                             .actual = to_decimal(*reduced->number)};
     return outcome;

@@ -2,7 +2,8 @@
 #include <map>
 
 #include "harness/laws/law.h"
-#include "harness/laws/sampler_order.h"
+#include "harness/laws/promise.h"
+#include "harness/recipe/sampler_rule.h"
 
 namespace lockstep::laws {
 namespace {
@@ -47,7 +48,7 @@ class Orders {
     for (std::size_t rank = 0; rank < taken_.size(); ++rank) {
       for (std::size_t epoch = 0; epoch < taken_[rank].epochs.size(); ++epoch) {
         const Ids& taken = taken_[rank].epochs[epoch];
-        const Ids expected = order_of(promises_, promise_.samples, which(rank, epoch));
+        const Ids expected = order_of(promises_.train, promises_.world_size, promise_.samples, which(rank, epoch));
         const std::size_t place = first_apart(taken, expected);
         outcome.judged += taken.size();
         if (place == taken.size()) continue;
@@ -72,7 +73,7 @@ class Orders {
     return static_cast<std::size_t>(std::mismatch(taken.begin(), end, expected.begin()).first - taken.begin());
   }
 
-  OrderOf which(std::size_t rank, std::size_t epoch) const {
+  recipe::OrderOf which(std::size_t rank, std::size_t epoch) const {
     const std::int64_t each = promise_.each[rank];
     return {.rank = static_cast<std::int64_t>(rank),
             .epoch = static_cast<std::int64_t>(epoch),
@@ -86,27 +87,30 @@ class Orders {
     for (std::size_t rank = 0; rank < taken_.size(); ++rank) {
       if (epoch >= taken_[rank].epochs.size()) continue;
       const Ids& taken = taken_[rank].epochs[epoch];
-      OrderOf other = which(rank, epoch);
+      recipe::OrderOf other = which(rank, epoch);
       change(other);
-      if (first_apart(taken, order_of(promises_, promise_.samples, other)) < taken.size()) return false;
+      if (first_apart(taken, order_of(promises_.train, promises_.world_size, promise_.samples, other)) < taken.size())
+        return false;
       same += taken.size();
     }
-    return same >= kFewInOrder;
+    return same >= recipe::kFewInOrder;
   }
 
   void name_cause(Breach& breach, std::size_t epoch) const {
     const std::uint64_t seed = promises_.train.sampler.options.value("seed", std::uint64_t{0});
     const std::string of = "in epoch " + std::to_string(epoch) + " all ranks have ";
-    if (epoch > 0 && promise_.reshuffles && follow(epoch, [](OrderOf& order) { order.epoch = order.batches = 0; })) {
+    if (epoch > 0 && promise_.reshuffles &&
+        follow(epoch, [](recipe::OrderOf& order) { order.epoch = order.batches = 0; })) {
       breach.cause = "data.epoch_not_advanced";
       breach.evidence = of + "the order of epoch 0";
-    } else if (follow(epoch, [](OrderOf& order) { order.sharded = false; })) {
+    } else if (follow(epoch, [](recipe::OrderOf& order) { order.sharded = false; })) {
       breach.cause = promises_.world_size > 1 ? "data.not_sharded" : "";
       breach.evidence = of + "the order of one rank alone";
-    } else if (follow(epoch, [&](OrderOf& order) { order.seed = seed + static_cast<std::uint64_t>(order.rank); })) {
+    } else if (follow(epoch,
+                      [&](recipe::OrderOf& order) { order.seed = seed + static_cast<std::uint64_t>(order.rank); })) {
       breach.cause = promises_.world_size > 1 ? "data.permutation_rank_dependent" : "";
       breach.evidence = of + "the order of the seed " + std::to_string(seed) + " + rank";
-    } else if (seed != 0 && follow(epoch, [](OrderOf& order) { order.seed = 0; })) {
+    } else if (seed != 0 && follow(epoch, [](recipe::OrderOf& order) { order.seed = 0; })) {
       breach.cause = "data.seed_ignored";
       breach.evidence = of + "the order of the seed 0, and not of " + std::to_string(seed);
     }
@@ -123,7 +127,7 @@ class Orders {
 std::string no_order_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known) return "nobody promises the seed of this program's sampler";
   if (std::string reason = no_data_asked(run, promises); !reason.empty()) return reason;
-  return no_known_order(promises.train.sampler);
+  return recipe::no_known_order(promises.train.sampler);
 }
 
 /// *Source*: torch.utils.data.DistributedSampler.__iter__, PyTorch 2.11.

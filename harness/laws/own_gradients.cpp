@@ -5,12 +5,14 @@
 #include <limits>
 #include <set>
 
+#include "harness/trace/entry.h"
+
 namespace lockstep::laws {
 
 using trace::Channel;
 
 std::optional<double> loss_scale_of(const Held& held) {
-  const double scale = number_at(held, Channel::kLedger, "loss_scale");
+  const double scale = number_at(held, Channel::kLedger, trace::entry::kLossScale);
   return std::isfinite(scale) && scale > 0 ? std::optional(scale) : std::nullopt;
 }
 

@@ -29,9 +29,6 @@ struct Promise {
 /// Whether a training goes on where the one that saved was in its data.
 bool begins_within_an_epoch(const recipe::TrainSpec& train);
 
-/// Whether this sampler splits nothing.
-bool takes_everything_on_every_rank(const recipe::SamplerChoice& sampler);
-
 /// Samples in the data, held-out ones too, where the recipe says how many there are.
 std::optional<std::int64_t> size_said(const recipe::DataChoice& data);
 

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <memory>
 
-#include "harness/laws/schedule_form.h"
+#include "harness/recipe/schedule_rule.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::laws {
 namespace {
@@ -84,7 +85,7 @@ Curve form_of(const scenario::Promises& promises, const std::string& name, doubl
   if (group >= bases.size()) return nullptr;
   const auto train = std::make_shared<const recipe::TrainSpec>(with_warmup(promises.train, warmup));
   const double factor = recipe::rule_factor(promises.train, promises.world_size);
-  const auto form = std::make_shared<ScheduleForm>(train->schedule, bases[group]);
+  const auto form = std::make_shared<recipe::ScheduleForm>(train->schedule, bases[group]);
   return [=](std::int64_t steps) -> std::optional<double> {
     const auto expected = form->after(steps, losses);
     if (!expected) return std::nullopt;
@@ -127,7 +128,7 @@ Curve promised_curve(const scenario::Promises& promises, const std::string& name
   if (!form) return nullptr;
   std::map<std::int64_t, std::int64_t> epochs;
   for (const trace::Step& step : rank.steps) {
-    const trace::Record* const epoch = step.find(trace::Channel::kLedger, "epoch");
+    const trace::Record* const epoch = step.find(trace::Channel::kLedger, trace::entry::kEpoch);
     if (epoch != nullptr && epoch->integers.size() == 1) epochs[step.step] = epoch->integers[0];
   }
   return [=](std::int64_t update) -> std::optional<double> {

@@ -2,6 +2,7 @@
 
 #include "harness/base/text.h"
 #include "harness/laws/law.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::laws {
 namespace {
@@ -47,8 +48,8 @@ std::optional<Breach> breach_of(const trace::Trace& rank, const recipe::TrainSpe
   Scale scale(train.gradient);
   std::int64_t skips = 0;
   for (const trace::Step& step : rank.steps) {
-    const trace::Record *now = step.find(Channel::kLedger, "loss_scale"),
-                        *skipped = step.find(Channel::kLedger, "skipped");
+    const trace::Record *now = step.find(Channel::kLedger, trace::entry::kLossScale),
+                        *skipped = step.find(Channel::kLedger, trace::entry::kSkipped);
     if (now == nullptr || !now->number || skipped == nullptr || skipped->integers.size() != 1) continue;
     const auto at = [&](const char* name) { return RecordPlace{step.step, Channel::kLedger, name, rank.rank}; };
     const bool skips_now = skipped->integers[0] > skips;
@@ -56,12 +57,12 @@ std::optional<Breach> breach_of(const trace::Trace& rank, const recipe::TrainSpe
     ++judged;
     if (skips_now != has_infinite_gradient(step))
       return Breach{
-          .at = at("skipped"),
+          .at = at(trace::entry::kSkipped),
           .expected = skips_now ? "an update, as all gradients are finite" : "no update with infinite gradients",
           .actual = skips_now ? "it is skipped" : "it is not skipped"};
     const auto expected = scale.next();
     if (expected && static_cast<float>(*now->number) != *expected)
-      return Breach{.at = at("loss_scale"),
+      return Breach{.at = at(trace::entry::kLossScale),
                     .expected = to_decimal(static_cast<double>(*expected)),
                     .actual = to_decimal(*now->number)};
     scale.take(static_cast<float>(*now->number), skips_now);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/trace/entry.h"
+
 namespace lockstep::laws {
 namespace {
 
@@ -73,7 +75,7 @@ bool differ_in_last_places(const Record& a, const Record& b) {
 }
 
 bool differ_harmlessly(const Record& a, const Record& b) {
-  const bool may_be_other = (a.channel == Channel::kLedger && a.name == "loss_denominator") ||
+  const bool may_be_other = (a.channel == Channel::kLedger && a.name == trace::entry::kLossDenominator) ||
                             (a.channel == Channel::kMetric && a.name == "accuracy");
   return may_be_other || differ_in_last_places(a, b);
 }

@@ -7,8 +7,9 @@
 #include "harness/laws/held.h"
 #include "harness/laws/law.h"
 #include "harness/laws/promise.h"
-#include "harness/laws/sampler_order.h"
 #include "harness/laws/seen_facts.h"
+#include "harness/recipe/sampler_rule.h"
+#include "harness/trace/entry.h"
 
 /// Samples of a program: each rank takes its own, each epoch has an order of its own, and each loader worker its part.
 namespace lockstep::laws {
@@ -79,7 +80,7 @@ Common share_their_ids(const trace::RunTrace& run, std::size_t a, const StepNumb
       same += its->second == digest;
       different.insert(digest);
     }
-    if (both < kFewInOrder || 2 * different.size() <= both) continue;
+    if (both < recipe::kFewInOrder || 2 * different.size() <= both) continue;
     if (2 * same > both) return Common::kShared;
     found = Common::kOwn;
   }
@@ -108,7 +109,7 @@ std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::
       same = same && first == taken_in(run, rank, step.step);
       all.insert(first.begin(), first.end());
     }
-    if (!same || all.size() < kFewInOrder) continue;
+    if (!same || all.size() < recipe::kFewInOrder) continue;
     std::int64_t at = run.ranks[0].steps.front().step;
     while (taken_in(run, rank, at).empty()) ++at;
     const Common ids = ids_need_proof(promises, Held(run, rank, at))
@@ -142,7 +143,8 @@ Passes passes_of(const trace::RunTrace& run, std::size_t rank) {
   Passes passes;
   if (seen_of(run, "every") != Json(1)) return passes;
   for (const trace::Step& step : run.ranks[rank].steps) {
-    const trace::Record *epoch = step.find(Channel::kLedger, "epoch"), *number = step.find(Channel::kLedger, "passes");
+    const trace::Record *epoch = step.find(Channel::kLedger, trace::entry::kEpoch),
+                        *number = step.find(Channel::kLedger, trace::entry::kPasses);
     const trace::Record* const samples = samples_in(step);
     if (samples == nullptr || samples->integers.empty() || epoch == nullptr || epoch->integers.empty()) continue;
     const std::int64_t which = number == nullptr || number->integers.empty() ? epoch->integers[0] : number->integers[0];
@@ -224,7 +226,7 @@ std::optional<Breach> repeat_their_order(const trace::RunTrace& run, const Passe
     if (pass.epoch != passes.begin()->second.epoch) return std::nullopt;  // it is told: an epoch may take two passes
   }
   for (const auto& [number, pass] : passes) {
-    const bool known = before != nullptr && before->epoch == pass.epoch && pass.samples.size() >= kFewInOrder;
+    const bool known = before != nullptr && before->epoch == pass.epoch && pass.samples.size() >= recipe::kFewInOrder;
     if (known && before->samples.size() >= pass.samples.size() &&
         std::equal(pass.samples.begin(), pass.samples.end(), before->samples.begin()))
       return seen_breach(samples_at(pass.first, 0, Held(run, 0, pass.first)),
@@ -249,7 +251,7 @@ std::optional<Breach> come_from_each_worker(const trace::RunTrace& run, const Pa
   for (const std::int64_t item : pass.samples) ++times[item];
   const bool all = std::all_of(times.begin(), times.end(),
                                [&](const auto& item) { return item.second == workers.get<std::size_t>(); });
-  if (!all || times.size() < kFewInOrder) return std::nullopt;
+  if (!all || times.size() < recipe::kFewInOrder) return std::nullopt;
   return seen_breach(samples_at(pass.first, 0, held), "each sample once",
                      "each of " + std::to_string(times.size()) + " samples comes " +
                          std::to_string(workers.get<std::size_t>()) +

@@ -7,6 +7,7 @@
 #include "harness/laws/scales.h"
 #include "harness/laws/update_of_elements.h"
 #include "harness/laws/updated.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::laws {
 namespace {
@@ -112,8 +113,8 @@ std::optional<Breach> moves_without_update(const trace::RunTrace& run, const sce
   std::optional<Breach> found;
   for_each_state(run, [&](std::int64_t step, std::int64_t rank, const Held& now) {
     const Held before(run, static_cast<std::size_t>(rank), step - 1);
-    const trace::Record *skips = now.find(Channel::kLedger, "skipped"),
-                        *skipped = before.find(Channel::kLedger, "skipped");
+    const trace::Record *skips = now.find(Channel::kLedger, trace::entry::kSkipped),
+                        *skipped = before.find(Channel::kLedger, trace::entry::kSkipped);
     const bool is_skipped =
         skips != nullptr && !skips->integers.empty() &&
         skips->integers[0] > (skipped == nullptr || skipped->integers.empty() ? 0 : skipped->integers[0]);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "harness/laws/replicas.h"
+#include "harness/trace/entry.h"
 
 namespace lockstep::laws {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::array<const char*, 9> kStates = {
 
 bool is_skipped(const Held& before, const Held& now) {
   const auto skipped = [](const Held& held) {
-    const Record* record = held.find(Channel::kLedger, "skipped");
+    const Record* record = held.find(Channel::kLedger, trace::entry::kSkipped);
     return record == nullptr || record->integers.empty() ? 0 : record->integers[0];
   };
   return skipped(now) > skipped(before);

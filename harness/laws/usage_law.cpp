@@ -11,6 +11,7 @@
 #include "harness/laws/law.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/seen_facts.h"
+#include "harness/trace/entry.h"
 
 /// What a program's recorder counted of its calls (the ledger's entries "seen.…") proves a mistake in their order.
 namespace lockstep::laws {
@@ -213,7 +214,9 @@ std::optional<Breach> steps_often(const trace::RunTrace& run) {
 }
 
 /// The number of a pass over the data, in one process.
-double pass_of(const Held& held) { return counted(held, "passes").value_or(counted(held, "epoch").value_or(0)); }
+double pass_of(const Held& held) {
+  return counted(held, trace::entry::kPasses).value_or(counted(held, trace::entry::kEpoch).value_or(0));
+}
 
 std::int64_t first_update(const trace::RunTrace& run) {
   const auto& steps = run.ranks[0].steps;

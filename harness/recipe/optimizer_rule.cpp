@@ -7,6 +7,8 @@
 namespace lockstep::recipe {
 namespace {
 
+using Formula = FormulaWrongFormula;
+
 /// A capturable optimizer takes powers in float32, as rounded operations.
 constexpr double kPowerRoundings = 4;
 
@@ -43,14 +45,15 @@ const OptimizerTraits& traits_of(OptimizerKind kind) {
   static const OptimizerTraits kNone;
   static const OptimizerTraits kSgd{.form = UpdateForm::kLinear,
                                     .states = {{"momentum_buffer", "momentum"}},
-                                    .planted_formulas = {"momentum_twice", "momentum_unused"}};
+                                    .planted_formulas = {Formula::kMomentumTwice, Formula::kMomentumUnused}};
   static const OptimizerTraits kAdam{
       .form = UpdateForm::kElements,
       .is_scale_free = true,
       .states = {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}},
       .square = "exp_avg_sq",
       .square_keep = "/betas/1",
-      .planted_formulas = {"eps_inside_root", "no_root", "eps_before_correction", "not_averaged", "max_left_out"}};
+      .planted_formulas = {Formula::kEpsInsideRoot, Formula::kNoRoot, Formula::kEpsBeforeCorrection,
+                           Formula::kNotAveraged, Formula::kMaxLeftOut}};
   static const OptimizerTraits kAdamw = [] {
     OptimizerTraits adamw = kAdam;
     adamw.decouples_decay = true;
@@ -61,14 +64,14 @@ const OptimizerTraits& traits_of(OptimizerKind kind) {
                                        .states = {{"exp_avg"}, {"exp_inf"}},
                                        .square = "exp_inf",
                                        .square_keep = "/betas/1",
-                                       .planted_formulas = {"not_averaged"}};
+                                       .planted_formulas = {Formula::kNotAveraged}};
   static const OptimizerTraits kRmsprop{
       .form = UpdateForm::kElements,
       .is_scale_free = true,
       .states = {{"square_avg"}, {"grad_avg", "centered"}, {"momentum_buffer", "momentum"}},
       .square = "square_avg",
       .square_keep = "/alpha",
-      .planted_formulas = {"eps_inside_root", "no_root"}};
+      .planted_formulas = {Formula::kEpsInsideRoot, Formula::kNoRoot}};
   static const OptimizerTraits kLamb{
       .form = UpdateForm::kTrustRatio,
       .is_scale_free = true,
@@ -76,7 +79,8 @@ const OptimizerTraits& traits_of(OptimizerKind kind) {
       .states = {{"exp_avg"}, {"exp_avg_sq"}},
       .square = "exp_avg_sq",
       .square_keep = "/betas/1",
-      .planted_formulas = {"eps_inside_root", "no_root", "not_averaged", "trust_left_out", "trust_inverted"}};
+      .planted_formulas = {Formula::kEpsInsideRoot, Formula::kNoRoot, Formula::kNotAveraged, Formula::kTrustLeftOut,
+                           Formula::kTrustInverted}};
   static const OptimizerTraits kAdagrad{.form = UpdateForm::kElements, .is_scale_free = true, .states = {{"sum"}}};
   switch (kind) {
     case OptimizerKind::kSgd:

@@ -41,7 +41,7 @@ struct OptimizerTraits {
   std::vector<KeptState> states = {};
   std::string_view square = {};       ///< state that is a moving average of squares or sizes
   const char* square_keep = nullptr;  ///< its share of the state before, as a pointer into the options: "/betas/1"
-  std::set<std::string_view> planted_formulas = {};  ///< that the fault formula_wrong has for it
+  std::set<FormulaWrongFormula> planted_formulas = {};  ///< that the fault formula_wrong has for it
 };
 
 /// *Source*: torch.optim.SGD, Adam, AdamW, Adamax, RMSprop and Adagrad, PyTorch 2.11; LAMB: You et al. 2020,

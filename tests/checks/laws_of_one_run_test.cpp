@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/checks/laws_check.h"
-#include "harness/laws/sampler_order.h"
+#include "harness/recipe/sampler_rule.h"
 
 #include "tests/support/tiny/bench.h"
 #include "tests/support/tiny/mixed.h"
@@ -34,9 +34,10 @@ void take(Bench& bench, Change change) {
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
     std::vector<std::int64_t> all;
     for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
-      laws::OrderOf which{.rank = static_cast<std::int64_t>(rank), .epoch = epoch};
+      recipe::OrderOf which{.rank = static_cast<std::int64_t>(rank), .epoch = epoch};
       change(which);
-      for (const std::int64_t id : laws::order_of(variant, samples, which)) all.push_back(id);
+      for (const std::int64_t id : recipe::order_of(variant.train, variant.world_size, samples, which))
+        all.push_back(id);
     }
     auto next = all.begin();
     for (trace::Step& step : run.ranks[rank].steps) {
@@ -58,12 +59,12 @@ TEST(LawOrder, EachMistakeHasItsName) {
     take(bench, change);
     return cause_of(bench.check());
   };
-  EXPECT_EQ(cause_with(3, [](laws::OrderOf&) {}), "none");
-  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.epoch = 0; }), "data.epoch_not_advanced");
-  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.seed = 3 + of.rank; }), "data.permutation_rank_dependent");
-  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.seed = 0; }), "data.seed_ignored");
-  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.sharded = false; }), "data.not_sharded");
-  EXPECT_EQ(cause_with(3, [](laws::OrderOf& of) { of.seed = 11; }), "unknown");
+  EXPECT_EQ(cause_with(3, [](recipe::OrderOf&) {}), "none");
+  EXPECT_EQ(cause_with(3, [](recipe::OrderOf& of) { of.epoch = 0; }), "data.epoch_not_advanced");
+  EXPECT_EQ(cause_with(3, [](recipe::OrderOf& of) { of.seed = 3 + of.rank; }), "data.permutation_rank_dependent");
+  EXPECT_EQ(cause_with(3, [](recipe::OrderOf& of) { of.seed = 0; }), "data.seed_ignored");
+  EXPECT_EQ(cause_with(3, [](recipe::OrderOf& of) { of.sharded = false; }), "data.not_sharded");
+  EXPECT_EQ(cause_with(3, [](recipe::OrderOf& of) { of.seed = 11; }), "unknown");
 }
 
 /// In the second epoch every sample comes again.

@@ -94,7 +94,8 @@ at::Generator generator_of(std::uint64_t seed, std::int64_t epoch, std::int64_t 
 Dataset make_image_folder_data(const Json& options) {
   const fs::path folder = options.at("path").get<std::string>();
   const auto size = options.at("size").get<std::int64_t>();
-  const auto augment = options.at("augment").get<std::string>();
+  using recipe::Augmentation;
+  const auto augment = recipe::kind_at<Augmentation>(options, "augment");
   const auto seed = options.at("seed").get<std::uint64_t>();
   std::vector<at::Tensor> images;
   std::vector<std::int64_t> labels;
@@ -102,17 +103,18 @@ Dataset make_image_folder_data(const Json& options) {
   for (std::size_t label = 0; label < classes.size(); ++label) {
     for (const fs::path& file : images_in(folder / classes[label])) {
       const at::Tensor image = read_image(file);
-      images.push_back(augment == "none" ? resized(image, size) : image);
+      images.push_back(augment == Augmentation::kNone ? resized(image, size) : image);
       labels.push_back(static_cast<std::int64_t>(label));
     }
   }
   Dataset data{.labels = at::tensor(labels, at::kLong), .classes = std::max<std::int64_t>(std::ssize(classes), 2)};
-  if (augment == "none") {
+  if (augment == Augmentation::kNone) {
     data.inputs = at::stack(images);
   } else {
     data.augmented = {.shape = {3, size, size}, .input = [=](std::int64_t id, std::int64_t epoch) {
-                        const at::Generator generator =
-                            augment == "sample" ? generator_of(seed, epoch, id) : at::detail::getDefaultCPUGenerator();
+                        const at::Generator generator = augment == Augmentation::kSample
+                                                            ? generator_of(seed, epoch, id)
+                                                            : at::detail::getDefaultCPUGenerator();
                         return randomly_cropped(images[static_cast<std::size_t>(id)], size, generator);
                       }};
   }

@@ -32,8 +32,8 @@ struct Vocabulary {
 
 /// Calls `action` with every sequence of the text, each with the byte that follows it.
 template <typename Action>
-void for_each_sequence(std::string_view text, const std::string& by, std::size_t length, Action action) {
-  if (by == "block") {
+void for_each_sequence(std::string_view text, recipe::TextBy by, std::size_t length, Action action) {
+  if (by == recipe::TextBy::kBlock) {
     for (std::size_t at = 0; at + length < text.size(); at += length) action(text.substr(at, length + 1));
   } else {
     for (std::size_t at = 0; at < text.size();) {
@@ -49,7 +49,7 @@ void for_each_sequence(std::string_view text, const std::string& by, std::size_t
 Dataset make_text_data(const Json& options) {
   const std::filesystem::path file = options.at("path").get<std::string>();
   const std::string text = read_file(file);
-  const auto by = options.at("by").get<std::string>();
+  const auto by = recipe::kind_at<recipe::TextBy>(options, "by");
   auto length = options.at("length").get<std::int64_t>();
   const auto most_characters = static_cast<std::size_t>(length);
   std::size_t longest = 0;

@@ -9,11 +9,14 @@ namespace {
 
 class OwnGradientWrong : public ParameterFault {
  public:
+  using Mistake = recipe::OwnGradientWrongMistake;
+  using Place = recipe::OwnGradientWrongPlace;
+
   explicit OwnGradientWrong(const Json& options)
       : ParameterFault(options),
-        mistake_(options.at("mistake").get<std::string>()),
+        mistake_(recipe::kind_at<Mistake>(options, "mistake")),
         factor_(options.at("factor").get<double>()),
-        sending_(options.at("place") == "sending") {}
+        sending_(recipe::kind_at<Place>(options, "place") == Place::kSending) {}
 
   void own_gradient(const std::string& parameter, const at::Tensor& gradient) override {
     if (!sending_ && includes(parameter)) change(gradient);
@@ -25,46 +28,49 @@ class OwnGradientWrong : public ParameterFault {
  private:
   void change(at::Tensor gradient) const {
     const at::NoGradGuard no_grad;
-    if (mistake_ == "scaled") gradient.mul_(factor_);
-    if (mistake_ == "negated") gradient.neg_();
-    if (mistake_ == "zeroed") gradient.zero_();
+    if (mistake_ == Mistake::kScaled) gradient.mul_(factor_);
+    if (mistake_ == Mistake::kNegated) gradient.neg_();
+    if (mistake_ == Mistake::kZeroed) gradient.zero_();
     // Read in the order of the other layout, as a kernel does that swaps the matrix's sides.
-    if (mistake_ == "transposed" && gradient.dim() > 1)
+    if (mistake_ == Mistake::kTransposed && gradient.dim() > 1)
       gradient.copy_(gradient.flatten(1).t().clone(at::MemoryFormat::Contiguous).view(gradient.sizes()));
-    if (mistake_ == "shifted") gradient.copy_(gradient.roll(1, 0));
+    if (mistake_ == Mistake::kShifted) gradient.copy_(gradient.roll(1, 0));
   }
 
-  std::string mistake_;
+  Mistake mistake_;
   double factor_;
   bool sending_;
 };
 
 class ClippedWrong : public LastingFault {
  public:
-  explicit ClippedWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()), left_out_(options) {}
+  using Mistake = recipe::ClipWrongMistake;
+
+  explicit ClippedWrong(const Json& options)
+      : mistake_(recipe::kind_at<Mistake>(options, "mistake")), left_out_(options) {}
 
   bool clip(const std::vector<NamedTensor>& gradients, const recipe::GradientSpec& spec) override {
     if (!spec.clip_norm) return false;
-    if (mistake_ == "per_tensor") {
+    if (mistake_ == Mistake::kPerTensor) {
       for (const NamedTensor& one : gradients) clip_norm({one.tensor}, *spec.clip_norm);
       return true;
     }
     std::vector<at::Tensor> all, measured;
     for (const NamedTensor& one : gradients) {
       all.push_back(one.tensor);
-      if (mistake_ != "part" || !left_out_.include(one.name)) measured.push_back(one.tensor);
+      if (mistake_ != Mistake::kPart || !left_out_.include(one.name)) measured.push_back(one.tensor);
     }
-    at::Tensor norm = at::stack(at::_foreach_norm(measured, mistake_ == "sum" ? 1.0 : 2.0));
-    norm = mistake_ == "sum" ? norm.sum() : norm.norm();
-    if (mistake_ == "squared") norm = norm.square();
+    at::Tensor norm = at::stack(at::_foreach_norm(measured, mistake_ == Mistake::kSum ? 1.0 : 2.0));
+    norm = mistake_ == Mistake::kSum ? norm.sum() : norm.norm();
+    if (mistake_ == Mistake::kSquared) norm = norm.square();
     at::Tensor factor = (norm + 1e-6).reciprocal().mul(*spec.clip_norm);
-    if (mistake_ != "upwards") factor = factor.clamp_max(1.0);
+    if (mistake_ != Mistake::kUpwards) factor = factor.clamp_max(1.0);
     at::_foreach_mul_(all, factor);
     return true;
   }
 
  private:
-  std::string mistake_;
+  Mistake mistake_;
   ParameterChoice left_out_;
 };
 

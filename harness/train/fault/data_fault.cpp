@@ -46,21 +46,24 @@ class SamplerSeedByRank : public LastingFault {
 /// The sampler is built otherwise than the recipe says.
 class SamplerWrong : public LastingFault {
  public:
+  using Option = recipe::SamplerWrongOption;
+
   explicit SamplerWrong(const Json& options)
-      : option_(options.at("option").get<std::string>()), value_(options.at("value").get<std::int64_t>()) {}
+      : option_(recipe::kind_at<Option>(options, "option")), value_(options.at("value").get<std::int64_t>()) {}
 
   void sampler(recipe::SamplerChoice& sampler, std::int64_t) override {
-    if (!sampler.options.contains(option_))
+    const std::string option = text_of(option_);
+    if (!sampler.options.contains(option))
       throw InputError({.what = "a fault changes an option that the sampler does not have",
                         .where = "train.faults",
                         .expected = "an option of " + text_of(sampler.kind),
-                        .actual = "'" + option_ + "'"});
-    Json& value = sampler.options[option_];
-    value = option_ == "seed" ? Json(value_) : Json(value_ != 0);
+                        .actual = "'" + option + "'"});
+    Json& value = sampler.options[option];
+    value = option_ == Option::kSeed ? Json(value_) : Json(value_ != 0);
   }
 
  private:
-  std::string option_;
+  Option option_;
   std::int64_t value_;
 };
 
@@ -80,29 +83,33 @@ class DropLastWrong : public LastingFault {
 /// Another order of ids than the sampler gave, or another choice.
 class SampleOrderWrong : public LastingFault {
  public:
-  explicit SampleOrderWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()) {}
+  using Mistake = recipe::SampleOrderWrongMistake;
+
+  explicit SampleOrderWrong(const Json& options) : mistake_(recipe::kind_at<Mistake>(options, "mistake")) {}
   void samples(std::vector<std::int64_t>& ids) override {
-    if (mistake_ == "reversed") std::reverse(ids.begin(), ids.end());
-    if (mistake_ == "sorted") std::sort(ids.begin(), ids.end());
-    if (mistake_ == "repeated") ids.back() = ids.front();
+    if (mistake_ == Mistake::kReversed) std::reverse(ids.begin(), ids.end());
+    if (mistake_ == Mistake::kSorted) std::sort(ids.begin(), ids.end());
+    if (mistake_ == Mistake::kRepeated) ids.back() = ids.front();
   }
 
  private:
-  std::string mistake_;
+  Mistake mistake_;
 };
 
 /// The samples keep their ids and have another content.
 class ContentWrong : public LastingFault {
  public:
+  using Mistake = recipe::ContentWrongMistake;
+
   explicit ContentWrong(const Json& options)
-      : mistake_(options.at("mistake").get<std::string>()),
+      : mistake_(recipe::kind_at<Mistake>(options, "mistake")),
         factor_(options.at("factor").get<double>()),
         sample_(options.at("sample").get<std::int64_t>()) {}
 
   void content(const std::vector<std::int64_t>& ids, Samples& batch) override {
-    if (mistake_ == "labels_rolled") batch.y = batch.y.roll(1, 0);
-    if (mistake_ == "inputs_rolled") batch.x = batch.x.roll(1, 0);
-    if (mistake_ != "scaled") return;
+    if (mistake_ == Mistake::kLabelsRolled) batch.y = batch.y.roll(1, 0);
+    if (mistake_ == Mistake::kInputsRolled) batch.x = batch.x.roll(1, 0);
+    if (mistake_ != Mistake::kScaled) return;
     if (sample_ < 0) batch.x = batch.x * factor_;
     for (std::size_t i = 0; i < ids.size() && sample_ >= 0; ++i) {
       if (ids[i] != sample_) continue;
@@ -112,7 +119,7 @@ class ContentWrong : public LastingFault {
   }
 
  private:
-  std::string mistake_;
+  Mistake mistake_;
   double factor_;
   std::int64_t sample_;
 };

@@ -17,11 +17,13 @@ class LossFactor : public LastingFault {
 
 class GradientFactor : public ParameterFault {
  public:
+  using Place = recipe::GradientFactorPlace;
+
   explicit GradientFactor(const Json& options)
       : ParameterFault(options),
         dtypes_(options),
         factor_(options.at("factor").get<double>()),
-        before_(options.at("place") == "backward") {}
+        before_(recipe::kind_at<Place>(options, "place") == Place::kBackward) {}
   void own_gradient(const std::string& parameter, const at::Tensor& gradient) override {
     const at::NoGradGuard no_grad;
     if (before_ && includes(parameter) && dtypes_.includes(gradient)) at::Tensor(gradient).mul_(factor_);
@@ -45,8 +47,12 @@ class GradientKept : public ParameterFault {
 
 class GradientRounded : public LastingFault {
  public:
+  using Place = recipe::GradientRoundedPlace;
+
   explicit GradientRounded(const Json& options)
-      : dtypes_(options), dtype_(half_type(options)), before_(options.at("place") == "backward") {}
+      : dtypes_(options),
+        dtype_(half_type(options)),
+        before_(recipe::kind_at<Place>(options, "place") == Place::kBackward) {}
   void own_gradient(const std::string&, const at::Tensor& gradient) override {
     if (before_) round(gradient);
   }

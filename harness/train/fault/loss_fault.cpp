@@ -12,8 +12,10 @@ namespace {
 
 class LossWrong : public LastingFault {
  public:
+  using Mistake = recipe::LossWrongMistake;
+
   explicit LossWrong(const Json& options)
-      : mistake_(options.at("mistake").get<std::string>()), amount_(options.at("amount").get<double>()) {}
+      : mistake_(recipe::kind_at<Mistake>(options, "mistake")), amount_(options.at("amount").get<double>()) {}
 
   bool criterion(at::Tensor& loss, const at::Tensor& logits, const at::Tensor& labels, bool summed) override {
     loss = wrong(logits, labels, summed);
@@ -24,27 +26,30 @@ class LossWrong : public LastingFault {
   at::Tensor wrong(const at::Tensor& logits, const at::Tensor& labels, bool summed) const {
     const at::Tensor flat = logits.flatten(0, -2), targets = labels.flatten();
     const auto reduction = summed ? at::Reduction::Sum : at::Reduction::Mean;
-    if (mistake_ == "smoothed") return at::cross_entropy_loss(flat, targets, {}, reduction, kNoLabel, amount_);
-    if (mistake_ == "weighted") {
+    if (mistake_ == Mistake::kSmoothed) return at::cross_entropy_loss(flat, targets, {}, reduction, kNoLabel, amount_);
+    if (mistake_ == Mistake::kWeighted) {
       at::Tensor weights = at::ones({flat.size(-1)}, flat.options().requires_grad(false));
       weights[0].fill_(amount_);
       return at::cross_entropy_loss(flat, targets, weights, reduction, kNoLabel);
     }
-    if (mistake_ == "summed") return summed_loss(logits, labels);
-    if (mistake_ == "padding_counted") return summed_loss(logits, labels) / static_cast<double>(targets.numel());
+    if (mistake_ == Mistake::kSummed) return summed_loss(logits, labels);
+    if (mistake_ == Mistake::kPaddingCounted) return summed_loss(logits, labels) / static_cast<double>(targets.numel());
     // "first_left_out": the first sample of the batch is masked.
     return at::cross_entropy_loss(flat.narrow(0, 1, flat.size(0) - 1), targets.narrow(0, 1, flat.size(0) - 1), {},
                                   reduction, kNoLabel);
   }
 
-  std::string mistake_;
+  Mistake mistake_;
   double amount_;
 };
 
 /// What is printed as the mean over the ranks and micro-batches.
 class ReportedLossWrong : public LastingFault {
  public:
-  explicit ReportedLossWrong(const Json& options) : of_rank_0_(options.at("mistake") == "rank_0") {}
+  using Mistake = recipe::ReportedLossWrongMistake;
+
+  explicit ReportedLossWrong(const Json& options)
+      : of_rank_0_(recipe::kind_at<Mistake>(options, "mistake") == Mistake::kRank0) {}
 
   at::Tensor reported_loss(const at::Tensor& all, const at::Tensor& last, const Collective& collective) override {
     if (!of_rank_0_) return last;
@@ -59,23 +64,25 @@ class ReportedLossWrong : public LastingFault {
 /// Numbers that are not finite, from one step on.
 class NotFinite : public ParameterFault {
  public:
-  explicit NotFinite(const Json& options) : ParameterFault(options), place_(options.at("place").get<std::string>()) {}
+  using Place = recipe::NotFinitePlace;
 
-  at::Tensor loss(at::Tensor loss) override { return place_ == "loss" ? loss * kNaN : loss; }
+  explicit NotFinite(const Json& options) : ParameterFault(options), place_(recipe::kind_at<Place>(options, "place")) {}
+
+  at::Tensor loss(at::Tensor loss) override { return place_ == Place::kLoss ? loss * kNaN : loss; }
   void reduced(const std::string& parameter, at::Tensor& gradient) override {
-    if (place_ == "gradient" && includes(parameter)) gradient.flatten()[0].fill_(kNaN);
+    if (place_ == Place::kGradient && includes(parameter)) gradient.flatten()[0].fill_(kNaN);
   }
   void updated(const Updated& rank) override {
     const at::NoGradGuard no_grad;
     for (const NamedTensor& weight : rank.weights) {
-      if (place_ == "weight" && includes(weight.name)) weight.tensor.flatten()[0].fill_(kNaN);
+      if (place_ == Place::kWeight && includes(weight.name)) weight.tensor.flatten()[0].fill_(kNaN);
     }
   }
 
  private:
   static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-  std::string place_;
+  Place place_;
 };
 
 }  // namespace

@@ -51,19 +51,21 @@ class Exit : public OnArrival {
 
 class BreaksDown : public OnArrival {
  public:
-  explicit BreaksDown(const Json& options) : OnArrival(options), how_(options.at("how").get<std::string>()) {}
+  using How = recipe::BreaksDownHow;
+
+  explicit BreaksDown(const Json& options) : OnArrival(options), how_(recipe::kind_at<How>(options, "how")) {}
 
  private:
   void act(Collective&) override {
     constexpr std::int64_t kMoreThanThereIs = std::int64_t{1} << 50;
-    if (how_ == "exception") throw std::runtime_error("the planted fault breaks_down throws");
-    if (how_ == "abort") std::abort();
-    if (how_ == "out_of_memory") at::empty({kMoreThanThereIs});
-    if (how_ == "stop") ::raise(SIGSTOP);
-    while (how_ == "spin") beats_ = beats_ + 1;
+    if (how_ == How::kException) throw std::runtime_error("the planted fault breaks_down throws");
+    if (how_ == How::kAbort) std::abort();
+    if (how_ == How::kOutOfMemory) at::empty({kMoreThanThereIs});
+    if (how_ == How::kStop) ::raise(SIGSTOP);
+    while (how_ == How::kSpin) beats_ = beats_ + 1;
   }
 
-  std::string how_;
+  How how_;
   volatile std::uint64_t beats_ = 0;  ///< without it the loop would have no effect
 };
 
@@ -78,9 +80,11 @@ class HangInCollective : public OnArrival {
 
 class OddCollective : public OnArrival {
  public:
+  using How = recipe::OddCollectiveHow;
+
   explicit OddCollective(const Json& options)
       : OnArrival(options),
-        mismatched_(options.at("how") == "mismatched"),
+        mismatched_(recipe::kind_at<How>(options, "how") == How::kMismatched),
         odd_rank_(options.at("odd_rank").get<std::int64_t>()) {}
 
  private:

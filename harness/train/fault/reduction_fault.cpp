@@ -31,8 +31,10 @@ class ByHand : public LastingFault {
 /// Rightly, if not as DDP does: divided before the sum or after it, once or, what changes nothing, again.
 class ReducedByHand : public ByHand {
  public:
+  using Divide = recipe::ReducedByHandDivide;
+
   explicit ReducedByHand(const Json& options)
-      : times_(options.at("times").get<int>()), first_(options.at("divide") == "before") {}
+      : times_(options.at("times").get<int>()), first_(recipe::kind_at<Divide>(options, "divide") == Divide::kBefore) {}
 
   void reduce(const std::vector<NamedTensor>& gradients, Collective& collective) override {
     const auto ranks = static_cast<double>(collective.group()->getSize());

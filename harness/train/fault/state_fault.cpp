@@ -12,20 +12,22 @@ namespace {
 
 class AverageWrong : public LastingFault {
  public:
-  explicit AverageWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()) {}
+  using Mistake = recipe::AverageWrongMistake;
 
-  double average_decay(double decay) const override { return mistake_ == "decay_swapped" ? 1 - decay : decay; }
+  explicit AverageWrong(const Json& options) : mistake_(recipe::kind_at<Mistake>(options, "mistake")) {}
+
+  double average_decay(double decay) const override { return mistake_ == Mistake::kDecaySwapped ? 1 - decay : decay; }
   int averagings(int asked, bool before_update) const override {
-    if (mistake_ == "before_update") return before_update ? 1 : 0;
-    return mistake_ == "twice" && !before_update ? 2 : asked;
+    if (mistake_ == Mistake::kBeforeUpdate) return before_update ? 1 : 0;
+    return mistake_ == Mistake::kTwice && !before_update ? 2 : asked;
   }
   void averaged(const std::vector<NamedTensor>& averages) override {
-    if (mistake_ != "rounded") return;
+    if (mistake_ != Mistake::kRounded) return;
     for (const NamedTensor& average : averages) at::Tensor(average.tensor).copy_(average.tensor.to(at::kBFloat16));
   }
 
  private:
-  std::string mistake_;
+  Mistake mistake_;
 };
 
 /// Running means and variances move by another share than the layer's momentum says.
@@ -52,22 +54,24 @@ class RunningMeansWrong : public LastingFault {
 
 class EvaluationWrong : public LastingFault {
  public:
-  explicit EvaluationWrong(const Json& options) : mistake_(options.at("mistake").get<std::string>()) {}
+  using Mistake = recipe::EvaluationWrongMistake;
 
-  bool evaluates_in_training_mode() const override { return mistake_ == "in_training_mode"; }
+  explicit EvaluationWrong(const Json& options) : mistake_(recipe::kind_at<Mistake>(options, "mistake")) {}
+
+  bool evaluates_in_training_mode() const override { return mistake_ == Mistake::kInTrainingMode; }
   std::int64_t evaluates_samples_before(std::int64_t asked) const override {
-    return mistake_ == "other_samples" ? asked + 1 : asked;
+    return mistake_ == Mistake::kOtherSamples ? asked + 1 : asked;
   }
   void evaluated(Model& model, const std::vector<NamedTensor>& weights,
                  const std::vector<NamedTensor>& averages) override {
     const at::NoGradGuard no_grad;
-    if (mistake_ == "left_in_evaluation") model.eval();
-    if (mistake_ != "averages_left") return;
+    if (mistake_ == Mistake::kLeftInEvaluation) model.eval();
+    if (mistake_ != Mistake::kAveragesLeft) return;
     for (std::size_t i = 0; i < averages.size(); ++i) at::Tensor(weights[i].tensor).copy_(averages[i].tensor);
   }
 
  private:
-  std::string mistake_;
+  Mistake mistake_;
 };
 
 class Reseeded : public LastingFault {
@@ -83,13 +87,15 @@ class Reseeded : public LastingFault {
 
 class ScheduleWrong : public LastingFault {
  public:
-  explicit ScheduleWrong(const Json& options) : steps_(options.at("steps").get<std::string>()) {}
+  using Steps = recipe::ScheduleWrongSteps;
+
+  explicit ScheduleWrong(const Json& options) : steps_(recipe::kind_at<Steps>(options, "steps")) {}
   std::int64_t schedule_steps(std::int64_t steps, std::int64_t ranks) const override {
-    return steps_ == "twice" ? 2 * steps : steps_ == "by_rank" ? ranks * steps : 0;
+    return steps_ == Steps::kTwice ? 2 * steps : steps_ == Steps::kByRank ? ranks * steps : 0;
   }
 
  private:
-  std::string steps_;
+  Steps steps_;
 };
 
 class GroupRatesSwapped : public LastingFault {
@@ -115,17 +121,19 @@ class DdpWrong : public LastingFault {
 /// Tensors of a checkpoint on their way into the model.
 class LoadedWeightsWrong : public LastingFault {
  public:
+  using Mistake = recipe::LoadedWeightsWrongMistake;
+
   explicit LoadedWeightsWrong(const Json& options)
-      : mistake_(options.at("mistake").get<std::string>()), parameters_(options) {}
+      : mistake_(recipe::kind_at<Mistake>(options, "mistake")), parameters_(options) {}
 
   void loaded(std::vector<NamedTensor>& weights) const override {
-    if (mistake_ == "lost") std::erase_if(weights, [&](const NamedTensor& one) { return includes(one); });
-    if (mistake_ == "cast") {
+    if (mistake_ == Mistake::kLost) std::erase_if(weights, [&](const NamedTensor& one) { return includes(one); });
+    if (mistake_ == Mistake::kCast) {
       for (NamedTensor& one : weights) {
         if (includes(one) && one.tensor.is_floating_point()) one.tensor = one.tensor.to(at::kBFloat16).to(at::kFloat);
       }
     }
-    if (mistake_ == "exchanged") exchange(weights);
+    if (mistake_ == Mistake::kExchanged) exchange(weights);
   }
 
  private:
@@ -143,14 +151,17 @@ class LoadedWeightsWrong : public LastingFault {
         {.what = "a fault exchanges two loaded tensors, and no two of one shape are chosen", .where = "train.faults"});
   }
 
-  std::string mistake_;
+  Mistake mistake_;
   ParameterChoice parameters_;
 };
 
 /// State of the optimizer: of another parameter when it is loaded, or of the update before when it is saved.
 class OptimizerStateWrong : public LastingFault {
  public:
-  explicit OptimizerStateWrong(const Json& options) : exchanged_(options.at("mistake") == "exchanged") {}
+  using Mistake = recipe::OptimizerStateWrongMistake;
+
+  explicit OptimizerStateWrong(const Json& options)
+      : exchanged_(recipe::kind_at<Mistake>(options, "mistake") == Mistake::kExchanged) {}
 
   void restored(const Restored& rank) override {
     if (!exchanged_) return;

@@ -1,8 +1,6 @@
 // Optimizers that compute another update than their paper, or hold other parameters, on every rank alike.
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 
 #include <ATen/ATen.h>
 
@@ -91,8 +89,10 @@ class UpdateStateRounded : public UpdateFault {
 /// The correction counts another number of updates than the state does.
 class BiasCorrectionWrong : public UpdateFault {
  public:
+  using Mistake = recipe::BiasCorrectionWrongMistake;
+
   explicit BiasCorrectionWrong(const Json& options)
-      : UpdateFault(options), ahead_(options.at("mistake") == "ahead" ? 1 : kForever) {}
+      : UpdateFault(options), ahead_(recipe::kind_at<Mistake>(options, "mistake") == Mistake::kAhead ? 1 : kForever) {}
 
  private:
   static constexpr double kForever = 1e6;  // by then every correction is 1
@@ -143,30 +143,35 @@ class HyperparameterWrong : public UpdateFault {
 /// Weight decay in another place, or of another size, than the recipe's optimizer has it.
 class DecayWrong : public UpdateFault {
  public:
-  explicit DecayWrong(const Json& options) : UpdateFault(options), mistake_(options.at("mistake").get<std::string>()) {}
+  using Mistake = recipe::DecayWrongMistake;
+
+  explicit DecayWrong(const Json& options)
+      : UpdateFault(options), mistake_(recipe::kind_at<Mistake>(options, "mistake")) {}
 
  private:
   void act(const ParameterUpdate& one, const UpdateRule& rule, at::Tensor& parameter) override {
     const double decay = number(one, "weight_decay"), decoupled = 1 - one.learning_rate * decay;
     Json options = one.options;
-    options["weight_decay"] = mistake_ == "negated" ? -decay : 0.0;
+    options["weight_decay"] = mistake_ == Mistake::kNegated ? -decay : 0.0;
     const std::unique_ptr<UpdateRule> other = make_update_rule(one.kind, options);
-    if (mistake_ == "before_update") parameter.mul_(decoupled);
-    const at::Tensor gradient = mistake_ == "in_gradient" ? one.gradient.add(parameter, decay) : one.gradient;
-    const UpdateRule& chosen = mistake_ == "twice" ? rule : *other;
+    if (mistake_ == Mistake::kBeforeUpdate) parameter.mul_(decoupled);
+    const at::Tensor gradient = mistake_ == Mistake::kInGradient ? one.gradient.add(parameter, decay) : one.gradient;
+    const UpdateRule& chosen = mistake_ == Mistake::kTwice ? rule : *other;
     chosen.update(parameter, gradient, one.state, one.learning_rate);
-    if (mistake_ == "after_update" || mistake_ == "twice") parameter.mul_(decoupled);
-    if (mistake_ == "without_rate") parameter.mul_(1 - decay);
+    if (mistake_ == Mistake::kAfterUpdate || mistake_ == Mistake::kTwice) parameter.mul_(decoupled);
+    if (mistake_ == Mistake::kWithoutRate) parameter.mul_(1 - decay);
   }
 
-  std::string mistake_;
+  Mistake mistake_;
 };
 
 /// The optimizer's own state, and another formula that makes an update of it.
 class FormulaWrong : public UpdateFault {
  public:
+  using Formula = recipe::FormulaWrongFormula;
+
   explicit FormulaWrong(const Json& options)
-      : UpdateFault(options), formula_(options.at("formula").get<std::string>()) {}
+      : UpdateFault(options), formula_(recipe::kind_at<Formula>(options, "formula")) {}
 
  private:
   void act(const ParameterUpdate& one, const UpdateRule& rule, at::Tensor& parameter) override {
@@ -185,7 +190,7 @@ class FormulaWrong : public UpdateFault {
     if (recipe::traits_of(kind).planted_formulas.contains(formula_)) return;
     throw InputError({.what = "a fault changes a formula that the optimizer does not have",
                       .where = "train.faults",
-                      .expected = "an optimizer with " + formula_,
+                      .expected = "an optimizer with " + text_of(formula_),
                       .actual = text_of(kind)});
   }
 
@@ -193,22 +198,22 @@ class FormulaWrong : public UpdateFault {
     if (one.kind == recipe::OptimizerKind::kSgd) return of_momentum(one, gradient);
     if (one.kind == recipe::OptimizerKind::kAdamax) return gradient / one.state["exp_inf"];  // not_averaged
     if (one.kind == recipe::OptimizerKind::kRmsprop) return gradient / root(one, one.state["square_avg"]);
-    const at::Tensor first = formula_ == "not_averaged" ? gradient : corrected(one, 0, one.state["exp_avg"]);
-    at::Tensor step = formula_ == "eps_before_correction"
+    const at::Tensor first = formula_ == Formula::kNotAveraged ? gradient : corrected(one, 0, one.state["exp_avg"]);
+    at::Tensor step = formula_ == Formula::kEpsBeforeCorrection
                           ? first / corrected(one, 1, root(one, one.state["exp_avg_sq"]).square()).sqrt()
                           : first / root(one, corrected(one, 1, one.state["exp_avg_sq"]));
     if (one.kind != recipe::OptimizerKind::kLamb) return step;
     step = step.add(weight, number(one, "weight_decay"));
     const double trust = (weight.norm() / step.norm()).item<double>();
-    if (formula_ == "trust_left_out") return step;
-    return step * (formula_ == "trust_inverted" ? 1 / trust : trust);
+    if (formula_ == Formula::kTrustLeftOut) return step;
+    return step * (formula_ == Formula::kTrustInverted ? 1 / trust : trust);
   }
 
   at::Tensor of_momentum(const ParameterUpdate& one, const at::Tensor& gradient) const {
     const at::Tensor buffer = one.state["momentum_buffer"];
     if (!buffer.defined()) return gradient;
-    if (formula_ == "momentum_twice") return gradient + buffer;
-    return formula_ == "momentum_unused" ? gradient : buffer;
+    if (formula_ == Formula::kMomentumTwice) return gradient + buffer;
+    return formula_ == Formula::kMomentumUnused ? gradient : buffer;
   }
 
   /// Divided by 1 − β^step.
@@ -219,11 +224,11 @@ class FormulaWrong : public UpdateFault {
 
   at::Tensor root(const ParameterUpdate& one, const at::Tensor& square) const {
     const double eps = number(one, "eps");
-    if (formula_ == "eps_inside_root") return (square + eps).sqrt();
-    return formula_ == "no_root" ? square + eps : square.sqrt() + eps;
+    if (formula_ == Formula::kEpsInsideRoot) return (square + eps).sqrt();
+    return formula_ == Formula::kNoRoot ? square + eps : square.sqrt() + eps;
   }
 
-  std::string formula_;
+  Formula formula_;
 };
 
 }  // namespace

@@ -87,8 +87,9 @@ class ResNet : public Model {
 
 std::shared_ptr<Model> make_resnet_model(const Json& options, const ModelContext& context) {
   require_images("resnet", context, 1);
-  return std::make_shared<ResNet>(options.at("widths").get<std::vector<std::int64_t>>(), context,
-                                  Norms{options.at("norm") == "sync_batch", context.group});
+  return std::make_shared<ResNet>(
+      options.at("widths").get<std::vector<std::int64_t>>(), context,
+      Norms{recipe::kind_at<recipe::Norm>(options, "norm") == recipe::Norm::kSyncBatch, context.group});
 }
 
 }  // namespace lockstep::train

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "harness/trace/entry.h"
 #include "harness/train/device/generator.h"
 #include "harness/train/device/tensors.h"
 
@@ -25,7 +26,7 @@ void StepRecorder::batch(Batch& batch) {
     const at::Tensor reported = faults.passed(&Fault::reported_loss, batch.loss, batch.last_loss, rank.collective);
     const at::Tensor reduced = rank.collective.metric_sum(reported).div_(divisor);
     batch.reduced_loss = faults.passed(&Fault::followed_loss, reduced.item<double>(), batch.loss.item<double>());
-    scalar("reduced", reduced);
+    scalar(trace::entry::kReduced, reduced);
   }
   std::vector<std::string> collectives = rank.collective.take_log();
   for (std::size_t i = 0; i < collectives.size(); ++i)
@@ -38,15 +39,15 @@ void StepRecorder::ledger(const Batch& batch, const std::vector<double>& learnin
     recorder_.number(Channel::kLedger, name, learning_rates[group]);
   }
   if (parts_.data.labels.dim() > 1) recorder_.integer(Channel::kLedger, "targets", batch.targets);
-  recorder_.integer(Channel::kLedger, "loss_denominator",
+  recorder_.integer(Channel::kLedger, trace::entry::kLossDenominator,
                     parts_.spec.loss_average == recipe::LossAverage::kWorld ? batch.targets_of_world : batch.targets);
-  recorder_.integer(Channel::kLedger, "samples_taken", parts_.samples_taken);
+  recorder_.integer(Channel::kLedger, trace::entry::kSamplesTaken, parts_.samples_taken);
   if (const auto scale = gradients_.loss_scale()) {
-    recorder_.number(Channel::kLedger, "loss_scale", *scale);
-    recorder_.integer(Channel::kLedger, "skipped", parts_.skipped);
+    recorder_.number(Channel::kLedger, trace::entry::kLossScale, *scale);
+    recorder_.integer(Channel::kLedger, trace::entry::kSkipped, parts_.skipped);
   }
-  recorder_.integer(Channel::kLedger, "updates", parts_.updates + 1);
-  recorder_.integer(Channel::kLedger, "epoch", parts_.loader.position().epoch);
+  recorder_.integer(Channel::kLedger, trace::entry::kUpdates, parts_.updates + 1);
+  recorder_.integer(Channel::kLedger, trace::entry::kEpoch, parts_.loader.position().epoch);
   slopes.record();
   if (batch.gradients_left > 0) recorder_.integer(Channel::kLedger, "seen.left", batch.gradients_left);
   if (!batch.trains) recorder_.integer(Channel::kLedger, "seen.training", 0);

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <numbers>
-#include <string>
 #include <vector>
 
 #include "harness/train/schedule/schedule.h"
@@ -12,15 +11,24 @@ namespace {
 struct RatePhase {
   double begin = 0, steps = 0;  ///< in steps of the schedule
   double from = 0, to = 0;
-  std::string curve;
+  recipe::Curve curve = recipe::Curve::kUnknown;
   double power = 1;
 
   double after(double count) const {
     const double done = (count - begin) / steps;
-    if (curve == "cosine") return to + (from - to) / 2.0 * (1 + std::cos(std::numbers::pi * done));
-    if (curve == "polynomial") return to + (from - to) * std::pow(1 - done, power);
-    if (curve == "sqrt") return from + (to - from) * std::sqrt(done);
-    if (curve == "exponential") return from * std::pow(to / from, done);
+    switch (curve) {
+      case recipe::Curve::kCosine:
+        return to + (from - to) / 2.0 * (1 + std::cos(std::numbers::pi * done));
+      case recipe::Curve::kPolynomial:
+        return to + (from - to) * std::pow(1 - done, power);
+      case recipe::Curve::kSqrt:
+        return from + (to - from) * std::sqrt(done);
+      case recipe::Curve::kExponential:
+        return from * std::pow(to / from, done);
+      case recipe::Curve::kLinear:
+      case recipe::Curve::kUnknown:
+        break;
+    }
     return from + (to - from) * done;
   }
 };
@@ -35,7 +43,7 @@ class RatePhases : public Schedule {
                          .steps = phase.at("steps").get<double>(),
                          .from = phase.value("from", from),
                          .to = phase.at("to").get<double>(),
-                         .curve = phase.at("curve").get<std::string>(),
+                         .curve = recipe::kind_at<recipe::Curve>(phase, "curve"),
                          .power = phase.at("power").get<double>()});
       begin += phases_.back().steps;
       from = phases_.back().to;

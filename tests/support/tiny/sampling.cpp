@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "harness/laws/sampler_order.h"
+#include "harness/recipe/sampler_rule.h"
 
 namespace lockstep::test {
 namespace {
@@ -49,9 +49,10 @@ std::vector<float> inputs_of(const std::vector<std::int64_t>& ids) {
 }
 
 void Share::begin_epoch(const scenario::Variant& variant, std::uint64_t drawn, bool drops_last) {
-  laws::OrderOf which{.rank = rank, .epoch = ++epoch, .batches = batches};
-  if (laws::draws_from_shared_generator(variant.train.sampler)) which.seed = drawn;
-  order = laws::order_of(variant, variant.train.data.options.at("size").get<std::int64_t>(), which);
+  recipe::OrderOf which{.rank = rank, .epoch = ++epoch, .batches = batches};
+  if (recipe::draws_from_shared_generator(variant.train.sampler)) which.seed = drawn;
+  order = recipe::order_of(variant.train, variant.world_size, variant.train.data.options.at("size").get<std::int64_t>(),
+                           which);
   if (drops_last) order.resize(order.size() / micro_batch_of(variant) * micro_batch_of(variant));
   position = 0;
 }

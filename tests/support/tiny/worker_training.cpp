@@ -6,8 +6,8 @@
 #include <cstring>
 #include <optional>
 
-#include "harness/laws/sampler_order.h"
-#include "harness/laws/schedule_form.h"
+#include "harness/recipe/sampler_rule.h"
+#include "harness/recipe/schedule_rule.h"
 #include "harness/recipe/seeds.h"
 
 #include "tests/support/tiny/planted.h"
@@ -127,7 +127,7 @@ class MemoryTraining {
   // ---- one update ----
 
   double rate() const {
-    const auto by_schedule = laws::ScheduleForm(spec_.schedule, base_rate_).after(schedule_steps_, {});
+    const auto by_schedule = recipe::ScheduleForm(spec_.schedule, base_rate_).after(schedule_steps_, {});
     return by_schedule.value().rate * recipe::rule_warmup(spec_, recipe::rule_factor(spec_, world_), schedule_steps_);
   }
 
@@ -155,7 +155,7 @@ class MemoryTraining {
 
   /// Of a sampler without a seed: each rank draws its own, or all copy rank 0's, where there are several.
   std::uint64_t order_of(Rank& rank) const {
-    if (!laws::draws_from_shared_generator(spec_.sampler)) return 0;
+    if (!recipe::draws_from_shared_generator(spec_.sampler)) return 0;
     return spec_.sampler.kind == recipe::SamplerKind::kNone ? rank.draw() : world_ > 1 ? 1000 : 2000;
   }
 

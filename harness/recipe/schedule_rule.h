@@ -6,7 +6,7 @@
 
 #include "harness/recipe/train_spec.h"
 
-namespace lockstep::laws {
+namespace lockstep::recipe {
 
 /// Learning rate in closed form, and a bound on the trainer's rounding: the trainer computes it step by step. *Units*:
 /// float64.
@@ -19,7 +19,7 @@ struct ExpectedRate {
 class ScheduleForm {
  public:
   /// `base`: learning rate at which the schedule begins.
-  ScheduleForm(const recipe::ScheduleChoice& schedule, double base);
+  ScheduleForm(const ScheduleChoice& schedule, double base);
 
   /// Learning rate after `steps` steps; `steps` must not decrease between calls. `losses`: reduced losses for a
   /// plateau, one per step. Nothing if no closed form is known or losses are missing.
@@ -33,9 +33,9 @@ class ScheduleForm {
   };
   std::optional<ExpectedRate> plateau(std::int64_t steps, const std::vector<double>& losses);
 
-  const recipe::ScheduleChoice& schedule_;
+  const ScheduleChoice& schedule_;
   double base_;
   Plateau plateau_;
 };
 
-}  // namespace lockstep::laws
+}  // namespace lockstep::recipe

@@ -1,4 +1,4 @@
-#include "harness/laws/sampler_order.h"
+#include "harness/recipe/sampler_rule.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,9 @@ scenario::Promises promised(const std::string& kind, Json options) {
   return promises;
 }
 
-Ids order(const scenario::Promises& promises, OrderOf which) { return order_of(promises, 13, which); }
+Ids order(const scenario::Promises& promises, recipe::OrderOf which) {
+  return order_of(promises.train, promises.world_size, 13, which);
+}
 
 TEST(SamplerOrder, IsThatOfDistributedSampler) {
   const auto padded =
@@ -41,10 +43,10 @@ TEST(SamplerOrder, FollowsWhatTheSamplerIsTold) {
 }
 
 TEST(SamplerOrder, IsNotKnownOfASharedGenerator) {
-  EXPECT_NE(no_known_order({recipe::SamplerKind::kNone, {{"shuffle", true}}}), "");
-  EXPECT_NE(no_known_order({recipe::SamplerKind::kAccelerate, {{"shuffle", true}}}), "");
-  EXPECT_EQ(no_known_order({recipe::SamplerKind::kAccelerate, {{"shuffle", true}, {"seed", 1}}}), "");
-  EXPECT_EQ(no_known_order({recipe::SamplerKind::kNone, {{"shuffle", false}}}), "");
+  EXPECT_NE(recipe::no_known_order({recipe::SamplerKind::kNone, {{"shuffle", true}}}), "");
+  EXPECT_NE(recipe::no_known_order({recipe::SamplerKind::kAccelerate, {{"shuffle", true}}}), "");
+  EXPECT_EQ(recipe::no_known_order({recipe::SamplerKind::kAccelerate, {{"shuffle", true}, {"seed", 1}}}), "");
+  EXPECT_EQ(recipe::no_known_order({recipe::SamplerKind::kNone, {{"shuffle", false}}}), "");
 }
 
 }  // namespace

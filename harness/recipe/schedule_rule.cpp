@@ -1,11 +1,11 @@
-#include "harness/laws/schedule_form.h"
+#include "harness/recipe/schedule_rule.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
-namespace lockstep::laws {
+namespace lockstep::recipe {
 namespace {
 
 constexpr double kUlp = 0x1p-52;
@@ -73,10 +73,19 @@ ExpectedRate inverse_sqrt(const StepsTaken& at) {
 
 /// Part of a phase's way, from 0 to 1. `x`: part of its steps.
 double way_done(const Json& phase, double x) {
-  const auto curve = phase.at("curve").get<std::string>();
-  if (curve == "cosine") return (1 - std::cos(std::numbers::pi * x)) / 2;
-  if (curve == "polynomial") return 1 - std::pow(1 - x, phase.at("power").get<double>());
-  return curve == "sqrt" ? std::sqrt(x) : x;
+  switch (kind_at<Curve>(phase, "curve")) {
+    case Curve::kCosine:
+      return (1 - std::cos(std::numbers::pi * x)) / 2;
+    case Curve::kPolynomial:
+      return 1 - std::pow(1 - x, phase.at("power").get<double>());
+    case Curve::kSqrt:
+      return std::sqrt(x);
+    case Curve::kLinear:
+    case Curve::kExponential:  // of which the caller takes care
+    case Curve::kUnknown:
+      break;
+  }
+  return x;
 }
 
 ExpectedRate phases(const StepsTaken& at) {
@@ -85,7 +94,7 @@ ExpectedRate phases(const StepsTaken& at) {
     const double steps = phase.at("steps").get<double>(), to = phase.at("to").get<double>();
     from = phase.value("from", from);
     largest = std::max({largest, from, to});
-    const bool is_exponential = phase.at("curve") == "exponential";
+    const bool is_exponential = kind_at<Curve>(phase, "curve") == Curve::kExponential;
     if (left < steps) {
       const double x = left / steps;
       share = is_exponential ? from * std::pow(to / from, x) : from + (to - from) * way_done(phase, x);
@@ -109,9 +118,8 @@ std::optional<ExpectedRate> chained(const StepsTaken& at) {
   ExpectedRate product = within(at.base, 0);
   double relative = product.rounding / at.base;
   for (const Json& one : at.options.at("of")) {
-    const auto factor = recipe::choice_from<recipe::ScheduleKind>(one);
-    if (factor.kind == recipe::ScheduleKind::kCosine && at.count > one.at("period").get<std::int64_t>())
-      return std::nullopt;
+    const auto factor = choice_from<ScheduleKind>(one);
+    if (factor.kind == ScheduleKind::kCosine && at.count > one.at("period").get<std::int64_t>()) return std::nullopt;
     const auto share = ScheduleForm(factor, 1).after(at.count, {});
     if (!share) return std::nullopt;
     product.rate *= share->rate;
@@ -123,7 +131,7 @@ std::optional<ExpectedRate> chained(const StepsTaken& at) {
 
 }  // namespace
 
-ScheduleForm::ScheduleForm(const recipe::ScheduleChoice& schedule, double base)
+ScheduleForm::ScheduleForm(const ScheduleChoice& schedule, double base)
     : schedule_(schedule), base_(base), plateau_{.rate = base, .best = std::numeric_limits<double>::infinity()} {}
 
 /// The rule of ReduceLROnPlateau, told on from the losses that it has not seen yet.
@@ -150,7 +158,6 @@ std::optional<ExpectedRate> ScheduleForm::plateau(std::int64_t steps, const std:
 }
 
 std::optional<ExpectedRate> ScheduleForm::after(std::int64_t steps, const std::vector<double>& losses) {
-  using recipe::ScheduleKind;
   const StepsTaken at{schedule_.options, base_, steps};
   switch (schedule_.kind) {
     case ScheduleKind::kConstant:
@@ -183,4 +190,4 @@ std::optional<ExpectedRate> ScheduleForm::after(std::int64_t steps, const std::v
   return std::nullopt;
 }
 
-}  // namespace lockstep::laws
+}  // namespace lockstep::recipe

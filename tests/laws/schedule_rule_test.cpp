@@ -1,4 +1,4 @@
-#include "harness/laws/schedule_form.h"
+#include "harness/recipe/schedule_rule.h"
 
 #include <cmath>
 
@@ -13,7 +13,7 @@ void expect_rates(const std::string& kind, const Json& options, const std::vecto
                   const std::vector<double>& losses = {}) {
   SCOPED_TRACE(kind);
   const recipe::ScheduleChoice schedule{.kind = recipe::named<recipe::ScheduleKind>(kind), .options = options};
-  ScheduleForm form(schedule, 0.8);
+  recipe::ScheduleForm form(schedule, 0.8);
   for (std::size_t steps = 0; steps < rates.size(); ++steps) {
     const auto found = form.after(static_cast<std::int64_t>(steps), losses);
     ASSERT_TRUE(found) << steps;
@@ -62,7 +62,7 @@ TEST(ScheduleForm, ChainedSchedulesMultiply) {
                           {{"kind", "step"}, {"every", 2}, {"gamma", 0.5}}}}};
   const double root = std::sqrt(0.5) / 2;
   expect_rates("chained", chained, {0.4, 0.6 * (0.5 + root), 0.2, 0.4 * (0.5 - root), 0});
-  EXPECT_FALSE(ScheduleForm({.kind = recipe::ScheduleKind::kChained, .options = chained}, 0.8).after(5, {}))
+  EXPECT_FALSE(recipe::ScheduleForm({.kind = recipe::ScheduleKind::kChained, .options = chained}, 0.8).after(5, {}))
       << "a cosine rises again";
 }
 
@@ -79,13 +79,13 @@ TEST(ScheduleForm, WithoutLossesAPlateauPromisesNothing) {
   const recipe::ScheduleChoice plateau{
       .kind = recipe::ScheduleKind::kPlateau,
       .options = {{"factor", 0.5}, {"patience", 1}, {"threshold", 0.1}, {"cooldown", 1}, {"least", 0}}};
-  EXPECT_TRUE(ScheduleForm(plateau, 0.8).after(1, {1.0}));
-  EXPECT_FALSE(ScheduleForm(plateau, 0.8).after(2, {1.0}));
+  EXPECT_TRUE(recipe::ScheduleForm(plateau, 0.8).after(1, {1.0}));
+  EXPECT_FALSE(recipe::ScheduleForm(plateau, 0.8).after(2, {1.0}));
 }
 
 TEST(ScheduleForm, AnUnknownScheduleHasNoClosedForm) {
   const recipe::ScheduleChoice unknown{.options = Json::object()};
-  EXPECT_FALSE(ScheduleForm(unknown, 0.8).after(1, {}));
+  EXPECT_FALSE(recipe::ScheduleForm(unknown, 0.8).after(1, {}));
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/recipe/train_spec.h"
+
+/// How a sampler deals out the samples, as checks, laws and audits know it. train/ has code of its own, so that one can
+/// prove the other.
+namespace lockstep::recipe {
+
+/// Fewer ids than this come in one order by chance.
+inline constexpr std::size_t kFewInOrder = 8;
+
+/// Properties of a sampler's kind.
+struct SamplerTraits {
+  bool deals_one_order = true;  ///< all ranks take their samples from one common order
+  bool pads_last = true;        ///< samples that fill up a share come last in it
+  bool owns_generator = true;   ///< it draws its order from a generator of its own, if its options have a seed for it
+};
+
+const SamplerTraits& traits_of(SamplerKind kind);
+
+/// Samples of each rank in an epoch, before incomplete batches are dropped. Nothing for an unknown kind.
+std::optional<std::vector<std::int64_t>> shares_of(const TrainSpec& train, std::int64_t world_size,
+                                                   std::int64_t samples);
+
+/// Whether this sampler splits nothing.
+bool takes_everything_on_every_rank(const SamplerChoice& sampler);
+
+/// Whether each epoch has an order of its own.
+bool reshuffles(const SamplerChoice& sampler);
+
+/// So many ids do not come in the same order twice by chance. Through a buffer, n ids have as many orders as the
+/// product of min(k, buffer), k = 1 to n; a permutation is a buffer that holds everything.
+std::int64_t ids_that_show_an_order(const SamplerChoice& sampler);
+
+/// How an order of the samples is made, beyond what the recipe's sampler says. A mistake changes one of these.
+struct OrderOf {
+  std::int64_t rank = 0;
+  std::int64_t epoch = 0;
+  std::int64_t batches = 0;                ///< micro-batches that the rank took before the epoch
+  std::optional<std::uint64_t> seed = {};  ///< instead of the sampler's
+  bool sharded = true;                     ///< false: as if there were one rank
+};
+
+/// Whether it draws its order from a generator that the training shares, because it has none of its own.
+bool draws_from_shared_generator(const SamplerChoice& sampler);
+
+/// Why the order of a sampler is not known beforehand; empty: it can be computed.
+std::string no_known_order(const SamplerChoice& sampler);
+
+/// Ids of one rank in one epoch, in order, before incomplete batches are dropped. The sampler's order must be known.
+/// *Source*: torch.randperm on the CPU (ATen, randperm_cpu), torch.utils.data.DistributedSampler, PyTorch 2.11;
+/// accelerate 1.15, data_loader.py; torchelastic, ElasticDistributedSampler.
+std::vector<std::int64_t> order_of(const TrainSpec& train, std::int64_t world_size, std::int64_t samples,
+                                   const OrderOf& which);
+
+}  // namespace lockstep::recipe
