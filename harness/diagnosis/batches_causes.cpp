@@ -1,10 +1,9 @@
-#include "harness/diagnosis/batches_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/samples_causes.h"
 #include "harness/recipe/sampler_rule.h"
 #include "harness/trace/entry.h"

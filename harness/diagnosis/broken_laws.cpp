@@ -1,7 +1,6 @@
-#include "harness/diagnosis/broken_laws.h"
-
 #include <algorithm>
 
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/laws/law.h"
 

@@ -1,10 +1,9 @@
-#include "harness/diagnosis/corruption_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/laws/held.h"
 #include "harness/laws/scales.h"
 

@@ -1,5 +1,3 @@
-#include "harness/diagnosis/data_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,7 +5,7 @@
 #include <utility>
 
 #include "harness/base/text.h"
-#include "harness/diagnosis/batches_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/diagnosis/samples_causes.h"
 #include "harness/diagnosis/shards_causes.h"

@@ -1,8 +1,7 @@
-#include "harness/diagnosis/data_generator_causes.h"
-
 #include <map>
 #include <utility>
 
+#include "harness/diagnosis/restart_causes.h"
 #include "harness/laws/contents.h"
 #include "harness/laws/held.h"
 #include "harness/laws/seen_facts.h"

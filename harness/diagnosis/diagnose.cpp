@@ -4,23 +4,10 @@
 
 #include "harness/compare/pattern.h"
 #include "harness/compare/scope.h"
-#include "harness/diagnosis/broken_laws.h"
 #include "harness/diagnosis/causes.h"
-#include "harness/diagnosis/data_causes.h"
-#include "harness/diagnosis/environment_causes.h"
-#include "harness/diagnosis/gradients_causes.h"
-#include "harness/diagnosis/hyperparameters_causes.h"
-#include "harness/diagnosis/layout_causes.h"
-#include "harness/diagnosis/loaded_programs_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/diagnosis/random_causes.h"
-#include "harness/diagnosis/ranks_causes.h"
-#include "harness/diagnosis/rates_causes.h"
-#include "harness/diagnosis/resumption_causes.h"
-#include "harness/diagnosis/rounding_causes.h"
-#include "harness/diagnosis/seeds_causes.h"
-#include "harness/diagnosis/shares_causes.h"
-#include "harness/diagnosis/update_causes.h"
 
 namespace lockstep::diagnosis {
 namespace {

@@ -1,6 +1,5 @@
-#include "harness/diagnosis/environment_causes.h"
-
 #include "harness/compare/environments.h"
+#include "harness/diagnosis/diagnosers.h"
 
 namespace lockstep::diagnosis {
 namespace {

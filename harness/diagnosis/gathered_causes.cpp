@@ -1,9 +1,8 @@
-#include "harness/diagnosis/gathered_causes.h"
-
 #include <algorithm>
 #include <set>
 #include <string>
 
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/laws/held.h"
 #include "harness/trace/collective_record.h"

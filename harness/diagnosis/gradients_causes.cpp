@@ -1,16 +1,9 @@
-#include "harness/diagnosis/gradients_causes.h"
-
 #include "harness/diagnosis/clipping_causes.h"
-#include "harness/diagnosis/corruption_causes.h"
-#include "harness/diagnosis/gathered_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/gradient_terms_causes.h"
-#include "harness/diagnosis/loss_scaling_causes.h"
-#include "harness/diagnosis/loss_weighting_causes.h"
 #include "harness/diagnosis/low_precision_causes.h"
-#include "harness/diagnosis/metrics_causes.h"
 #include "harness/diagnosis/reduction_causes.h"
 #include "harness/diagnosis/replicas_causes.h"
-#include "harness/diagnosis/unreduced_causes.h"
 
 namespace lockstep::diagnosis {
 namespace {

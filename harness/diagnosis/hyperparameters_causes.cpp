@@ -1,6 +1,5 @@
-#include "harness/diagnosis/hyperparameters_causes.h"
-
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 
 namespace lockstep::diagnosis {

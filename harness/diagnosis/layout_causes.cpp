@@ -1,7 +1,6 @@
-#include "harness/diagnosis/layout_causes.h"
-
 #include <cmath>
 
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/laws/held.h"
 
 namespace lockstep::diagnosis {

@@ -1,9 +1,8 @@
-#include "harness/diagnosis/loaded_programs_causes.h"
-
 #include <algorithm>
 #include <set>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/laws/held.h"
 

@@ -1,5 +1,3 @@
-#include "harness/diagnosis/loaded_state_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -7,6 +5,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/loaded_file_causes.h"
 #include "harness/diagnosis/random_causes.h"
+#include "harness/diagnosis/restart_causes.h"
 #include "harness/laws/scales.h"
 
 namespace lockstep::diagnosis {

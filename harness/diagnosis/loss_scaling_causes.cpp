@@ -1,10 +1,9 @@
-#include "harness/diagnosis/loss_scaling_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <tuple>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/diagnosis/reduction_causes.h"
 #include "harness/laws/own_gradients.h"

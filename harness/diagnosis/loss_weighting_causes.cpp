@@ -1,11 +1,10 @@
-#include "harness/diagnosis/loss_weighting_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <optional>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/samples_causes.h"
 #include "harness/laws/held.h"
 #include "harness/laws/own_gradients.h"

@@ -1,9 +1,8 @@
-#include "harness/diagnosis/metrics_causes.h"
-
 #include <cmath>
 #include <optional>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/laws/held.h"
 #include "harness/trace/entry.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "harness/compare/ladder.h"
-#include "harness/diagnosis/corruption_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/laws/held.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/reduced_sum.h"

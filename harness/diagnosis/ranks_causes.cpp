@@ -1,10 +1,9 @@
-#include "harness/diagnosis/ranks_causes.h"
-
 #include <cmath>
 #include <optional>
 #include <string>
 
 #include "harness/compare/rounding.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/replicas_causes.h"
 #include "harness/laws/held.h"
 #include "harness/laws/reduced_sum.h"

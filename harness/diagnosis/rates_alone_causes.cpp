@@ -1,5 +1,3 @@
-#include "harness/diagnosis/rates_alone_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/laws/update.h"
 #include "harness/trace/entry.h"

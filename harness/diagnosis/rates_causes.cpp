@@ -1,11 +1,9 @@
-#include "harness/diagnosis/rates_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "harness/base/text.h"
-#include "harness/diagnosis/rates_alone_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/schedule_steps_causes.h"
 #include "harness/laws/held.h"
 #include "harness/laws/rate_curve.h"

@@ -37,4 +37,11 @@ struct Restart {
 /// The side of a scene that resumed from a checkpoint. Nothing if none did, or if it recorded nothing.
 std::optional<Restart> restart_in(const Scene& scene);
 
+/// Samples that a resumed run draws otherwise, from no generator that is recorded: their data set owns one.
+std::vector<compare::Suspect> suspects_in_data_generator(const Restart& restart);
+
+/// Causes of a wrong state right after loading a checkpoint. Causes in `channel`, where the difference was seen, come
+/// first. Empty if the state is as saved, or if no cause fits.
+std::vector<compare::Suspect> suspects_in_loaded_state(const Restart& restart, trace::Channel channel);
+
 }  // namespace lockstep::diagnosis

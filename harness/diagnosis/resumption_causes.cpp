@@ -1,11 +1,8 @@
-#include "harness/diagnosis/resumption_causes.h"
-
 #include <cstdlib>
 
-#include "harness/diagnosis/data_generator_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/first_updates_causes.h"
 #include "harness/diagnosis/loaded_file_causes.h"
-#include "harness/diagnosis/loaded_state_causes.h"
 #include "harness/diagnosis/random_causes.h"
 #include "harness/diagnosis/restart_causes.h"
 #include "harness/diagnosis/samples_causes.h"

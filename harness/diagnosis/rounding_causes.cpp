@@ -1,8 +1,7 @@
-#include "harness/diagnosis/rounding_causes.h"
-
 #include <limits>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/laws/held.h"
 #include "harness/laws/reduced_sum.h"
 #include "harness/laws/scales.h"

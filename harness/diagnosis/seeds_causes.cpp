@@ -1,7 +1,6 @@
-#include "harness/diagnosis/seeds_causes.h"
-
 #include <map>
 
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 
 namespace lockstep::diagnosis {

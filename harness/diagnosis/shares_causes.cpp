@@ -1,6 +1,6 @@
-#include "harness/diagnosis/shares_causes.h"
-
 #include <algorithm>
+
+#include "harness/diagnosis/diagnosers.h"
 
 namespace lockstep::diagnosis {
 namespace {

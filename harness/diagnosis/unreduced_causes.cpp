@@ -1,11 +1,10 @@
-#include "harness/diagnosis/unreduced_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "harness/base/text.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/program_facts.h"
 #include "harness/laws/own_gradients.h"
 #include "harness/laws/reduced_sum.h"

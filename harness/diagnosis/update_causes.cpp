@@ -1,13 +1,10 @@
-#include "harness/diagnosis/update_causes.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "harness/base/text.h"
 #include "harness/compare/rounding.h"
-#include "harness/diagnosis/corruption_causes.h"
-#include "harness/diagnosis/ranks_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/replicas_causes.h"
 #include "harness/diagnosis/update_terms_causes.h"
 #include "harness/laws/held.h"

@@ -5,7 +5,7 @@
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/compare/environments.h"
-#include "harness/diagnosis/data_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/golden/root.h"
 #include "harness/golden/store.h"
 #include "harness/scenario/changes.h"

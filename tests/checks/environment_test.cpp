@@ -3,7 +3,7 @@
 
 #include "harness/compare/environments.h"
 #include "harness/compare/rounding.h"
-#include "harness/diagnosis/environment_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 
 #include "tests/support/tiny/diagnosed.h"
 

@@ -1,6 +1,6 @@
 // Causes in the data: each planted fault is named first, and what merely looks like it is not.
 #include "harness/diagnosis/causes.h"
-#include "harness/diagnosis/data_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 
 #include "tests/support/tiny/suspected.h"
 

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 
-#include "harness/diagnosis/gradients_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 
 #include "tests/support/tiny/diagnosed.h"
 #include "tests/support/tiny/mixed.h"

@@ -1,5 +1,5 @@
 // The same numbers of a matrix in other places, told from other numbers.
-#include "harness/diagnosis/layout_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 
 #include "tests/support/tiny/diagnosed.h"
 

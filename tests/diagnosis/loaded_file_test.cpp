@@ -1,7 +1,7 @@
 // Causes in the file that was read, of which the recorder tells the tensors: a mixture of updates, weights that it
 // lacks.
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/loaded_file_causes.h"
-#include "harness/diagnosis/resumption_causes.h"
 
 #include "tests/support/tiny/suspected.h"
 

@@ -1,7 +1,7 @@
 // Losses that part: unequal parts that weigh alike, and sums that are divided by something else.
 #include <memory>
 
-#include "harness/diagnosis/gradients_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 
 #include "tests/support/tiny/diagnosed.h"
 #include "tests/support/tiny/mixed.h"

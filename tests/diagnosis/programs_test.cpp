@@ -6,12 +6,7 @@
 
 #include "harness/diagnosis/clipping_causes.h"
 #include "harness/diagnosis/diagnose.h"
-#include "harness/diagnosis/environment_causes.h"
-#include "harness/diagnosis/gradients_causes.h"
-#include "harness/diagnosis/hyperparameters_causes.h"
-#include "harness/diagnosis/loaded_programs_causes.h"
-#include "harness/diagnosis/rates_causes.h"
-#include "harness/diagnosis/seeds_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 #include "harness/diagnosis/shards_causes.h"
 
 #include "tests/support/tiny/diagnosed.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "harness/diagnosis/rates_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 
 #include "tests/support/tiny/diagnosed.h"
 

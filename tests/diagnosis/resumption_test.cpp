@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "harness/diagnosis/resumption_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 
 #include "tests/support/tiny/suspected.h"
 

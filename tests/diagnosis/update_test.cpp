@@ -1,7 +1,7 @@
 // Updates that part although their gradients agree: each planted mistake is named first, its neighbours are not.
 #include <cmath>
 
-#include "harness/diagnosis/update_causes.h"
+#include "harness/diagnosis/diagnosers.h"
 
 #include "tests/support/tiny/diagnosed.h"
 #include "tests/support/tiny/mixed.h"
