@@ -32,6 +32,7 @@ constexpr Extension kExtensions[] = {{"## A check", "check.patch"},
                                      {"## A launcher", "launcher.patch"},
                                      {"## A reduction", "reduction.patch"},
                                      {"## An optimizer", "optimizer.patch"},
+                                     {"## A law", "law.patch"},
                                      {"## A format of a report", "format.patch"}};
 
 fs::path path_of(const Extension& extension) { return source_root() / "tests/extending" / extension.patch; }
