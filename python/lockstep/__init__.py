@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-    from lockstep._session import Session
+    from lockstep._recording import Told
 
 __all__ = ["record", "step", "ids", "off"]
 __version__ = "0.1.0"
@@ -60,11 +60,11 @@ def off() -> AbstractContextManager[None]:
     return session.off() if session is not None else nullcontext()
 
 
-def _active() -> Session | None:
+def _active() -> Told | None:
     installed = sys.modules.get("lockstep._install")
     return installed.session if installed is not None else None
 
 
-def _guarded(session: Session, hook: Any) -> Any:
+def _guarded(session: Told, hook: Any) -> Any:
     from lockstep._guard import guarded
     return guarded(session, hook)

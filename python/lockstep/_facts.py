@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from lockstep import __version__, _flight, _library, _models, _optimizers, _settings
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._recording import Seen
 
 #: Variables that decide bits: those of lockstep-worker (harness/train/device/determinism.cpp), and Python's.
 _VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
@@ -31,7 +29,7 @@ _SAMPLERS = {"DistributedSampler": "distributed", "RandomSampler": "random", "Se
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
-def header_of(session: Session) -> dict[str, Any]:
+def header_of(session: Seen) -> dict[str, Any]:
     seen = seen_in(session)
     header: dict[str, Any] = {
         "scenario": "recorded", "variant": "-", "train_digest": "", "recorder": "python",
@@ -107,7 +105,7 @@ def _versions(names: Any) -> dict[str, str]:
     return found
 
 
-def seen_in(session: Session) -> dict[str, Any]:
+def seen_in(session: Seen) -> dict[str, Any]:
     """Facts of the training, in the words of the scenario's schema where it has them."""
     roots = [root for _, root in session.models.roots()]
     seen: dict[str, Any] = {"optimizer": [_optimizer(session, found) for found in session.optimizers.outermost()],
@@ -123,7 +121,7 @@ def seen_in(session: Session) -> dict[str, Any]:
     return seen
 
 
-def _optimizer(session: Session, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def _optimizer(session: Seen, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     groups = []
     for group in optimizer.param_groups:
         names = [name for name, _ in session.models.in_order(group["params"])]
@@ -142,7 +140,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _in_ddp(session: Session) -> dict[str, Any]:
+def _in_ddp(session: Seen) -> dict[str, Any]:
     """Trained parameters by the modules in DDP that have them, where these are several, and those of none."""
     trained = [p for found in session.optimizers.outermost() for group in found.param_groups for p in group["params"]]
     wrapped = [{id(p) for p in wrapper.module.parameters()} for wrapper in session.ddp_wrappers()]
@@ -151,7 +149,7 @@ def _in_ddp(session: Session) -> dict[str, Any]:
             "wrapped": [[name for name, p in named if id(p) in held] for held in wrapped if len(wrapped) > 1]}
 
 
-def _ddp(session: Session) -> dict[str, Any]:
+def _ddp(session: Seen) -> dict[str, Any]:
     for wrapper in session.ddp_wrappers():
         hooks = [str(getattr(hook, "__qualname__", hook)) for hook, _ in getattr(wrapper, "_comm_hooks", [])]
         return {"wrap": True, **_in_ddp(session), "bucket_mb": getattr(wrapper, "bucket_bytes_cap", 0) / (1024 * 1024),
@@ -204,7 +202,7 @@ def loader_facts(loader: Any, sampler: Any) -> dict[str, Any]:
     return {"data": data, "sampler": facts, "batch": batch, "loader_workers": loader.num_workers}
 
 
-def unseen_in(session: Session) -> list[str]:
+def unseen_in(session: Seen) -> list[str]:
     """What cannot be recorded, and why: a sentence each."""
     told = []
     compiled = dict(session.compiled)

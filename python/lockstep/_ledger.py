@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lockstep._session import Session
-    from lockstep._step import Step
+from lockstep._recording import Counting
+from lockstep._step import Step
 
 
-def record(session: Session) -> None:
+def record(session: Counting) -> None:
     for name, value in _entries(session):
         if isinstance(value, float):
             session.recorder.number("ledger", name, value)
@@ -18,7 +16,7 @@ def record(session: Session) -> None:
             session.recorder.integer("ledger", name, value)
 
 
-def _entries(session: Session) -> Iterator[tuple[str, float | int]]:
+def _entries(session: Counting) -> Iterator[tuple[str, float | int]]:
     step, scaler = session.step, session.scaler()
     yield from step.rates
     yield from step.denominators.items()
@@ -42,7 +40,7 @@ def _epochs(step: Step) -> Iterator[tuple[str, int]]:
         yield "passes", step.batch.passes
 
 
-def _calls(session: Session) -> Iterator[tuple[str, float | int]]:
+def _calls(session: Counting) -> Iterator[tuple[str, float | int]]:
     """Scripts that compute the same may call otherwise: no difference by itself (harness/trace/format.md)."""
     step = session.step
     yield from step.thresholds.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -10,10 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 from lockstep import _guard
 from lockstep._batches import NamedTensors, tensors_in
 from lockstep._models import readable
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
-
+from lockstep._recording import Passing
+from lockstep._reductions import Reductions
 
 #: Arguments of a forward pass that the loss is divided by, and no data: that of transformers' models.
 _DENOMINATORS = ("num_items_in_batch",)
@@ -27,8 +25,8 @@ def _is_transformed() -> bool:
 class Passes:
     """Hears of outermost passes only: a model inside of a model, and what backward computes again, are their parts."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Passing, reductions: Reductions) -> None:
+        self._session, self._reductions = session, reductions
         self._in_forward = self._in_backward = 0
         #: A loss before it was scaled, and what computed it, by the identity of the scaled one.
         self._unscaled: dict[int, tuple[torch.Tensor, Any]] = {}
@@ -49,7 +47,7 @@ class Passes:
             return
         session.go_on()
         if issubclass(type(caller), DistributedDataParallel):
-            session.reductions.forward_begins(caller)
+            self._reductions.forward_begins(caller)
         step = session.step
         step.forwards_since_backward += 1
         inputs = self._inputs_of(caller, args, kwargs)
@@ -96,7 +94,7 @@ class Passes:
         self._record_loss([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
         step.backwards += 1
         session.gradients.backward_begins()
-        session.reductions.backward_begins()
+        self._reductions.backward_begins()
         step.forwards_since_backward = 0
         self._unscaled.clear()
 
@@ -127,7 +125,7 @@ class Passes:
         self._in_backward -= 1
         if self._in_backward == 0:
             self._session.gradients.backward_ends()
-            self._session.reductions.backward_ends()
+            self._reductions.backward_ends()
 
 
 def _factors_of(function: Any) -> dict[str, float]:

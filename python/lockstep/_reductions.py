@@ -10,15 +10,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep._models import readable
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._recording import Recording
 
 
 @dataclass(eq=False)
@@ -35,7 +32,7 @@ class Wrapped:
 class Reductions:
     """By the identity of parameters."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Recording) -> None:
         self._session = session
         self._wrapped: dict[int, Wrapped] = {}  #: by the identity of the wrapper
         self._own: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  #: parameter, and its own gradient so far

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 from lockstep import _files, _library
 from lockstep._digests import digest_of
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._step import Step
 
 
-def write(session: Session) -> None:
+def write(step: Step, folder: str, rank: int) -> None:
     """Nothing where no backward pass came after the last update: a forward pass alone may be an evaluation."""
-    step = session.step
     if step.backwards == 0:
         return
     losses = [digest_of(loss) for loss in step.losses if _library.is_readable(loss)]
     entry = {"micro_batches": step.backwards, "losses": losses, "samples": step.told_ids or step.ids or step.items}
-    path = os.path.join(session.settings.folder, f"rest.rank{session.rank}.json")
+    path = os.path.join(folder, f"rest.rank{rank}.json")
     _files.write_whole(path, json.dumps(entry) + "\n")

@@ -16,9 +16,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lockstep import _controls, _endings, _facts, _guard, _ledger, _library, _optimizers, _rest, _settings, _state
 from lockstep._batches import Batch, Batches, NamedTensors, items_in
+from lockstep._generators import Generators, Seeds, cpu_state
 from lockstep._gradients import Gradients
 from lockstep._hooks.schedule import Schedules
-from lockstep._hooks.seed import Seeds
 from lockstep._models import Models, readable
 from lockstep._modules import Modules
 from lockstep._named_files import NamedFiles
@@ -56,8 +56,8 @@ class Session:
         self.by_hand = False  #: steps end where the script says so
         self._over = False
         self._recorder: _library.Recorder | None = None
-        self._cpu_at_import = _state.cpu_state()
-        self._generators: _state.Generators | None = None
+        self._cpu_at_import = cpu_state()
+        self._generators: Generators | None = None
         self._starting: list[Callable[[], None]] = []
         self._ending_steps: list[Callable[[], None]] = []
         self._due = True
@@ -134,7 +134,7 @@ class Session:
             return False
         atexit.register(self.finish)
         self.ending.begin(self.rank)
-        self._generators = _state.Generators(self._cpu_at_import)
+        self._generators = Generators(self._cpu_at_import)
         told_ids = self.step.told_ids
         self.begin(_INITIAL)
         self._record_initial_state()
@@ -179,7 +179,7 @@ class Session:
             self._end_step()
         else:
             if reason is None:
-                _rest.write(self)
+                _rest.write(self.step, self.settings.folder, self.rank)
             self.recorder.drop_step()
         if reason is None and self.updates == 0:  # weights may have moved all the same: nothing here would show it
             reason = "no update was recorded: call lockstep.step() after each update that no torch optimizer makes"

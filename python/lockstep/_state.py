@@ -1,58 +1,16 @@
-"""What is there after an update: generators, optimizers, weights and buffers."""
+"""What is there after an update: optimizers, weights and buffers."""
 
 from __future__ import annotations
 
-import random
-import struct
-import sys
-from array import array
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from lockstep import _library, _models, _optimizers
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._recording import Recording
 
 
-class Generators:
-    """Generators are recorded once somebody seeds them or draws: untouched, each process has another state."""
-
-    def __init__(self, cpu_at_import: torch.Tensor) -> None:
-        self._first = dict(_states_outside_torch())
-        self._cpu_at_import = cpu_at_import
-        self._cpu_moved = False
-
-    def record(self, recorder: _library.Recorder) -> None:
-        cpu = cpu_state()
-        self._cpu_moved = self._cpu_moved or not torch.equal(cpu, self._cpu_at_import)
-        if self._cpu_moved:
-            recorder.tensors("rng", [("cpu", cpu)])
-        for name, state in _states_outside_torch():
-            if self._first.setdefault(name, state) != state:
-                self._first[name] = b""  # moved: recorded from now on
-                recorder.raw("rng", name, state)
-        if torch.cuda.is_initialized():  # never is_available(): it may start the driver, which no fork survives
-            recorder.tensors("rng", [("cuda", torch.cuda.get_rng_state())])
-
-
-def cpu_state() -> torch.Tensor:
-    """Of torch's default generator, asked itself: torch.get_rng_state() may be replaced by a device's context."""
-    return torch.default_generator.get_state()
-
-
-def _states_outside_torch() -> Iterator[tuple[str, bytes]]:
-    _, words, gauss = random.getstate()
-    yield "python", array("q", words).tobytes() + struct.pack("<d", gauss or 0.0)
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        _, keys, position, _, gauss = numpy_random.get_state()
-        yield "numpy", keys.tobytes() + struct.pack("<qd", position, gauss)
-
-
-def record_state(session: Session) -> None:
+def record_state(session: Recording) -> None:
     """Optimizer, weights and buffers, as far as this step keeps them."""
     if not any(session.wants(channel) for channel in ("optimizer", "weight", "buffer")):
         return
@@ -68,7 +26,7 @@ def record_state(session: Session) -> None:
         recorder.tensors("buffer", _models.readable(models.named_buffers()))
 
 
-def _loose(session: Session) -> list[tuple[str, torch.Tensor]]:
+def _loose(session: Recording) -> list[tuple[str, torch.Tensor]]:
     """Parameters that optimizers hold of no model."""
     models, named = session.models, []
     for optimizer in session.optimizers.outermost():
@@ -79,11 +37,11 @@ def _loose(session: Session) -> list[tuple[str, torch.Tensor]]:
     return named
 
 
-def _names_of(session: Session, optimizer: torch.optim.Optimizer) -> list[tuple[str, torch.Tensor]]:
+def _names_of(session: Recording, optimizer: torch.optim.Optimizer) -> list[tuple[str, torch.Tensor]]:
     return session.models.in_order(_optimizers.parameters_of(optimizer))
 
 
-def _record_optimizers(session: Session) -> None:
+def _record_optimizers(session: Recording) -> None:
     for optimizer in session.optimizers.with_whole_state():
         names: dict[int, str] = {}
         for name, parameter in _names_of(session, optimizer):

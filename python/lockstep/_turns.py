@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch.optim import Optimizer
 
+from lockstep._recording import Stepping
 from lockstep._step import Step
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
 
 
 class Turns:
@@ -19,7 +15,7 @@ class Turns:
     to it, or begins the next step, is known at the next update: until then its records are held back.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Stepping) -> None:
         self._session = session
         self._open: Step | None = None  #: the incomplete turn, while the session's step is what follows it
 

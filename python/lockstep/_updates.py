@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 from torch.optim import Optimizer
 
 from lockstep import _guard, _optimizers
 from lockstep._models import readable
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._recording import Updating
+from lockstep._reductions import Reductions
+from lockstep._turns import Turns
 
 
 class Updates:
     """Hears of the steps of optimizers."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Updating, reductions: Reductions, turns: Turns) -> None:
+        self._session, self._reductions, self._turns = session, reductions, turns
         self._updating: list[int] = []  #: an optimizer in its step, and those that it calls
 
     def begins(self, optimizer: Optimizer, args: tuple[Any, ...],
@@ -35,7 +35,7 @@ class Updates:
         if not session.start():
             return None
         session.go_on()
-        session.reductions.update_begins(_optimizers.parameters_of(optimizer))
+        self._reductions.update_begins(_optimizers.parameters_of(optimizer))
         self._take_turn(optimizer)
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         if closure is None:
@@ -62,7 +62,7 @@ class Updates:
     def _take_turn(self, optimizer: Optimizer) -> None:
         if not self._session.by_hand:
             self._session.go_on()
-            self._session.turns.take(optimizer)
+            self._turns.take(optimizer)
 
     def _before_update(self, optimizer: Optimizer) -> None:
         session = self._session
@@ -92,7 +92,7 @@ class Updates:
         step = session.step
         step.updated.add(id(optimizer))
         step.skipped = step.skipped or skipped
-        session.reductions.update_ends()
+        self._reductions.update_ends()
         step.evaluations = 0
         if not session.by_hand and all(id(other) in step.updated for other in session.optimizers.expected()):
             session.complete()
@@ -103,7 +103,7 @@ class Updates:
     def skipped(self, optimizer: Optimizer) -> None:
         """A GradScaler found gradients that are not finite, and left the update out."""
         if self._session.records:
-            self._session.reductions.update_begins(_optimizers.parameters_of(optimizer))
+            self._reductions.update_begins(_optimizers.parameters_of(optimizer))
             self._take_turn(optimizer)
             self._before_update(optimizer)
             self.ends(optimizer, skipped=True)
@@ -115,7 +115,7 @@ class Updates:
     def gradients(self, parameters: Iterable[torch.Tensor], then: str | None = None) -> None:
         """Records gradients as they are, unless that is done; `then`: what is about to be done to them."""
         session, parameters = self._session, list(parameters)
-        session.reductions.update_begins(parameters)
+        self._reductions.update_begins(parameters)
         if session.wants("gradient") and session.models.are_readable():
             if any(session.models.name_of(parameter) is None for parameter in parameters):
                 session.models.refresh()
@@ -130,7 +130,7 @@ class Updates:
             name = step.stage.get(id(parameter), "") + name + suffix
             if parameter.grad is not None and name not in step.told:
                 step.told.add(name)
-                reduced = self._session.reductions.changed(parameter)
+                reduced = self._reductions.changed(parameter)
                 if reduced is not None:
                     yield step.unique("gradient", "reduced " + name), reduced
                 yield step.unique("gradient", name), parameter.grad

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 
-from lockstep._guard import guarded, replace
+from lockstep._guard import Failing, guarded, replace
 from lockstep._passes import Passes
 
-if TYPE_CHECKING:
-    from lockstep._session import Session
 
-
-def install(session: Session, passes: Passes) -> None:
+def install(session: Failing, passes: Passes) -> None:
     begins = guarded(session, passes.backward_begins)
     ends = guarded(session, passes.backward_ends)
 

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
@@ -21,15 +21,14 @@ from lockstep import _library
 from lockstep._batches import tensors_in
 from lockstep._guard import guarded, replace
 from lockstep._imports import after_import
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._named_files import NamedFiles
+from lockstep._recording import Saving
 
 
 class Checkpoints:
     """Files written and read, each with the number of updates that were done then."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Saving) -> None:
         self._session = session
         self._early: list[dict[str, Any]] = []  #: before the trace began
         session.on_start(self._begin)
@@ -157,10 +156,10 @@ def _add_content(digest: Any, path: Any) -> None:
             digest.update(block)
 
 
-def install(session: Session) -> None:
+def install(session: Saving, named_files: NamedFiles) -> None:
     checkpoints = Checkpoints(session)
     written, read = guarded(session, checkpoints.written), guarded(session, checkpoints.read)
-    named = guarded(session, session.named_files.written)
+    named = guarded(session, named_files.written)
     digests = guarded(session, lambda content: _digests_of(content) if _holds_state(content) else None)
 
     def saves(content_name: str, file_name: str, read_back: Callable[[Any], Any],
@@ -206,7 +205,7 @@ def install(session: Session) -> None:
     after_import("torch.distributed.checkpoint.state_dict", guarded(session, functools.partial(_leave_out, session)))
 
 
-def _leave_out(session: Session, module: Any) -> None:
+def _leave_out(session: Saving, module: Any) -> None:
     """get_state_dict and set_state_dict make an optimizer's state by an update of gradients and rate 0: it is none."""
 
     def unrecorded(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -220,7 +219,7 @@ def _leave_out(session: Session, module: Any) -> None:
         replace(module, "_init_optim_state", unrecorded)
 
 
-def _listen_to_folders(session: Session, checkpoints: Checkpoints, module: Any) -> None:
+def _listen_to_folders(session: Saving, checkpoints: Checkpoints, module: Any) -> None:
     """The names that scripts call; inside, some of these functions call others by names of their own."""
 
     def then(hook: Callable[[str | None], None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 from torch.nn.utils import clip_grad
 
 from lockstep._guard import guarded, replace
+from lockstep._recording import Training
 from lockstep._updates import Updates
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
 
 _FUNCTIONS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
 
@@ -21,7 +19,7 @@ _FUNCTIONS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_gra
 _THRESHOLDS = {"max_norm": "clip_norm", "clip_value": "clip_value"}
 
 
-def install(session: Session, updates: Updates) -> None:
+def install(session: Training, updates: Updates) -> None:
     def clips(parameters: Any) -> None:
         updates.gradients(parameters, then="clipped ")
 

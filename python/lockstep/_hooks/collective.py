@@ -6,7 +6,7 @@ Those that the script calls come first in a turn. Those of DDP are issued below 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
@@ -14,9 +14,7 @@ import torch.distributed as dist
 from lockstep._batches import tensors_in
 from lockstep._flight import Flight
 from lockstep._guard import guarded, replace
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._recording import Communicating
 
 #: Function of torch.distributed : operation, and the argument that holds what is sent.
 _OPERATIONS = {"all_reduce": ("allreduce", "tensor"), "broadcast": ("broadcast", "tensor"),
@@ -51,7 +49,7 @@ def _key(operation: str, sent: Any) -> tuple[str, int]:
     return operation, next((tensor.numel() for _, tensor in tensors_in(sent)), 0)
 
 
-def _record_those_of_ddp(session: Session, flight: Flight) -> None:
+def _record_those_of_ddp(session: Communicating, flight: Flight) -> None:
     called, session.step.called = session.step.called, []
     for operation, tensors in flight.take():
         key = (operation, tensors[0][1] if tensors else 0)
@@ -65,7 +63,7 @@ def _record_those_of_ddp(session: Session, flight: Flight) -> None:
             session.recorder.text("collective", session.step.number("collective"), text)
 
 
-def install(session: Session) -> None:
+def install(session: Communicating) -> None:
     if not dist.is_available() or "collective" not in session.settings.channels:
         return
     from torch.distributed import distributed_c10d as c10d

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 
-from lockstep._guard import guarded, replace
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._guard import Failing, guarded, replace
 
 
-def install(session: Session) -> None:
+def install(session: Failing, compiled: dict[str, None]) -> None:
     def note(given: Any) -> None:
         owner = getattr(given, "__self__", given)  # of a method, a module is meant
         is_module = issubclass(type(owner), torch.nn.Module)
         name = type(owner).__name__ if is_module else getattr(given, "__qualname__", type(given).__name__)
-        session.compiled.setdefault(str(name).rpartition("<locals>.")[2])
+        compiled.setdefault(str(name).rpartition("<locals>.")[2])
 
     noted = guarded(session, note)
 

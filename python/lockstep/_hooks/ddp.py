@@ -6,24 +6,23 @@ Never a communication hook: it changes the bits of the reduction.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep._guard import guarded, replace
+from lockstep._recording import Wrapping
+from lockstep._reductions import Reductions
 
-if TYPE_CHECKING:
-    from lockstep._session import Session
 
-
-def install(session: Session) -> None:
-    accumulated = guarded(session, session.reductions.accumulated)
+def install(session: Wrapping, reductions: Reductions) -> None:
+    accumulated = guarded(session, reductions.accumulated)
     listens_to_gradients = "gradient.local" in session.settings.channels
 
     def listen(wrapper: DistributedDataParallel) -> None:
         session.ddp_made(wrapper)
         if listens_to_gradients:
-            hook = functools.partial(accumulated, session.reductions.made(wrapper))
+            hook = functools.partial(accumulated, reductions.made(wrapper))
             for parameter in wrapper.module.parameters():
                 if parameter.requires_grad:
                     parameter.register_post_accumulate_grad_hook(hook)

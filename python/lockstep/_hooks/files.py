@@ -5,17 +5,15 @@ from __future__ import annotations
 import builtins
 import io
 import os
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
-from lockstep._guard import guarded, replace
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._guard import Failing, guarded, replace
+from lockstep._named_files import NamedFiles
 
 
-def install(session: Session) -> None:
-    opened_by_flags = guarded(session, session.named_files.opened_by_flags)
-    opened, written = guarded(session, session.named_files.opened), guarded(session, session.named_files.written)
+def install(session: Failing, named_files: NamedFiles) -> None:
+    opened_by_flags = guarded(session, named_files.opened_by_flags)
+    opened, written = guarded(session, named_files.opened), guarded(session, named_files.written)
 
     def open_file(original: Callable[..., Any]) -> Callable[..., Any]:
         def open(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 
-from lockstep._guard import guarded
+from lockstep._guard import Failing, guarded
+from lockstep._models import Models
 from lockstep._passes import Passes
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
 
 
 class Calls:
     """Wraps `__call__` of the classes of models, each once."""
 
-    def __init__(self, session: Session, passes: Passes) -> None:
+    def __init__(self, session: Failing, models: Models, passes: Passes) -> None:
         self._wrapped: weakref.WeakSet[type] = weakref.WeakSet()
-        self._models = session.models
+        self._models = models
         self._begins = guarded(session, passes.forward_begins)
         self._ends = guarded(session, passes.forward_ends)
 
@@ -49,5 +47,5 @@ class Calls:
         return __call__
 
 
-def install(session: Session, passes: Passes) -> None:
-    session.models.on_watch(Calls(session, passes).listen_to)
+def install(session: Failing, models: Models, passes: Passes) -> None:
+    models.on_watch(Calls(session, models, passes).listen_to)

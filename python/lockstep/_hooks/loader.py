@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import collections
 import weakref
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from torch.utils.data import dataloader
 
 from lockstep import _facts
 from lockstep._batches import Batch, Source
 from lockstep._guard import guarded, replace
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._recording import Loading
 
 _Iterator = dataloader._BaseDataLoaderIter
 
@@ -41,7 +39,7 @@ class Pass:
 class Loaders:
     """The passes that run, by their iterator."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Loading) -> None:
         self._session = session
         self._passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
         self._begun: weakref.WeakKeyDictionary[Any, tuple[int, Source | None]] = weakref.WeakKeyDictionary()
@@ -89,7 +87,7 @@ def _sampler_of(loader: Any) -> Any:
         sampler = inner
 
 
-def install(session: Session) -> None:
+def install(session: Loading) -> None:
     loaders = Loaders(session)
     begins, takes, gives, ends = (guarded(session, hook)
                                   for hook in (loaders.begins, loaders.takes, loaders.gives, loaders.ends))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 
-from lockstep._guard import guarded, replace
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._guard import Failing, guarded, replace
+from lockstep._models import Models
 
 
-def install(session: Session) -> None:
-    made = guarded(session, session.models.made)
+def install(session: Failing, models: Models) -> None:
+    made = guarded(session, models.made)
 
     def observed(original: Callable[..., None]) -> Callable[..., None]:
         def make(self: torch.nn.Module, *args: Any, **kwargs: Any) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from lockstep._guard import guarded, replace
+from lockstep._guard import Failing, guarded, replace
 from lockstep._updates import Updates
 
-if TYPE_CHECKING:
-    from lockstep._session import Session
 
-
-def install(session: Session, updates: Updates) -> None:
-    made = guarded(session, session.optimizer_made)
-    ends = guarded(session, updates.ends)
+def install(session: Failing, meet: Callable[[torch.optim.Optimizer], None], updates: Updates) -> None:
+    made, ends = guarded(session, meet), guarded(session, updates.ends)
 
     def initialise(original: Callable[..., None]) -> Callable[..., None]:
         def __init__(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:

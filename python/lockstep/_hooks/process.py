@@ -7,22 +7,20 @@ import multiprocessing.process
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch.distributed as dist
 
 from lockstep import _endings
 from lockstep._guard import replace
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._recording import Leaving
 
 
 def _is_in_group() -> bool:
     return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
-def install(session: Session) -> None:
+def install(session: Leaving) -> None:
     _endings.mark_rank()
     atexit.register(session.leave)
     os.register_at_fork(after_in_child=session.leave_child)

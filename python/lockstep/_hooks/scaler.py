@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from torch.amp.grad_scaler import GradScaler
 
 from lockstep import _optimizers
-from lockstep._guard import guarded, replace
+from lockstep._guard import Failing, guarded, replace
 from lockstep._passes import Passes
 from lockstep._updates import Updates
 
-if TYPE_CHECKING:
-    from lockstep._session import Session
 
-
-def install(session: Session, passes: Passes, updates: Updates) -> None:
+def install(session: Failing, passes: Passes, updates: Updates) -> None:
     scaled = guarded(session, passes.scaled)
     skipped = guarded(session, updates.skipped)
     count = guarded(session, updates.count)

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from torch.optim.lr_scheduler import LRScheduler
 
-from lockstep._guard import guarded, replace
-
-if TYPE_CHECKING:
-    from lockstep._session import Session
+from lockstep._guard import Failing, guarded, replace
 
 
 class Taken:
@@ -76,8 +73,7 @@ class Schedules:
         return counted + [("schedules", schedules)] * (schedules > len(taken))
 
 
-def install(session: Session) -> None:
-    schedules = session.schedules
+def install(session: Failing, schedules: Schedules) -> None:
     made, stepped = guarded(session, schedules.made), guarded(session, schedules.stepped)
 
     def initialise(original: Callable[..., None]) -> Callable[..., None]:
