@@ -59,3 +59,4 @@ class Turns:
         session.begin(session.updates)
         session.step = following
         session.recorder.release(following.own_names)
+        following.names_before = {}  # from here on it names its records as any step does

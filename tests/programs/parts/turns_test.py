@@ -62,7 +62,6 @@ class TurnsTest(unittest.TestCase):
         self.session.recorder.number("metric", "now", 3)  # no longer held back
         self.assertEqual(self.session.recorder.steps[1], [("loss", "local", 2), ("metric", "now", 3)])
 
-    @unittest.expectedFailure  # a name goes on from the step before, "local#2": traces hold gradients "w#1" without "w"
     def test_names_of_the_next_step_begin_anew(self):
         self.passes(1)
         self.updates(self.d)
