@@ -126,7 +126,7 @@ std::vector<Task> tasks_of(const AuditOptions& options) {
   return tasks;
 }
 
-/// Samples in the data of a recipe; 0: nobody knows, as where the run fails, which the audit's own runs tell of.
+/// Samples in the data of a recipe; 0: unknown, as where the run fails, which the audit's own runs report.
 std::int64_t samples_in_data(const Task& task, const AuditOptions& options, const fs::path& folder) {
   if (const std::int64_t said = audit::samples_said(task.scenario, task.request); said > 0) return said;
   plan::Plan plan = plan::make_plan({audit::probe(task.scenario, task.request)});
@@ -187,7 +187,7 @@ void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<
   command.add_option("--steps", options->steps, "Updates of each run. Default: 6")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}));
-  command.add_option("--only", options->only, "Only lines whose ids begin so: " + id)
+  command.add_option("--only", options->only, "Only lines whose ids begin with this: " + id)
       ->type_name("ID")
       ->allow_extra_args(false)
       ->check(not_empty);

@@ -58,7 +58,7 @@ Json description_of(const plan::Plan& plan) {
 std::set<std::string> scheduler_jobs() {
   const Said jobs = said_by("squeue --me --noheader --format=%j");
   if (jobs.status != 0)
-    throw ResourceError({.what = "Slurm does not say which jobs are still at work",
+    throw ResourceError({.what = "Slurm does not report which jobs still run",
                          .where = "squeue --me",
                          .actual = jobs.text,
                          .next = "try again when it answers"});
@@ -68,13 +68,13 @@ std::set<std::string> scheduler_jobs() {
   return names;
 }
 
-/// A job that nobody waits for any more must not write into its folder.
+/// A job that lockstep no longer waits for must not write into its folder.
 void cancel(const std::string& job) {
   said_by("scancel --me --name=" + shell_quoted(job));
   const auto deadline = std::chrono::steady_clock::now() + kCancelling;
   while (scheduler_jobs().contains(job)) {
     if (std::chrono::steady_clock::now() > deadline)
-      throw ResourceError({.what = "Slurm does not end a job that nobody waits for any more",
+      throw ResourceError({.what = "Slurm does not cancel a job that lockstep no longer waits for",
                            .where = job,
                            .next = "end it, and try again"});
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -105,13 +105,13 @@ void require_same(const Json& expected, const fs::path& file) {
   const bool is_one =
       actual.is_object() && actual.value("format", Json()) == kFormat && actual.value("runs", Json()).is_object();
   if (!is_one)
-    throw InputError({.what = "this is no campaign that can go on", .where = file.string(), .expected = kFormat});
+    throw InputError({.what = "this campaign cannot be resumed", .where = file.string(), .expected = kFormat});
   const std::vector<std::string> names = keys_that_differ(expected.at("runs"), actual.at("runs"));
   if (actual.value("build", Json()) == expected.at("build") && names.empty()) return;
-  throw InputError({.what = names.empty() ? "another build of lockstep began this campaign"
+  throw InputError({.what = names.empty() ? "another build of lockstep started this campaign"
                                           : "the folder holds a campaign of other runs: " + some_of(names, 3),
                     .where = file.string(),
-                    .next = "begin anew, with an empty folder for --out; to judge what is there, use lockstep judge"});
+                    .next = "start again with an empty folder for --out; `lockstep judge` judges what is there"});
 }
 
 }  // namespace
@@ -134,10 +134,10 @@ Campaign Campaign::begin(const plan::Plan& plan, const fs::path& folder) {
 Campaign Campaign::resume(const plan::Plan& plan, const fs::path& folder) {
   const fs::path file = folder / "campaign.json";
   if (!is_there(file))
-    throw InputError({.what = "there is no campaign to go on with",
+    throw InputError({.what = "there is no campaign to resume",
                       .where = folder.string(),
                       .expected = "campaign.json, as `lockstep run --out` and `--prepare` write it",
-                      .next = "begin one, without --resume"});
+                      .next = "start one without --resume"});
   require_same(description_of(plan), file);
   Campaign campaign(file);
   const std::set<fs::path> at_work = folders_at_work(plan, folder);

@@ -35,8 +35,8 @@ class Campaign {
   std::vector<std::optional<launch::RunOutcome>> ended_;
 };
 
-/// Leaves the outcome of each run in its folder, then tells `next`. One that cannot be written is lost: its run starts
-/// again.
+/// Leaves the outcome of each run in its folder, then notifies `next`. One that cannot be written is lost: its run
+/// starts again.
 class OutcomeKeeper : public launch::Observer {
  public:
   /// *Lifetime*: of all three.

@@ -65,7 +65,7 @@ trace::RunTrace common_steps(trace::RunTrace run) {
   return run;
 }
 
-/// Of a run that did not reach its end nobody knows whether it would have taken all of its steps.
+/// Whether a run without an end would have taken all of its steps is unknown.
 void forget_the_end(checks::AskedLaw& asked, const std::string& incomplete) {
   const auto& divergence = asked.result.divergence;
   if (!divergence || asked.law->name != "ledger" || divergence->tensor != trace::entry::kUpdates) return;

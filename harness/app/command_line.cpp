@@ -87,7 +87,7 @@ int run_command_line(int argc, char** argv, const char* version) {
   } catch (const std::filesystem::filesystem_error& error) {
     return report_failure(InputError({.what = "the file system refuses: " + error.code().message(),
                                       .where = error.path1().string(),
-                                      .next = "mend this place, or name another"}),
+                                      .next = "repair this path, or name another"}),
                           2);
   } catch (const std::exception& error) {
     return report_failure(std::string(error.what()), 2);

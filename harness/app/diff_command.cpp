@@ -102,7 +102,7 @@ void take_causes_back(compare::Divergence& at) {
   at.class_.reset();
   at.suspects.clear();
   at.patterns.clear();
-  at.cause = "the recording ends here: nothing is known of what follows";
+  at.cause = "the recording ends here: what follows is unknown";
 }
 
 /// Whether both sides are the same files.
@@ -124,8 +124,7 @@ bool has_update(const trace::RunTrace& run) {
 std::string why_agreement_is_empty(const trace::RunTrace& left, const trace::RunTrace& right) {
   if (is_one_recording(left, right))
     return "both are the same recording (" + left.ranks[0].origin + "): it agrees with itself, which shows nothing";
-  if (!has_update(left) && !has_update(right))
-    return "neither recording holds an update: what a training computes was not compared";
+  if (!has_update(left) && !has_update(right)) return "neither recording holds an update: no computation was compared";
   return "";
 }
 
@@ -203,7 +202,7 @@ int diff(const DiffOptions& options) {
     for (const std::string& note : notes) print_line(stdout, "  note        " + note);
     if (first) print_page(stdout, report::to_text(*first));
     for (const judge::Recording* side : {&left, &right}) {
-      if (first && !side->promises) print_line(stdout, "  note        no cause is looked for: " + side->no_promises);
+      if (first && !side->promises) print_line(stdout, "  note        causes are not searched: " + side->no_promises);
     }
   }
   return exit_code(status);

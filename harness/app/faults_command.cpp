@@ -53,7 +53,8 @@ void add_faults(CLI::App& app, Action& action) {
                       "Scenario files, or folders of them (default: scenarios/faults and scenarios/traps)");
   add_run_options(*command, options->run);
   command->add_option("--part", options->part, "Only the K-th of N equal parts of the checks: K/N");
-  command->add_flag("--open", options->open, "Of faults that are not found yet: fail if one is judged as it expects");
+  command->add_flag("--open", options->open,
+                    "Run the faults that lockstep does not find yet; fail if one is judged as it expects");
   command->add_flag("--markdown", options->markdown, "Print the table in the form of docs/faults.md");
   run_when_chosen(*command, action, options, faults);
 }

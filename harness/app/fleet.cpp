@@ -185,7 +185,7 @@ std::string examine_interfaces() {
   launch::require_interfaces(launch::whole_environment(), {launch::kGlooInterfaces, launch::kNcclInterfaces},
                              interfaces);
   return join({interfaces.begin(), interfaces.end()}, ", ") +
-         " with an address; without GLOO_SOCKET_IFNAME, Gloo takes that of the host's name";
+         " with an address; without GLOO_SOCKET_IFNAME, Gloo takes the one of the host's name";
 }
 
 std::string examine_sockets() {
@@ -193,8 +193,8 @@ std::string examine_sockets() {
   const std::vector<std::string> open = open_ports_of_runs();
   return (open.empty() ? "no run listens on all interfaces now"
                        : "runs that go on listen on all interfaces: " + some_of(open, kMostShown)) +
-         "; the store of ranks that lockstep starts listens on 127.0.0.1; that of torchrun, and so of accelerate, on "
-         "all interfaces and without a password, while a run lasts: keep such ports behind a firewall";
+         "; lockstep's own store listens on 127.0.0.1; during a run, the stores of torchrun and accelerate listen on "
+         "all interfaces without a password: keep such ports behind a firewall";
 }
 
 std::string examine_launchers_in_path() {
@@ -211,7 +211,7 @@ std::string examine_launchers_in_path() {
     found.push_back(program + " " + version_in(said));
   }
   return (found.empty() ? "none in PATH" : join(found, ", ")) +
-         "; who starts the ranks changes no bits, apart from what it sets in their environment (OMP_NUM_THREADS)";
+         "; a launcher changes bits only through the environment that it sets (OMP_NUM_THREADS)";
 }
 
 std::string examine_limits() {

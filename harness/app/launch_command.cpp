@@ -39,7 +39,7 @@ Prepared read_prepared(const fs::path& folder) {
                       .expected = "commands.json, as `lockstep run SCENARIO --prepare FOLDER` writes it"});
   Prepared prepared{.folder = file.parent_path()};
   const auto damaged = [&](const std::string& actual) {
-    return DamagedFile({.what = "the runs to start are not told",
+    return DamagedFile({.what = "the list of runs cannot be read",
                         .where = file.string(),
                         .expected = "runs, as `lockstep run SCENARIO --prepare FOLDER` writes them",
                         .actual = actual,

@@ -76,7 +76,7 @@ void write_through(const fs::path& target, const std::string& text) {
   if (!written || !closed)
     throw ResourceError({.what = std::string("the result cannot be written: ") + std::strerror(errno),
                          .where = target.string(),
-                         .next = "nobody has seen the result: run it again, with another file"});
+                         .next = "run it again with another file"});
 }
 
 bool is_interrupted(const std::vector<judge::Evidence>& evidence) {

@@ -55,7 +55,7 @@ fs::path examine_command(const scenario::Scenario& scenario, const scenario::Var
     if (is_script && !is_there(directory / command[i]))
       throw InputError({.what = "a script that the command names is missing",
                         .where = scenario.file.string() + ": program (variant '" + variant.name + "')",
-                        .expected = "a file, seen from program.directory",
+                        .expected = "a file, relative to program.directory",
                         .actual = "nothing in " + (directory / command[i]).string(),
                         .next = "correct the command, or set program.directory to the script's folder"});
   }

@@ -62,7 +62,7 @@ void tell_launch_failure(const fs::path& folder) {
 /// What was recorded, for people; whether it is whole.
 bool tell(const fs::path& folder, bool failed) {
   if (!is_there(folder / trace::file_name_of_rank(0))) {
-    say("nothing was recorded: no process of this command made an optimizer's update with torch 2.5 or later");
+    say("nothing was recorded: no process of this command made an optimizer step with torch 2.5 or later");
     if (failed) tell_launch_failure(folder);
     return false;
   }

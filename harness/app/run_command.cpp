@@ -40,12 +40,12 @@ void add_run(CLI::App& app, Action& action) {
       command->add_flag("--mutations", options->mutations,
                         "Try the mutations of the practices, too: each must turn a check of its practice red");
   command->add_option("--part", options->part, "Only the K-th of N equal parts of the mutations: K/N")->needs(mutated);
-  command->add_flag("--resume", options->resume, "Go on with the runs of --out that a lockstep before this one left")
+  command->add_flag("--resume", options->resume, "Resume the runs that an earlier lockstep left in --out")
       ->needs("--out")
       ->excludes(mutated);
   command
       ->add_option("--prepare", options->prepared,
-                   "Start nothing: write what another scheduler needs to start the runs into this new folder")
+                   "Start nothing; write into this new folder what another scheduler needs to start the runs")
       ->type_name("FOLDER")
       ->check(not_empty)
       ->excludes("--out")

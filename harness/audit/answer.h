@@ -94,7 +94,7 @@ inline constexpr std::array<SectionInfo, 9> kSections = {{
     {Section::kQuantities, "quantities", "The recipe along the number of ranks"},
     {Section::kIdentities, "identities", "Exact identities, tested"},
     {Section::kMatrix, "matrix", "Batch, rate and sampler against the baseline", true},
-    {Section::kResumption, "resumption", "Is a training that goes on the one that never stopped?"},
+    {Section::kResumption, "resumption", "Does a resumed training equal an uninterrupted one?"},
     {Section::kParts, "parts", "What must be restored?", true},
     {Section::kLoading, "loading", "Who loads, and when", true},
     {Section::kElsewhere, "elsewhere", "On another number of ranks"},

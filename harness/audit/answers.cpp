@@ -142,7 +142,7 @@ void Answers::differs(Line& line, const Statement& statement) const {
     line.instead = statement.instead;
   } else if (decides.status == Status::kDivergence && decides.result.divergence) {
     line.answer = Answer::kNotSeen;
-    line.because = "the difference is within what may be rounding in these steps, although " + statement.because;
+    line.because = "rounding may explain the difference in these steps, although " + statement.because;
     line.instead = statement.instead;
   } else {
     not_decided(line, decides);
@@ -168,7 +168,7 @@ void Answers::order(Line& line, const Statement& statement) const {
   for (std::size_t i = 0; i + 1 < distances.size(); ++i) {
     const auto slope = order_of(distances[i], distances[i + 1]);
     if (!slope) {
-      line.because = "the two sides do not differ: the rate is too small to tell";
+      line.because = "the two sides do not differ: the rate is too small to decide";
       return;
     }
     slopes.push_back(*slope);
@@ -186,7 +186,7 @@ void Answers::order(Line& line, const Statement& statement) const {
     line.because += known ? ": " + statement.because : "";
     line.instead = known ? statement.instead : "look for a factor: rate, denominator, or sum instead of mean";
   } else {
-    line.because += ": neither 1 nor 2, as kinks of the model make it (ReLU, max-pooling)";
+    line.because += ": neither 1 nor 2; kinks of the model (ReLU, max-pooling) cause this";
   }
 }
 

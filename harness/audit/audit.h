@@ -19,7 +19,7 @@ struct Request {
   std::string variant;              ///< that holds the recipe; empty: 'recipe', else the first by name
   std::vector<std::int64_t> ranks;  ///< empty: as the audit chooses
   std::int64_t steps = 6;           ///< updates of each run
-  std::int64_t samples = 0;         ///< in the data; 0: nobody knows
+  std::int64_t samples = 0;         ///< in the data; 0: unknown
   std::vector<std::string> only;    ///< beginnings of ids; empty: all
   bool is_narrowed = false;         ///< `only` is not that of the findings' file
   ProgramOptions options;           ///< of a program

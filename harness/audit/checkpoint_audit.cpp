@@ -49,12 +49,10 @@ constexpr std::array<Part, 8> kParts = {{
     {"ema", averages, false, "the average begins anew", "save the averaged weights"},
     {"schedule", always, false, "the counter of updates and the schedule begin again",
      "save the schedule's state and the number of updates"},
-    {"sampler", always, false, "the epoch begins again, with data that were taken already",
-     "save the epoch, and the position in it"},
+    {"sampler", always, false, "the epoch restarts and repeats data", "save the epoch, and the position in it"},
     {"rng", draws, true, "dropout, augmentation, or the order of the next epochs draw other numbers",
      "save the generators of each rank"},
-    {"buckets", never, true, "DDP adds up the first gradients in another order",
-     "nothing, where rounding is no matter"},
+    {"buckets", never, true, "DDP adds up the first gradients in another order", "nothing, if rounding is acceptable"},
     {"buffers", never, false, "every rank has rank 0's running means",
      "save the buffers of each rank, or convert to SyncBatchNorm"},
 }};
@@ -147,11 +145,11 @@ class Questions {
     if (train.checkpoint.load && !train.checkpoint.load->from.empty()) as_written(*train.checkpoint.load);
     Statement whole{.id = "everything",
                     .section = Section::kResumption,
-                    .text = "with everything restored, the training that goes on is the one that never stopped"};
+                    .text = "with everything restored, the resumed training equals the uninterrupted one"};
     if (train.ddp.wrap || world_size_ == 1) {
       same_bits(std::move(whole), straight_, loading(all_parts(train)));
     } else {
-      whole.because = "without DistributedDataParallel every rank has weights of its own, and rank 0's alone are saved";
+      whole.because = "without DistributedDataParallel each rank has its own weights, and only rank 0's are saved";
       whole.instead = "wrap the model";
       whole.if_differs = Answer::kNoIdentity;
       told(std::move(whole), loading(all_parts(train)), Answer::kIdentical);
@@ -179,8 +177,8 @@ class Questions {
            part.surely_changes(train) ? Answer::kNotSeen : Answer::kIdentical, part.by_numbers);
     }
     for (const auto& [epoch, why] :
-         {std::pair("next", "the rest of the saved epoch is left out: right at its end only"),
-          std::pair("again", "the saved epoch is taken from its beginning once more")})
+         {std::pair("next", "the rest of the saved epoch is skipped: correct only at its end"),
+          std::pair("again", "the saved epoch is repeated from its beginning")})
       told({.id = std::string("epoch-") + epoch,
             .section = Section::kParts,
             .text = "everything, at " +
@@ -287,7 +285,7 @@ class Questions {
     same_bits({.id = "as-written",
                .section = Section::kResumption,
                .text = "as the recipe restores it, after update " + std::to_string(after) +
-                       ", the training that goes on is the one that never stopped"},
+                       ", the resumed training equals the uninterrupted one"},
               straight, merged(with_mistakes(resumed), steps_from(load.restore, after)));
   }
 
@@ -318,9 +316,9 @@ class Questions {
     if (who == LoadWho::kRank0 && !(sends && parts.size() == 1)) {
       statement.claim = Claim::kDiffers;
       statement.if_differs = Answer::kSlip;
-      statement.because = !sends ? "nothing sends rank 0's weights to the others: DDP does so when it wraps a model, "
-                                   "and never again"
-                                 : "DDP sends weights and buffers, and no state of an optimizer: the others start cold";
+      statement.because =
+          !sends ? "the other ranks never get rank 0's weights: DDP broadcasts weights only when it wraps a model"
+                 : "DDP broadcasts weights and buffers, but no optimizer state: the others start cold";
       statement.instead = "load on all ranks";
     }
     const auto side = [&](LoadWho one, LoadWhen at) {
@@ -356,7 +354,7 @@ void require_worker(const Recipe& recipe) {
                     .where = "variant '" + recipe.variant().name + "'",
                     .expected = "a recipe of lockstep's worker",
                     .actual = "a program",
-                    .next = "compare a training that goes on with one that never stopped: the check 'resumes'"});
+                    .next = "compare a resumed training with an uninterrupted one: the check 'resumes'"});
 }
 
 }  // namespace
@@ -398,7 +396,7 @@ std::string Checkpoint::headline(const Audit& audit) const {
   constexpr std::size_t kMost = 3;  // ids that a person reads in one line
   const std::vector<std::string> broken = audit.with(Answer::kBroken), open = audit.with(Answer::kCannotTell);
   if (!broken.empty()) return "broken: " + some_of(broken, kMost);
-  if (!open.empty()) return "nothing is found, and not all could be told: " + some_of(open, kMost);
+  if (!open.empty()) return "no line is broken, but some are undecided: " + some_of(open, kMost);
   const auto parts_with = [&](Answer answer) {
     std::vector<std::string> parts;
     for (const Part& part : kParts) {
@@ -408,8 +406,7 @@ std::string Checkpoint::headline(const Audit& audit) const {
   };
   if (!audit.is_whole) return "these lines alone: " + std::string(name_of(audit.status()));
   const std::vector<std::string> later = parts_with(Answer::kNotSeen);
-  return "a training that goes on is the one that never stopped, if it restores " +
-         join(parts_with(Answer::kNeeded), ", ") +
+  return "a resumed training equals an uninterrupted one if it restores " + join(parts_with(Answer::kNeeded), ", ") +
          (later.empty() ? "" : ", and, beyond these updates, " + join(later, ", "));
 }
 

@@ -20,7 +20,7 @@ class Checkpoint : public Examination {
   std::string headline(const Audit& audit) const override;
 };
 
-/// Numbers of ranks where nobody says any: that of the recipe, which saves, and another that goes on.
+/// Default numbers of ranks: the recipe's own, which saves, and another, which resumes.
 std::vector<std::int64_t> ranks_of_checkpoint(const scenario::Variant& recipe);
 
 }  // namespace lockstep::audit

@@ -14,7 +14,7 @@ namespace {
 
 using scenario::Variant;
 
-/// The variant that an audit takes if it is there and nobody names one.
+/// The variant that an audit takes by default, if it is there.
 constexpr const char* kRecipe = "recipe";
 
 const Variant& chosen(const scenario::Scenario& scenario, const std::string& name) {
@@ -58,7 +58,7 @@ std::string words_of(const Variant& variant) {
   return words;
 }
 
-/// With the numbers of ranks that the audit chooses, where nobody asks for any.
+/// With the audit's default numbers of ranks, if none are given.
 Request completed(Request request, const Variant& recipe) {
   if (request.ranks.empty())
     request.ranks = request.kind == Kind::kScaling ? ranks_of_scaling() : ranks_of_checkpoint(recipe);

@@ -45,10 +45,10 @@ class Examination {
 /// *Lifetime*: of `scenario`.
 std::unique_ptr<Examination> examination(const scenario::Scenario& scenario, Request request);
 
-/// Samples in the data of a recipe, where it says them; 0: a run must tell.
+/// Samples in the data of a recipe, where it says them; 0: a run must show them.
 std::int64_t samples_said(const scenario::Scenario& scenario, const Request& request);
 
-/// The recipe as written, for one update, at its first number of ranks: a run that tells how many samples there are.
+/// The recipe as written, for one update, at its first number of ranks: a run that shows how many samples there are.
 scenario::Scenario probe(const scenario::Scenario& scenario, const Request& request);
 
 }  // namespace lockstep::audit

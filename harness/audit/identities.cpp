@@ -87,7 +87,7 @@ std::vector<Obstacle> obstacles_of_ranks(const Recipe& recipe, const Range& rang
   const bool is_dealt = recipe.variant().knows("sampler") && recipe.train().sampler.kind != recipe::SamplerKind::kNone;
   if (recipe.is_ours() || range.samples == 0 || !is_dealt || stops_before) return found;
   if (auto padding = obstacle_of_padding(recipe, range, world_size)) {
-    padding->change = nullptr;  // nobody knows the program's option
+    padding->change = nullptr;  // the program's option is unknown
     found.push_back(*std::move(padding));
   }
   return found;
@@ -136,7 +136,7 @@ class Identities {
     if (more) {
       std::vector<std::string> why;
       if (decays(train)) why.push_back("weight decay joins the gradient after the sum, so it counts W times less");
-      if (clips(train)) why.push_back("the clipping threshold is held against a gradient W times as large");
+      if (clips(train)) why.push_back("the clipping threshold is compared with a gradient W times as large");
       compare_weights({.id = at("sum-rate-only", world_size),
                        .text = "sums at the rate / " + std::to_string(world_size) +
                                ", with decay and clipping as they are, "
@@ -219,14 +219,14 @@ class Identities {
                                 " times the rate on the same samples, plain SGD: the difference falls with the rate's "
                                 "square" +
                                 range_.instead,
-                        .instead = "never call the linear rule equal: it is right to first order of the rate"};
+                        .instead = "the linear rule is not exact: it holds to first order in the rate"};
     if (train.model.options.contains("norm"))
       statement.because = "batch normalization makes a sample's gradient depend on the samples beside it";
     if (train.model.kind == recipe::ModelKind::kBranch)
-      statement.because = "the side path takes part by the number of forward passes";
+      statement.because = "the number of forward passes decides whether the side path takes part";
     statement.by_targets = statement.because.empty() && recipe_.has_unequal_targets();
     if (statement.by_targets)
-      statement.because = "batches hold unequally many targets, and the mean of each batch counts alike";
+      statement.because = "batches have different numbers of targets, but their means have equal weight";
     const std::int64_t share = range_.batch / world_size;
     std::vector<Json> sides;
     for (const double rate : kRates) {
@@ -284,7 +284,7 @@ class Identities {
     left.split = right.split = recipe_.is_ours();
     const std::size_t mark = statement.id.find('@');
     statement.id.insert(mark, "-mended");
-    statement.text += ", once it is mended: " + remedies(obstacles);
+    statement.text += ", once it is fixed: " + remedies(obstacles);
     compare(std::move(statement), left, right);
   }
 
@@ -368,8 +368,8 @@ class Cells {
     if (every_rank_all) {
       statement.if_differs = Answer::kSlip;
       statement.because =
-          "every rank takes every sample, so an epoch takes it once for each rank: with one seed the ranks "
-          "repeat one rank's work" +
+          "every rank takes every sample, so an epoch takes it once for each rank: with one seed all ranks do the same "
+          "work" +
           std::string(per_rank ? "" : " on its part of the batch");
       statement.instead = "use a distributed sampler";
     } else if (!per_rank && factor == 1 && obstacles.empty()) {
@@ -380,7 +380,7 @@ class Cells {
       statement.instead = remedies(obstacles);
     } else if (!per_rank) {
       statement.if_differs = Answer::kSlip;
-      statement.because = "the batch of an update is the same, and its rate is not";
+      statement.because = "the batch of an update is the same, but its rate is not";
       statement.instead = "keep the rate where the global batch is kept";
     } else if (factor == 1) {
       statement.if_differs = Answer::kOther;
@@ -391,9 +391,9 @@ class Cells {
       const bool adaptive = is_scale_free(recipe_.train());
       statement.because =
           rule == RateRuleKind::kLinear
-              ? (adaptive ? "the linear rule is of SGD (Goyal et al. 2017): for " +
-                                text_of(recipe_.train().optimizer.kind) + " nothing holds, not even to first order"
-                          : "Goyal et al. 2017: right to first order of the rate, with warm-up, up to a limit")
+              ? (adaptive ? "the linear rule is for SGD (Goyal et al. 2017): for " +
+                                text_of(recipe_.train().optimizer.kind) + " it does not hold even to first order"
+                          : "Goyal et al. 2017: holds to first order in the rate, with warm-up, up to a limit")
               : (adaptive ? "Malladi et al. 2022, where 1 - beta grows with the batch, too, and eps falls with its root"
                           : "Krizhevsky 2014: keeps the variance of an update");
       statement.instead = "call it a recipe, never the same training";
@@ -414,9 +414,9 @@ Range range_of(const Recipe& recipe, std::vector<std::int64_t> ranks, std::int64
   const std::int64_t base = ranks.front();
   const auto batch = recipe.global_batch(base);
   if (!batch || *batch < 1)
-    throw InputError({.what = "nobody knows the batch of the recipe",
+    throw InputError({.what = "the recipe's batch is unknown",
                       .where = "variant '" + recipe.variant().name + "'",
-                      .expected = "\"batch\" among the promises of the program"});
+                      .expected = "\"batch\" in the program's promises"});
   const std::int64_t own = recipe.train().batch.accumulation;
   Range range{.ranks = ranks, .base = base, .batch = 1, .accumulation = own > 1 ? own : 2};
   std::int64_t unit = range.accumulation;

@@ -17,11 +17,11 @@ struct Range {
   std::string instead;              ///< " (with a batch of 24: …)", where that is not the recipe's; else empty
   std::int64_t accumulation = 1;    ///< of the accumulation identity
   std::int64_t steps = 1;           ///< updates of a run of ours, no more than an epoch has where that is known
-  std::int64_t samples = 0;         ///< in the data; 0: nobody knows
+  std::int64_t samples = 0;         ///< in the data; 0: unknown
 };
 
-/// The range of a recipe. `steps`: updates of a run. `samples`: in the data; 0: nobody knows. *Throws*: InputError
-/// where nobody knows the batch.
+/// The range of a recipe. `steps`: updates of a run. `samples`: in the data; 0: unknown. *Throws*: InputError if the
+/// batch is unknown.
 Range range_of(const Recipe& recipe, std::vector<std::int64_t> ranks, std::int64_t steps, std::int64_t samples);
 
 /// Does each run do what its recipe says? The ledger, the reduction and the laws, at each number of ranks.

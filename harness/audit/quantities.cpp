@@ -93,7 +93,7 @@ struct Judged {
 struct Quantity {
   const char* id;
   const char* name;
-  /// Its value at one number of ranks; nothing: nobody knows.
+  /// Its value at one number of ranks; nothing: unknown.
   std::function<std::optional<std::string>(const At&)> value;
   /// Called where values differ.
   std::function<Judged(const At& first, const At& last)> if_changes;
@@ -133,7 +133,7 @@ std::string rates_part(const At& first, const At& other) {
   for (const auto& [step, rate] : ours) {
     const auto found = theirs.find(step);
     if (found == theirs.end() || found->second == rate) continue;
-    return "the rates part at update " + std::to_string(step) + ": " + rounded(rate, 4) + " on " +
+    return "the rates differ from update " + std::to_string(step) + ": " + rounded(rate, 4) + " on " +
            std::to_string(first.ranks()) + (first.ranks() == 1 ? " rank, " : " ranks, ") + rounded(found->second, 4) +
            " on " + std::to_string(other.ranks());
   }
@@ -143,13 +143,13 @@ std::string rates_part(const At& first, const At& other) {
 Judged judge_rate(const At& first, const At& last) {
   if (last.variant().knows("schedule_every") && last.train().schedule_every == recipe::ScheduleEvery::kRank)
     return slip("the schedule takes a step for each rank, so it runs W times as fast",
-                "step it once an update, or prepare it as accelerate means it");
+                "step it once per update, or prepare it as accelerate expects");
   if (last.train().learning_rate_rule.kind != recipe::RateRuleKind::kNone)
     return changes("the rule '" + text_of(last.train().learning_rate_rule.kind) +
-                       "' follows the global batch: it is experience, no identity",
+                       "' follows the global batch: a heuristic, not an identity",
                    "call the runs one recipe, not one computation");
   if (rate_text(first) == rate_text(last))
-    return changes("the schedule is counted in epochs or samples, which come after other numbers of updates",
+    return changes("the schedule counts epochs or samples, which take another number of updates",
                    "keep the global batch, or count the schedule in updates");
   return changes("the rate itself depends on the number of ranks",
                  "give all of them " + rate_text(first).value_or("one rate"));
@@ -169,8 +169,8 @@ Judged judge_rate_of_sample(const At& first, const At& last) {
                     root = "square root " + rounded(rate * std::sqrt(growth), 4);
   return changes("the batch grows by " + times(growth) + ", the rate by " + times(*last.full_rate() / rate) +
                      ": a sample moves the weights by another amount",
-                 "keep the global batch; a rule is experience, no identity: " +
-                     (adaptive ? root + " (Malladi et al. 2022); the linear rule has no ground for " +
+                 "keep the global batch; a rule is a heuristic, not an identity: " +
+                     (adaptive ? root + " (Malladi et al. 2022); the linear rule is not justified for " +
                                      text_of(last.train().optimizer.kind)
                                : linear + " (Goyal et al. 2017), " + root));
 }
@@ -213,8 +213,7 @@ std::optional<std::string> drop(const At& at) {
 
 Judged judge_drop(const At&, const At& last) {
   if (last.train().schedule_every == recipe::ScheduleEvery::kRank)
-    return slip("the schedule takes a step for each rank: W times as many an update",
-                "count the schedule's steps in updates");
+    return slip("the schedule takes a step for each rank: W per update", "count the schedule's steps in updates");
   return changes("the schedule is counted in updates, which take another number of samples",
                  "count it in samples or epochs");
 }
@@ -281,7 +280,7 @@ std::optional<std::string> last_batch(const At& at) {
 }
 
 Judged judge_last_batch(const At&, const At&) {
-  return changes("an epoch's last update takes another number of samples, whose mean counts as much as a whole batch's",
+  return changes("an epoch's last update has another number of samples, but its mean counts as much as a full batch's",
                  "drop it (drop_last), or choose a batch that divides the epoch on every number of ranks");
 }
 
@@ -339,10 +338,10 @@ const std::vector<Quantity>& table() {
       {"updates-per-epoch", "updates in an epoch",
        [](const At& at) { return at.updates() ? std::optional(count(*at.updates())) : std::nullopt; },
        [](const At&, const At&) {
-         return changes("an update takes another number of samples: the same epochs are other numbers of updates",
+         return changes("an update takes another number of samples, so the same epochs take another number of updates",
                         "keep the global batch, or count the training in samples");
        }},
-      {"coverage", "times that an epoch takes a sample", coverage, judge_coverage},
+      {"coverage", "times an epoch takes each sample", coverage, judge_coverage},
       {"last-batch", "samples in an epoch's last update", last_batch, judge_last_batch},
       {"rate", "learning rate", rate_text, judge_rate, [](const At&) { return true; }, rates_part},
       {"rate-per-sample", "rate / samples in an update", rate_of_sample, judge_rate_of_sample},
@@ -353,13 +352,13 @@ const std::vector<Quantity>& table() {
       {"decay", "part of a weight that decays in an epoch", decay, judge_decay, has_decay},
       {"clipping", "clipping threshold, of the mean gradient", clipping,
        [](const At&, const At&) {
-         return slip("the threshold is held against a sum, which grows with the ranks", "average before clipping");
+         return slip("the threshold is compared with a sum, which grows with the ranks", "average before clipping");
        },
        [](const At& at) { return is_ours(at) && (at.train().gradient.clip_norm || at.train().gradient.clip_value); }},
       {"data-sets", "data sets that the ranks draw from",
        [](const At& at) { return std::to_string(at.train().data.options.value("per_rank", false) ? at.ranks() : 1); },
        [](const At&, const At&) {
-         return slip("each rank makes a data set of its own, as scripts do that draw one without a seed",
+         return slip("each rank makes its own data set, as scripts that draw one without a seed do",
                      "let all ranks share one data set, and a sampler divide it");
        },
        [](const At& at) { return is_ours(at) && at.train().data.options.contains("per_rank"); }},
@@ -373,13 +372,13 @@ const std::vector<Quantity>& table() {
        [](const At& at) { return is_ours(at) && at.train().model.options.contains("norm"); }},
       {"dropout", "streams of dropout masks", streams,
        [](const At&, const At&) {
-         return changes("each rank draws masks of its own: other masks on another number of ranks",
+         return changes("each rank draws its own dropout masks: they depend on the number of ranks",
                         "none is needed: masks are noise; compare with dropout 0");
        },
        [](const At& at) { return is_ours(at) && at.train().drops(); }},
       {"augmentation", "streams of augmentation", streams,
        [](const At&, const At&) {
-         return changes("each rank draws its own crops: other images on another number of ranks",
+         return changes("each rank draws its own crops: images depend on the number of ranks",
                         "seed augmentation by epoch and sample");
        },
        [](const At& at) { return is_ours(at) && at.train().augmentation() == recipe::Augmentation::kRank; }},
@@ -418,7 +417,7 @@ Line line_of(const Quantity& quantity, const std::vector<At>& all) {
     if (parts.empty()) parts = quantity.parts(*first, at);
   }
   if (known.size() < 2) {
-    line.because = "fewer than two numbers of ranks tell it";
+    line.because = "it is known on fewer than two numbers of ranks";
     return line;
   }
   line.answer = Answer::kSame;

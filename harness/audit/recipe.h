@@ -48,7 +48,7 @@ class Recipe {
   /// Patch of the variant. Nothing where this recipe has no place for the change.
   virtual std::optional<Json> patch(const Setting& setting) const = 0;
 
-  /// Samples in one update over all ranks, of the recipe as written; nothing if nobody knows.
+  /// Samples in one update over all ranks, of the recipe as written; nothing if unknown.
   std::optional<std::int64_t> global_batch(std::int64_t world_size) const;
 
   /// Reasons why W ranks are not one rank with their batch.

@@ -85,7 +85,7 @@ std::string Scaling::headline(const Audit& audit) const {
   if (!changed.empty()) return "another computation on another number of ranks: " + some_of(changed, kMost);
   if (std::any_of(audit.lines.begin(), audit.lines.end(),
                   [](const Line& line) { return line.answer == Answer::kCannotTell; }))
-    return "nothing is found " + on + ", and not all could be told";
+    return "no line is broken " + on + ", but some are undecided";
   const auto unequal = std::find_if(audit.lines.begin(), audit.lines.end(), [](const Line& line) {
     return line.id.starts_with("one-batch@") && line.answer == Answer::kNoIdentity;
   });

@@ -13,7 +13,7 @@ namespace lockstep::audit {
 /// An audit of one recipe along the number of ranks.
 class Scaling : public Examination {
  public:
-  /// *Throws*: InputError for an unknown variant, or a recipe whose batch nobody knows. *Lifetime*: of `scenario`.
+  /// *Throws*: InputError for an unknown variant, or a recipe with an unknown batch. *Lifetime*: of `scenario`.
   Scaling(const scenario::Scenario& scenario, Request request);
 
  protected:
@@ -29,7 +29,7 @@ class Scaling : public Examination {
   std::vector<std::string> refusals_;  ///< why there is none
 };
 
-/// Numbers of ranks that a scaling audit asks about where nobody says any.
+/// Default numbers of ranks of a scaling audit.
 std::vector<std::int64_t> ranks_of_scaling();
 
 }  // namespace lockstep::audit

@@ -18,7 +18,7 @@ enum class Claim {
   kRepeats,      ///< a slip, whose ranks may repeat one rank's work
   kDiffers,      ///< by more than rounding
   kLaw,          ///< a check holds
-  kTold,         ///< nothing is claimed: the check tells whether both sides differ
+  kTold,         ///< nothing is claimed: the check shows whether both sides differ
   kSecondOrder,  ///< the difference of two sides falls with the square of the rate
   kImpossible,   ///< the recipe refuses one of the sides
 };
@@ -30,13 +30,13 @@ struct Statement {
   std::string text;
   Claim claim = Claim::kEqual;
   Answer if_differs = Answer::kNoIdentity;  ///< answer of kDiffers and kTold, where they do
-  Answer if_holds = Answer::kHolds;         ///< answer of a check that holds, where no other tells bits from rounding
-  bool by_targets = false;                  ///< the reason `because` is that batches hold unequally many targets
-  std::string because = {};  ///< why both sides differ, or, of kSecondOrder, why they do so in first order
+  Answer if_holds = Answer::kHolds;  ///< answer of a check that holds, where no other separates bits from rounding
+  bool by_targets = false;           ///< the reason `because` is that batches hold unequally many targets
+  std::string because = {};          ///< why both sides differ, or, of kSecondOrder, why they do so in first order
   std::string instead = {};
   std::vector<std::string> variants = {};   ///< the sides; of kSecondOrder pairs of sides, each at half the rate
   std::optional<std::size_t> check = {};    ///< in the derived scenario: the one that decides
-  std::optional<std::size_t> bitwise = {};  ///< the one that tells identical from rounding
+  std::optional<std::size_t> bitwise = {};  ///< the one that separates identical from rounding
   std::vector<std::size_t> laws = {};       ///< those that name the cause, where the sides' recipes differ on purpose
 };
 

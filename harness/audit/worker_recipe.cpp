@@ -72,7 +72,7 @@ class WorkerRecipe : public Recipe {
                        "shuffle before the stream is split",
                        {{"sampler", {{"buffer", 1}}}}});
     if (sampler == SamplerKind::kContiguous || sampler == SamplerKind::kLibtorch)
-      found.push_back({"each rank takes a block of the epoch's order, so that an update takes other samples",
+      found.push_back({"each rank takes a block of the epoch's order, so an update takes other samples",
                        "deal the order out in turn, as PyTorch's DistributedSampler does",
                        {{"sampler", {{"kind", "distributed"}}}}});
     if ((sampler == SamplerKind::kAccelerate || sampler == SamplerKind::kDispatch) && !of.batch.global)
@@ -96,8 +96,8 @@ class WorkerRecipe : public Recipe {
                        {{"loss", {{"average", "world"}}}}});
     if (sampler == SamplerKind::kAccelerate && recipe::draws_from_shared_generator(of.sampler))
       found.push_back(
-          {"without a seed of its own, the sampler takes its order from a generator that one rank has alone, "
-           "and several copy from rank 0",
+          {"without its own seed, the sampler draws its order from the generator: one rank uses its own, several copy "
+           "rank 0's",
            "give the sampler a seed",
            {{"sampler", {{"seed", 0}}}}});
     if (of.data.options.value("per_rank", false))
@@ -112,7 +112,7 @@ class WorkerRecipe : public Recipe {
                        {{"ddp", {{"wrap", true}}}}});
     if (of.schedule_every == recipe::ScheduleEvery::kRank && of.schedule.kind != recipe::ScheduleKind::kConstant)
       found.push_back(
-          {"the schedule takes a step for each rank", "step it once an update", {{"schedule_every", "update"}}});
+          {"the schedule takes a step for each rank", "step it once per update", {{"schedule_every", "update"}}});
     return found;
   }
 
@@ -132,7 +132,7 @@ class WorkerRecipe : public Recipe {
       found.push_back(
           {"no seed fixes the first weights", "seed before the model is made", {{"seed", {{"policy", "same"}}}}});
     if (of.model.kind == recipe::ModelKind::kBranch)
-      found.push_back({"the side path takes part by the number of forward passes", "", nullptr});
+      found.push_back({"the number of forward passes decides whether the side path takes part", "", nullptr});
     return found;
   }
 

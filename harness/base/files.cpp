@@ -51,7 +51,7 @@ void sync_directory(const std::filesystem::path& directory) {
 /// Between the name of a file and the process that writes it anew.
 constexpr std::string_view kBeside = ".new-";
 
-/// Digits behind the process, which nobody can foresee.
+/// Digits behind the process, which cannot be foreseen.
 constexpr std::size_t kChance = 16;
 
 /// "result.json.new-4711-0123456789abcdef"; of a long name only the beginning, so that the system takes it.

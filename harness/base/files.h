@@ -25,7 +25,7 @@ void read_pieces(const std::filesystem::path& path, const std::function<void(std
 std::uintmax_t bytes_in_file(const std::filesystem::path& path);
 
 /// Whether there is something at `path`, or a folder; links are followed.
-/// *Throws*: InputError where the system cannot tell: links in a circle, no permission, a name too long.
+/// *Throws*: InputError where the system cannot answer: links in a circle, no permission, a name too long.
 bool is_there(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 

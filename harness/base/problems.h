@@ -10,11 +10,11 @@
 
 namespace lockstep {
 
-/// Errors of the user's input that do not follow from each other: they are found one after the other, and told at once.
-/// Several files may share an error, such as a wrong --set; it is told once.
+/// Errors of the user's input that do not follow from each other: they are found one after the other, and reported
+/// together. Several files may share an error, such as a wrong --set; it is reported once.
 class Problems {
  public:
-  /// Errors that are told; whoever corrects so many runs again anyway.
+  /// Errors that are reported; whoever corrects so many runs again anyway.
   static constexpr std::size_t kMost = 100;
 
   void add(Problem problem) {
@@ -27,10 +27,10 @@ class Problems {
     }
   }
 
-  /// There is more than is told.
+  /// There are more errors than are reported.
   void note_more() { has_more_ = true; }
 
-  /// Whether there are more errors than are told: nobody need look for others.
+  /// Whether there are more errors than are reported: no need to look for others.
   bool is_over() const { return has_more_; }
 
   /// Runs a stage that throws InputError at its first error; whether it came to its end.

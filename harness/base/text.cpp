@@ -145,7 +145,7 @@ void append_base64(std::string& text, std::span<const std::uint64_t> values) {
   text.resize(begin + values.size() * 2 * kPairs);
   char* out = text.data() + begin;
   for (const std::uint64_t value : values) {
-    // All digits, then as many kept as count: without a branch, which nobody could predict.
+    // All digits, then as many kept as count: without a branch, which would be unpredictable.
     for (std::size_t i = 0; i < kPairs; ++i)
       std::memcpy(out + 2 * i, kBase64Pairs[value << 12 * i >> 52].data(), sizeof(TwoDigits));
     out += kMost - (static_cast<std::size_t>(std::countr_zero(value)) + 2) / 6;

@@ -121,7 +121,8 @@ std::optional<CheckResult> lacking_promise(const scenario::Promises& promises, c
   if (lacking.empty()) return std::nullopt;
   CheckResult result;
   result.status = CheckResult::Status::kInconclusive;
-  result.why = "'" + promises.name + "' does not promise what it is held to: the scenario lacks " + join(lacking, ", ");
+  result.why =
+      "'" + promises.name + "' lacks a promise that this check needs: the scenario lacks " + join(lacking, ", ");
   result.next = "say it in the scenario, or remove the check";
   return result;
 }

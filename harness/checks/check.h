@@ -122,10 +122,10 @@ std::optional<CheckResult> lacking_promise(const scenario::Promises& promises, c
 /// The check `covers` of one run.
 CheckResult judge_coverage(const trace::RunTrace& run, const scenario::Promises& promises);
 
-/// The training that saved a checkpoint, by the name of its variant. Null: nobody knows it.
+/// The training that saved a checkpoint, by the name of its variant. Null: unknown.
 using SourceOf = std::function<const scenario::Promises*(const std::string& variant)>;
 
-/// The check `ledger` of one run. `source_of` tells where a resumed training begins. `only_ledger`: without losses and
+/// The check `ledger` of one run. `source_of` gives where a resumed training begins. `only_ledger`: without losses and
 /// metrics.
 CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& promises, const SourceOf& source_of,
                          bool only_ledger);

@@ -30,10 +30,10 @@ CheckResult untold(std::string why, std::string next = "") {
   return {.status = CheckResult::Status::kInconclusive, .why = std::move(why), .next = std::move(next)};
 }
 
-/// Why nobody knows which checkpoint each rank takes; empty: it is known.
+/// Why the checkpoint that each rank takes is unknown; empty: it is known.
 std::string unknown_choice(const trace::RunTrace& run, const recipe::LoadSpec& load) {
   if (!run.unplaced.empty()) return run.unplaced;
-  if (load.from.empty()) return "it begins with a file whose tensors nobody recorded";
+  if (load.from.empty()) return "it begins with a file whose tensors were not recorded";
   if (!load.of_rank.empty()) return "each rank takes a checkpoint of its own";
   if (load.pick == recipe::LoadPick::kHighestName)
     return "the last name in text order need not be the newest checkpoint";

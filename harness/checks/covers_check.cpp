@@ -277,9 +277,9 @@ CheckResult judge_coverage(const trace::RunTrace& run, const scenario::Promises&
   if (auto lacking = lacking_promise(promises, {"sampler", "batch"}); lacking && !each_once) return *lacking;
   if (const auto step = guessed_wrongly(run))
     return {.status = CheckResult::Status::kInconclusive,
-            .why = run.run + " leaves batches of its loader out (at step " + std::to_string(*step) +
-                   " one still waits), and changes others, so that the ids of its samples are not certain",
-            .next = "tell them in the script: lockstep.ids(indices)"};
+            .why = run.run + " skips batches of its loader (at step " + std::to_string(*step) +
+                   " one is still unused) and changes others, so its sample ids are uncertain",
+            .next = "pass them in the script: lockstep.ids(indices)"};
   const std::int64_t samples = laws::samples_of(run, promises);
   if (samples < 1)
     return {.status = CheckResult::Status::kInconclusive,

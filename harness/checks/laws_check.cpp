@@ -69,7 +69,7 @@ std::int64_t end_of_shortest(const trace::RunTrace& run) {
   return end;
 }
 
-/// Of a program, only what DDP keeps alike. Buffers that nobody broadcasts are each rank's own.
+/// Of a program, only what DDP keeps alike. Buffers that are not broadcast are each rank's own.
 CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known) {
     const std::vector<Channel> kept = {Channel::kGradient, Channel::kOptimizer, Channel::kWeight, Channel::kBuffer};
@@ -102,7 +102,7 @@ CheckResult judge_ledger_of(const trace::RunTrace& run, const scenario::Promises
   const auto& load = promises.train.checkpoint.load;
   if (load && saver.promises != nullptr && !load->from.empty() && !goes_on_alike(promises, *saver.promises))
     return {.status = CheckResult::Status::kInconclusive,
-            .why = "the training that saved was of another recipe: where its counts and rates go on is not known"};
+            .why = "the run that saved has another recipe: where its counts and rates go on is unknown"};
   const SourceOf source_of = [&](const std::string& name) {
     return load && load->from == name ? saver.promises : nullptr;
   };
@@ -147,8 +147,8 @@ CheckResult untold(const AskedLaw& asked, const std::string& run) {
   CheckResult result = asked.result;
   result.status = CheckResult::Status::kInconclusive;
   result.why = run + ": the law '" + std::string(asked.law->name) + "' " +
-               (asked.applies ? "cannot be told, because " : "does not apply, because ") + asked.result.why;
-  if (result.next.empty()) result.next = "`lockstep check` says more; name the laws that this run can be held to";
+               (asked.applies ? "cannot be judged, because " : "does not apply, because ") + asked.result.why;
+  if (result.next.empty()) result.next = "`lockstep check` says more; name only laws that can judge this run";
   return result;
 }
 
@@ -168,7 +168,7 @@ class Untold {
           std::string(name) +
           (runs > 1 ? " in " + std::to_string(untold.first) + " of " + std::to_string(runs) + " runs (" : " (") +
           untold.second + ")");
-    return parts.empty() ? "" : "not told: " + join(parts, ", ");
+    return parts.empty() ? "" : "not judged: " + join(parts, ", ");
   }
 
  private:

@@ -240,7 +240,7 @@ class Audit {
       if (stop() && result_.divergence && take_turns_ && is_rate(result_.divergence->tensor))
         return {.status = CheckResult::Status::kInconclusive,
                 .why = run_.run + " has " + std::to_string(optimizers.size()) +
-                       " optimizers, and the promise does not hold for all: whose it is, is not known (" +
+                       " optimizers, and the promise does not hold for all; which one it describes is unknown (" +
                        result_.divergence->tensor + ")",
                 .next = "promise no optimizer"};
       for (const Entry& entry : kEntries) {
@@ -427,7 +427,7 @@ CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& p
             .why = run.run + " does not record the number of samples, or the epochs of its sampler are not known"};
   if (!ledger.knows_begin())
     return {.status = CheckResult::Status::kInconclusive,
-            .why = "a resumed training counts on from where its source was, and the run that saved is not there",
+            .why = "a resumed training continues the counts of the run that saved, and that run is missing",
             .next = "give the run that saved, too"};
   CheckResult result = Audit(run, ledger, promises.known.has_value(), only_ledger).judge();
   if (result.status != CheckResult::Status::kAgree) return result;

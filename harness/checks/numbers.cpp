@@ -206,7 +206,7 @@ CheckResult compare_numbers(const RunTrace& left, const RunTrace& right, const s
   if (result.divergence && comes_to_the_same(left, right, channels, scope)) {
     Divergence& at = *result.divergence;
     at.class_ = scenario::Class::kExpected;
-    at.cause = "all weights, losses and states are equal: the two sides come to them in different ways";
+    at.cause = "all weights, losses and states are equal: the two sides compute them in different ways";
     return result;
   }
   if (result.divergence) {

@@ -29,7 +29,7 @@ bool is_statistic(const std::string& buffer) {
   return buffer.ends_with("running_mean") || buffer.ends_with("running_var") || buffer.ends_with("num_batches_tracked");
 }
 
-/// Buffers of a program that ranks may hold of their own: statistics, and all that nobody broadcasts, once they move.
+/// Buffers of a program that ranks may hold of their own: statistics, and all that are not broadcast, once they move.
 bool is_own_buffer(Channel channel, const std::string& name, std::int64_t step, bool are_broadcast) {
   return channel == Channel::kBuffer && (is_statistic(name) || (!are_broadcast && step >= 0));
 }

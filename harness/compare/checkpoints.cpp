@@ -64,7 +64,7 @@ CheckpointComparison compare_checkpoints(const RunAndFiles& left, const RunAndFi
   for (const auto& [place, files] : ours) {
     const auto found = theirs.find(place);
     if (found == theirs.end() || found->second.size() != files.size()) {
-      result.notes.push_back("the runs do not write equally many checkpoints " + place_of(place) + " on rank " +
+      result.notes.push_back("the runs write different numbers of checkpoints " + place_of(place) + " on rank " +
                              std::to_string(place.second) + ": they are not compared");
       continue;
     }
@@ -79,18 +79,17 @@ CheckpointComparison compare_checkpoints(const RunAndFiles& left, const RunAndFi
       }
       const auto difference = difference_of(one, other);
       if (!difference || result.first) continue;
-      result.first = Divergence{
-          .step = place.first,
-          .rank = place.second,
-          .phase = called(one),
-          .left = left.run.run,
-          .right = right.run.run,
-          .expected = difference->first,
-          .actual = difference->second,
-          .class_ = scenario::Class::kSemantic,
-          .cause =
-              "the trainings are the same bit for bit, but they write other checkpoints; look at what changes the "
-              "state between the update and the save, and at what is saved"};
+      result.first = Divergence{.step = place.first,
+                                .rank = place.second,
+                                .phase = called(one),
+                                .left = left.run.run,
+                                .right = right.run.run,
+                                .expected = difference->first,
+                                .actual = difference->second,
+                                .class_ = scenario::Class::kSemantic,
+                                .cause =
+                                    "the trainings are equal bit for bit, but their checkpoints differ; look at what "
+                                    "changes the state between the update and the save, and at what is saved"};
     }
   }
   for (const auto& [place, files] : theirs) {

@@ -143,7 +143,7 @@ Continuation continuation_of(const RunAndFiles& source, const RunAndFiles& resum
   if (found.begins) return found;
   if (by_weights.size() > 1) {
     found.several = by_weights;
-    found.why = begins + "after several steps (" + text_of(by_weights) + "): where it goes on is not known";
+    found.why = begins + "after several steps (" + text_of(by_weights) + "): where it goes on is unknown";
   } else if (by_weights.empty() && by_file.empty()) {
     found.why = begins + "after none of its steps" + reads_none;
   } else if (by_weights.empty()) {

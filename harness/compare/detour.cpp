@@ -84,7 +84,7 @@ std::optional<Detour> detour_of(const std::vector<StoredTensor>& own, const Stor
   const auto addends = addends_of(own, reduced);
   if (!addends) return std::nullopt;
   const std::vector<float> held = floats_of(reduced);
-  std::vector<std::vector<std::size_t>> who{{}};  // nobody first: a plain sum needs no detour
+  std::vector<std::vector<std::size_t>> who{{}};  // no rank first: a plain sum needs no detour
   for (std::size_t rank = 0; rank < own.size(); ++rank) who.push_back({rank});
   who.emplace_back(own.size());
   std::iota(who.back().begin(), who.back().end(), 0);

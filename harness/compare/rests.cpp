@@ -45,8 +45,8 @@ std::optional<Divergence> compare_rests(const RankAndRest& left, const RankAndRe
                     .actual = actual,
                     .class_ = scenario::Class::kSemantic,
                     .cause =
-                        "the trainings are the same bit for bit up to their last update, and not what follows it; "
-                        "look at how the last batches are left over"};
+                        "the trainings are equal bit for bit up to their last update, but not after it; look at the "
+                        "batches that are left over"};
 }
 
 }  // namespace lockstep::compare

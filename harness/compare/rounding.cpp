@@ -126,7 +126,7 @@ void RoundingBound::inherit() {
     const double own = relative(weights_, step.step) - growth * largest;
     largest = std::max(largest, largest_explained(step));
     if (before > own) growth = std::max(growth, 2 * largest / before);
-    inherited_[step.step + 1] = growth * largest;  // also of a step that nobody takes: what the last one hides counts
+    inherited_[step.step + 1] = growth * largest;  // also of a step that is never taken: what the last one hides counts
   }
 }
 

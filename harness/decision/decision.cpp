@@ -95,7 +95,7 @@ struct Reader {
     }
     seen.is_hidden = !seen.is_silent && !is_finite;
     seen.all_shrink = !seen.is_silent && is_finite && seen.compared > 0;
-    if (seen.is_hidden) seen.text = "NaN or infinity hides what comes behind: float64 cannot decide";
+    if (seen.is_hidden) seen.text = "NaN or infinity hides what follows: float64 cannot decide";
   }
 
   /// One side that is open hides no mistake of another.
@@ -135,7 +135,7 @@ struct Reader {
     for (const Steps& one : fact.sides) {
       if (one.shows == Show::kDifferInFloat32) {
         seen = {.control = seen.control};
-        find(one, "with other weights it is there too, at ");
+        find(one, "it also occurs with other weights, at ");
         known.came_out_again = seen.mistake && fact.leader_repeats;  // the other side has made it twice more then
         return;
       }
@@ -236,7 +236,7 @@ bool is_from_one_state(const Known& known) {
   return row == Row::kStepDiffersInFloat64 || row == Row::kUpdateDiffers || row == Row::kStepDiffersAgain;
 }
 
-/// Nobody can explain it, although it comes out alike.
+/// It is unexplained, although it comes out alike.
 bool is_unknown(const Known& known) {
   return known.is_open() && !known.is_called_rounding() && !is_from_one_state(known);
 }
@@ -276,7 +276,7 @@ bool wants(const Known& known, Trial trial) {
       return differs && !known.is_seen_closely && (known.now.unstable || is_of_repeats);
     case Trial::kReplayThere:
       return differs && known.now.has_moved;
-    // A difference that varies, or that nobody can explain, may come from memory that is read before it is written.
+    // A difference that varies, or is unexplained, may come from memory that is read before it is written.
     case Trial::kFill:
       return differs && !known.is_lost && (known.varies || is_unknown(known));
     case Trial::kFillAgain:

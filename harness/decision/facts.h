@@ -8,7 +8,7 @@
 #include "harness/checks/check.h"
 #include "harness/compare/ladder.h"
 
-/// Facts of a finding. A trial adds one, and nobody changes it afterwards. The decision (`decision.h`) reads facts
+/// Facts of a finding. A trial adds one, and it never changes afterwards. The decision (`decision.h`) reads facts
 /// alone.
 namespace lockstep::decision {
 

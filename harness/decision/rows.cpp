@@ -49,7 +49,7 @@ void leave_open_for(const Known& known, Decision& now, const std::string& why) {
     return;
   }
   note(known, now, why);
-  // One step is more than it can round, or nobody knows what NaN hides.
+  // One step is more than it can round, or NaN hides something.
   if (known.is_called_rounding() && (known.step_differs || known.seen.is_hidden)) {
     now.result.divergence->class_ = Class::kUndecided;
     now.result.divergence->suspects.clear();
@@ -126,7 +126,7 @@ bool ranks_disagree(const Known& known) {
 void find_ranks(const Known& known, Decision& now) {
   const InFloat64& trainings = *known.seen.trainings;
   if (!known.seen.is_of_pairs)
-    return note(known, now, "the ranks of one run disagree, which is no rounding: " + rungs(known));
+    return note(known, now, "the ranks of one run disagree, which rounding cannot cause: " + rungs(known));
   const Divergence& apart = *trainings.ranks_apart;
   note(known, now, "the ranks of " + apart.right.run + " disagree in float32, first at " + apart.place_and_rank());
   find_mistake(now, now.result.compared, apart);

@@ -58,8 +58,8 @@ std::vector<Suspect> suspects_in_data_generator(const Restart& restart) {
   if (still < 0 || sample < 0) return {};
   return {
       {"ckpt.data_generator",
-       {resumed.run + ", step " + std::to_string(*restart.first) +
-            ", the first after loading: the samples are those of " + straight.run + ", their contents are not",
+       {resumed.run + ", step " + std::to_string(*restart.first) + ", the first after loading: the samples are as in " +
+            straight.run + ", their contents are not",
         straight.run + " gives sample " + std::to_string(sample) +
             " other contents from time to time, and no recorded generator moves in step " + std::to_string(still)}}};
 }

@@ -250,7 +250,7 @@ class Series {
 std::vector<Suspect> suspects_in_series(const Restart& restart, const Series& series, std::int64_t step) {
   std::vector<Suspect> suspects;
   if (series.follows(-*restart.first))
-    suspects.push_back({"ckpt.schedule_missing", {series.shown(step), "from there on it runs like from step 0"}});
+    suspects.push_back({"ckpt.schedule_missing", {series.shown(step), "from there on it runs as from step 0"}});
   else if (series.stays_at_the_first())
     suspects.push_back({"ckpt.schedule_missing", {series.shown(step), "it stays at the value of step 0"}});
   for (const std::int64_t shift : {-1, 1}) {

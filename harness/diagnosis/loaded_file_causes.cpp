@@ -105,7 +105,7 @@ std::vector<Suspect> mixed(const Restart& restart, Channel channel, const std::v
     evidence.push_back(called(files[i]) + " holds tensors" + has +
                        (moments[i]->is_mixed() ? "at different times: " : "") + join(texts, ", "));
     if (!moments[i]->is_mixed()) continue;
-    evidence.push_back("after no update were all of them so");
+    evidence.push_back("no update left all of them so");
     if (!explain(restart, channel, {files[i]}, moments[i]->parts)) return {};
     return {{"ckpt.mixed_updates", {evidence.end() - 2, evidence.end()}}};
   }

@@ -19,7 +19,7 @@ Seeding seeding_of(const Side& side, const std::string& generator) {
   return found == kSeedings.end() ? Seeding::kUnknown : found->second;
 }
 
-/// Whether the generator's states differ. One that nobody has drawn from since the trace began is not recorded yet:
+/// Whether the generator's states differ. One that was not drawn from since the trace began is not recorded yet:
 /// what was drawn before a step shows one step later.
 bool differ(const Scene& scene, const std::string& generator) {
   for (const std::int64_t step : {scene.at.step, scene.at.step + 1}) {

@@ -125,7 +125,7 @@ class Shares {
     return promise_ && !takers_.empty() && takers_.begin()->first < promise_->first;
   }
 
-  /// Samples that nobody takes in an epoch that is whole.
+  /// Samples that no rank takes in an epoch that is whole.
   std::int64_t holes() const {
     return epoch_.whole ? samples_in_data(run_) - static_cast<std::int64_t>(takers_.size()) : 0;
   }
@@ -204,7 +204,7 @@ std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenar
   std::size_t ids = 0;
   for (std::size_t rank = 0; rank < epoch->ids.size(); ++rank) {
     const Ids& first = epochs.front().ids[rank];
-    if (std::is_sorted(first.begin(), first.end())) return {};  // nobody shuffled that one either
+    if (std::is_sorted(first.begin(), first.end())) return {};  // that one was not shuffled either
     const std::size_t same = in_same_order(epoch->ids[rank], first);
     const bool stays = std::all_of(epochs.begin(), epochs.end(), [&](const Epoch& later) {
       return later.number < epoch->number || later.ids[rank].empty() || in_same_order(later.ids[rank], first) > 0;

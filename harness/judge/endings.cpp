@@ -141,7 +141,7 @@ std::vector<Suspect> suspects_in_collectives(const RunOutcome& outcome) {
 std::vector<Suspect> suspects_in_ranks(const RunOutcome& outcome) {
   const RankExit* culprit = culprit_of(outcome);
   if (culprit == nullptr) return {};
-  // Ranks that all fail by themselves have lost nobody.
+  // Ranks that all fail by themselves have lost no peer.
   const bool all = std::all_of(outcome.ranks.begin(), outcome.ranks.end(), [](const RankExit& rank) {
     const bool alone = rank.how == RankExit::How::kExited && rank.code != 0;
     return alone && rank.code != static_cast<int>(launch::WorkerExit::kPeerLost);

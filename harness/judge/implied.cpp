@@ -88,7 +88,7 @@ class Implied {
   std::string judge() const {
     for (const Trace& rank : run_.ranks) {
       if (is_ours_ && !rank.header.contains("samples"))
-        return rank.origin + " does not say how many samples the data hold, which its recipe makes it say";
+        return rank.origin + " lacks the number of samples, which its recipe records";
       if (std::string why = judge_steps(rank); !why.empty()) return why;
       for (const Step& step : rank.steps) {
         if (std::string why = judge_records(rank, step); !why.empty()) return why;
@@ -365,7 +365,7 @@ class Implied {
   const Variant& variant_;
   const recipe::TrainSpec& train_;
   bool is_ours_;
-  std::optional<std::int64_t> begin_;  ///< nothing: nobody knows with which update it begins
+  std::optional<std::int64_t> begin_;  ///< nothing: with which update it begins is unknown
 };
 
 }  // namespace

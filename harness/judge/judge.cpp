@@ -199,7 +199,7 @@ Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& eviden
   return holdings;
 }
 
-/// Why nobody knows which steps of a run belong to those of another one; empty where it is known.
+/// Why the steps of a run cannot be matched to another one's; empty where they can.
 std::string unplaced(const Holdings& holdings) {
   for (const auto& [variant, traces] : holdings.traces) {
     for (const trace::RunTrace* run : traces) {

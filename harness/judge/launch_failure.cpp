@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 using launch::WorkerFailure;
 
-/// How the recorder begins to tell of an exception that nobody caught: "TYPE: MESSAGE (FILE:LINE)" follows.
+/// How the recorder's report of an uncaught exception begins: "TYPE: MESSAGE (FILE:LINE)" follows.
 constexpr std::string_view kEnded = "the script ended with ";
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
@@ -22,7 +22,7 @@ bool holds(std::string_view text, std::string_view part) { return text.find(part
 /// "TYPE: MESSAGE" of the exception that ended a spawned process, from the traceback that its parent quotes.
 std::string_view quoted_exception(std::string_view text) {
   constexpr std::string_view kTraceback = "Traceback (most recent call last):\n";
-  const std::size_t last = text.rfind(kTraceback);  // of a chain, the last is the one that nobody caught
+  const std::size_t last = text.rfind(kTraceback);  // of a chain, the last is the uncaught one
   if (last == std::string_view::npos) return "";
   text.remove_prefix(last + kTraceback.size());
   while (text.starts_with(' ')) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);

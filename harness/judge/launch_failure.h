@@ -10,7 +10,7 @@
 
 namespace lockstep::judge {
 
-/// A failure as a process told it.
+/// A failure as a process reported it.
 struct ToldFailure {
   std::optional<std::int64_t> rank;  ///< nothing: the command that starts the ranks
   launch::WorkerFailure failure;
@@ -22,7 +22,7 @@ struct LaunchFailure {
   std::optional<std::int64_t> rank;  ///< as in ToldFailure
 };
 
-/// The failures that the processes of a recorded run told in its folder.
+/// The failures that the processes of a recorded run reported in its folder.
 std::vector<ToldFailure> failures_told_in(const std::filesystem::path& folder);
 
 /// The cause of the first failure, where its exception says by itself that a port or an interface is to blame.

@@ -7,10 +7,10 @@
 #include "harness/scenario/scenario.h"
 #include "harness/trace/trace.h"
 
-/// Parts of a training that nobody recorded, so that no agreement is about them.
+/// Parts of a training that were not recorded, so agreement says nothing about them.
 namespace lockstep::judge {
 
-/// Which steps nobody recorded, where one of every so many updates is: "of every 10 updates one is recorded: …". A
+/// Which steps were not recorded, where one of every so many updates is: "of every 10 updates one is recorded: …". A
 /// recorder of a program does not know which update is the last. Empty: all are recorded.
 std::string steps_left_out(const trace::RunTrace& run, const scenario::Promises& promises);
 

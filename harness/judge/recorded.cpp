@@ -38,7 +38,7 @@ std::vector<std::string> channels_of_header(const Json& header) {
   return are_names ? channels.get<std::vector<std::string>>() : trace::channel_names();
 }
 
-/// Of a program that is not ours nobody promises anything: its recorder saw some of the recipe.
+/// A program that is not ours promises nothing: its recorder saw some of the recipe.
 scenario::Promises promises_seen(const trace::RunTrace& run) {
   scenario::Promises promises{.name = fs::path(run.run).filename().string(), .world_size = run.world_size()};
   promises.known.emplace();

@@ -134,7 +134,7 @@ std::string changed_modules(const plan::Run& run, const trace::RunTrace& trace) 
   return changed.empty() ? "" : "the program has changed since this run imported it: " + some_of(changed, 3);
 }
 
-/// Repeats and variants that nobody would judge.
+/// Repeats and variants that no check would judge.
 void require_no_more_runs(const plan::Plan& plan, const fs::path& runs_root) {
   for (const scenario::Scenario& scenario : plan.scenarios) {
     if (!is_folder(runs_root / scenario.name)) continue;
@@ -145,7 +145,7 @@ void require_no_more_runs(const plan::Plan& plan, const fs::path& runs_root) {
         const bool is_planned =
             std::any_of(plan.runs.begin(), plan.runs.end(), [&](const plan::Run& run) { return run.name == name; });
         if (is_planned || !is_folder(repeat)) continue;
-        throw InputError({.what = "the folder holds a run that the scenario has not",
+        throw InputError({.what = "the folder holds a run that the scenario does not have",
                           .where = repeat.string(),
                           .expected = "only runs of " + scenario.file.string(),
                           .next = "add its variant or repeats to the scenario, or take the folder away"});

@@ -38,7 +38,7 @@ class Attendant {
   /// "<host>:<pid>"
   const std::string& process() const { return process_; }
 
-  /// How it ended; nothing while it runs. Signal 0 if it ended and nobody knows how. A rank on another host is
+  /// How it ended; nothing while it runs. Signal 0 if it ended in an unknown way. A rank on another host is
   /// known by its own word only.
   std::optional<Process::Exit> poll() const;
 

@@ -19,7 +19,7 @@ class Interruption {
   /// *Throws*: ResourceError.
   Interruption();
 
-  /// Restores the signal mask. A signal that nobody has read yet is then delivered as usual. If one was read, later
+  /// Restores the signal mask. A signal that was not read yet is then delivered as usual. If one was read, later
   /// ones are dropped, so that a second Ctrl-C cannot end the report that follows.
   ~Interruption();
   Interruption(const Interruption&) = delete;

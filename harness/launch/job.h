@@ -39,7 +39,7 @@ struct Job {
   std::vector<std::string> command;  ///< program and arguments, the same for every rank
   Starter starter = Starter::kLauncher;
   std::vector<StartCommand> starts = {};  ///< for kOther; all at once
-  bool may_queue = false;                 ///< for kOther: nobody knows when its ranks begin
+  bool may_queue = false;                 ///< for kOther: when its ranks begin is unknown
   /// For kOther: a scheduler's, which go on if this process dies. Whoever goes on with the run finds them by the id in
   /// kRunIdFile.
   bool outlives_us = false;

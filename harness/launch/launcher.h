@@ -45,7 +45,7 @@ class Launcher {
   virtual std::vector<Standing> standing() const = 0;
 
   /// Ends every running job because we received `signal`. `wait` returns their outcomes. Called again if another signal
-  /// comes: then nobody may wait for what tidies up.
+  /// comes: then no cleanup may be waited for.
   virtual void interrupt(int signal) = 0;
 };
 

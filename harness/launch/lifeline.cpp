@@ -21,7 +21,7 @@ bool is_pipe(int descriptor) {
   return ::fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
-/// Nobody ever writes, so the only event is the end of the last writer.
+/// No one ever writes, so the only event is the end of the last writer.
 void await_end(int descriptor) {
   pollfd watched{.fd = descriptor, .events = 0, .revents = 0};
   while (::poll(&watched, 1, -1) < 0 && errno == EINTR) {

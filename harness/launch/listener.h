@@ -17,12 +17,12 @@ struct Listener {
 /// *Throws*: ResourceError.
 Listener listen_on_loopback(int backlog);
 
-/// A port on which nobody on this machine listens, for a store that begins later. It lies below those that the system
+/// A port without a listener on this machine, for a store that begins later. It lies below those that the system
 /// gives to connections. Different seeds, such as the numbers of a scheduler's jobs, give different ports, as long as
 /// these are free. *Throws*: ResourceError if none is.
 std::uint16_t free_port(std::uint64_t seed);
 
-/// Whether somebody accepts connections there, within a few seconds. True if that cannot be told.
+/// Whether somebody accepts connections there, within a few seconds. True if unknown.
 bool listens(const std::string& host, std::uint16_t port);
 
 }  // namespace lockstep::launch

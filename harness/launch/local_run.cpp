@@ -472,7 +472,7 @@ void LocalRun::judge(Time now) {
   }
 }
 
-/// The processes of this host that have not ended. Nobody waits for one to load that will only see the failure.
+/// The processes of this host that have not ended. One that would load only to see the failure is not waited for.
 std::vector<Awaited> LocalRun::awaited(bool may_load) const {
   std::vector<Awaited> processes;
   bool one_is_unseen = false;

@@ -51,7 +51,7 @@ class LocalRun {
   bool over() const { return outcome_.has_value(); }
   const RunOutcome& outcome() const { return *outcome_; }
 
-  /// Whether it began under a process before us and did not end well: nobody saw how it failed.
+  /// Whether it began under a process before us and did not end well: how it failed is unknown.
   bool failed_unseen() const;
 
   /// Progress of the slowest rank.

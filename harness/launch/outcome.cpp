@@ -104,7 +104,7 @@ std::string describe_end(std::size_t rank, const Sighting& seen) {
   if (!seen.not_loaded.empty())
     return who + " did not start, because its program could not be loaded: " + seen.not_loaded;
   const bool unseen = seen.state == State::kSignalled && seen.value == 0;
-  const std::string deed = unseen ? " ended without a word"
+  const std::string deed = unseen ? " ended without a message"
                            : seen.state == State::kSignalled
                                ? " was killed by " + name_of_signal(seen.value)
                                : " exited with code " + std::to_string(seen.value) + std::string(meaning_of(seen));

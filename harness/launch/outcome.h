@@ -18,7 +18,7 @@ struct Sighting {
     kRunning,    ///< running, or ended by us
     kStopped,    ///< stopped by a signal such as SIGSTOP
     kExited,     ///< exited by itself with exit code `value`
-    kSignalled,  ///< killed by signal `value` that we did not send; 0: ended, and nobody knows how
+    kSignalled,  ///< killed by signal `value` that we did not send; 0: ended in an unknown way
   };
   State state = State::kRunning;
   int value = 0;

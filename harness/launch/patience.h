@@ -37,7 +37,7 @@ struct Awaited {
 /// On a busy machine a process waits for a processor. That time does not count. It is the time that threads of a
 /// process and its descendants were queued, up to the time in which none of them ran. With several processes, the one
 /// that waited longest stands for all, or all together where they took turns. Neither counts time in which a process
-/// loads its program, or in which a child of it ended: nobody knows for how long that one was queued. All other time
+/// loads its program, or in which a child of it ended: how long that one was queued is unknown. All other time
 /// counts: that of threads that sleep, run or are stopped, and any time on another host.
 class Patience {
  public:

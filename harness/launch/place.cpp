@@ -122,7 +122,7 @@ Resolution resolve_place(const Environment& environment, const std::vector<std::
   merge_local_rank(variables);
   const std::vector<const Kind*> kinds = kinds_in(variables);
   if (kinds.empty()) {
-    throw InputError({.what = "no launcher told this rank its place",
+    throw InputError({.what = "no launcher gave this rank its place",
                       .expected = "variables of a launcher, such as RANK and WORLD_SIZE",
                       .actual = "none is set",
                       .next = kNext});
@@ -174,7 +174,7 @@ Resolution place_of_this_process(const std::vector<std::string>& arguments) {
     throw InputError({.what = "the agent of torchrun that the environment names does not answer",
                       .where = place.master_address + ":" + std::to_string(place.master_port),
                       .expected = "its store, since TORCHELASTIC_USE_AGENT_STORE is set",
-                      .actual = "nobody listens",
+                      .actual = "no answer",
                       .next = "are variables of torchrun left over in this shell? unset TORCHELASTIC_RUN_ID and "
                               "TORCHELASTIC_USE_AGENT_STORE, or start the worker with torchrun"});
   return resolution;

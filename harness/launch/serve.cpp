@@ -120,7 +120,7 @@ bool become(const ForkRequest& request, ForkDescriptors& descriptors, pid_t betw
   const pid_t rank = ::getpid();
   const bool told = ::write(descriptors.report.number(), &rank, sizeof rank) == sizeof rank;
   descriptors.report.close();
-  return told;  // else nobody would supervise it
+  return told;  // else it would run without supervision
 }
 
 }  // namespace

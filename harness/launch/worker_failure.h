@@ -15,7 +15,7 @@ struct WorkerFailure {
   std::string where;
   bool damaged = false;         ///< a file that lockstep wrote is damaged
   bool missing = false;         ///< `where` is a missing file
-  std::int64_t at_ns = 0;       ///< when it was told, since the epoch; 0: not said
+  std::int64_t at_ns = 0;       ///< when it was reported, since the epoch; 0: not reported
   std::string nccl_interfaces;  ///< NCCL_SOCKET_IFNAME as the process had it, which NCCL's errors do not quote
 
   bool operator==(const WorkerFailure&) const = default;

@@ -13,7 +13,7 @@ std::string no_average_asked(const trace::RunTrace&, const scenario::Promises& p
 
 /// *Source*: torch.optim.swa_utils.get_ema_multi_avg_fn, PyTorch 2.11.
 Outcome judge_average(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (promises.known) return cannot_tell("nobody promises how this program averages its weights");
+  if (promises.known) return cannot_tell("how this program averages its weights is not promised");
   const double decay = *promises.train.ema_decay;
   Outcome outcome;
   const bool has_all = promises.train.record.holds(Channel::kEma);

@@ -101,7 +101,7 @@ Outcome judge_backward(const trace::RunTrace& run, const scenario::Promises& pro
                               .expected = "the slope of the loss, " + rounded(one.slope, 9),
                               .actual = rounded(one.gradient, 9) + "; rounding explains " + rounded(one.bound, 3)};
       if (const auto factor = factor_of(all); factor && std::fabs(*factor - 1) > kFactorFits) {
-        outcome.broken->relation = (all.size() > 1 ? "all gradients that can be told are " : "the gradient is ") +
+        outcome.broken->relation = (all.size() > 1 ? "all gradients that can be judged are " : "the gradient is ") +
                                    rounded(*factor, 4) + " times the derivative of the loss";
         outcome.broken->evidence = outcome.broken->relation;
       }

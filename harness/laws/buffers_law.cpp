@@ -116,7 +116,7 @@ std::string no_buffers_asked(const trace::RunTrace& run, const scenario::Promise
 
 /// *Source*: torch.nn.BatchNorm2d, PyTorch 2.11.
 Outcome judge_buffers(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (promises.known) return cannot_tell("nobody promises how often this program's layers see a batch");
+  if (promises.known) return cannot_tell("how often this program's layers see a batch is not promised");
   if (promises.train.record.every != 1) return cannot_tell("not every step is recorded");
   Outcome outcome;
   for (const trace::Trace& rank : run.ranks) {

@@ -22,7 +22,7 @@ std::string no_content_asked(const trace::RunTrace&, const scenario::Promises& p
 }
 
 Outcome judge_content(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (promises.known) return cannot_tell("nobody promises that this program takes its samples as they are");
+  if (promises.known) return cannot_tell("whether this program takes its samples as they are is not promised");
   Outcome outcome;
   const bool of_ranks = promises.train.data.options.value("per_rank", false);  // each numbers data of its own
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, Seen> seen;    // by input, sample and whose it is

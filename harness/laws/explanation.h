@@ -21,7 +21,7 @@ struct Explanation {
 /// a multiple of its own update. So does a first step: the momentum is the gradient there.
 class Explanations {
  public:
-  /// Leaves those that explain one more breach. Nothing: it tells none.
+  /// Leaves those that explain one more breach. Nothing: it gives none.
   void narrow(const std::optional<std::vector<Explanation>>& of_breach);
 
   /// Names the cause, if those that are left have only one.

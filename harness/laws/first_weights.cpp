@@ -92,7 +92,7 @@ std::optional<std::pair<std::size_t, std::size_t>> drawn_otherwise(const std::ve
   return std::nullopt;
 }
 
-/// What draws the elements instead, in words; empty: nobody knows.
+/// What draws the elements instead, in words; empty: unknown.
 std::string drawn_by(const std::vector<Drawn>& all, std::uint64_t seed) {
   for (std::int64_t by = -kSeedsNearby; by <= kSeedsNearby; ++by) {
     const std::uint64_t other = seed + static_cast<std::uint64_t>(by);

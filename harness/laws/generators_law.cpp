@@ -232,7 +232,7 @@ std::optional<Breach> evaluation_draws(const trace::Trace& rank, const recipe::T
 }  // namespace
 
 std::string no_generators_asked(const trace::RunTrace&, const scenario::Promises& promises) {
-  if (promises.known) return "nobody promises the seeds of this program";
+  if (promises.known) return "this program's seeds are not promised";
   return promises.train.seed.policy == recipe::SeedPolicy::kUnseeded ? "the recipe seeds nothing" : "";
 }
 

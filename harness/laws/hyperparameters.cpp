@@ -48,8 +48,7 @@ Optimizers::Optimizers(const trace::RunTrace& run, const scenario::Promises& pro
     return;
   }
   take_seen(seen_of(run, "optimizer"), seen_of(run, "grad_scaler") == Json(true));
-  if (groups_.empty() && unknown_.empty())
-    unknown_ = "nobody promises the optimizer of this program, and none was seen";
+  if (groups_.empty() && unknown_.empty()) unknown_ = "this program's optimizer is neither promised nor recorded";
 }
 
 void Optimizers::take_recipe(const scenario::Promises& promises) {
@@ -73,7 +72,7 @@ void Optimizers::take_seen(const Json& optimizers, bool scales) {
     for (std::size_t j = 0; j < seen.size(); ++j) {
       if (!seen[j].is_object()) continue;
       if (scales && seen[j].value("fused", Json()) == Json(true))
-        unknown_ = "the fused optimizer unscales gradients itself: what it takes is not recorded";
+        unknown_ = "the fused optimizer unscales gradients itself: the unscaled ones are not recorded";
       const std::string kind = optimizer.value("kind", "");
       groups_.push_back({.holds = {recipe::named<recipe::OptimizerKind>(kind), kind, seen[j],
                                    prefix + "learning_rate" + suffix_of(j)},

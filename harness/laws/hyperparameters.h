@@ -24,7 +24,7 @@ class Optimizers {
  public:
   Optimizers(const trace::RunTrace& run, const scenario::Promises& promises);
 
-  /// Why nobody knows what updates the parameters; empty: it is known.
+  /// Why the update rule of the parameters is unknown; empty: it is known.
   const std::string& unknown() const { return unknown_; }
 
   /// Takes hyperparameters that a program changed in a step. Steps must come in order.

@@ -49,14 +49,15 @@ std::span<const Law> all_laws() {
        judge_content,
        no_content_asked},
       {"usage",
-       "A program clears, clips and uses gradients, and steps schedules, in an order that torch has a meaning for.",
+       "A program clears, clips and uses gradients, and steps schedules, in an order that torch defines.",
        "the program makes calls that cancel or repeat each other",
        {Channel::kLedger},
        judge_usage,
        no_usage_asked},
       {"generators",
-       "Each rank's generator has the recipe's seed, which draws the first weights, and draws as the other ranks' do.",
-       "a generator is not where the recipe has it",
+       "Each rank's generator has the recipe's seed, which draws the first weights, and draws as often as the other "
+       "ranks'.",
+       "a generator is not in the state that the recipe gives it",
        {Channel::kRng},
        judge_generators,
        no_generators_asked},
@@ -125,7 +126,7 @@ std::span<const Law> all_laws() {
       {"evaluation",
        "An evaluation takes the held-out samples as its shares say, and its metrics are the means over what ranks "
        "count.",
-       "an evaluation takes other samples, or its metrics are no means of what the ranks count",
+       "an evaluation takes other samples, or its metrics are not the means over what the ranks count",
        {Channel::kMetric, Channel::kLedger},
        judge_evaluation,
        no_evaluation_asked},
@@ -137,18 +138,18 @@ std::span<const Law> all_laws() {
        no_ledger_asked},
       {"ranks",
        "All ranks begin with equal state, update it alike, and exchange the same tensors.",
-       "ranks that should hold the same do not",
+       "ranks that should agree do not",
        {Channel::kWeight},
        nullptr,
        no_ranks_asked},
       {"shares",
        "Each rank takes samples of its own, and each shuffled epoch an order of its own.",
-       "samples are not split as ranks, epochs and loader workers need it",
+       "samples are split wrongly between ranks, epochs or loader workers",
        {Channel::kSamples},
        judge_shares,
        no_shares_asked},
       {"checkpoint",
-       "What is loaded is what was saved, tensor by tensor; what is not to be restored is new.",
+       "Loaded tensors equal the saved ones, one by one; parts that are not restored are new.",
        "the state after loading is not the one that was saved",
        {},
        nullptr,
@@ -187,7 +188,7 @@ Outcome unless_changed_by_hand(Outcome outcome) {
 
 Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises& promises) {
   std::vector<std::string> lacking;
-  bool is_meant = false;  // nobody wanted one of them to be recorded; else what lacks may itself be the breach
+  bool is_meant = false;  // one of them was not to be recorded; else the missing record may itself be the breach
   for (const Channel channel : law.channels) {
     if (records(run, channel)) continue;
     lacking.push_back("'" + std::string(trace::name_of(channel)) + "'");
@@ -199,7 +200,7 @@ Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises
     return cannot_tell(outcome.broken->at.text() +
                            " does not follow from the step before: the program may have changed it "
                            "between updates",
-                       "if it does not do that, promise its 'optimizer': then this is a mistake");
+                       "if it does not, promise its 'optimizer': then this is a mistake");
   if (outcome.judged == 0 && !outcome.broken && outcome.because.empty())
     outcome.because = lacking.empty() ? "the run records nothing that this law judges"
                                       : "the run does not record " + join(lacking, " and ");

@@ -32,7 +32,7 @@ struct Outcome {
   std::size_t judged = 0;  ///< records
   std::optional<Breach> broken;
   std::optional<RecordPlace> hidden;  ///< first place from where NaN or infinity hides a breach
-  std::string because;                ///< why it cannot be told; empty: it can
+  std::string because;                ///< why it cannot judge; empty: it can
   std::string next;                   ///< what to do about that
 
   bool holds() const { return judged > 0 && !broken && !hidden && because.empty(); }
@@ -68,10 +68,10 @@ std::span<const Law> all_laws();
 /// The law of this name. *Throws*: InternalError if there is none.
 const Law& law_named(std::string_view name);
 
-/// Asks a law of a run. It cannot be told where the run lacks a channel, or holds nothing to judge.
+/// Asks a law of a run. It cannot tell where the run lacks a channel, or holds nothing to judge.
 Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises& promises);
 
-/// A law that cannot be told.
+/// The outcome of a law that cannot tell.
 Outcome cannot_tell(std::string because, std::string next = "");
 
 /// Turns a program's breach into "cannot check": it may have changed its gradients itself.
@@ -140,11 +140,11 @@ std::optional<double> roundoff_of(trace::DType dtype);
 /// neither float32 nor float64.
 ///
 /// Each operation of a rule rounds once, relative to its result, and so do the coefficients that a kernel takes in
-/// float32: no rule here has more than eight of these, so 8u·Σ|coefficient|·‖term‖ bounds the sum. Sketches tell the
+/// float32: no rule here has more than eight of these, so 8u·Σ|coefficient|·‖term‖ bounds the sum. Sketches give the
 /// distance within a factor of 2. *Source*: Higham 2002, section 3.1.
 std::optional<Distance> distance_of(const Rule& rule);
 
-/// Judges the record that a rule makes, if it can be told. False if it breaks the rule: place and distance stand in the
+/// Judges the record that a rule makes, if it can. False if it breaks the rule: place and distance stand in the
 /// outcome then.
 bool keeps(Outcome& outcome, const Rule& rule, std::int64_t step, std::int64_t rank);
 

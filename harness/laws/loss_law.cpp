@@ -161,7 +161,7 @@ Outcome judge_reduced_loss(const trace::RunTrace& run, std::int64_t step) {
 }
 
 Outcome judge_loss(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (promises.known) return cannot_tell("nobody promises how this program reduces its losses");
+  if (promises.known) return cannot_tell("how this program reduces its losses is not promised");
   Outcome outcome;
   const std::optional<Breach> in_float32 = lacks_autocast(run, promises.train);
   for (const trace::Step& step : run.ranks[0].steps) {

@@ -125,7 +125,7 @@ class Orders {
 }  // namespace
 
 std::string no_order_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (promises.known) return "nobody promises the seed of this program's sampler";
+  if (promises.known) return "the seed of this program's sampler is not promised";
   if (std::string reason = no_data_asked(run, promises); !reason.empty()) return reason;
   return recipe::no_known_order(promises.train.sampler);
 }

@@ -15,7 +15,7 @@ namespace lockstep::laws {
 /// One computed sketch per parameter.
 using Made = std::map<std::string, trace::Sketch>;
 
-/// The factor on a step's losses that its ledger tells; nothing where it tells none.
+/// The factor on a step's losses that its ledger holds; nothing where it holds none.
 std::optional<double> loss_scale_of(const Held& held);
 
 /// Local gradients of all ranks in one step, before the reduction and divided by the ledger's loss scale. They give the

@@ -79,7 +79,7 @@ std::string no_scale_asked(const trace::RunTrace&, const scenario::Promises& pro
 }
 
 Outcome judge_scale(const trace::RunTrace& run, const scenario::Promises& promises) {
-  if (promises.known) return cannot_tell("nobody promises how this program scales its loss");
+  if (promises.known) return cannot_tell("how this program scales its loss is not promised");
   if (promises.train.record.every != 1) return cannot_tell("not every step is recorded");
   Outcome outcome;
   for (const trace::Trace& rank : run.ranks) {

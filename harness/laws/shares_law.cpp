@@ -232,7 +232,7 @@ std::optional<Breach> repeat_their_order(const trace::RunTrace& run, const Passe
       return seen_breach(samples_at(pass.first, 0, Held(run, 0, pass.first)),
                          "another order, because the sampler shuffles",
                          "pass " + std::to_string(number) + " takes the same " + std::to_string(pass.samples.size()) +
-                             " samples in the same order as the pass before; the sampler was told epoch " +
+                             " samples in the same order as the pass before; its sampler had epoch " +
                              std::to_string(pass.epoch) + " both times",
                          "data.epoch_not_advanced");
     before = &pass;

@@ -175,7 +175,7 @@ std::optional<Breach> never_has_gradients(const trace::RunTrace& run) {
   const bool holds_others = trains_others(run, Held(run, 0, run.ranks[0].steps.back().step));
   return Breach{.at = {run.ranks[0].steps.back().step, Channel::kGradient, "", 0},
                 .expected = "a gradient for some parameter of each optimizer",
-                .actual = "in no update has an optimizer any gradient",
+                .actual = "an optimizer has no gradient in any update",
                 .cause = holds_others ? "opt.no_effect" : "",
                 .evidence = "backward passes make gradients, and none of them belongs to a parameter of the optimizer"};
 }
@@ -263,7 +263,7 @@ std::string no_usage_asked(const trace::RunTrace& run, const scenario::Promises&
       return std::any_of(step.records.begin(), step.records.end(), is_told);
     });
   });
-  return promises.known || told ? "" : "lockstep's worker makes its calls itself, and saw no mistake in them";
+  return promises.known || told ? "" : "lockstep's worker makes these calls itself and saw no mistake";
 }
 
 Outcome judge_usage(const trace::RunTrace& run, const scenario::Promises& promises) {

@@ -72,7 +72,7 @@ void require_files(const scenario::Scenario& scenario, Problems& problems) {
     if (variant.program && !is_folder(file_of(scenario, variant.program->directory))) {
       problems.add({.what = "the folder to start the program in is missing",
                     .where = scenario.file.string() + ": program.directory",
-                    .expected = "a folder, seen from the scenario's file",
+                    .expected = "a folder, relative to the scenario's file",
                     .actual = file_of(scenario, variant.program->directory).string(),
                     .next = ""});
       continue;
@@ -86,7 +86,7 @@ void require_files(const scenario::Scenario& scenario, Problems& problems) {
     const auto& [key, fault, wanted] = named;
     const std::string more = variants.size() > 1 ? " and " + std::to_string(variants.size() - 1) + " more" : "";
     const std::string from = key == "program.inputs" ? "the program" : "the scenario";
-    problems.add({.what = "a file that the scenario names is not there, or is none that can be read",
+    problems.add({.what = "a file that the scenario names is missing or unreadable",
                   .where = scenario.file.string() + ": " + key + " (variant '" + variants[0] + "'" + more + ")",
                   .expected = words_for(wanted) + ", named from the folder of " + from + ", of at most " +
                               std::to_string(kMostFileBytes >> 30) + " GiB",

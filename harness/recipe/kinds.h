@@ -12,7 +12,7 @@
 /// place that a new kind must fill.
 namespace lockstep::recipe {
 
-/// Names of an enum's values, in order. kUnknown comes first, and has no name: nobody said which one it is.
+/// Names of an enum's values, in order. kUnknown comes first, and has no name: the kind is not given.
 template <typename Kind>
 inline constexpr std::array<std::string_view, 0> kNames{};
 

@@ -20,7 +20,7 @@ struct RecordSpec {
   std::vector<std::string> channels;  ///< as written
   std::int64_t every = 1;
   std::vector<CaptureSpec> captures;
-  bool slopes = false;  ///< of the loss, in the steps that tell most
+  bool slopes = false;  ///< of the loss, in the steps that show most
 
   bool holds(trace::Channel channel) const;
 };

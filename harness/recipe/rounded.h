@@ -32,8 +32,8 @@ inline Rounded coefficient(double value, double unit) { return {value, unit, uni
 inline constexpr double kLeastNormal = 0x1p-126;
 
 namespace detail {
-/// Beyond it a kernel may overflow, by a factor of 4 that its other order of operations may take. No number here
-/// comes near that of float64.
+/// Beyond it a kernel may overflow, by a factor of 4 that its other order of operations may take. No number here comes
+/// near the one of float64.
 inline constexpr double kNearOverflow = 0x1p126;
 
 /// An operation that may overflow has no bound.

@@ -178,7 +178,7 @@ bool draws_from_shared_generator(const SamplerChoice& sampler) {
 std::string no_known_order(const SamplerChoice& sampler) {
   if (draws_from_shared_generator(sampler)) return "the order is drawn from a generator that the training shares";
   return sampler.kind == SamplerKind::kLibtorch
-             ? "LibTorch's sampler shuffles what it shuffled before, by the standard library"
+             ? "LibTorch's sampler shuffles its last order again, with the standard library"
              : "";
 }
 

@@ -50,7 +50,7 @@ struct OrderOf {
 /// Whether it draws its order from a generator that the training shares, because it has none of its own.
 bool draws_from_shared_generator(const SamplerChoice& sampler);
 
-/// Why the order of a sampler is not known beforehand; empty: it can be computed.
+/// Why the order of a sampler cannot be computed; empty: it can.
 std::string no_known_order(const SamplerChoice& sampler);
 
 /// Ids of one rank in one epoch, in order, before incomplete batches are dropped. The sampler's order must be known.

@@ -14,7 +14,7 @@ enum class Class {
   kEnvironment,     ///< machine, library or variables differ
   kLiveness,        ///< crash, hang, lost rank
   kExpected,        ///< a difference by design, that must be named
-  kUndecided,       ///< rounding or a mistake: it cannot be told. No cause has it, and no check can expect it
+  kUndecided,       ///< rounding or a mistake: undecided. No cause has it, and no check can expect it
 };
 
 struct ClassInfo {

@@ -101,7 +101,7 @@ std::map<std::string, std::string> variables_for(const Json& train) {
     } else {
       std::string name = path.substr(1);
       std::replace(name.begin(), name.end(), '/', '.');
-      throw InputError({.what = "a program of one's own has no switch for train." + name});
+      throw InputError({.what = "a program has no switch for train." + name});
     }
   }
   if (!told.empty()) variables["LOCKSTEP_CONTROL"] = told.dump();

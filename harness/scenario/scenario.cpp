@@ -132,12 +132,11 @@ void require_environment(const std::map<std::string, std::string>& environment, 
                         .expected = "letters, digits and '_', no digit first",
                         .actual = "'" + name + "'"});
     if (const std::size_t at = value.find('\0'); at != std::string::npos)
-      throw InputError(
-          {.what = "an environment variable cannot hold a NUL character",
-           .where = where + "." + name,
-           .expected = "a text without \"\\u0000\": a program would see what stands before it, and no more",
-           .actual = "NUL after " + std::to_string(at) + " bytes of " + std::to_string(value.size()),
-           .next = "take it out, or write the text in another way, as base64 say"});
+      throw InputError({.what = "an environment variable cannot hold a NUL character",
+                        .where = where + "." + name,
+                        .expected = "a text without \"\\u0000\": a program would see only what stands before it",
+                        .actual = "NUL after " + std::to_string(at) + " bytes of " + std::to_string(value.size()),
+                        .next = "take it out, or write the text in another way, as base64 say"});
   }
 }
 
@@ -183,7 +182,7 @@ void take_one_batch(Json& batch, const Json& change) {
 void require_one_program(const Json& run, const std::string& origin) {
   const bool trains = run.contains("train"), runs = run.contains("program");
   if (trains && !runs && run.contains("promises"))
-    throw InputError({.what = "'promises' are of a program, and there is none",
+    throw InputError({.what = "'promises' describe a program, and there is none",
                       .where = origin + ": promises",
                       .expected = "'program' beside it, or no 'promises'"});
   if (trains != runs) return;
@@ -465,7 +464,7 @@ Json for_program(Json changes, const Variant& variant) {
   changes.erase("train");
   if (train.value("precision", "") == "float64") {
     if (!variant.program_json.contains("float64"))
-      throw InputError({.what = "the program says no way to compute in float64: program.float64"});
+      throw InputError({.what = "the program has no way to compute in float64: program.float64 is missing"});
     changes["program"].merge_patch(variant.program_json["float64"]);
     train.erase("precision");
   }

@@ -45,8 +45,7 @@ struct Promises {
   recipe::TrainSpec train;
   std::optional<std::set<std::string>> known;  ///< parts of `train` that are known: "batch". Nothing: all of them
 
-  std::optional<recipe::OptimizerChoice>
-      loaded_optimizer;  ///< that its checkpoint holds; nothing: its own, or nobody knows
+  std::optional<recipe::OptimizerChoice> loaded_optimizer;  ///< that its checkpoint holds; nothing: its own, or unknown
 
   bool knows(const std::string& part) const { return !known || known->contains(part); }
 
@@ -144,8 +143,8 @@ std::vector<std::string> sources_of(const Variant& variant);
 /// Updates that a variant has done before its first own one.
 std::int64_t updates_before(const Variant& variant, const Scenario& scenario);
 
-/// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest; 0 where
-/// nobody knows.
+/// Updates in the checkpoint that a user who loads from `source` expects: the number asked for, or the newest; 0 if
+/// unknown.
 std::int64_t newest_saved(const recipe::LoadSpec& load, const Promises& source);
 
 /// The words after "lockstep run" that name this scenario again, quoted for a shell.

@@ -11,7 +11,7 @@ namespace lockstep::scenario {
 /// options of sampler and optimizer, batch size, DDP's options. Diagnosis compares recipes with them. No check relies
 /// on them, since a mistaken training is seen as it is: `promises.known` stays. `seen`: of a trace's header
 /// (python/lockstep/_facts.py); parts that it lacks, or that have no word in the schema, stay as they are.
-/// `first`: what the ledger tells of the first update, by name: "micro_batches", "seen.clip_norm".
+/// `first`: what the ledger holds of the first update, by name: "micro_batches", "seen.clip_norm".
 void take_seen(Promises& promises, const Json& seen, const std::map<std::string, double>& first);
 
 }  // namespace lockstep::scenario

@@ -133,7 +133,7 @@ void require_sources(const Variant& variant, const Scenario& scenario, const std
     const auto source = std::find_if(scenario.variants.begin(), scenario.variants.end(),
                                      [&](const Variant& one) { return one.name == load->from; });
     if (source != scenario.variants.end() && source->program.has_value() != variant.program.has_value())
-      throw InputError({.what = "a checkpoint of a program is for programs, one of lockstep's worker for that",
+      throw InputError({.what = "programs and lockstep's worker cannot load each other's checkpoints",
                         .where = where,
                         .expected = std::string("a variant with '") + variant.recipe_definition() + "'",
                         .actual = "'" + load->from + "'"});

@@ -92,7 +92,7 @@ void validate_augmentation(const recipe::TrainSpec& spec, const std::string& ori
 }
 
 void validate_backend(const recipe::TrainSpec& spec, const std::string& origin) {
-  require(spec.device != "cpu" || spec.ddp.backend == "gloo", origin, "train.ddp.backend", "NCCL joins GPUs only",
+  require(spec.device != "cpu" || spec.ddp.backend == "gloo", origin, "train.ddp.backend", "NCCL connects only GPUs",
           "gloo beside train.device = cpu", spec.ddp.backend);
 }
 
@@ -114,7 +114,7 @@ void validate_exact(const recipe::TrainSpec& spec, const std::string& origin) {
                                                  : "autocast " + text_of(spec.autocast));
 }
 
-/// A fault that cannot do anything would be taken for one that nobody sees.
+/// A fault that cannot do anything would be taken for one that is not found.
 void validate_fault(const recipe::FaultChoice& fault, const recipe::TrainSpec& spec, std::int64_t world_size,
                     const std::string& origin) {
   const auto needs = [&](const std::set<std::string>& kinds, bool given, const char* why, const char* expected) {

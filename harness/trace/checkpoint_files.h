@@ -9,7 +9,7 @@
 
 namespace lockstep::trace {
 
-/// A checkpoint that a recorded rank wrote or read, as its recorder told beside the trace.
+/// A checkpoint that a recorded rank wrote or read, as its recorder reported beside the trace.
 struct CheckpointFile {
   bool written = false;      ///< else read
   std::int64_t updates = 0;  ///< that the process had done when it was written or read: its tensors may be older

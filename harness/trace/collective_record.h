@@ -8,7 +8,7 @@
 
 namespace lockstep::trace {
 
-/// A record of the channel `collective`, as far as it tells: "allreduce Float[650] SUM". format.md has the grammar.
+/// A record of the channel `collective`, as far as it goes: "allreduce Float[650] SUM". format.md has the grammar.
 struct Collective {
   std::string_view operation;
   std::string_view dtype;                ///< of the first tensor; empty where it has none

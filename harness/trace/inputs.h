@@ -9,7 +9,7 @@
 
 namespace lockstep::trace {
 
-/// Files that a command names and that its ranks wrote before any of them read them, as their recorders told in
+/// Files that a command names and that its ranks wrote before any of them read them, as their recorders wrote in
 /// files.rank<rank>.json beside the traces.
 /// *Throws*: DamagedFile.
 std::set<std::string> written_files(const std::filesystem::path& run, std::int64_t world_size);

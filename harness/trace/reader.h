@@ -17,9 +17,9 @@ enum class Damage {
 /// Reads the trace of one rank.
 ///
 /// A torn tail (a line without its newline, or no closing line) is readable up to the tear: `complete` is false then
-/// and `torn` says what is missing. So is a trace beside "rank3.refused": a second process trained as rank 3,
-/// and nobody knows which is meant. Any other damage is an error.
-/// *Throws*: InputError (missing, not a trace), DamagedFile that names the line.
+/// and `torn` says what is missing. So is a trace beside "rank3.refused": a second process trained as rank 3, and which
+/// is meant is unknown. Any other damage is an error. *Throws*: InputError (missing, not a trace), DamagedFile that
+/// names the line.
 Trace read_trace(const std::filesystem::path& path, Damage damage = Damage::kRefuse);
 
 /// Reads rank0.jsonl, rank1.jsonl, … of one run.

@@ -8,7 +8,7 @@
 
 namespace lockstep::trace {
 
-/// Passes of a recorded rank after its last update, as its recorder told beside the trace.
+/// Passes of a recorded rank after its last update, as its recorder reported beside the trace.
 struct Rest {
   std::int64_t micro_batches = 0;
   std::vector<std::string> losses;    ///< digests

@@ -10,7 +10,7 @@
 
 namespace lockstep::trace {
 
-/// A linear summary of a floating-point tensor, in float64: tells how far two tensors are apart without either of them.
+/// A linear summary of a floating-point tensor, in float64: shows how far two tensors are apart without either of them.
 ///
 /// Linear: the sketch of a − b is the difference of the sketches. NaN or infinity in the tensor shows in the sketch.
 /// *Source*: count sketch (Charikar, Chen, Farach-Colton 2002) with a bucket permutation per block; see format.md.

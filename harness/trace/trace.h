@@ -73,9 +73,9 @@ struct Trace {
 struct RunTrace {
   std::string run;  ///< its name, for messages
   std::vector<Trace> ranks;
-  std::vector<CheckpointFile> files;   ///< that its recorders told of; read where a run goes on from another
+  std::vector<CheckpointFile> files;   ///< that its recorders reported; read where a run goes on from another
   std::set<std::string> written = {};  ///< files that the command names and its ranks wrote: no inputs
-  std::string unplaced;  ///< why nobody knows with which update it goes on; empty: it is known, or it begins anew
+  std::string unplaced;  ///< why the update with which it goes on is unknown; empty: it is known, or it begins anew
 
   std::int64_t world_size() const { return static_cast<std::int64_t>(ranks.size()); }
 

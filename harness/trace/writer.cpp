@@ -63,7 +63,7 @@ void Writer::work() {
     if (!handed_over_) continue;
     const std::string line = *std::exchange(handed_over_, std::nullopt);
     writing_ = true;
-    lock.unlock();  // nobody touches the file or the hash before the line is written
+    lock.unlock();  // the file and the hash stay untouched until the line is written
     std::exception_ptr failure;
     try {
       append(line);

@@ -69,7 +69,7 @@ TEST(Answers, TellNoOrderWithoutTheRuns) {
   for (std::size_t i = 0; i < alike.statement.variants.size(); i += 2)
     alike.statement.variants[i + 1] = alike.statement.variants[i];
   EXPECT_EQ(alike.answer().answer, kCannotTell);
-  EXPECT_TRUE(holds(alike.answer().because, "the rate is too small to tell"));
+  EXPECT_TRUE(holds(alike.answer().because, "the rate is too small to decide"));
 }
 
 TEST(Answers, RefuseWhatIsNoTraining) {

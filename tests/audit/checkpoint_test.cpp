@@ -32,7 +32,7 @@ TEST(Checkpoint, TellsThePartsThatMatter) {
   EXPECT_TRUE(answers(rich, "epoch-next", kSlip));
   EXPECT_TRUE(answers(rich, "epoch-again", kSlip));
   EXPECT_EQ(rich.result.headline,
-            "a training that goes on is the one that never stopped, if it restores weights, optimizer, ema, schedule, "
+            "a resumed training equals an uninterrupted one if it restores weights, optimizer, ema, schedule, "
             "sampler, buffers");
 }
 

@@ -72,7 +72,7 @@ TEST(Quantities, OfABatchForEachRankChange) {
 
 TEST(Quantities, OfALinearRuleForAdamHaveNoGround) {
   const Seen seen({{"batch", {{"per_rank", 6}}}, {"optimizer", {{"kind", "adam"}, {"lr", 0.001}}}}, {1, 2});
-  EXPECT_TRUE(holds(seen.line("rate-per-sample").instead, "no ground for adam"))
+  EXPECT_TRUE(holds(seen.line("rate-per-sample").instead, "not justified for adam"))
       << seen.line("rate-per-sample").instead;
 }
 
@@ -80,7 +80,7 @@ TEST(Quantities, OfARateByRuleFollowTheBatch) {
   const Json rule = {{"kind", "linear"}, {"base_batch", 6}};
   const Seen seen({{"batch", {{"per_rank", 6}}}, {"learning_rate_rule", rule}}, {1, 2});
   EXPECT_EQ(seen.line("rate").answer, kChanges);
-  EXPECT_TRUE(holds(seen.line("rate").because, "it is experience, no identity"));
+  EXPECT_TRUE(holds(seen.line("rate").because, "a heuristic, not an identity"));
   EXPECT_EQ(seen.line("rate-per-sample").answer, kSame);
 }
 
@@ -89,7 +89,7 @@ TEST(Quantities, OfAScheduleThatStepsForEachRankAreSlips) {
   EXPECT_EQ(seen.line("first-drop").answer, kSlip);
   EXPECT_EQ(seen.line("first-drop").values, (Values{"24", "12"}));
   EXPECT_EQ(seen.line("rate").answer, kSlip);
-  EXPECT_TRUE(holds(seen.line("rate").because, "the rates part at update ")) << seen.line("rate").because;
+  EXPECT_TRUE(holds(seen.line("rate").because, "the rates differ from update ")) << seen.line("rate").because;
 }
 
 TEST(Quantities, OfAScheduleByUpdatesChangeWithTheBatch) {
@@ -197,7 +197,7 @@ TEST(Quantities, NameNumbersOfRanksThatARecipeRefuses) {
   EXPECT_EQ(lines[0].answer, kChanges);
   EXPECT_TRUE(holds(lines[0].because, "the recipe refuses them: 5 ranks do not divide 12"));
   EXPECT_EQ(one.line("rate").answer, kCannotTell);
-  EXPECT_EQ(one.line("rate").because, "fewer than two numbers of ranks tell it");
+  EXPECT_EQ(one.line("rate").because, "it is known on fewer than two numbers of ranks");
 }
 
 }  // namespace

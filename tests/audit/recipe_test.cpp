@@ -50,7 +50,7 @@ TEST(Recipe, NamesWhatIsInTheWayOfRanks) {
       {{{"sampler", {{"kind", "libtorch"}}}}, "each rank takes a block of the epoch's order"},
       {{{"sampler", {{"kind", "stream"}, {"shard", false}}}}, "every rank reads the whole stream"},
       {{{"sampler", {{"kind", "stream"}, {"buffer", 4}}}}, "each rank shuffles its own part of the stream"},
-      {{{"sampler", {{"kind", "accelerate"}}}}, "without a seed of its own, the sampler takes its order"},
+      {{{"sampler", {{"kind", "accelerate"}}}}, "without its own seed, the sampler draws its order"},
       {{{"sampler", {{"kind", "accelerate"}, {"seed", 1}}}, {"batch", {{"per_rank", 6}}}},
        "whole batches are dealt out"},
       {{{"model", resnet}}, "batch normalization takes the statistics of each rank's own samples"},
@@ -79,7 +79,8 @@ TEST(Recipe, NamesWhatIsInTheWayOfMicroBatches) {
   const Json drops = {{"model", {{"kind", "mlp"}, {"dropout", 0.5}}}};
   EXPECT_EQ(Obstacles(norm).of_accumulation(), "batch normalization takes the statistics of each micro-batch");
   EXPECT_EQ(Obstacles(drops).of_accumulation(), "dropout draws a mask for each micro-batch");
-  EXPECT_EQ(Obstacles(branch).of_accumulation(), "the side path takes part by the number of forward passes");
+  EXPECT_EQ(Obstacles(branch).of_accumulation(),
+            "the number of forward passes decides whether the side path takes part");
   EXPECT_EQ(Obstacles(branch).of_ranks(), "");
 }
 
@@ -172,7 +173,7 @@ TEST(Identities, MendARecipeWhereEveryObstacleHasARemedy) {
   const Stated norm({{"model", {{"kind", "resnet"}, {"widths", {4}}}}}, {1, 2}, 96);
   EXPECT_EQ(norm.statement("one-batch@2").claim, Claim::kDiffers);
   EXPECT_EQ(norm.statement("one-batch-mended@2").claim, Claim::kEqual);
-  EXPECT_TRUE(holds(norm.statement("one-batch-mended@2").text, "once it is mended: convert to SyncBatchNorm"));
+  EXPECT_TRUE(holds(norm.statement("one-batch-mended@2").text, "once it is fixed: convert to SyncBatchNorm"));
   EXPECT_FALSE(norm.states("accumulation-mended@2"));  // statistics of micro-batches have none
 }
 

@@ -51,7 +51,7 @@ TEST(Scaling, LetsDecayAndThresholdGrowWithTheSum) {
 TEST(Scaling, SaysThatADifferenceIsNotSeen) {
   const Audited sums(recipe({{"gradient", {{"clip_norm", 1000}}}}), {1, 2}, {"sum-rate-only"});
   EXPECT_TRUE(answers(sums, "sum-rate-only@2", kNotSeen));
-  EXPECT_TRUE(holds(sums.line("sum-rate-only@2").because, "although the clipping threshold is held against"));
+  EXPECT_TRUE(holds(sums.line("sum-rate-only@2").because, "although the clipping threshold is compared with"));
 }
 
 TEST(Scaling, SeesAdamHideAFactorOfTheGradients) {
@@ -60,7 +60,7 @@ TEST(Scaling, SeesAdamHideAFactorOfTheGradients) {
   EXPECT_EQ(adam.result.status(), judge::Status::kAgree);
   for (const char* w : {"@2", "@3"}) {
     EXPECT_TRUE(answers(adam, std::string("hidden-factor") + w, kHidden));
-    EXPECT_TRUE(holds(adam.line(std::string("per-rank-batch.linear.sampler") + w).because, "for adam nothing"));
+    EXPECT_TRUE(holds(adam.line(std::string("per-rank-batch.linear.sampler") + w).because, "for adam it does not hold"));
   }
   EXPECT_TRUE(answers(adam, "scale-free@2", kIdentical));
 }

@@ -50,7 +50,7 @@ TEST(CheckLaws, NothingJudgedIsNoAgreement) {
   for (trace::Trace& rank : bench.run("a").ranks) {
     for (trace::Step& step : rank.steps) step.records.clear();
   }
-  EXPECT_TRUE(test::is_inconclusive(bench.check(), "cannot be told"));
+  EXPECT_TRUE(test::is_inconclusive(bench.check(), "cannot be judged"));
 }
 
 TEST(CheckLaws, EachNamedLawMustBeJudged) {

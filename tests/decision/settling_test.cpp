@@ -134,7 +134,7 @@ TEST(Settling, AnOpenCheckKeepsWhatItSaidOfThePlace) {
   Finding finding = open();
   finding.result.next = "lower the learning rate";
   const Decided late = settled(finding, {not_finite()});
-  EXPECT_EQ(late.end.result.why, "rounding has grown; NaN or infinity hides what comes behind: float64 cannot decide");
+  EXPECT_EQ(late.end.result.why, "rounding has grown; NaN or infinity hides what follows: float64 cannot decide");
   EXPECT_EQ(late.end.result.next, "lower the learning rate");
 }
 

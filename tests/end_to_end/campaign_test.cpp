@@ -171,9 +171,9 @@ TEST_F(CampaignEndToEnd, AnotherFolderOrAnotherScenarioIsRefused) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
     expect_says(outcome.err, parts);
   };
-  expect_refused(run_lockstep(words(training(), true)), {"there is no campaign to go on with", "campaign.json"});
+  expect_refused(run_lockstep(words(training(), true)), {"there is no campaign to resume", "campaign.json"});
   scratch_.write("runs/tiny/slow/0/diary.txt", "mine");
-  expect_refused(run_lockstep(words(training(), true)), {"there is no campaign to go on with"});
+  expect_refused(run_lockstep(words(training(), true)), {"there is no campaign to resume"});
   EXPECT_TRUE(fs::exists(out() / "tiny/slow/0/diary.txt"));
   fs::remove_all(out());
   ASSERT_EQ(run_lockstep(words(training(), false)).exit_code, 1);

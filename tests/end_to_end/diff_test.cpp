@@ -140,7 +140,7 @@ TEST_F(DiffEndToEnd, WithoutPromisesNoCauseIsNamedAndItSaysWhy) {
     EXPECT_EQ(found["cause"], "unknown");
     EXPECT_EQ(found["status"], "divergence");
     const Outcome text = run_lockstep({"diff", of("one"), of("other")});
-    expect_says(text.out, {"no cause is looked for", "run.json"});
+    expect_says(text.out, {"causes are not searched", "run.json"});
   }
 }
 

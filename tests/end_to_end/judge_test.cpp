@@ -317,7 +317,7 @@ TEST_F(JudgeEndToEnd, ARunThatTheScenarioHasNotIsRefused) {
   fs::create_directories(run_folder("slow/2"));
   const Result result = judge(prepared());
   EXPECT_EQ(result.exit_code(), 2) << result.said();
-  expect_says(result.said(), {"a run that the scenario has not", "slow/2"});
+  expect_says(result.said(), {"a run that the scenario does not have", "slow/2"});
 }
 
 TEST_F(JudgeEndToEnd, AFolderThatIsNotThereIsRefused) {

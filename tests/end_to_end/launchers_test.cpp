@@ -414,7 +414,7 @@ TEST_F(Emitted, DamagedCommandsAreNamedByTheirFile) {
     scratch_.write("damaged/commands.json", content);
     const Outcome refused = run_lockstep({"launch", folder, "--emit", "sbatch"});
     EXPECT_NE(refused.exit_code, 0) << content << refused.out;
-    expect_says(refused.err, {"the runs to start are not told", "damaged/commands.json", "prepare the folder again"});
+    expect_says(refused.err, {"the list of runs cannot be read", "damaged/commands.json", "prepare the folder again"});
   }
 }
 

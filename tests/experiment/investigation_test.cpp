@@ -133,7 +133,7 @@ TEST(Investigation, FindsAMistakeInFloat32Only) {
     const Investigated red(pair("rounding", on_ranks(ranks), merged({on_ranks(3), factor})));
     expect_found(red, "step_differs_again", "step 1, gradient fc1.bias, rank 0");
     EXPECT_TRUE(shows(red, "float64", "a mistake in float32 only"));
-    EXPECT_TRUE(shows(red, "another_state", "it is there too"));
+    EXPECT_TRUE(shows(red, "another_state", "it also occurs with other weights"));
   }
 }
 

@@ -23,7 +23,7 @@ TEST(OneState, ShowsAMistakeInFloat32Only) {
   expect_found(red, "step_differs_again", kPlace, Class::kSemantic, 1);
   expect_found(red, "stays_in_float64", kPlace, Class::kSemantic, 2);
   EXPECT_TRUE(shows(red, "one_state", kPlace, 1));
-  EXPECT_TRUE(shows(red, "another_state", "it is there too", 1));
+  EXPECT_TRUE(shows(red, "another_state", "it also occurs with other weights", 1));
   for (const std::size_t check : {1U, 2U}) EXPECT_TRUE(red.at(check).element) << red.told(check);
   EXPECT_FALSE(red.at(1).operator_) << red.told(1);  // they cut their batches otherwise
 }

@@ -311,7 +311,7 @@ TEST(Place, AProgramThatStartsRanksIsToldNoPlace) {
   for (const char* name : {"torchrun-standalone", "open-mpi", "srun", "srun-torchrun"}) {
     Environment environment = recorded(name);
     forget_place(environment);
-    EXPECT_NE(refusal(environment).find("no launcher told this rank its place"), std::string::npos) << name;
+    EXPECT_NE(refusal(environment).find("no launcher gave this rank its place"), std::string::npos) << name;
   }
 }
 
@@ -381,7 +381,7 @@ TEST(Environment, RefusalNamesTheVariable) {
 TEST(Environment, RankWithoutALauncherLearnsWhatIsMissing) {
   for (const Environment& environment : {Environment{}, Environment{{"MASTER_PORT", "1"}}}) {
     const std::string message = refusal(environment);
-    EXPECT_NE(message.find("no launcher told this rank its place"), std::string::npos) << message;
+    EXPECT_NE(message.find("no launcher gave this rank its place"), std::string::npos) << message;
   }
 }
 

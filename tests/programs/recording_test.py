@@ -52,7 +52,7 @@ class RecordingTest(ProgramTest):
             for sides in (("one", "two"), ("two", "one")):
                 ended = lockstep("diff", *(self.folder / side for side in sides))
                 self.assertEqual(ended.returncode, 4, ended.stdout)
-                self.assertIn("the recording ends here: nothing is known of what follows", ended.stdout)
+                self.assertIn("the recording ends here: what follows is unknown", ended.stdout)
                 for named in ("  class  ", "  because  ", "data."):
                     self.assertNotIn(named, ended.stdout)
 

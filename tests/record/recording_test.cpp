@@ -68,7 +68,7 @@ TEST_F(Recording, OneFlippedBitIsFoundAtItsStepTensorAndRank) {
 TEST_F(Recording, DiffSaysWhyNoCauseIsNamed) {
   const Outcome text = lockstep({"diff", record_ranks("a", "-2"), record_ranks("b", "1")});
   EXPECT_EQ(text.exit_code, 1);
-  EXPECT_NE(text.out.find("no cause is looked for"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("causes are not searched"), std::string::npos) << text.out;
 }
 
 TEST_F(Recording, ShowPrintsItsRecords) {

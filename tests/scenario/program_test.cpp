@@ -73,7 +73,7 @@ TEST(Program, AVariantHasOneTraining) {
   EXPECT_NE(problem_of(neither).what.find("'train' or 'program'"), std::string::npos);
   Json promised = minimal();
   promised["promises"] = {{"steps", 3}};
-  EXPECT_NE(problem_of(promised).what.find("'promises' are of a program"), std::string::npos);
+  EXPECT_NE(problem_of(promised).what.find("'promises' describe a program"), std::string::npos);
 }
 
 TEST(Program, ItsRanksCannotBePlaced) {
@@ -112,7 +112,7 @@ TEST(Program, ControlsReachItThroughItsEnvironment) {
     patched(variant, {{"train", {{"precision", "float64"}}}}, "s.json");
     FAIL() << "a program has no such switch";
   } catch (const InputError& error) {
-    EXPECT_EQ(error.problem().what, "the program says no way to compute in float64: program.float64");
+    EXPECT_EQ(error.problem().what, "the program has no way to compute in float64: program.float64 is missing");
   }
 }
 

@@ -400,7 +400,7 @@ TEST(TrainSpec, GlooJoinsRanksOnAnyDeviceAndNcclOnGpusOnly) {
   EXPECT_EQ(load(minimal()).variants[0].train.ddp.backend, "gloo");
   EXPECT_EQ(load(on_gpu).variants[0].train.ddp.backend, "nccl");
   EXPECT_EQ(load(with(on_gpu, "train.ddp.backend", "gloo")).variants[0].train.ddp.backend, "gloo");
-  EXPECT_PROBLEM(problem_of(with("train.ddp.backend", "nccl")), "NCCL joins GPUs only", "train.ddp.backend", "gloo",
+  EXPECT_PROBLEM(problem_of(with("train.ddp.backend", "nccl")), "NCCL connects only GPUs", "train.ddp.backend", "gloo",
                  "nccl");
   EXPECT_PROBLEM(problem_of(with(on_gpu, "train.ddp.backend", "mpi")), "unknown value", "train.ddp.backend",
                  "gloo, nccl", "mpi");

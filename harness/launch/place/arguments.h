@@ -9,7 +9,7 @@
 /// Places that stand on the command line.
 namespace lockstep::launch {
 
-/// Whether an argument tells a place: "rank=0" and its like in Hydra's style, or "--local-rank=0".
+/// Whether an argument gives a place: "rank=0" and its like in Hydra's style, or "--local-rank=0".
 bool is_place_argument(const std::string& argument);
 
 /// Arguments as variables: "world_size=4" as {"world_size=", "4"}. "--local_rank" is LOCAL_RANK.

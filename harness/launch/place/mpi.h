@@ -2,7 +2,7 @@
 
 #include "harness/launch/place/place_reader.h"
 
-/// Places as an mpirun tells them. Address and port are MASTER_ADDR and MASTER_PORT: MPI has no variables for them.
+/// Places as an mpirun gives them. Address and port are MASTER_ADDR and MASTER_PORT: MPI has no variables for them.
 namespace lockstep::launch {
 
 /// Names of the variables of one implementation.

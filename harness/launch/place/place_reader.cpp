@@ -65,7 +65,7 @@ void read_master(Reader& reader, Place& place) {
 
 void refuse(const std::string& name, std::string expected, std::string actual) {
   const std::string kind = name.ends_with('=') ? "argument " : "environment variable ";  // arguments.cpp
-  throw InputError({.what = "the " + kind + name + " does not tell this rank its place",
+  throw InputError({.what = "the " + kind + name + " gives this rank no place",
                     .expected = std::move(expected),
                     .actual = std::move(actual),
                     .next = "docs/launchers.md lists the variables of each launcher; lockstep-worker --place says "
