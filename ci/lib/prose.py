@@ -2,7 +2,8 @@
 
 Files: *.md in the root, in docs/ and in harness/, and the doc comments (///) of *.h in harness/. A sentence has at most
 40 words, those of a file 18 on average. None has "What …" as its subject, and none begins with "Of a …", "That of …"
-or "The same of …": it lacks subject or verb. README.md has at most 200 lines. Left out are
+or "The same of …": it lacks subject or verb. No page, and no string of *.cpp and *.h in harness/, has an idiom of
+IDIOMS, such as "nobody knows" for "unknown". README.md has at most 200 lines. Left out are
 code blocks, headings and generated files ("Written by `…`"). A table's cell, and a comment behind a member (///<), only
 have to be short enough. Exit codes: 0 all hold; 1 some do not; 2 there is nothing to measure.
 """
@@ -15,6 +16,9 @@ import sys
 from collections.abc import Iterator
 
 FILES = ("*.md", "docs/*.md", "harness/**/*.md", "harness/**/*.h")
+SOURCES = ("harness/**/*.h", "harness/**/*.cpp")
+#: It quotes what it refuses.
+QUOTES_IDIOMS = "docs/style.md"
 MOST_WORDS = 40
 MOST_ON_AVERAGE = 18
 MOST_LINES_OF_README = 200
@@ -22,6 +26,16 @@ MOST_LINES_OF_README = 200
 END_OF_SENTENCE = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[^a-z\s])")
 #: Beginnings of sentences that have no subject, or no verb.
 FRAGMENT = re.compile(r"(Of (a|an|the|it|its|what|which|several|programs|so many)|That of|Those of|The same of)\b")
+#: Words for which the field has a better one, and that one.
+IDIOMS = (
+    (re.compile(r"\bnobody\b", re.IGNORECASE), "unknown, unused, not recorded"),
+    (re.compile(r"\b(is|are|was|were|be|been|not) told\b(?! to\b)", re.IGNORECASE), "reported, judged, recorded"),
+    (re.compile(r"\b(said|tells?|told) of\b", re.IGNORECASE), "reports, shows"),
+    (re.compile(r"\bheld against\b", re.IGNORECASE), "compared with"),
+    (re.compile(r"\bof one's own\b", re.IGNORECASE), "your own, its own"),
+)
+#: A string, a character or a comment of C++.
+TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*')
 START_OF_BLOCK = re.compile(r"\s*([-*+]|\d+\.)\s+")
 
 
@@ -67,6 +81,32 @@ def comments(text: str) -> Iterator[tuple[int, str, bool]]:
     yield from blocks("\n".join(markdown))
 
 
+def strings(text: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of each string of C++; strings with nothing but space between them are one."""
+    line, joined, end = 0, "", -1
+    for token in TOKEN.finditer(text):
+        if not token[0].startswith('"'):
+            continue
+        if joined and text[end:token.start()].strip():
+            yield line, joined
+            joined = ""
+        line = line if joined else text.count("\n", 0, token.start()) + 1
+        joined += token[0][1:-1]
+        end = token.end()
+    if joined:
+        yield line, joined
+
+
+def idioms_of(name: str, text: str) -> Iterator[str]:
+    """Idioms in a page, or in the strings of a source, a line each."""
+    is_page = name.endswith(".md")
+    for line, said in ((line, block) for line, block, _ in blocks(text)) if is_page else strings(text):
+        for pattern, better in IDIOMS:
+            found = pattern.search(said)
+            if found and name != QUOTES_IDIOMS and " " in said:
+                yield f"{name}:{line}: '{found[0]}', better: {better}"
+
+
 def words_of(sentence: str) -> list[str]:
     """Without dashes and the like."""
     return [word for word in sentence.split() if re.search(r"\w", word)]
@@ -109,6 +149,12 @@ def main(root: pathlib.Path) -> int:
     for file in files:
         text = file.read_text(encoding="utf-8")
         for problem in () if is_generated(text) else problems_of(file.relative_to(root).as_posix(), text):
+            print(problem)
+            failed = True
+    pages = [file for file in files if file.suffix == ".md"]
+    for file in pages + [file for pattern in SOURCES for file in sorted(root.glob(pattern))]:
+        text = file.read_text(encoding="utf-8")
+        for problem in () if is_generated(text) else idioms_of(file.relative_to(root).as_posix(), text):
             print(problem)
             failed = True
     return 1 if failed else 0

@@ -47,6 +47,17 @@ class Prose(unittest.TestCase):
             self.assertIn("without subject or verb", problems(f"It holds. {fragment}\n")[0])
         self.assertEqual(problems("Offers of a friend. The same holds. Most of them do.\n"), [])
 
+    def test_an_idiom_is_found_in_a_page(self) -> None:
+        for idiom in ("Nobody knows.", "It cannot be told.", "That is said of it.", "A is held against B."):
+            self.assertIn("docs/page.md:3: '", next(prose.idioms_of("docs/page.md", f"# Told\n\nHere: {idiom}\n")))
+        self.assertEqual(list(prose.idioms_of("docs/page.md", "A rank is told to stop. A law cannot tell.\n")), [])
+        self.assertEqual(list(prose.idioms_of("docs/style.md", "Not this: nobody knows.\n")), [])
+
+    def test_an_idiom_is_found_in_a_string_of_a_source(self) -> None:
+        text = "// nobody \"knows\"\nconst char quote = '\"';\nsay(\"this is\"\n    \" told late\", \"nobody\");\n"
+        self.assertEqual(len(list(prose.idioms_of("harness/a.cpp", text))), 1)
+        self.assertIn("harness/a.cpp:3: 'is told'", next(prose.idioms_of("harness/a.cpp", text)))
+
     def test_code_is_not_prose(self) -> None:
         self.assertEqual(problems(f"Run this:\n\n```\n{LONG}\n```\n\nIt prints `{LONG}`.\n"), [])
 
@@ -91,3 +102,5 @@ class Prose(unittest.TestCase):
                 (root / name).write_text(f"/// {LONG}.\n")
                 self.assertEqual(prose.main(root), 1)
                 (root / name).unlink()
+            (root / "harness/base/page.cpp").write_text('say("nobody knows");\n')
+            self.assertEqual(prose.main(root), 1)
