@@ -215,9 +215,9 @@ void add_audit(CLI::App& app, Action& action) {
       ->type_name("FILE.svg")
       ->check(not_empty);
   CLI::App* checkpoint = audit->add_subcommand(
-      "checkpoint", "What a recipe must restore, who may load it, and on how many ranks it may go on");
+      "checkpoint", "What a recipe must restore, who may load it, and on how many ranks it may resume");
   add_audit_options(*checkpoint, action, std::make_shared<AuditOptions>(), audit::Kind::kCheckpoint,
-                    "Numbers of ranks: the first saves, all go on. Default: the recipe's own, and half of it",
+                    "Numbers of ranks: the first saves, all resume. Default: the recipe's own, and half of it",
                     "without-optimizer");
 }
 

@@ -192,7 +192,7 @@ std::string examine_sockets() {
   constexpr std::size_t kMostShown = 10;
   const std::vector<std::string> open = open_ports_of_runs();
   return (open.empty() ? "no run listens on all interfaces now"
-                       : "runs that go on listen on all interfaces: " + some_of(open, kMostShown)) +
+                       : "current runs listen on all interfaces: " + some_of(open, kMostShown)) +
          "; lockstep's own store listens on 127.0.0.1; during a run, the stores of torchrun and accelerate listen on "
          "all interfaces without a password: keep such ports behind a firewall";
 }

@@ -28,7 +28,7 @@ std::vector<CLI::Option*> add_starting_options(CLI::App& command, RunOptions& op
   return {
       command
           .add_option("--launcher", options.launcher,
-                      "Who starts the ranks of runs whose scenario does not say: " + join(launchers, ", "))
+                      "Launcher of runs whose scenario names none: " + join(launchers, ", "))
           ->type_name("KIND")
           ->check(CLI::IsMember(launchers)),
       command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")

@@ -27,7 +27,7 @@ struct RunOptions {
   std::string launcher;               ///< launch.kind of runs that choose none; "": as they say
   int jobs = 0;                       ///< ranks at once; 0: four for each core
   std::map<std::string, std::filesystem::path> reports;  ///< by option: "--json"; "-": stdout
-  bool resume = false;  ///< goes on with the runs in `out` that a lockstep before this one left
+  bool resume = false;                                   ///< resumes the runs in `out` that an earlier lockstep left
 
   /// Where the option --json says; empty: nowhere.
   std::filesystem::path json() const {

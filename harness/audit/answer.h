@@ -21,7 +21,7 @@ enum class Answer {
   kNotSeen,     ///< both sides should differ, and did not in these steps
   kEmpirical,   ///< experience recommends it; it is another computation
   kOther,       ///< another computation, and no rule recommends it
-  kNeeded,      ///< without this part a training that goes on is another one
+  kNeeded,      ///< without this part a resumed training differs
   kSlip,        ///< a known mistake
   kChanges,     ///< a quantity of the recipe depends on the number of ranks
   kBroken,      ///< an identity, a law or a closed form that must hold does not
@@ -74,7 +74,7 @@ enum class Section {
   kQuantities,  ///< which quantities of the recipe depend on the number of ranks?
   kIdentities,  ///< exact statements, tested by runs
   kMatrix,      ///< batch x rate x sampler against the baseline
-  kResumption,  ///< is a training that goes on the one that never stopped?
+  kResumption,  ///< does a resumed training equal an uninterrupted one?
   kParts,       ///< what must a checkpoint restore?
   kLoading,     ///< who loads, and when
   kElsewhere,   ///< on another number of ranks

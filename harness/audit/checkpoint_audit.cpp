@@ -46,7 +46,7 @@ struct Part {
 constexpr std::array<Part, 8> kParts = {{
     {"weights", always, false, "the training begins with new weights", "save model.state_dict()"},
     {"optimizer", has_state, false, "the optimizer starts cold", "save optimizer.state_dict()"},
-    {"ema", averages, false, "the average begins anew", "save the averaged weights"},
+    {"ema", averages, false, "the average restarts", "save the averaged weights"},
     {"schedule", always, false, "the counter of updates and the schedule begin again",
      "save the schedule's state and the number of updates"},
     {"sampler", always, false, "the epoch restarts and repeats data", "save the epoch, and the position in it"},
@@ -133,8 +133,8 @@ class Questions {
     const Json resumed = loading(all_parts(recipe_.train()));
     hold("laws-saving", "the laws of one run hold in the training that saves", saving(straight_, saved_after_),
          CheckKind::kLaws);
-    hold("ledger-resumed", "rates and counters go on as the recipe says", resumed, CheckKind::kLedger);
-    hold("laws-resumed", "the laws of one run hold in the training that goes on", resumed, CheckKind::kLaws);
+    hold("ledger-resumed", "rates and counters continue as the recipe says", resumed, CheckKind::kLedger);
+    hold("laws-resumed", "the laws of one run hold in the resumed training", resumed, CheckKind::kLaws);
   }
 
   void three_ways() {

@@ -60,7 +60,7 @@ class Derivation {
   /// States that a check of one run holds on a patch of the recipe. `laws`: of the check `laws`.
   void hold(Statement statement, const Json& patch, scenario::CheckKind that, std::vector<std::string> laws = {});
 
-  /// States how a training that goes on from a checkpoint is related to one that never stopped. `channels`: to compare;
+  /// States how a resumed training relates to an uninterrupted one. `channels`: to compare;
   /// empty: all that the check `resumes` compares.
   void resume(Statement statement, const Json& straight, const Json& resumed,
               std::vector<trace::Channel> channels = {});

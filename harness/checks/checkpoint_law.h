@@ -4,7 +4,7 @@
 
 namespace lockstep::checks {
 
-/// The run that saved the checkpoint with which another one goes on. *Lifetime*: borrows both.
+/// The run that saved the checkpoint from which another one resumes. *Lifetime*: borrows both.
 struct Saver {
   const trace::RunTrace* run = nullptr;  ///< null: its trace is not there
   const scenario::Promises* promises = nullptr;
@@ -15,7 +15,7 @@ struct Saver {
 /// The law `checkpoint`: what a run holds after loading is what the other one held when it saved.
 CheckResult judge_checkpoint(const trace::RunTrace& run, const scenario::Promises& promises, const Saver& saver);
 
-/// A training that goes on after another update than its checkpoint was saved after.
+/// A training that resumes after another update than its checkpoint's.
 compare::Divergence begins_elsewhere(const trace::RunTrace& resumed, std::int64_t expected, std::int64_t actual);
 
 }  // namespace lockstep::checks

@@ -9,7 +9,7 @@
 
 namespace lockstep::checks {
 
-/// A law that was asked of a run.
+/// A law and its result on one run.
 struct AskedLaw {
   const laws::Law* law = nullptr;
   CheckResult result;

@@ -9,7 +9,7 @@ namespace lockstep::checks {
 /// Whether an entry of the ledger is an option of torch's optimizers that chooses a kernel, and no formula: "foreach".
 bool chooses_kernel(trace::Channel channel, const std::string& name);
 
-/// Compares two runs bit by bit, and of programs looks behind what is no difference of numbers.
+/// Compares two runs bit by bit; for programs, looks past what is no difference of numbers.
 ///
 /// Channels that the check names are compared as they are. Set aside are generators, collectives, and options of
 /// optimizers that change no formula. So is what a script records itself and has not at the first step, and all that

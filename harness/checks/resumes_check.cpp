@@ -46,8 +46,9 @@ CheckResult judge_resumption(const trace::RunTrace& straight, const trace::RunTr
   const bool is_program = interrupted.known.has_value();  // whose state after loading is recorded always
   if (is_program && every > 1 && (saved + 1) % every != 0)
     return {.status = CheckResult::Status::kInconclusive,
-            .why = resumed.run + " goes on after update " + std::to_string(saved + 1) + ": with program.record.every " +
-                   std::to_string(every) + " the straight run recorded none of its steps",
+            .why = resumed.run + " continues after update " + std::to_string(saved + 1) +
+                   ": with program.record.every " + std::to_string(every) +
+                   " the straight run recorded none of its steps",
             .next = "record every step, or save after a multiple of program.record.every"};
   const std::int64_t first_recorded =
       saved < 0 || is_program ? saved : std::min((saved + every - 1) / every * every, interrupted.last_recorded_step());

@@ -59,7 +59,7 @@ struct Float64 {
   std::vector<InFloat64> pairs;         ///< of a check up to rounding: the first side and each other one
 };
 
-/// A side of which each step starts from the state of the check's first side.
+/// A side whose steps start from the state of the check's first side.
 struct Steps {
   enum class Show {
     kUnfinished,

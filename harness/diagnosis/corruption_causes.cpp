@@ -129,8 +129,8 @@ std::vector<Suspect> suspects_of(const Astray& at, const Divergence& where) {
   const std::size_t buckets = buckets_apart(*its, *right);
   return {{"hw.sdc_rank",
            {"step " + std::to_string(where.step) + ", " + at.run->run + ": " + std::string(name_of(where.channel)) +
-                " " + where.tensor + " of rank " + std::to_string(at.rank) + " differs from that of " +
-                at.of_reference + " in " + std::to_string(buckets) + " of " + std::to_string(trace::Sketch::kBuckets) +
+                " " + where.tensor + " of rank " + std::to_string(at.rank) + " differs from " + at.of_reference +
+                " in " + std::to_string(buckets) + " of " + std::to_string(trace::Sketch::kBuckets) +
                 " buckets of its sketch: one or few of " + to_decimal(laws::count_of(*its)) + " elements",
             "largest element " + rounded(its->max_abs.value_or(0), 5) + " against " +
                 rounded(right->max_abs.value_or(0), 5) + "; no other " + std::string(name_of(where.channel)) +

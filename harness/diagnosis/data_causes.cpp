@@ -51,7 +51,7 @@ std::vector<Suspect> suspects_in_size(const Scene& scene) {
       if (size <= 0 || its <= 0 || its == size) continue;
       return {{"data.content",
                {"the data of " + side->run->run + " have " + std::to_string(its) + " samples on rank " +
-                std::to_string(rank.rank) + ", those of " + scene.left.run->run + " " + std::to_string(size) +
+                std::to_string(rank.rank) + ", the data of " + scene.left.run->run + " " + std::to_string(size) +
                 " on rank 0"}}};
     }
   }
@@ -67,8 +67,8 @@ std::vector<Suspect> suspects_in_sampler(const Scene& scene) {
   for (const auto& [option, value] : right.items()) {
     const Json other = left.value(option, Json());
     if (value == other || other.is_null() || value.is_null()) continue;
-    evidence.push_back("the sampler of " + scene.right.run->run + " has " + option + " " + value.dump() + ", that of " +
-                       scene.left.run->run + " " + other.dump());
+    evidence.push_back("the sampler of " + scene.right.run->run + " has " + option + " " + value.dump() +
+                       ", the sampler of " + scene.left.run->run + " " + other.dump());
   }
   return evidence.empty() ? std::vector<Suspect>{} : std::vector<Suspect>{{"data.sampler_options", evidence}};
 }
@@ -154,7 +154,7 @@ std::vector<Suspect> suspects_in_augmentation(const Scene& scene, std::int64_t s
   if (rank >= std::min(scene.left.run->ranks.size(), scene.right.run->ranks.size())) return {};
   return {{"rng.augment_rank_clone",
            {"before step " + std::to_string(step) + " all ranks of " + (left ? scene.left : scene.right).run->run +
-                " hold the same generator, those of " + (left ? scene.right : scene.left).run->run + " do not",
+                " hold the same generator, the ranks of " + (left ? scene.right : scene.left).run->run + " do not",
             "step " + std::to_string(step) + ", rank " + std::to_string(rank) +
                 ": the same samples gave different inputs, which are drawn from it"}}};
 }
@@ -173,7 +173,7 @@ std::vector<Suspect> suspects_in_masks(const Scene& scene, std::int64_t step) {
     if (laws::same(ours, theirs, Channel::kLoss)) continue;
     return {{"rng.dropout_clone",
              {"before step " + std::to_string(step) + " all ranks of " + alike.run->run +
-                  " hold the same generator, those of " + (left ? scene.right : scene.left).run->run + " do not",
+                  " hold the same generator, the ranks of " + (left ? scene.right : scene.left).run->run + " do not",
               "step " + std::to_string(step) + ", rank " + std::to_string(rank) +
                   ": the same inputs gave other losses, and the model drops"}}};
   }
@@ -245,8 +245,8 @@ std::vector<Suspect> suspects_in_contents(const Scene& scene) {
         right.all.at(input).contains(ours->second.digest))
       return {};
     return {{"data.content",
-             {"sample " + std::to_string(id) + " of " + scene.right.run->run + " has another " + input +
-              " than that of " + scene.left.run->run}}};
+             {"sample " + std::to_string(id) + " of " + scene.right.run->run + " has another " + input + " than in " +
+              scene.left.run->run}}};
   }
   return {};
 }

@@ -268,10 +268,10 @@ std::vector<Suspect> suspects_in_schedule(const Restart& restart, const Series& 
   const auto own = at_first(restart.resumed, "seen.schedule_steps"),
              others = at_first(restart.straight, "seen.schedule_steps");
   if (!rates.is_rate() || !own || !others || *own == *others) return {};
-  std::vector<std::string> evidence{rates.shown(step),
-                                    restart.resumed.run->run + ", step " + std::to_string(*restart.first) +
-                                        ", the first after loading: the schedule has taken " + to_decimal(*own) +
-                                        " steps, that of " + restart.straight.run->run + " " + to_decimal(*others)};
+  std::vector<std::string> evidence{
+      rates.shown(step), restart.resumed.run->run + ", step " + std::to_string(*restart.first) +
+                             ", the first after loading: the schedule has taken " + to_decimal(*own) +
+                             " steps, the schedule of " + restart.straight.run->run + " " + to_decimal(*others)};
   if (*own == 0) return {{"ckpt.schedule_missing", evidence}};
   if (own == at_first(restart.straight, trace::entry::kEpoch)) evidence.push_back("that is the number of the epoch");
   return {{"ckpt.schedule_position", evidence}};

@@ -41,7 +41,7 @@ std::vector<Suspect> suspects_of_mode(const Scene& scene) {
       if (its != 0 || others != 1) continue;
       return {{"model.evaluation_mode",
                {place_of(*side->run, scene.at.step) + ": the model is in evaluation mode (" + record.name +
-                " is 0), that of " + other->run->run + " is in training mode"}}};
+                " is 0), in " + other->run->run + " it is in training mode"}}};
     }
   }
   return {};

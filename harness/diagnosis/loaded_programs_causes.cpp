@@ -54,7 +54,7 @@ std::vector<Suspect> only_rank_0_loaded(const Side& side) {
   if (apart == 0) return {};
   return {{"ckpt.load_rank0_only",
            {at_start(side) + std::to_string(apart) + " weights of rank 0 (" + name + (apart > 1 ? ", …" : "") +
-                ") are not those of the other ranks, which agree among themselves",
+                ") differ from the other ranks', which agree among themselves",
             "DDP gives all ranks the weights of rank 0, and the run read a checkpoint"}}};
 }
 

@@ -342,7 +342,7 @@ std::vector<Suspect> suspects_between_ranks(const Restart& restart) {
   if (names.empty()) return {};
   return {{"ckpt.load_rank0_only",
            {after_loading(restart) + std::to_string(names.size()) + " weights of rank 0 (" + names[0] +
-            ", …) are not those of the other ranks, which agree among themselves"}}};
+            ", …) differ from the other ranks', which agree among themselves"}}};
 }
 
 }  // namespace

@@ -75,14 +75,14 @@ void ask_scripts(const Scene& scene, const Cut& of, const Cut& other, double fac
   const auto is = [](double one, double value) { return std::fabs(one / value - 1) < kSameScale; };
   const std::string who = "the script of " + of.side.run->run;
   for (const auto& [is_it, refuted, seen] : {std::tuple(is(multiplied, factor) && is(divided, 1), "grad.accum_scale",
-                                                        " multiplies its loss by a number more"),
+                                                        " multiplies its loss by one more factor"),
                                              std::tuple(is(multiplied, 1) && is(divided, 1 / factor),
-                                                        "loss.world_scale", " divides its loss by a number less")}) {
+                                                        "loss.world_scale", " divides its loss by one factor less")}) {
     if (!is_it || found.size() < 2) continue;
     std::erase_if(found, [&](const Suspect& suspect) { return suspect.cause == refuted; });
     for (Suspect& suspect : found)
       suspect.evidence.push_back(who + seen + ", " + rounded(is(divided, 1) ? multiplied : 1 / divided, 6) +
-                                 ", than that of " + other.side.run->run);
+                                 ", than the script of " + other.side.run->run);
   }
 }
 

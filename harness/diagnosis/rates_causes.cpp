@@ -86,7 +86,7 @@ std::optional<Suspect> warmup_unit(const Accused& of, const scenario::Promises& 
     for (const double factor : {unit, 1 / unit}) {
       if (unit == 1 || !laws::traces(rates, laws::curve_of(recipe, of.name, {.warmup = factor}, {}))) continue;
       return suspect(of, "lr.warmup_unit",
-                     "every rate is that of a warm-up of " +
+                     "every rate follows a warm-up of " +
                          to_decimal(factor * static_cast<double>(laws::warmup_of(recipe))) + " updates instead of " +
                          std::to_string(laws::warmup_of(recipe)) + "; " + to_decimal(w) + " ranks, " + to_decimal(a) +
                          " micro-batches");
@@ -104,9 +104,8 @@ std::optional<Suspect> schedule_rate(const Accused& of, const scenario::Promises
   for (const double steps : {w, 1 / w, 1.0}) {
     if (steps == own || !laws::traces(rates, laws::curve_of(recipe, of.name, {.steps = steps}, losses))) continue;
     return suspect(of, "lr.schedule_rate",
-                   "every rate is that of a schedule that takes " + rounded(steps, 3) +
-                       (steps == 1 ? " step" : " steps") + " for each update" +
-                       (own == 0 ? ", and not one for each epoch" : "") +
+                   "every rate follows a schedule that takes " + rounded(steps, 3) + (steps == 1 ? " step" : " steps") +
+                       " for each update" + (own == 0 ? ", and not one for each epoch" : "") +
                        (w > 1 ? ", with " + to_decimal(w) + " ranks" : ""));
   }
   scenario::Promises by_epoch = recipe;
@@ -114,7 +113,7 @@ std::optional<Suspect> schedule_rate(const Accused& of, const scenario::Promises
   if (own == 0 ||
       !laws::traces(rates, laws::promised_curve(by_epoch, of.name, losses, of.side.run->ranks[of.side.rank])))
     return std::nullopt;
-  return suspect(of, "lr.schedule_rate", "every rate is that of a schedule that takes one step for each epoch");
+  return suspect(of, "lr.schedule_rate", "every rate follows a schedule that takes one step for each epoch");
 }
 
 /// Against closed forms: of the side's own recipe, or of the other's.

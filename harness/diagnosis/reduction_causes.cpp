@@ -171,7 +171,7 @@ std::vector<Suspect> suspects_of_weights(const BrokenStep& of_step, const std::v
                                          const std::vector<std::string>& seen, bool of_most) {
   const double ranks = of_step.ranks();
   if (clipped_before(of_step, weights))
-    return {{"clip.before_reduce", with(seen, "the weights are those of clipping each rank's own gradients to " +
+    return {{"clip.before_reduce", with(seen, "the weights match clipping each rank's own gradients to " +
                                                   to_decimal(*of_step.promises.train.gradient.clip_norm))}};
   if (!of_most) return {};  // groups and means are those of buckets
   if (all_near(weights, 1)) return {{"grad.reduce_sum", with(seen, "each rank's own gradient counts once: a sum")}};

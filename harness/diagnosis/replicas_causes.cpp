@@ -88,7 +88,7 @@ std::vector<Suspect> suspects_in_averages(const trace::RunTrace& run, const scen
                        " stay unchanged while the weights move");
   if (!apart.empty())
     evidence.push_back(place_of(run, step) + ": the averages of " + ranks_of(apart) +
-                       " differ from those of rank 0, although the weights agree");
+                       " differ from rank 0's, although the weights agree");
   if (evidence.empty()) return {};
   return {{"ema.not_synced", evidence}};
 }
@@ -111,7 +111,7 @@ std::vector<Suspect> buffers_apart(const trace::RunTrace& run, const scenario::P
   if (apart.empty() || (were_same && promises.train.ddp.broadcast_buffers)) return {};
   return {{"buffer.not_synced",
            {place_of(run, step) + ": the buffers of " + ranks_of(apart) +
-            " differ from those of rank 0, although the weights agree"}}};
+            " differ from rank 0's, although the weights agree"}}};
 }
 
 /// What a rank's buffers have more than the other side's is a part of what they were apart from rank 0's before: a
@@ -214,7 +214,7 @@ std::vector<Suspect> suspects_in_written_weights(const Side& side, std::int64_t 
       if (!are_given || differs_outside(ddp, first, its)) return {};
       return {{"model.written_on_rank",
                {run.run + ", before the first update: the weights of " + ranks +
-                " differ; DDP gave all ranks those of rank 0 when it wrapped the model"}}};
+                " differ; DDP gave all ranks rank 0's when it wrapped the model"}}};
     }
     if (!laws::same(before, its_before, Channel::kWeight) || !update_alike(first, its) ||
         change_by_multiples(before, first, its))
@@ -226,8 +226,7 @@ std::vector<Suspect> suspects_in_written_weights(const Side& side, std::int64_t 
     for (const auto& [who, one, other] : {std::tuple(std::size_t{0}, &first, &its), std::tuple(rank, &its, &first)}) {
       if (!average_in(before, *one, *other).empty())
         evidence.push_back("rank " + std::to_string(who) +
-                           " is apart by what its average differs from its weights: it "
-                           "went on from the average");
+                           " differs by what its average differs from its weights: it continued from the average");
     }
     return {{"model.written_on_rank", evidence}};
   }

@@ -51,8 +51,8 @@ std::vector<Suspect> suspects_in_schedule_steps(const Scene& scene, const std::s
     equal += found != theirs.end() ? 1 : 0;
   }
   std::vector<std::string> evidence{"at the update of step " + std::to_string(scene.at.step) + ", the schedule of " +
-                                    scene.left.run->run + " has taken " + to_decimal(*left) + " steps, that of " +
-                                    scene.right.run->run + " " + to_decimal(*right)};
+                                    scene.left.run->run + " has taken " + to_decimal(*left) +
+                                    " steps, the schedule of " + scene.right.run->run + " " + to_decimal(*right)};
   if (equal > 0)
     evidence.push_back("after as many steps of the schedule both have the same rate, in " + std::to_string(equal) +
                        (equal == 1 ? " case" : " cases"));

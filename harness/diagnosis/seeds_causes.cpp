@@ -66,9 +66,9 @@ std::vector<Suspect> suspects_in_seeds(const Scene& scene) {
       return {{"rng.unseeded",
                {place_of(*side->run, scene.at.step) + ": the generator of " + name +
                 (seeding == Seeding::kNever
-                     ? " was never seeded, and its state is not that of the other side"
-                     : " was seeded only after something had been drawn from it, and the weights are not "
-                       "those of the other side")}}};
+                     ? " was never seeded, and its state differs from the other side's"
+                     : " was seeded only after something had been drawn from it, and the weights differ "
+                       "from the other side's")}}};
     }
   }
   return {};

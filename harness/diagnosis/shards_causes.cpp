@@ -218,7 +218,7 @@ std::vector<Suspect> suspects_in_epochs(const trace::RunTrace& run, const scenar
   return {{"data.epoch_not_advanced",
            {run.run + ", step " + std::to_string(epoch->first_step) + ": epoch " + std::to_string(epoch->number) +
                 " of rank " + join(alike, ", ") + " has the order of epoch 0: " + first_order,
-            std::to_string(ids) + " samples in a row are the same, although the sampler shuffles each epoch anew"}}};
+            std::to_string(ids) + " samples in a row are the same, although the sampler reshuffles each epoch"}}};
 }
 
 }  // namespace lockstep::diagnosis

@@ -85,9 +85,10 @@ std::vector<Suspect> suspects_in_decay(const Scene& scene) {
     most = std::max(most, laws::count_of(*its));
   }
   if (most <= kFew) return {};
-  return {{"opt.decay_scale",
-           {scene.at.place() + ": the update of " + scene.right.run->run + " exceeds that of " + scene.left.run->run +
-            " by " + rounded(*factor, 5) + " times the weights before it, in all tensors that differ"}}};
+  return {
+      {"opt.decay_scale",
+       {scene.at.place() + ": the update of " + scene.right.run->run + " exceeds the update of " + scene.left.run->run +
+        " by " + rounded(*factor, 5) + " times the weights before it, in all tensors that differ"}}};
 }
 
 /// Two trainings that begin with different weights, and load none.

@@ -137,8 +137,8 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
   const auto samples = [](const trace::RunTrace& of) { return of.ranks[0].header.value("samples", std::int64_t{0}); };
   if (samples(golden) != samples(run) && at.channel == trace::Channel::kSamples)
     return {{"data.content",
-             {"the golden's data have " + std::to_string(samples(golden)) + " samples, those of " + run.run + " have " +
-              std::to_string(samples(run))}}};
+             {"the golden's data have " + std::to_string(samples(golden)) + " samples, the data of " + run.run +
+              " have " + std::to_string(samples(run))}}};
   const auto first =
       compare::compare_runs(golden, run, {trace::Channel::kSamples, trace::Channel::kInput}, compare::bitwise).first;
   const bool comes_later = first && std::pair(first->step, first->channel) > std::pair(at.step, at.channel);

@@ -12,7 +12,7 @@ namespace lockstep::judge {
 /// Causes of a run's bad end, the likeliest first: from what the ranks last did, and from what they wrote down.
 std::vector<compare::Suspect> suspects_in_ending(const launch::RunOutcome& outcome);
 
-/// The rank that a bad end is laid to, given its causes; nothing where it is none.
+/// The rank to blame for a bad end, given its causes; nothing if there is none.
 std::optional<std::int64_t> rank_to_blame(const launch::RunOutcome& outcome,
                                           const std::vector<compare::Suspect>& suspects);
 

@@ -42,8 +42,8 @@ struct Recorded {
 };
 
 /// Holds two recorded runs against each other as a check of a scenario would, and names causes: the first difference
-/// that rounding does not explain, else the first difference. A resumed run is held against one that never stopped,
-/// and a repeat of a training against another of it.
+/// that rounding does not explain, else the first difference. A resumed run is compared with an uninterrupted one, and
+/// a repeat with another one.
 ///
 /// `channels`: empty: all that both record. `source`: the run whose checkpoint one of the two took, where it
 /// is there. Only bits that agree everywhere are agreement.

@@ -49,7 +49,7 @@ struct Judgement {
   bool operator==(const Judgement&) const = default;
 };
 
-/// Judges a run of which at least one rank failed.
+/// Judges a run with at least one failed rank.
 ///
 /// The first of these kinds is to blame:
 /// 1. killed by a signal other than SIGABRT and SIGPIPE;

@@ -8,7 +8,7 @@
 
 namespace lockstep::laws {
 
-/// A mistake that makes a parameter as it is.
+/// A mistake that would explain a parameter's value.
 struct Explanation {
   std::string cause;
   std::string evidence;

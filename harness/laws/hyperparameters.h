@@ -14,7 +14,7 @@ namespace lockstep::laws {
 /// Optimizer of one parameter, with the hyperparameters of its group.
 struct Hyperparameters {
   recipe::OptimizerKind kind = recipe::OptimizerKind::kUnknown;
-  std::string name;  ///< of the kind, also of one that is not known: "adadelta"
+  std::string name;  ///< of the kind, known or not: "adadelta"
   Json options;
   std::string rate;  ///< its entry of the ledger: "learning_rate.1"
 };

@@ -26,7 +26,7 @@ struct Promise {
   bool usable() const;
 };
 
-/// Whether a training goes on where the one that saved was in its data.
+/// Whether a training resumes at the saved position in its data.
 bool begins_within_an_epoch(const recipe::TrainSpec& train);
 
 /// Samples in the data, held-out ones too, where the recipe says how many there are.

@@ -9,7 +9,7 @@
 #include "harness/laws/explanation.h"
 #include "harness/laws/updated.h"
 
-/// Mistakes that make an optimizer's state as it is.
+/// Mistakes that would explain an optimizer's state.
 namespace lockstep::laws {
 
 /// Explains a state that is a sum of records, by its coefficients over all elements. Nothing where they are not unique.

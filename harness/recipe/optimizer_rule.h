@@ -123,7 +123,7 @@ class ElementRule {
   /// The weight that it makes of the states after it. For LAMB, without its trust ratio.
   std::optional<Rounded> weight(const Element& element, const Mistake& mistake = {}) const;
 
-  /// The direction of LAMB, of which the update is a multiple.
+  /// LAMB's direction: the update is a multiple of it.
   std::optional<Rounded> direction(const Element& element, const Mistake& mistake = {}) const;
 
   double rate() const { return rate_; }

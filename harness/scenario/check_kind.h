@@ -28,7 +28,7 @@ enum class CheckKind {
 enum class Sides {
   kVariants,    ///< runs of two variants or more
   kRepeats,     ///< runs of one variant
-  kResumption,  ///< a resumed run and one that never stopped
+  kResumption,  ///< a resumed run and an uninterrupted one
   kGolden,      ///< a run and its accepted trace
   kRanks,       ///< the ranks of one run
   kLaw,         ///< a run and what its recipe says of it

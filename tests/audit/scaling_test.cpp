@@ -60,7 +60,8 @@ TEST(Scaling, SeesAdamHideAFactorOfTheGradients) {
   EXPECT_EQ(adam.result.status(), judge::Status::kAgree);
   for (const char* w : {"@2", "@3"}) {
     EXPECT_TRUE(answers(adam, std::string("hidden-factor") + w, kHidden));
-    EXPECT_TRUE(holds(adam.line(std::string("per-rank-batch.linear.sampler") + w).because, "for adam it does not hold"));
+    EXPECT_TRUE(
+        holds(adam.line(std::string("per-rank-batch.linear.sampler") + w).because, "for adam it does not hold"));
   }
   EXPECT_TRUE(answers(adam, "scale-free@2", kIdentical));
 }

@@ -156,7 +156,7 @@ LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_close(lockstep_recorder*
 /// abandons its trace.
 LOCKSTEP_RECORDER_API void lockstep_recorder_free(lockstep_recorder* recorder);
 
-/// The recorder's last failure; of NULL, the last one that this thread had without a recorder. Empty: none. It says
+/// The recorder's last failure; for NULL, this thread's last failure without a recorder. Empty: none. It says
 /// what failed, where, what was expected and found, and what to do, each on a line of its own.
 /// *Lifetime*: until this thread's next call of this function.
 LOCKSTEP_RECORDER_API const char* lockstep_recorder_error(const lockstep_recorder* recorder);
