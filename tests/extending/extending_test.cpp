@@ -33,6 +33,7 @@ constexpr Extension kExtensions[] = {{"## A check", "check.patch"},
                                      {"## A reduction", "reduction.patch"},
                                      {"## An optimizer", "optimizer.patch"},
                                      {"## A law", "law.patch"},
+                                     {"## A Python hook", "hook.patch"},
                                      {"## A format of a report", "format.patch"}};
 
 fs::path path_of(const Extension& extension) { return source_root() / "tests/extending" / extension.patch; }
@@ -103,14 +104,14 @@ TEST(Extending, APatchApplies) {
   }
 }
 
-/// A copy of harness/ and tests/ with some patches, and what the build generates from the schema.
+/// A copy of harness/, python/ and tests/ with some patches, and what the build generates from the schema.
 class Copy {
  public:
   explicit Copy(const std::vector<std::string>& apply) {
-    for (const char* folder : {"harness", "tests"})
+    for (const char* folder : {"harness", "python", "tests"})
       fs::copy(source_root() / folder, root() / folder, fs::copy_options::recursive);
     for (const std::string& patch : apply) {
-      const Outcome outcome = run_program({"git", "apply", "--include=harness/*", "--include=tests/*",
+      const Outcome outcome = run_program({"git", "apply", "--include=harness/*", "--include=tests/*", "--include=python/*",
                                            (source_root() / "tests/extending" / patch).string()},
                                           60, root());
       if (outcome.exit_code != 0) ADD_FAILURE() << patch << ": " << outcome.err;
@@ -204,6 +205,26 @@ TEST(Extending, EveryOptimizerIsComparedWithPython) {
   EXPECT_EQ(without_parity(copy.root(), "optimizer"), std::vector<std::string>{});
   for (const char* file : {"tests/parity/parity_test.cpp", "tests/parity/training.py"}) copy.take_from_the_tree(file);
   EXPECT_EQ(without_parity(copy.root(), "optimizer").size(), 2U);
+}
+
+/// Hooks of the recorder that nothing installs.
+std::vector<std::string> hooks_not_installed(const fs::path& root) {
+  const std::string installed = read_file(root / "python/lockstep/_install.py");
+  std::vector<std::string> missing;
+  for (const fs::directory_entry& file : fs::directory_iterator(root / "python/lockstep/_hooks")) {
+    const std::string name = file.path().stem().string();
+    const bool is_hook = file.path().extension() == ".py" && name != "__init__";
+    if (is_hook && installed.find("    " + name + ".install(") == std::string::npos) missing.push_back(name);
+  }
+  return missing;
+}
+
+TEST(Extending, EveryHookIsInstalled) {
+  EXPECT_EQ(hooks_not_installed(source_root()), std::vector<std::string>{});
+  const Copy copy({"hook.patch"});
+  EXPECT_EQ(hooks_not_installed(copy.root()), std::vector<std::string>{});
+  copy.take_from_the_tree("python/lockstep/_install.py");
+  EXPECT_EQ(hooks_not_installed(copy.root()), std::vector<std::string>{"derivative"});
 }
 
 TEST(Extending, AChannelWithoutItsSentenceDoesNotCompile) {
