@@ -1,0 +1,99 @@
+// Selections, and results that are written whole.
+#include "harness/app/pipeline.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+
+#include "tests/support/support.h"
+
+namespace lockstep::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Selection, TakesTheScenariosOfAFolderInOrder) {
+  const test::Scratch scratch;
+  for (const char* name : {"b.jsonc", "a.json", "notes.md", "lockstep.json"}) scratch.write(name, "{}");
+  Problems problems;
+  const std::vector<fs::path> files = select({scratch.path()}, problems);
+  EXPECT_TRUE(problems.all().empty());
+  EXPECT_EQ(files, (std::vector<fs::path>{scratch.path() / "a.json", scratch.path() / "b.jsonc"}));
+}
+
+TEST(Selection, NamesEachMissingPath) {
+  const test::Scratch scratch;
+  Problems problems;
+  select({scratch.path() / "one.json", scratch.path() / "two"}, problems);
+  ASSERT_EQ(problems.all().size(), 2U);
+}
+
+TEST(Selection, OfNothingIsRefused) {
+  const test::Scratch scratch;
+  scratch.write("notes.md", "");
+  EXPECT_NE(refusal([&] { load({.scenarios = {scratch.path()}}); }).find("nothing is selected"), std::string::npos);
+}
+
+TEST(Selection, ReportsTheErrorsOfAllScenarios) {
+  const test::Scratch scratch;
+  scratch.write("a.json", R"({"name": "a", "variants": {"v": {}}, "chekcs": []})");
+  scratch.write("b.json", "{");
+  const std::string error = refusal([&] { load({.scenarios = {scratch.path()}}); });
+  EXPECT_NE(error.find("chekcs"), std::string::npos) << error;
+  EXPECT_NE(error.find("b.json"), std::string::npos) << error;
+}
+
+TEST(Channels, AnUnknownOneIsAnsweredByTheNearest) {
+  EXPECT_EQ(channel_option("gradient.local"), trace::Channel::kGradientLocal);
+  EXPECT_NE(refusal([] { channel_option("gradeint"); }).find("gradient"), std::string::npos);
+}
+
+TEST(Results, AnOptionThatCannotBeWrittenIsNamedBeforeTheWork) {
+  const test::Scratch scratch;
+  const fs::path lost = scratch.path() / "no/such/result.json";
+  EXPECT_NE(refusal([&] { require_writable("--markdown", lost); }).find("--markdown " + lost.string()),
+            std::string::npos);
+  EXPECT_NE(refusal([&] { require_writable("--json", scratch.path()); }), "") << "a folder";
+  RunOptions options;
+  options.reports["--json"] = lost;
+  EXPECT_NE(refusal([&] { require_writable(options); }).find("--json " + lost.string()), std::string::npos);
+  for (const char* free : {"", "-", "/dev/null"}) EXPECT_EQ(refusal([&] { require_writable("--json", free); }), "");
+  require_writable("--json", scratch.path() / "result.json");
+}
+
+TEST(Results, ReplaceAFileWhole) {
+  const test::Scratch scratch;
+  const fs::path file = scratch.write("result.json", "something longer than the result");
+  write_json(file, {{"status", "agree"}});
+  EXPECT_EQ(Json::parse(read_file(file)), (Json{{"status", "agree"}}));
+  EXPECT_EQ(entries_of(scratch.path()).size(), 1U) << "nothing half-written stays";
+  EXPECT_THROW(write_result(scratch.path() / "no/such", "text"), Error);
+}
+
+TEST(Results, PortsAreHeldUntilTheLastIsGivenOut) {
+  Ports ports;
+  const std::set<std::uint16_t> all = {ports.next(), ports.next(), ports.next()};
+  EXPECT_EQ(all.size(), 3U);
+}
+
+TEST(Results, NeitherADumbTerminalNorAFileIsColoured) { EXPECT_FALSE(may_color(-1)); }
+
+}  // namespace
+}  // namespace lockstep::app
