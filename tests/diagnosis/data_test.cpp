@@ -85,6 +85,31 @@ TEST(DataCauses, ARanksOwnPermutation) {
   }
 }
 
+/// Two ranks take four samples a step. Rank 1 takes so many of rank 0's samples, in the same places, from its third on.
+std::string named_after_repeats(std::int64_t samples, std::int64_t steps, std::int64_t repeats) {
+  Json recipe = alone(2, samples);
+  recipe["train"]["steps"] = steps;
+  Bench bench(recipe);
+  bench.rerun("a", {.ids = [=](auto step, auto rank, auto& ids) {
+                for (std::size_t i = 0; i < ids.size(); ++i) {
+                  const std::int64_t place = 4 * step + static_cast<std::int64_t>(i);
+                  const bool repeats_it = place >= 2 && place < 2 + repeats;
+                  ids[i] = place + (rank == 1 && !repeats_it ? 4 * steps : 0);
+                }
+              }});
+  return named(bench);
+}
+
+TEST(DataCauses, RanksOfTheirOwnOrdersShareATwentieth) {
+  EXPECT_EQ(named_after_repeats(500, 12, 4), "") << "of 96; by chance they meet in 4.6";
+  EXPECT_EQ(named_after_repeats(500, 12, 5), "data.permutation_rank_dependent");
+}
+
+TEST(DataCauses, RanksOfTheirOwnOrdersMeetTwoThirdsAsOftenAsByChance) {
+  EXPECT_EQ(named_after_repeats(200, 20, 20), "") << "by chance they meet in 32";
+  EXPECT_EQ(named_after_repeats(200, 20, 21), "data.permutation_rank_dependent");
+}
+
 /// Who takes what comes before the first sample follows no permutation of those that were to be taken.
 TEST(DataCauses, SamplesBeforeTheFirst) {
   for (const std::int64_t start : {0, 5}) {

@@ -92,6 +92,28 @@ TEST(RandomCauses, WhatLacksNoAddendIsNoRace) {
   }
 }
 
+/// A sum that is not made of whole addends may lack a part of one if it is off by a 16th of its norm.
+TEST(RandomCauses, AMissingAddendIsASixteenthOfTheNorm) {
+  const auto named = [](double part) {
+    Bench bench(checking("ranks_agree"));
+    trace::Record& gradient = test::at(bench.run("a"), 1, 1, Channel::kGradient, "fc.weight");
+    const double each = part * *gradient.norm / std::sqrt(static_cast<double>(trace::Sketch::kBuckets));
+    for (std::size_t i = 0; i < gradient.sketch->buckets.size(); ++i)
+      gradient.sketch->buckets[i] += i % 2 == 0 ? each : -each;
+    gradient.digest.low ^= 1;
+    compare::Divergence at{.step = 1,
+                           .channel = Channel::kGradient,
+                           .tensor = "fc.weight",
+                           .rank = 1,
+                           .left = {"a/0", 0},
+                           .right = {"a/0", 1}};
+    at.class_ = scenario::Class::kNondeterminism;
+    return causes_named(bench, at, diagnosis::suspects_in_random);
+  };
+  EXPECT_EQ(named(0.9 / 16), Names{});
+  EXPECT_EQ(named(1.1 / 16), Names{"comm.race"});
+}
+
 TEST(RandomCauses, RanksThatPartOtherwiseInEachRun) {
   Bench bench(checking("ranks_agree"));
   compare::Divergence at{.step = 1,

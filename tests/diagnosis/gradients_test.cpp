@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "harness/diagnosis/diagnosers.h"
+#include "harness/diagnosis/gradient_terms_causes.h"
 
 #include "tests/support/tiny/diagnosed.h"
 #include "tests/support/tiny/mixed.h"
@@ -134,6 +135,27 @@ TEST(GradientCauses, GradientsThatPileUp) {
   }
 }
 
+TEST(GradientCauses, GradientsPileUpOnceToTwoPartsInAThousand) {
+  const auto named = [](float times) {
+    std::vector<float> fresh(32, 1), stood(32), sum(32);
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+      stood[i] = i % 2 == 0 ? 1.0F : -1.0F;
+      sum[i] = fresh[i] + times * stood[i];
+    }
+    Bench bench(pair(1, 1));
+    for (const char* run : {"a", "b"}) {
+      const auto& own = run == std::string("a") ? fresh : sum;
+      test::put(bench.run(run), 0, 0, test::floats(Channel::kGradient, "fc.weight", stood, {4, 8}));
+      test::put(bench.run(run), 0, 1, test::floats(Channel::kGradientLocal, "fc.weight", own, {4, 8}));
+    }
+    return test::cause_named(bench, test::parted(1, Channel::kGradientLocal, "fc.weight"), suspects_in_gradient_terms);
+  };
+  for (const float sign : {1.0F, -1.0F}) {
+    EXPECT_EQ(named(1 + sign * 1.9e-3F), "grad.not_zeroed") << sign;
+    EXPECT_EQ(named(1 + sign * 2.1e-3F), "") << sign;
+  }
+}
+
 TEST(GradientCauses, WeightsInTheGradients) {
   for (const double part : {0.01, 0.5}) {
     Bench bench(pair(1, 3));
@@ -149,6 +171,26 @@ TEST(GradientCauses, WeightsInTheGradients) {
     }
     EXPECT_EQ(cause(bench, 1), "opt.decay_scale") << part;
   }
+}
+
+/// Gradients that differ by a part of the weights and by noise. All three are at right angles to each other.
+TEST(GradientCauses, WeightsInTheGradientsExplainTenTimesWhatTheyLeave) {
+  const auto named = [](float part, float noise) {
+    std::vector<float> left(32, 1), weight(32), right(32);
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      weight[i] = i % 2 == 0 ? 1.0F : -1.0F;
+      right[i] = left[i] + part * weight[i] + (i % 4 < 2 ? noise : -noise);
+    }
+    Bench bench(pair(1, 1));
+    for (const char* run : {"a", "b"}) {
+      const auto& own = run == std::string("a") ? left : right;
+      test::put(bench.run(run), 0, 0, test::floats(Channel::kWeight, "fc.weight", weight, {4, 8}));
+      test::put(bench.run(run), 0, 1, test::floats(Channel::kGradientLocal, "fc.weight", own, {4, 8}));
+    }
+    return test::cause_named(bench, test::parted(1, Channel::kGradientLocal, "fc.weight"), suspects_in_gradient_terms);
+  };
+  EXPECT_EQ(named(0.0045F, 0.0005F), "") << "without the weights 9.1 times as much is left";
+  EXPECT_EQ(named(0.0055F, 0.0005F), "opt.decay_scale") << "11.0 times";
 }
 
 TEST(GradientCauses, AnotherParametersGradient) {

@@ -1,4 +1,6 @@
 // The same numbers of a matrix in other places, told from other numbers.
+#include <utility>
+
 #include "harness/diagnosis/diagnosers.h"
 
 #include "tests/support/tiny/diagnosed.h"
@@ -54,6 +56,17 @@ TEST(Layout, OtherNumbersAreNoOtherPlaces) {
   std::vector<float> both = as_if_transposed(matrix());
   both[3] += 0.01F;
   EXPECT_EQ(cause_of_layout(both), "");
+}
+
+/// Neighbours of the matrix's numbers are 0.3 apart, and its norm is 16.0.
+TEST(Layout, TwoAlikeNumbersThatChangePlacesAreNoOtherLayout) {
+  const auto exchanged = [](std::size_t one, std::size_t other) {
+    std::vector<float> elements = matrix();
+    std::swap(elements.at(one), elements.at(other));
+    return cause_of_layout(elements);
+  };
+  EXPECT_EQ(exchanged(0, 23), "") << "0.027 of the norm is left";
+  EXPECT_EQ(exchanged(0, 14), "comm.noncontiguous") << "0.053";
 }
 
 TEST(Layout, AVectorHasOneLayout) { EXPECT_EQ(cause_of_layout(as_if_transposed(matrix()), {kRows * kColumns}), ""); }

@@ -124,6 +124,33 @@ TEST(UpdateCauses, ADecayOfTheWeightsAlone) {
   EXPECT_EQ(cause_in_update(bench, 1), "opt.decay_scale");
 }
 
+/// Eight elements may be a multiple of the weights by chance.
+TEST(UpdateCauses, ADecayOfFewElementsHasNoName) {
+  const auto of_elements = [](std::size_t count) {
+    Bench bench(pair(1, 3));
+    for (const char* name : {"a", "b"}) {
+      trace::RunTrace& run = bench.run(name);
+      for (const Channel channel : {Channel::kGradientLocal, Channel::kGradient, Channel::kOptimizer})
+        test::erase_channel(run, channel);
+      std::vector<float> before(count), moved(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        before[i] = 1 + static_cast<float>(i);
+        moved[i] = before[i] - (i % 2 == 0 ? 0.5F : 0.25F);
+      }
+      const Record from = test::floats(Channel::kWeight, "fc.weight", before);
+      const Record to = test::floats(Channel::kWeight, "fc.weight", moved);
+      for (std::int64_t rank = 0; rank < run.world_size(); ++rank) {
+        put(run, rank, 0, from);
+        put(run, rank, 1, name == std::string("a") ? to : mixed({{1, &to}, {-0.01, &from}}));
+        for (const std::int64_t step : {0, 1}) put(run, rank, step, at(run, rank, -1, Channel::kWeight, "fc.bias"));
+      }
+    }
+    return cause_in_update(bench, 1);
+  };
+  EXPECT_EQ(of_elements(8), "");
+  EXPECT_EQ(of_elements(9), "opt.decay_scale");
+}
+
 TEST(UpdateCauses, ARateInsideTheMomentum) {
   for (const std::int64_t last : {0, 3}) {
     Bench bench(pair(1, 3));
