@@ -136,13 +136,33 @@ TEST(BeyondRounding, WhatIsNotFarIsNotBeyond) {
 TEST(BeyondRounding, WhatHasGrownIsNotBeyond) {
   Bench bench(pair_of(3));
   for (const std::int64_t step : {1, 2}) scale(bench, step, Channel::kLoss, 1 + (step == 1 ? 0x1p-22 : 0x1p-18));
-  EXPECT_EQ(found_shrinking(bench, 0x1p-60), "") << "32 times as much as in the step before";
+  EXPECT_EQ(found_shrinking(bench, 0x1p-60), "") << "16 times as much as in the step before";
   Bench jumps(pair_of(3));
   for (const std::int64_t step : {1, 2}) scale(jumps, step, Channel::kLoss, 1 + (step == 1 ? 0x1p-22 : 0x1p-14));
   EXPECT_EQ(found_shrinking(jumps, 0x1p-60).substr(0, 6), "step 2");
   Bench amplified(pair_of(3));
   scale(amplified, 2, Channel::kLoss, 1 + 0x1p-4);
   EXPECT_EQ(found_shrinking(amplified, 0x1p-41), "") << "grown in float64, too";
+}
+
+/// All losses are 1. They differ by 2^-22 in step 1, and by so many times that in step 2.
+TEST(BeyondRounding, AStepAmplifiesWhatItInheritsByThirtyTwoAtMost) {
+  const auto found_after = [](double times) {
+    Bench bench(pair_of(3));
+    for (const char* name : {"a", "b"}) {
+      for (trace::Trace& rank : bench.run(name).ranks) {
+        for (trace::Step& step : rank.steps) {
+          for (Record& record : step.records) {
+            if (record.channel == Channel::kLoss) record = scalar(Channel::kLoss, record.name, 1);
+          }
+        }
+      }
+    }
+    for (const std::int64_t step : {1, 2}) scale(bench, step, Channel::kLoss, 1 + (step == 1 ? 1 : times) * 0x1p-22);
+    return found_shrinking(bench, 0x1p-60);
+  };
+  EXPECT_EQ(found_after(31), "");
+  EXPECT_EQ(found_after(33).substr(0, 12), "step 2, loss");
 }
 
 /// Within all bounds, and yet more than the rounding of the step, which float64 shows.

@@ -58,6 +58,14 @@ TEST(Element, BeyondRoundingIsNoLastBit) {
   EXPECT_EQ(first_unequal_element(clean, other, true)->unequal, 3U);
 }
 
+TEST(Element, BeyondRoundingIsMoreThanSixtyFourTimesWhatCameBefore) {
+  const auto place = [](float times) {
+    return first_unequal_element(floats({0, 0}, {2}), floats({0x1p-20F, times * 0x1p-20F}, {2}), true)->index[0];
+  };
+  EXPECT_EQ(place(63), 0);
+  EXPECT_EQ(place(65), 1);
+}
+
 TEST(Element, KnowsTheOrderOfOtherStrides) {
   const auto is_other_layout = [](const std::vector<float>& left, const std::vector<float>& right,
                                   const std::vector<std::int64_t>& shape) {

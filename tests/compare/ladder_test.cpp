@@ -219,6 +219,19 @@ TEST(PrecisionLadder, KnowsWhereFloat64ProvesNothing) {
   EXPECT_NE(obstacle.find("NaN"), std::string::npos) << obstacle;
 }
 
+/// By one bucket, so that the norms are alike.
+TEST(PrecisionLadder, ADifferenceOfTwoToTheMinusFourteenIsSlight) {
+  const auto is_slight = [](double part) {
+    test::Bench bench(pair());
+    const Location place{.step = 2, .channel = Channel::kGradient, .tensor = "fc.weight"};
+    trace::Record& record = test::at(bench.run("b"), 0, place.step, place.channel, place.tensor);
+    record.sketch->buckets[3] += part * laws::Scales(bench.run("a")).largest(record, place.step);
+    return differ_slightly(bench.run("a"), bench.run("b"), place);
+  };
+  EXPECT_TRUE(is_slight(0.9 * 0x1p-14));
+  EXPECT_FALSE(is_slight(1.1 * 0x1p-14));
+}
+
 TEST(PrecisionLadder, MeasuresOnePlace) {
   test::Bench low(pair()), high(pair());
   test::put(low.run("b"), 1, 2, test::floats(Channel::kGradient, "fc.bias", {1, 2, 3, 4}));
