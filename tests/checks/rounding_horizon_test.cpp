@@ -168,6 +168,25 @@ TEST(RoundingHorizon, KnowsNoKinkThatIsAFactor) {
   }
 }
 
+/// A gradient times 1.01, and noise at right angles to it. It is a factor up to a quarter of what the factor moves.
+TEST(RoundingHorizon, AKinkLeavesAQuarterOfTheChangeBesideAFactor) {
+  const auto judged = [](double noise) {
+    LayeredBench bench(kink_at(3, 1e-3F));
+    const trace::Record& left = at(bench.run("a"), 0, 3, Channel::kGradient, "fc.weight");
+    for (trace::Trace& rank : bench.run("b").ranks) {
+      trace::Record& right = at(bench.run("b"), rank.rank, 3, Channel::kGradient, "fc.weight");
+      for (std::size_t i = 0; i < trace::Sketch::kBuckets; i += 2) {
+        const double x = left.sketch->buckets[i], y = left.sketch->buckets[i + 1];
+        right.sketch->buckets[i] = 1.01 * x - noise * y;
+        right.sketch->buckets[i + 1] = 1.01 * y + noise * x;
+      }
+    }
+    return bench.check();
+  };
+  EXPECT_TRUE(diverges_at(judged(0.0022), 3, Channel::kGradient, "fc.weight", 0));
+  EXPECT_TRUE(is_inconclusive(judged(0.0028), "kink"));
+}
+
 TEST(RoundingHorizon, KnowsNoKinkWithoutGradients) {
   LayeredBench bench(kink_at(3, 1e-3F));
   for (const char* run : {"a", "b"}) {
