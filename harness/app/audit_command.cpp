@@ -195,7 +195,7 @@ void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<
       ->type_name("FILE")
       ->check(not_empty);
   add_run_options(command, options->run);
-  add_json_option(command, options->run.reports["--json"]);
+  add_json_option(command, options->run.reports["json"]);
   options->kind = kind;
   run_when_chosen(command, action, options, audit);
 }

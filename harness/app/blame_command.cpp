@@ -162,7 +162,7 @@ void add_blame(CLI::App& app, Action& action) {
   command->add_option("--vary", options->vary, "Controls to try: threads,isa only these; -threads all but this one")
       ->check(not_empty);
   add_run_options(*command, options->run);
-  add_json_option(*command, options->run.reports["--json"]);
+  add_json_option(*command, options->run.reports["json"]);
   run_when_chosen(*command, action, options, blame);
 }
 

@@ -1,5 +1,8 @@
 #include "harness/app/options.h"
 
+#include <algorithm>
+
+#include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/launch/other_launchers.h"
 #include "harness/report/renderer.h"
@@ -56,8 +59,40 @@ void add_json_option(CLI::App& command, std::filesystem::path& json) {
 }
 
 void add_report_options(CLI::App& command, RunOptions& options) {
-  for (const report::Format& format : report::formats())
-    command.add_option(format.option, options.reports[format.option], format.help)->type_name("FILE")->check(not_empty);
+  std::vector<std::string> kinds;
+  for (const report::Format& format : report::formats()) kinds.emplace_back(format.kind);
+  const auto add = [&options, kinds](const std::string& kind, const std::string& file) {
+    const auto refuse = [&](const std::string& what, const std::string& next) {
+      throw InputError(
+          {.what = what, .where = "--report " + kind + "=" + file, .expected = "", .actual = "", .next = next});
+    };
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
+      refuse("there is no such report", suggest(kind, kinds) + "; there are " + join(kinds, ", "));
+    if (file.empty()) refuse("a report needs a file", "write --report " + kind + "=FILE; '-' is stdout");
+    for (const auto& [other, target] : options.reports) {
+      if (other == kind) refuse("the report '" + kind + "' is asked for twice", "name one file");
+      if (target == file) refuse("two reports go to one place", "give each a file of its own");
+    }
+    options.reports[kind] = file;
+  };
+  command
+      .add_option_function<std::string>(
+          "--json", [add](const std::string& file) { add("json", file); },
+          "Write the machine-readable result; '-' is stdout. The same as --report json=FILE")
+      ->type_name("FILE")
+      ->check(not_empty);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--report",
+          [add](const std::vector<std::string>& all) {
+            for (const std::string& one : all) {
+              const std::size_t sign = std::min(one.find('='), one.size());
+              add(one.substr(0, sign), sign < one.size() ? one.substr(sign + 1) : "");
+            }
+          },
+          "Write a report, as often as given; KIND is " + join(kinds, ", ") + "; '-' is stdout")
+      ->type_name("KIND=FILE")
+      ->allow_extra_args(false);
 }
 
 }  // namespace lockstep::app

@@ -26,12 +26,12 @@ struct RunOptions {
   std::filesystem::path worker;       ///< empty: beside lockstep
   std::string launcher;               ///< launch.kind of runs that choose none; "": as they say
   int jobs = 0;                       ///< ranks at once; 0: four for each core
-  std::map<std::string, std::filesystem::path> reports;  ///< by option: "--json"; "-": stdout
+  std::map<std::string, std::filesystem::path> reports;  ///< by kind: "json"; "-": stdout
   bool resume = false;                                   ///< resumes the runs in `out` that an earlier lockstep left
 
   /// Where the option --json says; empty: nowhere.
   std::filesystem::path json() const {
-    const auto found = reports.find("--json");
+    const auto found = reports.find("json");
     return found == reports.end() ? std::filesystem::path() : found->second;
   }
 };
@@ -48,7 +48,7 @@ std::vector<CLI::Option*> add_starting_options(CLI::App& command, RunOptions& op
 /// Options that judge and start runs, and --out.
 void add_run_options(CLI::App& command, RunOptions& options);
 
-/// One option for each format of a report.
+/// --report and --json.
 void add_report_options(CLI::App& command, RunOptions& options);
 
 /// --json of a command with a result of its own.

@@ -287,7 +287,7 @@ void write_result(const fs::path& target, const std::string& text) {
 }
 
 void require_writable(const RunOptions& options) {
-  for (const auto& [option, target] : options.reports) require_writable(option, target);
+  for (const auto& [kind, target] : options.reports) require_writable("--report " + kind, target);
 }
 
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {
@@ -295,7 +295,7 @@ void write_reports(const RunOptions& options, const judge::Verdict& verdict, con
                                         [](const auto& report) { return report.second == kStandardOutput; });
   if (!takes_stdout) print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(verdict, plan));
   for (const report::Format& format : report::formats()) {
-    const auto target = options.reports.find(format.option);
+    const auto target = options.reports.find(format.kind);
     if (target == options.reports.end() || target->second.empty()) continue;
     const std::string text = format.make()->render(verdict, plan);
     if (target->second == kStandardOutput) {

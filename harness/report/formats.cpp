@@ -4,7 +4,11 @@ namespace lockstep::report {
 
 const std::vector<Format>& formats() {
   static const std::vector<Format> rows = {
-      {"--json", "Write the machine-readable result; '-' is stdout", make_json_renderer},
+      {"text", [] { return make_text_renderer(/*color=*/false); }},
+      {"json", make_json_renderer},
+      {"junit", make_junit_renderer},
+      {"markdown", make_markdown_renderer},
+      {"github", make_github_renderer},
   };
   return rows;
 }

@@ -24,15 +24,30 @@ std::unique_ptr<Renderer> make_text_renderer(bool color);
 /// The machine-readable result, "lockstep.result/1".
 std::unique_ptr<Renderer> make_json_renderer();
 
-/// A report that a command writes into a file.
+/// JUnit's XML: a test case for each check, and for each run that did not end well.
+std::unique_ptr<Renderer> make_junit_renderer();
+
+/// A page for a pull request's comment, or a step summary.
+std::unique_ptr<Renderer> make_markdown_renderer();
+
+/// Annotations of GitHub Actions, which a step prints.
+std::unique_ptr<Renderer> make_github_renderer();
+
+/// A report that a command writes into a file: --report <kind>=FILE.
 struct Format {
-  const char* option;  ///< names the file on the command line
-  const char* help;
+  const char* kind;
   std::unique_ptr<Renderer> (*make)();
 };
 
 /// One row for each format.
 const std::vector<Format>& formats();
+
+/// "checks.0 equal (a, b)".
+std::string name_of_check(const judge::CheckReport& check);
+
+/// One check or run, as the text report has it, without colour.
+std::string to_text(const judge::CheckReport& check);
+std::string to_text(const judge::RunReport& run);
 
 /// One divergence, indented: step, channel, tensor, rank, both sides, relation, class, cause.
 std::string to_text(const compare::Divergence& divergence);

@@ -124,9 +124,7 @@ std::string details(const std::vector<RunReport>& runs, bool color) {
 
 std::string details(const CheckReport& check, bool color) {
   std::string out;
-  add_heading(out, check.status, color,
-              check.scenario + ": checks." + std::to_string(check.index) + " " + std::string(name_of(check.that)) +
-                  " (" + join(check.variants, ", ") + ")");
+  add_heading(out, check.status, color, check.scenario + ": " + name_of_check(check));
   add_line(out, "why", check.result.why);
   if (check.result.divergence) out += to_text(*check.result.divergence);
   for (const Experiment& experiment : check.experiments)
@@ -188,6 +186,15 @@ class TextRenderer : public Renderer {
 };
 
 }  // namespace
+
+std::string name_of_check(const CheckReport& check) {
+  return "checks." + std::to_string(check.index) + " " + std::string(name_of(check.that)) + " (" +
+         join(check.variants, ", ") + ")";
+}
+
+std::string to_text(const CheckReport& check) { return details(check, /*color=*/false).substr(1); }
+
+std::string to_text(const RunReport& run) { return details(run, /*color=*/false).substr(1); }
 
 std::string to_text(const compare::Divergence& divergence) {
   std::string out;

@@ -72,8 +72,8 @@ TEST(Results, AnOptionThatCannotBeWrittenIsNamedBeforeTheWork) {
             std::string::npos);
   EXPECT_NE(refusal([&] { require_writable("--json", scratch.path()); }), "") << "a folder";
   RunOptions options;
-  options.reports["--json"] = lost;
-  EXPECT_NE(refusal([&] { require_writable(options); }).find("--json " + lost.string()), std::string::npos);
+  options.reports["junit"] = lost;
+  EXPECT_NE(refusal([&] { require_writable(options); }).find("--report junit " + lost.string()), std::string::npos);
   for (const char* free : {"", "-", "/dev/null"}) EXPECT_EQ(refusal([&] { require_writable("--json", free); }), "");
   require_writable("--json", scratch.path() / "result.json");
 }
@@ -94,6 +94,40 @@ TEST(Results, PortsAreHeldUntilTheLastIsGivenOut) {
 }
 
 TEST(Results, NeitherADumbTerminalNorAFileIsColoured) { EXPECT_FALSE(may_color(-1)); }
+
+/// What a command line asks for, or why it is refused.
+std::string asked(const std::vector<std::string>& words, RunOptions& options) {
+  return refusal([&] {
+    CLI::App app;
+    add_report_options(app, options);
+    std::vector<std::string> last_first(words.rbegin(), words.rend());  // as CLI11 takes them
+    app.parse(std::move(last_first));
+  });
+}
+
+TEST(Reports, AreAskedForByKind) {
+  RunOptions options;
+  EXPECT_EQ(asked({"--report", "junit=a.xml", "--report", "markdown=-", "--json", "b=c.json"}, options), "");
+  EXPECT_EQ(options.reports,
+            (std::map<std::string, fs::path>{{"json", "b=c.json"}, {"junit", "a.xml"}, {"markdown", "-"}}));
+  EXPECT_EQ(options.json(), "b=c.json");
+}
+
+TEST(Reports, ThatCannotBeMeantAreRefused) {
+  const std::pair<std::vector<std::string>, const char*> rows[] = {
+      {{"--report", "junti=a.xml"}, "junit"},
+      {{"--report", "junit"}, "needs a file"},
+      {{"--report", "junit="}, "needs a file"},
+      {{"--report", "=a"}, "no such report"},
+      {{"--report", "json=a", "--json", "b"}, "asked for twice"},
+      {{"--report", "junit=-", "--report", "json=-"}, "one place"},
+  };
+  for (const auto& [words, why] : rows) {
+    RunOptions options;
+    const std::string error = asked(words, options);
+    EXPECT_NE(error.find(why), std::string::npos) << words[1] << ": " << error;
+  }
+}
 
 }  // namespace
 }  // namespace lockstep::app

@@ -183,5 +183,85 @@ TEST(ReportText, NoLineBeginsWithTextOfAFile) {
   EXPECT_NE(text.find("              | ::error::\\x1b[2J\\u202e#\\x23vso[task.complete]\n"), std::string::npos) << text;
 }
 
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+std::string rendered(const std::string& kind, const judge::Verdict& verdict, const plan::Plan& plan) {
+  for (const report::Format& format : report::formats()) {
+    if (format.kind == kind) return format.make()->render(verdict, plan);
+  }
+  return "";
+}
+
+TEST(ReportJunit, HasACaseForEachCheckAndEachRunThatFailed) {
+  const Mixed mixed;
+  const std::string page = rendered("junit", mixed.verdict, mixed.judged.plan);
+  EXPECT_EQ(count(page, "<testcase "), 4U) << page;
+  EXPECT_NE(page.find("<testsuites name=\"lockstep\" tests=\"4\" failures=\"2\" errors=\"1\""), std::string::npos)
+      << page;
+  EXPECT_NE(page.find("name=\"checks.0 equal (a, b)\"><failure type=\"divergence\" message=\"rounding, cause "),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("name=\"checks.1 ranks_agree (a)\"/>"), std::string::npos) << page;
+  EXPECT_NE(page.find("step 2, channel gradient, tensor fc.weight"), std::string::npos) << page;
+}
+
+TEST(ReportJunit, HoldsTextsOfAnyKind) {
+  Mixed mixed;
+  mixed.verdict.runs[0].why = "a < b & \"c\"\x01\xff]]>";
+  const std::string page = rendered("junit", mixed.verdict, mixed.judged.plan);
+  EXPECT_NE(page.find("message=\"a &lt; b &amp; &quot;c&quot;\\x01\xef\xbf\xbd]]&gt;\""), std::string::npos) << page;
+}
+
+TEST(Reports, ShowAnExpectedFailureAsSuch) {
+  const Json expect = {{"status", "divergence"}, {"reason", "planted"}};
+  Judged judged(equal_pair(expect));
+  spoil(judged.traces[1], 1, 2, Channel::kLoss, "local");
+  const judge::Verdict verdict = judged.verdict();
+  ASSERT_EQ(verdict.status(), judge::Status::kAgree);
+  const std::string page = rendered("junit", verdict, judged.plan);
+  EXPECT_NE(page.find("failures=\"0\" errors=\"0\" skipped=\"1\""), std::string::npos) << page;
+  EXPECT_NE(page.find("<skipped message=\"fails as expected: "), std::string::npos) << page;
+  EXPECT_NE(rendered("markdown", verdict, judged.plan).find("| tiny | agree | 0 of 1 | 1 |"), std::string::npos);
+}
+
+TEST(Reports, OfNothingJudgedAreNotGreen) {
+  const Judged judged(equal_pair());
+  const judge::Verdict verdict;
+  ASSERT_EQ(verdict.status(), judge::Status::kInconclusive);
+  EXPECT_NE(rendered("junit", verdict, judged.plan).find("errors=\"1\""), std::string::npos);
+  EXPECT_NE(rendered("github", verdict, judged.plan).find("::warning "), std::string::npos);
+  EXPECT_NE(rendered("markdown", verdict, judged.plan).find("nothing was judged"), std::string::npos);
+}
+
+TEST(ReportMarkdown, IsAPageThatFitsIntoAComment) {
+  Mixed mixed;
+  const std::string page = rendered("markdown", mixed.verdict, mixed.judged.plan);
+  EXPECT_TRUE(page.starts_with("### lockstep: divergence\n")) << page;
+  EXPECT_NE(page.find("\n    DIVERGENCE  tiny: checks.0 equal (a, b)\n"), std::string::npos) << page;
+  const judge::CheckReport check = mixed.verdict.checks[0];
+  for (int i = 0; i < 300; ++i) mixed.verdict.checks.push_back(check);
+  const std::string full = rendered("markdown", mixed.verdict, mixed.judged.plan);
+  EXPECT_LT(full.size(), 65'536U);
+  EXPECT_NE(full.find("more failures are left out"), std::string::npos);
+}
+
+TEST(ReportGithub, AnnotatesTheScenariosFile) {
+  Mixed mixed;
+  mixed.judged.plan.scenarios[0].file = "scenarios/a,b:c.json";
+  mixed.verdict.checks[2].result.why = "50% of\n::error::it";
+  const std::string page = rendered("github", mixed.verdict, mixed.judged.plan);
+  EXPECT_NE(page.find("::error file=scenarios/a%2Cb%3Ac.json,title=tiny%3A checks.0 equal (a%2C b)%3A divergence::"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("50%25 of\\n::error::it\n"), std::string::npos) << page;
+  const judge::CheckReport check = mixed.verdict.checks[0];
+  for (int i = 0; i < 30; ++i) mixed.verdict.checks.push_back(check);
+  EXPECT_EQ(count(rendered("github", mixed.verdict, mixed.judged.plan), "\n::error "), 9U) << "GitHub shows ten";
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -1,0 +1,78 @@
+// A page for a pull request's comment or a step summary: a table of scenarios, then a block for each failure.
+#include <algorithm>
+
+#include "harness/base/text.h"
+#include "harness/report/findings.h"
+#include "harness/report/renderer.h"
+
+namespace lockstep::report {
+namespace {
+
+using judge::Status;
+
+/// A comment of GitHub holds 65,536 characters.
+constexpr std::size_t kMostOfAPage = 60'000;
+
+/// One line, in which no character makes a table, a link, a mention or HTML.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char c : printable(without_middle(text))) {
+    if (std::string_view("|<>&`*_[]#@~$\\").find(c) != std::string_view::npos) {
+      out += "&#" + std::to_string(static_cast<int>(c)) + ";";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// Text as it stands, line by line: a block that is indented ends nowhere.
+std::string quoted(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    out += "    " + printable(text.substr(at, end - at)) + "\n";
+    at = end + 1;
+  }
+  return out;
+}
+
+class MarkdownRenderer : public Renderer {
+ public:
+  std::string render(const judge::Verdict& verdict, const plan::Plan& plan) const override {
+    const std::vector<Finding> all = findings_of(verdict, plan);
+    std::string out = "### lockstep: " + std::string(name_of(verdict.status())) +
+                      "\n\n| scenario | verdict | holds | " + "fails as expected |\n|---|---|---|---|\n";
+    for (const scenario::Scenario& scenario : plan.scenarios) {
+      std::size_t of = 0, good = 0, expected = 0;
+      for (const Finding& finding : all) {
+        if (finding.scenario != scenario.name) continue;
+        ++of;
+        expected += finding.fails_as_expected() ? 1 : 0;
+        good += finding.status == Status::kAgree && !finding.fails_as_expected() ? 1 : 0;
+      }
+      out += "| " + plain(scenario.name) + " | " + std::string(name_of(verdict.status_of(scenario.name))) + " | " +
+             std::to_string(good) + " of " + std::to_string(of) + " | " + std::to_string(expected) + " |\n";
+    }
+    std::size_t left_out = 0;
+    for (const Finding& finding : all) {
+      if (finding.status == Status::kAgree) continue;
+      const std::string block = "\n**" + std::string(name_of(finding.status)) + "**: " + plain(finding.scenario) +
+                                ", " + plain(finding.name) + "\n\n" + plain(finding.summary) + "\n\n" +
+                                (finding.details.empty() ? "" : quoted(finding.details));
+      if (out.size() + block.size() <= kMostOfAPage) {
+        out += block;
+      } else {
+        ++left_out;
+      }
+    }
+    if (left_out > 0) out += "\n" + std::to_string(left_out) + " more failures are left out: the page is full.\n";
+    return out;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Renderer> make_markdown_renderer() { return std::make_unique<MarkdownRenderer>(); }
+
+}  // namespace lockstep::report
