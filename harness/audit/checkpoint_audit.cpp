@@ -204,7 +204,7 @@ class Questions {
   void elsewhere(std::int64_t world_size, const Range& range) {
     Statement statement{.id = "everything@" + std::to_string(world_size),
                         .section = Section::kElsewhere,
-                        .text = "saved on " + std::to_string(world_size_) + " ranks, gone on with on " +
+                        .text = "saved on " + std::to_string(world_size_) + " ranks, resumed on " +
                                 std::to_string(world_size) + ", which divide the same batch"};
     if (range.steps < 2) {
       statement.claim = Claim::kImpossible;

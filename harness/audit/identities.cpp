@@ -9,6 +9,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/recipe/optimizer_rule.h"
+#include "harness/recipe/sampler_rule.h"
 
 namespace lockstep::audit {
 namespace {
@@ -56,7 +57,8 @@ std::int64_t samples_of_epoch(const Recipe& recipe, const Range& range) {
 std::optional<Obstacle> obstacle_of_padding(const Recipe& recipe, const Range& range, std::int64_t world_size) {
   const TrainSpec& train = recipe.train();
   const std::int64_t samples = samples_of_epoch(recipe, range);
-  if (train.sampler.kind == recipe::SamplerKind::kStream) {
+  const recipe::Dealing dealing = traits_of(train.sampler.kind).dealing;
+  if (dealing == recipe::Dealing::kStream) {
     const std::int64_t rest = samples % world_size;
     if (rest == 0 || !train.sampler.options.value("shard", true)) return std::nullopt;
     return Obstacle{std::to_string(samples) + " samples are no multiple of " + ranks_text(world_size) +
@@ -68,10 +70,8 @@ std::optional<Obstacle> obstacle_of_padding(const Recipe& recipe, const Range& r
   const bool completes = of_rank / (range.batch / world_size) != samples / range.batch;
   const bool drops = train.batch.drop_last || train.sampler.options.value("drop_last", false);
   if (repeated == 0 || (drops && !completes)) return std::nullopt;
-  const bool is_dealt =
-      train.sampler.kind == recipe::SamplerKind::kAccelerate || train.sampler.kind == recipe::SamplerKind::kDispatch;
   Json change = {{"sampler", {{"drop_last", true}}}};
-  if (!is_dealt) change["batch"] = {{"drop_last", true}};
+  if (dealing != recipe::Dealing::kBatches) change["batch"] = {{"drop_last", true}};
   const bool can_drop = train.sampler.options.contains("drop_last");
   if (!can_drop) change = nullptr;
   return Obstacle{std::to_string(samples) + " samples are no multiple of " + ranks_text(world_size) +
@@ -368,9 +368,9 @@ class Cells {
     if (every_rank_all) {
       statement.if_differs = Answer::kSlip;
       statement.because =
-          "every rank takes every sample, so an epoch takes it once for each rank: with one seed all ranks do the same "
-          "work" +
-          std::string(per_rank ? "" : " on its part of the batch");
+          "every rank takes every sample, so an epoch takes it once for each rank: with one seed all ranks compute the "
+          "same " +
+          std::string(per_rank ? "batch" : "part of the batch");
       statement.instead = "use a distributed sampler";
     } else if (!per_rank && factor == 1 && obstacles.empty()) {
       statement.claim = Claim::kEqual;

@@ -56,26 +56,26 @@ class WorkerRecipe : public Recipe {
   std::vector<Obstacle> obstacles_of_ranks() const override {
     std::vector<Obstacle> found;
     const TrainSpec& of = train();
-    using recipe::SamplerKind;
-    const SamplerKind sampler = of.sampler.kind;
+    using recipe::Dealing;
+    const Dealing dealing = traits_of(of.sampler.kind).dealing;
     const Json& options = of.sampler.options;
-    if (sampler == SamplerKind::kNone)
+    if (dealing == Dealing::kWhole)
       found.push_back({"without a sampler every rank takes every sample",
                        "use a distributed sampler",
                        {{"sampler", {{"kind", "distributed"}}}}});
-    if (sampler == SamplerKind::kStream && !options.value("shard", true))
+    if (dealing == Dealing::kStream && !options.value("shard", true))
       found.push_back({"every rank reads the whole stream",
                        "let each rank keep every W-th sample",
                        {{"sampler", {{"shard", true}}}}});
-    if (sampler == SamplerKind::kStream && options.value("buffer", 1) > 1)
+    if (dealing == Dealing::kStream && options.value("buffer", 1) > 1)
       found.push_back({"each rank shuffles its own part of the stream",
                        "shuffle before the stream is split",
                        {{"sampler", {{"buffer", 1}}}}});
-    if (sampler == SamplerKind::kContiguous || sampler == SamplerKind::kLibtorch)
+    if (dealing == Dealing::kBlocks)
       found.push_back({"each rank takes a block of the epoch's order, so an update takes other samples",
                        "deal the order out in turn, as PyTorch's DistributedSampler does",
                        {{"sampler", {{"kind", "distributed"}}}}});
-    if ((sampler == SamplerKind::kAccelerate || sampler == SamplerKind::kDispatch) && !of.batch.global)
+    if (dealing == Dealing::kBatches && !of.batch.global)
       found.push_back({"whole batches are dealt out to the ranks", "split each batch over the ranks (split_batches)",
                        Json::object()});
     if (of.has_own_buffers() || of.norm() == recipe::Norm::kBatch)
@@ -94,7 +94,7 @@ class WorkerRecipe : public Recipe {
       found.push_back({"each rank divides its loss by its own number of targets, and the ranks have unequally many",
                        "divide by the number of all ranks' targets",
                        {{"loss", {{"average", "world"}}}}});
-    if (sampler == SamplerKind::kAccelerate && recipe::draws_from_shared_generator(of.sampler))
+    if (of.sampler.kind == recipe::SamplerKind::kAccelerate && recipe::draws_from_shared_generator(of.sampler))
       found.push_back(
           {"without its own seed, the sampler draws its order from the generator: one rank uses its own, several copy "
            "rank 0's",

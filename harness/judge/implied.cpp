@@ -11,6 +11,7 @@
 
 #include "harness/base/text.h"
 #include "harness/laws/held.h"
+#include "harness/recipe/sampler_rule.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::judge {
@@ -301,8 +302,7 @@ class Implied {
   /// Collectives are numbered from 0 on. Once DDP has laid out its buckets, all steps that do the same issue as many.
   std::string judge_collectives(const Trace& rank) const {
     // These two exchange something when an epoch begins.
-    const bool meets_by_epoch = train_.sampler.kind == recipe::SamplerKind::kAccelerate ||
-                                train_.sampler.kind == recipe::SamplerKind::kDispatch;
+    const bool meets_by_epoch = traits_of(train_.sampler.kind).dealing == recipe::Dealing::kBatches;
     std::map<std::pair<bool, bool>, std::size_t> as_many;
     for (const Step& step : rank.steps) {
       const Names names = names_of(step, Channel::kCollective);

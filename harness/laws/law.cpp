@@ -37,7 +37,8 @@ std::span<const Law> all_laws() {
        judge_order,
        no_order_asked},
       {"data",
-       "Each epoch takes every sample as often as the sampler promises, in a new order.",
+       "Each epoch takes every sample as often as the sampler promises; a shuffling sampler gives each epoch a new "
+       "order.",
        "samples are not taken as the sampler promises",
        {Channel::kSamples},
        nullptr,

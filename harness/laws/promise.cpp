@@ -43,7 +43,7 @@ std::optional<Promise> promise_of(const scenario::Promises& promises, std::int64
                   .samples = samples,
                   .by_rank = takes_everything_on_every_rank(sampler),
                   .reshuffles = reshuffles(sampler),
-                  .one_order = traits.deals_one_order,
+                  .one_order = traits.deals_one_order(),
                   .never_again = ids_that_show_an_order(sampler)};
   const std::int64_t used = std::max<std::int64_t>(samples - promise.first, 0);
   const auto each = recipe::shares_of(promises.train, promises.world_size, used);

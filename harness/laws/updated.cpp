@@ -13,8 +13,19 @@ namespace {
 using trace::Channel;
 using trace::Record;
 
-constexpr std::array<const char*, 9> kStates = {
-    "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "square_avg", "grad_avg", "momentum_buffer", "sum", "step"};
+/// Of all optimizers, and the count of updates.
+const std::vector<std::string_view>& known_states() {
+  static const std::vector<std::string_view> kAll = [] {
+    std::vector<std::string_view> all = {"step"};
+    for (const std::string_view name : recipe::kNames<recipe::OptimizerKind>) {
+      for (const recipe::KeptState& state : recipe::traits_of(recipe::named<recipe::OptimizerKind>(name)).states) {
+        if (std::find(all.begin(), all.end(), state.name) == all.end()) all.push_back(state.name);
+      }
+    }
+    return all;
+  }();
+  return kAll;
+}
 
 bool is_skipped(const Held& before, const Held& now) {
   const auto skipped = [](const Held& held) {
@@ -67,13 +78,14 @@ Sampled sampled_of(const Updated& of) {
     sampled.elements[i].gradient = of.gradient->elements[i];
     sampled.elements[i].weight = of.weight_before->elements[i];
   }
-  for (const char* state : kStates) {
+  for (const std::string_view name : known_states()) {
+    const std::string state(name);
     const std::vector<double> after = elements_of(of.state(state), count);
     if (after.empty()) continue;
     const std::vector<double> before = elements_of(of.state_before(state), count);
     for (std::size_t i = 0; i < count; ++i) {
-      if (!before.empty()) sampled.elements[i].before.set(state, before[i]);
-      sampled.elements[i].after.set(state, after[i]);
+      if (!before.empty()) sampled.elements[i].before.set(name, before[i]);
+      sampled.elements[i].after.set(name, after[i]);
     }
   }
   for (Element& element : sampled.elements) {

@@ -28,7 +28,11 @@ Rounded before(const Element& element, std::string_view state) {
 }
 
 /// A state that it has.
-Rounded after(const Element& element, std::string_view state) { return {*element.after.find(state), element.unit}; }
+Rounded after(const Element& element, std::string_view state) {
+  const double* found = element.after.find(state);
+  LOCKSTEP_CHECK(found != nullptr);
+  return {*found, element.unit};
+}
 
 /// torch.lerp, which moving averages use.
 Rounded lerp(const Rounded& from, const Rounded& to, double weight) {
@@ -52,6 +56,7 @@ const OptimizerTraits& traits_of(OptimizerKind kind) {
       .states = {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}},
       .square = "exp_avg_sq",
       .square_keep = "/betas/1",
+      .corrects_square = true,
       .planted_formulas = {Formula::kEpsInsideRoot, Formula::kNoRoot, Formula::kEpsBeforeCorrection,
                            Formula::kNotAveraged, Formula::kMaxLeftOut}};
   static const OptimizerTraits kAdamw = [] {
@@ -79,6 +84,7 @@ const OptimizerTraits& traits_of(OptimizerKind kind) {
       .states = {{"exp_avg"}, {"exp_avg_sq"}},
       .square = "exp_avg_sq",
       .square_keep = "/betas/1",
+      .corrects_square = true,
       .planted_formulas = {Formula::kEpsInsideRoot, Formula::kNoRoot, Formula::kNotAveraged, Formula::kTrustLeftOut,
                            Formula::kTrustInverted}};
   static const OptimizerTraits kAdagrad{.form = UpdateForm::kElements, .is_scale_free = true, .states = {{"sum"}}};
@@ -209,9 +215,7 @@ std::optional<Rounded> ElementRule::root_of(const Element& element, const Mistak
   Rounded of = after(element, square);
   if (centered_) of = of - after(element, "grad_avg") * after(element, "grad_avg");
   const Rounded eps = coefficient(mistake.eps.value_or(eps_), unit);
-  const bool corrects =
-      beta2_ != 0 && kind_ != OptimizerKind::kRmsprop && kind_ != OptimizerKind::kAdagrad && !mistake.no_correction;
-  if (corrects) {
+  if (traits_of(kind_).corrects_square && beta2_ != 0 && !mistake.no_correction) {
     const double power = std::pow(beta2_, element.step + mistake.steps_ahead);
     of = of / Rounded(1 - power, unit, unit * (1 - power) + (capturable_ ? kPowerRoundings * unit : 0));
   }
@@ -231,26 +235,36 @@ std::optional<Rounded> ElementRule::direction(const Element& element, const Mist
 std::optional<Rounded> ElementRule::weight(const Element& element, const Mistake& mistake) const {
   const double unit = element.unit;
   const auto root = root_of(element, mistake);
-  if (!root || kind_ == OptimizerKind::kLamb) return std::nullopt;
+  if (!root) return std::nullopt;
   double size = rate_ * mistake.rate_factor, slack = 0;
   std::optional<Rounded> top;
-  if (kind_ == OptimizerKind::kRmsprop && momentum_ != 0) {
-    if (!element.has("momentum_buffer")) return std::nullopt;
-    const Rounded step = coefficient(size, unit) * after(element, "momentum_buffer");
-    return Rounded(element.weight, unit) - step;
+  switch (kind_) {
+    case OptimizerKind::kRmsprop:
+      if (momentum_ != 0) {
+        if (!element.has("momentum_buffer")) return std::nullopt;
+        return Rounded(element.weight, unit) - coefficient(size, unit) * after(element, "momentum_buffer");
+      }
+      top = gradient_of(element);
+      break;
+    case OptimizerKind::kAdagrad:
+      top = gradient_of(element);
+      size /= 1 + (element.step - 1) * rate_decay_;
+      break;
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamw:
+    case OptimizerKind::kAdamax: {
+      if (!element.has("exp_avg")) return std::nullopt;
+      top = after(element, "exp_avg");
+      const double power = std::pow(beta1_, element.step + mistake.steps_ahead);
+      if (!mistake.no_correction) size /= 1 - power;
+      if (capturable_) slack = kPowerRoundings * unit / (1 - power);
+      break;
+    }
+    case OptimizerKind::kLamb:  // of which the trust ratio is left over
+    case OptimizerKind::kSgd:   // a sum: laws judge its sketches
+    case OptimizerKind::kUnknown:
+      return std::nullopt;
   }
-  if (kind_ == OptimizerKind::kRmsprop) {
-    top = gradient_of(element);
-  } else if (kind_ == OptimizerKind::kAdagrad) {
-    top = gradient_of(element);
-    size /= 1 + (element.step - 1) * rate_decay_;
-  } else if (element.has("exp_avg")) {
-    top = after(element, "exp_avg");
-    const double power = std::pow(beta1_, element.step + mistake.steps_ahead);
-    if (!mistake.no_correction) size /= 1 - power;
-    if (capturable_) slack = kPowerRoundings * unit / (1 - power);
-  }
-  if (!top) return std::nullopt;
   Rounded weight(element.weight, unit);
   if (decoupled_ && decay_ != 0) weight = weight * coefficient(1 - rate_ * mistake.rate_factor * decay_, unit);
   return weight - Rounded(size, unit, (unit + slack) * std::fabs(size)) * (*top / *root);

@@ -41,6 +41,7 @@ struct OptimizerTraits {
   std::vector<KeptState> states = {};
   std::string_view square = {};       ///< state that is a moving average of squares or sizes
   const char* square_keep = nullptr;  ///< its share of the state before, as a pointer into the options: "/betas/1"
+  bool corrects_square = false;       ///< an update divides it by 1 - keep^step
   std::set<FormulaWrongFormula> planted_formulas = {};  ///< that the fault formula_wrong has for it
 };
 

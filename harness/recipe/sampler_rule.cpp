@@ -86,6 +86,19 @@ Ids dealt(const Ids& all, std::int64_t micro, std::int64_t world, std::int64_t r
   return mine;
 }
 
+/// Rounds of a micro-batch for each rank; a last round that is short is cut into as many slices, which its beginning
+/// fills up.
+Ids sliced(const Ids& all, std::int64_t micro, std::int64_t world, std::int64_t rank) {
+  Ids mine;
+  const auto samples = static_cast<std::int64_t>(all.size());
+  for (std::int64_t begin = 0; begin < samples; begin += micro * world) {
+    const std::int64_t each = (std::min(micro * world, samples - begin) + world - 1) / world;
+    for (std::int64_t i = begin + rank * each; i < begin + (rank + 1) * each; ++i)
+      mine.push_back(all[static_cast<std::size_t>(i % samples)]);
+  }
+  return mine;
+}
+
 /// Whole micro-batches for as many ranks as have one, then the rest.
 std::vector<std::int64_t> dealt_shares(const Json& options, std::int64_t world, std::int64_t micro,
                                        std::int64_t samples) {
@@ -101,28 +114,37 @@ std::vector<std::int64_t> dealt_shares(const Json& options, std::int64_t world, 
 }  // namespace
 
 const SamplerTraits& traits_of(SamplerKind kind) {
-  static const SamplerTraits kSplit;
-  static const SamplerTraits kWhole{.deals_one_order = false, .owns_generator = false};
-  static const SamplerTraits kStreamed{.deals_one_order = false};
-  static const SamplerTraits kPaddedFirst{.pads_last = false};  // then shuffled
-  static const SamplerTraits kShared{.owns_generator = false};
+  static const SamplerTraits kUnknown{.no_order = "the order of this sampler is unknown"};
+  static const SamplerTraits kNone{.dealing = Dealing::kWhole, .owns_generator = false};
+  static const SamplerTraits kDistributed{.dealing = Dealing::kInTurn};
+  static const SamplerTraits kContiguous{.dealing = Dealing::kBlocks};
+  static const SamplerTraits kLibtorch{
+      .dealing = Dealing::kBlocks,
+      .pads_last = false,  // it shuffles what it has filled up
+      .no_order = "LibTorch's sampler shuffles its last order again, with the standard library"};
+  static const SamplerTraits kAccelerate{.dealing = Dealing::kBatches};
+  static const SamplerTraits kDispatch{.dealing = Dealing::kBatches, .slices_rounds = true, .owns_generator = false};
+  static const SamplerTraits kStream{.dealing = Dealing::kStream};
   switch (kind) {
     case SamplerKind::kNone:
-      return kWhole;
-    case SamplerKind::kStream:
-      return kStreamed;
-    case SamplerKind::kLibtorch:
-      return kPaddedFirst;
-    case SamplerKind::kDispatch:
-      return kShared;
+      return kNone;
     case SamplerKind::kDistributed:
-    case SamplerKind::kContiguous:
     case SamplerKind::kElastic:
+      return kDistributed;
+    case SamplerKind::kContiguous:
+      return kContiguous;
+    case SamplerKind::kLibtorch:
+      return kLibtorch;
     case SamplerKind::kAccelerate:
+      return kAccelerate;
+    case SamplerKind::kDispatch:
+      return kDispatch;
+    case SamplerKind::kStream:
+      return kStream;
     case SamplerKind::kUnknown:
       break;
   }
-  return kSplit;
+  return kUnknown;
 }
 
 std::optional<std::vector<std::int64_t>> shares_of(const TrainSpec& train, std::int64_t world, std::int64_t samples) {
@@ -153,12 +175,12 @@ std::optional<std::vector<std::int64_t>> shares_of(const TrainSpec& train, std::
 }
 
 bool takes_everything_on_every_rank(const SamplerChoice& sampler) {
-  return sampler.kind == SamplerKind::kNone ||
-         (sampler.kind == SamplerKind::kStream && !sampler.options.at("shard").get<bool>());
+  const Dealing dealing = traits_of(sampler.kind).dealing;
+  return dealing == Dealing::kWhole || (dealing == Dealing::kStream && !sampler.options.at("shard").get<bool>());
 }
 
 bool reshuffles(const SamplerChoice& sampler) {
-  if (sampler.kind == SamplerKind::kStream) return sampler.options.at("buffer").get<std::int64_t>() > 1;
+  if (traits_of(sampler.kind).dealing == Dealing::kStream) return sampler.options.at("buffer").get<std::int64_t>() > 1;
   return sampler.options.value("shuffle", true);
 }
 
@@ -177,9 +199,7 @@ bool draws_from_shared_generator(const SamplerChoice& sampler) {
 
 std::string no_known_order(const SamplerChoice& sampler) {
   if (draws_from_shared_generator(sampler)) return "the order is drawn from a generator that the training shares";
-  return sampler.kind == SamplerKind::kLibtorch
-             ? "LibTorch's sampler shuffles its last order again, with the standard library"
-             : "";
+  return traits_of(sampler.kind).no_order;
 }
 
 Ids order_of(const TrainSpec& train, std::int64_t world_size, std::int64_t samples, const OrderOf& which) {
@@ -187,13 +207,17 @@ Ids order_of(const TrainSpec& train, std::int64_t world_size, std::int64_t sampl
   const std::int64_t world = which.sharded ? world_size : 1, rank = which.sharded ? which.rank : 0;
   const std::int64_t first = sampler.options.value("start", std::int64_t{0});
   if (samples <= first) return {};
-  if (sampler.kind == SamplerKind::kStream) return streamed(sampler, samples, world, which);
+  const Dealing dealing = traits_of(sampler.kind).dealing;
+  if (dealing == Dealing::kStream) return streamed(sampler, samples, world, which);
   Ids all = shared_order(sampler, samples - first, which);
   for (std::int64_t& id : all) id += first;
-  if (sampler.kind == SamplerKind::kNone) return all;
-  if (sampler.kind == SamplerKind::kAccelerate) return dealt(all, train.batch.micro_size(world_size), world, rank);
+  if (dealing == Dealing::kWhole) return all;
+  if (dealing == Dealing::kBatches) {
+    const auto deal = traits_of(sampler.kind).slices_rounds ? sliced : dealt;
+    return deal(all, train.batch.micro_size(world_size), world, rank);
+  }
   all = evened(std::move(all), world, sampler.options.value("drop_last", false));
-  if (sampler.kind != SamplerKind::kContiguous) return every(all, world, rank);
+  if (dealing == Dealing::kInTurn) return every(all, world, rank);
   const auto each = static_cast<std::ptrdiff_t>(all.size()) / world;
   return {all.begin() + rank * each, all.begin() + (rank + 1) * each};
 }

@@ -15,11 +15,26 @@ namespace lockstep::recipe {
 /// Fewer ids than this come in one order by chance.
 inline constexpr std::size_t kFewInOrder = 8;
 
+/// How samples reach the ranks.
+enum class Dealing {
+  kUnknown,
+  kWhole,    ///< each rank takes all of them
+  kInTurn,   ///< one order, of which rank r takes every W-th sample from the r-th on
+  kBlocks,   ///< one order, of which each rank takes one block
+  kBatches,  ///< one order, whose micro-batches go to the ranks in turn
+  kStream,   ///< each rank reads every W-th sample, and shuffles those by itself
+};
+
 /// Properties of a sampler's kind.
 struct SamplerTraits {
-  bool deals_one_order = true;  ///< all ranks take their samples from one common order
-  bool pads_last = true;        ///< samples that fill up a share come last in it
-  bool owns_generator = true;   ///< it draws its order from a generator of its own, if its options have a seed for it
+  Dealing dealing = Dealing::kUnknown;
+  bool pads_last = true;       ///< samples that fill up a share come last in it
+  bool slices_rounds = false;  ///< a last round that is short is cut into even slices, one for each rank
+  bool owns_generator = true;  ///< it draws its order from a generator of its own, if its options have a seed for it
+  const char* no_order = "";   ///< why its order cannot be computed
+
+  /// Whether all ranks take their samples from one common order.
+  bool deals_one_order() const { return dealing != Dealing::kWhole && dealing != Dealing::kStream; }
 };
 
 const SamplerTraits& traits_of(SamplerKind kind);

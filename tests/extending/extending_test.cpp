@@ -68,8 +68,9 @@ bool is_one_of(const std::string& file, const std::string& pattern) {
 }
 
 TEST(Extending, EverySeamListsItsFiles) {
-  for (const char* heading : {"## A model", "## A check", "## A channel", "## A launcher", "## A reduction",
-                              "## A device", "## A fault", "## A cause"}) {
+  for (const char* heading :
+       {"## A model", "## A check", "## A channel", "## A launcher", "## A reduction", "## A device", "## A fault",
+        "## A cause", "## An optimizer", "## A sampler", "## A schedule", "## Data"}) {
     const std::vector<std::string> listed = files_under(heading);
     EXPECT_FALSE(listed.empty()) << heading;
     for (const std::string& file : listed) {
@@ -111,8 +112,8 @@ class Copy {
     for (const char* folder : {"harness", "python", "tests"})
       fs::copy(source_root() / folder, root() / folder, fs::copy_options::recursive);
     for (const std::string& patch : apply) {
-      const Outcome outcome = run_program({"git", "apply", "--include=harness/*", "--include=tests/*", "--include=python/*",
-                                           (source_root() / "tests/extending" / patch).string()},
+      const Outcome outcome = run_program({"git", "apply", "--include=harness/*", "--include=tests/*",
+                                           "--include=python/*", (source_root() / "tests/extending" / patch).string()},
                                           60, root());
       if (outcome.exit_code != 0) ADD_FAILURE() << patch << ": " << outcome.err;
     }
@@ -185,11 +186,12 @@ TEST(Extending, AnOptimizerWithoutItsRuleDoesNotCompile) {
   expect_refused(copy, "harness/recipe/optimizer_rule.cpp", "kSignsgd");
 }
 
-/// A kind without a case in the comparison with Python, or with a twin that does not know it.
-std::vector<std::string> without_parity(const fs::path& root, const std::string& definition) {
+/// A kind without a case in the comparison with Python, or with a twin that does not know it. `twin`: the file of that.
+std::vector<std::string> without_parity(const fs::path& root, const std::string& definition,
+                                        const std::string& twin = "tests/parity/training.py") {
   const Json schema = Json::parse(read_file(root / "harness/scenario/scenario.schema.json"));
   std::vector<std::string> missing;
-  for (const char* file : {"tests/parity/parity_test.cpp", "tests/parity/training.py"}) {
+  for (const std::string& file : {std::string("tests/parity/parity_test.cpp"), twin}) {
     const std::string text = read_file(root / file);
     for (const Json& branch : schema["definitions"][definition]["anyOf"]) {
       const std::string kind = branch["properties"]["kind"]["const"].dump();
@@ -225,6 +227,14 @@ TEST(Extending, EveryHookIsInstalled) {
   EXPECT_EQ(hooks_not_installed(copy.root()), std::vector<std::string>{});
   copy.take_from_the_tree("python/lockstep/_install.py");
   EXPECT_EQ(hooks_not_installed(copy.root()), std::vector<std::string>{"derivative"});
+}
+
+TEST(Extending, EverySamplerAndScheduleIsComparedWithPython) {
+  const std::vector<std::string> no_twin = {"sampler \"libtorch\" in tests/parity/parity_test.cpp",  // none in Python
+                                            "sampler \"libtorch\" in tests/parity/samplers.py"};
+  EXPECT_EQ(without_parity(source_root(), "sampler", "tests/parity/samplers.py"), no_twin);
+  const std::vector<std::string> default_one = {"schedule \"constant\" in tests/parity/parity_test.cpp"};
+  EXPECT_EQ(without_parity(source_root(), "schedule"), default_one);
 }
 
 TEST(Extending, AChannelWithoutItsSentenceDoesNotCompile) {

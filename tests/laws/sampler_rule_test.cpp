@@ -42,6 +42,16 @@ TEST(SamplerOrder, FollowsWhatTheSamplerIsTold) {
   EXPECT_EQ(order(plain, {.rank = 2}), (Ids{10, 11, 12, 0, 1}));
 }
 
+TEST(SamplerOrder, IsDealtOutInSlicesByARankThatReadsForAll) {
+  const auto read_by_one = promised("dispatch", {{"shuffle", false}});
+  EXPECT_EQ(order(read_by_one, {.rank = 0}), (Ids{0, 1, 6, 7, 12}));
+  EXPECT_EQ(order(read_by_one, {.rank = 2}), (Ids{4, 5, 10, 11, 1}));
+}
+
+TEST(SamplerOrder, OfAKindThatNobodyDescribedIsUnknown) {
+  EXPECT_NE(recipe::no_known_order({recipe::SamplerKind::kUnknown, {{"shuffle", false}}}), "");
+}
+
 TEST(SamplerOrder, IsNotKnownOfASharedGenerator) {
   EXPECT_NE(recipe::no_known_order({recipe::SamplerKind::kNone, {{"shuffle", true}}}), "");
   EXPECT_NE(recipe::no_known_order({recipe::SamplerKind::kAccelerate, {{"shuffle", true}}}), "");

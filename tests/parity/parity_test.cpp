@@ -256,6 +256,7 @@ TEST(Parity, AScheduleByEpochUnderAccumulationThatGoesOnAcrossEpochs) {
                         {"train.schedule",
                          {{{"kind", "step"}, {"every", 1}, {"gamma", 0.5}},
                           {{"kind", "cosine"}, {"period", 5}},
+                          {{"kind", "rates"}, {"rates", {0.01, 0.003, 0.02}}},
                           {{"kind", "linear_warmup"}, {"warmup", 3}, {"factor", 0.1}}}},
                         {"train.loss", {{{"average", "rank"}}, {{"average", "world"}}}}};
   expect_parity(scenario, kCore);

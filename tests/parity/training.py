@@ -222,6 +222,8 @@ def make_scheduler(spec, optimizer):
             return schedules.LambdaLR(optimizer, lambda step: share_of_phases(step, spec["phases"]))
         case "chained":
             return schedules.ChainedScheduler([make_scheduler(one, optimizer) for one in spec["of"]])
+        case "rates":
+            return ListedRates(optimizer, spec["rates"])
         case "inverse_sqrt":
             return schedules.LambdaLR(optimizer, lambda step: inverse_sqrt(step, spec["warmup"]))
         case "plateau":
@@ -251,6 +253,17 @@ class WarmupMultiStepLR(torch.optim.lr_scheduler.LRScheduler):
             warmup = self.factor * (1 - alpha) + alpha
         passed = bisect.bisect_right(self.milestones, self.last_epoch)
         return [lr * warmup * self.gamma**passed for lr in self.base_lrs]
+
+
+class ListedRates(torch.optim.lr_scheduler.LRScheduler):
+    """Learning rates as a list; the last one stays."""
+
+    def __init__(self, optimizer, rates):
+        self.rates = rates
+        super().__init__(optimizer)
+
+    def get_lr(self):
+        return [self.rates[min(self.last_epoch, len(self.rates) - 1)] for _ in self.base_lrs]
 
 
 def scheduler_steps(every, world_size, epochs):

@@ -179,10 +179,9 @@ class FormulaWrong : public UpdateFault {
     const at::Tensor before = parameter.clone();
     apply(one, rule, parameter);
     parameter.copy_(before);
-    if (one.kind == recipe::OptimizerKind::kAdamw) parameter.mul_(1 - one.learning_rate * number(one, "weight_decay"));
-    const at::Tensor gradient = one.kind == recipe::OptimizerKind::kAdamw
-                                    ? one.gradient
-                                    : one.gradient.add(before, number(one, "weight_decay"));
+    const bool decouples = one.kind == recipe::OptimizerKind::kAdamw;
+    if (decouples) parameter.mul_(1 - one.learning_rate * number(one, "weight_decay"));
+    const at::Tensor gradient = decouples ? one.gradient : one.gradient.add(before, number(one, "weight_decay"));
     parameter.sub_(direction(one, gradient, before), one.learning_rate);
   }
 
