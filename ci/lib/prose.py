@@ -70,7 +70,7 @@ def blocks(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def comments(text: str) -> Iterator[tuple[int, str, bool]]:
-    """The same of the doc comments in a header: (line, text, whether it stands behind a member)."""
+    """Blocks of the doc comments in a header: (line, text, whether it stands behind a member)."""
     markdown = []  # the lines of text above a declaration, each in its place; all others are empty
     for number, line in enumerate(text.splitlines(), 1):
         code, found, comment = line.partition("///")

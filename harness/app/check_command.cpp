@@ -41,7 +41,7 @@ struct Checked {
 
 bool loads(const judge::Recording& run) { return run.promises && run.promises->train.checkpoint.load; }
 
-/// Of each program, the run whose checkpoint it loads, if it was named, too.
+/// The run whose checkpoint each program loads, if it was named, too.
 std::vector<const judge::Recording*> savers_among(std::vector<judge::Recording>& runs) {
   std::vector<const judge::Recording*> savers(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -29,7 +29,7 @@ struct Row {
   std::int64_t wrong = 0;
 
   double algorithm_bandwidth() const { return static_cast<double>(bytes) / seconds / 1e9; }
-  /// Of the links, whatever the number of ranks. *Source*: nccl-tests, doc/PERFORMANCE.md.
+  /// Bandwidth of the links, whatever the number of ranks. *Source*: nccl-tests, doc/PERFORMANCE.md.
   double bus_bandwidth(std::int64_t ranks) const {
     const double others = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
     return algorithm_bandwidth() * (operation == "all-reduce" ? 2 * others : operation == "broadcast" ? 1 : others);

@@ -82,7 +82,7 @@ Json only_checkpoint(const Json& wanted) {
   return {{"train", {{"checkpoint", change}}}};
 }
 
-/// The same of "load".
+/// A patch that leaves this alone of "load".
 Json only_load(const Json& wanted) {
   Json load = {{"from", nullptr},   {"file", nullptr},     {"keys", nullptr},   {"pick", nullptr},
                {"number", nullptr}, {"of_rank", nullptr},  {"who", nullptr},    {"when", nullptr},

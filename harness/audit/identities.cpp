@@ -248,7 +248,7 @@ class Identities {
  private:
   /// Eps that changes no bit of a root of the square of a normal float32, and divides no 0 by 0.
   static constexpr double kNoEps = 1e-30;
-  /// Of which the last two have another rate.
+  /// Updates with momentum, the last two with another rate.
   static constexpr std::int64_t kMomentumUpdates = 4;
   /// Updates until an epoch ends: more would take too long for a first look.
   static constexpr std::int64_t kMostUpdates = 64;

@@ -6,7 +6,7 @@ namespace lockstep {
 
 namespace {
 
-/// Of a line that is no part of a message: a command with many files, say. *Units*: bytes.
+/// Longest line that is no part of a message: a command with many files, say. *Units*: bytes.
 constexpr std::size_t kMostOfLine = std::size_t{1} << 18;
 
 }  // namespace

@@ -77,7 +77,7 @@ class Loading {
  private:
   bool same_world() const { return run_.world_size() == saver_.run->world_size(); }
 
-  /// Of a program, what every rank loads from one file; buffers come with the weights.
+  /// For a program: what every rank loads from one file; buffers come with the weights.
   bool is_judged(const Restored& restored) const {
     if (promises_.known) return restored.channel == Channel::kWeight || restored.channel == Channel::kOptimizer;
     const recipe::TrainSpec &its = promises_.train, &saved = saver_.promises->train;

@@ -69,7 +69,7 @@ std::int64_t end_of_shortest(const trace::RunTrace& run) {
   return end;
 }
 
-/// Of a program, only what DDP keeps alike. Buffers that are not broadcast are each rank's own.
+/// For a program: only what DDP keeps alike. Buffers that are not broadcast are each rank's own.
 CheckResult judge_ranks(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (promises.known) {
     const std::vector<Channel> kept = {Channel::kGradient, Channel::kOptimizer, Channel::kWeight, Channel::kBuffer};
@@ -97,7 +97,7 @@ bool goes_on_alike(const scenario::Promises& one, const scenario::Promises& othe
          a.batch.updates_at_epoch_end == b.batch.updates_at_epoch_end;
 }
 
-/// Of a resumed training where the one that saved is known, and was of the same recipe.
+/// For a resumed training whose saving run is known, and had the same recipe.
 CheckResult judge_ledger_of(const trace::RunTrace& run, const scenario::Promises& promises, const Saver& saver) {
   const auto& load = promises.train.checkpoint.load;
   if (load && saver.promises != nullptr && !load->from.empty() && !goes_on_alike(promises, *saver.promises))

@@ -73,7 +73,7 @@ class Held {
   bool is_weight(const std::string& name) const { return weight_names_.contains(name); }
   bool is_named(const std::string& name) const { return is_weight(name) || buffer_names_.contains(name); }
 
-  /// Of the weight or buffer of this name.
+  /// Moments of the weight or buffer of this name.
   Found named(const std::string& name, const std::string& digest) const {
     return find(is_weight(name) ? weights_ : buffers_, name, digest);
   }

@@ -135,7 +135,7 @@ double RoundingBound::largest_explained(const Step& step) const {
   const Step* other = right_.ranks[0].find(step.step);
   double largest = 0;
   for (const Record& record : step.records) {
-    // Of a resumed run's first step there are no gradients: what came before shows in its weights.
+    // A resumed run's first step has no gradients: what came before shows in its weights.
     const bool resumes = other == &right_.ranks[0].steps.front() && step.step >= 0;
     if (record.channel != (resumes ? Channel::kWeight : Channel::kGradient) || other == nullptr) continue;
     const Record* found = other->find(record.channel, record.name);

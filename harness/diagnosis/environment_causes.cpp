@@ -6,7 +6,7 @@ namespace {
 
 using compare::Suspect;
 
-/// Of a run whose ranks do not run alike.
+/// Causes in a run whose ranks do not run alike.
 std::vector<Suspect> suspects_within(const Side& side) {
   const auto found = compare::rank_elsewhere(*side.run);
   return found ? found->suspects() : std::vector<Suspect>();

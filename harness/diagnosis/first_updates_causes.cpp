@@ -77,7 +77,7 @@ class Position {
                          (step < first_ ? "repeated" : "left out")}};
   }
 
-  /// Of a loop without a loader there are no ids and no epochs, but a number for each item.
+  /// A loop without a loader has no ids and no epochs, but a number for each item.
   std::vector<Suspect> of_items() const {
     if (restart_.changes_world()) return {};
     const auto are_of = [&](std::int64_t step) {

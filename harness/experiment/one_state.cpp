@@ -138,7 +138,7 @@ class OneStep {
     return rounding && !rounding->explained();
   }
 
-  /// Of a place that the other runs have, too.
+  /// Whether a difference at a place that the other runs have, too, is beyond rounding.
   bool beyond_at(const trace::Record& there, std::int64_t step, std::int64_t rank) const {
     const compare::Location place{.step = step, .channel = there.channel, .tensor = there.name};
     const trace::Record* left = compare::record_of(left_, place, static_cast<std::size_t>(rank));

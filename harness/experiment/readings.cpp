@@ -48,7 +48,7 @@ compare::Scope scope_of(const Case& one, const RunTrace& right) {
   return checks::after_loading(one.scenario, one.check.spec, right);
 }
 
-/// Of two runs of one side.
+/// A closeup of two runs of one side.
 Closeup closeup_of_runs(const Divergence& at, const RunTrace& first, const RunTrace& second) {
   const auto rank = static_cast<std::size_t>(at.rank);
   return closeup_of(at, {.run = &first, .rank = rank}, {.run = &second, .rank = rank}, Looked::kFromTheStart);
@@ -81,7 +81,7 @@ class TwoPrecisions {
     scope_.end_step = compare::comparable_until(left, right, left64, right64);
   }
 
-  /// Of the trainings up to a place, where NaN would hide all. Without one they are judged until it does.
+  /// Judges the trainings up to a place, where NaN would hide all. Without one they are judged until it does.
   InFloat64 facts(std::optional<std::int64_t> place = {}) const {
     return {.silent = obstacle(place.value_or(trace::kInitialStep - 1)),
             .is_finite = scope_.end_step == compare::kNoStep,

@@ -11,7 +11,7 @@ namespace {
 
 using Outcome = MutationRow::Outcome;
 
-/// Of one scenario, by place in its list.
+/// One scenario's mutations, by place in its list.
 std::map<std::size_t, const CheckReport*> reports_of(const std::string& scenario, const Verdict& verdict) {
   std::map<std::size_t, const CheckReport*> reports;
   for (const CheckReport& report : verdict.checks) {

@@ -75,7 +75,7 @@ RunOutcome unknown(const plan::Run& run, std::string why) {
   return {.run = run.name, .status = RunOutcome::Status::kUnknown, .why = std::move(why)};
 }
 
-/// Of a program, whose traces may be whole although it failed afterwards.
+/// For a program: its traces may be whole although it failed afterwards.
 RunOutcome outcome_of_command(const plan::Run& run, const fs::path& directory) {
   const fs::path file = directory / kCommandFile;
   if (!is_there(file)) return unknown(run, "how the command ended is not known: " + file.string() + " is missing");

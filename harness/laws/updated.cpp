@@ -13,7 +13,7 @@ namespace {
 using trace::Channel;
 using trace::Record;
 
-/// Of all optimizers, and the count of updates.
+/// States of all optimizers, and the count of updates.
 const std::vector<std::string_view>& known_states() {
   static const std::vector<std::string_view> kAll = [] {
     std::vector<std::string_view> all = {"step"};

@@ -112,7 +112,7 @@ Run run_from(const scenario::Scenario& scenario, const scenario::Variant& varian
                    {"train", scenario::without_defaults(variant.train_json, "train")}};
   computed["train"].erase("record");  // what is recorded changes nothing of what is computed
   Json files = Json::object();
-  // Of a file, the content counts, not the place.
+  // A file's content counts, not its place.
   const auto depend_on = [&](const std::string& name, const std::string& path, const std::string& object,
                              const std::string& option) {
     const std::filesystem::path file = file_of(scenario, path);

@@ -3,7 +3,7 @@
 /// Names of records that several parts of the harness read. trace/format.md explains them.
 namespace lockstep::trace::entry {
 
-// Of the ledger.
+// In the ledger.
 inline constexpr const char* kEpoch = "epoch";
 inline constexpr const char* kLearningRate = "learning_rate";  ///< of a group, with its number behind
 inline constexpr const char* kLossDenominator = "loss_denominator";
@@ -13,7 +13,7 @@ inline constexpr const char* kSamplesTaken = "samples_taken";
 inline constexpr const char* kSkipped = "skipped";
 inline constexpr const char* kUpdates = "updates";
 
-// Of the losses.
+// Among the losses.
 inline constexpr const char* kReduced = "reduced";
 
 }  // namespace lockstep::trace::entry

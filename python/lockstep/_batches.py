@@ -151,7 +151,7 @@ class Batches:
         return taken
 
     def facts(self) -> dict[str, Any]:
-        """Of the loader that the model is about to take a batch of: batches of an evaluation are taken already."""
+        """The loader that the model is about to take a batch of: batches of an evaluation are taken already."""
         return self._waiting[0].facts if self._waiting else {}
 
     def take_oldest(self) -> list[Batch]:

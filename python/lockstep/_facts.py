@@ -97,7 +97,7 @@ def _cpu_model() -> str:
 
 
 def _versions(names: Any) -> dict[str, str]:
-    """Of those that are imported."""
+    """Those that are imported."""
     found = {}
     for name in names:
         if name in sys.modules:
@@ -174,7 +174,7 @@ def _model(root: torch.nn.Module) -> dict[str, Any]:
 
 
 def _autocast_dtype() -> torch.dtype | None:
-    """Of the autocast under which the model computes, as far as it is known when the trace begins."""
+    """The autocast under which the model computes, as far as it is known when the trace begins."""
     for device in ("cuda", "cpu"):
         if torch.is_autocast_enabled(device):
             return torch.get_autocast_dtype(device)
@@ -185,7 +185,7 @@ def _autocast_dtype() -> torch.dtype | None:
 
 
 def loader_facts(loader: Any, sampler: Any) -> dict[str, Any]:
-    """Of a DataLoader: "data", "sampler" and "batch"."""
+    """A DataLoader's "data", "sampler" and "batch"."""
     data: dict[str, Any] = {"class": type(loader.dataset).__name__}
     try:
         data["samples"] = len(loader.dataset)

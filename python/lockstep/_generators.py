@@ -50,7 +50,7 @@ def _states_outside_torch() -> Iterator[tuple[str, bytes]]:
 
 
 class Seeds:
-    """Of each generator, by the name of its record: "set", "late" (something was drawn before) or "never"."""
+    """Seeding of each generator, by the name of its record: "set", "late" (something was drawn before) or "never"."""
 
     def __init__(self) -> None:
         self._cpu_at_import = cpu_state()

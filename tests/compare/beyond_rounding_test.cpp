@@ -105,7 +105,7 @@ TEST(BeyondRounding, WhatKinksMayHaveMoved) {
   EXPECT_EQ(found(bench, "rmsprop"), "") << "of a hidden layer";
 }
 
-/// Of what computes in 16 bits float64 tells nothing; between the bound and 16 times as much nothing is said.
+/// Float64 shows nothing about 16-bit arithmetic; between the bound and 16 times as much nothing is said.
 TEST(BeyondRounding, WhatIsNotFarIsNotBeyond) {
   std::size_t between = 0, beyond = 0;
   for (int exponent = -10; exponent < 6; ++exponent) {

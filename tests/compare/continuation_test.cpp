@@ -55,7 +55,7 @@ TEST_F(ContinuationTest, AnotherFileThanTheWeightsAreOfIsSeen) {
   EXPECT_EQ(found(kWritten, {read("a"), read("b")}).saved, 4) << "it reads both, and takes one";
 }
 
-/// Of which nothing else is known: a thread may have written it after the next update.
+/// A save of which nothing else is known: a thread may have written it after the next update.
 TEST_F(ContinuationTest, AFileMayBeWrittenLaterThanItsTensorsWereTaken) {
   const Files later = {{.written = true, .updates = 6, .sha256 = "c"}};
   EXPECT_EQ(found(later, {read("c")}).begins, 4);

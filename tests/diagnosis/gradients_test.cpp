@@ -264,7 +264,7 @@ TEST(GradientCauses, OneRankInSixteenBits) {
     for (const std::int64_t ranks : {1, 2, 3}) {
       Bench bench(pair(ranks, ranks)), loose(pair(ranks, ranks));
       shorten(bench.run("b"), ranks - 1, mask, error);
-      // Of all ranks it may be what they sum in; of one it is how that one computes.
+      // If all ranks do it, they may sum so; if one does, it computes so.
       EXPECT_EQ(cause(bench, 1, Channel::kGradientLocal), ranks > 1 ? "fp.precision_mode" : "fp.lowprec_accumulate");
       multiply(bench.run("b"), 1, Channel::kLoss, 1.001);
       EXPECT_EQ(cause(bench, 1, Channel::kLoss), "fp.precision_mode");

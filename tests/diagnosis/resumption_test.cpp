@@ -106,7 +106,7 @@ TEST(ResumptionCauses, TheEpochBeginsAnewByTheLedgerAlone) {
   EXPECT_EQ(counter.named(1), "") << "a wrong number of the epoch is no restart";
 }
 
-/// Of a constant rate every shift explains the other steps, and none the one that differs.
+/// With a constant rate every shift explains the other steps, and none the one that differs.
 TEST(ResumptionCauses, AnotherRateInTheLastStepIsNoShift) {
   Stopped bench(5);
   const std::int64_t last = bench.run("resumed").ranks[0].steps.back().step;

@@ -31,7 +31,7 @@ class DiffEndToEnd : public EndToEnd {
     return Json::parse(outcome.out, nullptr, false);
   }
 
-  /// Of the only check of this kind, `run` and `diff` say the same.
+  /// `run` and `diff` say the same of the only check of this kind.
   void expect_same_cause(const std::string& relation, const std::string& left, const std::string& right,
                          const std::string& cause) const {
     const Json check = result_.check(relation), found = diff(left, right);

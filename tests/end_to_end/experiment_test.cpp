@@ -50,7 +50,7 @@ TEST_F(ExperimentEndToEnd, AMistakeInFloat32OnlyShowsInAStepFromOneState) {
   expect_says(shown_by(check, "another_state"), {"it also occurs with other weights"});
 }
 
-// Of one rank's own gradients, so that every rank still holds their mean.
+// A fault in one rank's own gradients, so that every rank still holds their mean.
 TEST_F(ExperimentEndToEnd, ADetourInFloat32OnlyIsNoRoundingOfAnotherWorldSize) {
   const Json rounded = fault("gradient_rounded", 3, 1, {{"place", "backward"}, {"float32_only", true}});
   const Json recipes[] = {

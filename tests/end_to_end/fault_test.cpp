@@ -95,7 +95,7 @@ TEST_F(FaultEndToEnd, RankZeroIsTheOddOne) {
   EXPECT_EQ(red.check("ranks_agree").at("first_divergence").at("left"), "main/0 rank 1");
 }
 
-/// Of two ranks that disagree, the one whose gradient is still its local one was not reduced.
+/// Two ranks disagree: the one whose gradient is still its local one was not reduced.
 TEST_F(FaultEndToEnd, RankZerosGradientNotReduced) {
   const Result red = run_with(with_checks({check("ranks_agree")}, {{"world_size", 2}}),
                               fault("gradient_not_reduced", 1, 0, {{"parameter", "fc1.weight"}}));

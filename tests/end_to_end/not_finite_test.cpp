@@ -59,7 +59,7 @@ TEST_F(NotFiniteEndToEnd, NaNThatComesLaterDoesNotHideAMistake) {
   EXPECT_NE(last_bit.check("equal").at("decided_by"), "stays_in_float64") << last_bit.said();
 }
 
-/// Of a check up to rounding, between world sizes. The factor is too small for its bound; float64 sees it.
+/// A check up to rounding, between world sizes. The factor is too small for its bound; float64 sees it.
 TEST_F(NotFiniteEndToEnd, NaNThatComesLaterDoesNotHideWhatFloat64Saw) {
   const auto judged = [&](double factor) {
     const Json faults = Json::array({fault("weights_decayed", 6, -1, {{"factor", factor}, {"parameter", "fc1.bias"}})});

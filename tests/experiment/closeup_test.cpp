@@ -68,7 +68,7 @@ TEST(Closeup, TellsElementsThatNoOrderOfAddingMakes) {
   EXPECT_EQ(ordered.at().cause_id(), "fp.rank_order") << ordered.told();
 }
 
-// Of one rank's own gradients, so that every rank still holds their mean.
+// A fault in one rank's own gradients, so that every rank still holds their mean.
 TEST(Closeup, SeesADetourThroughSixteenBits) {
   const Json rounded = planted("gradient_rounded", 3, {{"rank", 1}, {"place", "backward"}, {"float32_only", true}});
   Json both = pair("rounding", on_ranks(1), on_ranks(3), train("steps", 5));

@@ -29,7 +29,7 @@ class PythonTwins {
   int socket_ = -1;
 };
 
-/// That of this program.
+/// The twins of this program.
 PythonTwins& python_twins();
 
 }  // namespace lockstep::test

@@ -179,7 +179,7 @@ def commit():
 
 
 def versions():
-    """Of what the programs train with, as installed here."""
+    """Versions of what the programs train with, as installed here."""
     for name in ("torch", "torchvision", "accelerate", "transformers", "lightning"):
         try:
             yield f"{name} {importlib.metadata.version(name).partition('+')[0]}"

@@ -22,7 +22,7 @@ PACKAGE = next((folder for folder in (BUILD / "python", BUILD / "share/lockstep/
 
 
 def environment(**variables):
-    """That of a user: nothing of ours in it but what is asked for."""
+    """The environment of a user: nothing of ours in it but what is asked for."""
     ours = ("LOCKSTEP_", "PYTHONPATH", "PROBE_")
     plain = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
     return {**plain, "OMP_NUM_THREADS": "1", **variables}

@@ -53,7 +53,7 @@ class ResumeTest(ProgramTest):
         return ended.returncode, json.loads(ended.stdout)
 
     def test_what_was_lost_is_named(self):
-        """Of one recording, for a straight one takes as long as all of these together."""
+        """Tests of one recording, for a straight one takes as long as all of these together."""
         for lost, step, channel, cause in (("", None, None, None),
                                            ("momentum", 7, "optimizer", "ckpt.opt_not_applied"),
                                            ("generator", 8, "rng", "ckpt.rng_missing"),

@@ -71,7 +71,7 @@ def main(runs):
         file.write_text(json.dumps(scenario(0, variants=variants, repeats=REPEATS)))
         begin = time.monotonic()
         with open(folder / "said", "w") as said:
-            # Of one arena: how many there are depends on how busy the machine is.
+            # Bytes of one arena: how many there are depends on how busy the machine is.
             process = subprocess.Popen([str(LOCKSTEP), "run", str(file), "--out", str(folder / "runs")], stdout=said,
                                        stderr=said, env={**os.environ, "MALLOC_ARENA_MAX": "1"})
         looks = []

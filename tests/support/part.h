@@ -10,7 +10,7 @@ namespace lockstep::test {
 /// Neighbours of one row fall into one part no more often than chance has it: a list's inner factor does not choose.
 bool in_part(std::size_t index);
 
-/// The same of a list that may be shorter than the number of parts: never none of it.
+/// Whether an entry of a list is in the part; the list may be shorter than the number of parts: never none of it.
 bool in_part(std::size_t index, std::size_t count);
 
 /// Whether all cases are taken.

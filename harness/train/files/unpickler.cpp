@@ -72,7 +72,7 @@ constexpr std::size_t kMostValues = 1 << 16;
 /// Open containers. Those of a state dict are a handful.
 constexpr std::size_t kMostMarks = 256;
 
-/// Of a module, or of what it has.
+/// Longest name of a module, or of what it has.
 constexpr std::size_t kLongestGlobal = 256;
 
 /// A pickle of tensors has fewer values and objects for each byte: about one in three, and one in eight. So many more

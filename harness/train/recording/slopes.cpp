@@ -14,8 +14,8 @@ namespace {
 /// Wide enough that float64 hides no slope, narrow enough that hardly a ReLU turns on the way.
 constexpr double kWidth = 0x1p-20;
 
-/// Of a loss in float64, relative: sums of many terms. A log-softmax rounds as a number of at least 1 does: it adds
-/// exp(0) up, beside which the other exponentials vanish where the loss is zero and its gradients are not.
+/// Relative rounding of a loss in float64: sums of many terms. A log-softmax rounds as a number of at least 1 does: it
+/// adds exp(0) up, beside which the other exponentials vanish where the loss is zero and its gradients are not.
 constexpr double kLossError = 0x1p-48;
 
 /// The signs of a sketch. *Shape*: as `like`, float64.

@@ -93,7 +93,7 @@ def _holds_state(content: Any) -> bool:
 
 
 def _digests_of(content: Any) -> dict[str, str]:
-    """Of each tensor of a checkpoint: the bytes of two files may differ although they hold the same."""
+    """A digest of each tensor of a checkpoint: the bytes of two files may differ although they hold the same."""
     modules: dict[str, Any] = {"": content} if issubclass(type(content), torch.nn.Module) else {
         f"{key}.": value for key, value in content.items() if issubclass(type(value), torch.nn.Module)}
     named = [] if "" in modules else list(tensors_in(content))
@@ -104,7 +104,7 @@ def _digests_of(content: Any) -> dict[str, str]:
 
 
 def _digests_in(file: Any, read_back: Callable[[Any], Any]) -> dict[str, str] | None:
-    """Of a file itself; None where it cannot be read."""
+    """The digest of a file itself; None where it cannot be read."""
     try:
         return _digests_of(read_back(io.BytesIO(file.getvalue()) if isinstance(file, io.BytesIO) else file))
     except Exception:
@@ -132,7 +132,7 @@ def _is_first_rank() -> bool:
 
 
 def _sha256_of(path: str | bytes | io.BytesIO | None) -> str | None:
-    """Of a file, or of the names and contents of all in a folder, or of a file's content in memory."""
+    """The digest of a file, of the names and contents of all in a folder, or of a file's content in memory."""
     if path is None:
         return None
     if isinstance(path, (bytes, io.BytesIO)):

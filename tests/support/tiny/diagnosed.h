@@ -11,7 +11,7 @@
 
 namespace lockstep::test {
 
-/// Of a tiny training.
+/// Parameters of a tiny training.
 inline constexpr const char* kParameters[] = {"fc.bias", "fc.weight"};
 
 /// Two trainings "a" and "b" on the same batches, held against each other.

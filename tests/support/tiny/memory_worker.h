@@ -19,7 +19,7 @@ namespace lockstep::test {
 /// Runs plans in memory: what experiment::Execute asks for, in milliseconds and without processes.
 class MemoryWorker {
  public:
-  /// Of all runs below a folder.
+  /// Makes all runs below a folder.
   explicit MemoryWorker(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   /// Changes the training of a run that is made again, or of any run before it is made, as a machine would that does

@@ -153,7 +153,7 @@ class MemoryTraining {
     schedule_steps_ += steps;
   }
 
-  /// Of a sampler without a seed: each rank draws its own, or all copy rank 0's, where there are several.
+  /// The seed of a sampler without one: each rank draws its own, or all copy rank 0's, where there are several.
   std::uint64_t order_of(Rank& rank) const {
     if (!recipe::draws_from_shared_generator(spec_.sampler)) return 0;
     return spec_.sampler.kind == recipe::SamplerKind::kNone ? rank.draw() : world_ > 1 ? 1000 : 2000;
@@ -211,7 +211,7 @@ class MemoryTraining {
     logs_[static_cast<std::size_t>(r)].passed(network_, rank.weights, ids, sum, factor != nullptr);
   }
 
-  /// Of an exact training all that is summed: a sum of such numbers does not round.
+  /// What an exact training sums: a sum of such numbers does not round.
   Real on_grid(Real value) const { return network_.is_exact ? std::round(value * Real(0x1p30)) / Real(0x1p30) : value; }
 
   static void to_16_bits(Tensors<Real>& gradient) {
@@ -313,7 +313,7 @@ class MemoryTraining {
     }
   }
 
-  /// Of the first parameter, as the worker's, where none is named.
+  /// The first parameter, as the worker's, where none is named.
   void flip_bit(std::int64_t rank, const std::string& name, std::vector<Real>& values) {
     const Json* const options = planted_.find("flip_weight_bit", updates_, rank);
     if (options == nullptr) return;
