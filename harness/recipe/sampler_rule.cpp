@@ -114,17 +114,18 @@ std::vector<std::int64_t> dealt_shares(const Json& options, std::int64_t world, 
 }  // namespace
 
 const SamplerTraits& traits_of(SamplerKind kind) {
-  static const SamplerTraits kUnknown{.no_order = "the order of this sampler is unknown"};
-  static const SamplerTraits kNone{.dealing = Dealing::kWhole, .owns_generator = false};
-  static const SamplerTraits kDistributed{.dealing = Dealing::kInTurn};
-  static const SamplerTraits kContiguous{.dealing = Dealing::kBlocks};
+  static const SamplerTraits kUnknown;
+  static const SamplerTraits kNone{.dealing = Dealing::kWhole, .owns_generator = false, .no_order = ""};
+  static const SamplerTraits kDistributed{.dealing = Dealing::kInTurn, .no_order = ""};
+  static const SamplerTraits kContiguous{.dealing = Dealing::kBlocks, .no_order = ""};
   static const SamplerTraits kLibtorch{
       .dealing = Dealing::kBlocks,
       .pads_last = false,  // it shuffles what it has filled up
       .no_order = "LibTorch's sampler shuffles its last order again, with the standard library"};
-  static const SamplerTraits kAccelerate{.dealing = Dealing::kBatches};
-  static const SamplerTraits kDispatch{.dealing = Dealing::kBatches, .slices_rounds = true, .owns_generator = false};
-  static const SamplerTraits kStream{.dealing = Dealing::kStream};
+  static const SamplerTraits kAccelerate{.dealing = Dealing::kBatches, .no_order = ""};
+  static const SamplerTraits kDispatch{
+      .dealing = Dealing::kBatches, .slices_rounds = true, .owns_generator = false, .no_order = ""};
+  static const SamplerTraits kStream{.dealing = Dealing::kStream, .no_order = ""};
   switch (kind) {
     case SamplerKind::kNone:
       return kNone;

@@ -31,7 +31,8 @@ struct SamplerTraits {
   bool pads_last = true;       ///< samples that fill up a share come last in it
   bool slices_rounds = false;  ///< a last round that is short is cut into even slices, one for each rank
   bool owns_generator = true;  ///< it draws its order from a generator of its own, if its options have a seed for it
-  const char* no_order = "";   ///< why its order cannot be computed
+  /// Why `order_of` does not compute its order; empty: it does.
+  const char* no_order = "the order of this sampler is unknown";
 
   /// Whether all ranks take their samples from one common order.
   bool deals_one_order() const { return dealing != Dealing::kWhole && dealing != Dealing::kStream; }
