@@ -67,7 +67,7 @@ void add_report_options(CLI::App& command, RunOptions& options) {
           {.what = what, .where = "--report " + kind + "=" + file, .expected = "", .actual = "", .next = next});
     };
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-      refuse("there is no such report", suggest(kind, kinds) + "; there are " + join(kinds, ", "));
+      refuse("there is no such report", suggest(kind, kinds));
     if (file.empty()) refuse("a report needs a file", "write --report " + kind + "=FILE; '-' is stdout");
     for (const auto& [other, target] : options.reports) {
       if (other == kind) refuse("the report '" + kind + "' is asked for twice", "name one file");

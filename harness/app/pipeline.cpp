@@ -274,7 +274,7 @@ void require_writable(const std::string& option, const fs::path& target) {
   const fs::path& written = is_written_through(target) ? target : folder;
   if (::access(written.c_str(), W_OK) == 0 && !is_folder(target)) return;
   throw InputError({.what = "the result cannot be written here",
-                    .where = option + " " + target.string(),
+                    .where = option + (option.ends_with('=') ? "" : " ") + target.string(),
                     .expected = "a file in a folder that exists and may be written to"});
 }
 
@@ -287,7 +287,7 @@ void write_result(const fs::path& target, const std::string& text) {
 }
 
 void require_writable(const RunOptions& options) {
-  for (const auto& [kind, target] : options.reports) require_writable("--report " + kind, target);
+  for (const auto& [kind, target] : options.reports) require_writable("--report " + kind + "=", target);
 }
 
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {

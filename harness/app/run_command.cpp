@@ -3,6 +3,7 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
+#include "harness/base/error.h"
 
 namespace lockstep::app {
 
@@ -23,6 +24,14 @@ int run(const RunOptions& options) {
   if (status != judge::Status::kAgree) runs.keep();
   write_reports(options, verdict, plan);
   return exit_code(status);
+}
+
+/// Commands without a verdict have one report.
+void require_json_alone(const RunOptions& options) {
+  if (options.reports.size() == (options.json().empty() ? 0 : 1)) return;
+  throw InputError({.what = "--mutations and --prepare write no verdict, so only --json is there for them",
+                    .where = "--report",
+                    .next = "write --json FILE"});
 }
 
 void add_run(CLI::App& app, Action& action) {
@@ -53,6 +62,7 @@ void add_run(CLI::App& app, Action& action) {
       ->excludes(mutated);
   command->callback([=, &action] {
     action = [options] {
+      if (options->mutations || !options->prepared.empty()) require_json_alone(*options);
       if (options->mutations) return mutations(*options, options->part);
       if (options->prepared.empty()) return run(*options);
       options->out = options->prepared;

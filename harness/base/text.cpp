@@ -83,7 +83,7 @@ bool acts(char32_t code) {
   constexpr std::pair<char32_t, char32_t> kRanges[] = {{0x00, 0x1f},     {0x7f, 0x9f},      // C0, DEL, C1
                                                        {0x61c, 0x61c},   {0x200e, 0x200f},  // marks of direction
                                                        {0x2028, 0x202e},  // separators, bidi overrides
-                                                       {0x2066, 0x2069}, {0xfeff, 0xfeff}};
+                                                       {0x2066, 0x2069}, {0xfeff, 0xfeff}, {0xfffe, 0xffff}};
   return std::any_of(std::begin(kRanges), std::end(kRanges),
                      [code](const auto& range) { return range.first <= code && code <= range.second; });
 }

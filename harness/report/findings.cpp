@@ -16,8 +16,8 @@ std::string summary_of(const CheckReport& check) {
   const auto& at = check.result.divergence;
   if (!at) return check.result.why;
   const std::string class_name(at->class_name());
-  return (class_name.empty() ? "" : class_name + ", ") + "cause " + at->cause_id() + ", first at " +
-         at->place_and_rank();
+  return (check.result.why.empty() ? "" : check.result.why + "; ") + (class_name.empty() ? "" : class_name + ", ") +
+         "cause " + at->cause_id() + ", first at " + at->place_and_rank();
 }
 
 Finding finding_of(const CheckReport& check) {

@@ -33,6 +33,7 @@ class GithubRenderer : public Renderer {
   std::string render(const judge::Verdict& verdict, const plan::Plan& plan) const override {
     std::string out;
     std::size_t errors = 0, warnings = 0, left_out = 0;
+    bool lacks_errors = false;
     const std::vector<Finding> all = findings_of(verdict, plan);
     for (const Finding& finding : all) {
       if (finding.status == Status::kAgree) continue;
@@ -40,6 +41,7 @@ class GithubRenderer : public Renderer {
       std::size_t& count = is_warning ? warnings : errors;
       if (count + 1 >= kMostAnnotations) {  // the last place says how many are left out
         ++left_out;
+        lacks_errors = lacks_errors || !is_warning;
         continue;
       }
       ++count;
@@ -48,7 +50,8 @@ class GithubRenderer : public Renderer {
                      finding.summary);
     }
     if (left_out > 0)
-      out += command("error", "", "lockstep", std::to_string(left_out) + " more findings are in the other reports");
+      out += command(lacks_errors ? "error" : "warning", "", "lockstep",
+                     std::to_string(left_out) + " more findings are in the other reports");
     return out + "::notice title=lockstep::" + std::string(name_of(verdict.status())) + ": " +
            std::to_string(plan.scenarios.size()) + " scenarios, " + std::to_string(verdict.checks.size()) +
            " checks, " + std::to_string(verdict.runs_finished) + " of " + std::to_string(verdict.runs_total) +

@@ -13,6 +13,9 @@ using judge::Status;
 /// A comment of GitHub holds 65,536 characters.
 constexpr std::size_t kMostOfAPage = 60'000;
 
+/// The table may take half of it.
+constexpr std::size_t kMostRows = 200;
+
 /// One line, in which no character makes a table, a link, a mention or HTML.
 std::string plain(const std::string& text) {
   std::string out;
@@ -26,15 +29,16 @@ std::string plain(const std::string& text) {
   return out;
 }
 
-/// Text as it stands, line by line: a block that is indented ends nowhere.
+/// Text as it stands, line by line, in a block that nothing in it can end.
 std::string quoted(const std::string& text) {
-  std::string out;
+  std::string lines, fence = "```";
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    out += "    " + printable(text.substr(at, end - at)) + "\n";
+    lines += printable(text.substr(at, end - at)) + "\n";
     at = end + 1;
   }
-  return out;
+  while (lines.find(fence) != std::string::npos) fence += '`';
+  return fence + "\n" + lines + fence + "\n";
 }
 
 class MarkdownRenderer : public Renderer {
@@ -43,7 +47,9 @@ class MarkdownRenderer : public Renderer {
     const std::vector<Finding> all = findings_of(verdict, plan);
     std::string out = "### lockstep: " + std::string(name_of(verdict.status())) +
                       "\n\n| scenario | verdict | holds | " + "fails as expected |\n|---|---|---|---|\n";
+    std::size_t rows = 0;
     for (const scenario::Scenario& scenario : plan.scenarios) {
+      if (++rows > kMostRows) continue;
       std::size_t of = 0, good = 0, expected = 0;
       for (const Finding& finding : all) {
         if (finding.scenario != scenario.name) continue;
@@ -54,6 +60,7 @@ class MarkdownRenderer : public Renderer {
       out += "| " + plain(scenario.name) + " | " + std::string(name_of(verdict.status_of(scenario.name))) + " | " +
              std::to_string(good) + " of " + std::to_string(of) + " | " + std::to_string(expected) + " |\n";
     }
+    if (rows > kMostRows) out += "\n" + std::to_string(rows - kMostRows) + " more scenarios are not listed.\n";
     std::size_t left_out = 0;
     for (const Finding& finding : all) {
       if (finding.status == Status::kAgree) continue;

@@ -69,10 +69,10 @@ def final():
 
 
 def plant(what):
-    from lockstep import _install, _state
+    from lockstep import _generators, _install
     if what == "draw":
-        record = _state.Generators.record
-        _state.Generators.record = lambda self, recorder: (record(self, recorder), torch.rand(1))[0]
+        record = _generators.Generators.record
+        _generators.Generators.record = lambda self, recorder: (record(self, recorder), torch.rand(1))[0]
     elif what == "bit":
         models = _install.session.models
         refresh = models.refresh
