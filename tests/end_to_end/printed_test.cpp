@@ -61,7 +61,7 @@ TEST_F(Printed, ReportsForCiSystemsHoldTheVerdict) {
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
   EXPECT_TRUE(outcome.out.starts_with("::error file=")) << outcome.out;
   expect_says(outcome.out, {"checks.0 equal (a%2C b)", "cause lr.", "::notice title=lockstep::divergence: "});
-  expect_says(read_file(page), {"### lockstep: divergence", "**divergence**: tiny", "\n      cause       lr."});
+  expect_says(read_file(page), {"### lockstep: divergence", "**divergence**: tiny", "\n  cause       lr."});
   const Outcome read =
       run_program({"python3", "-c",
                    "import sys, xml.etree.ElementTree as tree; root = tree.parse(sys.argv[1]).getroot()\n"
