@@ -97,6 +97,20 @@ void require_somebody_decides(const AcceptOptions& options) {
                     .next = "accept it where you review it, or add --in-ci"});
 }
 
+/// Channels that golden checks compare of a variant, of those that it records.
+std::set<trace::Channel> compared_channels(const scenario::Scenario& scenario, const std::string& variant) {
+  std::set<trace::Channel> channels;
+  for (const scenario::CheckSpec& check : scenario.checks) {
+    const bool names_it = std::find(check.variants.begin(), check.variants.end(), variant) != check.variants.end();
+    if (check.traits().sides != scenario::Sides::kGolden || !names_it) continue;
+    const std::vector<trace::Channel> named = check.channels.empty() ? trace::all_channels() : check.channels;
+    channels.insert(named.begin(), named.end());
+  }
+  const recipe::RecordSpec& record = scenario.variant(variant).train.record;
+  std::erase_if(channels, [&](trace::Channel channel) { return !record.holds(channel); });
+  return channels;
+}
+
 const char* name_of(golden::Accepted what) {
   switch (what) {
     case golden::Accepted::kNew:
@@ -142,14 +156,29 @@ int accept(const AcceptOptions& options) {
       const std::vector<trace::RunTrace> repeats = repeats_of(plan, evidence, scenario.name, variant);
       if (repeats.empty())
         throw InternalError({.what = "a finished run has no trace", .where = scenario.name + "/" + variant});
-      const auto directory = golden::golden_directory(golden::root_of(scenario.file, options.run.golden_root).folder,
-                                                      scenario.name, golden::key_of(repeats.front()), variant);
-      const golden::Accepted what =
-          golden::accept(directory, repeats,
-                         {.reason = options.reason, .date = today(), .train = scenario.variant(variant).recipe_json()});
-      print_line(stdout, padded(name_of(what), 9) + "  " + directory.string());
+      const auto file =
+          golden::golden_file(golden::root_of(scenario.file, options.run.golden_root).folder, scenario.name, variant);
+      const golden::Accepted what = golden::accept(file, {.scenario = scenario.name,
+                                                          .variant = variant,
+                                                          .key = golden::key_of(repeats.front()),
+                                                          .recipe = scenario.variant(variant).recipe_json(),
+                                                          .channels = compared_channels(scenario, variant),
+                                                          .repeats = repeats,
+                                                          .acceptance = {.date = today(), .reason = options.reason}});
+      print_line(stdout, padded(name_of(what), 9) + "  " + file.string());
     }
   }
+  return 0;
+}
+
+struct MigrateOptions {
+  std::filesystem::path root = "golden";
+};
+
+int migrate(const MigrateOptions& options) {
+  const std::vector<std::filesystem::path> files = golden::migrate(options.root);
+  for (const std::filesystem::path& file : files) print_line(stdout, "written    " + file.string());
+  if (files.empty()) print_line(stdout, "nothing to migrate in " + options.root.string());
   return 0;
 }
 
@@ -170,6 +199,11 @@ void add_golden(CLI::App& app, Action& action) {
   command->add_flag("--in-ci", options->in_ci, "Accept even if the environment variable CI is set");
   add_run_options(*command, options->run);
   run_when_chosen(*command, action, options, accept);
+
+  CLI::App* migrating = golden->add_subcommand("migrate", "Rewrite goldens of the format of older versions");
+  const auto old = std::make_shared<MigrateOptions>();
+  migrating->add_option("folder", old->root, "Folder of the goldens. Default: golden")->check(not_empty);
+  run_when_chosen(*migrating, action, old, migrate);
 }
 
 }  // namespace lockstep::app

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -264,6 +265,15 @@ void copy_folder(const std::filesystem::path& from, const std::filesystem::path&
                         std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks, error);
   if (error) throw_write_failure(to, "copy a folder to", error.value());
 }
+
+FolderLock::FolderLock(const std::filesystem::path& folder)
+    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) throw_write_failure(folder, "lock", errno);
+  while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);

@@ -54,6 +54,19 @@ void make_directories(const std::filesystem::path& path);
 /// Copies a folder with all that is in it; links stay links. *Throws*: ResourceError.
 void copy_folder(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// Holds a folder alone among processes of lockstep, as long as it lives; waits for the one that holds it. File systems
+/// without locks give none. *Throws*: ResourceError.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 /// A file that only grows. Every append reaches the operating system before it returns, so it outlives this process.
 class AppendFile {
  public:

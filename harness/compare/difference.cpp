@@ -29,13 +29,6 @@ Index index_of(const Step& step, Channel channel) {
   return index;
 }
 
-/// What the recorder of a program counted of its calls, and gradients before the script changed them, explain
-/// differences and are none: scripts that compute the same may call otherwise.
-bool is_note(Channel channel, std::string_view name) {
-  return (channel == Channel::kLedger && name.starts_with("seen.")) ||
-         (channel == Channel::kGradient && name.starts_with("reduced "));
-}
-
 /// What one rank holds of a channel at one step.
 struct Side {
   const Step* step = nullptr;
@@ -121,7 +114,7 @@ class Walker {
       }
     }
     for (const std::string& name : names_in(channel, sides)) {
-      if (is_note(channel, name)) continue;
+      if (trace::is_note(channel, name)) continue;
       if (walk_.skip && walk_.skip(channel, name, step)) continue;
       for (Side& side : sides) side.named = &records_named(side.index, name);
       for (const Sides& pair : all) {

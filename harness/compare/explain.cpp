@@ -114,6 +114,9 @@ constexpr int kDigits = 9;
 /// Integers of a record that a verdict lists.
 constexpr std::size_t kShownIntegers = 12;
 
+/// Significant digits of the ratio of two norms. Goldens keep norms of eight.
+constexpr int kDigitsOfNorms = 7;
+
 /// Whether a ratio would be shown as 1: it says nothing then.
 bool is_one(double ratio) { return rounded(ratio, kDigits) == "1"; }
 
@@ -175,7 +178,9 @@ std::string relation_between(const Record& left, const Record& right) {
     return apart(trace::estimated_norm(trace::difference(*left.sketch, *right.sketch)), left.sketch->norm);
   if (!left.norm || !right.norm || !(*left.norm > 0)) return "";
   const double ratio = *right.norm / *left.norm;
-  return is_one(ratio) ? "other bits, of equal norm" : "norm x " + rounded(ratio, kDigits);
+  const std::string text = rounded(ratio, kDigitsOfNorms);
+  return text == "1" ? "other bits; the norms agree to " + std::to_string(kDigitsOfNorms) + " digits"
+                     : "norm x " + text;
 }
 
 void explain(Divergence& divergence, const Seen& seen) {

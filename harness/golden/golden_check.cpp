@@ -1,15 +1,16 @@
 #include <algorithm>
-#include <system_error>
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/compare/environments.h"
 #include "harness/diagnosis/diagnosers.h"
+#include "harness/golden/cells.h"
 #include "harness/golden/root.h"
 #include "harness/golden/store.h"
 #include "harness/scenario/changes.h"
 #include "harness/scenario/schema.h"
+#include "harness/scenario/train_reading.h"
 #include "harness/trace/inputs.h"
 #include "harness/trace/reader.h"
 
@@ -34,27 +35,45 @@ Json with_todays_defaults(const Json& train, const char* definition) {
 }
 
 /// What the recipe says otherwise than when the golden was accepted.
-std::vector<std::string> changed_keys(const trace::RunTrace& golden, const CheckInput& input,
-                                      const std::string& variant) {
-  std::vector<std::string> changes;
+std::vector<scenario::Change> changes_of_recipe(const Entry& golden, const CheckInput& input,
+                                                const std::string& variant) {
   const scenario::Variant& of = input.scenario.variant(variant);
   const char* const definition = of.recipe_definition();
-  Json before =
-      with_todays_defaults(golden.ranks[0].header.value("/golden/train"_json_pointer, Json::object()), definition);
+  Json before = with_todays_defaults(golden.recipe, definition);
   Json now = of.recipe_json();
-  for (Json* train : {&before, &now}) train->erase("record");  // it changes nothing of what is computed
-  for (const scenario::Change& change : scenario::changes_between(before, now, {definition}))
-    changes.push_back(change.text());
-  return changes;
+  for (Json* recipe : {&before, &now}) recipe->erase("record");  // it changes nothing of what is computed
+  return scenario::changes_between(before, now, {definition});
+}
+
+std::vector<std::string> changed_keys(const Entry& golden, const CheckInput& input, const std::string& variant) {
+  std::vector<std::string> texts;
+  for (const scenario::Change& change : changes_of_recipe(golden, input, variant)) texts.push_back(change.text());
+  return texts;
+}
+
+/// Keys of a recipe that its digest leaves out: names of files and variants, whose content it holds, and what a control
+/// run needs.
+bool is_left_out(const std::string& path, const scenario::Variant& variant) {
+  static const std::set<std::string> kLeftOut = {"train.checkpoint.load.file",
+                                                 "train.checkpoint.load.from",
+                                                 "train.checkpoint.follow",
+                                                 "program.directory",
+                                                 "program.inputs",
+                                                 "program.alone",
+                                                 "program.float64"};
+  const std::vector<scenario::DataFile> files = scenario::files_of(variant.train.data);
+  return kLeftOut.contains(path) || std::any_of(files.begin(), files.end(), [&](const scenario::DataFile& file) {
+           return path == "train.data." + std::string(file.option);
+         });
 }
 
 /// Files that the command names and that had another content when the golden was accepted.
-std::vector<std::string> changed_inputs(const trace::RunTrace& golden, const trace::RunTrace& run) {
-  return keys_that_differ(trace::inputs_in(golden.ranks[0].header, run.written),
+std::vector<std::string> changed_inputs(const Entry& golden, const trace::RunTrace& run) {
+  return keys_that_differ(trace::inputs_in(golden.run.ranks[0].header, run.written),
                           trace::inputs_in(run.ranks[0].header, run.written));
 }
 
-std::string changes_since(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
+std::string changes_since(const Entry& golden, const CheckInput& input, const std::string& variant,
                           const trace::RunTrace& run) {
   std::vector<std::string> changes = changed_keys(golden, input, variant);
   for (const std::string& file : changed_inputs(golden, run)) changes.push_back("the content of " + file);
@@ -68,17 +87,16 @@ const std::string& accepted_as(const CheckInput& input, const std::string& varia
 }
 
 /// Whether the golden is of this scenario and variant at all.
-std::optional<CheckResult> stranger(const trace::RunTrace& golden, const CheckInput& input, const std::string& accepted,
-                                    const trace::RunTrace& run) {
-  const Json& header = golden.ranks[0].header;
+std::optional<CheckResult> stranger(const Golden& golden, const Entry& entry, const CheckInput& input,
+                                    const std::string& accepted, const trace::RunTrace& run) {
   const auto describe = [](const std::string& scenario, const std::string& name, std::int64_t ranks) {
     return "'" + scenario + "', variant '" + name + "', " + std::to_string(ranks) + " ranks";
   };
   const std::string expected = describe(input.scenario.name, accepted, run.world_size());
-  const std::string actual = describe(header.value("scenario", "?"), header.value("variant", "?"), golden.world_size());
+  const std::string actual = describe(golden.scenario, golden.variant, entry.run.world_size());
   if (expected == actual) return std::nullopt;
   return CheckResult{.status = Status::kBaseline,
-                     .why = "the golden in " + golden.ranks[0].origin + " belongs to another training: expected " +
+                     .why = "the golden in " + entry.run.ranks[0].origin + " belongs to another training: expected " +
                             expected + ", found " + actual,
                      .next = accept_command(input)};
 }
@@ -92,29 +110,22 @@ bool holds(const trace::RunTrace& run, trace::Channel channel) {
 }
 
 /// Why golden and run hold other records although the training may be the same: what is recorded is no part of it.
-std::string recorded_otherwise(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
+std::string recorded_otherwise(const Entry& golden, const CheckInput& input, const std::string& variant,
                                const trace::RunTrace& run) {
-  const Json record = golden.ranks[0].header.value("/golden/train/record"_json_pointer, Json());
-  if (!record.is_object()) return "";
   const recipe::RecordSpec& now = input.scenario.variant(variant).train.record;
-  if (record.value("every", now.every) != now.every)
-    return "the golden was recorded with train.record.every = " + record["every"].dump() + ", the run with " +
+  const Json every = golden.recipe.value("/record/every"_json_pointer, Json());
+  if (every.is_number_integer() && every != now.every)
+    return "the golden was recorded with train.record.every = " + every.dump() + ", the run with " +
            std::to_string(now.every);
-  const recipe::RecordSpec then{.channels = record.value("channels", now.channels), .captures = {}};
-  for (const trace::ChannelInfo& row : trace::kChannels) {
-    const bool was_held = then.holds(row.channel), is_held = now.holds(row.channel);
-    const std::string channel(row.name);
-    if (was_held && !is_held && holds(golden, row.channel))
-      return "the golden holds the channel '" + channel + "', which the run does not record";
-    if (!was_held && is_held && holds(run, row.channel))
-      return "the run records the channel '" + channel + "', which the golden does not hold";
+  for (const trace::Channel channel : checks::channels_of(input, run)) {
+    if (!golden.channels.contains(channel) && holds(run, channel))
+      return "the run records the channel '" + std::string(name_of(channel)) + "', which the golden does not hold";
+  }
+  for (const trace::Channel channel : golden.channels) {
+    if (!now.holds(channel) && holds(golden.run, channel))
+      return "the golden holds the channel '" + std::string(name_of(channel)) + "', which the run does not record";
   }
   return "";
-}
-
-/// A golden that lost lines lacks steps: that says nothing about the training.
-bool is_lost(const compare::Divergence& divergence, const std::vector<std::string>& damage) {
-  return !damage.empty() && divergence.left.missing == compare::Missing::kStep;
 }
 
 /// The same sources, training the same elsewhere: nothing else can be why. Other sources may have any reason.
@@ -149,7 +160,7 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
   return diagnosis::suspects_in_data(diagnosis::Scene(question, *first));
 }
 
-std::vector<compare::Suspect> suspects_in_recipe(const trace::RunTrace& golden, const CheckInput& input,
+std::vector<compare::Suspect> suspects_in_recipe(const Entry& golden, const CheckInput& input,
                                                  const std::string& variant) {
   auto changes = changed_keys(golden, input, variant);
   if (changes.empty()) return {};
@@ -164,61 +175,144 @@ std::vector<compare::Suspect> suspects_by_digest(const CheckInput& input, const 
   return {{"data.content", {"the recipe equals the golden's, but the digest of recipe and data differs"}}};
 }
 
-CheckResult judge(const trace::RunTrace& golden, const CheckInput& input, const std::string& variant,
+/// Whether a golden says of equal bits what a run does not find. Either may lack what only explains.
+bool contradicts(const trace::Record& accepted, const trace::Record& actual) {
+  trace::Record both = actual;
+  if (!accepted.norm || !actual.norm) both.norm = accepted.norm;
+  if (accepted.integers.empty() || actual.integers.empty()) both.integers = accepted.integers;
+  if (accepted.text.empty() || actual.text.empty()) both.text = accepted.text;
+  if (!accepted.number || !actual.number) both.number = accepted.number;
+  return cell_of(both) != cell_of(accepted);
+}
+
+/// A record of the golden with the digest of the run's, of which it says something that is not true: it was edited.
+/// Empty: there is none.
+std::string untruth_in(const Entry& golden, const trace::RunTrace& run, const std::vector<trace::Channel>& channels) {
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    for (const trace::Step& step : golden.run.ranks[rank].steps) {
+      for (const trace::Record& record : step.records) {
+        if (std::find(channels.begin(), channels.end(), record.channel) == channels.end()) continue;
+        const trace::Record* const actual = run.ranks[rank].find(step.step, record.channel, record.name);
+        if (actual == nullptr || actual->digest != record.digest || !contradicts(record, *actual)) continue;
+        return "step " + std::to_string(step.step) + ", " + std::string(name_of(record.channel)) + " " + record.name +
+               " has the digest of the run, but is '" + cell_of(record) + "' where the run has '" + cell_of(*actual) +
+               "'";
+      }
+    }
+  }
+  const auto samples = [](const trace::RunTrace& of) { return of.ranks[0].header.value("samples", Json()); };
+  return samples(golden.run) == samples(run) ? "" : "its number of samples is not that of the run";
+}
+
+/// The same of its recipe, if the digest says that nothing was changed since.
+std::string untruth_in_recipe(const Entry& golden, const CheckInput& input, const std::string& variant) {
+  for (const scenario::Change& change : changes_of_recipe(golden, input, variant)) {
+    if (!is_left_out(change.path(), input.scenario.variant(variant)))
+      return "its recipe is not the one of its train_digest: " + change.text();
+  }
+  return "";
+}
+
+/// An edit of a golden whose digests are those of the run; empty: none is seen.
+std::string contradiction_in(const Entry& golden, const CheckInput& input, const std::string& variant,
+                             const trace::RunTrace& run, const std::vector<trace::Channel>& channels) {
+  std::string in_recipe = untruth_in_recipe(golden, input, variant);
+  return in_recipe.empty() ? untruth_in(golden, run, channels) : in_recipe;
+}
+
+/// Explains a divergence from a golden by what changed since it was accepted.
+void explain_change(const Entry& golden, const CheckInput& input, const std::string& variant,
+                    const trace::RunTrace& run, bool stale, compare::Divergence& divergence) {
+  if (stale)
+    divergence.cause +=
+        "; the training changed since the golden was accepted: " + changes_since(golden, input, variant, run);
+  if (!stale) blame_environment(golden.run, run, divergence);
+  std::vector<compare::Suspect>& suspects = divergence.suspects;
+  if (suspects.empty() && stale) suspects = suspects_in_recipe(golden, input, variant);
+  if (suspects.empty()) suspects = suspects_in_data(golden.run, run, input.scenario.variant(variant), divergence);
+  if (suspects.empty() && stale) suspects = suspects_by_digest(input, variant);
+}
+
+CheckResult judge(const Golden& file, const Entry& golden, const CheckInput& input, const std::string& variant,
                   const trace::RunTrace& run) {
-  const std::vector<std::string> damage = damage_of(golden);
-  const std::string restore = damage.empty() ? "" : "restore the golden from version control, or: ";
-  const auto damaged = [&] {
-    return CheckResult{.status = Status::kInconclusive,
-                       .why = "the golden is damaged: " + damage[0],
-                       .next = restore + accept_command(input)};
-  };
-  if (auto result = stranger(golden, input, accepted_as(input, variant), run))
-    return damage.empty() ? *result : damaged();
-  if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty() && damage.empty())
+  if (auto result = stranger(file, golden, input, accepted_as(input, variant), run)) return *result;
+  if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty())
     return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
-  compare::Comparison comparison =
-      compare::compare_runs(golden, run, checks::channels_of(input, run), compare::bitwise);
-  CheckResult result = checks::result_of(comparison, input);
+  const std::vector<trace::Channel> channels = checks::channels_of(input, run);
+  CheckResult result = checks::result_of(compare::compare_runs(golden.run, run, channels, compare::bitwise), input);
   if (result.next.empty()) result.next = accept_command(input);
-  const bool stale = golden.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant) ||
+  const bool stale = golden.run.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant) ||
                      !changed_inputs(golden, run).empty();
-  if (result.divergence && !is_lost(*result.divergence, damage)) {
-    if (stale)
-      result.divergence->cause +=
-          "; the training changed since the golden was accepted: " + changes_since(golden, input, variant, run);
-    if (!damage.empty()) result.divergence->cause = "the golden file is damaged (" + damage[0] + ")";
-    if (!stale && damage.empty()) blame_environment(golden, run, *result.divergence);
-    std::vector<compare::Suspect>& suspects = result.divergence->suspects;
-    if (suspects.empty() && damage.empty() && stale) suspects = suspects_in_recipe(golden, input, variant);
-    if (suspects.empty() && damage.empty())
-      suspects = suspects_in_data(golden, run, input.scenario.variant(variant), *result.divergence);
-    if (suspects.empty() && damage.empty() && stale) suspects = suspects_by_digest(input, variant);
-    result.next = (damage.empty() ? "if the change is intended: " : restore) + accept_command(input);
-  } else if (!damage.empty()) {
-    return damaged();
-  } else if (stale && result.status == Status::kAgree) {
+  if (result.divergence) {
+    explain_change(golden, input, variant, run, stale, *result.divergence);
+    result.next = "if the change is intended: " + accept_command(input);
+  } else if (result.status != Status::kAgree) {
+    return result;
+  } else if (stale) {
     result.status = Status::kBaseline;
     result.why = "the golden belongs to an older version of this training (" +
                  changes_since(golden, input, variant, run) + "), but the traces are equal";
+  } else if (const std::string untruth = contradiction_in(golden, input, variant, run, channels); !untruth.empty()) {
+    return {.status = Status::kInconclusive,
+            .why = "the golden contradicts itself: " + untruth + " (" + golden.run.ranks[0].origin + ")",
+            .next = "restore it from version control, or: " + accept_command(input)};
   }
   return result;
 }
 
-/// Why a variant has no golden: there may be some of other processors.
-std::string nothing_in(const std::filesystem::path& directory, const Root& root, const CheckInput& input,
-                       const std::string& variant) {
-  std::vector<std::string> others;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(root.folder / input.scenario.name, error)) {
-    if (std::filesystem::exists(entry.path() / variant / trace::file_name_of_rank(0), error))
-      others.push_back(entry.path().filename().string());
+/// The entry that a run without one of its own is the most like: of the same kind of processors, else any.
+const Entry& nearest_in(const Golden& golden, const std::string& key) {
+  const std::string kind = key.substr(0, key.find('-') + 1);
+  const auto found = std::find_if(golden.entries.begin(), golden.entries.end(),
+                                  [&](const Entry& entry) { return !kind.empty() && entry.key.starts_with(kind); });
+  return found == golden.entries.end() ? golden.entries.front() : *found;
+}
+
+/// A golden without an entry for the processors of a run: the nearest one is compared for people to read.
+CheckResult no_entry(const Golden& file, const std::filesystem::path& path, const CheckInput& input,
+                     const trace::RunTrace& run) {
+  const std::string key = key_of(run);
+  std::vector<std::string> keys;
+  for (const Entry& entry : file.entries) keys.push_back(entry.key);
+  const Entry& nearest = nearest_in(file, key);
+  const compare::Comparison comparison =
+      compare::compare_runs(nearest.run, run, checks::channels_of(input, run), compare::bitwise);
+  const std::string is = comparison.first           ? "differs first at " + comparison.first->place_and_rank()
+                         : comparison.compared == 0 ? "has nothing to compare with this run"
+                                                    : "has the bits of this run";
+  return {.status = Status::kBaseline,
+          .why = "the golden " + path.string() + " has no entry for the processors '" + key +
+                 "', only for: " + join(keys, ", ") + "; the one of '" + nearest.key + "' " + is,
+          .next = accept_command(input)};
+}
+
+/// A variant without a golden.
+CheckResult no_golden(const std::filesystem::path& path, const Root& root, const CheckInput& input,
+                      const std::string& accepted) {
+  if (has_old_format(root.folder, input.scenario.name, accepted))
+    return {.status = Status::kBaseline,
+            .why = "the golden of '" + accepted + "' has the format of an older lockstep",
+            .next = "lockstep golden migrate " + shell_quoted(root.folder.string())};
+  return {.status = Status::kBaseline,
+          .why = "there is no golden " + path.string() + " (" + root.reason + ")",
+          .next = accept_command(input)};
+}
+
+/// Every repeat of a variant against its golden.
+void judge_variant(const CheckInput& input, const std::string& variant, CheckResult& total) {
+  const Root root = root_of(input.scenario.file, input.golden_root);
+  const std::string& accepted = accepted_as(input, variant);
+  const std::filesystem::path path = golden_file(root.folder, input.scenario.name, accepted);
+  const auto golden = read_golden(path);
+  if (!golden) {
+    combine(total, no_golden(path, root, input, accepted));
+    return;
   }
-  std::sort(others.begin(), others.end());
-  const std::string own = directory.parent_path().filename().string();
-  return "there is no golden in " + directory.string() + " (" + root.reason + ")" +
-         (others.empty() ? ""
-                         : "; this run is of the processors '" + own + "', and there is one of: " + join(others, ", "));
+  for (const trace::RunTrace* run : input.of(variant)) {
+    const Entry* const entry = golden->find(key_of(*run));
+    combine(total,
+            entry == nullptr ? no_entry(*golden, path, input, *run) : judge(*golden, *entry, input, variant, *run));
+  }
 }
 
 }  // namespace
@@ -231,18 +325,12 @@ CheckResult check_golden(const CheckInput& input) {
   using namespace golden;
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
-    const Root root = root_of(input.scenario.file, input.golden_root);
-    const std::filesystem::path directory = golden_directory(
-        root.folder, input.scenario.name, key_of(*input.of(variant).front()), accepted_as(input, variant));
     try {
-      const auto golden = read_golden(directory);
-      if (golden) {
-        for (const trace::RunTrace* run : input.of(variant)) combine(total, judge(*golden, input, variant, *run));
-      } else {
-        combine(total, {.status = Status::kBaseline,
-                        .why = nothing_in(directory, root, input, variant),
-                        .next = accept_command(input)});
-      }
+      judge_variant(input, variant, total);
+    } catch (const StaleGolden& error) {
+      combine(total, {.status = Status::kBaseline,
+                      .why = error.problem().what + " (" + error.problem().where + ")",
+                      .next = accept_command(input)});
     } catch (const Error& error) {
       combine(total, {.status = Status::kInconclusive,
                       .why = error.problem().what + " (" + error.problem().where + ")",

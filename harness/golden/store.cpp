@@ -2,24 +2,23 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <system_error>
-
-#include <fcntl.h>
-#include <unistd.h>
+#include <cmath>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
-#include "harness/base/hash.h"
+#include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/golden/cells.h"
 #include "harness/trace/inputs.h"
-#include "harness/trace/line.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::golden {
 namespace {
+
+constexpr const char* kExtension = ".golden";
+
+/// Digits of an entry's digest by which a later one names it.
+constexpr std::size_t kDigitsOfDigest = 16;
 
 compare::Comparison compared(const trace::RunTrace& left, const trace::RunTrace& right) {
   return compare::compare_runs(left, right, trace::all_channels(), compare::bitwise);
@@ -74,41 +73,37 @@ void require_proof(const std::vector<trace::RunTrace>& repeats) {
   }
 }
 
-/// The trace's text as golden: sketches, elements and rows explain one run, and would make goldens ten times as large.
-std::string golden_text(const trace::Trace& trace, const std::set<std::string>& written, const Provenance& provenance) {
-  Json header = trace.header;
-  if (header.contains("inputs")) header["inputs"] = trace::inputs_in(header, written);
-  header["golden"] = {{"reason", provenance.reason}, {"date", provenance.date}};
-  if (trace.rank == 0) header["golden"]["train"] = provenance.train;
-  std::string text = trace::line_of_header(header);
-  for (trace::Step step : trace.steps) {
-    for (trace::Record& record : step.records) {
-      record.sketch.reset();
-      record.elements.clear();
-      record.rows.clear();
+/// The trace as a golden keeps it: what explains one run would make goldens ten times as large.
+Entry entry_of(const trace::RunTrace& run, const Acceptable& fresh) {
+  Entry entry{.key = fresh.key,
+              .history = {},
+              .recipe = fresh.recipe,
+              .channels = fresh.channels,
+              .run = {.run = "golden", .ranks = {}, .files = {}}};
+  for (const trace::Trace& rank : run.ranks) {
+    trace::Trace kept{.origin = rank.origin,
+                      .header = Json::object(),
+                      .rank = rank.rank,
+                      .world_size = rank.world_size,
+                      .steps = {},
+                      .complete = true,
+                      .torn = {},
+                      .damage = {}};
+    for (const char* key : {"train_digest", "samples", "environment"}) {
+      if (rank.header.contains(key)) kept.header[key] = rank.header[key];
     }
-    text += trace::line_of(step);
+    if (rank.header.contains("inputs")) kept.header["inputs"] = trace::inputs_in(rank.header, run.written);
+    for (const trace::Step& step : rank.steps) {
+      kept.steps.push_back({.step = step.step, .records = {}});
+      for (const trace::Record& record : step.records) {
+        if (fresh.channels.contains(record.channel) && !trace::is_note(record.channel, record.name))
+          kept.steps.back().records.push_back(as_kept(record));
+      }
+    }
+    entry.run.ranks.push_back(std::move(kept));
   }
-  return text + trace::line_of_end(trace.steps.size() + 1, sha256(text));
-}
-
-}  // namespace
-
-namespace {
-
-/// A part of a golden's first line that the check reads and that `accept` cannot have written so; empty: none.
-std::string fault_of_provenance(const Json& header) {
-  const Json golden = header.value("golden", Json::object());
-  if (!golden.is_object()) return "'golden' is not an object";
-  const Json train = golden.value("train", Json::object());
-  if (!train.is_object()) return "'golden.train' is not an object";
-  const Json record = train.value("record", Json::object());
-  if (!record.is_object()) return "'golden.train.record' is not an object";
-  if (!record.value("every", Json(1)).is_number_integer()) return "'golden.train.record.every' is not an integer";
-  const Json channels = record.value("channels", Json::array());
-  const bool are_names = channels.is_array() && std::all_of(channels.begin(), channels.end(),
-                                                            [](const Json& name) { return name.is_string(); });
-  return are_names ? "" : "'golden.train.record.channels' is not an array of strings";
+  entry.environment = entry.run.ranks[0].header.value("environment", Json::object());
+  return entry;
 }
 
 }  // namespace
@@ -124,121 +119,200 @@ std::string key_of(const trace::RunTrace& run) {
   return "native-" + capability;
 }
 
-std::filesystem::path golden_directory(const std::filesystem::path& root, const std::string& scenario,
-                                       const std::string& key, const std::string& variant) {
-  return root / scenario / key / variant;
+std::filesystem::path golden_file(const std::filesystem::path& root, const std::string& scenario,
+                                  const std::string& variant) {
+  return root / scenario / (variant + kExtension);
 }
 
-std::optional<trace::RunTrace> read_golden(const std::filesystem::path& directory) {
-  std::error_code error;
-  const bool there = is_there(directory) && !std::filesystem::is_empty(directory, error);
-  if (error)
-    throw ResourceError(
-        {.what = "cannot access the folder of a golden: " + error.message(), .where = directory.string()});
-  if (!there) return std::nullopt;
-  trace::RunTrace golden = trace::read_run(directory, "golden", trace::Damage::kReport);
-  for (const trace::Trace& rank : golden.ranks) {
-    if (!rank.header.is_object())
-      throw DamagedFile({.what = "a golden is damaged: " + rank.torn, .where = rank.origin});
-    if (const std::string fault = fault_of_provenance(rank.header); !fault.empty())
-      throw DamagedFile({.what = "a golden is damaged: its " + fault, .where = rank.origin + ", line 1"});
-  }
-  return golden;
-}
-
-std::vector<std::string> damage_of(const trace::RunTrace& golden) {
-  std::vector<std::string> damage;
-  for (const trace::Trace& rank : golden.ranks) {
-    for (const std::string& line : rank.damage) damage.push_back(rank.origin + " " + line);
-    if (!rank.complete) damage.push_back(rank.origin + ": " + rank.torn);
-  }
-  return damage;
+std::optional<Golden> read_golden(const std::filesystem::path& file) {
+  if (!is_there(file)) return std::nullopt;
+  return golden_from(read_file(file), file.string());
 }
 
 namespace {
 
-/// What `repeat` is to the golden that stands in `directory`.
-Accepted what_becomes_of(const std::filesystem::path& directory, const trace::RunTrace& repeat) {
+/// The golden that an acceptance goes into, with the history of its entry.
+struct Place {
+  Golden golden;
+  std::vector<Acceptance> history;
+};
+
+/// What is there already. Of a golden that cannot be read, whole entries of other keys stay, and the history of this
+/// one. *Throws*: what reading it throws, where an entry of another key would be lost.
+Place place_in(const std::filesystem::path& file, const Acceptable& fresh) {
+  Place place{.golden = {.scenario = fresh.scenario, .variant = fresh.variant, .entries = {}}, .history = {}};
+  if (!is_there(file)) return place;
+  const std::string text = read_file(file);
   try {
-    const auto old = read_golden(directory);
-    if (!old) return is_there(directory) ? Accepted::kChanged : Accepted::kNew;
-    const auto same = [&](const char* key) {
-      return old->ranks[0].header.value(key, "") == repeat.ranks[0].header.value(key, "");
-    };
-    const Json inputs = trace::inputs_in(repeat.ranks[0].header, repeat.written);
-    return damage_of(*old).empty() && same("train_digest") && same("scenario") && same("variant") &&
-                   trace::inputs_in(old->ranks[0].header, repeat.written) == inputs && !difference_between(*old, repeat)
-               ? Accepted::kUnchanged
-               : Accepted::kChanged;
-  } catch (const DamagedFile&) {
-    return Accepted::kChanged;  // A golden that cannot be read is replaced like one that differs.
-  } catch (const InputError&) {
-    return Accepted::kChanged;
+    Golden found = golden_from(text, file.string());
+    if (found.scenario != fresh.scenario || found.variant != fresh.variant) return place;
+    place.golden = std::move(found);
+  } catch (const Error&) {
+    place.golden.entries = whole_entries_in(text);
+    std::set<std::string> lost = keys_in(text);
+    lost.erase(fresh.key);
+    for (const Entry& entry : place.golden.entries) lost.erase(entry.key);
+    if (!lost.empty()) throw;
   }
+  place.history = history_in(text, fresh.key);
+  return place;
 }
 
-[[noreturn]] void fail_to_replace(const std::filesystem::path& directory, const std::string& reason) {
-  throw ResourceError({.what = "cannot replace a golden: " + reason,
-                       .where = directory.string(),
-                       .next = "the old golden is unchanged; repair the folder, then accept again"});
+/// Whether both are of one training with equal bits: who accepted it, and where, makes no difference.
+bool is_the_same(const Entry& before, const Entry& fresh) {
+  Entry as_before = fresh;
+  as_before.history = before.history;
+  as_before.environment = before.environment;
+  as_before.recipe = before.recipe;
+  return body_of(as_before) == body_of(before);
 }
 
-void remove_folder(const std::filesystem::path& folder, const std::filesystem::path& directory) {
-  std::error_code error;
-  std::filesystem::remove_all(folder, error);
-  if (error) fail_to_replace(directory, error.message() + " (" + folder.string() + ")");
+void put(Golden& golden, Entry entry) {
+  std::erase_if(golden.entries, [&](const Entry& other) { return other.key == entry.key; });
+  const auto behind = std::find_if(golden.entries.begin(), golden.entries.end(),
+                                   [&](const Entry& other) { return other.key > entry.key; });
+  golden.entries.insert(behind, std::move(entry));
 }
 
-/// A name next to `directory` that no variant can have, and no other process takes.
-std::filesystem::path beside(const std::filesystem::path& directory, const std::string& what) {
-  return directory.parent_path() /
-         ("." + directory.filename().string() + "." + what + "." + std::to_string(::getpid()));
+/// Largest shift of a number, in parts of what it was.
+class LargestShift {
+ public:
+  void take(double before, double after) {
+    const double shift = std::fabs(after - before) / std::max(std::fabs(before), std::numeric_limits<double>::min());
+    if (shift > largest_) largest_ = shift;
+  }
+  double largest() const { return largest_; }
+
+ private:
+  double largest_ = 0;
+};
+
+}  // namespace
+
+Accepted accept(const std::filesystem::path& file, const Acceptable& fresh) {
+  require_proof(fresh.repeats);
+  make_directories(file.parent_path());
+  const FolderLock lock(file.parent_path());
+  const bool was_there = is_there(file);
+  Place place = place_in(file, fresh);
+  Entry entry = entry_of(fresh.repeats[0], fresh);
+  const Entry* const before = place.golden.find(fresh.key);
+  if (before != nullptr && is_the_same(*before, entry)) return Accepted::kUnchanged;
+  Acceptance acceptance = fresh.acceptance;
+  acceptance.repeats = static_cast<std::int64_t>(fresh.repeats.size());
+  acceptance.replaces = before == nullptr ? (place.history.empty() ? "nothing" : "what could not be read")
+                                          : before->digest.substr(0, kDigitsOfDigest);
+  acceptance.moved = before == nullptr ? "" : movement(before->run, entry.run);
+  entry.history = std::move(place.history);
+  entry.history.insert(entry.history.begin(), acceptance);
+  put(place.golden, std::move(entry));
+  replace_file(file, to_text(place.golden));
+  return was_there ? Accepted::kChanged : Accepted::kNew;
 }
 
-/// For file systems that cannot exchange two names: the old golden goes aside, and comes back when the new one fails.
-bool swap_by_turns(const std::filesystem::path& fresh, const std::filesystem::path& directory) {
-  const std::filesystem::path aside = beside(directory, "old");
-  if (::rename(directory.c_str(), aside.c_str()) != 0) return false;
-  if (::rename(fresh.c_str(), directory.c_str()) == 0) return ::rename(aside.c_str(), fresh.c_str()) == 0;
-  const int reason = errno;
-  ::rename(aside.c_str(), directory.c_str());
-  errno = reason;
-  return false;
+std::string movement(const trace::RunTrace& before, const trace::RunTrace& after) {
+  if (before.world_size() != after.world_size())
+    return std::to_string(before.world_size()) + " -> " + std::to_string(after.world_size()) + " ranks";
+  const auto first = compared(before, after).first;
+  if (!first) return "";
+  LargestShift loss, norm;
+  for (std::size_t rank = 0; rank < before.ranks.size(); ++rank) {
+    for (const trace::Step& step : before.ranks[rank].steps) {
+      for (const trace::Record& record : step.records) {
+        const trace::Record* const now = after.ranks[rank].find(step.step, record.channel, record.name);
+        if (now == nullptr) continue;
+        const bool is_loss = record.channel == trace::Channel::kLoss && record.number && now->number;
+        if (is_loss) loss.take(*record.number, *now->number);
+        if (!is_loss && record.norm && now->norm) norm.take(*record.norm, *now->norm);
+      }
+    }
+  }
+  return "from " + first->place() + "; losses by up to " + rounded(loss.largest(), 2) + " of theirs, norms by up to " +
+         rounded(norm.largest(), 2);
 }
 
-/// Puts `fresh` in the place of `directory`, which may be there; what was there is in `fresh` afterwards.
-void swap_in(const std::filesystem::path& fresh, const std::filesystem::path& directory) {
-  if (::rename(fresh.c_str(), directory.c_str()) == 0) return;  // nothing was there, or an empty folder
-  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, directory.c_str(), RENAME_EXCHANGE) == 0) return;
-  if (errno == EINVAL && swap_by_turns(fresh, directory)) return;
-  fail_to_replace(directory, std::strerror(errno));
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Folders of the format before, for each class of processors: <root>/<scenario>/<key>/<variant>/rank0.jsonl.
+std::vector<fs::path> old_goldens(const fs::path& root) {
+  std::vector<fs::path> found;
+  for (const fs::path& scenario : entries_of(root)) {
+    if (!is_folder(scenario)) continue;
+    for (const fs::path& key : entries_of(scenario)) {
+      if (!is_folder(key)) continue;
+      for (const fs::path& variant : entries_of(key)) {
+        if (is_there(variant / trace::file_name_of_rank(0))) found.push_back(variant);
+      }
+    }
+  }
+  return found;
 }
 
-void write_golden(const std::filesystem::path& directory, const trace::RunTrace& run, const Provenance& provenance) {
-  make_directories(directory);
-  for (const trace::Trace& trace : run.ranks)
-    replace_file(directory / trace::file_name_of_rank(trace.rank), golden_text(trace, run.written, provenance));
+/// What the first line of the format before said of an acceptance.
+std::string origin_in(const Json& header, const char* what) {
+  const Json golden = header.value("golden", Json::object());
+  const Json said = golden.is_object() ? golden.value(what, Json()) : Json();
+  return said.is_string() ? said.get<std::string>() : "unknown";
+}
+
+/// Channels that the recipe of a golden records.
+std::set<trace::Channel> recorded_in(const Json& golden) {
+  std::set<trace::Channel> channels;
+  const Json named = golden.is_object() ? golden.value("/train/record/channels"_json_pointer, Json()) : Json();
+  for (const trace::Channel channel : trace::all_channels()) {
+    if (!named.is_array() || std::find(named.begin(), named.end(), name_of(channel)) != named.end())
+      channels.insert(channel);
+  }
+  return channels;
+}
+
+void migrate_one(const fs::path& folder, const fs::path& file) {
+  const trace::RunTrace run = trace::read_run(folder, "golden");
+  if (const std::string torn = run.torn(); !torn.empty())
+    throw DamagedFile(
+        {.what = "a golden is torn: " + torn, .where = folder.string(), .next = "restore it from version control"});
+  const Json& header = run.ranks[0].header;
+  const Json golden = header.value("golden", Json::object());
+  const Acceptable old{.scenario = header.value("scenario", ""),
+                       .variant = header.value("variant", ""),
+                       .key = folder.parent_path().filename().string(),
+                       .recipe = golden.is_object() ? golden.value("train", Json::object()) : Json::object(),
+                       .channels = recorded_in(golden),
+                       .repeats = {run, run},
+                       .acceptance = {.date = origin_in(header, "date"), .reason = origin_in(header, "reason")}};
+  accept(file, old);
 }
 
 }  // namespace
 
-Accepted accept(const std::filesystem::path& directory, const std::vector<trace::RunTrace>& repeats,
-                const Provenance& provenance) {
-  require_proof(repeats);
-  const Accepted what = what_becomes_of(directory, repeats[0]);
-  if (what == Accepted::kUnchanged) return what;
-  const std::filesystem::path fresh = beside(directory, "new");
-  remove_folder(fresh, directory);
-  try {
-    write_golden(fresh, repeats[0], provenance);
-    swap_in(fresh, directory);
-  } catch (const ResourceError&) {
-    std::error_code ignored;  // the first failure is the one to tell
-    std::filesystem::remove_all(fresh, ignored);
-    throw;
+std::vector<fs::path> migrate(const fs::path& root) {
+  std::vector<fs::path> files;
+  const std::vector<fs::path> folders = old_goldens(root);
+  for (const fs::path& folder : folders) {
+    const fs::path file =
+        golden_file(root, folder.parent_path().parent_path().filename().string(), folder.filename().string());
+    migrate_one(folder, file);
+    if (files.empty() || files.back() != file) files.push_back(file);
   }
-  remove_folder(fresh, directory);  // the old golden, after the swap
-  return what;
+  for (const fs::path& folder : folders) {  // once all are written
+    std::error_code error;
+    fs::remove_all(folder, error);
+    if (error)
+      throw ResourceError(
+          {.what = "cannot remove a golden of the format before: " + error.message(), .where = folder.string()});
+    fs::remove(folder.parent_path(), error);  // the last one empties it
+  }
+  return files;
+}
+
+bool has_old_format(const fs::path& root, const std::string& scenario, const std::string& variant) {
+  if (!is_there(root / scenario)) return false;
+  const std::vector<fs::path> keys = entries_of(root / scenario);
+  return std::any_of(keys.begin(), keys.end(), [&](const fs::path& key) {
+    return is_folder(key) && is_there(key / variant / trace::file_name_of_rank(0));
+  });
 }
 
 }  // namespace lockstep::golden

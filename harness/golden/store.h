@@ -2,10 +2,11 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "harness/scenario/scenario.h"
+#include "harness/golden/golden_file.h"
 #include "harness/trace/trace.h"
 
 namespace lockstep::golden {
@@ -13,31 +14,42 @@ namespace lockstep::golden {
 /// Class of processors that a golden holds for: "portable", "portable-v1", or "native-avx512" and the like.
 std::string key_of(const trace::RunTrace& run);
 
-/// Folder of one golden: <root>/<scenario>/<key>/<variant>, with one trace file for each rank.
-std::filesystem::path golden_directory(const std::filesystem::path& root, const std::string& scenario,
-                                       const std::string& key, const std::string& variant);
+/// File of one golden: <root>/<scenario>/<variant>.golden, with one entry for each class of processors.
+std::filesystem::path golden_file(const std::filesystem::path& root, const std::string& scenario,
+                                  const std::string& variant);
 
 /// Reads a golden; nothing if there is none.
-/// *Throws*: DamagedFile if it cannot be parsed. Lines that only fail their checksum go to `Trace::damage`.
-std::optional<trace::RunTrace> read_golden(const std::filesystem::path& directory);
-
-/// Damage of a golden's files, each with its place; empty if there is none.
-std::vector<std::string> damage_of(const trace::RunTrace& golden);
-
-/// Origin of a golden; stored in its first line.
-struct Provenance {
-  std::string reason;
-  std::string date;  ///< "2027-01-31"
-  Json train;        ///< its recipe with all defaults filled in
-};
+/// *Throws*: StaleGolden if somebody has to decide before; DamagedFile if it is not as `accept` wrote it.
+std::optional<Golden> read_golden(const std::filesystem::path& file);
 
 /// Result of an acceptance.
 enum class Accepted { kNew, kChanged, kUnchanged };
 
-/// Writes the first of `repeats` as golden, without sketches. The old golden stays intact until the new one is
-/// complete.
-/// *Throws*: InputError unless there are at least two repeats, all complete and bitwise equal; ResourceError.
-Accepted accept(const std::filesystem::path& directory, const std::vector<trace::RunTrace>& repeats,
-                const Provenance& provenance);
+/// Trace to accept, and its origin.
+struct Acceptable {
+  std::string scenario;
+  std::string variant;
+  std::string key;
+  Json recipe;                        ///< with all defaults filled in
+  std::set<trace::Channel> channels;  ///< that checks compare: the golden holds no others
+  std::vector<trace::RunTrace> repeats;
+  Acceptance acceptance;  ///< its repeats, what it replaces and what moved are filled in
+};
+
+/// Puts the first repeat as the entry of its key into the golden, which keeps its other entries and the history of this
+/// one. A reader sees the old golden or the new one; of two writers, the second one adds to what the first one wrote.
+/// *Throws*: InputError unless there are at least two repeats, all complete and bitwise equal; StaleGolden, DamagedFile
+/// for a golden with other entries that cannot be read; ResourceError.
+Accepted accept(const std::filesystem::path& file, const Acceptable& fresh);
+
+/// How an entry differs from the one that it replaces: from where, and how far. Empty: not at all.
+std::string movement(const trace::RunTrace& before, const trace::RunTrace& after);
+
+/// Rewrites a golden of the format before, a folder for each class of processors, and removes its folders.
+/// *Returns*: the files that it wrote. *Throws*: InputError, DamagedFile, ResourceError.
+std::vector<std::filesystem::path> migrate(const std::filesystem::path& root);
+
+/// Whether goldens of the format before are there for a variant.
+bool has_old_format(const std::filesystem::path& root, const std::string& scenario, const std::string& variant);
 
 }  // namespace lockstep::golden

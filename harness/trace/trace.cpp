@@ -8,6 +8,11 @@ bool same_bits(const Record* a, const Record* b) {
   return a != nullptr && b != nullptr && a->dtype == b->dtype && a->shape == b->shape && a->digest == b->digest;
 }
 
+bool is_note(Channel channel, std::string_view name) {
+  return (channel == Channel::kLedger && name.starts_with("seen.")) ||
+         (channel == Channel::kGradient && name.starts_with("reduced "));
+}
+
 const Record* Step::find(Channel channel, std::string_view name) const {
   const auto found = std::find_if(records.begin(), records.end(), [&](const Record& record) {
     return record.channel == channel && record.name == name;

@@ -42,6 +42,10 @@ struct Record {
 /// Whether both are there, of one type and shape, with equal bits.
 bool same_bits(const Record* a, const Record* b);
 
+/// Whether records of this name explain differences and are none: what a recorder counted of a program's calls, and
+/// gradients before a script changed them. Scripts that compute the same may call otherwise.
+bool is_note(Channel channel, std::string_view name);
+
 /// Everything one rank recorded in one step, ordered by channel and, inside a channel, as the training met it.
 struct Step {
   std::int64_t step = 0;  ///< number of updates done before; kInitialStep for the state at the start

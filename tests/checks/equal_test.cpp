@@ -184,6 +184,23 @@ TEST(Equal, SaysNoFactorOfOne) {
   EXPECT_NE(relation.find("differs by about 1.4e-16 of its norm"), std::string::npos) << relation;
 }
 
+/// Without sketches, as goldens are.
+TEST(Equal, ShowsTheRatioOfNormsToSevenDigits) {
+  Bench bench(equal_on({"weight"}));
+  trace::Record& left = at(bench.run("a"), 0, 1, Channel::kWeight, "fc.weight");
+  trace::Record& right = at(bench.run("b"), 0, 1, Channel::kWeight, "fc.weight");
+  right.digest.low ^= 1;
+  left.sketch.reset();
+  right.sketch.reset();
+  left.norm = 1;
+  for (const auto& [norm, text] : {std::pair{1 + 1e-8, "other bits; the norms agree to 7 digits"},
+                                   {1 + 4e-6, "norm x 1.000004"},
+                                   {1.23456789, "norm x 1.234568"}}) {
+    right.norm = norm;
+    EXPECT_EQ(bench.check().divergence->relation, text);
+  }
+}
+
 TEST(Equal, LooksOnlyAtTheChannelsNamed) {
   Bench bench(equal_on({"gradient"}));
   spoil(bench.run("b"), 0, 0, Channel::kWeight, "fc.weight");

@@ -64,9 +64,8 @@ class EndToEnd : public ::testing::Test {
   /// A worker that is a shell script: `script` runs with $spec, $out and $worker set.
   std::filesystem::path script_worker(const std::string& script) const;
 
-  /// The accepted trace of one rank.
-  std::filesystem::path golden_file(const std::string& scenario, const std::string& variant = "main",
-                                    int rank = 0) const;
+  /// The golden of a variant.
+  std::filesystem::path golden_file(const std::string& scenario, const std::string& variant = "main") const;
   std::filesystem::path golden_root() const { return scratch_.path() / "golden"; }
 
   Scratch scratch_;

@@ -30,13 +30,13 @@ TEST_F(GoldenRootEndToEnd, EachScenarioHasThatOfItsProjectFromEverywhere) {
 
   const Outcome accepted = accept("a.json", at("a/deep"));
   EXPECT_EQ(accepted.exit_code, 0) << accepted.err;
-  expect_says(accepted.out, {"new", (at("a/golden/a/portable/main")).string()});
-  EXPECT_TRUE(fs::exists(at("a/golden/a/portable/main/rank0.jsonl")));
+  expect_says(accepted.out, {"new", (at("a/golden/a/main.golden")).string()});
+  EXPECT_TRUE(fs::exists(at("a/golden/a/main.golden")));
 
   const Outcome missing = run_lockstep({"run", a, b}, at("elsewhere"));
   EXPECT_EQ(missing.exit_code, 3) << missing.out << missing.err;
   expect_says(missing.out,
-              {"there is no golden in " + at("b/golden/b/portable/main").string() + " (beside the folder scenarios/)"});
+              {"there is no golden " + at("b/golden/b/main.golden").string() + " (beside the folder scenarios/)"});
   const std::size_t next = missing.out.find("lockstep golden accept ");
   ASSERT_NE(next, std::string::npos) << missing.out;
   const std::string command = missing.out.substr(next, missing.out.find('\n', next) - next);
@@ -72,7 +72,7 @@ TEST_F(GoldenRootEndToEnd, ACiJobAcceptsNothing) {
   }
   EXPECT_EQ(accept_with("CI=1", "--in-ci").exit_code, 0);
   for (const char* ci : {"CI=", "CI=0", "CI=false"}) EXPECT_EQ(accept_with(ci, "--variant=main").exit_code, 0) << ci;
-  EXPECT_TRUE(fs::exists(at("golden/a/portable/main/rank0.jsonl")));
+  EXPECT_TRUE(fs::exists(at("golden/a/main.golden")));
 }
 
 }  // namespace

@@ -37,8 +37,15 @@ struct Blamed {
   void accept(const Json& changes) {
     plan::Plan plan = plan::make_plan({tiny_scenario(changes, scratch)});
     const trace::RunTrace run = *worker.run(plan, "").at(0).trace;
-    golden::accept(golden::golden_directory(golden_root, "tiny", golden::key_of(run), "main"), {run, run},
-                   {"a test", kToday, plan.scenarios[0].variants[0].train_json});
+    const std::vector<trace::Channel> all = trace::all_channels();
+    golden::accept(golden::golden_file(golden_root, "tiny", "main"),
+                   {.scenario = "tiny",
+                    .variant = "main",
+                    .key = golden::key_of(run),
+                    .recipe = plan.scenarios[0].variants[0].train_json,
+                    .channels = {all.begin(), all.end()},
+                    .repeats = {run, run},
+                    .acceptance = {.date = kToday, .reason = "a test"}});
   }
 
   judge::Status status() const { return blame.check().status; }

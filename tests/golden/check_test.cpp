@@ -26,33 +26,40 @@ class GoldenCheck : public testing::Test {
  protected:
   explicit GoldenCheck(const Json& changes = with_golden()) : bench_(changes) {}
 
-  std::filesystem::path directory() const {
-    return golden::golden_directory(bench_.scratch.path() / "golden", "tiny", "portable", "a");
-  }
+  std::filesystem::path file() const { return golden::golden_file(bench_.scratch.path() / "golden", "tiny", "a"); }
 
   /// Accepts what the scenario's variant computes now, with `edit` made to the runs before.
   void accept(const std::function<void(trace::RunTrace&)>& edit = nullptr) {
     trace::RunTrace run = tiny_run(bench_.scenario.variant("a"), "a/0");
     if (edit) edit(run);
-    golden::accept(directory(), {run, run},
-                   {.reason = "test", .date = "2027-01-31", .train = bench_.scenario.variant("a").train_json});
+    golden::accept(file(), acceptable(run));
   }
 
-  /// Replaces text in the file of one rank, as an accident would: no check is mended.
-  void damage(std::int64_t rank, const std::string& before, const std::string& after) {
-    const auto file = directory() / trace_file(rank);
-    std::string content = read_file(file);
+  golden::Acceptable acceptable(const trace::RunTrace& run) const {
+    const std::vector<Channel> all = trace::all_channels();
+    return {.scenario = "tiny",
+            .variant = "a",
+            .key = "portable",
+            .recipe = bench_.scenario.variant("a").train_json,
+            .channels = {all.begin(), all.end()},
+            .repeats = {run, run},
+            .acceptance = {.date = "2027-01-31", .reason = "test"}};
+  }
+
+  /// Replaces text in the file, as an accident would: no digest is mended.
+  void damage(const std::string& before, const std::string& after) {
+    std::string content = read_file(file());
     const auto place = content.find(before);
     ASSERT_NE(place, std::string::npos) << before;
-    replace_file(file, content.replace(place, before.size(), after));
+    replace_file(file(), content.replace(place, before.size(), after));
   }
 
-  void tear(std::int64_t rank, std::size_t bytes) {
-    const auto file = directory() / trace_file(rank);
-    std::filesystem::resize_file(file, std::filesystem::file_size(file) - bytes);
+  /// Changes the golden and seals it, as a person with ill will would.
+  void edit(const std::function<void(golden::Entry&)>& change) {
+    golden::Golden golden = golden::read_golden(file()).value();
+    change(golden.entries.at(0));
+    replace_file(file(), golden::to_text(golden));
   }
-
-  static std::string trace_file(std::int64_t rank) { return "rank" + std::to_string(rank) + ".jsonl"; }
 
   checks::CheckResult check() const { return bench_.check(); }
 
@@ -94,17 +101,25 @@ TEST_F(GoldenCheck, NamesTheFirstDivergence) {
 TEST_F(GoldenCheck, IsBaselineWhenMissing) {
   const auto result = check();
   EXPECT_EQ(result.status, Status::kBaseline);
-  EXPECT_NE(result.why.find(directory().string()), std::string::npos) << result.why;
+  EXPECT_NE(result.why.find(file().string()), std::string::npos) << result.why;
   EXPECT_NE(result.next.find("lockstep golden accept"), std::string::npos);
 }
 
-TEST_F(GoldenCheck, SaysForWhichProcessorsThereIsOne) {
+TEST_F(GoldenCheck, ComparesWithTheNearestOfOtherProcessors) {
+  golden::Acceptable other = acceptable(bench_.run("a"));
+  other.key = "native-avx2";
+  golden::accept(file(), other);
+  EXPECT_EQ(check().status, Status::kBaseline) << "equal bits are no golden of these processors";
+  EXPECT_NE(
+      check().why.find("no entry for the processors 'portable', only for: native-avx2; the one of 'native-avx2' has "
+                       "the bits of this run"),
+      std::string::npos)
+      << check().why;
+  spoil(bench_.run("a"), 1, 2, Channel::kWeight, "fc.weight");
+  EXPECT_EQ(check().status, Status::kBaseline);
+  EXPECT_NE(check().why.find("differs first at step 2, weight fc.weight, rank 1"), std::string::npos) << check().why;
   accept();
-  std::filesystem::rename(directory().parent_path(), directory().parent_path().parent_path() / "native-avx2");
-  const auto result = check();
-  EXPECT_EQ(result.status, Status::kBaseline);
-  EXPECT_NE(result.why.find("of the processors 'portable', and there is one of: native-avx2"), std::string::npos)
-      << result.why;
+  EXPECT_EQ(golden::read_golden(file())->entries.size(), 2U) << "one entry beside the other";
 }
 
 TEST_F(GoldenCheck, NamesDataThatChanged) {
@@ -163,8 +178,11 @@ class GoldenCheckOfTwo : public GoldenCheck {
 TEST_F(GoldenCheckOfTwo, LosesNoChannelThatAnotherVariantDoesNotRecord) {
   accept();
   const trace::RunTrace narrow = tiny_run(bench_.scenario.variant("b"), "b/0");
-  golden::accept(directory().parent_path() / "b", {narrow, narrow},
-                 {.reason = "test", .date = "2027-01-31", .train = bench_.scenario.variant("b").train_json});
+  golden::Acceptable b = acceptable(narrow);
+  b.variant = "b";
+  b.recipe = bench_.scenario.variant("b").train_json;
+  b.channels = {Channel::kSamples, Channel::kLedger};
+  golden::accept(golden::golden_file(bench_.scratch.path() / "golden", "tiny", "b"), b);
   EXPECT_TRUE(agrees(check()));
   spoil(bench_.run("a"), 1, 1, Channel::kGradient, "fc.weight");
   EXPECT_TRUE(diverges_at(check(), 1, Channel::kGradient, "fc.weight", 1));
@@ -175,40 +193,23 @@ TEST_F(GoldenCheck, IsInconclusiveWhereBothHoldNan) {
     put(run, 0, 2, floats(Channel::kWeight, "fc.bias", {std::nanf(""), 0, 0, 0}));
   };
   accept();
-  const std::string before = read_file(directory() / trace_file(0));
+  const std::string before = read_file(file());
   EXPECT_THROW(accept(lose), InputError) << "it can become no golden";
-  EXPECT_EQ(read_file(directory() / trace_file(0)), before);
+  EXPECT_EQ(read_file(file()), before);
   lose(bench_.run("a"));
   EXPECT_EQ(check().status, Status::kDivergence);
-  // A golden of before that was refused.
-  trace::RunTrace old = bench_.run("a");
-  for (trace::Trace& rank : old.ranks) rank.header["golden"] = {{"reason", "old"}, {"date", "2026-01-31"}};
-  std::filesystem::remove_all(directory());
-  write_run(directory(), old);
+  edit([&](golden::Entry& entry) { lose(entry.run); });
   EXPECT_TRUE(is_inconclusive(check(), "first at step 2, weight fc.bias, rank 0"));
   EXPECT_NE(check().next.find("lower the learning rate"), std::string::npos) << check().next;
-}
-
-TEST_F(GoldenCheck, IsInconclusiveBesideARankTooMany) {
-  accept();
-  std::filesystem::copy_file(directory() / trace_file(1), directory() / trace_file(2));
-  EXPECT_TRUE(is_inconclusive(check(), "more traces than ranks"));
-}
-
-TEST_F(GoldenCheck, IsInconclusiveWhereRank1IsOfAnotherTraining) {
-  for (const char* key : {"scenario", "variant", "train_digest"}) {
-    accept([key](trace::RunTrace& run) { run.ranks[1].header[key] = "other"; });
-    EXPECT_TRUE(is_inconclusive(check(), "belong to different runs")) << key;
-  }
 }
 
 TEST_F(GoldenCheck, IsBaselineForAnotherTraining) {
   const std::pair<const char*, const char*> others[] = {{"scenario", "'other', variant 'a'"},
                                                         {"variant", "variant 'other'"}};
   for (const auto& [key, found] : others) {
-    accept([key = key](trace::RunTrace& run) {
-      for (trace::Trace& rank : run.ranks) rank.header[key] = "other";
-    });
+    golden::Acceptable other = acceptable(bench_.run("a"));
+    (std::string(key) == "scenario" ? other.scenario : other.variant) = "other";
+    golden::accept(file(), other);
     const auto result = check();
     EXPECT_EQ(result.status, Status::kBaseline) << key;
     EXPECT_NE(result.why.find(found), std::string::npos) << result.why;
@@ -219,7 +220,7 @@ TEST_F(GoldenCheck, IsBaselineForAnotherWorldSize) {
   scenario::Variant wide = bench_.scenario.variant("a");
   wide.world_size = 4;
   const trace::RunTrace run = tiny_run(wide, "a/0");
-  golden::accept(directory(), {run, run}, {.reason = "test", .date = "2027-01-31", .train = Json::object()});
+  golden::accept(file(), acceptable(run));
   const auto result = check();
   EXPECT_EQ(result.status, Status::kBaseline);
   EXPECT_NE(result.why.find("found 'tiny', variant 'a', 4 ranks"), std::string::npos) << result.why;
@@ -264,65 +265,87 @@ TEST_F(GoldenCheck, BlamesTheEnvironmentWhereOnlyThatChanged) {
   EXPECT_EQ(cause(), "unknown") << "nothing is other";
 }
 
-TEST_F(GoldenCheck, NamesTheTensorOfADigestChangedInPlace) {
-  accept();
-  const std::string digest = to_text(at(bench_.run("a"), 1, 2, Channel::kOptimizer, "fc.bias.momentum_buffer").digest);
-  damage(1, digest, (digest[0] == '0' ? "1" : "0") + digest.substr(1));
-  const auto result = check();
-  ASSERT_TRUE(diverges_at(result, 2, Channel::kOptimizer, "fc.bias.momentum_buffer", 1));
-  EXPECT_NE(result.divergence->cause.find("the golden file is damaged"), std::string::npos) << result.divergence->cause;
-  EXPECT_NE(result.divergence->cause.find("rank1.jsonl line 5"), std::string::npos) << result.divergence->cause;
-  EXPECT_NE(result.next.find("restore"), std::string::npos);
-}
-
-TEST_F(GoldenCheck, IsInconclusiveWhenDamagedElsewhere) {
-  accept();
-  damage(0, "\"reason\":\"test\"", "\"reason\":\"toast\"");
-  EXPECT_TRUE(is_inconclusive(check(), "damaged"));
-  accept();
-  damage(1, "\"scenario\":\"tiny\"", "\"scenario\":\"tine\"");
-  EXPECT_TRUE(is_inconclusive(check(), "damaged"));
-  accept();
-  damage(0, "\"scenario\":\"tiny\"", "\"scenario\":\"tine\"");
-  EXPECT_TRUE(is_inconclusive(check(), "damaged")) << "a damaged name is no other training";
-  accept();
-  damage(0, "\"step\":2", "\"step\":x");
-  EXPECT_TRUE(is_inconclusive(check(), "damaged"));
-}
-
-TEST_F(GoldenCheck, IsInconclusiveWhenALineIsMissing) {
-  accept();
-  const auto file = directory() / trace_file(1);
-  std::string content = read_file(file);
-  const auto line = content.find("{\"step\":2"), next = content.find('\n', line) + 1;
-  ASSERT_NE(line, std::string::npos) << content.substr(0, 300);
-  replace_file(file, content.erase(line, next - line));
-  EXPECT_TRUE(is_inconclusive(check(), "damaged"));
-}
-
-TEST_F(GoldenCheck, IsInconclusiveWhenTorn) {
-  for (const std::size_t bytes : {1UL, 200UL, 3000UL}) {
+TEST_F(GoldenCheck, IsInconclusiveWhenDamaged) {
+  for (const auto& [before, after] : {std::pair{"reason test", "reason toast"},
+                                      {"scenario tiny", "scenario tine"},
+                                      {"\n2 weight", "\n3 weight"},
+                                      {"\n2 weight", "\nx weight"},
+                                      {"curve 2", "curve 4"},
+                                      {"end ", "and "}}) {
     accept();
-    tear(1, bytes);
-    EXPECT_TRUE(is_inconclusive(check(), "rank1.jsonl")) << bytes << " bytes lost";
+    damage(before, after);
+    EXPECT_TRUE(is_inconclusive(check(), "damaged")) << before;
+    EXPECT_NE(check().next.find("restore"), std::string::npos);
+    std::filesystem::remove(file());
   }
-  accept();
-  tear(0, std::filesystem::file_size(directory() / trace_file(0)));
-  EXPECT_TRUE(is_inconclusive(check(), "empty"));
 }
 
-TEST_F(GoldenCheck, StillSeesADivergenceBeforeATear) {
+TEST_F(GoldenCheck, IsInconclusiveWhenTornAnywhere) {
   accept();
-  tear(1, 200);
-  spoil(bench_.run("a"), 0, 0, Channel::kLoss, "local");
-  EXPECT_TRUE(diverges_at(check(), 0, Channel::kLoss, "local", 0));
+  const std::string whole = read_file(file());
+  for (std::size_t left = 0; left < whole.size(); left += left < 200 || left + 200 > whole.size() ? 1 : 97) {
+    write_file(file(), whole.substr(0, left));
+    EXPECT_TRUE(is_inconclusive(check(), "damaged")) << left << " bytes left";
+  }
 }
 
-TEST_F(GoldenCheck, IsInconclusiveWhenARankIsGone) {
-  for (const std::int64_t rank : {0, 1}) {
+TEST_F(GoldenCheck, SeesEveryFlippedBit) {
+  accept();
+  const std::string whole = read_file(file());
+  std::uint64_t state = 1;
+  for (int i = 0; i < 10'000; ++i) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    std::string flipped = whole;
+    flipped[(state >> 20U) % whole.size()] ^= static_cast<char>(1U << ((state >> 50U) % 8));
+    try {
+      golden::golden_from(flipped, "a golden");
+      ADD_FAILURE() << "bit " << (state >> 50U) % 8 << " of byte " << (state >> 20U) % whole.size();
+    } catch (const DamagedFile&) {
+      continue;
+    }
+  }
+}
+
+TEST_F(GoldenCheck, IsBaselineAmidAMergeConflict) {
+  accept();
+  const std::string whole = read_file(file());
+  const std::size_t line = whole.find("recipe");
+  write_file(file(), whole.substr(0, line) + "<<<<<<< HEAD\n" + whole.substr(line, 200) + "=======\n" +
+                         whole.substr(line) + ">>>>>>> other\n");
+  const auto result = check();
+  EXPECT_EQ(result.status, Status::kBaseline) << result.why;
+  EXPECT_NE(result.why.find("the markers of a merge conflict"), std::string::npos) << result.why;
+}
+
+/// Edited and sealed again: whatever a check compares, or a golden says of equal bits.
+TEST_F(GoldenCheck, SeesWhatWasEditedAndSealedAgain) {
+  using golden::Entry;
+  const auto first_weight = [](Entry& entry) -> trace::Record& {
+    for (trace::Record& record : entry.run.ranks[1].steps.at(2).records) {
+      if (record.channel == Channel::kWeight) return record;
+    }
+    throw std::runtime_error("there is none");
+  };
+  const std::pair<const char*, std::function<void(Entry&)>> edits[] = {
+      {"a digest", [&](Entry& entry) { first_weight(entry).digest.low ^= 1; }},
+      {"a norm", [&](Entry& entry) { first_weight(entry).norm = 2 * *first_weight(entry).norm; }},
+      {"a shape", [&](Entry& entry) { first_weight(entry).shape.push_back(1); }},
+      {"a dtype", [&](Entry& entry) { first_weight(entry).dtype = trace::DType::kBFloat16; }},
+      {"a name", [&](Entry& entry) { first_weight(entry).name += "x"; }},
+      {"a step", [](Entry& entry) { entry.run.ranks[0].steps.pop_back(); }},
+      {"a record", [](Entry& entry) { entry.run.ranks[1].steps[1].records.pop_back(); }},
+      {"a rank", [](Entry& entry) { entry.run.ranks.pop_back(); }},
+      {"the recipe", [](Entry& entry) { entry.recipe["optimizer"]["lr"] = 0.3; }},
+      {"the data's size", [](Entry& entry) { entry.run.ranks[0].header["samples"] = 25; }},
+      {"the recipe's digest", [](Entry& entry) { entry.run.ranks[0].header["train_digest"] = "other"; }},
+      {"the key", [](Entry& entry) { entry.key = "portable-v1"; }},
+      {"the channels", [](Entry& entry) { entry.channels.erase(Channel::kLoss); }}};
+  for (const auto& [what, change] : edits) {
     accept();
-    std::filesystem::remove(directory() / trace_file(rank));
-    EXPECT_TRUE(is_inconclusive(check(), trace_file(rank)));
+    EXPECT_TRUE(agrees(check()));
+    edit(change);
+    EXPECT_NE(check().status, Status::kAgree) << what;
+    std::filesystem::remove(file());
   }
 }
 
@@ -357,32 +380,6 @@ TEST(GoldenKey, SpeaksForAProcessor) {
   bench.run("a").ranks[0].header["cpu"] = "native";
   bench.run("a").ranks[0].header["environment"] = {{"cpu_capability", "AVX512"}};
   EXPECT_EQ(golden::key_of(bench.run("a")), "native-avx512");
-}
-
-/// A header that is well sealed and holds values of other types, under a recipe that changed since.
-TEST_F(GoldenCheck, NamesAHeaderOfTheWrongTypesByFileAndLine) {
-  const Json sound = bench_.scenario.variant("a").train_json;
-  Json odd_every = sound, odd_channels = sound;
-  odd_every["record"]["every"] = "x";
-  odd_channels["record"]["channels"] = {1};
-  const std::vector<std::tuple<Json, Json, std::string>> wrongs = {
-      {{{"samples", "x"}}, sound, "'samples' is not a natural number"},
-      {Json::object(), 3, "'golden.train' is not an object"},
-      {Json::object(), odd_every, "'golden.train.record.every' is not an integer"},
-      {Json::object(), odd_channels, "'golden.train.record.channels' is not an array of strings"}};
-  const auto& learning_rate = bench_.scenario.variants[0].train_json["optimizer"]["lr"];
-  for (const auto& [changes, train, what] : wrongs) {
-    trace::RunTrace run = tiny_run(bench_.scenario.variant("a"), "a/0");
-    merge_json(run.ranks[0].header, changes);
-    golden::accept(directory(), {run, run}, {.reason = "test", .date = "2027-01-31", .train = train});
-    bench_.scenario.variants[0].train_json["optimizer"]["lr"] = learning_rate.get<double>() / 2;
-    spoil(bench_.run("a"), 1, 2, Channel::kWeight, "fc.weight");
-    const auto result = check();
-    EXPECT_EQ(result.status, Status::kInconclusive);
-    for (const std::string& part : {what, (directory() / "rank0.jsonl").string() + ", line 1"})
-      EXPECT_NE(result.why.find(part), std::string::npos) << result.why;
-    EXPECT_EQ(result.why.find("json.exception"), std::string::npos) << result.why;
-  }
 }
 
 }  // namespace
