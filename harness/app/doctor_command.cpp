@@ -11,6 +11,7 @@
 #include "harness/app/collectives.h"
 #include "harness/app/commands.h"
 #include "harness/app/fleet.h"
+#include "harness/app/golden_states.h"
 #include "harness/app/pipeline.h"
 #include "harness/app/programs.h"
 #include "harness/app/recording_request.h"
@@ -21,8 +22,6 @@
 #include "harness/base/files.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
-#include "harness/golden/root.h"
-#include "harness/golden/store.h"
 
 namespace lockstep::app {
 namespace {
@@ -128,60 +127,23 @@ std::string examine_scenarios(const RunOptions& options) {
          std::to_string(plan.checks.size()) + " checks";
 }
 
-/// The key of native goldens that LibTorch's kernels have on this processor.
-std::string native_key() {
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-                      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0;
-  return avx512 ? "native-avx512" : avx2 ? "native-avx2" : "native-default";
-}
-
-/// Looks at the goldens of variants: every one must be whole, and one for portable numbers must be there.
-class Goldens {
- public:
-  explicit Goldens(const RunOptions& options) : given_root_(options.golden_root) {}
-
-  void examine(const scenario::Scenario& scenario, const std::string& variant) {
-    const std::filesystem::path root = golden::root_of(scenario.file, given_root_).folder;
-    const std::filesystem::path file = golden::golden_file(root, scenario.name, variant);
-    const std::string cpu = scenario.variant(variant).train.determinism.cpu;
-    const std::string own = cpu == "native" ? native_key() : cpu;
-    const auto golden = golden::read_golden(file);
-    if (golden) {
-      for (const golden::Entry& entry : golden->entries) ++found_[entry.key];
-      if (golden->find(own) != nullptr) return;
-    }
-    if (own == cpu)
-      throw InputError({.what = "a golden is missing",
-                        .where = file.string() + ", key '" + own + "'",
-                        .next = "lockstep golden accept " + shell_quoted(scenario.file.string()) + " --reason '…'"});
-    ++lacking_;
+/// Every golden that is asked for must be whole, and of the training as it is now.
+/// `code`: as `lockstep golden status` ends. *Throws*: InputError with those that are not.
+std::string examine_goldens(const RunOptions& options, int& code) {
+  const std::vector<GoldenState> states = states_of_goldens({plan::make_plan(load(options))}, options.golden_root,
+                                                            /*is_all=*/false);
+  std::vector<std::string> wrong;
+  std::string next;
+  for (const GoldenState& state : states) {
+    if (state.code == 0) continue;
+    wrong.push_back(state.golden + " is " + state.state + ": " + state.why);
+    if (next.empty()) next = state.next;
   }
-
-  std::string summary() const {
-    std::vector<std::string> texts;
-    for (const auto& [key, count] : found_) texts.push_back(std::to_string(count) + " " + key);
-    const std::string lacking =
-        lacking_ == 0 ? "" : "; " + std::to_string(lacking_) + " variants have none for " + native_key();
-    return (texts.empty() ? "none" : join(texts, ", ") + ", whole") + lacking;
-  }
-
- private:
-  const std::filesystem::path& given_root_;
-  std::map<std::string, std::size_t> found_;
-  std::size_t lacking_ = 0;
-};
-
-std::string examine_goldens(const RunOptions& options) {
-  Goldens goldens(options);
-  for (const scenario::Scenario& scenario : load(options)) {
-    for (const scenario::CheckSpec& check : scenario.checks) {
-      for (const std::string& variant : check.variants) {
-        if (check.traits().sides == scenario::Sides::kGolden) goldens.examine(scenario, variant);
-      }
-    }
-  }
-  return goldens.summary();
+  code = code_of(states);
+  if (!wrong.empty())
+    throw InputError({.what = some_of(wrong, 5), .where = "see them all: lockstep golden status", .next = next});
+  return states.empty() ? "none"
+                        : std::to_string(states.size()) + " entries, whole and current; this machine: " + native_key();
 }
 
 /// Kinds of programs in a selection.
@@ -257,10 +219,13 @@ int doctor(const DoctorOptions& options) {
   examination.ask("leftovers", examine_leftovers);
   if (has_scenarios) {
     examination.ask("scenarios", [&] { return examine_scenarios(run); });
-    examination.ask("goldens", [&] { return examine_goldens(run); });
   }
   if (options.collectives) examination.ask("collectives", [&] { return examine_collectives(options); });
-  return examination.healthy() ? 0 : 2;
+  Examination goldens;
+  int code_of_goldens = 0;
+  if (has_scenarios) goldens.ask("goldens", [&] { return examine_goldens(run, code_of_goldens); });
+  if (!examination.healthy() || (!goldens.healthy() && code_of_goldens == 0)) return 2;
+  return code_of_goldens;
 }
 
 }  // namespace

@@ -58,6 +58,14 @@ void add_json_option(CLI::App& command, std::filesystem::path& json) {
       ->check(not_empty);
 }
 
+void add_propose_option(CLI::App& command, RunOptions& options) {
+  command
+      .add_option("--propose", options.proposals,
+                  "Folder for proposals of goldens. Default: pending/ in the goldens' folder; none if CI is set")
+      ->type_name("FOLDER")
+      ->check(not_empty);
+}
+
 void add_report_options(CLI::App& command, RunOptions& options) {
   std::vector<std::string> kinds;
   for (const report::Format& format : report::formats()) kinds.emplace_back(format.kind);

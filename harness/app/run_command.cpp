@@ -1,6 +1,7 @@
 #include <chrono>
 #include <optional>
 
+#include "harness/app/acceptance.h"
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
 #include "harness/base/error.h"
@@ -23,6 +24,7 @@ int run(const RunOptions& options) {
 
   if (status != judge::Status::kAgree) runs.keep();
   write_reports(options, verdict, plan);
+  propose(options, plan, evidence, verdict);
   return exit_code(status);
 }
 
@@ -45,6 +47,7 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("scenarios", options->scenarios, "Scenario files, or folders of them")->required();
   add_run_options(*command, *options);
   add_report_options(*command, *options);
+  add_propose_option(*command, *options);
   CLI::Option* mutated =
       command->add_flag("--mutations", options->mutations,
                         "Try the mutations of the practices, too: each must turn a check of its practice red");

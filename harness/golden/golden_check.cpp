@@ -6,11 +6,9 @@
 #include "harness/compare/environments.h"
 #include "harness/diagnosis/diagnosers.h"
 #include "harness/golden/cells.h"
+#include "harness/golden/recipe_changes.h"
 #include "harness/golden/root.h"
 #include "harness/golden/store.h"
-#include "harness/scenario/changes.h"
-#include "harness/scenario/schema.h"
-#include "harness/scenario/train_reading.h"
 #include "harness/trace/inputs.h"
 #include "harness/trace/reader.h"
 
@@ -22,49 +20,11 @@ using checks::CheckResult;
 using Status = checks::CheckResult::Status;
 
 std::string accept_command(const CheckInput& input) {
-  return "lockstep golden accept " + arguments_of(input.scenario, input.golden_root) + " --reason '…'";
-}
-
-/// A training of an older version, with the keys that have been added since.
-Json with_todays_defaults(const Json& train, const char* definition) {
-  try {
-    return scenario::complete(train, definition, {.file = "golden", .within = ""});
-  } catch (const InputError&) {
-    return train;  // it has keys that are gone
-  }
-}
-
-/// What the recipe says otherwise than when the golden was accepted.
-std::vector<scenario::Change> changes_of_recipe(const Entry& golden, const CheckInput& input,
-                                                const std::string& variant) {
-  const scenario::Variant& of = input.scenario.variant(variant);
-  const char* const definition = of.recipe_definition();
-  Json before = with_todays_defaults(golden.recipe, definition);
-  Json now = of.recipe_json();
-  for (Json* recipe : {&before, &now}) recipe->erase("record");  // it changes nothing of what is computed
-  return scenario::changes_between(before, now, {definition});
-}
-
-std::vector<std::string> changed_keys(const Entry& golden, const CheckInput& input, const std::string& variant) {
-  std::vector<std::string> texts;
-  for (const scenario::Change& change : changes_of_recipe(golden, input, variant)) texts.push_back(change.text());
-  return texts;
-}
-
-/// Keys of a recipe that its digest leaves out: names of files and variants, whose content it holds, and what a control
-/// run needs.
-bool is_left_out(const std::string& path, const scenario::Variant& variant) {
-  static const std::set<std::string> kLeftOut = {"train.checkpoint.load.file",
-                                                 "train.checkpoint.load.from",
-                                                 "train.checkpoint.follow",
-                                                 "program.directory",
-                                                 "program.inputs",
-                                                 "program.alone",
-                                                 "program.float64"};
-  const std::vector<scenario::DataFile> files = scenario::files_of(variant.train.data);
-  return kLeftOut.contains(path) || std::any_of(files.begin(), files.end(), [&](const scenario::DataFile& file) {
-           return path == "train.data." + std::string(file.option);
-         });
+  const std::vector<std::string> overrides = scenario::overrides_of_recipe(input.scenario);
+  scenario::Scenario as_in_file = input.scenario;
+  if (!overrides.empty()) as_in_file.overrides.clear();
+  return (overrides.empty() ? "" : "write " + join(overrides, ", ") + " into the file, then: ") +
+         "lockstep golden accept " + arguments_of(as_in_file, input.golden_root) + " --reason '…'";
 }
 
 /// Files that the command names and that had another content when the golden was accepted.
@@ -75,7 +35,7 @@ std::vector<std::string> changed_inputs(const Entry& golden, const trace::RunTra
 
 std::string changes_since(const Entry& golden, const CheckInput& input, const std::string& variant,
                           const trace::RunTrace& run) {
-  std::vector<std::string> changes = changed_keys(golden, input, variant);
+  std::vector<std::string> changes = changed_keys(golden, input.scenario.variant(variant));
   for (const std::string& file : changed_inputs(golden, run)) changes.push_back("the content of " + file);
   return changes.empty() ? "data, world size, or the training that it resumes" : join(changes, ", ");
 }
@@ -162,7 +122,7 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
 
 std::vector<compare::Suspect> suspects_in_recipe(const Entry& golden, const CheckInput& input,
                                                  const std::string& variant) {
-  auto changes = changed_keys(golden, input, variant);
+  auto changes = changed_keys(golden, input.scenario.variant(variant));
   if (changes.empty()) return {};
   return {{"recipe.changed", std::move(changes)}};
 }
@@ -206,8 +166,8 @@ std::string untruth_in(const Entry& golden, const trace::RunTrace& run, const st
 
 /// The same of its recipe, if the digest says that nothing was changed since.
 std::string untruth_in_recipe(const Entry& golden, const CheckInput& input, const std::string& variant) {
-  for (const scenario::Change& change : changes_of_recipe(golden, input, variant)) {
-    if (!is_left_out(change.path(), input.scenario.variant(variant)))
+  for (const scenario::Change& change : changes_of_recipe(golden, input.scenario.variant(variant))) {
+    if (!is_left_out_of_digest(change.path(), input.scenario.variant(variant)))
       return "its recipe is not the one of its train_digest: " + change.text();
   }
   return "";

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -10,8 +9,8 @@
 #include "harness/base/hash.h"
 #include "harness/base/text.h"
 #include "harness/golden/cells.h"
+#include "harness/golden/curve.h"
 #include "harness/golden/words.h"
-#include "harness/trace/entry.h"
 
 namespace lockstep::golden {
 namespace {
@@ -28,7 +27,6 @@ constexpr std::string_view kRepeats = "repeats";
 constexpr std::string_view kBetweenSides = "=======";  // of a merge conflict
 constexpr const char* kAbsent = "-";
 constexpr const char* kNextCell = "|";
-constexpr int kDigitsOfCurve = 6;
 
 /// Words of an acceptance, in order, each behind its name.
 struct Part {
@@ -187,37 +185,6 @@ std::set<std::int64_t> steps_of(const RunTrace& run) {
     for (const Step& step : rank.steps) steps.insert(step.step);
   }
   return steps;
-}
-
-/// Loss, norm of the gradient and learning rate of a step, as far as they are recorded.
-std::string curve_at(const RunTrace& run, std::int64_t step) {
-  double loss = 0, squares = 0;
-  std::int64_t losses = 0, gradients = 0;
-  for (const trace::Trace& rank : run.ranks) {
-    const Step* const found = rank.find(step);
-    if (found == nullptr) continue;
-    for (const Record& record : found->records) {
-      if (record.channel == Channel::kLoss && record.number && record.name != trace::entry::kReduced) {
-        loss += *record.number;
-        ++losses;
-      }
-      const bool is_first = &rank == &run.ranks.front();
-      if (is_first && record.channel == Channel::kGradient && record.norm &&
-          record.name.find(' ') == std::string::npos) {
-        squares += *record.norm * *record.norm;
-        ++gradients;
-      }
-    }
-  }
-  std::string text;
-  const auto append = [&](const char* name, double value) {
-    text += std::string(" ") + name + " " + rounded(value, kDigitsOfCurve);
-  };
-  if (losses > 0) append("loss", loss / static_cast<double>(losses));
-  if (gradients > 0) append("gradient", std::sqrt(squares));
-  const Record* const rate = run.ranks.front().find(step, Channel::kLedger, trace::entry::kLearningRate);
-  if (rate != nullptr && rate->number) append("rate", *rate->number);
-  return text;
 }
 
 /// The lines that tell of a step for eyes.

@@ -30,6 +30,8 @@ std::optional<std::string> difference_between(const trace::RunTrace& left, const
   return first ? std::optional(first->place_and_rank()) : std::nullopt;
 }
 
+}  // namespace
+
 void require_proof(const std::vector<trace::RunTrace>& repeats) {
   if (repeats.size() < 2)
     throw InputError({.what = "a golden needs repeats",
@@ -73,8 +75,8 @@ void require_proof(const std::vector<trace::RunTrace>& repeats) {
   }
 }
 
-/// The trace as a golden keeps it: what explains one run would make goldens ten times as large.
-Entry entry_of(const trace::RunTrace& run, const Acceptable& fresh) {
+Entry entry_of(const Acceptable& fresh) {
+  const trace::RunTrace& run = fresh.repeats.at(0);
   Entry entry{.key = fresh.key,
               .history = {},
               .recipe = fresh.recipe,
@@ -103,10 +105,10 @@ Entry entry_of(const trace::RunTrace& run, const Acceptable& fresh) {
     entry.run.ranks.push_back(std::move(kept));
   }
   entry.environment = entry.run.ranks[0].header.value("environment", Json::object());
+  entry.history = {fresh.acceptance};
+  entry.history[0].repeats = static_cast<std::int64_t>(fresh.repeats.size());
   return entry;
 }
-
-}  // namespace
 
 std::string key_of(const trace::RunTrace& run) {
   const Json& header = run.ranks.at(0).header;
@@ -139,22 +141,22 @@ struct Place {
 
 /// What is there already. Of a golden that cannot be read, whole entries of other keys stay, and the history of this
 /// one. *Throws*: what reading it throws, where an entry of another key would be lost.
-Place place_in(const std::filesystem::path& file, const Acceptable& fresh) {
-  Place place{.golden = {.scenario = fresh.scenario, .variant = fresh.variant, .entries = {}}, .history = {}};
+Place place_in(const std::filesystem::path& file, const Name& name, const std::string& key) {
+  Place place{.golden = {.scenario = name.scenario, .variant = name.variant, .entries = {}}, .history = {}};
   if (!is_there(file)) return place;
   const std::string text = read_file(file);
   try {
     Golden found = golden_from(text, file.string());
-    if (found.scenario != fresh.scenario || found.variant != fresh.variant) return place;
+    if (found.scenario != name.scenario || found.variant != name.variant) return place;
     place.golden = std::move(found);
   } catch (const Error&) {
     place.golden.entries = whole_entries_in(text);
     std::set<std::string> lost = keys_in(text);
-    lost.erase(fresh.key);
+    lost.erase(key);
     for (const Entry& entry : place.golden.entries) lost.erase(entry.key);
     if (!lost.empty()) throw;
   }
-  place.history = history_in(text, fresh.key);
+  place.history = history_in(text, key);
   return place;
 }
 
@@ -189,25 +191,46 @@ class LargestShift {
 
 }  // namespace
 
-Accepted accept(const std::filesystem::path& file, const Acceptable& fresh) {
-  require_proof(fresh.repeats);
-  make_directories(file.parent_path());
-  const FolderLock lock(file.parent_path());
+namespace {
+
+/// The golden with an entry put into it; `moved` of its acceptance is filled in.
+struct Prepared {
+  Outcome outcome;
+  std::string text;
+};
+
+Prepared prepare(const std::filesystem::path& file, const Name& name, Entry entry) {
   const bool was_there = is_there(file);
-  Place place = place_in(file, fresh);
-  Entry entry = entry_of(fresh.repeats[0], fresh);
-  const Entry* const before = place.golden.find(fresh.key);
-  if (before != nullptr && is_the_same(*before, entry)) return Accepted::kUnchanged;
-  Acceptance acceptance = fresh.acceptance;
-  acceptance.repeats = static_cast<std::int64_t>(fresh.repeats.size());
+  Place place = place_in(file, name, entry.key);
+  const Entry* const before = place.golden.find(entry.key);
+  if (before != nullptr && is_the_same(*before, entry)) return {{Accepted::kUnchanged, ""}, ""};
+  Acceptance& acceptance = entry.history.at(0);
   acceptance.replaces = before == nullptr ? (place.history.empty() ? "nothing" : "what could not be read")
                                           : before->digest.substr(0, kDigitsOfDigest);
   acceptance.moved = before == nullptr ? "" : movement(before->run, entry.run);
-  entry.history = std::move(place.history);
-  entry.history.insert(entry.history.begin(), acceptance);
+  const Outcome outcome{was_there ? Accepted::kChanged : Accepted::kNew, acceptance.moved};
+  entry.history.insert(entry.history.end(), place.history.begin(), place.history.end());
   put(place.golden, std::move(entry));
-  replace_file(file, to_text(place.golden));
-  return was_there ? Accepted::kChanged : Accepted::kNew;
+  return {outcome, to_text(place.golden)};
+}
+
+}  // namespace
+
+Outcome preview(const std::filesystem::path& file, const Name& name, const Entry& entry) {
+  return prepare(file, name, entry).outcome;
+}
+
+Outcome accept(const std::filesystem::path& file, const Name& name, const Entry& entry) {
+  make_directories(file.parent_path());
+  const FolderLock lock(file.parent_path());
+  const Prepared prepared = prepare(file, name, entry);
+  if (prepared.outcome.what != Accepted::kUnchanged) replace_file(file, prepared.text);
+  return prepared.outcome;
+}
+
+Outcome accept(const std::filesystem::path& file, const Acceptable& fresh) {
+  require_proof(fresh.repeats);
+  return accept(file, fresh.name, entry_of(fresh));
 }
 
 std::string movement(const trace::RunTrace& before, const trace::RunTrace& after) {
@@ -275,8 +298,7 @@ void migrate_one(const fs::path& folder, const fs::path& file) {
         {.what = "a golden is torn: " + torn, .where = folder.string(), .next = "restore it from version control"});
   const Json& header = run.ranks[0].header;
   const Json golden = header.value("golden", Json::object());
-  const Acceptable old{.scenario = header.value("scenario", ""),
-                       .variant = header.value("variant", ""),
+  const Acceptable old{.name = {header.value("scenario", ""), header.value("variant", "")},
                        .key = folder.parent_path().filename().string(),
                        .recipe = golden.is_object() ? golden.value("train", Json::object()) : Json::object(),
                        .channels = recorded_in(golden),

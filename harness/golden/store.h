@@ -25,10 +25,15 @@ std::optional<Golden> read_golden(const std::filesystem::path& file);
 /// Result of an acceptance.
 enum class Accepted { kNew, kChanged, kUnchanged };
 
-/// Trace to accept, and its origin.
-struct Acceptable {
+/// Training that a golden belongs to.
+struct Name {
   std::string scenario;
   std::string variant;
+};
+
+/// Trace to accept, and its origin.
+struct Acceptable {
+  Name name;
   std::string key;
   Json recipe;                        ///< with all defaults filled in
   std::set<trace::Channel> channels;  ///< that checks compare: the golden holds no others
@@ -36,11 +41,28 @@ struct Acceptable {
   Acceptance acceptance;  ///< its repeats, what it replaces and what moved are filled in
 };
 
-/// Puts the first repeat as the entry of its key into the golden, which keeps its other entries and the history of this
-/// one. A reader sees the old golden or the new one; of two writers, the second one adds to what the first one wrote.
-/// *Throws*: InputError unless there are at least two repeats, all complete and bitwise equal; StaleGolden, DamagedFile
-/// for a golden with other entries that cannot be read; ResourceError.
-Accepted accept(const std::filesystem::path& file, const Acceptable& fresh);
+/// *Throws*: InputError unless there are at least two repeats, all complete, bitwise equal and finite.
+void require_proof(const std::vector<trace::RunTrace>& repeats);
+
+/// The first repeat as an entry, proven or not. There must be one.
+Entry entry_of(const Acceptable& fresh);
+
+/// What an acceptance does, or would do.
+struct Outcome {
+  Accepted what = Accepted::kUnchanged;
+  std::string moved;  ///< how the entry differs from the one before
+};
+
+/// Puts an entry with one acceptance into a golden, which keeps its other entries and the history of this one. A reader
+/// sees the old golden or the new one; of two writers, the second one adds to what the first one wrote.
+/// *Throws*: StaleGolden, DamagedFile for a golden with other entries that cannot be read; ResourceError.
+Outcome accept(const std::filesystem::path& file, const Name& name, const Entry& entry);
+
+/// The same without writing.
+Outcome preview(const std::filesystem::path& file, const Name& name, const Entry& entry);
+
+/// Accepts what is proven. *Throws*: as require_proof and accept.
+Outcome accept(const std::filesystem::path& file, const Acceptable& fresh);
 
 /// How an entry differs from the one that it replaces: from where, and how far. Empty: not at all.
 std::string movement(const trace::RunTrace& before, const trace::RunTrace& after);

@@ -514,6 +514,13 @@ std::string arguments_of(const Scenario& scenario, const std::filesystem::path& 
   return arguments;
 }
 
+std::vector<std::string> overrides_of_recipe(const Scenario& scenario) {
+  std::vector<std::string> overrides = scenario.overrides;
+  std::erase_if(overrides,
+                [](const std::string& text) { return text.starts_with("repeats=") || text.starts_with("launch."); });
+  return overrides;
+}
+
 Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   Problems problems;
   Scenario scenario = read_scenario(file, overrides, problems);

@@ -150,6 +150,9 @@ std::int64_t newest_saved(const recipe::LoadSpec& load, const Promises& source);
 /// The words after "lockstep run" that name this scenario again, quoted for a shell.
 std::string arguments_of(const Scenario& scenario, const std::filesystem::path& golden_root);
 
+/// Overrides that change what is computed, and that no file holds: not those of repeats and of the launcher.
+std::vector<std::string> overrides_of_recipe(const Scenario& scenario);
+
 /// Reads a scenario. `overrides` are "dotted.path=value" of the file's own keys; a value that is not JSON is a string.
 /// *Throws*: InputError that says what, where, expected, actual and the nearest valid name.
 Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});

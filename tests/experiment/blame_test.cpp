@@ -39,8 +39,7 @@ struct Blamed {
     const trace::RunTrace run = *worker.run(plan, "").at(0).trace;
     const std::vector<trace::Channel> all = trace::all_channels();
     golden::accept(golden::golden_file(golden_root, "tiny", "main"),
-                   {.scenario = "tiny",
-                    .variant = "main",
+                   {.name = {"tiny", "main"},
                     .key = golden::key_of(run),
                     .recipe = plan.scenarios[0].variants[0].train_json,
                     .channels = {all.begin(), all.end()},

@@ -37,8 +37,7 @@ class GoldenCheck : public testing::Test {
 
   golden::Acceptable acceptable(const trace::RunTrace& run) const {
     const std::vector<Channel> all = trace::all_channels();
-    return {.scenario = "tiny",
-            .variant = "a",
+    return {.name = {"tiny", "a"},
             .key = "portable",
             .recipe = bench_.scenario.variant("a").train_json,
             .channels = {all.begin(), all.end()},
@@ -179,7 +178,7 @@ TEST_F(GoldenCheckOfTwo, LosesNoChannelThatAnotherVariantDoesNotRecord) {
   accept();
   const trace::RunTrace narrow = tiny_run(bench_.scenario.variant("b"), "b/0");
   golden::Acceptable b = acceptable(narrow);
-  b.variant = "b";
+  b.name.variant = "b";
   b.recipe = bench_.scenario.variant("b").train_json;
   b.channels = {Channel::kSamples, Channel::kLedger};
   golden::accept(golden::golden_file(bench_.scratch.path() / "golden", "tiny", "b"), b);
@@ -208,7 +207,7 @@ TEST_F(GoldenCheck, IsBaselineForAnotherTraining) {
                                                         {"variant", "variant 'other'"}};
   for (const auto& [key, found] : others) {
     golden::Acceptable other = acceptable(bench_.run("a"));
-    (std::string(key) == "scenario" ? other.scenario : other.variant) = "other";
+    (std::string(key) == "scenario" ? other.name.scenario : other.name.variant) = "other";
     golden::accept(file(), other);
     const auto result = check();
     EXPECT_EQ(result.status, Status::kBaseline) << key;

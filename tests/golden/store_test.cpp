@@ -46,15 +46,14 @@ class GoldenStore : public testing::Test {
   std::vector<trace::RunTrace>& repeats() { return bench_.runs.at("a"); }
   golden::Acceptable acceptable(const std::string& key = "portable") {
     const std::vector<Channel> all = trace::all_channels();
-    return {.scenario = "tiny",
-            .variant = "a",
+    return {.name = {"tiny", "a"},
             .key = key,
             .recipe = {{"steps", 4}},
             .channels = {all.begin(), all.end()},
             .repeats = repeats(),
             .acceptance = {.date = "2027-01-31", .reason = "because"}};
   }
-  Accepted accept(const std::string& key = "portable") { return golden::accept(file(), acceptable(key)); }
+  Accepted accept(const std::string& key = "portable") { return golden::accept(file(), acceptable(key)).what; }
   golden::Golden read() { return golden::read_golden(file()).value(); }
 
   /// Another training, all repeats alike.
@@ -184,7 +183,7 @@ TEST_F(GoldenStore, LeavesAnUnchangedGoldenUntouched) {
   const std::string before = read_file(file());
   golden::Acceptable again = acceptable();
   again.acceptance.reason = "another reason";
-  EXPECT_EQ(golden::accept(file(), again), Accepted::kUnchanged);
+  EXPECT_EQ(golden::accept(file(), again).what, Accepted::kUnchanged);
   EXPECT_EQ(read_file(file()), before);
 }
 

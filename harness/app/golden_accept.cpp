@@ -1,0 +1,185 @@
+// lockstep golden accept: a run, or proposals of runs, become goldens.
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include <CLI/CLI.hpp>
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include "harness/app/acceptance.h"
+#include "harness/app/golden_command.h"
+#include "harness/app/pipeline.h"
+#include "harness/app/proposals_chosen.h"
+#include "harness/base/console.h"
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/text.h"
+#include "harness/golden/root.h"
+#include "harness/report/renderer.h"
+
+namespace lockstep::app {
+namespace {
+
+struct AcceptOptions {
+  RunOptions run;
+  std::vector<std::string> what;            ///< scenario files and folders, or patterns of proposals
+  std::vector<std::filesystem::path> from;  ///< folders of proposals; empty: pending/
+  std::string reason;
+  std::vector<std::string> variants;  ///< empty: all that a golden check names
+  bool in_ci = false;                 ///< accepts although this is a CI job
+  bool dirty = false;                 ///< accepts although sources are not committed
+  bool dry_run = false;               ///< writes nothing
+};
+
+constexpr std::int64_t kLeastRepeats = 2;
+
+/// The variants to accept in one scenario. *Throws*: InputError for a name that no golden check has.
+std::set<std::string> chosen(const scenario::Scenario& scenario, const std::vector<std::string>& wanted) {
+  const std::set<std::string> all = variants_with_goldens(scenario);
+  if (wanted.empty()) return all;
+  for (const std::string& name : wanted) {
+    if (all.contains(name)) continue;
+    const std::vector<std::string> names(all.begin(), all.end());
+    throw InputError({.what = "no golden check names this variant",
+                      .where = scenario.file.string(),
+                      .expected = "one of: " + join(names, ", "),
+                      .actual = "'" + name + "'",
+                      .next = suggest(name, names)});
+  }
+  return {wanted.begin(), wanted.end()};
+}
+
+/// The scenario as it is judged before its goldens change: repeated, and without the checks that are about to.
+scenario::Scenario for_acceptance(scenario::Scenario scenario) {
+  scenario.repeats = std::max(scenario.repeats, kLeastRepeats);
+  std::erase_if(scenario.checks,
+                [](const scenario::CheckSpec& check) { return check.traits().sides == scenario::Sides::kGolden; });
+  return scenario;
+}
+
+void require_no_obstacles(const scenario::Scenario& scenario, const std::string& variant) {
+  const std::vector<std::string> obstacles = obstacles_of(scenario, variant);
+  if (obstacles.empty()) return;
+  throw InputError({.what = "this training cannot become a golden: " + join(obstacles, "; "),
+                    .where = scenario.file.string() + " (variant '" + variant + "')",
+                    .expected = "a recipe that the file holds, without faults in it or in variants that it loads from",
+                    .next = "write overrides into the file first; plant faults in variants without a golden check"});
+}
+
+std::string line_of(const golden::Outcome& outcome, bool dry_run, const std::string& where) {
+  const std::string what = outcome.what == golden::Accepted::kNew       ? "new"
+                           : outcome.what == golden::Accepted::kChanged ? "changed"
+                                                                        : "unchanged";
+  return padded((dry_run ? "would be " : "") + what, dry_run ? 18 : 9) + "  " + where +
+         (outcome.moved.empty() ? "" : "  " + outcome.moved);
+}
+
+/// Scenarios with something to accept, checked before anything runs.
+std::vector<scenario::Scenario> scenarios_to_accept(const AcceptOptions& options) {
+  std::vector<scenario::Scenario> scenarios;
+  std::size_t goldens = 0;
+  for (scenario::Scenario& scenario : load(options.run)) {
+    const std::set<std::string> accepted = chosen(scenario, options.variants);
+    for (const std::string& variant : accepted) require_no_obstacles(scenario, variant);
+    if (!accepted.empty() && !options.dry_run)
+      require_clean(scenario, golden::root_of(scenario.file, options.run.golden_root).folder, options.dirty);
+    goldens += accepted.size();
+    scenarios.push_back(std::move(scenario));
+  }
+  if (goldens == 0)
+    throw InputError({.what = "nothing is selected: no scenario has a golden check",
+                      .next = "add {\"that\": \"golden\"} to its checks"});
+  return scenarios;
+}
+
+/// Runs scenarios, and accepts what their golden checks name.
+int accept_runs(const AcceptOptions& options) {
+  const std::vector<scenario::Scenario> scenarios = scenarios_to_accept(options);
+  std::vector<scenario::Scenario> judged;
+  for (const scenario::Scenario& scenario : scenarios) judged.push_back(for_acceptance(scenario));
+  plan::Plan plan = plan::make_plan(judged);
+  RunsFolder runs(options.run.out);
+  const std::vector<judge::Evidence> evidence = execute(plan, options.run, runs.path());
+  const judge::Verdict verdict = judge::judge(plan, evidence, options.run.golden_root, today());
+  // A golden check alone leaves nothing else to judge; runs that failed show in the verdict all the same.
+  const bool nothing_else = plan.checks.empty() && verdict.runs.empty();
+  if (verdict.status() != judge::Status::kAgree && !nothing_else) {
+    print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(verdict, plan));
+    print_line(stderr, "lockstep: no golden was changed: other checks fail");
+    runs.keep();
+    return exit_code(verdict.status());
+  }
+  for (const scenario::Scenario& scenario : scenarios) {
+    const std::filesystem::path root = golden::root_of(scenario.file, options.run.golden_root).folder;
+    for (const std::string& variant : chosen(scenario, options.variants)) {
+      golden::Acceptable fresh = acceptable(plan, evidence, scenario, variant);
+      golden::require_proof(fresh.repeats);
+      fresh.acceptance = acceptance_now(scenario, root, options.reason);
+      const std::filesystem::path file = golden::golden_file(root, scenario.name, variant);
+      const golden::Entry entry = golden::entry_of(fresh);
+      const golden::Outcome outcome =
+          options.dry_run ? golden::preview(file, fresh.name, entry) : golden::accept(file, fresh.name, entry);
+      if (!options.dry_run) golden::withdraw(golden::pending_folder(root), fresh.name, fresh.key);
+      print_line(stdout, line_of(outcome, options.dry_run, file.string()));
+    }
+  }
+  return 0;
+}
+
+/// Accepts proposals that match, of these folders. All are looked at before one is accepted.
+int accept_proposals(const AcceptOptions& options) {
+  const std::filesystem::path given = options.run.golden_root;
+  const std::vector<golden::Proposal> proposals = proposals_chosen(options.what, options.from, given);
+  Problems problems;
+  for (const golden::Proposal& proposal : proposals) {
+    problems.collect([&] { golden::require_no_obstacles(proposal); });
+    problems.collect([&] { require_committed(proposal, options.dirty || options.dry_run); });
+  }
+  problems.throw_if_any();
+  for (const golden::Proposal& proposal : proposals) {
+    const std::filesystem::path root = root_of_proposals(given);
+    const std::filesystem::path file = golden::golden_file(root, proposal.name.scenario, proposal.name.variant);
+    const golden::Outcome outcome = options.dry_run ? golden::preview(file, proposal.name, proposal.entry)
+                                                    : accept_proposal(proposal, options.reason, root);
+    print_line(stdout, line_of(outcome, options.dry_run, file.string() + " (" + proposal.entry.key + ")"));
+  }
+  return 0;
+}
+
+int accept(const AcceptOptions& given) {
+  AcceptOptions options = given;
+  if (!options.dry_run) require_somebody_decides(options.in_ci);
+  const bool are_paths = options.from.empty() && std::all_of(options.what.begin(), options.what.end(),
+                                                             [](const std::string& what) { return is_there(what); });
+  if (!are_paths) return accept_proposals(options);
+  options.run.scenarios.assign(options.what.begin(), options.what.end());
+  return accept_runs(options);
+}
+
+}  // namespace
+
+void add_golden_accept(CLI::App& golden, Action& action) {
+  CLI::App* command = golden.add_subcommand(
+      "accept",
+      "Run scenarios and accept the traces of their golden checks, if every other check holds and repeats are "
+      "identical; or accept what runs proposed");
+  const auto options = std::make_shared<AcceptOptions>();
+  command->add_option("what", options->what, "Scenario files, or folders of them; or proposals: 'world-size/*'")
+      ->required();
+  command->add_option("--reason", options->reason, "Why the golden changes; stored in it")
+      ->required()
+      ->check(not_empty);
+  command->add_option("--variant", options->variants, "Accept these variants only")->allow_extra_args(false);
+  command->add_option("--from", options->from, "Folder of proposals, as a CI job left them; as often as given")
+      ->type_name("FOLDER")
+      ->check(not_empty)
+      ->allow_extra_args(false);
+  command->add_flag("--in-ci", options->in_ci, "Accept even if the environment variable CI is set");
+  command->add_flag("--dirty", options->dirty, "Accept even if sources are not committed");
+  command->add_flag("--dry-run", options->dry_run, "Write nothing; say what would change");
+  add_run_options(*command, options->run);
+  run_when_chosen(*command, action, options, accept);
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,165 @@
+#include "harness/app/golden_states.h"
+
+#include <algorithm>
+#include <set>
+
+#include "harness/app/acceptance.h"
+#include "harness/base/error.h"
+#include "harness/base/files.h"
+#include "harness/base/text.h"
+#include "harness/golden/recipe_changes.h"
+#include "harness/golden/root.h"
+
+namespace lockstep::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kUndecided = 3;
+constexpr int kDamaged = 4;
+constexpr std::string_view kNativeCpu = "native";
+constexpr std::string_view kNative = "native-";
+constexpr std::string_view kSuffix = ".golden";
+
+/// Looks at the goldens of plans' scenarios.
+class Looking {
+ public:
+  explicit Looking(const fs::path& given_root) : given_root_(given_root) {}
+
+  void look(const plan::Plan& plan) {
+    plan_ = &plan;
+    for (const scenario::Scenario& scenario : plan.scenarios) {
+      const fs::path root = golden::root_of(scenario.file, given_root_).folder;
+      roots_.insert(root);
+      for (const std::string& variant : variants_with_goldens(scenario)) {
+        expected_.insert((root / scenario.name / (variant + std::string(kSuffix))).lexically_normal());
+        look_at(scenario, variant, root);
+      }
+    }
+  }
+
+  /// Goldens that no check names.
+  void look_for_others() {
+    for (const fs::path& root : roots_) {
+      if (!is_folder(root)) continue;
+      for (const std::string& name : files_below(root)) {
+        const fs::path file = (root / name).lexically_normal();
+        if (!name.ends_with(kSuffix) || expected_.contains(file)) continue;
+        states_.push_back({.golden = name.substr(0, name.size() - kSuffix.size()),
+                           .state = "obsolete",
+                           .why = "no golden check names " + file.string(),
+                           .next = "git rm " + shell_quoted(file.string()),
+                           .code = kUndecided});
+      }
+    }
+  }
+
+  std::vector<GoldenState> states() { return std::move(states_); }
+
+ private:
+  void look_at(const scenario::Scenario& scenario, const std::string& variant, const fs::path& root) {
+    const std::string name = scenario.name + "/" + variant;
+    const std::string accept = "lockstep golden accept " + shell_quoted(scenario.file.string()) + " --reason '…'";
+    const fs::path file = golden::golden_file(root, scenario.name, variant);
+    const auto add = [&](const char* state, const std::string& why, const std::string& next, int code) {
+      states_.push_back({.golden = name, .state = state, .why = why, .next = next, .code = code});
+    };
+    try {
+      const auto golden = golden::read_golden(file);
+      if (golden) {
+        look_at_entries(*golden, scenario, variant, file, accept);
+      } else if (golden::has_old_format(root, scenario.name, variant)) {
+        add("old format", "it has the format of an older lockstep",
+            "lockstep golden migrate " + shell_quoted(root.string()), kUndecided);
+      } else {
+        add("missing", "there is no golden " + file.string(), accept, kUndecided);
+      }
+    } catch (const golden::StaleGolden& error) {
+      add("conflict", error.problem().what + " (" + error.problem().where + ")", accept, kUndecided);
+    } catch (const Error& error) {
+      add("damaged", error.problem().what + " (" + error.problem().where + ")",
+          "restore it from version control, or: " + accept, kDamaged);
+    }
+  }
+
+  void look_at_entries(const golden::Golden& golden, const scenario::Scenario& scenario, const std::string& variant,
+                       const fs::path& file, const std::string& accept) {
+    const std::string cpu = scenario.variant(variant).train.determinism.cpu;
+    const bool is_native = cpu == kNativeCpu;
+    bool has_own = false;
+    for (const golden::Entry& entry : golden.entries) {
+      GoldenState state{.golden = scenario.name + "/" + variant + " (" + entry.key + ")", .state = "current"};
+      const auto undecided = [&](const char* what, const std::string& why) {
+        state = {.golden = state.golden, .state = what, .why = why, .next = accept, .code = kUndecided};
+      };
+      const bool is_of_lane = is_native ? entry.key.starts_with(kNative) : entry.key == cpu;
+      has_own = has_own || is_of_lane;
+      if (golden.scenario != scenario.name || golden.variant != variant) {
+        undecided("stranger",
+                  file.string() + " belongs to '" + golden.scenario + "', variant '" + golden.variant + "'");
+      } else if (!is_known(entry.key)) {
+        undecided("unknown key", "no processors are called '" + entry.key + "'");
+      } else if (!is_of_lane) {
+        undecided("no lane", "runs of this variant are '" + cpu + "': none has the key '" + entry.key + "'");
+      } else if (const std::string why = staleness(entry, scenario, variant); !why.empty()) {
+        undecided("stale", why);
+      }
+      states_.push_back(std::move(state));
+    }
+    if (!has_own)
+      states_.push_back({.golden = scenario.name + "/" + variant,
+                         .state = "missing",
+                         .why = file.string() + " has no entry for '" + cpu + "'",
+                         .next = accept,
+                         .code = kUndecided});
+  }
+
+  static bool is_known(const std::string& key) {
+    static const std::set<std::string> kPortable = {"portable", "portable-v1"};
+    return kPortable.contains(key) || key.starts_with(kNative);
+  }
+
+  /// Why an entry is of an older training; empty: it is not.
+  std::string staleness(const golden::Entry& entry, const scenario::Scenario& scenario,
+                        const std::string& variant) const {
+    const plan::Run& run = plan_->runs.at(plan_->runs_of(scenario.name, variant).at(0));
+    const Json& header = entry.run.ranks[0].header;
+    if (entry.run.world_size() != run.world_size)
+      return std::to_string(entry.run.world_size()) + " ranks then, " + std::to_string(run.world_size) + " now";
+    if (header.value("train_digest", "") != run.train_digest) {
+      const std::vector<std::string> keys = golden::changed_keys(entry, scenario.variant(variant));
+      return "the training changed since: " + (keys.empty() ? "its data, or what it loads" : join(keys, ", "));
+    }
+    return "";
+  }
+
+  const fs::path& given_root_;
+  const plan::Plan* plan_ = nullptr;  ///< that is looked at
+  std::set<fs::path> roots_, expected_;
+  std::vector<GoldenState> states_;
+};
+
+}  // namespace
+
+std::vector<GoldenState> states_of_goldens(const std::vector<plan::Plan>& plans, const fs::path& given_root,
+                                           bool is_all) {
+  Looking looking(given_root);
+  for (const plan::Plan& plan : plans) looking.look(plan);
+  if (is_all) looking.look_for_others();
+  return looking.states();
+}
+
+int code_of(const std::vector<GoldenState>& states) {
+  int code = 0;
+  for (const GoldenState& state : states) code = std::max(code, state.code);
+  return code;
+}
+
+std::string native_key() {
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+                      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0;
+  return avx512 ? "native-avx512" : avx2 ? "native-avx2" : "native-default";
+}
+
+}  // namespace lockstep::app
