@@ -225,7 +225,7 @@ TEST(Reports, ShowAnExpectedFailureAsSuch) {
   ASSERT_EQ(verdict.status(), judge::Status::kAgree);
   const std::string page = rendered("junit", verdict, judged.plan);
   EXPECT_NE(page.find("failures=\"0\" errors=\"0\" skipped=\"1\""), std::string::npos) << page;
-  EXPECT_NE(page.find("<skipped message=\"fails as expected: "), std::string::npos) << page;
+  EXPECT_NE(page.find("<skipped type=\"expected failure\" message=\"fails as expected: "), std::string::npos) << page;
   EXPECT_NE(rendered("markdown", verdict, judged.plan).find("| tiny | agree | 0 of 1 | 1 |"), std::string::npos);
 }
 

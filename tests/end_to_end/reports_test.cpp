@@ -1,0 +1,47 @@
+// Files of --report: for whom, when and where they are written.
+#include "harness/base/files.h"
+
+#include "tests/end_to_end/fixture.h"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Reports : public EndToEnd {};
+
+TEST_F(Reports, ForCiSystemsHoldTheVerdict) {
+  Json wrong = scenario({{"variants", {{"a", Json::object()}, {"b", {{"train", {{"optimizer", {{"lr", 0.2}}}}}}}}},
+                         {"checks", {check("equal", {{"variants", {"a", "b"}}}), check("ranks_agree")}}});
+  const fs::path junit = scratch_.path() / "junit.xml", page = scratch_.path() / "page.md";
+  const Outcome outcome = run_lockstep({"run", write(wrong), "--report", "junit=" + junit.string(), "--report",
+                                        "markdown=" + page.string(), "--report", "github=-"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_TRUE(outcome.out.starts_with("::error file=")) << outcome.out;
+  expect_says(outcome.out, {"checks.0 equal (a%2C b)", "cause lr.", "::notice title=lockstep::divergence: "});
+  expect_says(read_file(page), {"### lockstep: divergence", "**divergence**: tiny", "\n  cause       lr."});
+  const Outcome read =
+      run_program({"python3", "-c",
+                   "import sys, xml.etree.ElementTree as tree; root = tree.parse(sys.argv[1]).getroot()\n"
+                   "for case in root.iter('testcase'): print(case.get('name'), [one.tag for one in case])",
+                   junit.string()});
+  EXPECT_EQ(read.out, "checks.0 equal (a, b) ['failure']\nchecks.1 ranks_agree (a, b) []\n") << read.err;
+}
+
+// Such a command has no verdict: a page that a CI system would take for one must not be asked for.
+TEST_F(Reports, AreRefusedWhereThereIsNoVerdict) {
+  const fs::path file = write(scenario()), junit = scratch_.path() / "junit.xml";
+  const std::vector<std::string> commands[] = {{"--mutations"}, {"--prepare", scratch_.path() / "prepared"}};
+  for (std::vector<std::string> words : commands) {
+    words.insert(words.begin(), {"run", file});
+    words.insert(words.end(), {"--report", "junit=" + junit.string()});
+    const Outcome outcome = run_lockstep(words);
+    EXPECT_EQ(outcome.exit_code, 2) << words[2];
+    expect_says(outcome.err, {words[2], "--json"});
+    EXPECT_FALSE(fs::exists(junit));
+  }
+  EXPECT_FALSE(fs::exists(scratch_.path() / "prepared"));
+}
+
+}  // namespace
+}  // namespace lockstep::test
