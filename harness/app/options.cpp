@@ -9,6 +9,21 @@
 
 namespace lockstep::app {
 
+namespace {
+
+/// Whether what is written to one would replace the other. A link is replaced itself; folders may be reached by links.
+bool is_one_place(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const auto place = [](const std::filesystem::path& target) {
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::absolute(target).parent_path();
+    const std::filesystem::path resolved = std::filesystem::weakly_canonical(folder, error);
+    return (error ? folder.lexically_normal() : resolved) / target.filename();
+  };
+  return a == b || (a != kStandardOutput && b != kStandardOutput && place(a) == place(b));
+}
+
+}  // namespace
+
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
 void add_judging_options(CLI::App& command, RunOptions& options) {
@@ -71,7 +86,7 @@ void add_report_options(CLI::App& command, RunOptions& options) {
     if (file.empty()) refuse("a report needs a file", "write --report " + kind + "=FILE; '-' is stdout");
     for (const auto& [other, target] : options.reports) {
       if (other == kind) refuse("the report '" + kind + "' is asked for twice", "name one file");
-      if (target == file) refuse("two reports go to one place", "give each a file of its own");
+      if (is_one_place(target, file)) refuse("two reports go to one place", "give each a file of its own");
     }
     options.reports[kind] = file;
   };

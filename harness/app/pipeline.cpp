@@ -61,6 +61,12 @@ bool is_written_through(const fs::path& target) {
   return fs::exists(status) && !fs::is_regular_file(status);
 }
 
+/// Removes a file, or a link to one: what is written there takes its place. Errors show when it is written.
+void remove_earlier(const fs::path& target) {
+  std::error_code ignored;
+  if (fs::is_regular_file(fs::status(target, ignored))) fs::remove(target, ignored);
+}
+
 /// Neither creates nor empties a file: somebody may put one in the place of the device meanwhile.
 void write_through(const fs::path& target, const std::string& text) {
   const int descriptor = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
@@ -268,8 +274,9 @@ std::string today() {
   return text;
 }
 
-void require_writable(const std::string& option, const fs::path& target) {
+void make_way(const std::string& option, const fs::path& target) {
   if (target.empty() || target == kStandardOutput) return;
+  remove_earlier(target);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   const fs::path& written = is_written_through(target) ? target : folder;
   if (::access(written.c_str(), W_OK) == 0 && !is_folder(target)) return;
@@ -286,8 +293,10 @@ void write_result(const fs::path& target, const std::string& text) {
   }
 }
 
-void require_writable(const RunOptions& options) {
-  for (const auto& [kind, target] : options.reports) require_writable("--report " + kind + "=", target);
+void make_way(const RunOptions& options) {
+  // One that cannot be written must not keep the others.
+  for (const auto& [kind, target] : options.reports) remove_earlier(target);
+  for (const auto& [kind, target] : options.reports) make_way("--report " + kind + "=", target);
 }
 
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {

@@ -9,7 +9,7 @@ namespace lockstep::app {
 
 int run(const RunOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  require_writable(options);
+  make_way(options);
   plan::Plan plan = plan::make_plan(load(options));
   RunsFolder runs(options.out, options.resume);
   std::optional<Campaign> campaign;

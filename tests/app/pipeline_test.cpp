@@ -60,14 +60,24 @@ TEST(Channels, AnUnknownOneIsAnsweredByTheNearest) {
 TEST(Results, AnOptionThatCannotBeWrittenIsNamedBeforeTheWork) {
   const test::Scratch scratch;
   const fs::path lost = scratch.path() / "no/such/result.json";
-  EXPECT_NE(refused([&] { require_writable("--markdown", lost); }).find("--markdown " + lost.string()),
-            std::string::npos);
-  EXPECT_NE(refused([&] { require_writable("--json", scratch.path()); }), "") << "a folder";
+  EXPECT_NE(refused([&] { make_way("--markdown", lost); }).find("--markdown " + lost.string()), std::string::npos);
+  EXPECT_NE(refused([&] { make_way("--json", scratch.path()); }), "") << "a folder";
   RunOptions options;
   options.reports["junit"] = lost;
-  EXPECT_NE(refused([&] { require_writable(options); }).find("--report junit=" + lost.string()), std::string::npos);
-  for (const char* free : {"", "-", "/dev/null"}) EXPECT_EQ(refused([&] { require_writable("--json", free); }), "");
-  require_writable("--json", scratch.path() / "result.json");
+  EXPECT_NE(refused([&] { make_way(options); }).find("--report junit=" + lost.string()), std::string::npos);
+  for (const char* free : {"", "-", "/dev/null"}) EXPECT_EQ(refused([&] { make_way("--json", free); }), "");
+  make_way("--json", scratch.path() / "result.json");
+}
+
+TEST(Results, AnEarlierOneGoesBeforeTheWork) {
+  const test::Scratch scratch;
+  RunOptions options;
+  options.reports = {
+      {"json", scratch.write("a", "old")}, {"junit", scratch.path() / "no/such"}, {"text", scratch.write("b", "old")}};
+  EXPECT_NE(refused([&] { make_way(options); }), "");
+  EXPECT_TRUE(entries_of(scratch.path()).empty()) << "also where another cannot be written";
+  make_way("--json", "/dev/null");
+  EXPECT_TRUE(is_there("/dev/null"));
 }
 
 TEST(Results, ReplaceAFileWhole) {
@@ -111,6 +121,8 @@ TEST(Reports, ThatCannotBeMeantAreRefused) {
       {{"--report", "=a"}, "no such report"},
       {{"--report", "json=a", "--json", "b"}, "asked for twice"},
       {{"--report", "junit=-", "--report", "json=-"}, "one place"},
+      {{"--report", "junit=a.xml", "--report", "text=./a.xml"}, "one place"},
+      {{"--report", "junit=a.xml", "--report", "text=" + fs::absolute("no/../a.xml").string()}, "one place"},
   };
   for (const auto& [words, why] : rows) {
     RunOptions options;

@@ -43,5 +43,30 @@ TEST_F(Reports, AreRefusedWhereThereIsNoVerdict) {
   EXPECT_FALSE(fs::exists(scratch_.path() / "prepared"));
 }
 
+// A runner uploads what it finds: the green page of an earlier run must not be there.
+TEST_F(Reports, OfAnEarlierRunDoNotOutliveAnError) {
+  const fs::path wrong = scratch_.path() / "missing";
+  for (const char* command : {"run", "gate", "judge", "blame", "diff", "check"}) {
+    const bool has_reports = command[0] == 'r' || command[0] == 'g' || command[0] == 'j';
+    const fs::path json = scratch_.write("result.json", R"({"status": "agree"})");
+    const fs::path junit = scratch_.write("result.xml", "<testsuites/>");
+    std::vector<std::string> words = {command, wrong, "--json", json};
+    if (has_reports) words.insert(words.end(), {"--report", "junit=" + junit.string()});
+    if (command[0] == 'j') words.insert(words.end(), {"--traces", scratch_.path()});
+    if (command[0] == 'd') words.push_back(wrong);
+    EXPECT_EQ(run_lockstep(words).exit_code, 2) << command;
+    EXPECT_FALSE(fs::exists(json)) << command;
+    EXPECT_EQ(fs::exists(junit), !has_reports) << command;
+  }
+}
+
+// "./a.xml" is another way to write "a.xml": one report would replace the other.
+TEST_F(Reports, ToOnePlaceAreRefused) {
+  const Outcome outcome =
+      run_lockstep({"run", write(scenario()), "--report", "junit=a.xml", "--report", "text=./a.xml"}, scratch_.path());
+  EXPECT_EQ(outcome.exit_code, 2);
+  expect_says(outcome.err, {"two reports go to one place", "--report text=./a.xml"});
+}
+
 }  // namespace
 }  // namespace lockstep::test
