@@ -12,7 +12,10 @@ class Reports : public EndToEnd {};
 
 TEST_F(Reports, ForCiSystemsHoldTheVerdict) {
   Json wrong = scenario({{"variants", {{"a", Json::object()}, {"b", {{"train", {{"optimizer", {{"lr", 0.2}}}}}}}}},
-                         {"checks", {check("equal", {{"variants", {"a", "b"}}}), check("ranks_agree")}}});
+                         {"checks",
+                          {check("equal", {{"variants", {"a", "b"}}}), check("ranks_agree"),
+                           check("equal", {{"variants", {"a", "b"}},
+                                           {"expect", {{"status", "divergence"}, {"reason", "another rate"}}}})}}});
   const fs::path junit = scratch_.path() / "junit.xml", page = scratch_.path() / "page.md";
   const Outcome outcome = run_lockstep({"run", write(wrong), "--report", "junit=" + junit.string(), "--report",
                                         "markdown=" + page.string(), "--report", "github=-"});
@@ -20,12 +23,20 @@ TEST_F(Reports, ForCiSystemsHoldTheVerdict) {
   EXPECT_TRUE(outcome.out.starts_with("::error file=")) << outcome.out;
   expect_says(outcome.out, {"checks.0 equal (a%2C b)", "cause lr.", "::notice title=lockstep::divergence: "});
   expect_says(read_file(page), {"### lockstep: divergence", "**divergence**: tiny", "\n  cause       lr."});
-  const Outcome read =
-      run_program({"python3", "-c",
-                   "import sys, xml.etree.ElementTree as tree; root = tree.parse(sys.argv[1]).getroot()\n"
-                   "for case in root.iter('testcase'): print(case.get('name'), [one.tag for one in case])",
-                   junit.string()});
-  EXPECT_EQ(read.out, "checks.0 equal (a, b) ['failure']\nchecks.1 ranks_agree (a, b) []\n") << read.err;
+  const Outcome read = run_program({"python3", "-c", R"(
+import collections, sys, xml.etree.ElementTree as tree
+root = tree.parse(sys.argv[1]).getroot()
+for case in root.iter("testcase"): print(case.get("name"), [one.tag for one in case])
+for one in (root, *root):
+    found = collections.Counter(outcome.tag for case in one.iter("testcase") for outcome in case)
+    counts = {"failures": found["failure"], "errors": found["error"], "tests": len(list(one.iter("testcase")))}
+    for name, count in counts.items(): assert one.get(name) == str(count), (one.attrib, counts)
+)",
+                                    junit.string()});
+  EXPECT_EQ(read.out,
+            "checks.0 equal (a, b) ['failure']\nchecks.1 ranks_agree (a, b) []\nchecks.2 equal (a, b) ['skipped']\n")
+      << read.err;
+  EXPECT_EQ(read.exit_code, 0) << read.err;
 }
 
 // Such a command has no verdict: a page that a CI system would take for one must not be asked for.
