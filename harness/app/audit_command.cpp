@@ -196,6 +196,7 @@ void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<
       ->check(not_empty);
   add_run_options(command, options->run);
   add_json_option(command, options->run.reports["json"]);
+  options->run.verbosity = report::Verbosity::kVerbose;  // one scenario of many runs
   options->kind = kind;
   run_when_chosen(command, action, options, audit);
 }

@@ -17,6 +17,7 @@ void add_gate(CLI::App& app, Action& action) {
   command->add_option("scenarios", options->scenarios, "Scenario files, or folders of them");
   add_run_options(*command, *options);
   add_report_options(*command, *options);
+  add_verbosity_options(*command, *options);
   run_when_chosen(*command, action, options, gate);
 }
 

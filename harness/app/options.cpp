@@ -73,6 +73,15 @@ void add_json_option(CLI::App& command, std::filesystem::path& json) {
       ->check(not_empty);
 }
 
+void add_verbosity_options(CLI::App& command, RunOptions& options) {
+  const auto add = [&](const char* name, report::Verbosity verbosity, const char* text) {
+    return command.add_flag_callback(
+        name, [&options, verbosity] { options.verbosity = verbosity; }, text);
+  };
+  add("--quiet", report::Verbosity::kQuiet, "Print only failures, what was not compared, and the last line")
+      ->excludes(add("--verbose", report::Verbosity::kVerbose, "Print a line for each run and each check, too"));
+}
+
 void add_report_options(CLI::App& command, RunOptions& options) {
   std::vector<std::string> kinds;
   for (const report::Format& format : report::formats()) kinds.emplace_back(format.kind);

@@ -210,7 +210,8 @@ std::vector<launch::Job> jobs_of(const plan::Plan& plan, const RunOptions& optio
 }
 
 std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan& plan, const RunOptions& options,
-                                        const fs::path& runs_root, const Campaign* campaign) {
+                                        report::Verbosity verbosity, const fs::path& runs_root,
+                                        const Campaign* campaign) {
   std::vector<std::optional<launch::RunOutcome>> ended(plan.runs.size());
   if (campaign != nullptr) ended = campaign->ended();
   choose_launchers(plan, options.launcher);
@@ -218,7 +219,7 @@ std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan
   launch::LocalLauncher launcher(ranks_at_once(options), servers);
   std::vector<launch::RunOutcome> outcomes;
   {
-    Display display(plan);
+    Display display(plan, verbosity);
     for (std::size_t i = 0; i < ended.size(); ++i) {
       if (ended[i]) display.ended(i, *ended[i]);
     }
@@ -234,14 +235,17 @@ std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan
 std::vector<judge::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
                                      const Campaign* campaign) {
   launch::ForkServers servers;
-  return execute_by(servers, plan, options, runs_root, campaign);
+  return execute_by(servers, plan, options, options.verbosity, runs_root, campaign);
 }
 
 experiment::Execute executor_again(const RunOptions& options, const fs::path& runs_root) {
   const auto servers = std::make_shared<std::optional<launch::ForkServers>>();
   return [&options, runs_root, servers](plan::Plan& plan, const experiment::Again& again) {
     if (!again.computes_otherwise || !*servers) servers->emplace();
-    std::vector<judge::Evidence> evidence = execute_by(**servers, plan, options, runs_root / again.folder, nullptr);
+    const bool is_quiet = options.verbosity == report::Verbosity::kQuiet;
+    std::vector<judge::Evidence> evidence =
+        execute_by(**servers, plan, options, is_quiet ? report::Verbosity::kQuiet : report::Verbosity::kVerbose,
+                   runs_root / again.folder, nullptr);
     if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
     return evidence;
   };
@@ -302,7 +306,10 @@ void make_way(const RunOptions& options) {
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {
   const bool takes_stdout = std::any_of(options.reports.begin(), options.reports.end(),
                                         [](const auto& report) { return report.second == kStandardOutput; });
-  if (!takes_stdout) print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(verdict, plan));
+  if (!takes_stdout) {
+    const auto text = report::make_text_renderer(may_color(STDOUT_FILENO), options.verbosity);
+    print_page(stdout, text->render(verdict, plan));
+  }
   for (const report::Format& format : report::formats()) {
     const auto target = options.reports.find(format.kind);
     if (target == options.reports.end() || target->second.empty()) continue;

@@ -45,6 +45,7 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("scenarios", options->scenarios, "Scenario files, or folders of them")->required();
   add_run_options(*command, *options);
   add_report_options(*command, *options);
+  add_verbosity_options(*command, *options);
   CLI::Option* mutated =
       command->add_flag("--mutations", options->mutations,
                         "Try the mutations of the practices, too: each must turn a check of its practice red");
