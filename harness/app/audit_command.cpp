@@ -181,7 +181,7 @@ void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<
                   "The variant that holds the recipe. Default: 'recipe', else the first by name")
       ->check(not_empty);
   command.add_option("--ranks", options->ranks, ranks)
-      ->type_name("N,N…")
+      ->type_name("N,N...")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
   command.add_option("--steps", options->steps, "Updates of each run. Default: 6")

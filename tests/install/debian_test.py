@@ -54,6 +54,8 @@ class DebianTest(unittest.TestCase):
                      "lib/cmake/lockstep/lockstep-config.cmake", "lib/pkgconfig/lockstep-recorder.pc",
                      "share/lockstep/python/lockstep/_entry.py",
                      "share/lockstep/python/lockstep/liblockstep_recorder.so.1",
+                     "share/man/man1/lockstep.1", "share/bash-completion/completions/lockstep\n",
+                     "share/zsh/site-functions/_lockstep\n", "share/fish/vendor_completions.d/lockstep.fish\n",
                      ".egg-info/entry_points.txt", "share/lockstep/scenario.schema.json"):
             self.assertIn("./usr/" + name if not name.startswith(".") else name, names)
         self.assertNotIn("lockstep-worker", names)

@@ -103,6 +103,16 @@ TEST_F(Installed, TheSchemaIsThatOfThisVersion) {
   EXPECT_TRUE(fs::exists(prefix() / "share/lockstep/trace-format.md"));
 }
 
+TEST_F(Installed, ShellsCompleteAndTheManualPageIsThere) {
+  const fs::path share = prefix() / "share";
+  const std::string lockstep = (prefix() / "bin/lockstep").string();
+  for (const auto& [file, shell] :
+       {std::pair("bash-completion/completions/lockstep", "bash"), std::pair("zsh/site-functions/_lockstep", "zsh"),
+        std::pair("fish/vendor_completions.d/lockstep.fish", "fish")})
+    EXPECT_EQ(read_file(share / file), run_program({lockstep, "completion", shell}).out) << file;
+  EXPECT_TRUE(read_file(share / "man/man1/lockstep.1").starts_with(".TH LOCKSTEP 1 "));
+}
+
 /// Records with the example that was built against the installation, and has the installed lockstep read it.
 void expect_records(const fs::path& program, const fs::path& prefix, const fs::path& runs) {
   for (const char* rate : {"0.5", "0.25"}) {
