@@ -51,7 +51,8 @@ class DebianTest(unittest.TestCase):
     def test_it_holds_all_but_the_worker(self):
         names = run("dpkg-deb", "-c", self.package)
         for name in ("bin/lockstep\n", "lib/liblockstep_recorder.so.1 ->", "include/lockstep/recorder.h",
-                     "lib/cmake/lockstep/lockstep-config.cmake", "lib/pkgconfig/lockstep-recorder.pc",
+                     "lib/cmake/lockstep/lockstep-config.cmake",
+                     "lib/cmake/lockstep/lockstep-scenarios.cmake", "lib/pkgconfig/lockstep-recorder.pc",
                      "share/lockstep/python/lockstep/_entry.py",
                      "share/lockstep/python/lockstep/liblockstep_recorder.so.1",
                      "share/man/man1/lockstep.1", "share/bash-completion/completions/lockstep\n",
