@@ -61,6 +61,14 @@ bool is_written_through(const fs::path& target) {
   return fs::exists(status) && !fs::is_regular_file(status);
 }
 
+/// A result by that name would be taken for the mark of a project, or replace it.
+void require_no_project_file(const std::string& option, const fs::path& target) {
+  if (target.filename() != golden::kProjectFile) return;
+  throw InputError({.what = "this is the name of the file that marks a project",
+                    .where = option + target.string(),
+                    .next = "give the result another name"});
+}
+
 /// Removes a file, or a link to one: what is written there takes its place. Errors show when it is written.
 void remove_earlier(const fs::path& target) {
   std::error_code ignored;
@@ -280,12 +288,14 @@ std::string today() {
 
 void make_way(const std::string& option, const fs::path& target) {
   if (target.empty() || target == kStandardOutput) return;
+  const std::string prefix = option + (option.ends_with('=') ? "" : " ");
+  require_no_project_file(prefix, target);
   remove_earlier(target);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   const fs::path& written = is_written_through(target) ? target : folder;
   if (::access(written.c_str(), W_OK) == 0 && !is_folder(target)) return;
   throw InputError({.what = "the result cannot be written here",
-                    .where = option + (option.ends_with('=') ? "" : " ") + target.string(),
+                    .where = prefix + target.string(),
                     .expected = "a file in a folder that exists and may be written to"});
 }
 
@@ -299,6 +309,7 @@ void write_result(const fs::path& target, const std::string& text) {
 
 void make_way(const RunOptions& options) {
   // One that cannot be written must not keep the others.
+  for (const auto& [kind, target] : options.reports) require_no_project_file("--report " + kind + "=", target);
   for (const auto& [kind, target] : options.reports) remove_earlier(target);
   for (const auto& [kind, target] : options.reports) make_way("--report " + kind + "=", target);
 }

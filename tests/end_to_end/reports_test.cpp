@@ -71,6 +71,16 @@ TEST_F(Reports, OfAnEarlierRunDoNotOutliveAnError) {
   }
 }
 
+TEST_F(Reports, DoNotReplaceTheMarkOfAProject) {
+  const fs::path mark = scratch_.write("lockstep.json", "{}");
+  for (const char* command : {"run", "check"}) {
+    const Outcome outcome = run_lockstep({command, write(scenario()), "--json", "lockstep.json"}, scratch_.path());
+    EXPECT_EQ(outcome.exit_code, 2) << command;
+    expect_says(outcome.err, {"the file that marks a project", "lockstep.json"});
+    EXPECT_EQ(read_file(mark), "{}") << command;
+  }
+}
+
 // "./a.xml" is another way to write "a.xml": one report would replace the other.
 TEST_F(Reports, ToOnePlaceAreRefused) {
   const Outcome outcome =
