@@ -26,12 +26,18 @@ compile_together(lockstep_recorder 16)
 install(TARGETS lockstep_recorder EXPORT lockstep)
 install(FILES record/include/lockstep/recorder.h record/include/lockstep/torch.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep)
 
-# find_package(lockstep) gives lockstep::recorder; pkg-config knows it as lockstep-recorder.
+# find_package(lockstep) gives lockstep::recorder, lockstep::lockstep and lockstep_discover_scenarios; pkg-config knows the
+# recorder as lockstep-recorder.
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
-install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-config.cmake DESTINATION ${package})
+install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstep-targets.cmake DESTINATION ${package})
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/lockstep-config.cmake @ONLY CONTENT [[
+include(${CMAKE_CURRENT_LIST_DIR}/lockstep-targets.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/lockstep-scenarios.cmake)
+]])
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/lockstep-config-version.cmake DESTINATION ${package})
+install(FILES ${CMAKE_BINARY_DIR}/lockstep-config.cmake ${CMAKE_BINARY_DIR}/lockstep-config-version.cmake
+  ${CMAKE_SOURCE_DIR}/cmake/lockstep-scenarios.cmake DESTINATION ${package})
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/lockstep-recorder.pc @ONLY CONTENT [[
 prefix=${pcfiledir}/@up@

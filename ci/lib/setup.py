@@ -32,7 +32,8 @@ def arguments_of(arguments: Sequence[str]) -> argparse.Namespace:
 
 def environments(places: argparse.Namespace) -> list[Environment]:
     """Those that are asked for, in order."""
-    lint = Environment(places.lint_root, REQUIREMENTS / "lint.txt", "mypy and ruff", ["mypy.api", "ruff"])
+    lint = Environment(places.lint_root, REQUIREMENTS / "lint.txt", "mypy, ruff and check-jsonschema",
+                       ["check_jsonschema", "mypy.api", "ruff"])
     python = Environment(places.python_root, REQUIREMENTS / "python.txt",
                          f"PyTorch {places.torch_version} for the tests (several GB)", ["numpy", "torch", "xxhash"])
     # Beside that Python instead of in it, so that another release of a framework fetches no torch again.

@@ -152,9 +152,9 @@ audit::Audit audited(Task task, const AuditOptions& options, const fs::path& fol
 }
 
 int audit(const AuditOptions& options) {
-  require_writable("--json", options.run.json());
-  require_writable("--markdown", options.markdown);
-  require_writable("--chart", options.chart);
+  make_way("--json", options.run.json());
+  make_way("--markdown", options.markdown);
+  make_way("--chart", options.chart);
   const std::vector<Task> tasks = tasks_of(options);
   RunsFolder runs(options.run.out);
   judge::Status worst = judge::Status::kAgree;
@@ -181,7 +181,7 @@ void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<
                   "The variant that holds the recipe. Default: 'recipe', else the first by name")
       ->check(not_empty);
   command.add_option("--ranks", options->ranks, ranks)
-      ->type_name("N,N…")
+      ->type_name("N,N...")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
   command.add_option("--steps", options->steps, "Updates of each run. Default: 6")
@@ -196,6 +196,7 @@ void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<
       ->check(not_empty);
   add_run_options(command, options->run);
   add_json_option(command, options->run.reports["json"]);
+  options->run.verbosity = report::Verbosity::kVerbose;  // one scenario of many runs
   options->kind = kind;
   run_when_chosen(command, action, options, audit);
 }

@@ -121,7 +121,7 @@ std::vector<std::string> relations_of_blame() {
 
 int blame(const BlameOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  require_writable("--json", options.run.json());
+  make_way("--json", options.run.json());
   const std::vector<blaming::NamedControl> controls = blaming::chosen_controls(options.vary);
   RunOptions run = options.run;
   run.scenarios = {options.scenario};

@@ -138,7 +138,7 @@ void print(const Checked& checked) {
 }
 
 int check_runs(const CheckOptions& options) {
-  require_writable("--json", options.json);
+  make_way("--json", options.json);
   std::vector<judge::Recording> recordings;
   for (const std::filesystem::path& run : options.runs) recordings.push_back(judge::read_recording(run));
   const std::vector<const judge::Recording*> savers = savers_among(recordings);

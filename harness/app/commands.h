@@ -29,5 +29,7 @@ void add_diff(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
+void add_man(CLI::App& app, Action& action);
 
 }  // namespace lockstep::app

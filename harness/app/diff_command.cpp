@@ -142,6 +142,7 @@ std::string both(const std::string& one, const std::string& other) {
 }
 
 int diff(const DiffOptions& options) {
+  make_way("--json", options.json);
   judge::Recording left = judge::read_recording(options.left), right = judge::read_recording(options.right);
   cut_at_tear(left.trace);
   cut_at_tear(right.trace);

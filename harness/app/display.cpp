@@ -55,7 +55,10 @@ std::string fixed(double seconds) {
 
 }  // namespace
 
-Display::Display(const plan::Plan& plan) : plan_(plan), live_(is_terminal()) {}
+Display::Display(const plan::Plan& plan, report::Verbosity verbosity)
+    : plan_(plan), verbosity_(verbosity), live_(verbosity == report::Verbosity::kUsual && is_terminal()) {
+  for (const plan::Run& run : plan.runs) ++scenarios_[run.scenario].all;
+}
 
 Display::~Display() {
   if (!drawn_.empty()) print_page(stderr, "\r\033[K");
@@ -72,11 +75,31 @@ void Display::running(const std::vector<launch::Standing>& runs) {
 
 void Display::ended(std::size_t job, const launch::RunOutcome& outcome) {
   done_.insert(job);
+  const bool is_finished = outcome.status == launch::RunOutcome::Status::kFinished;
+  Runs& runs = scenarios_.at(plan_.runs[job].scenario);
+  ++runs.ended;
+  runs.finished += is_finished ? 1 : 0;
   if (live_) return;
+  if (verbosity_ == report::Verbosity::kVerbose || !is_finished) print_run(outcome);
+  if (verbosity_ == report::Verbosity::kUsual) print_scenario(plan_.runs[job].scenario);
+}
+
+void Display::print_run(const launch::RunOutcome& outcome) const {
   const std::string why = outcome.why.empty() ? "" : ": " + outcome.why;
   print_line(stderr, "lockstep: run " + std::to_string(done_.size()) + " of " + std::to_string(plan_.runs.size()) +
                          ", " + outcome.run + ", " + std::string(name_of(outcome.status)) + " after " +
                          fixed(outcome.wall_s) + " s" + why);
+}
+
+void Display::print_scenario(const std::string& name) const {
+  const Runs& runs = scenarios_.at(name);
+  if (runs.ended < runs.all) return;
+  const auto complete = std::count_if(scenarios_.begin(), scenarios_.end(),
+                                      [](const auto& one) { return one.second.ended == one.second.all; });
+  print_line(stderr, "lockstep: scenario " + std::to_string(complete) + " of " + std::to_string(scenarios_.size()) +
+                         ", " + name + ", " + std::to_string(runs.finished) + " of " + std::to_string(runs.all) +
+                         " runs finished after " + fixed(std::chrono::duration<double>(Clock::now() - begin_).count()) +
+                         " s");
 }
 
 std::string Display::line_of(const std::vector<launch::Standing>& runs, std::size_t width) const {

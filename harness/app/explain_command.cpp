@@ -39,7 +39,9 @@ int explain(const ExplainOptions& options) {
 void add_explain(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("explain", "Explain one cause, or list all causes");
   const auto options = std::make_shared<ExplainOptions>();
-  command->add_option("cause", options->cause, "Id of the cause: grad.reduce_sum")->check(not_empty);
+  command->add_option("cause", options->cause, "Id of the cause: grad.reduce_sum")
+      ->type_name("CAUSE")
+      ->check(not_empty);
   command->add_flag("--markdown", options->markdown, "Print all causes in the form of docs/causes.md");
   run_when_chosen(*command, action, options, explain);
 }

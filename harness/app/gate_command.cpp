@@ -18,6 +18,7 @@ void add_gate(CLI::App& app, Action& action) {
   add_run_options(*command, *options);
   add_report_options(*command, *options);
   add_propose_option(*command, *options);
+  add_verbosity_options(*command, *options);
   run_when_chosen(*command, action, options, gate);
 }
 

@@ -21,7 +21,7 @@ struct JudgeOptions {
 };
 
 int judge(const JudgeOptions& options) {
-  require_writable(options.run);
+  make_way(options.run);
   plan::Plan plan = plan::make_plan(load(options.run));
   if (!is_folder(options.traces))
     throw InputError({.what = "the folder of traces is missing",

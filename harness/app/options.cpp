@@ -9,6 +9,21 @@
 
 namespace lockstep::app {
 
+namespace {
+
+/// Whether what is written to one would replace the other. A link is replaced itself; folders may be reached by links.
+bool is_one_place(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const auto place = [](const std::filesystem::path& target) {
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::absolute(target).parent_path();
+    const std::filesystem::path resolved = std::filesystem::weakly_canonical(folder, error);
+    return (error ? folder.lexically_normal() : resolved) / target.filename();
+  };
+  return a == b || (a != kStandardOutput && b != kStandardOutput && place(a) == place(b));
+}
+
+}  // namespace
+
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
 void add_judging_options(CLI::App& command, RunOptions& options) {
@@ -66,6 +81,15 @@ void add_propose_option(CLI::App& command, RunOptions& options) {
       ->check(not_empty);
 }
 
+void add_verbosity_options(CLI::App& command, RunOptions& options) {
+  const auto add = [&](const char* name, report::Verbosity verbosity, const char* text) {
+    return command.add_flag_callback(
+        name, [&options, verbosity] { options.verbosity = verbosity; }, text);
+  };
+  add("--quiet", report::Verbosity::kQuiet, "Print only failures, what was not compared, and the last line")
+      ->excludes(add("--verbose", report::Verbosity::kVerbose, "Print a line for each run and each check, too"));
+}
+
 void add_report_options(CLI::App& command, RunOptions& options) {
   std::vector<std::string> kinds;
   for (const report::Format& format : report::formats()) kinds.emplace_back(format.kind);
@@ -79,7 +103,7 @@ void add_report_options(CLI::App& command, RunOptions& options) {
     if (file.empty()) refuse("a report needs a file", "write --report " + kind + "=FILE; '-' is stdout");
     for (const auto& [other, target] : options.reports) {
       if (other == kind) refuse("the report '" + kind + "' is asked for twice", "name one file");
-      if (target == file) refuse("two reports go to one place", "give each a file of its own");
+      if (is_one_place(target, file)) refuse("two reports go to one place", "give each a file of its own");
     }
     options.reports[kind] = file;
   };

@@ -9,6 +9,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "harness/report/renderer.h"
+
 namespace lockstep::app {
 
 /// A file name that stands for the standard output.
@@ -28,7 +30,8 @@ struct RunOptions {
   int jobs = 0;                       ///< ranks at once; 0: four for each core
   std::map<std::string, std::filesystem::path> reports;  ///< by kind: "json"; "-": stdout
   std::filesystem::path proposals;  ///< folder for proposals of goldens; empty: pending/ beside them
-  bool resume = false;              ///< resumes the runs in `out` that an earlier lockstep left
+  report::Verbosity verbosity = report::Verbosity::kUsual;
+  bool resume = false;  ///< resumes the runs in `out` that an earlier lockstep left
 
   /// Where the option --json says; empty: nowhere.
   std::filesystem::path json() const {
@@ -54,6 +57,9 @@ void add_report_options(CLI::App& command, RunOptions& options);
 
 /// --propose.
 void add_propose_option(CLI::App& command, RunOptions& options);
+
+/// --quiet and --verbose.
+void add_verbosity_options(CLI::App& command, RunOptions& options);
 
 /// --json of a command with a result of its own.
 void add_json_option(CLI::App& command, std::filesystem::path& json);

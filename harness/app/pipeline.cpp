@@ -61,6 +61,20 @@ bool is_written_through(const fs::path& target) {
   return fs::exists(status) && !fs::is_regular_file(status);
 }
 
+/// A result by that name would be taken for the mark of a project, or replace it.
+void require_no_project_file(const std::string& option, const fs::path& target) {
+  if (target.filename() != golden::kProjectFile) return;
+  throw InputError({.what = "this is the name of the file that marks a project",
+                    .where = option + target.string(),
+                    .next = "give the result another name"});
+}
+
+/// Removes a file, or a link to one: what is written there takes its place. Errors show when it is written.
+void remove_earlier(const fs::path& target) {
+  std::error_code ignored;
+  if (fs::is_regular_file(fs::status(target, ignored))) fs::remove(target, ignored);
+}
+
 /// Neither creates nor empties a file: somebody may put one in the place of the device meanwhile.
 void write_through(const fs::path& target, const std::string& text) {
   const int descriptor = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
@@ -204,7 +218,8 @@ std::vector<launch::Job> jobs_of(const plan::Plan& plan, const RunOptions& optio
 }
 
 std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan& plan, const RunOptions& options,
-                                        const fs::path& runs_root, const Campaign* campaign) {
+                                        report::Verbosity verbosity, const fs::path& runs_root,
+                                        const Campaign* campaign) {
   std::vector<std::optional<launch::RunOutcome>> ended(plan.runs.size());
   if (campaign != nullptr) ended = campaign->ended();
   choose_launchers(plan, options.launcher);
@@ -212,7 +227,7 @@ std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan
   launch::LocalLauncher launcher(ranks_at_once(options), servers);
   std::vector<launch::RunOutcome> outcomes;
   {
-    Display display(plan);
+    Display display(plan, verbosity);
     for (std::size_t i = 0; i < ended.size(); ++i) {
       if (ended[i]) display.ended(i, *ended[i]);
     }
@@ -228,14 +243,17 @@ std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan
 std::vector<judge::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
                                      const Campaign* campaign) {
   launch::ForkServers servers;
-  return execute_by(servers, plan, options, runs_root, campaign);
+  return execute_by(servers, plan, options, options.verbosity, runs_root, campaign);
 }
 
 experiment::Execute executor_again(const RunOptions& options, const fs::path& runs_root) {
   const auto servers = std::make_shared<std::optional<launch::ForkServers>>();
   return [&options, runs_root, servers](plan::Plan& plan, const experiment::Again& again) {
     if (!again.computes_otherwise || !*servers) servers->emplace();
-    std::vector<judge::Evidence> evidence = execute_by(**servers, plan, options, runs_root / again.folder, nullptr);
+    const bool is_quiet = options.verbosity == report::Verbosity::kQuiet;
+    std::vector<judge::Evidence> evidence =
+        execute_by(**servers, plan, options, is_quiet ? report::Verbosity::kQuiet : report::Verbosity::kVerbose,
+                   runs_root / again.folder, nullptr);
     if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
     return evidence;
   };
@@ -268,13 +286,16 @@ std::string today() {
   return text;
 }
 
-void require_writable(const std::string& option, const fs::path& target) {
+void make_way(const std::string& option, const fs::path& target) {
   if (target.empty() || target == kStandardOutput) return;
+  const std::string prefix = option + (option.ends_with('=') ? "" : " ");
+  require_no_project_file(prefix, target);
+  remove_earlier(target);
   const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
   const fs::path& written = is_written_through(target) ? target : folder;
   if (::access(written.c_str(), W_OK) == 0 && !is_folder(target)) return;
   throw InputError({.what = "the result cannot be written here",
-                    .where = option + (option.ends_with('=') ? "" : " ") + target.string(),
+                    .where = prefix + target.string(),
                     .expected = "a file in a folder that exists and may be written to"});
 }
 
@@ -286,14 +307,20 @@ void write_result(const fs::path& target, const std::string& text) {
   }
 }
 
-void require_writable(const RunOptions& options) {
-  for (const auto& [kind, target] : options.reports) require_writable("--report " + kind + "=", target);
+void make_way(const RunOptions& options) {
+  // One that cannot be written must not keep the others.
+  for (const auto& [kind, target] : options.reports) require_no_project_file("--report " + kind + "=", target);
+  for (const auto& [kind, target] : options.reports) remove_earlier(target);
+  for (const auto& [kind, target] : options.reports) make_way("--report " + kind + "=", target);
 }
 
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {
   const bool takes_stdout = std::any_of(options.reports.begin(), options.reports.end(),
                                         [](const auto& report) { return report.second == kStandardOutput; });
-  if (!takes_stdout) print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(verdict, plan));
+  if (!takes_stdout) {
+    const auto text = report::make_text_renderer(may_color(STDOUT_FILENO), options.verbosity);
+    print_page(stdout, text->render(verdict, plan));
+  }
   for (const report::Format& format : report::formats()) {
     const auto target = options.reports.find(format.kind);
     if (target == options.reports.end() || target->second.empty()) continue;

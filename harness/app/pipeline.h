@@ -63,12 +63,13 @@ void name_rows(judge::Verdict& verdict);
 /// "2027-01-31", UTC.
 std::string today();
 
-/// Finds out before the work, not after it, that a result could not be written. "" and "-" need nothing.
+/// Removes the file of an earlier result before the work: a command that ends by an error must not leave the verdict
+/// of another. Finds out, too, that a result could not be written. "" and "-" need nothing; devices and pipes stay.
 /// *Throws*: InputError.
-void require_writable(const std::string& option, const std::filesystem::path& target);
+void make_way(const std::string& option, const std::filesystem::path& target);
 
-/// Checks all reports that the options name.
-void require_writable(const RunOptions& options);
+/// Makes way for all reports that the options name.
+void make_way(const RunOptions& options);
 
 /// Prints the report as text, unless another one goes to stdout, and writes those that the options name.
 /// *Throws*: ResourceError.

@@ -10,7 +10,7 @@ namespace lockstep::app {
 
 int run(const RunOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  require_writable(options);
+  make_way(options);
   plan::Plan plan = plan::make_plan(load(options));
   RunsFolder runs(options.out, options.resume);
   std::optional<Campaign> campaign;
@@ -48,6 +48,7 @@ void add_run(CLI::App& app, Action& action) {
   add_run_options(*command, *options);
   add_report_options(*command, *options);
   add_propose_option(*command, *options);
+  add_verbosity_options(*command, *options);
   CLI::Option* mutated =
       command->add_flag("--mutations", options->mutations,
                         "Try the mutations of the practices, too: each must turn a check of its practice red");

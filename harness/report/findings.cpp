@@ -21,8 +21,7 @@ std::string summary_of(const CheckReport& check) {
 }
 
 Finding finding_of(const CheckReport& check) {
-  return {.scenario = check.scenario,
-          .name = name_of_check(check),
+  return {.name = name_of_check(check),
           .status = check.status,
           .expected_failure = check.expected_failure,
           .summary = summary_of(check),
@@ -30,33 +29,35 @@ Finding finding_of(const CheckReport& check) {
 }
 
 Finding finding_of(const RunReport& run, const std::string& scenario) {
-  return {.scenario = scenario,
-          .name = "run " + run.run.substr(scenario.size() + 1) + ": " + run.outcome,
+  return {.name = "run " + run.run.substr(scenario.size() + 1) + ": " + run.outcome,
           .status = run.status,
           .expected_failure = run.expected_failure,
           .summary = run.why,
           .details = run.status == Status::kAgree ? "" : to_text(run)};
 }
 
+ScenarioFindings of_scenario(const judge::Verdict& verdict, const scenario::Scenario& scenario) {
+  ScenarioFindings of = {.scenario = scenario.name,
+                         .file = scenario.file.string(),
+                         .status = verdict.status_of(scenario.name),
+                         .findings = {}};
+  for (const RunReport& run : verdict.runs) {
+    if (run.run.starts_with(scenario.name + "/")) of.findings.push_back(finding_of(run, scenario.name));
+  }
+  for (const CheckReport& check : verdict.checks) {
+    if (check.scenario == scenario.name) of.findings.push_back(finding_of(check));
+  }
+  const bool is_shown = std::any_of(of.findings.begin(), of.findings.end(),
+                                    [&](const Finding& finding) { return finding.status == of.status; });
+  if (!is_shown) of.findings.push_back({.name = "verdict", .status = of.status, .summary = "nothing was judged"});
+  return of;
+}
+
 }  // namespace
 
-std::vector<Finding> findings_of(const judge::Verdict& verdict, const plan::Plan& plan) {
-  std::vector<Finding> all;
-  for (const scenario::Scenario& scenario : plan.scenarios) {
-    const std::size_t first = all.size();
-    for (const RunReport& run : verdict.runs) {
-      if (run.run.starts_with(scenario.name + "/")) all.push_back(finding_of(run, scenario.name));
-    }
-    for (const CheckReport& check : verdict.checks) {
-      if (check.scenario == scenario.name) all.push_back(finding_of(check));
-    }
-    const Status status = verdict.status_of(scenario.name);
-    const bool is_told = std::any_of(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
-                                     [&](const Finding& finding) { return finding.status == status; });
-    if (!is_told)
-      all.push_back({.scenario = scenario.name, .name = "verdict", .status = status, .summary = "nothing was judged"});
-    for (std::size_t i = first; i < all.size(); ++i) all[i].file = scenario.file.string();
-  }
+std::vector<ScenarioFindings> findings_of(const judge::Verdict& verdict, const plan::Plan& plan) {
+  std::vector<ScenarioFindings> all;
+  for (const scenario::Scenario& scenario : plan.scenarios) all.push_back(of_scenario(verdict, scenario));
   return all;
 }
 

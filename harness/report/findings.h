@@ -11,8 +11,6 @@ namespace lockstep::report {
 /// One line of a report that lists what was judged: a check, a run that did not end well, or a scenario of which
 /// nothing was judged.
 struct Finding {
-  std::string scenario;
-  std::string file;  ///< of the scenario
   std::string name;  ///< "checks.0 equal (a, b)", "run a/0"
   judge::Status status = judge::Status::kAgree;
   std::string expected_failure;  ///< reason, where the author expects it to fail
@@ -22,7 +20,15 @@ struct Finding {
   bool fails_as_expected() const { return status == judge::Status::kAgree && !expected_failure.empty(); }
 };
 
-/// In the order of the plan's scenarios. A scenario has one finding at least.
-std::vector<Finding> findings_of(const judge::Verdict& verdict, const plan::Plan& plan);
+/// All findings of one scenario.
+struct ScenarioFindings {
+  std::string scenario;
+  std::string file;  ///< of the scenario
+  judge::Status status = judge::Status::kAgree;
+  std::vector<Finding> findings;  ///< one at least; each has a name of its own
+};
+
+/// In the order of the plan's scenarios.
+std::vector<ScenarioFindings> findings_of(const judge::Verdict& verdict, const plan::Plan& plan);
 
 }  // namespace lockstep::report

@@ -34,20 +34,21 @@ class GithubRenderer : public Renderer {
     std::string out;
     std::size_t errors = 0, warnings = 0, left_out = 0;
     bool lacks_errors = false;
-    const std::vector<Finding> all = findings_of(verdict, plan);
-    for (const Finding& finding : all) {
-      if (finding.status == Status::kAgree) continue;
-      const bool is_warning = finding.status == Status::kInconclusive || finding.status == Status::kUnsupported;
-      std::size_t& count = is_warning ? warnings : errors;
-      if (count + 1 >= kMostAnnotations) {  // the last place says how many are left out
-        ++left_out;
-        lacks_errors = lacks_errors || !is_warning;
-        continue;
+    for (const ScenarioFindings& of : findings_of(verdict, plan)) {
+      for (const Finding& finding : of.findings) {
+        if (finding.status == Status::kAgree) continue;
+        const bool is_warning = finding.status == Status::kInconclusive || finding.status == Status::kUnsupported;
+        std::size_t& count = is_warning ? warnings : errors;
+        if (count + 1 >= kMostAnnotations) {  // the last place says how many are left out
+          ++left_out;
+          lacks_errors = lacks_errors || !is_warning;
+          continue;
+        }
+        ++count;
+        out +=
+            command(is_warning ? "warning" : "error", of.file,
+                    of.scenario + ": " + finding.name + ": " + std::string(name_of(finding.status)), finding.summary);
       }
-      ++count;
-      out += command(is_warning ? "warning" : "error", finding.file,
-                     finding.scenario + ": " + finding.name + ": " + std::string(name_of(finding.status)),
-                     finding.summary);
     }
     if (left_out > 0)
       out += command(lacks_errors ? "error" : "warning", "", "lockstep",

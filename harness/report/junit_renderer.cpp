@@ -2,6 +2,7 @@
 // *Source*: the schema of the Jenkins xUnit plugin (junit-10.xsd); GitLab's "Unit test reports".
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "harness/base/text.h"
 #include "harness/report/findings.h"
@@ -45,52 +46,54 @@ std::string attribute(const char* name, const std::string& value) {
   return std::string(" ") + name + "=\"" + as_xml(value) + "\"";
 }
 
-/// What a test case holds: nothing where it agrees.
-std::string outcome_of(const Finding& finding) {
-  if (finding.fails_as_expected())
-    return "<skipped" + attribute("message", "fails as expected: " + finding.expected_failure) + "/>";
+/// Name of the element in a finding's test case; "" where it agrees.
+std::string element_of(const Finding& finding) {
+  if (finding.fails_as_expected() || finding.status == Status::kUnsupported) return "skipped";
   if (finding.status == Status::kAgree) return "";
-  if (finding.status == Status::kUnsupported) return "<skipped" + attribute("message", finding.summary) + "/>";
-  const char* element = finding.status == Status::kDivergence ? "failure" : "error";
-  return std::string("<") + element + attribute("type", std::string(name_of(finding.status))) +
-         attribute("message", finding.summary) + ">" + as_xml(finding.details) + "</" + element + ">";
+  return finding.status == Status::kDivergence ? "failure" : "error";
 }
 
-/// Numbers of test cases, as attributes.
-std::string counted(const std::vector<Finding>& all, const std::string& scenario) {
-  std::size_t tests = 0, failures = 0, errors = 0, skipped = 0;
-  for (const Finding& finding : all) {
-    if (!scenario.empty() && finding.scenario != scenario) continue;
-    const std::string outcome = outcome_of(finding);
-    ++tests;
-    failures += outcome.starts_with("<failure") ? 1 : 0;
-    errors += outcome.starts_with("<error") ? 1 : 0;
-    skipped += outcome.starts_with("<skipped") ? 1 : 0;
-  }
-  return attribute("tests", std::to_string(tests)) + attribute("failures", std::to_string(failures)) +
-         attribute("errors", std::to_string(errors)) +
-         (scenario.empty() ? "" : attribute("skipped", std::to_string(skipped)));
+std::string test_case(const std::string& scenario, const Finding& finding) {
+  const std::string element = element_of(finding);
+  const std::string begin = "    <testcase" + attribute("classname", scenario) + attribute("name", finding.name);
+  if (element.empty()) return begin + "/>\n";
+  const bool expected = finding.fails_as_expected();
+  return begin + "><" + element +
+         attribute("type", expected ? "expected failure" : std::string(name_of(finding.status))) +
+         attribute("message", expected ? "fails as expected: " + finding.expected_failure : finding.summary) + ">" +
+         as_xml(finding.details) + "</" + element + "></testcase>\n";
+}
+
+/// Numbers of test cases, by the element in them.
+using Counts = std::map<std::string, std::size_t>;
+
+std::string as_attributes(Counts& counts) {
+  std::size_t tests = 0;
+  for (const auto& [element, count] : counts) tests += count;
+  return attribute("tests", std::to_string(tests)) + attribute("failures", std::to_string(counts["failure"])) +
+         attribute("errors", std::to_string(counts["error"]));
 }
 
 class JunitRenderer : public Renderer {
  public:
   std::string render(const judge::Verdict& verdict, const plan::Plan& plan) const override {
-    const std::vector<Finding> all = findings_of(verdict, plan);
+    Counts all;
+    std::string suites;
+    for (const ScenarioFindings& of : findings_of(verdict, plan)) {
+      Counts counts;
+      std::string cases;
+      for (const Finding& finding : of.findings) {
+        ++counts[element_of(finding)];
+        ++all[element_of(finding)];
+        cases += test_case(of.scenario, finding);
+      }
+      suites += "  <testsuite" + attribute("name", of.scenario) + as_attributes(counts) +
+                attribute("skipped", std::to_string(counts["skipped"])) + ">\n" + cases + "  </testsuite>\n";
+    }
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.3f", verdict.wall_s);
-    std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites" + attribute("name", "lockstep") +
-                      counted(all, "") + attribute("time", seconds) + ">\n";
-    for (const scenario::Scenario& scenario : plan.scenarios) {
-      out += "  <testsuite" + attribute("name", scenario.name) + counted(all, scenario.name) + ">\n";
-      for (const Finding& finding : all) {
-        if (finding.scenario != scenario.name) continue;
-        const std::string outcome = outcome_of(finding);
-        out += "    <testcase" + attribute("classname", finding.scenario) + attribute("name", finding.name) +
-               (outcome.empty() ? "/>\n" : ">" + outcome + "</testcase>\n");
-      }
-      out += "  </testsuite>\n";
-    }
-    return out + "</testsuites>\n";
+    return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites" + attribute("name", "lockstep") +
+           as_attributes(all) + attribute("time", seconds) + ">\n" + suites + "</testsuites>\n";
   }
 };
 

@@ -41,36 +41,43 @@ std::string quoted(const std::string& text) {
   return fence + "\n" + lines + fence + "\n";
 }
 
+/// A row of the table.
+std::string row_of(const ScenarioFindings& of) {
+  const auto agrees = [](const Finding& finding) {
+    return finding.status == Status::kAgree && !finding.fails_as_expected();
+  };
+  const auto count = [&](const auto& wanted) {
+    return std::to_string(std::count_if(of.findings.begin(), of.findings.end(), wanted));
+  };
+  return "| " + plain(of.scenario) + " | " + std::string(name_of(of.status)) + " | " + count(agrees) + " of " +
+         std::to_string(of.findings.size()) + " | " +
+         count([](const Finding& finding) { return finding.fails_as_expected(); }) + " |\n";
+}
+
+std::string block_of(const std::string& scenario, const Finding& finding) {
+  return "\n**" + std::string(name_of(finding.status)) + "**: " + plain(scenario) + ", " + plain(finding.name) +
+         "\n\n" + plain(finding.summary) + "\n\n" + (finding.details.empty() ? "" : quoted(finding.details));
+}
+
 class MarkdownRenderer : public Renderer {
  public:
   std::string render(const judge::Verdict& verdict, const plan::Plan& plan) const override {
-    const std::vector<Finding> all = findings_of(verdict, plan);
+    const std::vector<ScenarioFindings> all = findings_of(verdict, plan);
     std::string out = "### lockstep: " + std::string(name_of(verdict.status())) +
-                      "\n\n| scenario | verdict | holds | " + "fails as expected |\n|---|---|---|---|\n";
-    std::size_t rows = 0;
-    for (const scenario::Scenario& scenario : plan.scenarios) {
-      if (++rows > kMostRows) continue;
-      std::size_t of = 0, good = 0, expected = 0;
-      for (const Finding& finding : all) {
-        if (finding.scenario != scenario.name) continue;
-        ++of;
-        expected += finding.fails_as_expected() ? 1 : 0;
-        good += finding.status == Status::kAgree && !finding.fails_as_expected() ? 1 : 0;
-      }
-      out += "| " + plain(scenario.name) + " | " + std::string(name_of(verdict.status_of(scenario.name))) + " | " +
-             std::to_string(good) + " of " + std::to_string(of) + " | " + std::to_string(expected) + " |\n";
-    }
-    if (rows > kMostRows) out += "\n" + std::to_string(rows - kMostRows) + " more scenarios are not listed.\n";
+                      "\n\n| scenario | verdict | holds | fails as expected |\n|---|---|---|---|\n";
+    const std::size_t rows = std::min(all.size(), kMostRows);
+    for (std::size_t i = 0; i < rows; ++i) out += row_of(all[i]);
+    if (rows < all.size()) out += "\n" + std::to_string(all.size() - rows) + " more scenarios are not listed.\n";
     std::size_t left_out = 0;
-    for (const Finding& finding : all) {
-      if (finding.status == Status::kAgree) continue;
-      const std::string block = "\n**" + std::string(name_of(finding.status)) + "**: " + plain(finding.scenario) +
-                                ", " + plain(finding.name) + "\n\n" + plain(finding.summary) + "\n\n" +
-                                (finding.details.empty() ? "" : quoted(finding.details));
-      if (out.size() + block.size() <= kMostOfAPage) {
-        out += block;
-      } else {
-        ++left_out;
+    for (const ScenarioFindings& of : all) {
+      for (const Finding& finding : of.findings) {
+        if (finding.status == Status::kAgree) continue;
+        const std::string block = block_of(of.scenario, finding);
+        if (out.size() + block.size() <= kMostOfAPage) {
+          out += block;
+        } else {
+          ++left_out;
+        }
       }
     }
     if (left_out > 0) out += "\n" + std::to_string(left_out) + " more failures are left out: the page is full.\n";

@@ -17,9 +17,16 @@ class Renderer {
   virtual std::string render(const judge::Verdict& verdict, const plan::Plan& plan) const = 0;
 };
 
+/// How much is printed of what is well. Failures, and what a check that agrees did not compare, are always printed.
+enum class Verbosity {
+  kQuiet,    ///< nothing but the last line
+  kUsual,    ///< a line for each scenario
+  kVerbose,  ///< a line for each run and each check, too
+};
+
 /// A table of scenarios, then every failure with place, values, class, cause and what to do next.
 /// `color`: whether terminal colours may be used.
-std::unique_ptr<Renderer> make_text_renderer(bool color);
+std::unique_ptr<Renderer> make_text_renderer(bool color, Verbosity verbosity = Verbosity::kUsual);
 
 /// The machine-readable result, "lockstep.result/1".
 std::unique_ptr<Renderer> make_json_renderer();

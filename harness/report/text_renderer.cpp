@@ -31,9 +31,9 @@ std::string upper(std::string_view text) {
   return result;
 }
 
-/// "DIVERGENCE  <of>": of whom the lines that follow tell.
-void add_heading(std::string& out, Status status, bool color, const std::string& of) {
-  out += "\n" + painted(status, color, upper(name_of(status))) + "  " + printable(without_middle(of)) + "\n";
+/// "DIVERGENCE  <of>"
+std::string heading(Status status, bool color, const std::string& of) {
+  return painted(status, color, upper(name_of(status))) + "  " + printable(without_middle(of)) + "\n";
 }
 
 void add_line(std::string& out, const char* label, const std::string& value) {
@@ -92,8 +92,7 @@ std::string table(const Verdict& verdict, const plan::Plan& plan, bool color) {
 }
 
 std::string details(const RunReport& run, bool color) {
-  std::string out;
-  add_heading(out, run.status, color, "run " + run.run + ": " + run.outcome);
+  std::string out = "\n" + heading(run.status, color, "run " + run.run + ": " + run.outcome);
   add_line(out, "why", run.why);
   if (run.status == Status::kDivergence) add_line(out, "class", std::string(name_of(run.class_)));
   if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
@@ -123,8 +122,7 @@ std::string details(const std::vector<RunReport>& runs, bool color) {
 }
 
 std::string details(const CheckReport& check, bool color) {
-  std::string out;
-  add_heading(out, check.status, color, check.scenario + ": " + name_of_check(check));
+  std::string out = "\n" + heading(check.status, color, check.scenario + ": " + name_of_check(check));
   add_line(out, "why", check.result.why);
   if (check.result.divergence) out += to_text(*check.result.divergence);
   for (const Experiment& experiment : check.experiments)
@@ -157,12 +155,25 @@ std::string limits(const std::vector<CheckReport>& checks) {
   return out;
 }
 
+/// A line for each check that agrees.
+std::string agreements(const std::vector<CheckReport>& checks, bool color) {
+  std::string out;
+  for (const CheckReport& check : checks) {
+    if (check.status != Status::kAgree) continue;
+    const std::string how = check.expected_failure.empty() ? std::to_string(check.result.compared) + " records compared"
+                                                           : "fails as expected: " + check.expected_failure;
+    out += heading(check.status, color, check.scenario + ": " + name_of_check(check) + ": " + how);
+  }
+  return out.empty() ? "" : "\n" + out;
+}
+
 class TextRenderer : public Renderer {
  public:
-  explicit TextRenderer(bool color) : color_(color) {}
+  TextRenderer(bool color, Verbosity verbosity) : color_(color), verbosity_(verbosity) {}
 
   std::string render(const Verdict& verdict, const plan::Plan& plan) const override {
-    std::string out = table(verdict, plan, color_);
+    std::string out = verbosity_ == Verbosity::kQuiet ? "" : table(verdict, plan, color_);
+    if (verbosity_ == Verbosity::kVerbose) out += agreements(verdict.checks, color_);
     std::vector<RunReport> bad = verdict.runs;
     std::erase_if(bad, [](const RunReport& run) { return run.status == Status::kAgree; });
     out += details(bad, color_);
@@ -178,11 +189,12 @@ class TextRenderer : public Renderer {
     out += "\n" + painted(status, color_, std::string(name_of(status))) + ": " + std::to_string(plan.scenarios.size()) +
            (plan.scenarios.size() == 1 ? " scenario, " : " scenarios, ") + std::to_string(verdict.runs_finished) +
            " of " + std::to_string(verdict.runs_total) + " runs finished, " + seconds + " s\n";
-    return out;
+    return verbosity_ == Verbosity::kQuiet ? out.substr(1) : out;  // without the blank line behind the table
   }
 
  private:
   bool color_;
+  Verbosity verbosity_;
 };
 
 }  // namespace
@@ -219,6 +231,8 @@ std::string to_text(const compare::Divergence& divergence) {
   return out;
 }
 
-std::unique_ptr<Renderer> make_text_renderer(bool color) { return std::make_unique<TextRenderer>(color); }
+std::unique_ptr<Renderer> make_text_renderer(bool color, Verbosity verbosity) {
+  return std::make_unique<TextRenderer>(color, verbosity);
+}
 
 }  // namespace lockstep::report

@@ -11,7 +11,8 @@
     def test_warmup_of_zero_is_none(lockstep):
         lockstep.check("equal", lockstep.variant(train), lockstep.variant(train, warmup=0))
 
-A check that does not hold, or cannot tell, fails the test with the verdict.
+A check that does not hold, or cannot tell, fails the test with the verdict. Files *.lockstep.json and *.lockstep.jsonc
+are collected, too: each is a test that runs the scenario.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pathlib
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Callable, Union
 
@@ -32,6 +33,9 @@ from lockstep import _program
 
 #: A check by its name, or as a scenario has it: {"that": "ranks_differ", "on": ["samples"]}.
 Check = Union[str, Mapping[str, Any]]
+
+#: Exit code where this machine cannot run a scenario that allows for it.
+_UNSUPPORTED = 77
 
 
 @dataclass(frozen=True)
@@ -89,11 +93,7 @@ class Lockstep:
         scenario["repeats"] = max(repeats, 2 if any(c["that"] == "repeatable" for c in scenario["checks"]) else 1)
         file = folder / "scenario.json"
         file.write_text(json.dumps(scenario, indent=1), encoding="utf-8")
-        ended = subprocess.run([_program.find(), "run", str(file), "--out", str(folder / "runs")], text=True,
-                               errors="replace", capture_output=True)
-        if ended.returncode != 0:
-            verdict = ended.stdout.partition("\n\n")[2] or ended.stdout + ended.stderr  # after its table
-            pytest.fail(f"{verdict.rstrip()}\n(lockstep run {file}: exit code {ended.returncode})", pytrace=False)
+        _judge(file, "--out", str(folder / "runs"))
 
     def _scenario(self, folder: pathlib.Path, variants: Mapping[str, Variant],
                   checks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -106,6 +106,38 @@ class Lockstep:
                             "environment": environment},
                 "launch": {"deadline_s": self._settings.deadline_s},
                 "variants": {name: _changes(variant) for name, variant in variants.items()}, "checks": checks}
+
+
+def _judge(file: pathlib.Path, *options: str) -> None:
+    """Runs a scenario and prints its verdict. Fails the test unless all checks hold; skips it if it is unsupported."""
+    ended = subprocess.run([_program.find(), "run", str(file), "--quiet", *options], text=True, errors="replace",
+                           capture_output=True)
+    if ended.returncode == 0:
+        print(ended.stdout, end="")
+        return
+    outcome = pytest.skip if ended.returncode == _UNSUPPORTED else pytest.fail
+    report = f"{(ended.stdout or ended.stderr).rstrip()}\n(lockstep run {file}: exit code {ended.returncode})"
+    raise outcome.Exception(report, pytrace=False)
+
+
+class ScenarioFile(pytest.File):
+    """A scenario beside the tests: one test."""
+
+    def collect(self) -> Iterator[ScenarioItem]:
+        yield ScenarioItem.from_parent(self, name=self.path.name.partition(".lockstep.json")[0])
+
+
+class ScenarioItem(pytest.Item):
+    def runtest(self) -> None:
+        _judge(self.path)
+
+    def reportinfo(self) -> tuple[pathlib.Path, None, str]:
+        return self.path, None, f"scenario {self.name}"
+
+
+def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> ScenarioFile | None:
+    is_scenario = file_path.name.endswith((".lockstep.json", ".lockstep.jsonc"))
+    return ScenarioFile.from_parent(parent, path=file_path) if is_scenario else None
 
 
 def _changes(variant: Variant) -> dict[str, Any]:

@@ -2,15 +2,14 @@
 #include "harness/app/campaign.h"
 
 #include <filesystem>
-#include <functional>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "harness/app/runs_folder.h"
-#include "harness/base/error.h"
 #include "harness/base/files.h"
 
+#include "tests/app/refused.h"
 #include "tests/support/support.h"
 #include "tests/support/tiny/judged.h"
 
@@ -18,15 +17,7 @@ namespace lockstep::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string refused(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
+using test::refused;
 
 /// A plan that nobody runs, and a folder for it.
 class CampaignTest : public ::testing::Test {

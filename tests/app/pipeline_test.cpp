@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,21 +12,14 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 
+#include "tests/app/refused.h"
 #include "tests/support/support.h"
 
 namespace lockstep::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
+using test::refused;
 
 TEST(Selection, TakesTheScenariosOfAFolderInOrder) {
   const test::Scratch scratch;
@@ -48,34 +40,44 @@ TEST(Selection, NamesEachMissingPath) {
 TEST(Selection, OfNothingIsRefused) {
   const test::Scratch scratch;
   scratch.write("notes.md", "");
-  EXPECT_NE(refusal([&] { load({.scenarios = {scratch.path()}}); }).find("nothing is selected"), std::string::npos);
+  EXPECT_NE(refused([&] { load({.scenarios = {scratch.path()}}); }).find("nothing is selected"), std::string::npos);
 }
 
 TEST(Selection, ReportsTheErrorsOfAllScenarios) {
   const test::Scratch scratch;
   scratch.write("a.json", R"({"name": "a", "variants": {"v": {}}, "chekcs": []})");
   scratch.write("b.json", "{");
-  const std::string error = refusal([&] { load({.scenarios = {scratch.path()}}); });
+  const std::string error = refused([&] { load({.scenarios = {scratch.path()}}); });
   EXPECT_NE(error.find("chekcs"), std::string::npos) << error;
   EXPECT_NE(error.find("b.json"), std::string::npos) << error;
 }
 
 TEST(Channels, AnUnknownOneIsAnsweredByTheNearest) {
   EXPECT_EQ(channel_option("gradient.local"), trace::Channel::kGradientLocal);
-  EXPECT_NE(refusal([] { channel_option("gradeint"); }).find("gradient"), std::string::npos);
+  EXPECT_NE(refused([] { channel_option("gradeint"); }).find("gradient"), std::string::npos);
 }
 
 TEST(Results, AnOptionThatCannotBeWrittenIsNamedBeforeTheWork) {
   const test::Scratch scratch;
   const fs::path lost = scratch.path() / "no/such/result.json";
-  EXPECT_NE(refusal([&] { require_writable("--markdown", lost); }).find("--markdown " + lost.string()),
-            std::string::npos);
-  EXPECT_NE(refusal([&] { require_writable("--json", scratch.path()); }), "") << "a folder";
+  EXPECT_NE(refused([&] { make_way("--markdown", lost); }).find("--markdown " + lost.string()), std::string::npos);
+  EXPECT_NE(refused([&] { make_way("--json", scratch.path()); }), "") << "a folder";
   RunOptions options;
   options.reports["junit"] = lost;
-  EXPECT_NE(refusal([&] { require_writable(options); }).find("--report junit=" + lost.string()), std::string::npos);
-  for (const char* free : {"", "-", "/dev/null"}) EXPECT_EQ(refusal([&] { require_writable("--json", free); }), "");
-  require_writable("--json", scratch.path() / "result.json");
+  EXPECT_NE(refused([&] { make_way(options); }).find("--report junit=" + lost.string()), std::string::npos);
+  for (const char* free : {"", "-", "/dev/null"}) EXPECT_EQ(refused([&] { make_way("--json", free); }), "");
+  make_way("--json", scratch.path() / "result.json");
+}
+
+TEST(Results, AnEarlierOneGoesBeforeTheWork) {
+  const test::Scratch scratch;
+  RunOptions options;
+  options.reports = {
+      {"json", scratch.write("a", "old")}, {"junit", scratch.path() / "no/such"}, {"text", scratch.write("b", "old")}};
+  EXPECT_NE(refused([&] { make_way(options); }), "");
+  EXPECT_TRUE(entries_of(scratch.path()).empty()) << "also where another cannot be written";
+  make_way("--json", "/dev/null");
+  EXPECT_TRUE(is_there("/dev/null"));
 }
 
 TEST(Results, ReplaceAFileWhole) {
@@ -95,7 +97,7 @@ TEST(Results, PortsDiffer) {
 
 /// What a command line asks for, or why it is refused.
 std::string asked(const std::vector<std::string>& words, RunOptions& options) {
-  return refusal([&] {
+  return refused([&] {
     CLI::App app;
     add_report_options(app, options);
     std::vector<std::string> last_first(words.rbegin(), words.rend());  // as CLI11 takes them
@@ -119,6 +121,8 @@ TEST(Reports, ThatCannotBeMeantAreRefused) {
       {{"--report", "=a"}, "no such report"},
       {{"--report", "json=a", "--json", "b"}, "asked for twice"},
       {{"--report", "junit=-", "--report", "json=-"}, "one place"},
+      {{"--report", "junit=a.xml", "--report", "text=./a.xml"}, "one place"},
+      {{"--report", "junit=a.xml", "--report", "text=" + fs::absolute("no/../a.xml").string()}, "one place"},
   };
   for (const auto& [words, why] : rows) {
     RunOptions options;

@@ -1,4 +1,4 @@
-// What stderr shows while runs go: a line that changes on a terminal, a line for each run elsewhere. Stdout: nothing.
+// What stderr shows while runs go: a line that changes on a terminal, a line for each scenario elsewhere.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -98,26 +98,52 @@ TEST_F(DisplayEndToEnd, ANarrowTerminalShowsWholeRunsAndHowManyMore) {
   }
 }
 
-TEST_F(DisplayEndToEnd, ADumbTerminalHasALineForEachRun) {
+TEST_F(DisplayEndToEnd, ADumbTerminalHasALineForEachScenario) {
   const std::string seen = on_terminal(slow_scenario(), "dumb");
-  expect_says(seen, {"lockstep: run 1 of 2, tiny/main/0, finished after ", "lockstep: run 2 of 2, tiny/main/1"});
+  expect_says(seen, {"lockstep: scenario 1 of 1, tiny, 2 of 2 runs finished after "});
+  EXPECT_EQ(seen.find("lockstep: run "), std::string::npos) << seen;
   EXPECT_EQ(seen.find("\033"), std::string::npos) << seen;
 }
 
-TEST_F(DisplayEndToEnd, ElsewhereEachRunHasALineAlsoControlRuns) {
+TEST_F(DisplayEndToEnd, ElsewhereEachScenarioHasALineAndEachControlRun) {
   const Json pair = scenario({{"variants", {{"a", Json::object()}, {"b", at("train.optimizer.lr", 0.2)}}},
                               {"checks", Json::array({check("equal", {{"variants", {"a", "b"}}})})}});
   const Result red = run(pair);
   EXPECT_EQ(red.exit_code(), 1) << red.said();
-  expect_says(red.process.err, {"lockstep: run 1 of 2, tiny/", "lockstep: run 2 of 2, tiny/"});
-  EXPECT_GT(count_of(red.process.err, "lockstep: run 1 of "), 1U) << "control runs: " << red.process.err;
+  expect_says(red.process.err, {"lockstep: scenario 1 of 1, tiny, 2 of 2 runs finished after "});
+  EXPECT_GT(count_of(red.process.err, "lockstep: run 1 of "), 0U) << "control runs: " << red.process.err;
   EXPECT_EQ(red.process.err.find("\033"), std::string::npos);
   EXPECT_EQ(red.process.out.find("lockstep: run "), std::string::npos) << red.process.out;
 }
 
 TEST_F(DisplayEndToEnd, ARunThatEndsBadlySaysWhy) {
   const Result red = run(scenario(), {"--worker", script_worker("exit 9")});
-  expect_says(red.process.err, {"lockstep: run 1 of 1, tiny/main/0, failed after ", "exited with code 9"});
+  expect_says(red.process.err, {"lockstep: run 1 of 1, tiny/main/0, failed after ", "exited with code 9",
+                                "lockstep: scenario 1 of 1, tiny, 0 of 1 runs finished"});
+}
+
+TEST_F(DisplayEndToEnd, VerboseHasALineForEachRunAndCheck) {
+  const fs::path file = write(scenario({{"repeats", 2}, {"checks", {check("ranks_agree"), check("repeatable")}}}));
+  const Outcome green = run_lockstep({"run", file, "--verbose"});
+  EXPECT_EQ(green.exit_code, 0);
+  expect_says(green.err, {"lockstep: run 1 of 2, tiny/main/", "lockstep: run 2 of 2, tiny/main/"});
+  expect_says(green.out,
+              {"scenario ", "AGREE  tiny: checks.0 ranks_agree (main): ", " records compared\nAGREE  tiny: checks.1"});
+}
+
+// A check that compares less than it might is no silence's to keep.
+TEST_F(DisplayEndToEnd, QuietSaysNothingOfWhatIsWell) {
+  const Outcome green = run_lockstep({"run", write(scenario()), "--quiet"});
+  EXPECT_EQ(green.exit_code, 0);
+  EXPECT_EQ(green.err, "");
+  EXPECT_TRUE(green.out.starts_with("agree: 1 scenario, 1 of 1 runs finished, ")) << green.out;
+  EXPECT_EQ(count_of(green.out, "\n"), 1U);
+  const Outcome less = run_lockstep({"run", write(scenario(at("train.record.channels", {"gradient"}))), "--quiet"});
+  EXPECT_TRUE(less.out.starts_with("NOTE  tiny: ranks_agree did not compare ")) << less.out << less.err;
+  const Outcome red = run_lockstep({"run", write(scenario()), "--quiet", "--worker", script_worker("exit 9")});
+  EXPECT_TRUE(red.out.starts_with("DIVERGENCE  run tiny/main/0: failed\n")) << red.out;
+  expect_says(red.err, {"lockstep: run 1 of 1, tiny/main/0, failed after "});
+  EXPECT_EQ(run_lockstep({"run", "x", "--quiet", "--verbose"}).exit_code, 2);
 }
 
 }  // namespace

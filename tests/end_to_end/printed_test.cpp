@@ -1,6 +1,4 @@
 // What lockstep prints of files: their texts start no line, and the file system's own words come with a place.
-#include "harness/base/files.h"
-
 #include "tests/end_to_end/fixture.h"
 
 namespace lockstep::test {
@@ -50,24 +48,6 @@ TEST_F(Printed, ALogsLinesStayLinesBehindASign) {
   expect_says(result.process.out,
               {"  log         | ::error::x\n              |   ::warning::y\n              | #\\x23vso[z]\\x1b"});
   expect_harmless(result.said());
-}
-
-TEST_F(Printed, ReportsForCiSystemsHoldTheVerdict) {
-  Json wrong = scenario({{"variants", {{"a", Json::object()}, {"b", {{"train", {{"optimizer", {{"lr", 0.2}}}}}}}}},
-                         {"checks", {check("equal", {{"variants", {"a", "b"}}}), check("ranks_agree")}}});
-  const fs::path junit = scratch_.path() / "junit.xml", page = scratch_.path() / "page.md";
-  const Outcome outcome = run_lockstep({"run", write(wrong), "--report", "junit=" + junit.string(), "--report",
-                                        "markdown=" + page.string(), "--report", "github=-"});
-  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
-  EXPECT_TRUE(outcome.out.starts_with("::error file=")) << outcome.out;
-  expect_says(outcome.out, {"checks.0 equal (a%2C b)", "cause lr.", "::notice title=lockstep::divergence: "});
-  expect_says(read_file(page), {"### lockstep: divergence", "**divergence**: tiny", "\n  cause       lr."});
-  const Outcome read =
-      run_program({"python3", "-c",
-                   "import sys, xml.etree.ElementTree as tree; root = tree.parse(sys.argv[1]).getroot()\n"
-                   "for case in root.iter('testcase'): print(case.get('name'), [one.tag for one in case])",
-                   junit.string()});
-  EXPECT_EQ(read.out, "checks.0 equal (a, b) ['failure']\nchecks.1 ranks_agree (a, b) []\n") << read.err;
 }
 
 TEST_F(Printed, ShowBeginsWithTheStepsAndHasTheHeaderOnRequest) {

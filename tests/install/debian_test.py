@@ -51,9 +51,12 @@ class DebianTest(unittest.TestCase):
     def test_it_holds_all_but_the_worker(self):
         names = run("dpkg-deb", "-c", self.package)
         for name in ("bin/lockstep\n", "lib/liblockstep_recorder.so.1 ->", "include/lockstep/recorder.h",
-                     "lib/cmake/lockstep/lockstep-config.cmake", "lib/pkgconfig/lockstep-recorder.pc",
+                     "lib/cmake/lockstep/lockstep-config.cmake",
+                     "lib/cmake/lockstep/lockstep-scenarios.cmake", "lib/pkgconfig/lockstep-recorder.pc",
                      "share/lockstep/python/lockstep/_entry.py",
                      "share/lockstep/python/lockstep/liblockstep_recorder.so.1",
+                     "share/man/man1/lockstep.1", "share/bash-completion/completions/lockstep\n",
+                     "share/zsh/site-functions/_lockstep\n", "share/fish/vendor_completions.d/lockstep.fish\n",
                      ".egg-info/entry_points.txt", "share/lockstep/scenario.schema.json"):
             self.assertIn("./usr/" + name if not name.startswith(".") else name, names)
         self.assertNotIn("lockstep-worker", names)

@@ -103,6 +103,16 @@ TEST_F(Installed, TheSchemaIsThatOfThisVersion) {
   EXPECT_TRUE(fs::exists(prefix() / "share/lockstep/trace-format.md"));
 }
 
+TEST_F(Installed, ShellsCompleteAndTheManualPageIsThere) {
+  const fs::path share = prefix() / "share";
+  const std::string lockstep = (prefix() / "bin/lockstep").string();
+  for (const auto& [file, shell] :
+       {std::pair("bash-completion/completions/lockstep", "bash"), std::pair("zsh/site-functions/_lockstep", "zsh"),
+        std::pair("fish/vendor_completions.d/lockstep.fish", "fish")})
+    EXPECT_EQ(read_file(share / file), run_program({lockstep, "completion", shell}).out) << file;
+  EXPECT_TRUE(read_file(share / "man/man1/lockstep.1").starts_with(".TH LOCKSTEP 1 "));
+}
+
 /// Records with the example that was built against the installation, and has the installed lockstep read it.
 void expect_records(const fs::path& program, const fs::path& prefix, const fs::path& runs) {
   for (const char* rate : {"0.5", "0.25"}) {
@@ -182,6 +192,61 @@ TEST_F(Installed, ACxxProgramIsBuiltWithFindPackage) {
   ASSERT_EQ(built.exit_code, 0) << built.out << built.err;
   EXPECT_EQ(run({here / "build/cxx"}, here).exit_code, 0);
   expect_records(here / "build/record", prefix(), here);
+}
+
+/// CTest's tests, as `ctest --show-only=json-v1` has them, by name.
+Json tests_by_name(const fs::path& build) {
+  const Json listed = Json::parse(run_program({"ctest", "--test-dir", build, "--show-only=json-v1"}).out);
+  Json tests = Json::object();
+  for (const Json& test : listed.at("tests")) {
+    for (const Json& property : test.at("properties"))
+      tests[test.at("name").get<std::string>()][property.at("name").get<std::string>()] = property.at("value");
+  }
+  return tests;
+}
+
+TEST_F(Installed, CTestRunsTheScenariosOfAProject) {
+  const fs::path here = folder("ctest");
+  Json scenario = parse_json(read_file(project()), "");
+  scenario["train"]["data"]["path"] = (project().parent_path() / "digits.csv.gz").string();
+  write_file(here / "same.lockstep.json", scenario.dump());
+  fs::create_directories(here / "scenarios");
+  scenario["name"] = "other-rate";
+  scenario["variants"]["other"] = {{"world_size", 4}, {"train", {{"optimizer", {{"lr", 0.2}}}}}};
+  write_file(here / "scenarios/other-rate.jsonc", "// red\n" + scenario.dump());
+  write_file(here / "scenarios/lockstep.json", "{}");
+  write_file(here / "CMakeLists.txt",
+             "cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES NONE)\nfind_package(lockstep 0.1 REQUIRED)\n"
+             "enable_testing()\n"
+             "lockstep_discover_scenarios(same.lockstep.json scenarios LABELS training slow\n"
+             "  PROPERTIES TIMEOUT 300 RESOURCE_GROUPS \"2,gpus:1\")\n");
+  const Outcome configured = run({"cmake", "-S", ".", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix().string()}, here);
+  ASSERT_EQ(configured.exit_code, 0) << configured.out << configured.err;
+  const Json tests = tests_by_name(here / "build");
+  ASSERT_EQ(tests.size(), 2U) << tests;
+  const Json& red = tests.at("lockstep.scenarios/other-rate");
+  EXPECT_EQ(red.at("LABELS"), (Json{"slow", "training"}));
+  EXPECT_EQ(red.at("SKIP_RETURN_CODE"), 77);
+  EXPECT_EQ(red.at("PROCESSORS"), 4);
+  EXPECT_EQ(red.at("TIMEOUT"), 300);
+  EXPECT_TRUE(red.contains("RESOURCE_GROUPS")) << red;
+  EXPECT_EQ(tests.at("lockstep.same").at("PROCESSORS"), 2);
+  const Outcome ran = run({"ctest", "--test-dir", "build", "--output-junit", "results.xml"}, here);
+  EXPECT_EQ(ran.exit_code, 8) << ran.out << ran.err;
+  const std::string results = read_file(here / "build/results.xml");
+  EXPECT_NE(results.find("tests=\"2\"\n\tfailures=\"1\""), std::string::npos) << results;
+  EXPECT_NE(results.find("DIVERGENCE  other-rate: checks.0 equal (one, other)"), std::string::npos) << results;
+  EXPECT_NE(results.find("agree: 1 scenario, 2 of 2 runs finished"), std::string::npos) << results;
+}
+
+TEST_F(Installed, AFolderWithoutScenariosIsNoTestSuite) {
+  const fs::path here = folder("ctest-empty");
+  write_file(here / "CMakeLists.txt",
+             "cmake_minimum_required(VERSION 3.25)\nproject(user LANGUAGES NONE)\nfind_package(lockstep 0.1 REQUIRED)\n"
+             "enable_testing()\nlockstep_discover_scenarios(.)\n");
+  const Outcome configured = run({"cmake", "-S", ".", "-B", "build", "-DCMAKE_PREFIX_PATH=" + prefix().string()}, here);
+  EXPECT_NE(configured.exit_code, 0);
+  EXPECT_NE(configured.err.find("there is no scenario in"), std::string::npos) << configured.err;
 }
 
 }  // namespace

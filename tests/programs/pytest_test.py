@@ -2,15 +2,17 @@
 
 import importlib.metadata
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
 import sys
 import unittest
 
-from programs import HERE, PACKAGE, ProgramTest, chosen_part, environment
+from programs import HERE, LOCKSTEP, PACKAGE, ProgramTest, chosen_part, environment
 
 EXAMPLE = HERE.parents[1] / "docs/examples/test_training.py"
+DIGITS = HERE.parents[1] / "scenarios/data/digits.csv.gz"
 
 #: Tests of people whose trainings have mistakes. Each must fail.
 MISTAKES = """
@@ -95,6 +97,28 @@ class PytestTest(ProgramTest):
             for part in EXPECTED[name]:
                 with self.subTest(name):
                     self.assertIn(part, report, said)
+
+    @unittest.skipUnless(LOCKSTEP.with_name("lockstep-worker").exists(), "the worker is not built")
+    def test_scenarios_beside_the_tests_are_collected(self):
+        train = {"model": {"kind": "linear"}, "data": {"kind": "digits", "path": str(DIGITS), "size": 24},
+                 "batch": {"global": 12}, "optimizer": {"kind": "sgd", "lr": 0.1}, "steps": 2}
+        variants = {"one": {}, "other": {}}
+        scenario = {"name": "pair", "description": "Two trainings.", "world_size": 2, "train": train,
+                    "variants": variants, "checks": [{"that": "equal", "variants": ["one", "other"]}]}
+        (self.folder / "same.lockstep.json").write_text(json.dumps(scenario))
+        variants["other"] = {"train": {"optimizer": {"lr": 0.2}}}
+        (self.folder / "rate.lockstep.jsonc").write_text("// red\n" + json.dumps(scenario))
+        (self.folder / "wrong.lockstep.json").write_text("{")
+        (self.folder / "other.json").write_text("{")
+        ended = self.pytest("--ignore=test_training.py", "--junitxml=results.xml", "-o", "junit_logging=all")
+        self.assertIn("PASSED same.lockstep.json::same", ended.stdout)
+        self.assertIn("FAILED rate.lockstep.jsonc::rate", ended.stdout)
+        self.assertIn("FAILED wrong.lockstep.json::wrong", ended.stdout)
+        self.assertIn("2 failed, 1 passed", ended.stdout)
+        results = (self.folder / "results.xml").read_text()
+        for text in ("agree: 1 scenario, 2 of 2 runs finished", "DIVERGENCE  pair: checks.0 equal (one, other)",
+                     "not valid JSON"):
+            self.assertIn(text, results)
 
 
 if __name__ == "__main__":

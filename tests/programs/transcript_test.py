@@ -1,4 +1,4 @@
-"""The transcript of docs/your-training.md: its commands give the output that the page shows.
+"""The transcripts of docs/your-training.md and docs/ci.md: their commands give the output that the pages show.
 
 Blocks marked "console" hold it: a line "$ command", then all that it prints. A line "..." stands for any lines,
 "…" within a line for any words. Durations, the number of records compared and the build's may be others.
@@ -14,11 +14,18 @@ import unittest
 
 from programs import HERE, LOCKSTEP, ProgramTest, environment
 
-PAGE = HERE.parents[1] / "docs/your-training.md"
+ROOT = HERE.parents[1]
+EXAMPLES = ROOT / "ci/examples"
+
+#: With the file or folder that it begins with.
+PAGES = {"your-training.md": HERE / "ddp_tutorial/train.py", "ci.md": EXAMPLES / "scenarios"}
 
 #: What another recorder, machine or build prints otherwise.
 VARYING = [(re.compile(r"\b\d+(?=  (agree|divergence)$)"), "#"),  # of records compared
            (re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "# s"), (re.compile(r"\bbuild [0-9a-f]{16}\b"), "build #")]
+
+
+JOBS = ("action.yml", "gitlab-ci.yml", "Jenkinsfile")
 
 
 def commands_in(page):
@@ -51,8 +58,8 @@ def matches(expected, actual):
 
 
 class TranscriptTest(ProgramTest):
-    def shell(self, commands):
-        """Runs commands one after another in one shell; returns what each printed."""
+    def shell(self, commands, begin):
+        """Runs commands one after another in one shell, beside a copy of `begin`; returns what each printed."""
         programs = self.folder / "bin"
         programs.mkdir()
         (programs / "lockstep").symlink_to(LOCKSTEP)
@@ -61,22 +68,40 @@ class TranscriptTest(ProgramTest):
         (programs / "torchrun").chmod(0o755)
         here = self.folder / "here"
         here.mkdir()
-        shutil.copy(HERE / "ddp_tutorial/train.py", here)
+        (shutil.copytree if begin.is_dir() else shutil.copy)(begin, here / begin.name)
         script = "mark() { local status=$?; printf '@@\\n'; return $status; }\n"
         script += "".join(f"mark\n{command}\n" for command in commands)
         path = f"{programs}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        variables = environment(PATH=path, TMPDIR=str(self.folder), SCENARIOS="scenarios")
+        variables.pop("CI", None)  # where no golden is accepted
         ended = subprocess.run(["bash", "-c", script], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               text=True, env=environment(PATH=path, TMPDIR=str(self.folder)))
+                               text=True, env=variables)
         return [said.splitlines() for said in ended.stdout.split("@@\n")[1:]]
 
-    def test_the_page_shows_what_its_commands_print(self):
-        found = commands_in(PAGE.read_text())
+    def expect_page(self, name):
+        found = commands_in((ROOT / "docs" / name).read_text())
         self.assertGreaterEqual(len(found), 6)
-        said = self.shell([command for command, _ in found])
+        said = self.shell([command for command, _ in found], PAGES[name])
         self.assertEqual(len(said), len(found))
         for (command, expected), actual in zip(found, said):
             with self.subTest(command):
                 self.assertTrue(matches(expected, actual), "\n".join(["expected:", *expected, "actual:", *actual]))
+
+    def test_a_training_of_ones_own(self):
+        self.expect_page("your-training.md")
+
+    def test_a_gate_in_ci(self):
+        self.expect_page("ci.md")
+
+    def test_the_jobs_run_what_they_keep(self):
+        gates = {re.search(r"lockstep gate [^'\n]*", file.read_text()).group()
+                 for file in EXAMPLES.rglob("*") if file.name in JOBS}
+        self.assertEqual(len(gates), 2)
+        commands = ["lockstep golden accept scenarios --reason first"]
+        for gate in gates:
+            commands += ["rm -rf traces lockstep.*", gate, "echo $?; ls -d lockstep.* traces"]
+        self.assertEqual(self.shell(commands, EXAMPLES / "scenarios")[3::3],
+                         [["0", "lockstep.md", "lockstep.xml", "traces"]] * 2)
 
     def test_another_line_is_no_match(self):
         shown = ["checks:", "...", "  cause   lr … (0.1 s)"]

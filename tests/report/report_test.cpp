@@ -1,5 +1,6 @@
 #include "harness/report/renderer.h"
 
+#include "tests/support/support.h"
 #include "tests/support/tiny/judged.h"
 
 // What people and programs get to see of a verdict.
@@ -209,6 +210,31 @@ TEST(ReportJunit, HasACaseForEachCheckAndEachRunThatFailed) {
   EXPECT_NE(page.find("step 2, channel gradient, tensor fc.weight"), std::string::npos) << page;
 }
 
+/// Complaints of xmllint about a page, by the schema beside this file; "" where there are none.
+std::string complaints_about(const std::string& page) {
+  const Scratch scratch;
+  const Outcome outcome = run_program(
+      {"xmllint", "--noout", "--schema", source_root() / "tests/report/junit.xsd", scratch.write("page.xml", page)});
+  return outcome.exit_code == 0 ? "" : outcome.err;
+}
+
+TEST(ReportJunit, IsValidByTheSchema) {
+  if (run_program({"/bin/sh", "-c", "command -v xmllint"}).exit_code != 0)
+    GTEST_SKIP() << "xmllint is missing (Debian: libxml2-utils)";
+  Mixed mixed;
+  mixed.verdict.checks[1].status = judge::Status::kUnsupported;
+  const std::string page = rendered("junit", mixed.verdict, mixed.judged.plan);
+  EXPECT_EQ(complaints_about(page), "") << page;
+  EXPECT_EQ(complaints_about(rendered("junit", judge::Verdict{}, mixed.judged.plan)), "");
+  const judge::CheckReport twice = mixed.verdict.checks[0];
+  mixed.verdict.checks.push_back(twice);
+  EXPECT_NE(complaints_about(rendered("junit", mixed.verdict, mixed.judged.plan)).find("Duplicate key-sequence"),
+            std::string::npos);
+  std::string without_type = page;
+  without_type.erase(page.find(" type="), std::string(" type=\"divergence\"").size());
+  EXPECT_NE(complaints_about(without_type).find("'type' is required"), std::string::npos);
+}
+
 TEST(ReportJunit, HoldsTextsOfAnyKind) {
   Mixed mixed;
   mixed.verdict.runs[0].why = "a < b & \"c\"\x01\xff]]>\xef\xbf\xbf";
@@ -225,7 +251,7 @@ TEST(Reports, ShowAnExpectedFailureAsSuch) {
   ASSERT_EQ(verdict.status(), judge::Status::kAgree);
   const std::string page = rendered("junit", verdict, judged.plan);
   EXPECT_NE(page.find("failures=\"0\" errors=\"0\" skipped=\"1\""), std::string::npos) << page;
-  EXPECT_NE(page.find("<skipped message=\"fails as expected: "), std::string::npos) << page;
+  EXPECT_NE(page.find("<skipped type=\"expected failure\" message=\"fails as expected: "), std::string::npos) << page;
   EXPECT_NE(rendered("markdown", verdict, judged.plan).find("| tiny | agree | 0 of 1 | 1 |"), std::string::npos);
 }
 
