@@ -24,6 +24,7 @@
 #include "harness/decision/decision.h"
 #include "harness/diagnosis/causes.h"
 #include "harness/golden/root.h"
+#include "harness/judge/illustrate.h"
 #include "harness/launch/listener.h"
 #include "harness/launch/local.h"
 #include "harness/launch/other_launchers.h"
@@ -288,6 +289,15 @@ void write_result(const fs::path& target, const std::string& text) {
 
 void require_writable(const RunOptions& options) {
   for (const auto& [kind, target] : options.reports) require_writable("--report " + kind + "=", target);
+}
+
+void illustrate(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
+                const RunOptions& options) {
+  const std::vector<report::Format>& formats = report::formats();
+  const bool draws = std::any_of(formats.begin(), formats.end(), [&](const report::Format& format) {
+    return format.draws && options.reports.contains(format.kind);
+  });
+  if (draws) judge::illustrate(verdict, plan, evidence);
 }
 
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {

@@ -22,6 +22,8 @@ int run(const RunOptions& options) {
   const judge::Status status = verdict.status();
 
   if (status != judge::Status::kAgree) runs.keep();
+  if (options.out.empty()) verdict.temporary_folder = runs.path();
+  illustrate(verdict, plan, evidence, options);
   write_reports(options, verdict, plan);
   return exit_code(status);
 }
