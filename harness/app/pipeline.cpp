@@ -297,7 +297,7 @@ void illustrate(judge::Verdict& verdict, const plan::Plan& plan, const std::vect
   const bool draws = std::any_of(formats.begin(), formats.end(), [&](const report::Format& format) {
     return format.draws && options.reports.contains(format.kind);
   });
-  if (draws) judge::illustrate(verdict, plan, evidence);
+  if (draws) judge::illustrate(verdict, plan, evidence, options.golden_root);
 }
 
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {

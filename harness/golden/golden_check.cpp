@@ -1,3 +1,5 @@
+#include "harness/golden/golden_check.h"
+
 #include <algorithm>
 #include <system_error>
 
@@ -65,6 +67,12 @@ std::string changes_since(const trace::RunTrace& golden, const CheckInput& input
 const std::string& accepted_as(const CheckInput& input, const std::string& variant) {
   const std::string& original = input.scenario.variant(variant).mutation_of;
   return original.empty() ? variant : original;
+}
+
+/// Folder of the golden that a variant is held against, below the root of its scenario.
+std::filesystem::path directory_of(const Root& root, const CheckInput& input, const std::string& variant) {
+  return golden_directory(root.folder, input.scenario.name, key_of(*input.of(variant).front()),
+                          accepted_as(input, variant));
 }
 
 /// Whether the golden is of this scenario and variant at all.
@@ -222,6 +230,11 @@ std::string nothing_in(const std::filesystem::path& directory, const Root& root,
 }
 
 }  // namespace
+
+std::optional<trace::RunTrace> golden_of(const CheckInput& input, const std::string& variant) {
+  return read_golden(directory_of(root_of(input.scenario.file, input.golden_root), input, variant));
+}
+
 }  // namespace lockstep::golden
 
 namespace lockstep::checks {
@@ -232,15 +245,13 @@ CheckResult check_golden(const CheckInput& input) {
   CheckResult total;
   for (const std::string& variant : input.spec.variants) {
     const Root root = root_of(input.scenario.file, input.golden_root);
-    const std::filesystem::path directory = golden_directory(
-        root.folder, input.scenario.name, key_of(*input.of(variant).front()), accepted_as(input, variant));
     try {
-      const auto golden = read_golden(directory);
+      const auto golden = golden_of(input, variant);
       if (golden) {
         for (const trace::RunTrace* run : input.of(variant)) combine(total, judge(*golden, input, variant, *run));
       } else {
         combine(total, {.status = Status::kBaseline,
-                        .why = nothing_in(directory, root, input, variant),
+                        .why = nothing_in(directory_of(root, input, variant), root, input, variant),
                         .next = accept_command(input)});
       }
     } catch (const Error& error) {

@@ -8,6 +8,7 @@
 #include "harness/base/error.h"
 #include "harness/compare/rounding.h"
 #include "harness/compare/scope.h"
+#include "harness/golden/golden_check.h"
 #include "harness/judge/holdings.h"
 #include "harness/laws/finite.h"
 #include "harness/laws/held.h"
@@ -236,6 +237,21 @@ Map map_of(const checks::CheckInput& input, const Pair& pair, const checks::Chec
   return map.finished(result, rounds && result.status == checks::CheckResult::Status::kDivergence);
 }
 
+/// Map of the run in which a check found a difference from its golden.
+std::optional<Map> map_of_golden(const checks::CheckInput& input, const checks::CheckResult& result) {
+  for (const std::string& variant : input.spec.variants) {
+    for (const RunTrace* run : input.of(variant)) {
+      if (!result.divergence || result.divergence->right.run != run->run) continue;
+      const auto golden = golden::golden_of(input, variant);
+      if (!golden) return std::nullopt;
+      MapOf map(*golden, *run, trace::kInitialStep);
+      compare::compare_runs(*golden, *run, checks::channels_of(input, *run), compare::bitwise, {.watch = map.watch()});
+      return map.finished(result, false);
+    }
+  }
+  return std::nullopt;
+}
+
 /// Whether a check compares records, and there is more to see than that all are equal.
 bool is_worth_a_map(const CheckReport& report, const scenario::CheckTraits& traits) {
   const bool compares = traits.looks_at == scenario::LooksAt::kRecords && traits.wanted != Wanted::kDifferent;
@@ -244,11 +260,12 @@ bool is_worth_a_map(const CheckReport& report, const scenario::CheckTraits& trai
 }
 
 std::optional<Map> map_of(const CheckReport& report, const plan::Plan& plan, const std::vector<Evidence>& evidence,
-                          const plan::Check& check) {
+                          const plan::Check& check, const std::filesystem::path& golden_root) {
   if (!is_worth_a_map(report, check.spec.traits())) return std::nullopt;
   const Holdings holdings = holdings_of(plan, evidence, check);
   if (!holdings.missing.empty() || !unplaced(holdings).empty()) return std::nullopt;
-  const checks::CheckInput input = holdings.input(plan.scenario(check.scenario), check.spec, "");
+  const checks::CheckInput input = holdings.input(plan.scenario(check.scenario), check.spec, golden_root);
+  if (check.spec.traits().sides == Sides::kGolden) return map_of_golden(input, report.result);
   const std::vector<Pair> pairs = pairs_of(input);
   if (pairs.empty()) return std::nullopt;
   const Pair& pair = pair_to_draw(pairs, report.result);
@@ -280,7 +297,8 @@ std::string_view name_of(Relates relates) {
   return "not compared";
 }
 
-void illustrate(Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence) {
+void illustrate(Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence,
+                const std::filesystem::path& golden_root) {
   LOCKSTEP_CHECK(verdict.checks.size() == plan.checks.size() && evidence.size() == plan.runs.size());
   for (const scenario::Scenario& scenario : plan.scenarios) {
     Pictures& pictures = verdict.pictures.emplace_back();
@@ -288,7 +306,7 @@ void illustrate(Verdict& verdict, const plan::Plan& plan, const std::vector<Evid
     pictures.curves = curves_of(plan, evidence, scenario.name);
     for (std::size_t i = 0; i < plan.checks.size(); ++i) {
       if (plan.checks[i].scenario != scenario.name) continue;
-      if (auto map = map_of(verdict.checks[i], plan, evidence, plan.checks[i]))
+      if (auto map = map_of(verdict.checks[i], plan, evidence, plan.checks[i], golden_root))
         pictures.maps.emplace(plan.checks[i].index, std::move(*map));
     }
   }

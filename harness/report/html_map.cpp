@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/base/text.h"
 #include "harness/laws/held.h"
 #include "harness/report/html_chart.h"
 #include "harness/report/html_text.h"
@@ -20,7 +21,7 @@ using judge::Relates;
 using judge::Row;
 
 /// Pixels of a strip: height, most of its width, and width of a column.
-constexpr std::size_t kStrip = 16, kStrips = 400, kLeastColumn = 5, kMostColumn = 20;
+constexpr std::size_t kStrip = 16, kStrips = 270, kLeastColumn = 5, kMostColumn = 20;
 
 /// Columns without words of their own where so many runs of equal cells change.
 constexpr std::size_t kMostRunsWithTitles = 24;
@@ -97,7 +98,7 @@ double share_of(const Cell& cell) {
   return cell.distance && cell.bound && *cell.bound > 0 ? *cell.distance / *cell.bound : 0;
 }
 
-/// "beyond rounding from step 3 on rank 1, up to 120 times the bound".
+/// "beyond rounding from step 3 (rank 1), 120× the bound": the largest distance.
 std::string note_on(const Map& map, const std::vector<Cell>& cells) {
   const auto worst =
       std::max_element(cells.begin(), cells.end(), [](const Cell& a, const Cell& b) { return a.relates < b.relates; });
@@ -105,11 +106,11 @@ std::string note_on(const Map& map, const std::vector<Cell>& cells) {
   if (worst->relates > Relates::kEqual) {
     const auto column = static_cast<std::size_t>(worst - cells.begin());
     note += " from step " + std::to_string(map.columns[column].first);
-    if (worst->rank > 0) note += " on rank " + std::to_string(worst->rank);
+    if (worst->rank > 0) note += " (rank " + std::to_string(worst->rank) + ")";
   }
   double most = 0;
   for (const Cell& cell : cells) most = std::max(most, share_of(cell));
-  return most > 0 ? note + ", up to " + short_number(most) + " times the bound" : note;
+  return most > 0 ? note + ", " + rounded(most, 2) + "\u00d7 the bound" : note;
 }
 
 /// Classes of all relations in a row, for the filter.

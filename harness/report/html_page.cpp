@@ -50,22 +50,22 @@ figure { margin: .5rem 0; } figcaption { font-weight: 600; font-size: .9rem; }
 svg.chart { width: 100%; height: auto; max-width: 40rem; } .tick { fill: var(--quiet); } .grid { stroke: var(--line); } .axis { stroke: var(--quiet); }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1rem; padding: 0; margin: .25rem 0; font-size: .85rem; }
 .wide { overflow-x: auto; }
-.tree { min-width: max-content; font-size: .88rem; } .tree ul { list-style: none; margin: 0; padding: 0; }
+.tree { min-width: max-content; font-size: .83rem; } .tree ul { list-style: none; margin: 0; padding: 0; }
 .tree details { margin: 0; } .module > :not(summary) { margin-left: 1rem; }
 .tree summary, .tree .row, .ruler { display: flex; align-items: center; white-space: nowrap; padding: .08rem 0; }
 .tree summary { list-style: none; } .tree summary::-webkit-details-marker { display: none; }
 .tree summary::before { content: "\25b8"; width: 1rem; flex: none; color: var(--quiet); } details[open] > summary::before { content: "\25be"; }
 .module > ul > .row::before, .ruler::before { content: ""; width: 1rem; flex: none; }
-.tree .name { flex: none; width: 15rem; overflow: hidden; text-overflow: ellipsis; padding-right: .5rem; }
-.d0 > ul .name, .d1 > summary .name { width: 14rem !important; } .d1 > ul .name, .d2 > summary .name { width: 13rem !important; }
-.d2 > ul .name, .d3 > summary .name { width: 12rem !important; } .d3 > ul .name, .d4 > summary .name { width: 11rem !important; }
-.d4 > ul .name, .d5 > summary .name { width: 10rem !important; } .d5 > ul .name { width: 9rem !important; }
+.tree .name { flex: none; min-width: 18rem; padding-right: .5rem; }
+.d0 > ul .name, .d1 > summary .name { min-width: 17rem !important; } .d1 > ul .name, .d2 > summary .name { min-width: 16rem !important; }
+.d2 > ul .name, .d3 > summary .name { min-width: 15rem !important; } .d3 > ul .name, .d4 > summary .name { min-width: 14rem !important; }
+.d4 > ul .name, .d5 > summary .name { min-width: 13rem !important; } .d5 > ul .name { min-width: 12rem !important; }
 .tree svg { flex: none; } .ruler { color: var(--quiet); } .tree .note { color: var(--quiet); padding-left: .5rem; }
 .row.first { background: var(--bad-soft); border-radius: 4px; } .row.first .note b { color: var(--bad); }
 .row:target { outline: 2px solid var(--bad); }
 .tools { display: flex; flex-wrap: wrap; gap: .5rem; margin: .5rem 0; }
 .tools input, .tools select { font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .25rem .5rem; }
-[hidden] { display: none !important; }
+.unstyled { display: none; } [hidden] { display: none !important; }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #12161d; --card: #1a202a; --text: #e4e8ef; --quiet: #98a3b5; --line: #2d3644; --link: #82b4f0;

@@ -61,10 +61,14 @@ std::string badge(const std::string& look, const std::string& words) {
   return "<span class=\"badge " + look + "\">" + html_of(words) + "</span>";
 }
 
+/// A sign that separates words where no style does.
+std::string unstyled(const std::string& sign) { return "<span class=\"unstyled\">" + sign + "</span>"; }
+
 /// A tolerated failure is never shown as plain agreement.
 std::string badge_of(Status status, bool fails_as_expected) {
-  return fails_as_expected && status == Status::kAgree ? badge("kept", kExpected)
-                                                       : badge(look_of(status), std::string(name_of(status)));
+  return (fails_as_expected && status == Status::kAgree ? badge("kept", kExpected)
+                                                        : badge(look_of(status), std::string(name_of(status)))) +
+         unstyled(":");
 }
 
 std::string cell_text(const std::string& text) { return html_of(without_middle(text, kMostOfCell)); }
@@ -97,7 +101,7 @@ Tally tally_of(const std::vector<Finding>& findings, const std::string& scenario
 /// Verdict of a scenario: its own, and beside it how many of its failures are tolerated.
 std::string badges_of(Status status, const Tally& tally) {
   return badge(look_of(status), std::string(name_of(status))) +
-         (tally.expected > 0 ? " " + badge("kept", counted_expected(tally.expected)) : "");
+         (tally.expected > 0 ? unstyled(",") + " " + badge("kept", counted_expected(tally.expected)) : "");
 }
 
 /// Reports of which one says all that the others say.
@@ -179,7 +183,7 @@ class Page {
     const Tally all = tally_of(findings_, "");
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f", verdict_.wall_s);
-    return "<header><h1>lockstep " + badges_of(verdict_.status(), all) + "</h1>\n<p>" +
+    return "<header><h1>lockstep" + unstyled(":") + " " + badges_of(verdict_.status(), all) + "</h1>\n<p>" +
            counted(plan_.scenarios.size(), "scenario") + ", " + counted(verdict_.checks.size(), "check") + "; " +
            std::to_string(verdict_.runs_finished) + " of " + counted(verdict_.runs_total, "run") + " finished in " +
            seconds + " s; build <code>" + build_id() + "</code></p></header>\n";
@@ -234,7 +238,8 @@ class Page {
   std::string section(const scenario::Scenario& scenario, std::size_t index) {
     const std::string id = "s" + std::to_string(index);
     std::string out = "<section class=\"card\"" + html_attribute("id", id) +
-                      html_attribute("data-verdict", verdicts_of(scenario)) + "><h2>" + html_of(scenario.name) + " " +
+                      html_attribute("data-verdict", verdicts_of(scenario)) + "><h2>" + html_of(scenario.name) +
+                      unstyled(":") + " " +
                       badges_of(verdict_.status_of(scenario.name), tally_of(findings_, scenario.name)) + "</h2>\n";
     if (!scenario.description.empty()) out += "<p>" + html_of(scenario.description) + "</p>\n";
     out += "<p class=\"quiet\"><code>" + html_of(scenario.file.string()) + "</code></p>\n";
@@ -310,12 +315,14 @@ class Page {
       lines.insert(lines.begin(),
                    {.label = is_kept(check) ? "tolerated" : "expected", .value = check.expected_failure});
     for (const CheckReport* other : group.also) {
-      lines.push_back({.label = "also", .value = name_of_check(*other)});
       for (const judge::Experiment& experiment : other->experiments) {
         const std::string tried = experiment.control + ": " + experiment.shows;
-        if (std::none_of(lines.begin(), lines.end(), [&](const Line& line) { return line.value == tried; }))
-          lines.push_back({.label = "tried", .value = tried});
+        if (std::any_of(lines.begin(), lines.end(), [&](const Line& line) { return line.value == tried; })) continue;
+        const auto command = std::find_if(lines.begin(), lines.end(),
+                                          [](const Line& line) { return line.kind == Line::Kind::kCommand; });
+        lines.insert(command, {.label = "tried", .value = tried});
       }
+      lines.push_back({.label = "also", .value = name_of_check(*other)});
     }
     if (!check.not_compared.empty())
       lines.push_back({.label = "not compared", .value = join(check.not_compared, ", ")});

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "harness/golden/store.h"
 #include "harness/report/renderer.h"
 
 #include "tests/support/tiny/judged.h"
@@ -19,7 +20,7 @@ struct Drawn {
     if (change) change(*evidence[1].trace);
     verdict = judge::judge(judged.plan, evidence, judged.scratch.path() / "golden", "2027-06-15");
     const Json before = report::to_json(verdict, judged.plan);
-    judge::illustrate(verdict, judged.plan, evidence);
+    judge::illustrate(verdict, judged.plan, evidence, judged.scratch.path() / "golden");
     EXPECT_EQ(report::to_json(verdict, judged.plan), before) << "pictures are no part of the result";
     pictures = verdict.pictures.at(0);
   }
@@ -91,6 +92,19 @@ TEST(Illustrate, MeasuresDistancesBetweenWorldSizes) {
   }
   EXPECT_TRUE(rounds);
   EXPECT_FALSE(drawn.map().first);
+}
+
+TEST(Illustrate, ShowsADifferenceFromAGoldenWithoutADistance) {
+  Judged judged(Json{{"checks", {{{"that", "golden"}, {"variants", {"a"}}}}}});
+  trace::RunTrace& run = judged.traces[0];
+  const std::filesystem::path folder =
+      golden::golden_directory(judged.scratch.path() / "golden", "tiny", golden::key_of(run), "a");
+  golden::accept(folder, {run, run}, {.reason = "first", .date = "2027-01-01", .train = Json::object()});
+  for (std::int64_t rank = 0; rank < 2; ++rank) spoil(run, rank, 2, Channel::kWeight, "fc.weight");
+  const Drawn drawn(judged);
+  EXPECT_EQ(drawn.row(Channel::kWeight, "fc.weight"), (Row{kEqual, kEqual, kEqual, Relates::kUnmeasured, kEqual}))
+      << "a golden holds no sketches";
+  EXPECT_TRUE(drawn.map().first);
 }
 
 TEST(Illustrate, RunsOfTheSamePointsShareACurveAndChecksThatAgreeNeedNoMap) {

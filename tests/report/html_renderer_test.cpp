@@ -27,7 +27,7 @@ struct Parted {
     put(judged.traces[1], 1, 2, scalar(Channel::kLoss, "local", 7));
     const auto evidence = judged.evidence();
     verdict = judge::judge(judged.plan, evidence, judged.scratch.path() / "golden", "2027-06-15");
-    judge::illustrate(verdict, judged.plan, evidence);
+    judge::illustrate(verdict, judged.plan, evidence, judged.scratch.path() / "golden");
   }
   explicit Parted() : Parted(equal_pair()) {}
 
@@ -43,7 +43,7 @@ TEST(HtmlRenderer, HoldsVerdictCauseRemedyAndCommand) {
   parted.verdict.checks[0].experiments = {{"replay", "reproduces"}};
   const std::string page = parted.page();
   for (const char* part :
-       {"<title>lockstep: divergence</title>", "badge bad\">divergence</span> checks.0 equal (a, b)",
+       {"<title>lockstep: divergence</title>", "badge bad\">divergence</span>",
         "step 2, channel loss, tensor local, rank 1", "the evidence", "Divide by the world size",
         "lockstep explain grad.reduce_sum", "replay: reproduces", "<code class=\"command\">lockstep run ",
         "<svg class=\"chart\"", "href=\"#s0-c0-first\"", "id=\"s0-c0-first\"", "<b>first difference</b>"})
@@ -113,7 +113,9 @@ TEST(HtmlRenderer, OfNothingJudgedIsRed) {
   const Judged judged(equal_pair());
   for (const plan::Plan& plan : {judged.plan, plan::Plan{}}) {
     const std::string page = html_report({}, plan);
-    EXPECT_NE(page.find("<h1>lockstep <span class=\"badge bad\">inconclusive</span></h1>"), std::string::npos);
+    EXPECT_NE(
+        page.find("<h1>lockstep<span class=\"unstyled\">:</span> <span class=\"badge bad\">inconclusive</span></h1>"),
+        std::string::npos);
     EXPECT_NE(page.find("Nothing was judged."), std::string::npos);
     EXPECT_EQ(page.find("badge good"), std::string::npos);
   }
