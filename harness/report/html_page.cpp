@@ -38,7 +38,7 @@ code.command { user-select: all; overflow-wrap: anywhere; background: var(--page
 table { border-collapse: collapse; width: 100%; font-size: .92em; }
 th { text-align: left; color: var(--quiet); font-weight: 600; } th, td { padding: .35rem .7rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 tr:last-child td { border-bottom: 0; } td.number, th.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-td.words { overflow-wrap: anywhere; }
+td.words { overflow-wrap: anywhere; min-width: 7rem; } td.words:last-child { min-width: 16rem; }
 dl { display: grid; grid-template-columns: 7rem minmax(0, 1fr); gap: .2rem .75rem; margin: 0; }
 dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 dd.remedy { background: var(--good-soft); border-radius: 6px; padding: .25rem .6rem; }
@@ -54,7 +54,7 @@ svg.chart { width: 100%; height: auto; max-width: 40rem; } .tick { fill: var(--q
 .tree details { margin: 0; } .module > :not(summary) { margin-left: 1rem; }
 .tree summary, .tree .row, .ruler { display: flex; align-items: center; white-space: nowrap; padding: .08rem 0; }
 .tree summary { list-style: none; } .tree summary::-webkit-details-marker { display: none; }
-.tree summary::before { content: "\25b8"; width: 1rem; flex: none; color: var(--quiet); } details[open] > summary::before { content: "\25be"; }
+.tree summary::before { content: "\25b8"; width: 1rem; flex: none; color: var(--quiet); } .tree details[open] > summary::before { content: "\25be"; }
 .module > ul > .row::before, .ruler::before { content: ""; width: 1rem; flex: none; }
 .tree .name { flex: none; min-width: 18rem; padding-right: .5rem; }
 .d0 > ul .name, .d1 > summary .name { min-width: 17rem !important; } .d1 > ul .name, .d2 > summary .name { min-width: 16rem !important; }

@@ -174,11 +174,23 @@ class Page {
 
   std::string html() {
     std::string body = header() + "<main>\n" + overview();
-    for (std::size_t i = 0; i < plan_.scenarios.size(); ++i) body += section(plan_.scenarios[i], i);
+    for (const std::string& section : sections()) body += section;
     return html_page("lockstep: " + std::string(name_of(verdict_.status())), body + rest() + "</main>\n");
   }
 
  private:
+  /// In the order of the plan. The page has room for scenarios that do not hold first.
+  std::vector<std::string> sections() {
+    std::vector<std::string> all(plan_.scenarios.size());
+    for (const bool holds : {false, true}) {
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if ((verdict_.status_of(plan_.scenarios[i].name) == Status::kAgree) == holds)
+          all[i] = section(plan_.scenarios[i], i);
+      }
+    }
+    return all;
+  }
+
   std::string header() const {
     const Tally all = tally_of(findings_, "");
     char seconds[32];
