@@ -23,7 +23,7 @@ std::string replaced(std::string text, const std::string& part, const std::strin
 class ReportPage : public EndToEnd {
  protected:
   void SetUp() override {
-    const Json other_rate = at("train.optimizer.lr", 0.2);
+    const Json other_rate = test::at("train.optimizer.lr", 0.2);
     const Json scenario = EndToEnd::scenario(
         {{"variants", {{"a", Json::object()}, {"b", other_rate}, {"one", {{"world_size", 1}}}}},
          {"checks",
@@ -33,7 +33,11 @@ class ReportPage : public EndToEnd {
     page_ = scratch_.path() / "page.html";
     const Outcome outcome = run_lockstep({"run", write(scenario), "--report", "html=" + page_.string()});
     ASSERT_EQ(outcome.exit_code, 1) << outcome.err;
-    said_ = outcome.err;
+    const std::string kept = "the traces are in ";
+    const std::size_t at = outcome.err.find(kept);
+    ASSERT_NE(at, std::string::npos) << outcome.err;
+    folder_ = outcome.err.substr(at + kept.size(), outcome.err.find('\n', at) - at - kept.size());
+    fs::remove_all(folder_);
   }
 
   static bool has_browser() { return run_program({"sh", "-c", "command -v chromium"}).exit_code == 0; }
@@ -50,7 +54,7 @@ class ReportPage : public EndToEnd {
   }
 
   fs::path page_;
-  std::string said_;
+  fs::path folder_;  ///< of the traces
 };
 
 TEST_F(ReportPage, HoldsTheVerdictAndNoTemporaryFolder) {
@@ -60,12 +64,7 @@ TEST_F(ReportPage, HoldsTheVerdictAndNoTemporaryFolder) {
                      "checks.2 equal (a, one): sums of &#60;b&#62;two&#60;/b&#62; parts",
                      "Map of checks.1 rounding (a, one)", "<b>first difference</b>", "<figcaption>Loss</figcaption>"});
   EXPECT_LT(page.size(), 2U << 20U);
-  const std::string kept = "the traces are in ";
-  const std::size_t at = said_.find(kept);
-  ASSERT_NE(at, std::string::npos) << said_;
-  const std::string folder = said_.substr(at + kept.size(), said_.find('\n', at) - at - kept.size());
-  EXPECT_EQ(page.find(folder), std::string::npos) << folder;
-  fs::remove_all(folder);
+  EXPECT_EQ(page.find(folder_.string()), std::string::npos) << folder_;
 }
 
 TEST_F(ReportPage, ShowsAllInABrowser) {
