@@ -64,7 +64,7 @@ std::string read_typed_line() {
   return line;
 }
 
-std::string page_of(const golden::Proposal& proposal, const fs::path& root) {
+std::string shown_proposal(const golden::Proposal& proposal, const fs::path& root) {
   std::string page = proposal.text() + "\n";
   const auto add = [&page](const char* name, const std::string& text) {
     if (!text.empty()) page += "  " + padded(name, 9) + "  " + printable(text) + "\n";
@@ -97,7 +97,7 @@ class Review {
   Review(const ReviewOptions& options, fs::path root) : options_(options), root_(std::move(root)) {}
 
   void ask(const golden::Proposal& proposal) {
-    print_page(stdout, page_of(proposal, root_));
+    print_page(stdout, shown_proposal(proposal, root_));
     while (!is_over_) {
       const char key = for_all_ != 0 ? for_all_ : asked();
       if (does(key, proposal)) return;
@@ -184,7 +184,7 @@ int review(const ReviewOptions& options) {
   for (const golden::Proposal& proposal : proposals) {
     if (!has_terminal) {
       const std::string name = shell_quoted(proposal.name.scenario + "/" + proposal.name.variant);
-      print_page(stdout, page_of(proposal, root));
+      print_page(stdout, shown_proposal(proposal, root));
       print_line(stdout, "  accept     lockstep golden accept " + name + " --reason '…'");
       print_line(stdout, "  reject     lockstep golden reject " + name);
     } else if (!review.is_over()) {

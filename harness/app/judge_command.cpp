@@ -33,9 +33,11 @@ int judge(const JudgeOptions& options) {
     RunsFolder runs("");
     investigate(verdict, plan, evidence, options.run, runs.path());
     if (verdict.status() != judge::Status::kAgree) runs.keep();
+    verdict.temporary_folder = runs.path();
   } else {
     name_rows(verdict);
   }
+  illustrate(verdict, plan, evidence, options.run);
   write_reports(options.run, verdict, plan);
   return exit_code(verdict.status());
 }

@@ -24,6 +24,7 @@
 #include "harness/decision/decision.h"
 #include "harness/diagnosis/causes.h"
 #include "harness/golden/root.h"
+#include "harness/judge/illustrate.h"
 #include "harness/launch/listener.h"
 #include "harness/launch/local.h"
 #include "harness/launch/other_launchers.h"
@@ -312,6 +313,15 @@ void make_way(const RunOptions& options) {
   for (const auto& [kind, target] : options.reports) require_no_project_file("--report " + kind + "=", target);
   for (const auto& [kind, target] : options.reports) remove_earlier(target);
   for (const auto& [kind, target] : options.reports) make_way("--report " + kind + "=", target);
+}
+
+void illustrate(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
+                const RunOptions& options) {
+  const std::vector<report::Format>& formats = report::formats();
+  const bool draws = std::any_of(formats.begin(), formats.end(), [&](const report::Format& format) {
+    return format.draws && options.reports.contains(format.kind);
+  });
+  if (draws) judge::illustrate(verdict, plan, evidence, options.golden_root);
 }
 
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {

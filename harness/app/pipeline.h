@@ -71,6 +71,10 @@ void make_way(const std::string& option, const std::filesystem::path& target);
 /// Makes way for all reports that the options name.
 void make_way(const RunOptions& options);
 
+/// Adds the pictures that a report of the options draws (judge/illustrate.h); without such a report nothing.
+void illustrate(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
+                const RunOptions& options);
+
 /// Prints the report as text, unless another one goes to stdout, and writes those that the options name.
 /// *Throws*: ResourceError.
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan);

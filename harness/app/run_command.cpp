@@ -23,6 +23,8 @@ int run(const RunOptions& options) {
   const judge::Status status = verdict.status();
 
   if (status != judge::Status::kAgree) runs.keep();
+  if (options.out.empty()) verdict.temporary_folder = runs.path();
+  illustrate(verdict, plan, evidence, options);
   write_reports(options, verdict, plan);
   propose(options, plan, evidence, verdict);
   return exit_code(status);

@@ -131,10 +131,10 @@ CheckResult judge_ledger(const trace::RunTrace& run, const scenario::Promises& p
                          bool only_ledger);
 
 /// The check `ranks_agree` of one run. Without `channels` it judges all that every rank holds the same by design.
-/// `end_step`: this one and later ones are left out.
+/// `end_step`: this one and later ones are left out. `watch`: for pictures.
 compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Promises& promises,
                                   const std::vector<trace::Channel>& channels = {},
-                                  std::int64_t end_step = compare::kNoStep);
+                                  std::int64_t end_step = compare::kNoStep, const compare::Watch& watch = {});
 
 /// Result of a whole check: agreement without any comparison becomes inconclusive.
 CheckResult concluded(CheckResult total);

@@ -210,14 +210,16 @@ std::optional<Divergence> ranks_apart(const trace::RunTrace& run, std::vector<Ch
 }
 
 compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Promises& promises,
-                                  const std::vector<Channel>& channels, std::int64_t end_step) {
+                                  const std::vector<Channel>& channels, std::int64_t end_step,
+                                  const compare::Watch& watch) {
   compare::Walk walk{.pairs = against_rank_0(run),
                      .channels = channels_of(channels, {&promises}, true),
                      .relation = compare::bitwise,
                      .end_step = end_step,
                      .common_steps_only = !run.torn().empty(),
                      .left_name = run.run,
-                     .right_name = run.run};
+                     .right_name = run.run,
+                     .watch = watch};
   if (channels.empty()) walk.channels = agreeing_channels(promises);
   const bool all = channels.empty(), is_program = promises.known.has_value();
   walk.skip = [all, is_program, broadcast = laws::broadcasts_buffers(run)](Channel channel, const std::string& name,

@@ -108,6 +108,9 @@ class Walker {
       if (left == nullptr && right == nullptr) continue;
       if (left != nullptr && right != nullptr) {
         all.push_back({&pair, side_of(*left), side_of(*right)});
+      } else if (walk_.watch) {
+        if (!walk_.common_steps_only)
+          show_missing_step(step, channel, pair, left != nullptr ? *left : *right, right == nullptr);
       } else if (!walk_.common_steps_only) {
         note_missing({.step = step, .channel = channel}, pair, Missing::kStep, right == nullptr, "step is there");
         return;
@@ -127,13 +130,25 @@ class Walker {
   void compare_name(const laws::RecordPlace& at, const Sides& sides) {
     const auto &left = *sides.left->named, &right = *sides.right->named;
     for (std::size_t i = 0; i < std::max(left.size(), right.size()) && !result_.first; ++i) {
-      if (i >= right.size()) {
+      if (walk_.watch) {
+        walk_.watch({at, i < left.size() ? left[i] : nullptr, i < right.size() ? right[i] : nullptr});
+      } else if (i >= right.size()) {
         note_missing(at, *sides.pair, Missing::kRecord, /*on_the_right=*/true, shown(*left[i]));
       } else if (i >= left.size()) {
         note_missing(at, *sides.pair, Missing::kRecord, /*on_the_right=*/false, shown(*right[i]));
       } else {
         compare_record(at, sides, *left[i], *right[i]);
       }
+    }
+  }
+
+  /// Shows the records of a step that one side lacks.
+  void show_missing_step(std::int64_t step, Channel channel, const Pair& pair, const Step& held, bool on_the_left) {
+    for (const Record& record : held.records) {
+      const bool is_skipped = walk_.skip && walk_.skip(channel, record.name, step);
+      if (record.channel != channel || is_note(channel, record.name) || is_skipped) continue;
+      const laws::RecordPlace at{.step = step, .channel = channel, .tensor = record.name, .rank = pair.rank};
+      walk_.watch({at, on_the_left ? &record : nullptr, on_the_left ? nullptr : &record});
     }
   }
 

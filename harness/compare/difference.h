@@ -83,6 +83,17 @@ using PairsOf = std::function<std::vector<Pair>(trace::Channel)>;
 using Relation = std::function<std::optional<std::string>(const trace::Record& left, const trace::Record& right,
                                                           std::int64_t step, std::int64_t rank)>;
 
+/// The content of one place that a comparison looks at: a record of each side, or the samples of all ranks.
+struct Looked {
+  laws::RecordPlace at;
+  const trace::Record* left = nullptr;   ///< null: the side did not record it
+  const trace::Record* right = nullptr;  ///< the same
+  std::optional<bool> same = {};         ///< whether the samples of all ranks are the same, where it is these
+};
+
+/// Sees all that a comparison looks at. The comparison then goes on behind differences and finds none.
+using Watch = std::function<void(const Looked& looked)>;
+
 /// Behind every step.
 inline constexpr std::int64_t kNoStep = std::numeric_limits<std::int64_t>::max();
 
@@ -98,6 +109,7 @@ struct Walk {
   std::function<bool(trace::Channel, const std::string& name, std::int64_t step)> skip;
   std::string left_name;
   std::string right_name;
+  Watch watch = {};  ///< for pictures; empty: it compares
 };
 
 /// Result of a comparison. `compared` is 0 if there was nothing to compare.

@@ -61,6 +61,10 @@ Comparison compare_global_batches(const trace::RunTrace& left, const trace::RunT
   for (const std::int64_t step : steps) {
     const GlobalBatch a = global_batch(left, step), b = global_batch(right, step);
     if (!a.whole || !b.whole || (scope.common_steps_only && a.recorded != b.recorded)) continue;
+    if (scope.watch) {
+      scope.watch({.at = {.step = step, .channel = Channel::kSamples, .tensor = "ids"}, .same = a.ids == b.ids});
+      continue;
+    }
     ++result.compared;
     result.channels.insert(Channel::kSamples);
     if (a.ids == b.ids) continue;
@@ -136,7 +140,8 @@ Comparison compare_runs(const trace::RunTrace& left, const trace::RunTrace& righ
             .common_steps_only = scope.common_steps_only,
             .skip = scope.skip,
             .left_name = left.run,
-            .right_name = right.run};
+            .right_name = right.run,
+            .watch = scope.watch};
   if (same_shape(left, right)) return compare(walk);
 
   Comparison samples;

@@ -25,6 +25,7 @@ struct Scope {
   bool common_steps_only = false;
   /// Records to skip; empty: none.
   std::function<bool(trace::Channel, const std::string& name, std::int64_t step)> skip;
+  Watch watch = {};  ///< for pictures; empty: it compares
 };
 
 /// Compares two runs on `channels`. If their shapes differ, only shared results are compared: samples as one global

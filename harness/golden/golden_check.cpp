@@ -1,3 +1,5 @@
+#include "harness/golden/golden_check.h"
+
 #include <algorithm>
 
 #include "harness/base/error.h"
@@ -44,6 +46,11 @@ std::string changes_since(const Entry& golden, const CheckInput& input, const st
 const std::string& accepted_as(const CheckInput& input, const std::string& variant) {
   const std::string& original = input.scenario.variant(variant).mutation_of;
   return original.empty() ? variant : original;
+}
+
+std::filesystem::path path_of(const CheckInput& input, const std::string& variant) {
+  return golden_file(root_of(input.scenario.file, input.golden_root).folder, input.scenario.name,
+                     accepted_as(input, variant));
 }
 
 /// Whether the golden is of this scenario and variant at all.
@@ -176,7 +183,10 @@ std::string untruth_in_recipe(const Entry& golden, const CheckInput& input, cons
 /// An edit of a golden whose digests are those of the run; empty: none is seen.
 std::string contradiction_in(const Entry& golden, const CheckInput& input, const std::string& variant,
                              const trace::RunTrace& run, const std::vector<trace::Channel>& channels) {
-  std::string in_recipe = untruth_in_recipe(golden, input, variant);
+  // A control run has another recipe than the training that it stands for.
+  const auto digest = [](const trace::RunTrace& of) { return of.ranks[0].header.value("train_digest", ""); };
+  const bool is_control = digest(run) != digest(golden.run);
+  std::string in_recipe = is_control ? "" : untruth_in_recipe(golden, input, variant);
   return in_recipe.empty() ? untruth_in(golden, run, channels) : in_recipe;
 }
 
@@ -260,12 +270,11 @@ CheckResult no_golden(const std::filesystem::path& path, const Root& root, const
 
 /// Every repeat of a variant against its golden.
 void judge_variant(const CheckInput& input, const std::string& variant, CheckResult& total) {
-  const Root root = root_of(input.scenario.file, input.golden_root);
-  const std::string& accepted = accepted_as(input, variant);
-  const std::filesystem::path path = golden_file(root.folder, input.scenario.name, accepted);
+  const std::filesystem::path path = path_of(input, variant);
   const auto golden = read_golden(path);
   if (!golden) {
-    combine(total, no_golden(path, root, input, accepted));
+    combine(total,
+            no_golden(path, root_of(input.scenario.file, input.golden_root), input, accepted_as(input, variant)));
     return;
   }
   for (const trace::RunTrace* run : input.of(variant)) {
@@ -276,6 +285,13 @@ void judge_variant(const CheckInput& input, const std::string& variant, CheckRes
 }
 
 }  // namespace
+
+std::optional<trace::RunTrace> golden_of(const CheckInput& input, const std::string& variant) {
+  const auto golden = read_golden(path_of(input, variant));
+  const Entry* const entry = golden ? golden->find(key_of(*input.of(variant).front())) : nullptr;
+  return entry == nullptr ? std::nullopt : std::optional(entry->run);
+}
+
 }  // namespace lockstep::golden
 
 namespace lockstep::checks {

@@ -47,7 +47,7 @@ void require_proof(const std::vector<trace::RunTrace>& repeats);
 /// The first repeat as an entry, proven or not. There must be one.
 Entry entry_of(const Acceptable& fresh);
 
-/// What an acceptance does, or would do.
+/// Effect of an acceptance.
 struct Outcome {
   Accepted what = Accepted::kUnchanged;
   std::string moved;  ///< how the entry differs from the one before

@@ -8,6 +8,7 @@
 #include "harness/base/text.h"
 #include "harness/diagnosis/diagnose.h"
 #include "harness/judge/endings.h"
+#include "harness/judge/holdings.h"
 #include "harness/judge/left_out.h"
 #include "harness/judge/run_check.h"
 
@@ -130,83 +131,6 @@ void apply_expectation(CheckReport& report, const scenario::Expectation& expect,
   } else if (report.status == Status::kDivergence) {
     report.result.why = "the check fails, but not as expected: " + expect.reason;
   }
-}
-
-/// What the runs of one check left behind.
-struct Holdings {
-  std::map<std::string, std::vector<const trace::RunTrace*>> traces;  ///< by variant
-  std::map<std::string, std::vector<checks::Ending>> endings;
-  std::map<std::string, std::string> digests;
-  std::vector<std::size_t> missing;  ///< runs of the plan without a trace
-
-  checks::CheckInput input(const scenario::Scenario& scenario, const scenario::CheckSpec& spec,
-                           const std::filesystem::path& golden_root) const {
-    return {.scenario = scenario,
-            .spec = spec,
-            .traces = traces,
-            .train_digests = digests,
-            .golden_root = golden_root,
-            .endings = endings};
-  }
-};
-
-/// A run whose ranks all left ahead of the recipe's last step as if they were done. Nothing where they were.
-std::optional<compare::Divergence> early_end(const plan::Plan& plan, const plan::Run& run,
-                                             const trace::RunTrace& trace) {
-  const scenario::Variant& variant = plan.scenario(run.scenario).variant(run.variant);
-  if (!variant.knows("steps")) return std::nullopt;
-  const std::int64_t last = variant.last_recorded_step();
-  const std::vector<trace::Step>& steps = trace.ranks[0].steps;
-  const std::int64_t recorded = steps.empty() ? trace::kInitialStep - 1 : steps.back().step;
-  if (recorded >= last) return std::nullopt;
-  const std::string when = steps.empty() ? "before its first step" : "after step " + std::to_string(recorded);
-  return compare::Divergence{.step = recorded + 1,
-                             .phase = std::string(launch::name_of(launch::Phase::kDone)),
-                             .left = run.name,
-                             .right = run.name,
-                             .expected = "steps to " + std::to_string(last),
-                             .actual = steps.empty() ? "no steps" : "steps to " + std::to_string(recorded),
-                             .class_ = scenario::Class::kSemantic,
-                             .cause = "every rank exited with code 0 " + when};
-}
-
-Holdings holdings_of(const plan::Plan& plan, const std::vector<Evidence>& evidence, const plan::Check& check) {
-  Holdings holdings;
-  for (const std::string& variant : check.spec.variants) {
-    for (const std::size_t index : plan.runs_of(check.scenario, variant)) {
-      holdings.digests[variant] = plan.runs[index].train_digest;
-      checks::Ending& ending =
-          holdings.endings[variant].emplace_back(ending_of(evidence[index].outcome, evidence[index].problem));
-      if (evidence[index].trace) {
-        ending.failure = early_end(plan, plan.runs[index], *evidence[index].trace);
-        holdings.traces[variant].push_back(&*evidence[index].trace);
-      } else {
-        holdings.missing.push_back(index);
-      }
-    }
-  }
-  // What a resumed training loaded is no side of the check, and explains it.
-  std::vector<std::string> resumed = {check.spec.interrupted};
-  if (check.spec.that == scenario::CheckKind::kLaws) resumed = check.spec.variants;
-  for (const std::string& variant : resumed) {
-    if (variant.empty()) continue;
-    const auto& load = plan.scenario(check.scenario).variant(variant).train.checkpoint.load;
-    if (!load || load->from.empty() || holdings.traces.contains(load->from)) continue;
-    for (const std::size_t index : plan.runs_of(check.scenario, load->from)) {
-      if (evidence[index].trace) holdings.traces[load->from].push_back(&*evidence[index].trace);
-    }
-  }
-  return holdings;
-}
-
-/// Why the steps of a run cannot be matched to another one's; empty where they can.
-std::string unplaced(const Holdings& holdings) {
-  for (const auto& [variant, traces] : holdings.traces) {
-    for (const trace::RunTrace* run : traces) {
-      if (!run->unplaced.empty()) return run->unplaced;
-    }
-  }
-  return "";
 }
 
 /// Whether a check is about what the runs recorded, and not about how they ended.

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/checks/check.h"
+#include "harness/judge/pictures.h"
 #include "harness/launch/job.h"
 
 namespace lockstep::judge {
@@ -70,6 +72,8 @@ struct Verdict {
   std::size_t runs_finished = 0;
   std::size_t runs_total = 0;
   double wall_s = 0;
+  std::vector<Pictures> pictures = {};          ///< one for each scenario, where a report draws (judge/illustrate.h)
+  std::filesystem::path temporary_folder = {};  ///< of the runs; empty: the user named one
 
   /// The worst of all parts; inconclusive when nothing was judged.
   Status status() const;

@@ -7,6 +7,7 @@ const std::vector<Format>& formats() {
       {"text", [] { return make_text_renderer(/*color=*/false); }},
       {"json", make_json_renderer},
       {"junit", make_junit_renderer},
+      {"html", make_html_renderer, /*draws=*/true},
       {"markdown", make_markdown_renderer},
       {"github", make_github_renderer},
   };

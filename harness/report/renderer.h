@@ -34,6 +34,9 @@ std::unique_ptr<Renderer> make_json_renderer();
 /// JUnit's XML: a test case for each check, and for each run that did not end well.
 std::unique_ptr<Renderer> make_junit_renderer();
 
+/// One page of HTML with pictures, for people: no network, and no script needed.
+std::unique_ptr<Renderer> make_html_renderer();
+
 /// A page for a pull request's comment, or a step summary.
 std::unique_ptr<Renderer> make_markdown_renderer();
 
@@ -44,6 +47,7 @@ std::unique_ptr<Renderer> make_github_renderer();
 struct Format {
   const char* kind;
   std::unique_ptr<Renderer> (*make)();
+  bool draws = false;  ///< whether it needs the verdict's pictures
 };
 
 /// One row for each format.

@@ -4,14 +4,13 @@
 #include <utility>
 
 #include "harness/base/text.h"
-#include "harness/diagnosis/causes.h"
+#include "harness/report/lines.h"
 #include "harness/report/renderer.h"
 
 namespace lockstep::report {
 namespace {
 
 using judge::CheckReport;
-using judge::Experiment;
 using judge::RunReport;
 using judge::Status;
 using judge::Verdict;
@@ -36,32 +35,36 @@ std::string heading(Status status, bool color, const std::string& of) {
   return painted(status, color, upper(name_of(status))) + "  " + printable(without_middle(of)) + "\n";
 }
 
-void add_line(std::string& out, const char* label, const std::string& value) {
-  if (!value.empty()) out += "  " + padded(label, 12) + printable(without_middle(value)) + "\n";
-}
-
-/// A command that is to be run as it stands.
-void add_command(std::string& out, const char* label, const std::string& command) {
-  if (!command.empty()) out += "  " + padded(label, 12) + printable(command) + "\n";
+void add_line(std::string& out, const std::string& label, const std::string& value) {
+  out += "  " + padded(label, 12) + value + "\n";
 }
 
 /// The lines of a log stay lines, and each begins with a sign of ours: runners skip spaces before a command.
 void add_log(std::string& out, std::string_view log) {
-  const char* label = "log";
+  std::string label = "log";
   while (!log.empty()) {
     const std::size_t end = std::min(log.find('\n'), log.size());
-    out += "  " + padded(label, 12) + "| " + printable(std::string(log.substr(0, end))) + "\n";
+    add_line(out, std::exchange(label, ""), "| " + printable(std::string(log.substr(0, end))));
     log.remove_prefix(std::min(end + 1, log.size()));
-    label = "";
   }
 }
 
-void add_causes(std::string& out, const std::vector<compare::Suspect>& suspects) {
-  for (const compare::Suspect& suspect : suspects) {
-    const std::string sentence(diagnosis::find_cause(suspect.cause)->sentence);
-    add_line(out, &suspect == &suspects[0] ? "cause" : "or", suspect.cause + ": " + sentence);
-    for (const std::string& line : suspect.evidence) add_line(out, "because", line);
+std::string text_of(const std::vector<Line>& lines) {
+  std::string out;
+  for (const Line& line : lines) {
+    switch (line.kind) {
+      case Line::Kind::kText:
+        add_line(out, line.label, printable(without_middle(line.value)));
+        break;
+      case Line::Kind::kCommand:
+        add_line(out, line.label, printable(line.value));
+        break;
+      case Line::Kind::kLog:
+        add_log(out, line.value);
+        break;
+    }
   }
+  return out;
 }
 
 std::string table(const Verdict& verdict, const plan::Plan& plan, bool color) {
@@ -92,21 +95,7 @@ std::string table(const Verdict& verdict, const plan::Plan& plan, bool color) {
 }
 
 std::string details(const RunReport& run, bool color) {
-  std::string out = "\n" + heading(run.status, color, "run " + run.run + ": " + run.outcome);
-  add_line(out, "why", run.why);
-  if (run.status == Status::kDivergence) add_line(out, "class", std::string(name_of(run.class_)));
-  if (run.culprit) add_line(out, "rank", std::to_string(*run.culprit));
-  add_causes(out, run.suspects);
-  add_log(out, run.log_tail);
-  add_line(out, "next", run.next);
-  add_command(out, "reproduce", run.reproduce);
-  return out;
-}
-
-/// Whether two runs ended in the same way, so that one of them says it all.
-bool same_end(const RunReport& a, const RunReport& b) {
-  const bool same_words = a.log_tail.empty() ? a.why == b.why : a.log_tail == b.log_tail;
-  return a.status == b.status && a.outcome == b.outcome && same_words;
+  return "\n" + heading(run.status, color, "run " + run.run + ": " + run.outcome) + text_of(lines_of(run));
 }
 
 /// Runs that did not end well; many that ended alike are told once.
@@ -116,21 +105,13 @@ std::string details(const std::vector<RunReport>& runs, bool color) {
     out += details(runs[i], color);
     std::vector<std::string> others;
     for (++i; i < runs.size() && same_end(runs[i - 1], runs[i]); ++i) others.push_back(runs[i].run);
-    if (!others.empty()) add_line(out, "also", join(others, ", "));
+    if (!others.empty()) add_line(out, "also", printable(without_middle(join(others, ", "))));
   }
   return out;
 }
 
 std::string details(const CheckReport& check, bool color) {
-  std::string out = "\n" + heading(check.status, color, check.scenario + ": " + name_of_check(check));
-  add_line(out, "why", check.result.why);
-  if (check.result.divergence) out += to_text(*check.result.divergence);
-  for (const Experiment& experiment : check.experiments)
-    add_line(out, "tried", experiment.control + ": " + experiment.shows);
-  add_line(out, "next", check.result.next);
-  add_command(out, "reproduce", check.reproduce);
-  if (!check.decided_by.empty()) add_line(out, "decided", check.decided_by + "  docs/rounding.md#" + check.decided_by);
-  return out;
+  return "\n" + heading(check.status, color, check.scenario + ": " + name_of_check(check)) + text_of(lines_of(check));
 }
 
 /// What checks that agree did not compare: channels, laws. Checks of one scenario mostly lack the same channels: those
@@ -208,28 +189,7 @@ std::string to_text(const CheckReport& check) { return details(check, /*color=*/
 
 std::string to_text(const RunReport& run) { return details(run, /*color=*/false).substr(1); }
 
-std::string to_text(const compare::Divergence& divergence) {
-  std::string out;
-  const std::string record = "step " + std::to_string(divergence.step) + ", channel " +
-                             std::string(divergence.channel_name()) +
-                             (divergence.tensor.empty() ? "" : ", tensor " + divergence.tensor);
-  add_line(out, "at",
-           (divergence.phase.empty() ? record : divergence.place()) + ", rank " + std::to_string(divergence.rank));
-  if (divergence.phase.empty()) add_line(out, "between", divergence.left.name() + " and " + divergence.right.name());
-  add_line(out, "expected", divergence.expected);
-  add_line(out, "actual", divergence.actual);
-  add_line(out, "relation", divergence.relation);
-  std::vector<std::string> patterns;
-  for (const compare::Pattern& pattern : divergence.patterns) patterns.push_back(pattern.text);
-  add_line(out, "pattern", join(patterns, "; "));
-  if (divergence.element) add_line(out, "element", divergence.element->text());
-  if (divergence.operator_) add_line(out, "operator", divergence.operator_->text);
-  add_line(out, "class", std::string(divergence.class_name()));
-  add_causes(out, divergence.suspects);
-  if (divergence.suspects.empty() && divergence.class_) add_line(out, "cause", "unknown");
-  add_line(out, "what", divergence.cause);
-  return out;
-}
+std::string to_text(const compare::Divergence& divergence) { return text_of(lines_of(divergence)); }
 
 std::unique_ptr<Renderer> make_text_renderer(bool color, Verbosity verbosity) {
   return std::make_unique<TextRenderer>(color, verbosity);
