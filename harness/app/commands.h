@@ -8,6 +8,8 @@ namespace lockstep::app {
 
 /// Runs and judges scenarios. Returns the exit code; *throws* the errors of base/error.h.
 int run(const RunOptions& options);
+/// Tries whether goldens turn red at what they are there to see. Exit code 1: one does not.
+int selftest(const RunOptions& options);
 /// `part` of the mutations: "1/4".
 int mutations(const RunOptions& options, const std::string& part);
 /// Writes what another scheduler needs to start the runs, into a new folder: `out`.

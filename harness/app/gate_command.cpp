@@ -3,22 +3,28 @@
 namespace lockstep::app {
 namespace {
 
-int gate(const RunOptions& given) {
+struct GateOptions : RunOptions {
+  bool selftest = false;
+};
+
+int gate(const GateOptions& given) {
   RunOptions options = given;
   if (options.scenarios.empty()) options.scenarios = {"scenarios/gate"};
-  return run(options);
+  return given.selftest ? selftest(options) : run(options);
 }
 
 }  // namespace
 
 void add_gate(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("gate", "Run and judge the gate's scenarios (default: scenarios/gate)");
-  const auto options = std::make_shared<RunOptions>();
+  const auto options = std::make_shared<GateOptions>();
   command->add_option("scenarios", options->scenarios, "Scenario files, or folders of them");
   add_run_options(*command, *options);
   add_report_options(*command, *options);
   add_propose_option(*command, *options);
   add_verbosity_options(*command, *options);
+  command->add_flag("--selftest", options->selftest,
+                    "Run nothing; change what goldens hold, bit by bit, and see that each check turns red");
   run_when_chosen(*command, action, options, gate);
 }
 

@@ -203,33 +203,6 @@ void explain_change(const Entry& golden, const CheckInput& input, const std::str
   if (suspects.empty() && stale) suspects = suspects_by_digest(input, variant);
 }
 
-CheckResult judge(const Golden& file, const Entry& golden, const CheckInput& input, const std::string& variant,
-                  const trace::RunTrace& run) {
-  if (auto result = stranger(file, golden, input, accepted_as(input, variant), run)) return *result;
-  if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty())
-    return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
-  const std::vector<trace::Channel> channels = checks::channels_of(input, run);
-  CheckResult result = checks::result_of(compare::compare_runs(golden.run, run, channels, compare::bitwise), input);
-  if (result.next.empty()) result.next = accept_command(input);
-  const bool stale = golden.run.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant) ||
-                     !changed_inputs(golden, run).empty();
-  if (result.divergence) {
-    explain_change(golden, input, variant, run, stale, *result.divergence);
-    result.next = "if the change is intended: " + accept_command(input);
-  } else if (result.status != Status::kAgree) {
-    return result;
-  } else if (stale) {
-    result.status = Status::kBaseline;
-    result.why = "the golden belongs to an older version of this training (" +
-                 changes_since(golden, input, variant, run) + "), but the traces are equal";
-  } else if (const std::string untruth = contradiction_in(golden, input, variant, run, channels); !untruth.empty()) {
-    return {.status = Status::kInconclusive,
-            .why = "the golden contradicts itself: " + untruth + " (" + golden.run.ranks[0].origin + ")",
-            .next = "restore it from version control, or: " + accept_command(input)};
-  }
-  return result;
-}
-
 /// The entry that a run without one of its own is the most like: of the same kind of processors, else any.
 const Entry& nearest_in(const Golden& golden, const std::string& key) {
   const std::string kind = key.substr(0, key.find('-') + 1);
@@ -279,12 +252,39 @@ void judge_variant(const CheckInput& input, const std::string& variant, CheckRes
   }
   for (const trace::RunTrace* run : input.of(variant)) {
     const Entry* const entry = golden->find(key_of(*run));
-    combine(total,
-            entry == nullptr ? no_entry(*golden, path, input, *run) : judge(*golden, *entry, input, variant, *run));
+    combine(total, entry == nullptr ? no_entry(*golden, path, input, *run)
+                                    : judge_entry(*golden, *entry, input, variant, *run));
   }
 }
 
 }  // namespace
+
+CheckResult judge_entry(const Golden& file, const Entry& golden, const CheckInput& input, const std::string& variant,
+                        const trace::RunTrace& run) {
+  if (auto result = stranger(file, golden, input, accepted_as(input, variant), run)) return *result;
+  if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty())
+    return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
+  const std::vector<trace::Channel> channels = checks::channels_of(input, run);
+  CheckResult result = checks::result_of(compare::compare_runs(golden.run, run, channels, compare::bitwise), input);
+  if (result.next.empty()) result.next = accept_command(input);
+  const bool stale = golden.run.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant) ||
+                     !changed_inputs(golden, run).empty();
+  if (result.divergence) {
+    explain_change(golden, input, variant, run, stale, *result.divergence);
+    result.next = "if the change is intended: " + accept_command(input);
+  } else if (result.status != Status::kAgree) {
+    return result;
+  } else if (stale) {
+    result.status = Status::kBaseline;
+    result.why = "the golden belongs to an older version of this training (" +
+                 changes_since(golden, input, variant, run) + "), but the traces are equal";
+  } else if (const std::string untruth = contradiction_in(golden, input, variant, run, channels); !untruth.empty()) {
+    return {.status = Status::kInconclusive,
+            .why = "the golden contradicts itself: " + untruth + " (" + golden.run.ranks[0].origin + ")",
+            .next = "restore it from version control, or: " + accept_command(input)};
+  }
+  return result;
+}
 
 std::optional<trace::RunTrace> golden_of(const CheckInput& input, const std::string& variant) {
   const auto golden = read_golden(path_of(input, variant));
