@@ -15,9 +15,9 @@ struct Trial {
   bool is_seen = false;
 };
 
-/// Compares a run that equals a golden's entry with it, then the same run with each change: of each channel one bit,
-/// one ULP of a number, two records swapped, one lost, of another dtype or shape; a step less; a rank less. *Throws*:
-/// InputError where the run that equals it does not agree: nothing can be shown then.
+/// Changes a run that equals a golden's entry, and compares it. Of each channel it flips one bit, and moves a number by
+/// one ULP. It swaps two records, removes one, and gives one another dtype or shape. It also removes a step, and a rank.
+/// *Throws*: InputError where the unchanged run does not agree: nothing can be shown then.
 std::vector<Trial> selftest(const scenario::Scenario& scenario, const scenario::CheckSpec& check,
                             const std::string& variant, const Golden& golden, const Entry& entry);
 
