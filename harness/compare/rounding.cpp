@@ -60,7 +60,10 @@ double underflow(const Record& record) { return 2 * laws::kLeastNormal * std::sq
 /// Least distance of two records; NaN when one of them is not finite.
 double distance_between(const Record& a, const Record& b) {
   if (a.number && b.number) return std::fabs(*a.number - *b.number);
-  const double norms = std::fabs(*a.norm - *b.norm), largest = std::fabs(*a.max_abs - *b.max_abs);
+  const double norms = std::fabs(*a.norm - *b.norm);
+  if (!a.sketch || !b.sketch || !a.max_abs || !b.max_abs)
+    return std::isfinite(norms) ? norms : std::numeric_limits<double>::quiet_NaN();
+  const double largest = std::fabs(*a.max_abs - *b.max_abs);
   const double estimate = laws::estimated_distance(*a.sketch, *b.sketch) / sketch_error(a);
   if (!std::isfinite(norms) || !std::isfinite(largest) || !std::isfinite(estimate))
     return std::numeric_limits<double>::quiet_NaN();
@@ -90,12 +93,14 @@ bool Rounding::explained() const { return std::isfinite(distance) && std::isfini
 RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right)
     : RoundingBound(left, right, std::max(arithmetic_of(left), arithmetic_of(right))) {}
 
-RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right, double arithmetic, bool of_one_step)
+RoundingBound::RoundingBound(const RunTrace& left, const RunTrace& right, double arithmetic, bool of_one_step,
+                             bool of_norms)
     : left_(left),
       right_(right),
       arithmetic_(arithmetic),
       weights_(std::max(weights_roundoff(left), weights_roundoff(right))),
       of_one_step_(of_one_step),
+      of_norms_(of_norms),
       left_scales_(left),
       right_scales_(right) {
   if (!of_one_step_) inherit();
@@ -148,12 +153,16 @@ double RoundingBound::largest_explained(const Step& step) const {
   return largest;
 }
 
+RoundingBound RoundingBound::of_norms(const RunTrace& left, const RunTrace& right) {
+  return {left, right, std::max(arithmetic_of(left), arithmetic_of(right)), /*of_one_step=*/false, /*of_norms=*/true};
+}
+
 std::optional<Rounding> RoundingBound::judge(const Record& left, const Record& right, std::int64_t step,
                                              std::int64_t rank) const {
   const bool comparable = left.channel == right.channel && left.dtype == right.dtype && left.shape == right.shape;
   if (!comparable || !trace::is_floating(left.dtype) || !trace::info(left.channel).can_round()) return std::nullopt;
-  const bool measurable = (left.number && right.number) ||
-                          (left.norm && right.norm && left.max_abs && right.max_abs && left.sketch && right.sketch);
+  const bool is_sketched = left.max_abs && right.max_abs && left.sketch && right.sketch;
+  const bool measurable = (left.number && right.number) || (left.norm && right.norm && (of_norms_ || is_sketched));
   if (!measurable) return std::nullopt;
   if (trace::info(left.channel).is_position() && left.sketch && right.sketch) {
     if (of_one_step_) return judge_step(left, right, step);

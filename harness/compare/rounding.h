@@ -59,6 +59,10 @@ class RoundingBound {
   /// For runs in which each step starts from the state that `left` had before it. Steps inherit nothing (e = 0).
   static RoundingBound of_one_step(const trace::RunTrace& left, const trace::RunTrace& right);
 
+  /// For sides that lack sketches, as goldens do. Distances come from numbers and norms alone, so that each is a least
+  /// one: a difference beyond the bound is beyond it, and one within it need not be.
+  static RoundingBound of_norms(const trace::RunTrace& left, const trace::RunTrace& right);
+
   /// Distance and bound of two records. Nothing if rounding cannot be judged: other dtype or shape, no float, no
   /// sketch.
   std::optional<Rounding> judge(const trace::Record& left, const trace::Record& right, std::int64_t step,
@@ -81,7 +85,8 @@ class RoundingBound {
   std::optional<std::int64_t> horizon() const;
 
  private:
-  RoundingBound(const trace::RunTrace& left, const trace::RunTrace& right, double arithmetic, bool of_one_step = false);
+  RoundingBound(const trace::RunTrace& left, const trace::RunTrace& right, double arithmetic, bool of_one_step = false,
+                bool of_norms = false);
 
   double relative(double unit_roundoff, std::int64_t step) const;
   Rounding judge_position(const trace::Record& left, const trace::Record& right, std::int64_t step) const;
@@ -100,6 +105,7 @@ class RoundingBound {
   double arithmetic_;  ///< unit roundoff of autocast or compression; 0 if neither
   double weights_;     ///< unit roundoff of the weights
   bool of_one_step_;
+  bool of_norms_;
   laws::Scales left_scales_, right_scales_;
   std::map<std::int64_t, double> inherited_;  ///< g·e by step
 };

@@ -6,6 +6,7 @@
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/compare/environments.h"
+#include "harness/compare/rounding.h"
 #include "harness/diagnosis/diagnosers.h"
 #include "harness/golden/cells.h"
 #include "harness/golden/recipe_changes.h"
@@ -127,11 +128,28 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
   return diagnosis::suspects_in_data(diagnosis::Scene(question, *first));
 }
 
+/// Whether a value of a recipe only decides in which order it is computed.
+bool is_of_order(const scenario::Change& change) {
+  return change.path().starts_with("train.determinism.") || change.path().starts_with("train.ddp.reduction");
+}
+
+/// `drifts`: losses and norms stay within the bound of rounding.
 std::vector<compare::Suspect> suspects_in_recipe(const Entry& golden, const CheckInput& input,
-                                                 const std::string& variant) {
-  auto changes = changed_keys(golden, input.scenario.variant(variant));
+                                                 const std::string& variant, bool drifts) {
+  const std::vector<scenario::Change> changes = changes_of_recipe(golden, input.scenario.variant(variant));
   if (changes.empty()) return {};
-  return {{"recipe.changed", std::move(changes)}};
+  const bool are_of_order = std::all_of(changes.begin(), changes.end(), is_of_order);
+  return {{drifts && are_of_order ? "recipe.drift" : "recipe.changed",
+           changed_keys(golden, input.scenario.variant(variant))}};
+}
+
+/// How far a run that differs from its golden has drifted, if all that rounds stays within the bound of rounding, and
+/// nothing else differs. Empty: it does not. A golden holds norms and no elements, so that this is no proof.
+std::string drift_of(const Entry& golden, const trace::RunTrace& run, const std::vector<trace::Channel>& channels) {
+  const compare::RoundingBound bound = compare::RoundingBound::of_norms(golden.run, run);
+  const compare::Comparison comparison = compare::compare_runs(golden.run, run, channels, compare::within(bound));
+  if (comparison.first || comparison.compared == 0 || comparison.hidden) return "";
+  return movement(golden.run, run);
 }
 
 /// The digest of a training covers its recipe, its data, and what it loads. If the recipe is the same and nothing is
@@ -193,14 +211,18 @@ std::string contradiction_in(const Entry& golden, const CheckInput& input, const
 /// Explains a divergence from a golden by what changed since it was accepted.
 void explain_change(const Entry& golden, const CheckInput& input, const std::string& variant,
                     const trace::RunTrace& run, bool stale, compare::Divergence& divergence) {
+  const std::string drift = drift_of(golden, run, checks::channels_of(input, run));
   if (stale)
     divergence.cause +=
         "; the training changed since the golden was accepted: " + changes_since(golden, input, variant, run);
   if (!stale) blame_environment(golden.run, run, divergence);
   std::vector<compare::Suspect>& suspects = divergence.suspects;
-  if (suspects.empty() && stale) suspects = suspects_in_recipe(golden, input, variant);
+  if (suspects.empty() && stale) suspects = suspects_in_recipe(golden, input, variant, !drift.empty());
   if (suspects.empty()) suspects = suspects_in_data(golden.run, run, input.scenario.variant(variant), divergence);
   if (suspects.empty() && stale) suspects = suspects_by_digest(input, variant);
+  if (!drift.empty())
+    divergence.cause += "; drift: losses and norms stay within the bound of rounding (" + drift +
+                        "). A golden holds no elements, so that this is no proof";
 }
 
 /// The entry that a run without one of its own is the most like: of the same kind of processors, else any.

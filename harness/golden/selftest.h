@@ -16,8 +16,8 @@ struct Trial {
 };
 
 /// Changes a run that equals a golden's entry, and compares it. Of each channel it flips one bit, and moves a number by
-/// one ULP. It swaps two records, removes one, and gives one another dtype or shape. It also removes a step, and a rank.
-/// *Throws*: InputError where the unchanged run does not agree: nothing can be shown then.
+/// one ULP. It swaps two records, removes one, and gives one another dtype or shape. It also removes a step, and a
+/// rank. *Throws*: InputError where the unchanged run does not agree: nothing can be shown then.
 std::vector<Trial> selftest(const scenario::Scenario& scenario, const scenario::CheckSpec& check,
                             const std::string& variant, const Golden& golden, const Entry& entry);
 

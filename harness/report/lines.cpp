@@ -78,6 +78,32 @@ std::vector<Line> lines_of(const judge::RunReport& run) {
   return lines;
 }
 
+namespace {
+
+/// Causes with their evidence, without the name of the run that they were found in.
+std::vector<std::string> reasons_of(const compare::Divergence& divergence) {
+  std::vector<std::string> reasons;
+  for (const compare::Suspect& suspect : divergence.suspects) {
+    reasons.push_back(suspect.cause);
+    for (std::string evidence : suspect.evidence) {
+      const std::string run = divergence.right.name();
+      for (std::size_t at = evidence.find(run); at != std::string::npos; at = evidence.find(run, at))
+        evidence.erase(at, run.size());
+      reasons.push_back(std::move(evidence));
+    }
+  }
+  return reasons;
+}
+
+}  // namespace
+
+bool same_change(const judge::CheckReport& a, const judge::CheckReport& b) {
+  const bool are_goldens = a.that == scenario::CheckKind::kGolden && b.that == scenario::CheckKind::kGolden;
+  if (!are_goldens || a.status != b.status || !a.result.divergence || !b.result.divergence) return false;
+  const std::vector<std::string> reasons = reasons_of(*a.result.divergence);
+  return !reasons.empty() && reasons == reasons_of(*b.result.divergence);
+}
+
 bool same_end(const judge::RunReport& a, const judge::RunReport& b) {
   const bool same_words = a.log_tail.empty() ? a.why == b.why : a.log_tail == b.log_tail;
   return a.status == b.status && a.outcome == b.outcome && same_words;

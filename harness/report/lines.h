@@ -29,4 +29,8 @@ std::vector<Line> lines_of(const judge::RunReport& run);
 /// Whether two runs ended in the same way, so that one of them says it all.
 bool same_end(const judge::RunReport& a, const judge::RunReport& b);
 
+/// Whether two checks differ from their goldens for one reason, so that one of them says it all: after an upgrade all
+/// goldens of a gate do.
+bool same_change(const judge::CheckReport& a, const judge::CheckReport& b);
+
 }  // namespace lockstep::report

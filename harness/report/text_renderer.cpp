@@ -148,6 +148,24 @@ std::string agreements(const std::vector<CheckReport>& checks, bool color) {
   return out.empty() ? "" : "\n" + out;
 }
 
+/// Checks that do not hold. Goldens that differ for one reason are told once.
+std::string details(const std::vector<CheckReport>& checks, bool color) {
+  std::string out;
+  std::vector<const CheckReport*> told;
+  for (auto check = checks.begin(); check != checks.end(); ++check) {
+    const auto is_its_reason = [&](const CheckReport* other) { return same_change(*other, *check); };
+    if (check->status == Status::kAgree || std::any_of(told.begin(), told.end(), is_its_reason)) continue;
+    told.push_back(&*check);
+    out += details(*check, color);
+    std::vector<std::string> others;
+    for (auto later = check + 1; later != checks.end(); ++later) {
+      if (same_change(*check, *later)) others.push_back(later->scenario + ": " + name_of_check(*later));
+    }
+    if (!others.empty()) add_line(out, "also", printable(without_middle(join(others, ", "))));
+  }
+  return out;
+}
+
 class TextRenderer : public Renderer {
  public:
   TextRenderer(bool color, Verbosity verbosity) : color_(color), verbosity_(verbosity) {}
@@ -158,9 +176,7 @@ class TextRenderer : public Renderer {
     std::vector<RunReport> bad = verdict.runs;
     std::erase_if(bad, [](const RunReport& run) { return run.status == Status::kAgree; });
     out += details(bad, color_);
-    for (const CheckReport& check : verdict.checks) {
-      if (check.status != Status::kAgree) out += details(check, color_);
-    }
+    out += details(verdict.checks, color_);
     out += limits(verdict.checks);
     for (const std::string& warning : verdict.warnings)
       out += "\nWARNING  " + printable(without_middle(warning)) + "\n";

@@ -246,6 +246,29 @@ TEST_F(GoldenCheck, NamesTheChangedKeyWhenStaleWithOtherTraces) {
       << result.divergence->cause;
 }
 
+/// Bits that differ as rounding does, and the golden's recipe in another order.
+TEST_F(GoldenCheck, CallsItDriftWhereOnlyTheOrderChanged) {
+  accept();
+  bench_.train_digests["a"] = "another";
+  Json& recipe = bench_.scenario.variants[0].train_json;
+  const Json sound = recipe;
+  for (const std::int64_t rank : {0, 1}) {
+    trace::Record& gradient = at(bench_.run("a"), rank, 1, Channel::kGradient, "fc.weight");
+    gradient.digest.low ^= 1;
+    *gradient.norm *= 1 + 1e-7;
+  }
+  recipe["determinism"]["threads"] = 2;
+  EXPECT_EQ(check().divergence->cause_id(), "recipe.drift");
+  EXPECT_NE(check().divergence->cause.find("stay within the bound of rounding"), std::string::npos);
+  recipe["optimizer"]["lr"] = 0.2;
+  EXPECT_EQ(check().divergence->cause_id(), "recipe.changed") << "a rate is no order";
+  recipe = sound;
+  recipe["determinism"]["threads"] = 2;
+  for (const std::int64_t rank : {0, 1}) *at(bench_.run("a"), rank, 1, Channel::kGradient, "fc.weight").norm *= 1.1;
+  EXPECT_EQ(check().divergence->cause_id(), "recipe.changed") << "that is more than rounding";
+  EXPECT_EQ(check().divergence->cause.find("drift"), std::string::npos);
+}
+
 TEST_F(GoldenCheck, BlamesTheEnvironmentWhereOnlyThatChanged) {
   const auto placed = [](const Json& build, const Json& torch) {
     return [=](trace::RunTrace& run) {

@@ -119,6 +119,27 @@ TEST(ReportText, SaysWhereWhatAndWhy) {
             std::string::npos);
 }
 
+/// After an upgrade every golden of a gate differs: that is one finding.
+TEST(ReportText, TellsGoldensThatDifferForOneReasonOnce) {
+  Mixed mixed;
+  judge::Verdict& verdict = mixed.verdict;
+  verdict.checks.resize(1);
+  verdict.checks[0].that = scenario::CheckKind::kGolden;
+  verdict.checks.resize(3, verdict.checks[0]);
+  for (std::size_t i = 0; i < 3; ++i) {
+    verdict.checks[i].index = i;
+    compare::Divergence& at = *verdict.checks[i].result.divergence;
+    at.right = compare::Party("v" + std::to_string(i) + "/0");
+    at.suspects = {
+        {"env.version_mismatch", {"torch is 1 for golden, " + std::to_string(i / 2 + 2) + " for " + at.right.name()}}};
+  }
+  const std::string text = report::make_text_renderer(false)->render(verdict, mixed.judged.plan);
+  EXPECT_NE(text.find("DIVERGENCE  tiny: checks.0 golden"), std::string::npos) << text;
+  EXPECT_NE(text.find("  also        tiny: checks.1 golden (a, b)\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("DIVERGENCE  tiny: checks.1 golden"), std::string::npos) << text;
+  EXPECT_NE(text.find("DIVERGENCE  tiny: checks.2 golden"), std::string::npos) << "another version\n" << text;
+}
+
 TEST(ReportText, EndsWithTheRowThatDecided) {
   Mixed mixed;
   const auto said = [&] { return report::make_text_renderer(false)->render(mixed.verdict, mixed.judged.plan); };
