@@ -159,6 +159,7 @@ void add_golden_status(CLI::App& golden, Action& action) {
   verifying->add_option("--repeats", verified->repeats, "Runs of each variant. Default: 3")->check(CLI::Range(1, 1000));
   add_run_options(*verifying, *verified);
   add_report_options(*verifying, *verified);
+  add_verbosity_options(*verifying, *verified);
   run_when_chosen(*verifying, action, verified, verify);
 }
 

@@ -1,4 +1,4 @@
-"""The transcripts of docs/your-training.md and docs/ci.md: their commands give the output that the pages show.
+"""The transcripts of docs/your-training.md, docs/ci.md and docs/goldens.md: their commands give the output that the pages show.
 
 Blocks marked "console" hold it: a line "$ command", then all that it prints. A line "..." stands for any lines,
 "…" within a line for any words. Durations, the number of records compared and the build's may be others.
@@ -18,7 +18,8 @@ ROOT = HERE.parents[1]
 EXAMPLES = ROOT / "ci/examples"
 
 #: With the file or folder that it begins with.
-PAGES = {"your-training.md": HERE / "ddp_tutorial/train.py", "ci.md": EXAMPLES / "scenarios"}
+PAGES = {"your-training.md": HERE / "ddp_tutorial/train.py", "ci.md": EXAMPLES / "scenarios",
+         "goldens.md": EXAMPLES / "scenarios"}
 
 #: What another recorder, machine or build prints otherwise.
 VARYING = [(re.compile(r"\b\d+(?=  (agree|divergence)$)"), "#"),  # of records compared
@@ -92,6 +93,9 @@ class TranscriptTest(ProgramTest):
 
     def test_a_gate_in_ci(self):
         self.expect_page("ci.md")
+
+    def test_the_life_of_a_golden(self):
+        self.expect_page("goldens.md")
 
     def test_the_jobs_run_what_they_keep(self):
         gates = {re.search(r"lockstep gate [^'\n]*", file.read_text()).group()
