@@ -107,6 +107,8 @@ std::vector<std::string> obstacles_of(const scenario::Scenario& scenario, const 
   std::vector<std::string> obstacles;
   for (const std::string& text : scenario::overrides_of_recipe(scenario))
     obstacles.push_back("no file holds --set " + text);
+  if (golden::pending_folder("") == scenario.name)
+    obstacles.push_back("version control ignores the folder '" + scenario.name + "', which holds proposals");
   std::vector<std::string> open = {variant};
   while (!open.empty()) {
     const scenario::Variant& one = scenario.variant(open.back());

@@ -51,8 +51,8 @@ int selftest(const RunOptions& options) {
   if (trials == 0)
     throw InputError({.what = "nothing is selected: no scenario has a golden check",
                       .next = "add {\"that\": \"golden\"} to its checks"});
-  print_line(stdout, "selftest: " + std::to_string(goldens.size()) + (goldens.size() == 1 ? " golden, " : " goldens, ") + std::to_string(trials) +
-                         " changes, " +
+  print_line(stdout, "selftest: " + std::to_string(goldens.size()) +
+                         (goldens.size() == 1 ? " golden, " : " goldens, ") + std::to_string(trials) + " changes, " +
                          (unseen == 0 ? "each turns its golden red" : std::to_string(unseen) + " not seen"));
   return unseen == 0 ? 0 : 1;
 }
