@@ -84,7 +84,8 @@ class Looking {
 
   void look_at_entries(const golden::Golden& golden, const scenario::Scenario& scenario, const std::string& variant,
                        const fs::path& file, const std::string& accept) {
-    const std::string cpu = scenario.variant(variant).train.determinism.cpu;
+    const std::string said = scenario.variant(variant).train.determinism.cpu;
+    const std::string cpu = said.empty() ? std::string(kNativeCpu) : said;  // a program may promise nothing
     const bool is_native = cpu == kNativeCpu;
     bool has_own = false;
     for (const golden::Entry& entry : golden.entries) {
@@ -130,7 +131,20 @@ class Looking {
       const std::vector<std::string> keys = golden::changed_keys(entry, scenario.variant(variant));
       return "the training changed since: " + (keys.empty() ? "its data, or what it loads" : join(keys, ", "));
     }
-    return "";
+    const std::vector<std::string> files =
+        keys_that_differ(header.value("inputs", Json::object()), inputs_of(run, header));
+    return files.empty() ? "" : "the training changed since: the content of " + join(files, ", ");
+  }
+
+  /// Files that a command names, as far as the golden holds them: the run may have written the others.
+  static Json inputs_of(const plan::Run& run, const Json& golden) {
+    const auto* const command = std::get_if<plan::CommandProgram>(&run.program);
+    Json inputs = Json::object();
+    if (command == nullptr) return inputs;
+    for (const auto& [file, digest] : command->header.value("inputs", Json::object()).items()) {
+      if (golden.value("inputs", Json::object()).contains(file)) inputs[file] = digest;
+    }
+    return inputs;
   }
 
   const fs::path& given_root_;

@@ -1,4 +1,4 @@
-"""The transcripts of your-training.md, ci.md and goldens.md in docs/: their commands give the output that the pages show.
+"""The transcripts of your-training.md, ci.md, goldens.md in docs/: their commands give the output that pages show.
 
 Blocks marked "console" hold it: a line "$ command", then all that it prints. A line "..." stands for any lines,
 "…" within a line for any words. Durations, the number of records compared and the build's may be others.
