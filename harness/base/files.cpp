@@ -41,12 +41,17 @@ void write_all(int descriptor, std::string_view bytes, const std::filesystem::pa
   }
 }
 
-/// Makes a rename in `directory` survive a power loss.
-void sync_directory(const std::filesystem::path& directory) {
-  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // some file systems refuse; the rename itself has happened
-  ::fsync(descriptor);
-  ::close(descriptor);
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+/// Makes the name of a new or replaced file or folder survive a power loss. Some file systems refuse to sync a folder,
+/// which is no failure: the name itself is there.
+void sync_name(const std::filesystem::path& path) {
+  const int descriptor = ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int error = descriptor < 0 || ::fsync(descriptor) != 0 ? errno : 0;
+  if (descriptor >= 0) ::close(descriptor);
+  if (error == EIO || error == ENOSPC || error == EDQUOT) throw_write_failure(path, "keep the name of", error);
 }
 
 /// Between the name of a file and the process that writes it anew.
@@ -96,7 +101,7 @@ void write_whole(const std::filesystem::path& path, std::string_view content, bo
     ::unlink(beside.c_str());
     throw_write_failure(path, "replace", error);
   }
-  if (survives_power_loss) sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+  if (survives_power_loss) sync_name(path);
 }
 
 std::filesystem::file_status status_of(const std::filesystem::path& path) {
@@ -256,6 +261,15 @@ void make_directories(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) throw_write_failure(path, "create the directory of", error.value());
+}
+
+void make_lasting_directories(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> missing;
+  std::error_code ignored;  // that is found below
+  for (std::filesystem::path at = path; at.has_relative_path() && !std::filesystem::exists(at, ignored);)
+    missing.push_back(std::exchange(at, at.parent_path()));
+  make_directories(path);
+  for (const std::filesystem::path& made : missing) sync_name(made);
 }
 
 void copy_folder(const std::filesystem::path& from, const std::filesystem::path& to) {

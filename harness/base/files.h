@@ -38,7 +38,8 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
 std::vector<std::string> files_below(const std::filesystem::path& folder);
 
 /// Replaces a file so that a reader sees the old content or the new, never a part: writes beside it, fsyncs, renames.
-/// *Throws*: ResourceError (disk full, no permission); the old file is then untouched.
+/// *Throws*: ResourceError (disk full, no permission); the old file is then untouched. Also if the disk cannot keep the
+/// new name: a reader then sees the new content, which a power loss may undo.
 void replace_file(const std::filesystem::path& path, std::string_view content);
 
 /// The same without the wait for the disk: for what belongs to one run, which a power loss ends anyway.
@@ -50,6 +51,9 @@ bool is_half_written(const std::filesystem::path& path);
 /// Creates a directory and its parents.
 /// *Throws*: ResourceError.
 void make_directories(const std::filesystem::path& path);
+
+/// The same; those that it creates survive a power loss.
+void make_lasting_directories(const std::filesystem::path& path);
 
 /// Copies a folder with all that is in it; links stay links. *Throws*: ResourceError.
 void copy_folder(const std::filesystem::path& from, const std::filesystem::path& to);

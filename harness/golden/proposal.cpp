@@ -61,7 +61,7 @@ fs::path pending_folder(const fs::path& root) { return root / "pending"; }
 void write_proposal(const fs::path& folder, const Proposal& proposal) {
   const fs::path file = file_of(folder, proposal.name, proposal.entry.key);
   make_directories(file.parent_path());
-  if (!is_there(folder / kIgnored)) write_file(folder / kIgnored, "*\n");
+  if (!is_there(folder / kIgnored)) replace_file(folder / kIgnored, "*\n");
   replace_file(file, json_of(proposal).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

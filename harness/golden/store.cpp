@@ -214,6 +214,14 @@ Prepared prepare(const std::filesystem::path& file, const Name& name, Entry entr
   return {outcome, to_text(place.golden)};
 }
 
+/// Removes what killed processes left in the folder of a golden. It must be locked: no other process writes there.
+void remove_half_written(const std::filesystem::path& folder) {
+  for (const std::filesystem::path& entry : entries_of(folder)) {
+    std::error_code ignored;  // the next one tries again
+    if (is_half_written(entry)) std::filesystem::remove(entry, ignored);
+  }
+}
+
 }  // namespace
 
 Outcome preview(const std::filesystem::path& file, const Name& name, const Entry& entry) {
@@ -221,8 +229,9 @@ Outcome preview(const std::filesystem::path& file, const Name& name, const Entry
 }
 
 Outcome accept(const std::filesystem::path& file, const Name& name, const Entry& entry) {
-  make_directories(file.parent_path());
+  make_lasting_directories(file.parent_path());
   const FolderLock lock(file.parent_path());
+  remove_half_written(file.parent_path());
   const Prepared prepared = prepare(file, name, entry);
   if (prepared.outcome.what != Accepted::kUnchanged) replace_file(file, prepared.text);
   return prepared.outcome;
