@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -416,6 +417,41 @@ class DoctorTest(JudgedTest):
         self.assertIn("ok       python", said)
         nowhere = self.lockstep("doctor", code=2, PATH=str(self.folder / "nowhere"))
         self.assertIn("there is no Python", self.problem(nowhere, "python"))
+
+    def test_the_last_line_says_whether_it_is_ready(self):
+        file = self.scenario({"a": {}}, [{"that": "ranks_agree"}])
+        self.assertEqual(self.lockstep("doctor", file, code=0).splitlines()[-1], "ready")
+        missing = self.asked(["no-such-program"], 2, "").splitlines()[-1]
+        self.assertEqual(missing, "not ready: programs (the program 'no-such-program' is not found)")
+        file = self.scenario({"a": {}}, [{"that": "golden"}])
+        without = self.lockstep("doctor", file, code=3).splitlines()[-1]
+        self.assertRegex(without, r"^not ready: goldens \(.*own/a")
+
+    def test_an_installation_without_a_worker_needs_none_for_programs(self):
+        installed = self.folder / "installed/bin/lockstep"
+        installed.parent.mkdir(parents=True)
+        shutil.copy(LOCKSTEP, installed)
+        (self.folder / "installed/python").symlink_to(BUILD / "python")
+        path = self.python(r"3.11.2\n2.11.0\nTrue\n")
+
+        def last_line(code, *words):
+            ended = subprocess.run([str(installed), "doctor", *map(str, words)], cwd=self.folder, text=True,
+                                   capture_output=True, env=environment(PATH=path))
+            self.assertEqual(ended.returncode, code, ended.stdout + ended.stderr)
+            return ended.stdout.splitlines()[-1]
+
+        self.assertEqual(last_line(0), "ready")
+        file = self.scenario({"a": {}}, [{"that": "ranks_agree"}])
+        self.assertEqual(last_line(0, file), "ready")
+        unread = self.folder / "unread.json"
+        unread.write_text(file.read_text().replace("world_size", "world"))
+        self.assertRegex(last_line(2, unread), r"^not ready: scenarios \([^()]*\)$")
+        document = json.loads(file.read_text())
+        del document["program"]
+        document["train"] = {"model": {"kind": "linear"}, "data": {"kind": "synthetic"}, "batch": {"global": 2},
+                             "optimizer": {"kind": "sgd", "lr": 0.1}, "steps": 1}
+        file.write_text(json.dumps(document))
+        self.assertIn("worker (the worker is missing)", last_line(2, file))
 
 
 if __name__ == "__main__":
