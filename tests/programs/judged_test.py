@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -349,6 +350,31 @@ class ShowTest(JudgedTest):
         lines = self.plotted(run, code=4)
         self.assertEqual(lines[0], "loss, mean of the ranks")
         self.assertTrue(lines[-1].startswith("torn: "), lines)
+
+
+class InitTest(JudgedTest):
+    def test_a_scenario_is_named_after_its_script_and_overwrites_none(self):
+        (self.folder / "train_mnist.py").write_text("")
+        said = self.lockstep("init", "--", sys.executable, "train_mnist.py", code=0)
+        file = self.folder / "train_mnist.lockstep.json"
+        written = file.read_text()
+        document = json.loads(written)
+        self.assertEqual(document["name"], "train_mnist")
+        schema = json.loads((self.folder / document["$schema"]).read_text())
+        self.assertEqual(schema["title"], "lockstep scenario")
+        self.assertEqual([check["that"] for check in document["checks"]], ["repeatable", "laws", "golden"])
+        for command in ("lockstep run train_mnist.lockstep.json", "lockstep golden accept 'train_mnist/*'"):
+            self.assertIn(command, said)
+        self.lockstep("init", "--", sys.executable, "train_mnist.py", "--more", code=2)
+        self.assertEqual(file.read_text(), written)
+
+    def test_what_it_says_to_do_next_makes_it_agree(self):
+        said = self.lockstep("init", "--", OWN, "--steps", 4, code=0)
+        doctor, run, accept = (shlex.split(line)[1:] for line in re.findall(r"lockstep (?:doctor|run|golden) .*", said))
+        self.lockstep(*doctor, code=3)
+        self.lockstep(*run, code=3, CI="")
+        self.lockstep(*accept, code=0, CI="")
+        self.lockstep(*run, code=0)
 
 
 class DoctorTest(JudgedTest):

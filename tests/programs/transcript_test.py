@@ -21,7 +21,7 @@ EXAMPLES = ROOT / "ci/examples"
 PAGES = {"your-training.md": HERE / "ddp_tutorial/train.py", "ci.md": EXAMPLES / "scenarios"}
 
 #: What another recorder, machine or build prints otherwise.
-VARYING = [(re.compile(r"\b\d+(?=  (agree|divergence)$)"), "#"),  # of records compared
+VARYING = [(re.compile(r"\b\d+(?=  (agree|baseline|divergence)$)"), "#"),  # of records compared
            (re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "# s"), (re.compile(r"\bbuild [0-9a-f]{16}\b"), "build #")]
 
 
