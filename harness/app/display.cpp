@@ -16,12 +16,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kRedraw{100};
 
-/// Columns of the terminal; the last stays free, since some terminals wrap when it is written.
+/// Columns of a line that stderr gets.
 std::size_t columns() {
-  constexpr std::size_t kUsual = 80;
-  winsize size{};
-  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  return (known ? size.ws_col : kUsual) - 1;
+  constexpr std::size_t kUsual = 79;
+  return columns_of(STDERR_FILENO).value_or(kUsual);
 }
 
 bool is_terminal() {
@@ -54,6 +52,12 @@ std::string fixed(double seconds) {
 }
 
 }  // namespace
+
+std::optional<std::size_t> columns_of(int descriptor) {
+  winsize size{};
+  const bool is_known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return is_known ? std::optional<std::size_t>(size.ws_col - 1) : std::nullopt;
+}
 
 Display::Display(const plan::Plan& plan, report::Verbosity verbosity)
     : plan_(plan), verbosity_(verbosity), live_(verbosity == report::Verbosity::kUsual && is_terminal()) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "harness/report/renderer.h"
 
 namespace lockstep::app {
+
+/// Columns of a terminal that a line may fill. The last stays free, since some terminals wrap when it is written.
+/// Nothing where the descriptor is none of a terminal.
+std::optional<std::size_t> columns_of(int descriptor);
 
 /// Says on stderr how the runs of a plan fare.
 ///

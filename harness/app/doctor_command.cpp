@@ -26,22 +26,29 @@
 namespace lockstep::app {
 namespace {
 
-/// Prints one line for each question and remembers the worst answer.
+/// Prints one line for each question and remembers what is amiss.
 class Examination {
  public:
-  void ask(const std::string& what, const std::function<std::string()>& answer) {
+  /// Whether all is well there.
+  bool ask(const std::string& what, const std::function<std::string()>& answer) {
     try {
       print_line(stdout, "ok       " + padded(what, 22) + "  " + answer());
+      return true;
     } catch (const Error& error) {
-      healthy_ = false;
+      constexpr std::size_t kMostOfReason = 160;
+      amiss_.push_back(what + " (" + without_middle(error.problem().what, kMostOfReason) + ")");
       print_page(stdout, "problem  " + padded(what, 22) + "  " + error.what() + "\n");
+      return false;
     }
   }
 
-  bool healthy() const { return healthy_; }
+  bool healthy() const { return amiss_.empty(); }
+
+  /// "ready", or "not ready: worker (the worker is missing)".
+  std::string result() const { return healthy() ? "ready" : "not ready: " + join(amiss_, ", "); }
 
  private:
-  bool healthy_ = true;
+  std::vector<std::string> amiss_;
 };
 
 /// The first line that the worker prints when asked with `flag`.
@@ -152,18 +159,18 @@ struct Needs {
   bool programs = false;
 };
 
-/// What cannot be read is told where scenarios are asked for; a worker is looked at then.
+/// Nothing of scenarios that cannot be read: the question for the scenarios says why.
 Needs needs_of(const RunOptions& options) {
-  Needs needs;
   try {
+    Needs needs;
     for (const scenario::Scenario& scenario : load(options)) {
       for (const scenario::Variant& variant : scenario.variants)
         (variant.program ? needs.programs : needs.worker) = true;
     }
+    return needs;
   } catch (const Error&) {
-    needs.worker = true;
+    return {};
   }
-  return needs;
 }
 
 std::string examine_python_in_path() {
@@ -217,15 +224,14 @@ int doctor(const DoctorOptions& options) {
   examination.ask("portable goldens", examine_processor);
   examination.ask("space for traces", [] { return examine_space(temporary_base()); });
   examination.ask("leftovers", examine_leftovers);
-  if (has_scenarios) {
-    examination.ask("scenarios", [&] { return examine_scenarios(run); });
-  }
+  const bool can_run = has_scenarios && examination.ask("scenarios", [&] { return examine_scenarios(run); });
   if (options.collectives) examination.ask("collectives", [&] { return examine_collectives(options); });
-  Examination goldens;
+  const bool is_healthy = examination.healthy();  // but for goldens, which have exit codes of their own
   int code_of_goldens = 0;
-  if (has_scenarios) goldens.ask("goldens", [&] { return examine_goldens(run, code_of_goldens); });
-  if (!examination.healthy() || (!goldens.healthy() && code_of_goldens == 0)) return 2;
-  return code_of_goldens;
+  if (can_run) examination.ask("goldens", [&] { return examine_goldens(run, code_of_goldens); });
+  print_line(stdout, examination.result());
+  const bool has_code = is_healthy && code_of_goldens != 0;
+  return examination.healthy() ? 0 : has_code ? code_of_goldens : 2;
 }
 
 }  // namespace

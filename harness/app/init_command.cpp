@@ -94,14 +94,55 @@ std::string name_from(const std::string& script) {
   return name.empty() ? "training" : name.substr(0, kLongest);
 }
 
+std::string ranks_in_words(std::int64_t world_size) {
+  return world_size == 1 ? "1 rank" : std::to_string(world_size) + " ranks";
+}
+
 nlohmann::ordered_json checks_for(std::int64_t world_size) {
-  nlohmann::ordered_json checks = nlohmann::ordered_json::array({{{"that", "repeatable"}}});
+  nlohmann::ordered_json checks = {{{"that", "repeatable"}}, {{"that", "laws"}}, {{"that", "golden"}}};
   if (world_size > 1) {
     checks.push_back({{"that", "ranks_agree"}});
     checks.push_back({{"that", "ranks_differ"}, {"on", {"samples"}}});
     checks.push_back({{"that", "reduction"}});
   }
   return checks;
+}
+
+/// The schema of this installation, for editors: relative to `folder` where it is below it, so that the scenario may
+/// move with it. Empty: this installation has none.
+std::string schema_for(const fs::path& folder) {
+  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const char* place : {"../share/lockstep", "../../harness/scenario"}) {
+    const fs::path file = (beside / place / "scenario.schema.json").lexically_normal();
+    if (!is_there(file)) continue;
+    const fs::path relative = file.lexically_relative(folder);
+    return (relative.empty() || *relative.begin() == ".." ? file : relative).string();
+  }
+  return "";
+}
+
+/// A first scenario, ordered as a person reads it.
+nlohmann::ordered_json scenario_of(const std::string& name, const Command& command, const fs::path& folder) {
+  nlohmann::ordered_json scenario = nlohmann::ordered_json::object();
+  if (const std::string schema = schema_for(folder); !schema.empty()) scenario["$schema"] = schema;
+  const std::string directory = fs::current_path().lexically_relative(folder).string();
+  scenario["name"] = name;
+  scenario["description"] = "Two runs of " + name + " with " + ranks_in_words(command.world_size) +
+                            " compute the same bits, as accepted" +
+                            (command.world_size > 1 ? ", and its ranks stay together." : ".");
+  scenario["world_size"] = command.world_size;
+  scenario["program"] = {{"command", command.words}, {"directory", directory.empty() ? "." : directory}};
+  scenario["repeats"] = 2;
+  scenario["checks"] = checks_for(command.world_size);
+  return scenario;
+}
+
+/// What to do with a new scenario. A run proposes its golden; accepting that starts no run.
+void print_next_steps(const fs::path& file, const std::string& name) {
+  print_line(stdout, "next: lockstep doctor " + shell_quoted(file.string()));
+  print_line(stdout, "      lockstep run " + shell_quoted(file.string()));
+  print_line(stdout, "      lockstep golden accept " + shell_quoted(name + "/*") + " --reason 'first golden'");
+  print_line(stdout, "The run ends with exit code 3 until its golden is accepted.");
 }
 
 int init(const InitOptions& options) {
@@ -114,24 +155,15 @@ int init(const InitOptions& options) {
                       .where = file.string(),
                       .next = "name another file with --out, or edit this one"});
   const fs::path folder = fs::absolute(file).parent_path();
-  const std::string directory = fs::current_path().lexically_relative(folder).string();
-  const std::string ranks = command.world_size == 1 ? "1 rank" : std::to_string(command.world_size) + " ranks";
-  // Ordered as a person reads it.
-  const nlohmann::ordered_json scenario = {
-      {"name", name},
-      {"description", "Two runs of " + name + " with " + ranks + " compute the same bits" +
-                          (command.world_size > 1 ? ", and its ranks stay together." : ".")},
-      {"world_size", command.world_size},
-      {"program", {{"command", command.words}, {"directory", directory.empty() ? "." : directory}}},
-      {"repeats", 2},
-      {"checks", checks_for(command.world_size)}};
   make_directories(folder);
-  replace_file(file, scenario.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  replace_file(
+      file,
+      scenario_of(name, command, folder).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   scenario::load_scenario(file);  // it must be one
   print_line(stdout,
-             "wrote " + file.string() + ": " + ranks +
+             "wrote " + file.string() + ": " + ranks_in_words(command.world_size) +
                  (command.option.empty() ? "; no option of the command says how many" : ", from " + command.option));
-  print_line(stdout, "next: lockstep run " + shell_quoted(file.string()));
+  print_next_steps(file, name);
   return 0;
 }
 

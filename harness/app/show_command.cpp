@@ -5,6 +5,7 @@
 
 #include "harness/app/commands.h"
 #include "harness/app/pipeline.h"
+#include "harness/app/show_plot.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -17,10 +18,12 @@ namespace lockstep::app {
 namespace {
 
 struct ShowOptions {
-  std::filesystem::path trace;
+  std::vector<std::filesystem::path> traces;
   std::optional<std::int64_t> step;
   std::string channel;
   bool header = false;
+  bool plot = false;
+  bool ascii = false;
 };
 
 /// The lines of the records that are asked for.
@@ -52,9 +55,17 @@ std::vector<std::string> amiss_beside(const trace::Trace& first, const std::file
 }
 
 int show(const ShowOptions& options) {
+  if (options.plot) return show_plots(options.traces, options.ascii);
+  if (options.traces.size() > 1)
+    throw InputError({.what = "several traces are shown as a plot only",
+                      .where = "lockstep show",
+                      .expected = "one trace, or --plot",
+                      .actual = std::to_string(options.traces.size()) + " traces",
+                      .next = "show them one after another, add --plot, or compare two: lockstep diff"});
+  const std::filesystem::path& shown = options.traces.front();
   if (!options.channel.empty()) channel_option(options.channel);
-  const bool is_run = is_folder(options.trace);
-  const std::filesystem::path file = is_run ? options.trace / trace::file_name_of_rank(0) : options.trace;
+  const bool is_run = is_folder(shown);
+  const std::filesystem::path file = is_run ? shown / trace::file_name_of_rank(0) : shown;
   const trace::Trace trace = trace::read_trace(file);
   if (trace.header.is_null()) {
     print_line(stdout, file.string() + " is torn: " + trace.torn);
@@ -72,7 +83,7 @@ int show(const ShowOptions& options) {
   for (const std::string& line : lines) print_line(stdout, line);
   print_line(stdout, std::to_string(lines.size()) + " records, " + std::to_string(trace.steps.size()) + " steps, " +
                          (trace.complete ? "complete" : "torn: " + trace.torn));
-  const std::vector<std::string> amiss = is_run ? amiss_beside(trace, options.trace) : std::vector<std::string>();
+  const std::vector<std::string> amiss = is_run ? amiss_beside(trace, shown) : std::vector<std::string>();
   for (const std::string& line : amiss) print_line(stdout, "another rank: " + line);
   const bool is_whole = trace.complete && amiss.empty();
   return exit_code(is_whole ? judge::Status::kAgree : judge::Status::kInconclusive);
@@ -83,10 +94,15 @@ int show(const ShowOptions& options) {
 void add_show(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("show", "Print a trace");
   const auto options = std::make_shared<ShowOptions>();
-  command->add_option("trace", options->trace, "Trace file, or run folder (rank 0)")->required();
-  command->add_option("--step", options->step, "Only this step");
-  command->add_option("--channel", options->channel, "Only this channel");
-  command->add_flag("--header", options->header, "Print the header first: versions, recipe, environment");
+  command->add_option("trace", options->traces, "Trace file, or run folder (rank 0). With --plot: several")->required();
+  CLI::Option* const step = command->add_option("--step", options->step, "Only this step");
+  CLI::Option* const channel = command->add_option("--channel", options->channel, "Only this channel");
+  CLI::Option* const header =
+      command->add_flag("--header", options->header, "Print the header first: versions, recipe, environment");
+  CLI::Option* const plot =
+      command->add_flag("--plot", options->plot, "Plot the losses of all ranks, and the norm of the gradient");
+  plot->excludes(step)->excludes(channel)->excludes(header);
+  command->add_flag("--ascii", options->ascii, "Draw the plot in ASCII, as where the locale is not UTF-8")->needs(plot);
   run_when_chosen(*command, action, options, show);
 }
 

@@ -28,10 +28,10 @@ def command_of(program):
     return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
 
 
-def lockstep(place, *words):
+def lockstep(place, *words, code=0):
     ended = subprocess.run([str(LOCKSTEP), *map(str, words)], cwd=place, capture_output=True, text=True,
                            env=environment(), timeout=900)
-    if ended.returncode != 0:
+    if ended.returncode != code:
         raise Failed(f"lockstep {' '.join(map(str, words))}: exit code {ended.returncode}\n"
                      f"{ended.stdout[-3000:]}{ended.stderr[-3000:]}")
     return ended.stdout
@@ -59,7 +59,7 @@ def write_and_run(program, images, place):
         command[command.index("--master-port") + 1] = "{port}"
     scenario["program"]["command"] = command
     (place / "gate.json").write_text(json.dumps(scenario))
-    lockstep(place, "run", "gate.json")
+    lockstep(place, "run", "gate.json", code=3)  # all agrees but the golden, which is not accepted yet
 
 
 def main():

@@ -1,11 +1,17 @@
 """How programs of one's own are judged: with a program of milliseconds (own_program.cpp), which needs no Python."""
 
+import fcntl
 import importlib.util
 import json
 import os
+import pty
 import re
+import shlex
+import shutil
+import struct
 import subprocess
 import sys
+import termios
 import unittest
 
 from programs import BUILD, LOCKSTEP, ProgramTest, environment
@@ -261,6 +267,116 @@ class ResumesTest(JudgedTest):
         self.assertEqual(self.judged("run", file, code=1)["checks"][0]["status"], "divergence")
 
 
+class ShowTest(JudgedTest):
+    def recorded(self, name, **arguments):
+        words = [str(word) for key, value in arguments.items() for word in (f"--{key}", value)]
+        subprocess.run([str(OWN), "--ranks", "2", *words], check=True, stdout=subprocess.DEVNULL,
+                       env=environment(LOCKSTEP_RECORD=str(self.folder / name)))
+        return self.folder / name
+
+    def plotted(self, *words, code=0, locale="C"):
+        return self.lockstep("show", *words, "--plot", code=code, LC_ALL=locale).splitlines()
+
+    def refused(self, *words):
+        ended = subprocess.run([str(LOCKSTEP), "show", *map(str, words)], cwd=self.folder, capture_output=True,
+                               text=True, env=environment())
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""), ended.stderr)
+        return ended.stderr
+
+    def losses(self, run):
+        """The mean of the ranks in each step, as their traces hold it."""
+        ranks = [[json.loads(line) for line in (run / f"rank{rank}.jsonl").read_text().splitlines()]
+                 for rank in range(2)]
+        return [sum(float(rank[at]["loss"][0]["decimal"]) for rank in ranks) / 2
+                for at, line in enumerate(ranks[0]) if "loss" in line]
+
+    def test_a_plot_has_the_first_and_last_loss_and_a_mark_for_each_step(self):
+        run = self.recorded("a")
+        lines, losses = self.plotted(run), self.losses(run)
+        self.assertEqual(lines[0], "loss, mean of the ranks")
+        self.assertEqual([sum(line.count("*") for line in lines[1:10]), len(losses)], [8, 8])
+        self.assertLessEqual(max(map(len, lines[:12])), 72)
+        self.assertRegex(lines[1], rf"^ *{max(losses):.3g} \+")
+        self.assertRegex(lines[9], rf"^ *{min(losses):.3g} \+")
+        # A mark's row is as far down as its loss is below the largest; columns go with steps.
+        marks = sorted((line.index("*", at), row) for row, line in enumerate(lines[1:10])
+                       for at in range(len(line)) if line[at] == "*")
+        expected = [round((max(losses) - loss) / (max(losses) - min(losses)) * 8) for loss in losses]
+        self.assertEqual([row for _, row in marks], expected)
+        self.assertEqual((marks[0][0], marks[-1][0]), (lines[10].index("-"), len(lines[10]) - 1))
+        self.assertEqual(lines[12], f"*  {run}  {losses[0]:.6g} at step 0, {losses[-1]:.6g} at step 7")
+        self.assertRegex(lines[11], r"^ +step 0 +7$")
+        self.assertIn("norm of all gradients, rank 0", lines)
+
+    def test_a_terminal_is_filled_and_its_locale_is_asked(self):
+        run = self.recorded("a")
+        self.assertIn("\u2022", "".join(self.plotted(run, locale="C.UTF-8")))
+        self.assertTrue("".join(self.plotted(run, "--ascii", locale="C.UTF-8")).isascii())
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
+        subprocess.run([str(LOCKSTEP), "show", str(run), "--plot", "--ascii"], stdout=theirs, check=True,
+                       env=environment(TERM="xterm"))
+        os.close(theirs)
+        lines = os.read(ours, 1 << 16).decode().split("\r\n")
+        os.close(ours)
+        self.assertEqual(max(map(len, lines[:12])), 49)
+        self.assertNotIn("\033", "".join(lines))
+
+    def test_runs_share_a_plot_by_letters(self):
+        lines = self.plotted(self.recorded("a"), self.recorded("b", lr=0.01), self.recorded("c"))
+        plot = "".join(lines[1:10])
+        self.assertIn("B", plot)
+        self.assertEqual((plot.count("A"), plot.count("C")), (0, 0), "A and C are one curve")
+        self.assertGreater(plot.count("#"), 0)
+        self.assertEqual([line[:3] for line in lines[12:16]], ["A  ", "B  ", "C  ", "#  "])
+
+    def test_what_is_not_finite_is_shown(self):
+        rates = ",".join(["0.1"] * 3 + ["1e308"] + ["0.1"] * 4)
+        lines = self.plotted(self.recorded("a", rates=rates))
+        self.assertTrue(any(re.match(r" *(nan|inf) \+ .*\*", line) for line in lines), lines)
+        self.assertTrue(any(line.endswith(" nan at step 7; 4 of 8 not finite, the first at step 4") for line in lines))
+        self.assertNotIn("-nan", "".join(lines))
+
+    def test_a_run_without_losses_is_refused(self):
+        run = self.recorded("a", steps=0)
+        self.assertIn("the run recorded no losses", self.refused(run, "--plot"))
+        self.assertIn("several traces are shown as a plot only", self.refused(run, run))
+        self.assertIn("--step", self.refused(run, "--plot", "--step", 1))
+
+    def test_a_torn_run_is_plotted_and_told(self):
+        run = self.recorded("a")
+        file = run / "rank1.jsonl"
+        file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+        lines = self.plotted(run, code=4)
+        self.assertEqual(lines[0], "loss, mean of the ranks")
+        self.assertTrue(lines[-1].startswith("torn: "), lines)
+
+
+class InitTest(JudgedTest):
+    def test_a_scenario_is_named_after_its_script_and_overwrites_none(self):
+        (self.folder / "train_mnist.py").write_text("")
+        said = self.lockstep("init", "--", sys.executable, "train_mnist.py", code=0)
+        file = self.folder / "train_mnist.lockstep.json"
+        written = file.read_text()
+        document = json.loads(written)
+        self.assertEqual(document["name"], "train_mnist")
+        schema = json.loads((self.folder / document["$schema"]).read_text())
+        self.assertEqual(schema["title"], "lockstep scenario")
+        self.assertEqual([check["that"] for check in document["checks"]], ["repeatable", "laws", "golden"])
+        for command in ("lockstep run train_mnist.lockstep.json", "lockstep golden accept 'train_mnist/*'"):
+            self.assertIn(command, said)
+        self.lockstep("init", "--", sys.executable, "train_mnist.py", "--more", code=2)
+        self.assertEqual(file.read_text(), written)
+
+    def test_what_it_says_to_do_next_makes_it_agree(self):
+        said = self.lockstep("init", "--", OWN, "--steps", 4, code=0)
+        doctor, run, accept = (shlex.split(line)[1:] for line in re.findall(r"lockstep (?:doctor|run|golden) .*", said))
+        self.lockstep(*doctor, code=3)
+        self.lockstep(*run, code=3, CI="")
+        self.lockstep(*accept, code=0, CI="")
+        self.lockstep(*run, code=0)
+
+
 class DoctorTest(JudgedTest):
     def test_a_program_that_needs_no_python(self):
         said = self.lockstep("doctor", self.scenario({"a": {}}, [{"that": "ranks_agree"}]), code=0)
@@ -327,6 +443,41 @@ class DoctorTest(JudgedTest):
         self.assertIn("ok       python", said)
         nowhere = self.lockstep("doctor", code=2, PATH=str(self.folder / "nowhere"))
         self.assertIn("there is no Python", self.problem(nowhere, "python"))
+
+    def test_the_last_line_says_whether_it_is_ready(self):
+        file = self.scenario({"a": {}}, [{"that": "ranks_agree"}])
+        self.assertEqual(self.lockstep("doctor", file, code=0).splitlines()[-1], "ready")
+        missing = self.asked(["no-such-program"], 2, "").splitlines()[-1]
+        self.assertEqual(missing, "not ready: programs (the program 'no-such-program' is not found)")
+        file = self.scenario({"a": {}}, [{"that": "golden"}])
+        without = self.lockstep("doctor", file, code=3).splitlines()[-1]
+        self.assertRegex(without, r"^not ready: goldens \(.*own/a")
+
+    def test_an_installation_without_a_worker_needs_none_for_programs(self):
+        installed = self.folder / "installed/bin/lockstep"
+        installed.parent.mkdir(parents=True)
+        shutil.copy(LOCKSTEP, installed)
+        (self.folder / "installed/python").symlink_to(BUILD / "python")
+        path = self.python(r"3.11.2\n2.11.0\nTrue\n")
+
+        def last_line(code, *words):
+            ended = subprocess.run([str(installed), "doctor", *map(str, words)], cwd=self.folder, text=True,
+                                   capture_output=True, env=environment(PATH=path))
+            self.assertEqual(ended.returncode, code, ended.stdout + ended.stderr)
+            return ended.stdout.splitlines()[-1]
+
+        self.assertEqual(last_line(0), "ready")
+        file = self.scenario({"a": {}}, [{"that": "ranks_agree"}])
+        self.assertEqual(last_line(0, file), "ready")
+        unread = self.folder / "unread.json"
+        unread.write_text(file.read_text().replace("world_size", "world"))
+        self.assertRegex(last_line(2, unread), r"^not ready: scenarios \([^()]*\)$")
+        document = json.loads(file.read_text())
+        del document["program"]
+        document["train"] = {"model": {"kind": "linear"}, "data": {"kind": "synthetic"}, "batch": {"global": 2},
+                             "optimizer": {"kind": "sgd", "lr": 0.1}, "steps": 1}
+        file.write_text(json.dumps(document))
+        self.assertIn("worker (the worker is missing)", last_line(2, file))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ PAGES = {"your-training.md": HERE / "ddp_tutorial/train.py", "ci.md": EXAMPLES /
          "goldens.md": EXAMPLES / "scenarios"}
 
 #: What another recorder, machine or build prints otherwise.
-VARYING = [(re.compile(r"\b\d+(?=  (agree|divergence)$)"), "#"),  # of records compared
+VARYING = [(re.compile(r"\b\d+(?=  (agree|baseline|divergence)$)"), "#"),  # of records compared
            (re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "# s"), (re.compile(r"\bbuild [0-9a-f]{16}\b"), "build #")]
 
 
