@@ -141,8 +141,10 @@ class Looking {
     const auto* const command = std::get_if<plan::CommandProgram>(&run.program);
     Json inputs = Json::object();
     if (command == nullptr) return inputs;
-    for (const auto& [file, digest] : command->header.value("inputs", Json::object()).items()) {
-      if (golden.value("inputs", Json::object()).contains(file)) inputs[file] = digest;
+    const Json named = command->header.value("inputs", Json::object());
+    const Json held = golden.value("inputs", Json::object());
+    for (const auto& [file, digest] : named.items()) {
+      if (held.contains(file)) inputs[file] = digest;
     }
     return inputs;
   }
