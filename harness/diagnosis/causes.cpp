@@ -432,7 +432,8 @@ constexpr Cause kCauses[] = {
     {"recipe.changed", Class::kSemantic, "The recipe changed after the golden was accepted.",
      "If the change is intended, accept the golden again; otherwise revert it.", "", Known::kBefore},
     {"recipe.drift", Class::kRounding,
-     "The recipe computes in another order than the golden's; losses and norms stay within the bound of rounding.",
+     "The recipe computes in another order or precision than the golden's; losses and norms stay within the bound of "
+     "rounding.",
      "If the change is intended, accept the golden again; otherwise revert it.", "", Known::kBefore},
 };
 

@@ -128,7 +128,7 @@ std::vector<compare::Suspect> suspects_in_data(const trace::RunTrace& golden, co
   return diagnosis::suspects_in_data(diagnosis::Scene(question, *first));
 }
 
-/// Whether a value of a recipe only decides in which order it is computed.
+/// Whether a value of a recipe only decides in which order or precision it is computed.
 bool is_of_order(const scenario::Change& change) {
   return change.path().starts_with("train.determinism.") || change.path().starts_with("train.ddp.reduction");
 }

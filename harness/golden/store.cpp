@@ -189,10 +189,6 @@ class LargestShift {
   double largest_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
 /// The golden with an entry put into it; `moved` of its acceptance is filled in.
 struct Prepared {
   Outcome outcome;
