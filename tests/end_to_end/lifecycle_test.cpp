@@ -243,6 +243,40 @@ TEST_F(LifecycleEndToEnd, TheSelftestTurnsEveryGoldenRed) {
               {"does not agree with it", "lockstep golden status"});
 }
 
+TEST_F(LifecycleEndToEnd, BisectNamesTheCommitAndTheCause) {
+  const auto commit_of = [&](const Json& scenario) {
+    write_scenario(scenario);
+    commit();
+    std::string id = git({"rev-parse", "HEAD"}).out;
+    return id.substr(0, id.find('\n'));
+  };
+  Json training = LifecycleEndToEnd::training();
+  const std::string unborn = commit_of(training);
+  lockstep({"golden", "accept", "scenarios", "--reason", "first"}, 0);
+  git({"add", "golden"});
+  training["description"] = "Another text.";
+  const std::string good = commit_of(training);
+  training["train"]["optimizer"]["lr"] = "no number";
+  commit_of(training);
+  training["train"]["optimizer"]["lr"] = 0.1;
+  training["repeats"] = 3;
+  commit_of(training);
+  training["train"]["optimizer"]["lr"] = 0.3;
+  const std::string culprit = commit_of(training);
+  training["description"] = "And another one.";
+  commit_of(training);
+  write_scenario(LifecycleEndToEnd::training());  // what is not committed stays out of it, and as it is
+  const Outcome found = lockstep({"bisect", "scenarios/gold.json", "--good", good}, 0);
+  expect_says(found.out,
+              {"commit  " + culprit, "author  Ada", "cause   recipe.changed: train.optimizer.lr 0.1 -> 0.3"});
+  EXPECT_EQ(git({"worktree", "list"}).out.find('\n'), git({"worktree", "list"}).out.rfind('\n')) << "one is left";
+  EXPECT_EQ(read_json(file_)["repeats"], 2);
+  expect_says(lockstep({"bisect", "scenarios/gold.json", "--good", unborn}, 2).err, {"the good commit has no goldens"});
+  expect_says(lockstep({"bisect", "scenarios/gold.json", "--good", culprit}, 2).err,
+              {"does not hold at the good commit"});
+  expect_says(lockstep({"bisect", "scenarios/gold.json", "--good", "nothing"}, 2).err, {"git refuses"});
+}
+
 TEST_F(LifecycleEndToEnd, StatusAndDoctorSeeEveryState) {
   expect_says(lockstep({"golden", "status"}, 3).out,
               {"missing      gold/main: there is no golden golden/gold/main.golden"});
