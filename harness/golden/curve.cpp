@@ -80,7 +80,7 @@ std::string bars_of(const std::vector<double>& numbers) {
   const std::size_t count = std::min(numbers.size(), kMostBars);
   for (std::size_t i = 0; i < count; ++i) {
     const double part = range > 0 ? (numbers[i * numbers.size() / count] - *least) / range : 0;
-    bars += std::isfinite(part) ? kBars[static_cast<std::size_t>(part * (kBars.size() - 1) + 0.5)] : "?";
+    bars += std::isfinite(part) ? kBars[static_cast<std::size_t>(std::lround(part * (kBars.size() - 1)))] : "?";
   }
   return bars + "  " + rounded(*least, 4) + " to " + rounded(*largest, 4);
 }

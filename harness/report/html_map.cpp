@@ -124,14 +124,16 @@ std::string relations_in(const std::vector<Cell>& cells) {
 
 /// A module: its rows by the words to show, and the modules in it.
 struct Module {
-  std::vector<std::pair<std::string, std::size_t>> rows;
-  std::vector<std::pair<std::string, Module>> modules;  ///< in the order of the model
+  std::string name = {};
+  std::vector<std::pair<std::string, std::size_t>> rows = {};
+  std::vector<Module> modules = {};  ///< in the order of the model
 
-  Module& child(const std::string& name) {
-    for (auto& [known, module] : modules) {
-      if (known == name) return module;
+  Module& child(const std::string& wanted) {
+    for (Module& module : modules) {
+      if (module.name == wanted) return module;
     }
-    return modules.emplace_back(name, Module()).second;
+    modules.push_back({.name = wanted});
+    return modules.back();
   }
 };
 
@@ -190,7 +192,7 @@ class Tree {
 
   std::string html() const {
     std::string out;
-    for (const auto& [name, module] : tree_of(map_).modules) out += html_of_module(name, module, 0);
+    for (const Module& module : tree_of(map_).modules) out += html_of_module(module.name, module, 0);
     return out + (map_.ranks.size() > 1 ? html_of_ranks() : "");
   }
 
@@ -199,7 +201,7 @@ class Tree {
     return map_.first && (std::any_of(module.rows.begin(), module.rows.end(),
                                       [&](const auto& row) { return row.second == map_.first->row; }) ||
                           std::any_of(module.modules.begin(), module.modules.end(),
-                                      [&](const auto& child) { return holds_first(child.second); }));
+                                      [&](const Module& child) { return holds_first(child); }));
   }
 
   /// The worst of all rows in a module, by column.
@@ -209,7 +211,7 @@ class Tree {
       for (std::size_t i = 0; i < worst.size(); ++i) worst[i] = std::max(worst[i], cells[i]);
     };
     for (const auto& row : module.rows) take(relations_of(map_.rows[row.second].cells));
-    for (const auto& child : module.modules) take(worst_of(child.second));
+    for (const Module& child : module.modules) take(worst_of(child));
     return worst;
   }
 
@@ -224,7 +226,7 @@ class Tree {
 
   std::string html_of_module(const std::string& name, const Module& module, std::size_t depth) const {
     std::string out = branch(name, worst_of(module), depth, holds_first(module));
-    for (const auto& [child, in_it] : module.modules) out += html_of_module(child, in_it, depth + 1);
+    for (const Module& child : module.modules) out += html_of_module(child.name, child, depth + 1);
     if (!module.rows.empty()) out += "<ul>";
     for (const auto& [words, row] : module.rows) out += html_of_row(words, row);
     return out + (module.rows.empty() ? "" : "</ul>") + "</details>\n";
