@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "harness/app/work_tree.h"
 #include "harness/base/console.h"
@@ -166,34 +167,57 @@ void require_clean(const scenario::Scenario& scenario, const std::filesystem::pa
                     .next = "commit them first, or add --dirty: the golden then says 'with changes'"});
 }
 
+namespace {
+
+/// Processors of a variant's first whole trace; nothing where no run left one.
+std::optional<std::string> key_of_runs(const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
+                                       const std::string& scenario, const std::string& variant) {
+  for (const std::size_t index : plan.runs_of(scenario, variant)) {
+    if (evidence[index].trace) return golden::key_of(*evidence[index].trace);
+  }
+  return std::nullopt;
+}
+
+/// Proposes variants of one scenario, and withdraws those that agree. Returns the number of proposals.
+std::size_t propose_of(const scenario::Scenario& scenario, const RunOptions& options, const plan::Plan& plan,
+                       const std::vector<judge::Evidence>& evidence, const judge::Verdict& verdict) {
+  const std::filesystem::path root = golden::root_of(scenario.file, options.golden_root).folder;
+  const std::filesystem::path folder = options.proposals.empty() ? golden::pending_folder(root) : options.proposals;
+  std::optional<golden::Acceptance> now;  // once: git is asked for it
+  std::size_t written = 0;
+  for (const std::string& variant : variants_with_goldens(scenario)) {
+    const auto key = key_of_runs(plan, evidence, scenario.name, variant);
+    if (!key) continue;
+    const judge::CheckReport* const differs = golden_that_differs(verdict, scenario.name, variant, scenario);
+    if (differs == nullptr) {
+      golden::withdraw(folder, {scenario.name, variant}, *key);
+      continue;
+    }
+    if (!now) now = acceptance_now(scenario, root, "");
+    golden::Acceptable fresh = acceptable(plan, evidence, scenario, variant);
+    fresh.acceptance = *now;
+    golden::Proposal proposal{.name = fresh.name,
+                              .scenario_file = scenario.file.string(),
+                              .golden_root = root.string(),
+                              .verdict = std::string(name_of(differs->status)),
+                              .cause = cause_of(*differs, variant),
+                              .obstacles = obstacles_of(scenario, variant)};
+    const std::vector<std::string> failures = failures_beside(verdict, scenario);
+    proposal.obstacles.insert(proposal.obstacles.end(), failures.begin(), failures.end());
+    written += propose_one(folder, root, fresh, std::move(proposal)) ? 1 : 0;
+  }
+  return written;
+}
+
+}  // namespace
+
 void propose(const RunOptions& options, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
              const judge::Verdict& verdict) {
   if (is_ci() && options.proposals.empty()) return;
   std::size_t written = 0;
   try {
-    for (const scenario::Scenario& scenario : plan.scenarios) {
-      const std::filesystem::path root = golden::root_of(scenario.file, options.golden_root).folder;
-      const std::filesystem::path folder = options.proposals.empty() ? golden::pending_folder(root) : options.proposals;
-      const std::vector<std::string> failures = failures_beside(verdict, scenario);
-      for (const std::string& variant : variants_with_goldens(scenario)) {
-        golden::Acceptable fresh = acceptable(plan, evidence, scenario, variant);
-        if (fresh.repeats.empty()) continue;
-        const judge::CheckReport* const differs = golden_that_differs(verdict, scenario.name, variant, scenario);
-        if (differs == nullptr) {
-          golden::withdraw(folder, fresh.name, fresh.key);
-          continue;
-        }
-        fresh.acceptance = acceptance_now(scenario, root, "");
-        golden::Proposal proposal{.name = fresh.name,
-                                  .scenario_file = scenario.file.string(),
-                                  .golden_root = root.string(),
-                                  .verdict = std::string(name_of(differs->status)),
-                                  .cause = cause_of(*differs, variant),
-                                  .obstacles = obstacles_of(scenario, variant)};
-        proposal.obstacles.insert(proposal.obstacles.end(), failures.begin(), failures.end());
-        written += propose_one(folder, root, fresh, std::move(proposal)) ? 1 : 0;
-      }
-    }
+    for (const scenario::Scenario& scenario : plan.scenarios)
+      written += propose_of(scenario, options, plan, evidence, verdict);
   } catch (const Error& error) {
     print_line(stderr, std::string("lockstep: goldens are not proposed: ") + error.what());
   }

@@ -4,7 +4,6 @@
 #include <set>
 
 #include <CLI/CLI.hpp>
-#include <fnmatch.h>
 #include <unistd.h>
 
 #include "harness/app/acceptance.h"
@@ -112,10 +111,13 @@ int accept_runs(const AcceptOptions& options) {
   }
   for (const scenario::Scenario& scenario : scenarios) {
     const std::filesystem::path root = golden::root_of(scenario.file, options.run.golden_root).folder;
-    for (const std::string& variant : chosen(scenario, options.variants)) {
+    const std::set<std::string> accepted = chosen(scenario, options.variants);
+    const golden::Acceptance now =
+        accepted.empty() ? golden::Acceptance() : acceptance_now(scenario, root, options.reason);
+    for (const std::string& variant : accepted) {
       golden::Acceptable fresh = acceptable(plan, evidence, scenario, variant);
       golden::require_proof(fresh.repeats);
-      fresh.acceptance = acceptance_now(scenario, root, options.reason);
+      fresh.acceptance = now;
       const std::filesystem::path file = golden::golden_file(root, scenario.name, variant);
       const golden::Entry entry = golden::entry_of(fresh);
       const golden::Outcome outcome =
@@ -129,8 +131,8 @@ int accept_runs(const AcceptOptions& options) {
 
 /// Accepts proposals that match, of these folders. All are looked at before one is accepted.
 int accept_proposals(const AcceptOptions& options) {
-  const std::filesystem::path given = options.run.golden_root;
-  const std::vector<golden::Proposal> proposals = proposals_chosen(options.what, options.from, given);
+  const std::filesystem::path root = root_of_proposals(options.run.golden_root);
+  const std::vector<golden::Proposal> proposals = proposals_chosen(options.what, options.from, options.run.golden_root);
   Problems problems;
   for (const golden::Proposal& proposal : proposals) {
     problems.collect([&] { golden::require_no_obstacles(proposal); });
@@ -138,7 +140,6 @@ int accept_proposals(const AcceptOptions& options) {
   }
   problems.throw_if_any();
   for (const golden::Proposal& proposal : proposals) {
-    const std::filesystem::path root = root_of_proposals(given);
     const std::filesystem::path file = golden::golden_file(root, proposal.name.scenario, proposal.name.variant);
     const golden::Outcome outcome = options.dry_run ? golden::preview(file, proposal.name, proposal.entry)
                                                     : accept_proposal(proposal, options.reason, root);

@@ -5,7 +5,6 @@
 
 #include "harness/app/acceptance.h"
 #include "harness/base/error.h"
-#include "harness/base/files.h"
 #include "harness/base/text.h"
 #include "harness/golden/recipe_changes.h"
 #include "harness/golden/root.h"
@@ -19,7 +18,6 @@ constexpr int kUndecided = 3;
 constexpr int kDamaged = 4;
 constexpr std::string_view kNativeCpu = "native";
 constexpr std::string_view kNative = "native-";
-constexpr std::string_view kSuffix = ".golden";
 
 /// Looks at the goldens of plans' scenarios.
 class Looking {
@@ -32,7 +30,7 @@ class Looking {
       const fs::path root = golden::root_of(scenario.file, given_root_).folder;
       roots_.insert(root);
       for (const std::string& variant : variants_with_goldens(scenario)) {
-        expected_.insert((root / scenario.name / (variant + std::string(kSuffix))).lexically_normal());
+        expected_.insert(golden::golden_file(root, scenario.name, variant).lexically_normal());
         look_at(scenario, variant, root);
       }
     }
@@ -41,14 +39,12 @@ class Looking {
   /// Goldens that no check names.
   void look_for_others() {
     for (const fs::path& root : roots_) {
-      if (!is_folder(root)) continue;
-      for (const std::string& name : files_below(root)) {
-        const fs::path file = (root / name).lexically_normal();
-        if (!name.ends_with(kSuffix) || expected_.contains(file)) continue;
-        states_.push_back({.golden = name.substr(0, name.size() - kSuffix.size()),
+      for (const fs::path& file : golden::goldens_in(root)) {
+        if (expected_.contains(file.lexically_normal())) continue;
+        states_.push_back({.golden = golden::name_of_golden(root, file),
                            .state = "obsolete",
-                           .why = "no golden check names " + file.string(),
-                           .next = "git rm " + shell_quoted(file.string()),
+                           .why = "no golden check names " + file.lexically_normal().string(),
+                           .next = "git rm " + shell_quoted(file.lexically_normal().string()),
                            .code = kUndecided});
       }
     }

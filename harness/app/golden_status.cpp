@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include <CLI/CLI.hpp>
-#include <fnmatch.h>
 
 #include "harness/app/commands.h"
 #include "harness/app/golden_command.h"
@@ -99,13 +98,11 @@ int log(const LogOptions& options) {
   const fs::path root = root_of_proposals(options.golden_root);
   std::size_t found = 0;
   std::vector<std::string> names;
-  constexpr std::string_view kSuffix = ".golden";
-  for (const std::string& name : is_folder(root) ? files_below(root) : std::vector<std::string>()) {
-    if (!name.ends_with(kSuffix)) continue;
-    names.push_back(name.substr(0, name.size() - kSuffix.size()));
-    if (::fnmatch(options.golden.c_str(), names.back().c_str(), 0) != 0) continue;
+  for (const fs::path& file : golden::goldens_in(root)) {
+    names.push_back(golden::name_of_golden(root, file));
+    if (!fits(options.golden, names.back())) continue;
     ++found;
-    const golden::Golden golden = golden::read_golden(root / name).value();
+    const golden::Golden golden = golden::read_golden(file).value();
     for (const golden::Entry& entry : golden.entries) {
       print_line(stdout, names.back() + " (" + entry.key + ")");
       for (const golden::Acceptance& one : entry.history) {

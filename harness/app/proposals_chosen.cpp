@@ -14,7 +14,13 @@ namespace lockstep::app {
 
 namespace fs = std::filesystem;
 
-fs::path root_of_proposals(const fs::path& given) { return golden::root_of("scenarios/any.json", given).folder; }
+fs::path root_of_proposals(const fs::path& given) {
+  return golden::root_of(fs::current_path() / "any.json", given).folder;
+}
+
+bool fits(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
 
 std::vector<golden::Proposal> proposals_chosen(const std::vector<std::string>& patterns,
                                                const std::vector<fs::path>& from, const fs::path& given) {
@@ -26,9 +32,6 @@ std::vector<golden::Proposal> proposals_chosen(const std::vector<std::string>& p
   }
   std::vector<std::string> names;
   for (const golden::Proposal& proposal : all) names.push_back(proposal.name.scenario + "/" + proposal.name.variant);
-  const auto fits = [](const std::string& pattern, const std::string& name) {
-    return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  };
   for (const std::string& pattern : patterns) {
     if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return fits(pattern, name); }))
       throw InputError(

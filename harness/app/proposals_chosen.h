@@ -11,6 +11,9 @@ namespace lockstep::app {
 /// Folder of goldens that proposals belong to. `given`: --golden; empty: that of the current directory.
 std::filesystem::path root_of_proposals(const std::filesystem::path& given);
 
+/// Whether a name such as "world-size/w3" fits a pattern: "world-size/*".
+bool fits(const std::string& pattern, const std::string& name);
+
 /// Proposals of these folders (none given: pending/ in the folder of goldens) that one of the patterns matches:
 /// "world-size/w3", "world-size/*", "*". No pattern: all.
 /// *Throws*: InputError for a pattern that matches none.

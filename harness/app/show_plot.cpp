@@ -46,24 +46,10 @@ trace::RunTrace read_traces(const std::filesystem::path& place) {
   return run;
 }
 
-/// The losses of one step, of all ranks.
-trace::RunTrace losses_at(const trace::RunTrace& run, std::int64_t step) {
-  trace::RunTrace part;
-  for (const trace::Trace& rank : run.ranks) {
-    trace::Step& losses = part.ranks.emplace_back().steps.emplace_back();
-    losses.step = step;
-    const trace::Step* const found = rank.find(step);
-    if (found == nullptr) continue;
-    std::copy_if(found->records.begin(), found->records.end(), std::back_inserter(losses.records),
-                 [](const trace::Record& record) { return record.channel == trace::Channel::kLoss; });
-  }
-  return part;
-}
-
 std::vector<PlotPoint> losses_by_step(const trace::RunTrace& run) {
   std::vector<PlotPoint> points;
   for (const trace::Step& step : run.ranks.front().steps) {
-    for (const double loss : golden::losses_of(losses_at(run, step.step))) points.push_back({step.step, loss});
+    if (const auto loss = golden::mean_loss(run, step.step)) points.push_back({step.step, *loss});
   }
   if (points.empty())
     throw InputError({.what = "the run recorded no losses",

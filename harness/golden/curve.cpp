@@ -17,22 +17,6 @@ using trace::RunTrace;
 
 constexpr int kDigitsOfCurve = 6;
 
-/// Mean of what ranks and micro-batches record in a step.
-std::optional<double> mean_loss(const RunTrace& run, std::int64_t step) {
-  double sum = 0;
-  std::int64_t count = 0;
-  for (const trace::Trace& rank : run.ranks) {
-    const trace::Step* const found = rank.find(step);
-    if (found == nullptr) continue;
-    for (const Record& record : found->records) {
-      if (record.channel != Channel::kLoss || !record.number || record.name == trace::entry::kReduced) continue;
-      sum += *record.number;
-      ++count;
-    }
-  }
-  return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
-}
-
 /// Norm of all gradients of rank 0, before anything is done to them.
 std::optional<double> gradient_norm(const RunTrace& run, std::int64_t step) {
   double squares = 0;
@@ -48,6 +32,21 @@ std::optional<double> gradient_norm(const RunTrace& run, std::int64_t step) {
 }
 
 }  // namespace
+
+std::optional<double> mean_loss(const RunTrace& run, std::int64_t step) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const trace::Trace& rank : run.ranks) {
+    const trace::Step* const found = rank.find(step);
+    if (found == nullptr) continue;
+    for (const Record& record : found->records) {
+      if (record.channel != Channel::kLoss || !record.number || record.name == trace::entry::kReduced) continue;
+      sum += *record.number;
+      ++count;
+    }
+  }
+  return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
+}
 
 std::string curve_at(const RunTrace& run, std::int64_t step) {
   std::string text;

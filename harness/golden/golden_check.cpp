@@ -149,7 +149,7 @@ std::string drift_of(const Entry& golden, const trace::RunTrace& run, const std:
   const compare::RoundingBound bound = compare::RoundingBound::of_norms(golden.run, run);
   const compare::Comparison comparison = compare::compare_runs(golden.run, run, channels, compare::within(bound));
   if (comparison.first || comparison.compared == 0 || comparison.hidden) return "";
-  return movement(golden.run, run);
+  return shift_of(golden.run, run);
 }
 
 /// The digest of a training covers its recipe, its data, and what it loads. If the recipe is the same and nothing is
@@ -170,26 +170,20 @@ bool contradicts(const trace::Record& accepted, const trace::Record& actual) {
   return cell_of(both) != cell_of(accepted);
 }
 
-/// A record of the golden with the digest of the run's, of which it says something that is not true: it was edited.
-/// Empty: there is none.
-std::string untruth_in(const Entry& golden, const trace::RunTrace& run, const std::vector<trace::Channel>& channels) {
-  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
-    for (const trace::Step& step : golden.run.ranks[rank].steps) {
-      for (const trace::Record& record : step.records) {
-        if (std::find(channels.begin(), channels.end(), record.channel) == channels.end()) continue;
-        const trace::Record* const actual = run.ranks[rank].find(step.step, record.channel, record.name);
-        if (actual == nullptr || actual->digest != record.digest || !contradicts(record, *actual)) continue;
-        return "step " + std::to_string(step.step) + ", " + std::string(name_of(record.channel)) + " " + record.name +
-               " has the digest of the run, but is '" + cell_of(record) + "' where the run has '" + cell_of(*actual) +
-               "'";
-      }
-    }
-  }
-  const auto samples = [](const trace::RunTrace& of) { return of.ranks[0].header.value("samples", Json()); };
-  return samples(golden.run) == samples(run) ? "" : "its number of samples is not that of the run";
+/// The relation "bitwise equal". It notes the first record of the golden that has the run's digest, and of which the
+/// golden says something that is not true: it was edited.
+compare::Relation bitwise_and_true(std::string& untruth) {
+  return [&untruth](const trace::Record& accepted, const trace::Record& actual, std::int64_t step, std::int64_t rank) {
+    auto difference = compare::bitwise(accepted, actual, step, rank);
+    if (!difference && untruth.empty() && contradicts(accepted, actual))
+      untruth = "step " + std::to_string(step) + ", " + std::string(name_of(accepted.channel)) + " " + accepted.name +
+                " has the digest of the run, but is '" + cell_of(accepted) + "' where the run has '" + cell_of(actual) +
+                "'";
+    return difference;
+  };
 }
 
-/// The same of its recipe, if the digest says that nothing was changed since.
+/// A value of the golden's recipe that is not the training's, though the digest says that nothing was changed since.
 std::string untruth_in_recipe(const Entry& golden, const CheckInput& input, const std::string& variant) {
   for (const scenario::Change& change : changes_of_recipe(golden, input.scenario.variant(variant))) {
     if (!is_left_out_of_digest(change.path(), input.scenario.variant(variant)))
@@ -198,14 +192,18 @@ std::string untruth_in_recipe(const Entry& golden, const CheckInput& input, cons
   return "";
 }
 
-/// An edit of a golden whose digests are those of the run; empty: none is seen.
+/// An edit of a golden whose digests are those of the run; empty: none is seen. `untruth`: about its records.
 std::string contradiction_in(const Entry& golden, const CheckInput& input, const std::string& variant,
-                             const trace::RunTrace& run, const std::vector<trace::Channel>& channels) {
+                             const trace::RunTrace& run, const std::string& untruth) {
+  const auto value_of = [](const trace::RunTrace& of, const char* key) {
+    return of.ranks[0].header.value(key, Json());
+  };
   // A control run has another recipe than the training that it stands for.
-  const auto digest = [](const trace::RunTrace& of) { return of.ranks[0].header.value("train_digest", ""); };
-  const bool is_control = digest(run) != digest(golden.run);
-  std::string in_recipe = is_control ? "" : untruth_in_recipe(golden, input, variant);
-  return in_recipe.empty() ? untruth_in(golden, run, channels) : in_recipe;
+  const bool is_control = value_of(run, "train_digest") != value_of(golden.run, "train_digest");
+  const std::string in_recipe = is_control ? "" : untruth_in_recipe(golden, input, variant);
+  if (!in_recipe.empty() || !untruth.empty()) return in_recipe.empty() ? untruth : in_recipe;
+  const bool same_size = value_of(golden.run, "samples") == value_of(run, "samples");
+  return same_size ? "" : "its number of samples is not that of the run";
 }
 
 /// Explains a divergence from a golden by what changed since it was accepted.
@@ -287,7 +285,9 @@ CheckResult judge_entry(const Golden& file, const Entry& golden, const CheckInpu
   if (const auto why = recorded_otherwise(golden, input, variant, run); !why.empty())
     return CheckResult{.status = Status::kBaseline, .why = why, .next = accept_command(input)};
   const std::vector<trace::Channel> channels = checks::channels_of(input, run);
-  CheckResult result = checks::result_of(compare::compare_runs(golden.run, run, channels, compare::bitwise), input);
+  std::string untruth;
+  CheckResult result =
+      checks::result_of(compare::compare_runs(golden.run, run, channels, bitwise_and_true(untruth)), input);
   if (result.next.empty()) result.next = accept_command(input);
   const bool stale = golden.run.ranks[0].header.value("train_digest", "") != input.train_digests.at(variant) ||
                      !changed_inputs(golden, run).empty();
@@ -300,9 +300,9 @@ CheckResult judge_entry(const Golden& file, const Entry& golden, const CheckInpu
     result.status = Status::kBaseline;
     result.why = "the golden belongs to an older version of this training (" +
                  changes_since(golden, input, variant, run) + "), but the traces are equal";
-  } else if (const std::string untruth = contradiction_in(golden, input, variant, run, channels); !untruth.empty()) {
+  } else if (const std::string edit = contradiction_in(golden, input, variant, run, untruth); !edit.empty()) {
     return {.status = Status::kInconclusive,
-            .why = "the golden contradicts itself: " + untruth + " (" + golden.run.ranks[0].origin + ")",
+            .why = "the golden contradicts itself: " + edit + " (" + golden.run.ranks[0].origin + ")",
             .next = "restore it from version control, or: " + accept_command(input)};
   }
   return result;

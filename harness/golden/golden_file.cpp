@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 #include <optional>
 
 #include "harness/base/hash.h"
@@ -28,35 +27,30 @@ constexpr std::string_view kBetweenSides = "=======";  // of a merge conflict
 constexpr const char* kAbsent = "-";
 constexpr const char* kNextCell = "|";
 
-/// Words of an acceptance, in order, each behind its name.
+/// Texts of an acceptance behind its date and repeats, in order, each behind its name.
 struct Part {
   const char* name;
   std::string Acceptance::*text;
 };
-constexpr std::array<Part, 6> kParts = {{{"by", &Acceptance::by},
+constexpr std::array<Part, 5> kParts = {{{"by", &Acceptance::by},
                                          {"commit", &Acceptance::commit},
                                          {"replaces", &Acceptance::replaces},
                                          {"reason", &Acceptance::reason},
-                                         {"moved", &Acceptance::moved},
-                                         {"date", &Acceptance::date}}};
+                                         {"moved", &Acceptance::moved}}};
 
 std::string line_of(const Acceptance& acceptance) {
   std::string line = "accepted " + word_of(acceptance.date) + " repeats " + std::to_string(acceptance.repeats);
-  for (const Part& part : kParts) {
-    if (part.text != &Acceptance::date) line += std::string(" ") + part.name + " " + word_of(acceptance.*part.text);
-  }
+  for (const Part& part : kParts) line += std::string(" ") + part.name + " " + word_of(acceptance.*part.text);
   return line;
 }
 
 Acceptance acceptance_from(const std::vector<std::string_view>& words) {
-  if (words.size() != 4 + 2 * (kParts.size() - 1) || words[2] != kRepeats)
-    throw std::runtime_error("it is no acceptance");
+  if (words.size() != 4 + 2 * kParts.size() || words[2] != kRepeats) throw std::runtime_error("it is no acceptance");
   Acceptance acceptance;
   acceptance.date = text_of_word(words[1]);
   acceptance.repeats = std::stoll(std::string(words[3]));
   std::size_t at = 4;
   for (const Part& part : kParts) {
-    if (part.text == &Acceptance::date) continue;
     if (words[at] != part.name) throw std::runtime_error("it is no acceptance");
     acceptance.*part.text = text_of_word(words[at + 1]);
     at += 2;

@@ -9,13 +9,14 @@
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/golden/cells.h"
+#include "harness/laws/held.h"
 #include "harness/trace/inputs.h"
 #include "harness/trace/reader.h"
 
 namespace lockstep::golden {
 namespace {
 
-constexpr const char* kExtension = ".golden";
+constexpr std::string_view kExtension = ".golden";
 
 /// Digits of an entry's digest by which a later one names it.
 constexpr std::size_t kDigitsOfDigest = 16;
@@ -123,7 +124,7 @@ std::string key_of(const trace::RunTrace& run) {
 
 std::filesystem::path golden_file(const std::filesystem::path& root, const std::string& scenario,
                                   const std::string& variant) {
-  return root / scenario / (variant + kExtension);
+  return root / scenario / (variant + std::string(kExtension));
 }
 
 std::optional<Golden> read_golden(const std::filesystem::path& file) {
@@ -242,21 +243,37 @@ std::string movement(const trace::RunTrace& before, const trace::RunTrace& after
   if (before.world_size() != after.world_size())
     return std::to_string(before.world_size()) + " -> " + std::to_string(after.world_size()) + " ranks";
   const auto first = compared(before, after).first;
-  if (!first) return "";
+  return first ? "from " + first->place() + "; " + shift_of(before, after) : "";
+}
+
+std::string shift_of(const trace::RunTrace& before, const trace::RunTrace& after) {
   LargestShift loss, norm;
   for (std::size_t rank = 0; rank < before.ranks.size(); ++rank) {
     for (const trace::Step& step : before.ranks[rank].steps) {
+      const laws::Held now(after, rank, step.step);
       for (const trace::Record& record : step.records) {
-        const trace::Record* const now = after.ranks[rank].find(step.step, record.channel, record.name);
-        if (now == nullptr) continue;
-        const bool is_loss = record.channel == trace::Channel::kLoss && record.number && now->number;
-        if (is_loss) loss.take(*record.number, *now->number);
-        if (!is_loss && record.norm && now->norm) norm.take(*record.norm, *now->norm);
+        const trace::Record* const other = now.find(record.channel, record.name);
+        if (other == nullptr) continue;
+        const bool is_loss = record.channel == trace::Channel::kLoss && record.number && other->number;
+        if (is_loss) loss.take(*record.number, *other->number);
+        if (!is_loss && record.norm && other->norm) norm.take(*record.norm, *other->norm);
       }
     }
   }
-  return "from " + first->place() + "; losses by up to " + rounded(loss.largest(), 2) + " of theirs, norms by up to " +
-         rounded(norm.largest(), 2);
+  return "losses by up to " + rounded(loss.largest(), 2) + " of theirs, norms by up to " + rounded(norm.largest(), 2);
+}
+
+std::vector<std::filesystem::path> goldens_in(const std::filesystem::path& root) {
+  std::vector<std::filesystem::path> files;
+  if (!is_folder(root)) return files;
+  for (const std::string& name : files_below(root)) {
+    if (name.ends_with(kExtension)) files.push_back(root / name);
+  }
+  return files;
+}
+
+std::string name_of_golden(const std::filesystem::path& root, const std::filesystem::path& file) {
+  return file.lexically_relative(root).replace_extension().string();
 }
 
 namespace {

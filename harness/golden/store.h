@@ -67,6 +67,15 @@ Outcome accept(const std::filesystem::path& file, const Acceptable& fresh);
 /// How an entry differs from the one that it replaces: from where, and how far. Empty: not at all.
 std::string movement(const trace::RunTrace& before, const trace::RunTrace& after);
 
+/// How far losses and norms of two runs of as many ranks are apart: "losses by up to 1e-07 of theirs, norms by …".
+std::string shift_of(const trace::RunTrace& before, const trace::RunTrace& after);
+
+/// Files of the goldens in a folder, in the order of their bytes; none if it is not there.
+std::vector<std::filesystem::path> goldens_in(const std::filesystem::path& root);
+
+/// Name of a golden by its file: "world-size/w3".
+std::string name_of_golden(const std::filesystem::path& root, const std::filesystem::path& file);
+
 /// Rewrites a golden of the format before, a folder for each class of processors, and removes its folders.
 /// *Returns*: the files that it wrote. *Throws*: InputError, DamagedFile, ResourceError.
 std::vector<std::filesystem::path> migrate(const std::filesystem::path& root);

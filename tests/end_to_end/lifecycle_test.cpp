@@ -175,6 +175,7 @@ TEST_F(LifecycleEndToEnd, PrintsTheCommandsWithoutATerminal) {
   const Outcome review = lockstep({"golden", "review"}, 0);
   expect_says(review.out,
               {"accept     lockstep golden accept gold/main --reason", "reject     lockstep golden reject gold/main"});
+  expect_says(run_lockstep({"golden", "review"}, scratch_.path() / "scenarios").out, {"gold/main", "gold/other"});
   const std::string before = read_text(golden_file("gold"));
   expect_says(lockstep({"golden", "accept", "gold/main", "--reason", "x", "--dry-run"}, 0).out, {"would be changed"});
   expect_says(lockstep({"golden", "reject", "*", "--dry-run"}, 0).out, {"would reject  gold/main"});
