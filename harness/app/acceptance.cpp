@@ -8,6 +8,7 @@
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/golden/processors.h"
 #include "harness/golden/root.h"
 
 namespace lockstep::app {
@@ -122,14 +123,16 @@ std::vector<std::string> obstacles_of(const scenario::Scenario& scenario, const 
 }
 
 golden::Acceptable acceptable(const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
-                              const scenario::Scenario& scenario, const std::string& variant) {
+                              const scenario::Scenario& scenario, const std::string& variant,
+                              const std::filesystem::path& root) {
   golden::Acceptable fresh{.name = {scenario.name, variant},
                            .recipe = scenario.variant(variant).recipe_json(),
                            .channels = compared_channels(scenario, variant)};
   for (const std::size_t index : plan.runs_of(scenario.name, variant)) {
     if (evidence[index].trace) fresh.repeats.push_back(*evidence[index].trace);
   }
-  if (!fresh.repeats.empty()) fresh.key = golden::key_of(fresh.repeats.front());
+  if (!fresh.repeats.empty())
+    fresh.key = golden::key_to_accept(golden::golden_file(root, scenario.name, variant), fresh.repeats.front());
   return fresh;
 }
 
@@ -169,13 +172,13 @@ void require_clean(const scenario::Scenario& scenario, const std::filesystem::pa
 
 namespace {
 
-/// Processors of a variant's first whole trace; nothing where no run left one.
-std::optional<std::string> key_of_runs(const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
-                                       const std::string& scenario, const std::string& variant) {
+/// Keys that the processors of a variant's first whole trace may have; none where no run left one.
+std::vector<std::string> keys_of_runs(const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
+                                      const std::string& scenario, const std::string& variant) {
   for (const std::size_t index : plan.runs_of(scenario, variant)) {
-    if (evidence[index].trace) return golden::key_of(*evidence[index].trace);
+    if (evidence[index].trace) return golden::keys_of(*evidence[index].trace);
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Proposes variants of one scenario, and withdraws those that agree. Returns the number of proposals.
@@ -186,15 +189,15 @@ std::size_t propose_of(const scenario::Scenario& scenario, const RunOptions& opt
   std::optional<golden::Acceptance> now;  // once: git is asked for it
   std::size_t written = 0;
   for (const std::string& variant : variants_with_goldens(scenario)) {
-    const auto key = key_of_runs(plan, evidence, scenario.name, variant);
-    if (!key) continue;
+    const std::vector<std::string> keys = keys_of_runs(plan, evidence, scenario.name, variant);
+    if (keys.empty()) continue;
     const judge::CheckReport* const differs = golden_that_differs(verdict, scenario.name, variant, scenario);
     if (differs == nullptr) {
-      golden::withdraw(folder, {scenario.name, variant}, *key);
+      for (const std::string& key : keys) golden::withdraw(folder, {scenario.name, variant}, key);
       continue;
     }
     if (!now) now = acceptance_now(scenario, root, "");
-    golden::Acceptable fresh = acceptable(plan, evidence, scenario, variant);
+    golden::Acceptable fresh = acceptable(plan, evidence, scenario, variant, root);
     fresh.acceptance = *now;
     golden::Proposal proposal{.name = fresh.name,
                               .scenario_file = scenario.file.string(),

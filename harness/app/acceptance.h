@@ -16,9 +16,11 @@ std::set<std::string> variants_with_goldens(const scenario::Scenario& scenario);
 /// those of variants that it loads from.
 std::vector<std::string> obstacles_of(const scenario::Scenario& scenario, const std::string& variant);
 
-/// The repeats of a variant as a trace to accept. Without repeats where a run left no whole trace.
+/// The repeats of a variant as a trace to accept into a folder of goldens. Without repeats where a run left no whole
+/// trace.
 golden::Acceptable acceptable(const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
-                              const scenario::Scenario& scenario, const std::string& variant);
+                              const scenario::Scenario& scenario, const std::string& variant,
+                              const std::filesystem::path& root);
 
 /// Who accepts it now, and from which state of the sources.
 golden::Acceptance acceptance_now(const scenario::Scenario& scenario, const std::filesystem::path& root,

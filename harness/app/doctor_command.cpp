@@ -22,6 +22,7 @@
 #include "harness/base/files.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
+#include "harness/golden/processors.h"
 
 namespace lockstep::app {
 namespace {
@@ -150,7 +151,7 @@ std::string examine_goldens(const RunOptions& options, int& code) {
   if (!wrong.empty())
     throw InputError({.what = some_of(wrong, 5), .where = "see them all: lockstep golden status", .next = next});
   return states.empty() ? "none"
-                        : std::to_string(states.size()) + " entries, whole and current; this machine: " + native_key();
+                        : std::to_string(states.size()) + " entries, whole and current; this machine: " + golden::native_class();
 }
 
 /// Kinds of programs in a selection.

@@ -1,6 +1,7 @@
 // lockstep golden accept: a run, or proposals of runs, become goldens.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +15,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/base/text.h"
+#include "harness/golden/processors.h"
 #include "harness/golden/root.h"
 #include "harness/report/renderer.h"
 
@@ -29,6 +31,7 @@ struct AcceptOptions {
   bool in_ci = false;                 ///< accepts although this is a CI job
   bool dirty = false;                 ///< accepts although sources are not committed
   bool dry_run = false;               ///< writes nothing
+  bool exact = false;                 ///< for the model of processor alone, not for its class
 };
 
 constexpr std::int64_t kLeastRepeats = 2;
@@ -64,6 +67,13 @@ void require_no_obstacles(const scenario::Scenario& scenario, const std::string&
                     .where = scenario.file.string() + " (variant '" + variant + "')",
                     .expected = "a recipe that the file holds, without faults in it or in variants that it loads from",
                     .next = "write overrides into the file first; plant faults in variants without a golden check"});
+}
+
+/// Lets a run become a golden of its model of processor alone.
+void make_exact(golden::Acceptable& fresh) {
+  const auto& rank = fresh.repeats.at(0).ranks.at(0);
+  const Json environment = rank.header.value("environment", Json::object());
+  fresh.key = golden::key_of_model(golden::class_of(fresh.key), environment, rank.origin);
 }
 
 std::string line_of(const golden::Outcome& outcome, bool dry_run, const std::string& where) {
@@ -115,8 +125,9 @@ int accept_runs(const AcceptOptions& options) {
     const golden::Acceptance now =
         accepted.empty() ? golden::Acceptance() : acceptance_now(scenario, root, options.reason);
     for (const std::string& variant : accepted) {
-      golden::Acceptable fresh = acceptable(plan, evidence, scenario, variant);
+      golden::Acceptable fresh = acceptable(plan, evidence, scenario, variant, root);
       golden::require_proof(fresh.repeats);
+      if (options.exact) make_exact(fresh);
       fresh.acceptance = now;
       const std::filesystem::path file = golden::golden_file(root, scenario.name, variant);
       const golden::Entry entry = golden::entry_of(fresh);
@@ -129,10 +140,29 @@ int accept_runs(const AcceptOptions& options) {
   return 0;
 }
 
+/// *Throws*: InputError where two proposals of one key differ: the second would replace the first.
+void require_one_each(const std::vector<golden::Proposal>& proposals) {
+  std::map<std::string, const golden::Proposal*> seen;
+  for (const golden::Proposal& proposal : proposals) {
+    const golden::Proposal& first = *seen.try_emplace(proposal.text(), &proposal).first->second;
+    if (golden::is_same_training(first.entry, proposal.entry)) continue;
+    throw InputError({.what = "two proposals of one golden have different bits: " + proposal.text(),
+                      .where = first.origin.string() + ", " + proposal.origin.string(),
+                      .expected = "one proposal for each key, or equal ones",
+                      .next = "add --exact if their processors are different models; else accept one of them"});
+  }
+}
+
 /// Accepts proposals that match, of these folders. All are looked at before one is accepted.
 int accept_proposals(const AcceptOptions& options) {
   const std::filesystem::path root = root_of_proposals(options.run.golden_root);
-  const std::vector<golden::Proposal> proposals = proposals_chosen(options.what, options.from, options.run.golden_root);
+  std::vector<golden::Proposal> proposals = proposals_chosen(options.what, options.from, options.run.golden_root);
+  if (options.exact) {
+    for (golden::Proposal& proposal : proposals)
+      proposal.entry.key = golden::key_of_model(golden::class_of(proposal.entry.key), proposal.entry.environment,
+                                                proposal.origin.string());
+  }
+  require_one_each(proposals);
   Problems problems;
   for (const golden::Proposal& proposal : proposals) {
     problems.collect([&] { golden::require_no_obstacles(proposal); });
@@ -179,6 +209,8 @@ void add_golden_accept(CLI::App& golden, Action& action) {
   command->add_flag("--in-ci", options->in_ci, "Accept even if the environment variable CI is set");
   command->add_flag("--dirty", options->dirty, "Accept even if sources are not committed");
   command->add_flag("--dry-run", options->dry_run, "Write nothing; say what would change");
+  command->add_flag("--exact", options->exact,
+                    "Accept for this model of processor alone: an entry beside the one of its class");
   add_run_options(*command, options->run);
   run_when_chosen(*command, action, options, accept);
 }

@@ -6,6 +6,7 @@
 #include "harness/app/acceptance.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/golden/processors.h"
 #include "harness/golden/recipe_changes.h"
 #include "harness/golden/root.h"
 
@@ -89,12 +90,13 @@ class Looking {
       const auto undecided = [&](const char* what, const std::string& why) {
         state = {.golden = state.golden, .state = what, .why = why, .next = accept, .code = kUndecided};
       };
-      const bool is_of_lane = is_native ? entry.key.starts_with(kNative) : entry.key == cpu;
+      const std::string of_class = golden::class_of(entry.key);
+      const bool is_of_lane = is_native ? of_class.starts_with(kNative) : of_class == cpu;
       has_own = has_own || is_of_lane;
       if (golden.scenario != scenario.name || golden.variant != variant) {
         undecided("stranger",
                   file.string() + " belongs to '" + golden.scenario + "', variant '" + golden.variant + "'");
-      } else if (!is_known(entry.key)) {
+      } else if (!golden::is_class(of_class)) {
         undecided("unknown key", "no processors are called '" + entry.key + "'");
       } else if (!is_of_lane) {
         undecided("no lane", "runs of this variant are '" + cpu + "': none has the key '" + entry.key + "'");
@@ -109,11 +111,6 @@ class Looking {
                          .why = file.string() + " has no entry for '" + cpu + "'",
                          .next = accept,
                          .code = kUndecided});
-  }
-
-  static bool is_known(const std::string& key) {
-    static const std::set<std::string> kPortable = {"portable", "portable-v1"};
-    return kPortable.contains(key) || key.starts_with(kNative);
   }
 
   /// Why an entry is of an older training; empty: it is not.
@@ -165,13 +162,6 @@ int code_of(const std::vector<GoldenState>& states) {
   int code = 0;
   for (const GoldenState& state : states) code = std::max(code, state.code);
   return code;
-}
-
-std::string native_key() {
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-                      __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0;
-  return avx512 ? "native-avx512" : avx2 ? "native-avx2" : "native-default";
 }
 
 }  // namespace lockstep::app

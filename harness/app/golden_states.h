@@ -25,7 +25,4 @@ std::vector<GoldenState> states_of_goldens(const std::vector<plan::Plan>& plans,
 /// The worst code: damaged, then undecided.
 int code_of(const std::vector<GoldenState>& states);
 
-/// The key of native goldens that LibTorch's kernels have on this processor.
-std::string native_key();
-
 }  // namespace lockstep::app

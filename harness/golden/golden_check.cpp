@@ -9,6 +9,7 @@
 #include "harness/compare/rounding.h"
 #include "harness/diagnosis/diagnosers.h"
 #include "harness/golden/cells.h"
+#include "harness/golden/processors.h"
 #include "harness/golden/recipe_changes.h"
 #include "harness/golden/root.h"
 #include "harness/golden/store.h"
@@ -223,28 +224,30 @@ void explain_change(const Entry& golden, const CheckInput& input, const std::str
                         "). A golden holds no elements, so that this is no proof";
 }
 
-/// The entry that a run without one of its own is the most like: of the same kind of processors, else any.
+/// The entry that a run without one of its own is the most like: of the same class, of the same kind, else any.
 const Entry& nearest_in(const Golden& golden, const std::string& key) {
-  const std::string kind = key.substr(0, key.find('-') + 1);
-  const auto found = std::find_if(golden.entries.begin(), golden.entries.end(),
-                                  [&](const Entry& entry) { return !kind.empty() && entry.key.starts_with(kind); });
-  return found == golden.entries.end() ? golden.entries.front() : *found;
+  for (const std::string& kind : {class_of(key), key.substr(0, key.find('-') + 1)}) {
+    const auto found = std::find_if(golden.entries.begin(), golden.entries.end(),
+                                    [&](const Entry& entry) { return !kind.empty() && entry.key.starts_with(kind); });
+    if (found != golden.entries.end()) return *found;
+  }
+  return golden.entries.front();
 }
 
 /// A golden without an entry for the processors of a run: the nearest one is compared for people to read.
 CheckResult no_entry(const Golden& file, const std::filesystem::path& path, const CheckInput& input,
                      const trace::RunTrace& run) {
-  const std::string key = key_of(run);
+  const std::vector<std::string> own = keys_of(run);
   std::vector<std::string> keys;
   for (const Entry& entry : file.entries) keys.push_back(entry.key);
-  const Entry& nearest = nearest_in(file, key);
+  const Entry& nearest = nearest_in(file, own.back());
   const compare::Comparison comparison =
       compare::compare_runs(nearest.run, run, checks::channels_of(input, run), compare::bitwise);
   const std::string is = comparison.first           ? "differs first at " + comparison.first->place_and_rank()
                          : comparison.compared == 0 ? "has nothing to compare with this run"
                                                     : "has the bits of this run";
   return {.status = Status::kBaseline,
-          .why = "the golden " + path.string() + " has no entry for the processors '" + key +
+          .why = "the golden " + path.string() + " has no entry for the processors '" + join(own, "' or '") +
                  "', only for: " + join(keys, ", ") + "; the one of '" + nearest.key + "' " + is,
           .next = accept_command(input)};
 }
@@ -271,7 +274,7 @@ void judge_variant(const CheckInput& input, const std::string& variant, CheckRes
     return;
   }
   for (const trace::RunTrace* run : input.of(variant)) {
-    const Entry* const entry = golden->find(key_of(*run));
+    const Entry* const entry = entry_for(*golden, *run);
     combine(total, entry == nullptr ? no_entry(*golden, path, input, *run)
                                     : judge_entry(*golden, *entry, input, variant, *run));
   }
@@ -310,7 +313,7 @@ CheckResult judge_entry(const Golden& file, const Entry& golden, const CheckInpu
 
 std::optional<trace::RunTrace> golden_of(const CheckInput& input, const std::string& variant) {
   const auto golden = read_golden(path_of(input, variant));
-  const Entry* const entry = golden ? golden->find(key_of(*input.of(variant).front())) : nullptr;
+  const Entry* const entry = golden ? entry_for(*golden, *input.of(variant).front()) : nullptr;
   return entry == nullptr ? std::nullopt : std::optional(entry->run);
 }
 

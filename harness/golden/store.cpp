@@ -1,7 +1,6 @@
 #include "harness/golden/store.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 #include "harness/base/error.h"
@@ -111,17 +110,6 @@ Entry entry_of(const Acceptable& fresh) {
   return entry;
 }
 
-std::string key_of(const trace::RunTrace& run) {
-  const Json& header = run.ranks.at(0).header;
-  const std::string cpu = header.value("cpu", "native");
-  if (cpu != "native") return cpu;
-  const Json recorded = header.value("/environment/cpu_capability"_json_pointer, Json("unknown"));
-  std::string capability = recorded.is_string() ? recorded.get<std::string>() : "unknown";
-  std::transform(capability.begin(), capability.end(), capability.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return "native-" + capability;
-}
-
 std::filesystem::path golden_file(const std::filesystem::path& root, const std::string& scenario,
                                   const std::string& variant) {
   return root / scenario / (variant + std::string(kExtension));
@@ -130,6 +118,14 @@ std::filesystem::path golden_file(const std::filesystem::path& root, const std::
 std::optional<Golden> read_golden(const std::filesystem::path& file) {
   if (!is_there(file)) return std::nullopt;
   return golden_from(read_file(file), file.string());
+}
+
+bool is_same_training(const Entry& before, const Entry& fresh) {
+  Entry as_before = fresh;
+  as_before.history = before.history;
+  as_before.environment = before.environment;
+  as_before.recipe = before.recipe;
+  return body_of(as_before) == body_of(before);
 }
 
 namespace {
@@ -159,15 +155,6 @@ Place place_in(const std::filesystem::path& file, const Name& name, const std::s
   }
   place.history = history_in(text, key);
   return place;
-}
-
-/// Whether both are of one training with equal bits: who accepted it, and where, makes no difference.
-bool is_the_same(const Entry& before, const Entry& fresh) {
-  Entry as_before = fresh;
-  as_before.history = before.history;
-  as_before.environment = before.environment;
-  as_before.recipe = before.recipe;
-  return body_of(as_before) == body_of(before);
 }
 
 void put(Golden& golden, Entry entry) {
@@ -200,7 +187,7 @@ Prepared prepare(const std::filesystem::path& file, const Name& name, Entry entr
   const bool was_there = is_there(file);
   Place place = place_in(file, name, entry.key);
   const Entry* const before = place.golden.find(entry.key);
-  if (before != nullptr && is_the_same(*before, entry)) return {{Accepted::kUnchanged, ""}, ""};
+  if (before != nullptr && is_same_training(*before, entry)) return {{Accepted::kUnchanged, ""}, ""};
   Acceptance& acceptance = entry.history.at(0);
   acceptance.replaces = before == nullptr ? (place.history.empty() ? "nothing" : "what could not be read")
                                           : before->digest.substr(0, kDigitsOfDigest);

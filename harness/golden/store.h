@@ -11,10 +11,7 @@
 
 namespace lockstep::golden {
 
-/// Class of processors that a golden holds for: "portable", "portable-v1", or "native-avx512" and the like.
-std::string key_of(const trace::RunTrace& run);
-
-/// File of one golden: <root>/<scenario>/<variant>.golden, with one entry for each class of processors.
+/// File of one golden: <root>/<scenario>/<variant>.golden, with one entry for each key (processors.h).
 std::filesystem::path golden_file(const std::filesystem::path& root, const std::string& scenario,
                                   const std::string& variant);
 
@@ -34,7 +31,7 @@ struct Name {
 /// Trace to accept, and its origin.
 struct Acceptable {
   Name name;
-  std::string key;
+  std::string key;                    ///< processors.h
   Json recipe;                        ///< with all defaults filled in
   std::set<trace::Channel> channels;  ///< that checks compare: the golden holds no others
   std::vector<trace::RunTrace> repeats;
@@ -46,6 +43,9 @@ void require_proof(const std::vector<trace::RunTrace>& repeats);
 
 /// The first repeat as an entry, proven or not. There must be one.
 Entry entry_of(const Acceptable& fresh);
+
+/// Whether both are of one training with equal bits: who accepted it, and where, makes no difference.
+bool is_same_training(const Entry& before, const Entry& fresh);
 
 /// Effect of an acceptance.
 struct Outcome {

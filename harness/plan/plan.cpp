@@ -91,6 +91,8 @@ void take_command(Run& run, const scenario::Scenario& scenario, const scenario::
                                           {"repeat", run.repeat},
                                           {"train_digest", run.train_digest},
                                           {"inputs", named}}};
+  if (const std::string& cpu = variant.program->cpu; !cpu.empty())
+    std::get<CommandProgram>(run.program).header["cpu"] = cpu;
 }
 
 Run run_from(const scenario::Scenario& scenario, const scenario::Variant& variant, std::int64_t repeat,

@@ -79,6 +79,25 @@ recipe::ChoiceOf<Kind> choice_of(const Json& completed, const std::string& key, 
   return recipe::choice_from<Kind>(completed.at(key));
 }
 
+/// Variables that bound a program's libraries to a profile.
+std::map<std::string, std::string> variables_of(const CpuProfile& profile) {
+  return {{"ATEN_CPU_CAPABILITY", profile.aten}, {"ONEDNN_MAX_CPU_ISA", profile.onednn}, {"MKL_CBWR", profile.mkl}};
+}
+
+/// Bounds a program to the profile that it names. *Throws*: InputError where its environment says otherwise.
+void take_profile(ProgramSpec& program, const std::string& origin) {
+  const CpuProfile* const profile = profile_named(program.cpu);
+  for (const auto& [name, value] : profile == nullptr ? Placeholders() : variables_of(*profile)) {
+    const std::string& set = program.environment.try_emplace(name, value).first->second;
+    if (set == value) continue;
+    throw InputError({.what = "two instruction sets are asked for",
+                      .where = origin + ": program.environment." + name,
+                      .expected = "'" + value + "', as program.cpu = " + program.cpu + " needs it",
+                      .actual = "'" + set + "'",
+                      .next = "remove one of them"});
+  }
+}
+
 }  // namespace
 
 std::map<std::string, std::string> variables_for(const Json& train) {
@@ -91,9 +110,7 @@ std::map<std::string, std::string> variables_for(const Json& train) {
       for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) variables[name] = value.dump();
       told["threads"] = value;
     } else if (const CpuProfile* const profile = path == "/determinism/cpu" ? profile_named(value) : nullptr) {
-      variables["ATEN_CPU_CAPABILITY"] = profile->aten;
-      variables["ONEDNN_MAX_CPU_ISA"] = profile->onednn;
-      variables["MKL_CBWR"] = profile->mkl;
+      variables.merge(variables_of(*profile));
     } else if (path == "/determinism/algorithms") {
       if (value == "deterministic") told["deterministic"] = true;
     } else if (path == "/ddp/bucket_mb") {
@@ -141,6 +158,7 @@ std::string folder_of(const std::string& variant) { return std::string(kFolderOf
 ProgramSpec program_spec_from(const Json& completed, const std::string& origin) {
   ProgramSpec program{.command = completed.at("command").get<std::vector<std::string>>(),
                       .environment = completed.at("environment").get<std::map<std::string, std::string>>(),
+                      .cpu = completed.value("cpu", ""),
                       .directory = completed.at("directory").get<std::string>(),
                       .inputs = completed.at("inputs").get<std::vector<std::string>>(),
                       .alone = completed.at("alone").get<bool>(),
@@ -157,6 +175,7 @@ ProgramSpec program_spec_from(const Json& completed, const std::string& origin) 
     }
     for (std::string& word : words_of(name, value)) program.command.push_back(std::move(word));
   }
+  take_profile(program, origin);
   program.source = source_of(program, origin);
   Placeholders any;
   if (!program.source.empty()) any[folder_of(program.source)] = "";

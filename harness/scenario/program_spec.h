@@ -18,6 +18,7 @@ using Placeholders = std::map<std::string, std::string>;
 struct ProgramSpec {
   std::vector<std::string> command;  ///< with its options, placeholders not yet filled in
   std::map<std::string, std::string> environment;
+  std::string cpu;                  ///< CpuProfile that bounds its libraries; empty: they choose by themselves
   std::string directory;            ///< to start it in, seen from the scenario's file
   std::vector<std::string> inputs;  ///< files and folders that it depends on, seen from `directory`
   bool alone = true;                ///< no other program runs beside it

@@ -205,6 +205,7 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
   variant.train = train_spec_from_promises(completed.at("promises"), *variant.known);
   validate_schedule(variant.train, origin, "promises");
   variant.train.record = variant.program->record;
+  variant.train.determinism.cpu = variant.program->cpu;
   if (!variant.program->source.empty())
     variant.train.checkpoint.load = recipe::whole_checkpoint_of(variant.program->source);
   const LaunchSpec& launch = variant.launch;

@@ -115,10 +115,11 @@ void require_followed(const Variant& variant, const Scenario& scenario) {
              "'" + follow + "' starts after update " + std::to_string(begin));
 }
 
-void require_recordable(const recipe::RecordSpec& record, const std::string& file) {
-  require_known_channels(record.channels, file + ": train.record.channels");
+/// `origin`: file and object that holds "record".
+void require_recordable(const recipe::RecordSpec& record, const std::string& origin) {
+  require_known_channels(record.channels, origin + ".record.channels");
   for (const recipe::CaptureSpec& capture : record.captures) {
-    if (!capture.channel.empty()) require_known_channels({capture.channel}, file + ": train.record.capture");
+    if (!capture.channel.empty()) require_known_channels({capture.channel}, origin + ".record.capture");
   }
 }
 
@@ -192,7 +193,9 @@ std::int64_t newest_saved(const recipe::LoadSpec& load, const Promises& source) 
 void validate_sources(const Scenario& scenario, const std::vector<std::string>& names, std::set<std::string> sound,
                       Problems& problems) {
   for (const Variant& variant : scenario.variants) {
-    const bool records = problems.collect([&] { require_recordable(variant.train.record, scenario.file.string()); });
+    const bool records = problems.collect([&] {
+      require_recordable(variant.train.record, scenario.file.string() + (variant.program ? ": program" : ": train"));
+    });
     const bool loads = problems.collect([&] { require_sources(variant, scenario, names); });
     if (!records || !loads) sound.erase(variant.name);
   }

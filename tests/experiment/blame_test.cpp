@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "harness/golden/processors.h"
 #include "harness/golden/store.h"
 
 #include "tests/support/tiny/pair.h"
@@ -40,7 +41,7 @@ struct Blamed {
     const std::vector<trace::Channel> all = trace::all_channels();
     golden::accept(golden::golden_file(golden_root, "tiny", "main"),
                    {.name = {"tiny", "main"},
-                    .key = golden::key_of(run),
+                    .key = golden::class_of(run),
                     .recipe = plan.scenarios[0].variants[0].train_json,
                     .channels = {all.begin(), all.end()},
                     .repeats = {run, run},

@@ -3,6 +3,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/golden/processors.h"
 #include "harness/golden/store.h"
 
 #include "tests/support/tiny/bench.h"
@@ -398,12 +399,40 @@ TEST_F(GoldenCheck, IsInconclusiveOnAnEmptyRun) {
   EXPECT_TRUE(is_inconclusive(check()));
 }
 
+/// The processor of an emulator, or of another node, may lack what this machine has.
+TEST(GoldenKey, RefusesAProfileThatTheProcessorDoesNotHold) {
+  Bench bench(with_golden());
+  bench.run("a").ranks[0].header["environment"] = {{"cpu_capability", "AVX2"}};
+  EXPECT_EQ(golden::class_of(bench.run("a")), "portable");
+  bench.run("a").ranks[0].header["environment"] = {{"cpu_capability", "DEFAULT"}};
+  EXPECT_THROW(golden::class_of(bench.run("a")), Unsupported);
+}
+
+TEST_F(GoldenCheck, LooksForTheModelBeforeTheClass) {
+  accept();
+  bench_.run("a").ranks[0].header["environment"]["cpu_model"] = "Model 1";
+  ASSERT_EQ(check().status, Status::kAgree) << "no entry of this model: the one of the class";
+  golden::Acceptable of_model = acceptable(bench_.run("a"));
+  of_model.key = "portable@model-1";
+  for (trace::RunTrace& run : of_model.repeats) spoil(run, 0, 1, Channel::kWeight, "fc.weight");
+  golden::accept(file(), of_model);
+  EXPECT_EQ(check().status, Status::kDivergence) << "the entry of this model has other bits";
+  EXPECT_EQ(golden::key_to_accept(file(), bench_.run("a")), "portable@model-1") << "that is the one which counts";
+  bench_.run("a").ranks[0].header["environment"]["cpu_model"] = "Model 2";
+  EXPECT_EQ(check().status, Status::kAgree);
+  EXPECT_EQ(golden::key_to_accept(file(), bench_.run("a")), "portable");
+}
+
 TEST(GoldenKey, SpeaksForAProcessor) {
   Bench bench(with_golden());
-  EXPECT_EQ(golden::key_of(bench.run("a")), "portable");
+  bench.run("a").ranks[0].header["environment"]["cpu_model"] = "AMD EPYC (9B14)";
+  EXPECT_EQ(golden::keys_of(bench.run("a")), (std::vector<std::string>{"portable@amd-epyc-9b14", "portable"}));
+  EXPECT_EQ(golden::class_of(std::string("portable@amd-epyc-9b14")), "portable");
+  EXPECT_EQ(golden::class_of(bench.run("a")), "portable");
   bench.run("a").ranks[0].header["cpu"] = "native";
   bench.run("a").ranks[0].header["environment"] = {{"cpu_capability", "AVX512"}};
-  EXPECT_EQ(golden::key_of(bench.run("a")), "native-avx512");
+  EXPECT_EQ(golden::class_of(bench.run("a")), "native-avx512");
+  EXPECT_EQ(golden::keys_of(bench.run("a")), std::vector<std::string>{"native-avx512"}) << "it does not say its model";
 }
 
 }  // namespace

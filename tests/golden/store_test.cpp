@@ -209,6 +209,19 @@ TEST_F(GoldenStore, HoldsOnlyChannelsThatAreCompared) {
   }
 }
 
+/// They explain one run, and no check compares them.
+TEST_F(GoldenStore, HoldsNoNotesOfARecorder) {
+  for (trace::RunTrace& run : repeats()) {
+    for (trace::Step& step : run.ranks[0].steps) {
+      step.records.push_back(scalar(Channel::kLedger, "seen.clips", 1));
+      step.records.push_back(floats(Channel::kGradient, "reduced fc.bias", {1, 2, 3, 4}));
+    }
+  }
+  accept();
+  const std::string text = read_file(file());
+  for (const char* note : {"seen.clips", "reduced fc.bias"}) EXPECT_EQ(text.find(note), std::string::npos) << note;
+}
+
 TEST_F(GoldenStore, ReplacesWhatCannotBeReadAnyMore) {
   accept();
   const std::string whole = read_file(file());

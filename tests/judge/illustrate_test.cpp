@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "harness/golden/processors.h"
 #include "harness/golden/store.h"
 #include "harness/report/renderer.h"
 
@@ -100,7 +101,7 @@ TEST(Illustrate, ShowsADifferenceFromAGoldenWithoutADistance) {
   const std::vector<trace::Channel> all = trace::all_channels();
   golden::accept(golden::golden_file(judged.scratch.path() / "golden", "tiny", "a"),
                  {.name = {"tiny", "a"},
-                  .key = golden::key_of(run),
+                  .key = golden::class_of(run),
                   .recipe = Json::object(),
                   .channels = {all.begin(), all.end()},
                   .repeats = {run, run},

@@ -116,6 +116,18 @@ TEST(Program, ControlsReachItThroughItsEnvironment) {
   }
 }
 
+TEST(Program, IsBoundToInstructionSets) {
+  Json document = program_document();
+  document["program"]["cpu"] = "portable";
+  const Variant bound = load(document).variants[0];
+  EXPECT_EQ(bound.program->environment.at("ATEN_CPU_CAPABILITY"), "avx2");
+  EXPECT_EQ(bound.program->environment.at("ONEDNN_MAX_CPU_ISA"), "AVX2");
+  EXPECT_EQ(bound.program->environment.at("MKL_CBWR"), "COMPATIBLE");
+  EXPECT_EQ(bound.train.determinism.cpu, "portable") << "its goldens are looked up by it";
+  document["program"]["environment"]["MKL_CBWR"] = "AVX2";
+  EXPECT_THROW(load(document), InputError) << "two instruction sets are asked for";
+}
+
 TEST(Program, Float64IsWhatItsAuthorSays) {
   Json document = program_document({{"command", {"python", "t.py"}}, {"arguments", {{"--lr", 0.1}}}});
   document["program"]["float64"] = {{"arguments", {{"--dtype", "float64"}}}, {"environment", {{"WIDE", "1"}}}};
