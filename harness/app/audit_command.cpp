@@ -184,7 +184,9 @@ void add_audit_options(CLI::App& command, Action& action, const std::shared_ptr<
       ->type_name("N,N...")
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
-  command.add_option("--steps", options->steps, "Updates of each run. Default: 6")
+  command
+      .add_option("--steps,--stop-after", options->steps,
+                  "Updates of each run, after which it ends, a program's, too. Default: 6")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000}));
   command.add_option("--only", options->only, "Only lines whose ids begin with this: " + id)

@@ -73,6 +73,12 @@ void add_json_option(CLI::App& command, std::filesystem::path& json) {
       ->check(not_empty);
 }
 
+void add_stop_after(CLI::App& command, std::int64_t& updates) {
+  command.add_option("--stop-after", updates, "End a recorded program in Python after so many updates, on all ranks")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000000}));
+}
+
 void add_propose_option(CLI::App& command, RunOptions& options) {
   command
       .add_option("--propose", options.proposals,

@@ -55,6 +55,9 @@ void add_run_options(CLI::App& command, RunOptions& options);
 /// --report and --json.
 void add_report_options(CLI::App& command, RunOptions& options);
 
+/// --stop-after.
+void add_stop_after(CLI::App& command, std::int64_t& updates);
+
 /// --propose.
 void add_propose_option(CLI::App& command, RunOptions& options);
 

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "harness/app/commands.h"
+#include "harness/app/options.h"
 #include "harness/app/pipeline.h"
 #include "harness/app/recording_request.h"
 #include "harness/app/runs_folder.h"
@@ -30,6 +31,7 @@ struct RecordOptions {
   std::int64_t every = 1;             ///< updates
   std::vector<std::string> channels;  ///< empty: all
   bool strict = false;                ///< a recorder that fails ends the training
+  std::int64_t stop_after = 0;        ///< updates; 0: the training ends by itself
 };
 
 namespace fs = std::filesystem;
@@ -88,8 +90,11 @@ int record(const RecordOptions& options) {
   const fs::path folder = fs::absolute(options.out);
   launch::Environment environment = launch::inherited_environment();
   const auto python_path = environment.find("PYTHONPATH");
-  const RecordingRequest request{
-      .folder = folder, .every = options.every, .channels = options.channels, .strict = options.strict};
+  const RecordingRequest request{.folder = folder,
+                                 .every = options.every,
+                                 .channels = options.channels,
+                                 .strict = options.strict,
+                                 .stop_after = options.stop_after};
   for (const auto& [name, value] :
        recording_variables(request, python_path == environment.end() ? "" : python_path->second))
     environment[name] = value;
@@ -120,6 +125,7 @@ void add_record(CLI::App& app, Action& action) {
   command->add_option("--every", options->every, "Record every so many updates")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  add_stop_after(*command, options->stop_after);
   command->add_option("--channel", options->channels, "Record these channels only")->allow_extra_args(false);
   command->add_flag("--strict", options->strict, "A recorder that fails ends the training");
   command->add_option("command", options->command, "The command, after --")->required()->check(not_empty);

@@ -42,6 +42,7 @@ std::map<std::string, std::string> recording_variables(const RecordingRequest& r
       {"LOCKSTEP_RECORD_HEADER", request.header.dump()}};
   if (!request.channels.empty()) variables["LOCKSTEP_RECORD_CHANNELS"] = join(request.channels, ",");
   if (request.strict) variables["LOCKSTEP_RECORD_STRICT"] = "1";
+  if (request.stop_after > 0) variables["LOCKSTEP_RECORD_STOP_AFTER"] = std::to_string(request.stop_after);
   return variables;
 }
 
@@ -49,6 +50,7 @@ const std::map<std::string, std::string>& usual_recorder_variables() {
   static const std::map<std::string, std::string> kAll = {{"LOCKSTEP_RECORD_CHANNELS", ""},
                                                           {"LOCKSTEP_RECORD_WEIGHTS", "steps"},
                                                           {"LOCKSTEP_RECORD_STRICT", "0"},
+                                                          {"LOCKSTEP_RECORD_STOP_AFTER", ""},
                                                           {"LOCKSTEP_CONTROL", "{}"}};
   return kAll;
 }

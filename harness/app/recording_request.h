@@ -18,6 +18,7 @@ struct RecordingRequest {
   std::vector<std::string> channels;  ///< empty: all
   Json header = Json::object();       ///< merged into that of each trace
   bool strict = false;                ///< a recorder that fails ends the training
+  std::int64_t stop_after = 0;        ///< updates after which the recorder ends the training; 0: it ends by itself
 };
 
 /// The folder that holds the Python package of the recorder. *Throws*: InputError where this installation has none.

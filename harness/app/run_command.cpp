@@ -43,6 +43,7 @@ void add_run(CLI::App& app, Action& action) {
     bool mutations = false;
     std::string part = "1/1";
     std::filesystem::path prepared;
+    std::int64_t stop_after = 0;
   };
   CLI::App* command = app.add_subcommand("run", "Run scenarios and judge them");
   const auto options = std::make_shared<Options>();
@@ -55,6 +56,7 @@ void add_run(CLI::App& app, Action& action) {
       command->add_flag("--mutations", options->mutations,
                         "Try the mutations of the practices, too: each must turn a check of its practice red");
   command->add_option("--part", options->part, "Only the K-th of N equal parts of the mutations: K/N")->needs(mutated);
+  add_stop_after(*command, options->stop_after);
   command->add_flag("--resume", options->resume, "Resume the runs that an earlier lockstep left in --out")
       ->needs("--out")
       ->excludes(mutated);
@@ -68,6 +70,8 @@ void add_run(CLI::App& app, Action& action) {
       ->excludes(mutated);
   command->callback([=, &action] {
     action = [options] {
+      if (options->stop_after > 0)
+        options->overrides.push_back("program.stop_after=" + std::to_string(options->stop_after));
       if (options->mutations || !options->prepared.empty()) require_json_alone(*options);
       if (options->mutations) return mutations(*options, options->part);
       if (options->prepared.empty()) return run(*options);

@@ -84,7 +84,8 @@ struct TakeProgram {
     const RecordingRequest request{.folder = job.directory,
                                    .every = program.spec.record.every,
                                    .channels = program.spec.record.channels,
-                                   .header = program.header};
+                                   .header = program.header,
+                                   .stop_after = program.spec.stop_after};
     for (const auto& [name, value] : recording_variables(request, python_path)) variables[name] = value;
     // The scenario alone says what is recorded, and not the caller's shell.
     for (const auto& [name, value] : usual_recorder_variables()) variables.try_emplace(name, value);

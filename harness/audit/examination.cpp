@@ -32,7 +32,7 @@ const Variant& chosen(const scenario::Scenario& scenario, const std::string& nam
 
 std::unique_ptr<Recipe> recipe_of(const scenario::Scenario& scenario, const Request& request) {
   const Variant& variant = chosen(scenario, request.variant);
-  if (variant.program) return program_recipe(variant, request.options, scenario.file.string());
+  if (variant.program) return program_recipe(variant, request.options, request.steps, scenario.file.string());
   return worker_recipe(variant, request.steps);
 }
 

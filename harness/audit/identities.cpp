@@ -80,10 +80,10 @@ std::optional<Obstacle> obstacle_of_padding(const Recipe& recipe, const Range& r
                   can_drop ? "drop_last, of the sampler and of the loader" : "", change};
 }
 
-/// Reasons why W ranks are not one rank with their batch. A program's runs go on across its epochs' ends.
+/// Reasons why W ranks are not one rank with their batch. Runs end before an epoch does, unless one batch takes more.
 std::vector<Obstacle> obstacles_of_ranks(const Recipe& recipe, const Range& range, std::int64_t world_size) {
   std::vector<Obstacle> found = recipe.obstacles_of_ranks();
-  const bool stops_before = recipe.variant().knows("steps") && recipe.train().steps * range.batch <= range.samples;
+  const bool stops_before = range.steps * range.batch <= range.samples;
   const bool is_dealt = recipe.variant().knows("sampler") && recipe.train().sampler.kind != recipe::SamplerKind::kNone;
   if (recipe.is_ours() || range.samples == 0 || !is_dealt || stops_before) return found;
   if (auto padding = obstacle_of_padding(recipe, range, world_size)) {

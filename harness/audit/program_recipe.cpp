@@ -15,8 +15,9 @@ const std::vector<std::string>& places() {
 
 class ProgramRecipe : public Recipe {
  public:
-  ProgramRecipe(const scenario::Variant& variant, const ProgramOptions& options, const std::string& origin)
-      : Recipe(variant), options_(options) {
+  ProgramRecipe(const scenario::Variant& variant, const ProgramOptions& options, std::int64_t steps,
+                const std::string& origin)
+      : Recipe(variant), options_(options), steps_(steps) {
     for (const auto& [place, option] : options_) {
       const Json& given = variant.program_json.at("arguments");
       if (given.contains(option) && given[option].is_number()) continue;
@@ -28,10 +29,11 @@ class ProgramRecipe : public Recipe {
     }
   }
 
-  Json as_written(std::int64_t world_size) const override { return {{"world_size", world_size}}; }
+  Json as_written(std::int64_t world_size) const override {
+    return {{"world_size", world_size}, {"program", {{"stop_after", steps_}}}};
+  }
 
   std::optional<Json> patch(const Setting& setting) const override {
-    // A program goes its own number of updates, whatever `steps` says.
     const bool ours_alone = setting.plain || setting.sum || setting.every_rank_all || setting.split ||
                             setting.decay != 1 || setting.threshold != 1 || !setting.also.empty();
     if (ours_alone) return std::nullopt;
@@ -58,7 +60,8 @@ class ProgramRecipe : public Recipe {
       arguments[*option] = rate;
       if (variant().knows("optimizer")) promises["optimizer"] = {{"lr", rate}};
     }
-    Json patch = {{"world_size", setting.world_size}, {"program", {{"arguments", arguments}}}};
+    Json patch = {{"world_size", setting.world_size},
+                  {"program", {{"arguments", arguments}, {"stop_after", setting.steps.value_or(steps_)}}}};
     if (!promises.empty()) patch["promises"] = promises;
     return patch;
   }
@@ -70,12 +73,13 @@ class ProgramRecipe : public Recipe {
   }
 
   const ProgramOptions options_;
+  const std::int64_t steps_;  ///< updates after which a run is stopped, unless a setting names them
 };
 
 }  // namespace
 
 std::unique_ptr<Recipe> program_recipe(const scenario::Variant& variant, const ProgramOptions& options,
-                                       const std::string& origin) {
+                                       std::int64_t steps, const std::string& origin) {
   for (const auto& [place, option] : options) {
     if (std::find(places().begin(), places().end(), place) != places().end()) continue;
     throw InputError({.what = "unknown place of a recipe: '" + place + "'",
@@ -83,7 +87,7 @@ std::unique_ptr<Recipe> program_recipe(const scenario::Variant& variant, const P
                       .expected = "any of: " + join(places(), ", "),
                       .next = suggest(place, places())});
   }
-  return std::make_unique<ProgramRecipe>(variant, options, origin);
+  return std::make_unique<ProgramRecipe>(variant, options, steps, origin);
 }
 
 }  // namespace lockstep::audit

@@ -75,9 +75,9 @@ using ProgramOptions = std::map<std::string, std::string>;
 /// `steps`: updates of each run. *Lifetime*: of `variant`.
 std::unique_ptr<Recipe> worker_recipe(const scenario::Variant& variant, std::int64_t steps);
 
-/// *Throws*: InputError for an option that the scenario gives no value. *Lifetime*: of `variant`.
+/// The same for a program. *Throws*: InputError for an option that the scenario gives no value.
 std::unique_ptr<Recipe> program_recipe(const scenario::Variant& variant, const ProgramOptions& options,
-                                       const std::string& origin);
+                                       std::int64_t steps, const std::string& origin);
 
 /// Whether the optimizer divides a gradient by its own size, so that a constant factor cancels.
 bool is_scale_free(const recipe::TrainSpec& train);

@@ -161,6 +161,7 @@ ProgramSpec program_spec_from(const Json& completed, const std::string& origin) 
                       .cpu = completed.value("cpu", ""),
                       .directory = completed.at("directory").get<std::string>(),
                       .inputs = completed.at("inputs").get<std::vector<std::string>>(),
+                      .stop_after = completed.value("stop_after", std::int64_t{0}),
                       .alone = completed.at("alone").get<bool>(),
                       .record = {.channels = completed.at("record").at("channels").get<std::vector<std::string>>(),
                                  .every = completed.at("record").at("every").get<std::int64_t>(),

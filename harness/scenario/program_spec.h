@@ -21,6 +21,7 @@ struct ProgramSpec {
   std::string cpu;                  ///< CpuProfile that bounds its libraries; empty: they choose by themselves
   std::string directory;            ///< to start it in, seen from the scenario's file
   std::vector<std::string> inputs;  ///< files and folders that it depends on, seen from `directory`
+  std::int64_t stop_after = 0;      ///< updates after which the recorder ends it; 0: it ends by itself
   bool alone = true;                ///< no other program runs beside it
   std::string source;               ///< variant whose folder it is given a copy of: '{folder:VARIANT}'; empty: none
   recipe::RecordSpec record;

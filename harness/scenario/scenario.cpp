@@ -186,6 +186,12 @@ void require_one_program(const Json& run, const std::string& origin) {
                       .where = origin + ": promises",
                       .expected = "'program' beside it, or no 'promises'"});
   if (trains != runs) return;
+  if (trains && !run["program"].contains("command"))
+    throw InputError({.what = "only a program of your own has these options",
+                      .where = origin + ": program",
+                      .expected = "program.command; this variant trains with lockstep's own worker",
+                      .actual = run["program"].dump(),
+                      .next = "for the number of updates of that one: train.steps"});
   throw InputError({.what = trains ? "a variant has two trainings" : "a required key is missing: 'train' or 'program'",
                     .where = origin,
                     .expected = "'train', for lockstep's own worker, or 'program', for a program of your own",
@@ -219,8 +225,8 @@ void take_program(Variant& variant, const Json& completed, const Json& run, cons
 /// A variant as the schema completes it; what else is wrong with it is added to `problems`. *Throws*: InputError.
 Variant variant_of(const std::string& name, const Json& run, const std::string& file, Problems& problems) {
   const std::string within = "variant '" + name + "'", origin = file + " (" + within + ")";
-  const Json completed = complete(run, "run", {.file = file, .within = within});
   require_one_program(run, origin);
+  const Json completed = complete(run, "run", {.file = file, .within = within});
   Variant variant;
   variant.name = name;
   variant.world_size = completed.at("world_size").get<std::int64_t>();

@@ -41,14 +41,14 @@ def tell(message: str) -> None:
         pass  # closed or full: nobody is there to be told
 
 
-def end_process() -> None:
+def end_process(exit_code: int = STRICT_EXIT_CODE) -> None:
     """Ends the process at once: an exception could be caught, or be lost in a thread of the autograd engine."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except Exception:
             pass
-    os._exit(STRICT_EXIT_CODE)
+    os._exit(exit_code)
 
 
 def guarded(session: Failing, hook: Callable[..., Result]) -> Callable[..., Result | None]:

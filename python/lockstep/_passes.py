@@ -87,6 +87,7 @@ class Passes:
         if not session.start():
             return
         session.go_on()
+        session.stop_if_done()
         session.controls.delay(session.rank)
         step = session.step
         if step.forwards_since_backward == 0:

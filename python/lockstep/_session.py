@@ -14,7 +14,19 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep import _controls, _endings, _facts, _guard, _ledger, _library, _optimizers, _rest, _settings, _state
+from lockstep import (
+    _controls,
+    _endings,
+    _facts,
+    _guard,
+    _ledger,
+    _library,
+    _optimizers,
+    _rest,
+    _settings,
+    _state,
+    _stop,
+)
 from lockstep._batches import Batch, Batches, NamedTensors, items_in
 from lockstep._generators import Generators, Seeds, cpu_state
 from lockstep._gradients import Gradients
@@ -278,6 +290,20 @@ class Session:
             self.step.has_state = True
             _state.record_state(self)
 
+    def stop_if_done(self) -> None:
+        """Something that only an update needs is about to begin: ends the process after the updates that are wanted."""
+        wanted = self.settings.stop_after
+        if wanted is None or self.updates < wanted or self._recorder is None:
+            return
+        _stop.meet(wanted)
+        self.turns.end()
+        self.step.backwards = 0  # what was begun is no rest of this training
+        self._finish(0)
+        _stop.end_workers()
+        if self.rank == 0:
+            _guard.tell(f"stopped after {self.updates} updates")
+        _guard.end_process(0)
+
     # ---- models, optimizers and what else becomes known
 
     def meet(self, parameters: Iterable[torch.Tensor]) -> None:
@@ -367,6 +393,7 @@ class Session:
             return
         self.turns.join()
         self.go_on()
+        self.stop_if_done()
         self.complete()
 
     @contextlib.contextmanager

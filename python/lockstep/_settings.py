@@ -27,6 +27,7 @@ class Settings:
     header: Mapping[str, Any] = None  # type: ignore[assignment]
     controls: Mapping[str, Any] = None  # type: ignore[assignment]
     strict: bool = False
+    stop_after: int | None = None  #: updates after which the training ends
 
 
 def is_strict() -> bool:
@@ -38,15 +39,18 @@ def settings_from_environment() -> Settings | None:
     folder = os.environ.get("LOCKSTEP_RECORD")
     if not folder:
         return None
-    return Settings(folder=os.path.abspath(folder), every=_every(), channels=_channels(),
+    return Settings(folder=os.path.abspath(folder), every=_number("LOCKSTEP_RECORD_EVERY") or 1, channels=_channels(),
                     state_at_checkpoints=_weights() == "checkpoints", header=_object("LOCKSTEP_RECORD_HEADER"),
-                    controls=_object("LOCKSTEP_CONTROL"), strict=is_strict())
+                    controls=_object("LOCKSTEP_CONTROL"), strict=is_strict(),
+                    stop_after=_number("LOCKSTEP_RECORD_STOP_AFTER"))
 
 
-def _every() -> int:
-    text = os.environ.get("LOCKSTEP_RECORD_EVERY") or "1"
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable)
+    if not text:
+        return None
     if not text.isdigit() or int(text) < 1:
-        raise ValueError(f"LOCKSTEP_RECORD_EVERY is '{text}'; a number of steps from 1 on is expected")
+        raise ValueError(f"{variable} is '{text}'; a number of steps from 1 on is expected")
     return int(text)
 
 

@@ -63,6 +63,7 @@ class Updates:
         if not self._session.by_hand:
             self._session.go_on()
             self._turns.take(optimizer)
+            self._session.stop_if_done()
 
     def _before_update(self, optimizer: Optimizer) -> None:
         session = self._session
