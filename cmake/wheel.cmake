@@ -14,7 +14,7 @@ function(install_wheel)
   set(share ${SKBUILD_DATA_DIR}/share/lockstep)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/python/lockstep ${CMAKE_SOURCE_DIR}/python/_lockstep_autoload
     DESTINATION ${share}/python COMPONENT wheel
-    FILES_MATCHING PATTERN *.py PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+    FILES_MATCHING PATTERN *.py PATTERN *.jsonc PATTERN py.typed PATTERN __pycache__ EXCLUDE)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/python/lockstep-${PROJECT_VERSION}.egg-info DESTINATION ${share}/python
     COMPONENT wheel)
   install(FILES harness/scenario/scenario.schema.json DESTINATION ${share} COMPONENT wheel)

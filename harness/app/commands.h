@@ -31,6 +31,7 @@ void add_bisect(CLI::App& app, Action& action);
 void add_diff(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);
+void add_demo(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_man(CLI::App& app, Action& action);

@@ -1,0 +1,29 @@
+"""No set_epoch: each epoch has the order of the first one.
+
+    torchrun --nproc-per-node 2 no_set_epoch.py [--mended]
+"""
+
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+mended = "--mended" in sys.argv
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+inputs = torch.randn(256, 8)
+data = TensorDataset(inputs, inputs.sum(1, keepdim=True).sin())
+model = DDP(torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+sampler = DistributedSampler(data, shuffle=True)
+loader = DataLoader(data, batch_size=16, sampler=sampler)
+
+for epoch in range(3):
+    if mended:
+        sampler.set_epoch(epoch)  # the mistake: without it, nothing tells the sampler which epoch it is
+    for batch, target in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(batch), target).backward()
+        optimizer.step()
