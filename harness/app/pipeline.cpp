@@ -308,11 +308,29 @@ void write_result(const fs::path& target, const std::string& text) {
   }
 }
 
+namespace {
+
+/// A file is no subject of a result that other values than its own gave.
+void require_values_of_files(const RunOptions& options) {
+  const std::vector<std::string> overrides = scenario::overrides_of_recipe({.overrides = options.overrides});
+  for (const report::Format& format : report::formats()) {
+    if (!format.vouches_for_files || !options.reports.contains(format.kind) || overrides.empty()) continue;
+    throw InputError({.what = "this report makes a statement on the scenario's file, and --set changes its values",
+                      .where = "--report " + std::string(format.kind) + "=",
+                      .expected = "a scenario as its file has it",
+                      .actual = "--set " + join(overrides, " --set "),
+                      .next = "write the values into the file, or leave out one of the two options"});
+  }
+}
+
+}  // namespace
+
 void make_way(const RunOptions& options) {
   // One that cannot be written must not keep the others.
   for (const auto& [kind, target] : options.reports) require_no_project_file("--report " + kind + "=", target);
   for (const auto& [kind, target] : options.reports) remove_earlier(target);
   for (const auto& [kind, target] : options.reports) make_way("--report " + kind + "=", target);
+  require_values_of_files(options);
 }
 
 void illustrate(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,

@@ -10,6 +10,7 @@ const std::vector<Format>& formats() {
       {"html", make_html_renderer, /*draws=*/true},
       {"markdown", make_markdown_renderer},
       {"github", make_github_renderer},
+      {"in-toto", make_in_toto_renderer, /*draws=*/false, /*vouches_for_files=*/true},
   };
   return rows;
 }

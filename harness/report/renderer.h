@@ -43,11 +43,15 @@ std::unique_ptr<Renderer> make_markdown_renderer();
 /// Annotations of GitHub Actions, which a step prints.
 std::unique_ptr<Renderer> make_github_renderer();
 
+/// An in-toto statement: the result of the tests of scenarios and goldens, which it names by their SHA-256.
+std::unique_ptr<Renderer> make_in_toto_renderer();
+
 /// A report that a command writes into a file: --report <kind>=FILE.
 struct Format {
   const char* kind;
   std::unique_ptr<Renderer> (*make)();
-  bool draws = false;  ///< whether it needs the verdict's pictures
+  bool draws = false;              ///< whether it needs the verdict's pictures
+  bool vouches_for_files = false;  ///< whether it makes a statement on the files, which --set must not change
 };
 
 /// One row for each format.

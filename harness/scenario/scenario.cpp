@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "harness/base/files.h"
+#include "harness/base/hash.h"
 #include "harness/base/problems.h"
 #include "harness/base/text.h"
 #include "harness/scenario/checks.h"
@@ -532,9 +533,11 @@ Scenario read_scenario(const std::filesystem::path& file, const std::vector<std:
                        Problems& problems) {
   Scenario scenario{.file = file};
   problems.collect([&] {
-    Json document = parse_json(read_file(file, kMostScenarioBytes), file.string());
-    for (const std::string& text : overrides) problems.collect([&] { apply_override(document, text); });
+    const std::string text = read_file(file, kMostScenarioBytes);
+    Json document = parse_json(text, file.string());
+    for (const std::string& one : overrides) problems.collect([&] { apply_override(document, one); });
     scenario = Loading(file, std::move(document), problems).load(overrides);
+    scenario.sha256 = sha256(text);
   });
   return scenario;
 }

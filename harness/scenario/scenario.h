@@ -117,6 +117,7 @@ struct Scenario {
   std::string description;
   std::vector<Practice> practices;  ///< that it reproduces
   std::filesystem::path file;
+  std::string sha256;  ///< of the file, without the overrides
   std::vector<std::string> overrides;
   std::vector<Variant> variants;
   std::int64_t repeats = 1;

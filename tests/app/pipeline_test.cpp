@@ -80,6 +80,17 @@ TEST(Results, AnEarlierOneGoesBeforeTheWork) {
   EXPECT_TRUE(is_there("/dev/null"));
 }
 
+TEST(Results, ThatVouchForFilesAllowNoOtherValues) {
+  const test::Scratch scratch;
+  RunOptions options;
+  options.reports["in-toto"] = scratch.write("a.json", "old");
+  options.overrides = {"repeats=3", "launch.kind=exec"};
+  EXPECT_EQ(refused([&] { make_way(options); }), "") << "they change nothing that is computed";
+  options.overrides.emplace_back("train.steps=1");
+  EXPECT_NE(refused([&] { make_way(options); }).find("--set train.steps=1"), std::string::npos);
+  EXPECT_TRUE(entries_of(scratch.path()).empty()) << "the statement of an earlier run is gone";
+}
+
 TEST(Results, ReplaceAFileWhole) {
   const test::Scratch scratch;
   const fs::path file = scratch.write("result.json", "something longer than the result");
