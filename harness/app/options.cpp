@@ -98,8 +98,10 @@ void add_report_options(CLI::App& command, RunOptions& options) {
       throw InputError(
           {.what = what, .where = "--report " + kind + "=" + file, .expected = "", .actual = "", .next = next});
     };
-    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-      refuse("there is no such report", suggest(kind, kinds));
+    if (report::find_format(kind) == nullptr) refuse("there is no such report", suggest(kind, kinds));
+    const bool is_folder = report::find_format(kind)->is_folder();
+    if (is_folder && file == kStandardOutput)
+      refuse("a report of several files cannot go to stdout", "write --report " + kind + "=FOLDER");
     if (file.empty()) refuse("a report needs a file", "write --report " + kind + "=FILE; '-' is stdout");
     for (const auto& [other, target] : options.reports) {
       if (other == kind) refuse("the report '" + kind + "' is asked for twice", "name one file");
@@ -122,7 +124,8 @@ void add_report_options(CLI::App& command, RunOptions& options) {
               add(one.substr(0, sign), sign < one.size() ? one.substr(sign + 1) : "");
             }
           },
-          "Write a report, as often as given; KIND is " + join(kinds, ", ") + "; '-' is stdout")
+          "Write a report, as often as given; KIND is " + join(kinds, ", ") +
+              "; '-' is stdout. The one for tensorboard is a folder")
       ->type_name("KIND=FILE")
       ->allow_extra_args(false);
 }
