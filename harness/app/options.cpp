@@ -26,11 +26,15 @@ bool is_one_place(const std::filesystem::path& a, const std::filesystem::path& b
 
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
-void add_judging_options(CLI::App& command, RunOptions& options) {
-  command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
+void add_override_option(CLI::App& command, std::vector<std::string>& overrides) {
+  command.add_option("--set", overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
       ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);
+}
+
+void add_judging_options(CLI::App& command, RunOptions& options) {
+  add_override_option(command, options.overrides);
   command
       .add_option(
           "--golden", options.golden_root,

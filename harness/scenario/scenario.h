@@ -128,6 +128,9 @@ struct Scenario {
   std::int64_t repeats_of(const Variant& variant) const { return variant.repeats.value_or(repeats); }
 };
 
+/// A completed variant as its document: {"world_size": …, "train": …, "launch": …}.
+Json document_of(const Variant& variant);
+
 /// The variant with a patch of {"world_size": …, "train": …, "launch": …} merged in (RFC 7386: null removes). *Throws*:
 /// InputError where that is no training.
 Variant patched(const Variant& variant, const Json& patch, const std::string& file);
