@@ -26,6 +26,7 @@ void add_doctor(CLI::App& app, Action& action);
 void add_audit(CLI::App& app, Action& action);
 void add_record(CLI::App& app, Action& action);
 void add_init(CLI::App& app, Action& action);
+void add_config(CLI::App& app, Action& action);
 void add_golden(CLI::App& app, Action& action);
 void add_bisect(CLI::App& app, Action& action);
 void add_diff(CLI::App& app, Action& action);

@@ -26,11 +26,15 @@ bool is_one_place(const std::filesystem::path& a, const std::filesystem::path& b
 
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
-void add_judging_options(CLI::App& command, RunOptions& options) {
-  command.add_option("--set", options.overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
+void add_override_option(CLI::App& command, std::vector<std::string>& overrides) {
+  command.add_option("--set", overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
       ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);
+}
+
+void add_judging_options(CLI::App& command, RunOptions& options) {
+  add_override_option(command, options.overrides);
   command
       .add_option(
           "--golden", options.golden_root,
@@ -104,8 +108,10 @@ void add_report_options(CLI::App& command, RunOptions& options) {
       throw InputError(
           {.what = what, .where = "--report " + kind + "=" + file, .expected = "", .actual = "", .next = next});
     };
-    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-      refuse("there is no such report", suggest(kind, kinds));
+    if (report::find_format(kind) == nullptr) refuse("there is no such report", suggest(kind, kinds));
+    const bool is_folder = report::find_format(kind)->is_folder();
+    if (is_folder && file == kStandardOutput)
+      refuse("a report of several files cannot go to stdout", "write --report " + kind + "=FOLDER");
     if (file.empty()) refuse("a report needs a file", "write --report " + kind + "=FILE; '-' is stdout");
     for (const auto& [other, target] : options.reports) {
       if (other == kind) refuse("the report '" + kind + "' is asked for twice", "name one file");
@@ -128,7 +134,8 @@ void add_report_options(CLI::App& command, RunOptions& options) {
               add(one.substr(0, sign), sign < one.size() ? one.substr(sign + 1) : "");
             }
           },
-          "Write a report, as often as given; KIND is " + join(kinds, ", ") + "; '-' is stdout")
+          "Write a report, as often as given; KIND is " + join(kinds, ", ") +
+              "; '-' is stdout. The one for tensorboard is a folder")
       ->type_name("KIND=FILE")
       ->allow_extra_args(false);
 }

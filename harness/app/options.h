@@ -43,6 +43,9 @@ struct RunOptions {
 /// Check of an option that names a file: an empty name, as an unset variable leaves it, is a slip and no default.
 std::string not_empty(const std::string& text);
 
+/// --set.
+void add_override_option(CLI::App& command, std::vector<std::string>& overrides);
+
 /// Options of all commands that judge scenarios.
 void add_judging_options(CLI::App& command, RunOptions& options);
 

@@ -70,6 +70,16 @@ void require_no_project_file(const std::string& option, const fs::path& target) 
                     .next = "give the result another name"});
 }
 
+fs::path parent_of(const fs::path& target) { return target.has_parent_path() ? target.parent_path() : "."; }
+
+/// `place`: the folder, or the device, that is written to.
+void require_writable(const std::string& option, const fs::path& target, const fs::path& place) {
+  if (::access(place.c_str(), W_OK) == 0) return;
+  throw InputError({.what = "the result cannot be written here",
+                    .where = option + target.string(),
+                    .expected = "a place in a folder that exists and may be written to"});
+}
+
 /// Removes a file, or a link to one: what is written there takes its place. Errors show when it is written.
 void remove_earlier(const fs::path& target) {
   std::error_code ignored;
@@ -292,12 +302,7 @@ void make_way(const std::string& option, const fs::path& target) {
   const std::string prefix = option + (option.ends_with('=') ? "" : " ");
   require_no_project_file(prefix, target);
   remove_earlier(target);
-  const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
-  const fs::path& written = is_written_through(target) ? target : folder;
-  if (::access(written.c_str(), W_OK) == 0 && !is_folder(target)) return;
-  throw InputError({.what = "the result cannot be written here",
-                    .where = prefix + target.string(),
-                    .expected = "a file in a folder that exists and may be written to"});
+  require_writable(prefix, target, is_folder(target) ? "" : is_written_through(target) ? target : parent_of(target));
 }
 
 void write_result(const fs::path& target, const std::string& text) {
@@ -308,20 +313,71 @@ void write_result(const fs::path& target, const std::string& text) {
   }
 }
 
+namespace {
+
+/// Formats of the reports that the options name.
+std::vector<const report::Format*> formats_of(const RunOptions& options) {
+  std::vector<const report::Format*> formats;
+  for (const auto& [kind, target] : options.reports) formats.push_back(report::find_format(kind));
+  return formats;
+}
+
+/// A file is no subject of a result that other values than its own gave.
+void require_values_of_files(const RunOptions& options) {
+  const std::vector<std::string> overrides = scenario::overrides_of_recipe({.overrides = options.overrides});
+  for (const report::Format* format : formats_of(options)) {
+    if (!format->vouches_for_files || overrides.empty()) continue;
+    throw InputError({.what = "this report makes a statement on the scenario's file, and --set changes its values",
+                      .where = "--report " + std::string(format->kind) + "=",
+                      .expected = "a scenario as its file has it",
+                      .actual = "--set " + join(overrides, " --set "),
+                      .next = "write the values into the file, or leave out one of the two options"});
+  }
+}
+
+/// Removes the files of an earlier report from its folder. No other file may be in it. *Throws*: InputError.
+void make_way_for_folder(const std::string& prefix, const fs::path& folder) {
+  if (!is_there(folder)) return require_writable(prefix, folder, parent_of(folder));
+  for (const std::string& file : files_below(folder)) {
+    if (fs::path(file).filename() == report::kEventFile || is_half_written(file)) continue;
+    throw InputError({.what = "the folder of a report holds a file that is of no report",
+                      .where = prefix + folder.string(),
+                      .expected = "a folder that is new or empty, or has files of an earlier report alone",
+                      .actual = file,
+                      .next = "name another folder"});
+  }
+  for (const fs::path& entry : entries_of(folder)) fs::remove_all(entry);
+  require_writable(prefix, folder, folder);
+}
+
+void write_files(const fs::path& folder, const report::Files& files) {
+  make_directories(folder);
+  for (const auto& [path, content] : files) {
+    make_directories((folder / path).parent_path());
+    replace_file(folder / path, content);
+  }
+}
+
+}  // namespace
+
 void make_way(const RunOptions& options) {
+  std::map<std::string, fs::path> files, folders;
+  for (const auto& [kind, target] : options.reports)
+    (report::find_format(kind)->is_folder() ? folders : files)["--report " + kind + "="] = target;
   // One that cannot be written must not keep the others.
-  for (const auto& [kind, target] : options.reports) require_no_project_file("--report " + kind + "=", target);
-  for (const auto& [kind, target] : options.reports) remove_earlier(target);
-  for (const auto& [kind, target] : options.reports) make_way("--report " + kind + "=", target);
+  for (const auto& [prefix, target] : files) require_no_project_file(prefix, target);
+  for (const auto& [prefix, target] : files) remove_earlier(target);
+  for (const auto& [prefix, target] : folders) make_way_for_folder(prefix, target);
+  for (const auto& [prefix, target] : files) make_way(prefix, target);
+  require_values_of_files(options);
 }
 
 void illustrate(judge::Verdict& verdict, const plan::Plan& plan, const std::vector<judge::Evidence>& evidence,
                 const RunOptions& options) {
-  const std::vector<report::Format>& formats = report::formats();
-  const bool draws = std::any_of(formats.begin(), formats.end(), [&](const report::Format& format) {
-    return format.draws && options.reports.contains(format.kind);
-  });
-  if (draws) judge::illustrate(verdict, plan, evidence, options.golden_root);
+  report::Draws draws = report::Draws::kNothing;
+  for (const report::Format* format : formats_of(options)) draws = std::max(draws, format->draws);
+  if (draws >= report::Draws::kCurves) judge::draw_curves(verdict, plan, evidence);
+  if (draws >= report::Draws::kCurvesAndMaps) judge::draw_maps(verdict, plan, evidence, options.golden_root);
 }
 
 void write_reports(const RunOptions& options, const judge::Verdict& verdict, const plan::Plan& plan) {
@@ -331,14 +387,15 @@ void write_reports(const RunOptions& options, const judge::Verdict& verdict, con
     const auto text = report::make_text_renderer(may_color(STDOUT_FILENO), options.verbosity);
     print_page(stdout, text->render(verdict, plan));
   }
-  for (const report::Format& format : report::formats()) {
-    const auto target = options.reports.find(format.kind);
-    if (target == options.reports.end() || target->second.empty()) continue;
-    const std::string text = format.make()->render(verdict, plan);
-    if (target->second == kStandardOutput) {
-      print_page(stdout, text);
+  for (const report::Format* format : formats_of(options)) {
+    const fs::path& target = options.reports.at(format->kind);
+    if (target.empty()) continue;
+    if (format->is_folder()) {
+      write_files(target, format->files(verdict, plan));
+    } else if (target == kStandardOutput) {
+      print_page(stdout, format->make()->render(verdict, plan));
     } else {
-      write_result(target->second, text);
+      write_result(target, format->make()->render(verdict, plan));
     }
   }
 }

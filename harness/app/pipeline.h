@@ -68,7 +68,7 @@ std::string today();
 /// *Throws*: InputError.
 void make_way(const std::string& option, const std::filesystem::path& target);
 
-/// Makes way for all reports that the options name.
+/// Makes way for all reports that the options name. *Throws*: InputError, also where a report cannot be made of them.
 void make_way(const RunOptions& options);
 
 /// Adds the pictures that a report of the options draws (judge/illustrate.h); without such a report nothing.

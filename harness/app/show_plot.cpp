@@ -15,7 +15,6 @@
 #include "harness/base/files.h"
 #include "harness/golden/curve.h"
 #include "harness/judge/verdict.h"
-#include "harness/laws/held.h"
 #include "harness/report/text_plot.h"
 #include "harness/trace/reader.h"
 
@@ -46,29 +45,24 @@ trace::RunTrace read_traces(const std::filesystem::path& place) {
   return run;
 }
 
-std::vector<PlotPoint> losses_by_step(const trace::RunTrace& run) {
+/// The points of a curve that have a number.
+std::vector<PlotPoint> plotted(const std::vector<golden::CurvePoint>& curve,
+                               std::optional<double> golden::CurvePoint::*number) {
   std::vector<PlotPoint> points;
-  for (const trace::Step& step : run.ranks.front().steps) {
-    if (const auto loss = golden::mean_loss(run, step.step)) points.push_back({step.step, *loss});
+  for (const golden::CurvePoint& point : curve) {
+    if (point.*number) points.push_back({point.step, *(point.*number)});
   }
+  return points;
+}
+
+std::vector<PlotPoint> losses_of(const trace::RunTrace& run, const std::vector<golden::CurvePoint>& curve) {
+  std::vector<PlotPoint> points = plotted(curve, &golden::CurvePoint::loss);
   if (points.empty())
     throw InputError({.what = "the run recorded no losses",
                       .where = run.run,
                       .expected = "numbers in the channel loss",
                       .actual = std::to_string(run.ranks.front().steps.size()) + " steps without one",
                       .next = "record the channel loss, too; lockstep show without --plot prints what is there"});
-  return points;
-}
-
-/// Norms of all gradients that the optimizer gets. Steps with a gradient that has no norm (it is complex) are left out.
-std::vector<PlotPoint> norms_by_step(const trace::RunTrace& run) {
-  std::vector<PlotPoint> points;
-  for (const trace::Step& step : run.ranks.front().steps) {
-    const auto gradients = laws::final_gradients(laws::Held(run, 0, step.step));
-    const bool have_norms = std::all_of(gradients.begin(), gradients.end(),
-                                        [](const auto& gradient) { return gradient.second->norm.has_value(); });
-    if (!gradients.empty() && have_norms) points.push_back({step.step, laws::total_norm(gradients)});
-  }
   return points;
 }
 
@@ -91,8 +85,9 @@ int show_plots(const std::vector<std::filesystem::path>& traces, bool ascii) {
     const trace::RunTrace run = read_traces(place);
     if (!run.torn().empty()) torn.push_back(run.torn());
     const char mark = traces.size() == 1 ? '*' : static_cast<char>('A' + losses.size());
-    losses.push_back({.mark = mark, .name = place.string(), .points = losses_by_step(run)});
-    std::vector<PlotPoint> points = norms_by_step(run);
+    const std::vector<golden::CurvePoint> curve = golden::points_of(run);
+    losses.push_back({.mark = mark, .name = place.string(), .points = losses_of(run, curve)});
+    std::vector<PlotPoint> points = plotted(curve, &golden::CurvePoint::gradient);
     if (!points.empty()) norms.push_back({.mark = mark, .name = place.string(), .points = std::move(points)});
   }
   const report::PlotStyle style = {.columns = columns_of(STDOUT_FILENO).value_or(report::PlotStyle{}.columns),

@@ -63,6 +63,73 @@ class Strictness : public nlohmann::json_sax<Json> {
   std::vector<std::set<std::string>> keys_;  ///< of each container that is open
 };
 
+/// Walks a valid document: nlohmann's parser does not say where a value stands (3.12 does, where it is built so).
+class PlaceFinder {
+ public:
+  explicit PlaceFinder(std::string_view text) : text_(text) {
+    if (text_.starts_with("\xef\xbb\xbf")) line_begin_ = next_ = 3;
+    value(Json::json_pointer());
+  }
+
+  std::map<std::string, std::string> places() && { return std::move(places_); }
+
+ private:
+  void value(const Json::json_pointer& at) {
+    const char first = next_character();
+    places_[at.to_string()] = std::to_string(line_) + ":" + std::to_string(next_ - line_begin_ + 1);
+    if (first == '{') {
+      for (++next_; next_character() != '}';) {
+        const Json key = Json::parse(string());
+        value(at / key.get<std::string>());
+      }
+      ++next_;
+    } else if (first == '[') {
+      ++next_;
+      for (std::size_t i = 0; next_character() != ']'; ++i) value(at / i);
+      ++next_;
+    } else if (first == '"') {
+      string();
+    } else {
+      next_ = std::min(text_.find_first_of(" \t\r\n,:]}/", next_), text_.size());
+    }
+  }
+
+  /// The first character of the next value, or the end of a container.
+  char next_character() {
+    while (next_ < text_.size()) {
+      const char c = text_[next_];
+      if (c == '/') {
+        const bool is_line = text_.substr(next_).starts_with("//");
+        skip_to(is_line ? text_.find('\n', next_) : text_.find("*/", next_ + 2) + 2);
+      } else if (c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ',' || c == ':') {
+        skip_to(next_ + 1);
+      } else {
+        return c;
+      }
+    }
+    return '\0';
+  }
+
+  void skip_to(std::size_t end) {
+    for (end = std::min(end, text_.size()); next_ < end; ++next_) {
+      if (text_[next_] != '\n') continue;
+      ++line_;
+      line_begin_ = next_ + 1;
+    }
+  }
+
+  /// A string with its quotes.
+  std::string_view string() {
+    const std::size_t begin = next_++;
+    while (text_[next_] != '"') next_ += text_[next_] == '\\' ? 2 : 1;
+    return text_.substr(begin, ++next_ - begin);
+  }
+
+  std::string_view text_;
+  std::size_t next_ = 0, line_ = 1, line_begin_ = 0;
+  std::map<std::string, std::string> places_;
+};
+
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& origin) {
@@ -95,6 +162,8 @@ Json parse_modest_json(std::string_view text, const std::string& origin) {
 }
 
 Json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
+
+std::map<std::string, std::string> places_in(std::string_view text) { return PlaceFinder(text).places(); }
 
 void merge_json(Json& base, const Json& patch) {
   if (!base.is_object() || !patch.is_object()) {

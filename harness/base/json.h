@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ Json parse_modest_json(std::string_view text, const std::string& origin);
 
 /// Parses a file of JSON with comments. *Throws*: InputError.
 Json read_json(const std::filesystem::path& path);
+
+/// Line and column at which each value of a document begins, as "12:7", by JSON pointer. `text`: that parse_json takes.
+std::map<std::string, std::string> places_in(std::string_view text);
 
 /// Recursive merge: objects merge key by key, everything else in `patch` replaces what was there.
 void merge_json(Json& base, const Json& patch);

@@ -58,6 +58,7 @@ struct CheckResult {
   std::string next;             ///< what the user should do
   /// Further comparisons of the check that do not hold, in order: of other variants or repeats.
   std::vector<CheckResult> others = {};
+  std::map<std::string, std::string> goldens = {};  ///< files that it compared with: their SHA-256
 };
 
 /// Channels that a check compares, in order: those it names, else all, as far as all sides record them. `same_shape`:

@@ -13,7 +13,7 @@ using judge::Evidence;
 using judge::Status;
 
 /// What a training computes, and how it is launched.
-Json document_of(const scenario::Variant& variant) {
+Json recipe_and_launch_of(const scenario::Variant& variant) {
   const char* const recipe = variant.recipe_definition();
   Json document = {
       {"world_size", variant.world_size}, {recipe, variant.recipe_json()}, {"launch", variant.launch_json}};
@@ -57,8 +57,8 @@ class Blaming {
     experiment::investigate(blame.verdict, blame.plan, evidence, today_, execute_);
     const judge::CheckReport& check = blame.check();
     if (!against_golden())
-      blame.changes = scenario::changes_between(document_of(scenario_.variant(parties_.left)),
-                                                document_of(scenario_.variant(parties_.right)));
+      blame.changes = scenario::changes_between(recipe_and_launch_of(scenario_.variant(parties_.left)),
+                                                recipe_and_launch_of(scenario_.variant(parties_.right)));
     if (check.status != Status::kDivergence || !check.result.divergence) return blame;
     if (seen) seen->class_ = check.result.divergence->class_;
     for (std::size_t i = 0; i < controls.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "harness/base/text.h"
+#include "harness/laws/held.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::golden {
@@ -31,7 +32,17 @@ std::optional<double> gradient_norm(const RunTrace& run, std::int64_t step) {
   return any ? std::optional(std::sqrt(squares)) : std::nullopt;
 }
 
-}  // namespace
+std::optional<double> final_gradient_norm(const RunTrace& run, std::int64_t step) {
+  const auto gradients = laws::final_gradients(laws::Held(run, 0, step));
+  const bool have_norms =
+      std::all_of(gradients.begin(), gradients.end(), [](const auto& one) { return one.second->norm.has_value(); });
+  return gradients.empty() || !have_norms ? std::nullopt : std::optional(laws::total_norm(gradients));
+}
+
+std::optional<double> learning_rate(const RunTrace& run, std::int64_t step) {
+  const Record* const rate = run.ranks.front().find(step, Channel::kLedger, trace::entry::kLearningRate);
+  return rate == nullptr ? std::nullopt : rate->number;
+}
 
 std::optional<double> mean_loss(const RunTrace& run, std::int64_t step) {
   double sum = 0;
@@ -48,6 +59,8 @@ std::optional<double> mean_loss(const RunTrace& run, std::int64_t step) {
   return count == 0 ? std::nullopt : std::optional(sum / static_cast<double>(count));
 }
 
+}  // namespace
+
 std::string curve_at(const RunTrace& run, std::int64_t step) {
   std::string text;
   const auto append = [&](const char* name, std::optional<double> value) {
@@ -55,9 +68,20 @@ std::string curve_at(const RunTrace& run, std::int64_t step) {
   };
   append("loss", mean_loss(run, step));
   append("gradient", gradient_norm(run, step));
-  const Record* const rate = run.ranks.front().find(step, Channel::kLedger, trace::entry::kLearningRate);
-  append("rate", rate == nullptr ? std::nullopt : rate->number);
+  append("rate", learning_rate(run, step));
   return text;
+}
+
+std::vector<CurvePoint> points_of(const RunTrace& run) {
+  std::vector<CurvePoint> points;
+  for (const trace::Step& step : run.ranks.front().steps) {
+    const CurvePoint point{.step = step.step,
+                           .loss = mean_loss(run, step.step),
+                           .gradient = final_gradient_norm(run, step.step),
+                           .rate = learning_rate(run, step.step)};
+    if (step.step >= 0 && (point.loss || point.gradient || point.rate)) points.push_back(point);
+  }
+  return points;
 }
 
 std::vector<double> losses_of(const RunTrace& run) {

@@ -13,8 +13,18 @@ namespace lockstep::golden {
 /// 0.1".
 std::string curve_at(const trace::RunTrace& run, std::int64_t step);
 
-/// Mean loss of all ranks and micro-batches in a step; nothing where none is recorded.
-std::optional<double> mean_loss(const trace::RunTrace& run, std::int64_t step);
+/// Numbers of one step, as far as they are recorded.
+struct CurvePoint {
+  std::int64_t step = 0;
+  std::optional<double> loss;      ///< mean of all ranks and micro-batches
+  std::optional<double> gradient;  ///< L2 norm of all gradients that rank 0's optimizer gets, if each has a norm
+  std::optional<double> rate;      ///< learning rate
+
+  bool operator==(const CurvePoint&) const = default;
+};
+
+/// The steps of a run that record one of these numbers. The state before the first update is none.
+std::vector<CurvePoint> points_of(const trace::RunTrace& run);
 
 /// Mean loss of all ranks in each step that records one.
 std::vector<double> losses_of(const trace::RunTrace& run);

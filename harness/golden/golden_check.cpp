@@ -264,8 +264,9 @@ CheckResult no_golden(const std::filesystem::path& path, const Root& root, const
           .next = accept_command(input)};
 }
 
-/// Every repeat of a variant against its golden.
-void judge_variant(const CheckInput& input, const std::string& variant, CheckResult& total) {
+/// Every repeat of a variant against its golden, which is added to `goldens`.
+void judge_variant(const CheckInput& input, const std::string& variant, CheckResult& total,
+                   std::map<std::string, std::string>& goldens) {
   const std::filesystem::path path = path_of(input, variant);
   const auto golden = read_golden(path);
   if (!golden) {
@@ -273,6 +274,7 @@ void judge_variant(const CheckInput& input, const std::string& variant, CheckRes
             no_golden(path, root_of(input.scenario.file, input.golden_root), input, accepted_as(input, variant)));
     return;
   }
+  goldens[path.string()] = golden->sha256;
   for (const trace::RunTrace* run : input.of(variant)) {
     const Entry* const entry = entry_for(*golden, *run);
     combine(total, entry == nullptr ? no_entry(*golden, path, input, *run)
@@ -325,9 +327,10 @@ namespace lockstep::checks {
 CheckResult check_golden(const CheckInput& input) {
   using namespace golden;
   CheckResult total;
+  std::map<std::string, std::string> goldens;
   for (const std::string& variant : input.spec.variants) {
     try {
-      judge_variant(input, variant, total);
+      judge_variant(input, variant, total, goldens);
     } catch (const StaleGolden& error) {
       combine(total, {.status = Status::kBaseline,
                       .why = error.problem().what + " (" + error.problem().where + ")",
@@ -338,7 +341,9 @@ CheckResult check_golden(const CheckInput& input) {
                       .next = "restore it from version control, or: " + accept_command(input)});
     }
   }
-  return concluded(std::move(total));
+  CheckResult result = concluded(std::move(total));
+  result.goldens = std::move(goldens);
+  return result;
 }
 
 }  // namespace lockstep::checks

@@ -46,6 +46,7 @@ struct Golden {
   std::string scenario;
   std::string variant;
   std::vector<Entry> entries;
+  std::string sha256 = {};  ///< of its file
 
   const Entry* find(const std::string& key) const;
 };

@@ -5,6 +5,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/base/hash.h"
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
 #include "harness/golden/cells.h"
@@ -117,7 +118,10 @@ std::filesystem::path golden_file(const std::filesystem::path& root, const std::
 
 std::optional<Golden> read_golden(const std::filesystem::path& file) {
   if (!is_there(file)) return std::nullopt;
-  return golden_from(read_file(file), file.string());
+  const std::string text = read_file(file);
+  Golden golden = golden_from(text, file.string());
+  golden.sha256 = sha256(text);
+  return golden;
 }
 
 bool is_same_training(const Entry& before, const Entry& fresh) {

@@ -1,7 +1,6 @@
 #include "harness/judge/illustrate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
@@ -11,8 +10,7 @@
 #include "harness/golden/golden_check.h"
 #include "harness/judge/holdings.h"
 #include "harness/laws/finite.h"
-#include "harness/laws/held.h"
-#include "harness/trace/entry.h"
+#include "harness/laws/scales.h"
 
 namespace lockstep::judge {
 namespace {
@@ -26,36 +24,13 @@ using trace::RunTrace;
 /// Columns of a map. Steps of longer runs share some.
 constexpr std::size_t kMostColumns = 96;
 
-/// Points of a curve. Of longer runs every second step is left out, or every third.
-constexpr std::size_t kMostPoints = 400;
-
-std::optional<double> loss_in(const trace::Step& step) {
-  if (const Record* reduced = step.find(Channel::kLoss, trace::entry::kReduced)) return reduced->number;
-  const auto own = std::find_if(step.records.begin(), step.records.end(), laws::is_own_loss);
-  return own == step.records.end() ? std::nullopt : own->number;
-}
-
-Curve curve_of(const RunTrace& run) {
-  Curve curve{.runs = {run.run}, .points = {}};
-  const std::vector<trace::Step>& steps = run.ranks[0].steps;
-  const std::size_t stride = (steps.size() + kMostPoints - 1) / kMostPoints;
-  for (std::size_t i = 0; i < steps.size(); i += stride) {
-    if (steps[i].step < 0) continue;
-    Point point{.step = steps[i].step, .loss = loss_in(steps[i]), .gradient = {}};
-    const auto gradients = laws::final_gradients(laws::Held(run, 0, steps[i].step));
-    if (!gradients.empty()) point.gradient = laws::total_norm(gradients);
-    curve.points.push_back(point);
-  }
-  return curve;
-}
-
 /// Curves of a scenario's runs, in their order. Runs with the same points share one.
 std::vector<Curve> curves_of(const plan::Plan& plan, const std::vector<Evidence>& evidence,
                              const std::string& scenario) {
   std::vector<Curve> curves;
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
     if (plan.runs[i].scenario != scenario || !evidence[i].trace) continue;
-    Curve curve = curve_of(*evidence[i].trace);
+    Curve curve{.runs = {evidence[i].trace->run}, .points = golden::points_of(*evidence[i].trace)};
     const auto same =
         std::find_if(curves.begin(), curves.end(), [&](const Curve& other) { return other.points == curve.points; });
     if (same == curves.end()) {
@@ -297,15 +272,18 @@ std::string_view name_of(Relates relates) {
   return "not compared";
 }
 
-void illustrate(Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence,
-                const std::filesystem::path& golden_root) {
+void draw_curves(Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence) {
+  LOCKSTEP_CHECK(evidence.size() == plan.runs.size());
+  for (const scenario::Scenario& scenario : plan.scenarios)
+    verdict.pictures.push_back({.scenario = scenario.name, .curves = curves_of(plan, evidence, scenario.name)});
+}
+
+void draw_maps(Verdict& verdict, const plan::Plan& plan, const std::vector<Evidence>& evidence,
+               const std::filesystem::path& golden_root) {
   LOCKSTEP_CHECK(verdict.checks.size() == plan.checks.size() && evidence.size() == plan.runs.size());
-  for (const scenario::Scenario& scenario : plan.scenarios) {
-    Pictures& pictures = verdict.pictures.emplace_back();
-    pictures.scenario = scenario.name;
-    pictures.curves = curves_of(plan, evidence, scenario.name);
+  for (Pictures& pictures : verdict.pictures) {
     for (std::size_t i = 0; i < plan.checks.size(); ++i) {
-      if (plan.checks[i].scenario != scenario.name) continue;
+      if (plan.checks[i].scenario != pictures.scenario) continue;
       if (auto map = map_of(verdict.checks[i], plan, evidence, plan.checks[i], golden_root))
         pictures.maps.emplace(plan.checks[i].index, std::move(*map));
     }

@@ -218,6 +218,7 @@ class Judge {
     }
     const checks::CheckInput input = holdings.input(scenario, check.spec, golden_root_);
     report.result = run_check(input);
+    report.goldens = report.result.goldens;
     if (report.result.divergence)
       diagnosis::diagnose(question_of(input), *report.result.divergence,
                           {.is_no_rounding = report.result.is_no_rounding});

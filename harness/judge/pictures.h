@@ -8,24 +8,16 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/golden/curve.h"
 #include "harness/trace/channel.h"
 
 /// Numbers that a report draws. A verdict holds them only where a report asks for them, and nothing is judged by them.
 namespace lockstep::judge {
 
-/// Loss and gradient of one run after one step.
-struct Point {
-  std::int64_t step = 0;
-  std::optional<double> loss;      ///< mean over the ranks, else of rank 0
-  std::optional<double> gradient;  ///< L2 norm of all gradients that rank 0's optimizer got
-
-  bool operator==(const Point&) const = default;
-};
-
 /// Points of one run, or of several whose points are the same bits.
 struct Curve {
   std::vector<std::string> runs;
-  std::vector<Point> points;
+  std::vector<golden::CurvePoint> points;
 };
 
 /// How the records of a cell relate, the worst last.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,7 +59,8 @@ struct CheckReport {
   Status status = Status::kAgree;
   checks::CheckResult result;
   std::vector<Experiment> experiments;
-  std::vector<std::string> not_compared;  ///< channels that the check would look at, and a side does not record
+  std::map<std::string, std::string> goldens;  ///< files that it compared with: their SHA-256
+  std::vector<std::string> not_compared;       ///< channels that the check would look at, and a side does not record
   std::string decided_by;        ///< row of the table of docs/rounding.md; empty where nothing differs or is open
   std::string expected_failure;  ///< reason, when the author expected the check to fail
   std::string reproduce;

@@ -33,6 +33,9 @@ constexpr std::size_t kMostOfCell = 200;
 /// Lines that one chart holds.
 constexpr std::size_t kMostCurves = 8;
 
+/// Points of a curve. Of longer runs every second step is left out, or every third.
+constexpr std::size_t kMostPoints = 400;
+
 /// A class of the style.
 const char* look_of(Status status) {
   switch (status) {
@@ -405,7 +408,9 @@ class Page {
       if (loss.series.size() == kMostCurves) break;
       const std::string name = some_of(curve.runs, 4);
       ChartSeries of_loss{name, {}}, of_gradient{name, {}};
-      for (const judge::Point& point : curve.points) {
+      const std::size_t stride = (curve.points.size() + kMostPoints - 1) / kMostPoints;
+      for (std::size_t i = 0; i < curve.points.size(); i += stride) {
+        const golden::CurvePoint& point = curve.points[i];
         const auto step = static_cast<double>(point.step);
         if (point.loss) of_loss.points.push_back({step, *point.loss});
         if (point.gradient) of_gradient.points.push_back({step, *point.gradient});

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,12 +45,37 @@ std::unique_ptr<Renderer> make_markdown_renderer();
 /// Annotations of GitHub Actions, which a step prints.
 std::unique_ptr<Renderer> make_github_renderer();
 
-/// A report that a command writes into a file: --report <kind>=FILE.
+/// An in-toto statement: the result of the tests of scenarios and goldens, which it names by their SHA-256.
+std::unique_ptr<Renderer> make_in_toto_renderer();
+
+/// The curves of all runs as CSV: a row for each step of each run.
+std::unique_ptr<Renderer> make_csv_renderer();
+
+/// Content of files, by their path in the folder of a report.
+using Files = std::map<std::filesystem::path, std::string>;
+
+/// Name of every file in TensorBoard's folder.
+inline constexpr const char* kEventFile = "events.out.tfevents.0.lockstep";
+
+/// The same curves for TensorBoard: a folder for each run.
+Files tensorboard_files(const judge::Verdict& verdict, const plan::Plan& plan);
+
+/// Pictures that a format needs a verdict to have (judge/illustrate.h).
+enum class Draws { kNothing, kCurves, kCurvesAndMaps };
+
+/// A report that a command writes: --report <kind>=FILE, or FOLDER.
 struct Format {
   const char* kind;
-  std::unique_ptr<Renderer> (*make)();
-  bool draws = false;  ///< whether it needs the verdict's pictures
+  std::unique_ptr<Renderer> (*make)();  ///< null: it is a folder
+  Draws draws = Draws::kNothing;
+  bool vouches_for_files = false;  ///< whether it makes a statement on the files, which --set must not change
+  Files (*files)(const judge::Verdict& verdict, const plan::Plan& plan) = nullptr;  ///< of a folder
+
+  bool is_folder() const { return files != nullptr; }
 };
+
+/// The format of a kind; null: there is none.
+const Format* find_format(const std::string& kind);
 
 /// One row for each format.
 const std::vector<Format>& formats();

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "harness/base/files.h"
+#include "harness/base/hash.h"
 #include "harness/base/problems.h"
 #include "harness/base/text.h"
 #include "harness/scenario/checks.h"
 #include "harness/scenario/loading.h"
+#include "harness/scenario/merging.h"
 #include "harness/scenario/override.h"
 #include "harness/scenario/practices.h"
 #include "harness/scenario/reading.h"
@@ -26,61 +28,6 @@ constexpr std::size_t kLongestName = 200;
 
 /// Largest file of a scenario: in memory it takes many times as much. *Units*: bytes.
 constexpr std::uintmax_t kMostScenarioBytes = std::uintmax_t{64} << 20;
-
-/// Variants of one scenario: a matrix multiplies without end.
-constexpr std::size_t kMostVariants = 10000;
-
-/// A patch by name: what a variant changes.
-struct Patch {
-  std::string name;
-  Json changes;
-};
-
-/// A value as part of a name: "0.1", "sgd_lr0.1_nesterov", "1024_700", "default" for an empty object.
-std::string label_of(const Json& value) {
-  if (value.is_object()) {
-    std::vector<std::string> parts;
-    if (value.contains("kind")) parts.push_back(label_of(value["kind"]));
-    for (const auto& [key, part] : value.items()) {
-      if (key == "kind") continue;
-      parts.push_back(part == Json(true) ? key : part == Json(false) ? "no-" + key : key + label_of(part));
-    }
-    return parts.empty() ? "default" : join(parts, "_");
-  }
-  if (value.is_array()) {
-    std::vector<std::string> parts;
-    for (const Json& part : value) parts.push_back(label_of(part));
-    return join(parts, "_");
-  }
-  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');
-  return text;
-}
-
-/// Every patch with every combination of the matrix.
-std::vector<Patch> expand_matrix(std::vector<Patch> patches, const Json& matrix, const std::string& file) {
-  for (const auto& [path, values] : matrix.items()) {
-    if (patches.size() * values.size() > kMostVariants)
-      throw InputError({.what = "the matrix makes too many variants",
-                        .where = file + ": matrix." + path,
-                        .expected = "at most " + std::to_string(kMostVariants),
-                        .actual = std::to_string(patches.size()) + " x " + std::to_string(values.size())});
-    std::vector<Patch> expanded;
-    const std::string last = path.substr(path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1);
-    for (const Patch& patch : patches) {
-      for (const Json& value : values) {
-        Patch next = patch;
-        const std::string label = last + "=" + label_of(value);
-        next.name = patch.name.empty() ? label : patch.name + "-" + label;
-        set_path(next.changes, path, value, file + ": matrix." + path);
-        expanded.push_back(std::move(next));
-      }
-    }
-    patches = std::move(expanded);
-  }
-  return patches;
-}
 
 LaunchSpec launch_from(const Json& object) {
   std::map<std::int64_t, std::map<std::string, std::string>> of_ranks;
@@ -168,16 +115,6 @@ void require_launcher(const LaunchSpec& launch, const std::string& origin) {
   if (!launch.options.empty()) refuse("options", "a launch.kind that is another program");
 }
 
-/// The ways to give a batch exclude each other; a variant that gives one means that one.
-void take_one_batch(Json& batch, const Json& change) {
-  const auto given = [&](const char* key) { return change.contains(key); };
-  if (given("global") + given("per_rank") + given("per_node") != 1) return;
-  for (const char* key : {"global", "per_rank", "per_node"}) {
-    if (!given(key)) batch.erase(key);
-  }
-  if (!given("per_node")) batch.erase("ranks_per_node");
-}
-
 /// A variant has one training: of our worker, or a program's.
 void require_one_program(const Json& run, const std::string& origin) {
   const bool trains = run.contains("train"), runs = run.contains("program");
@@ -244,39 +181,9 @@ Variant variant_of(const std::string& name, const Json& run, const std::string& 
   return variant;
 }
 
-/// Another kind brings keys of its own: those of the kind that it replaces must not linger. `merged`: `before` with
-/// these changes.
-void take_other_kinds(Json& merged, const Json& before, const Json& changes) {
-  for (const std::string part : {"train", "promises"}) {
-    if (!changes.contains(part)) continue;
-    const Json old = before.value(part, Json::object());
-    for (const auto& [key, change] : changes[part].items()) {
-      const bool other_kind = change.is_object() && change.contains("kind") && old.contains(key) &&
-                              old[key].is_object() && old[key].value("kind", Json()) != change["kind"];
-      if (other_kind) merged[part][key] = change;
-      if (key == "batch" && change.is_object()) take_one_batch(merged[part]["batch"], change);
-    }
-  }
-}
-
 Variant variant_from(const Patch& patch, const Json& base, const std::string& file, Problems& problems) {
   require_safe_name(patch.name, file);
-  Json merged = base;
-  merge_json(merged, patch.changes);
-  take_other_kinds(merged, base, patch.changes);
-  return variant_of(patch.name, merged, file, problems);
-}
-
-/// A completed variant as its document.
-Json document_of(const Variant& variant) {
-  Json document = {{"world_size", variant.world_size}, {"launch", variant.launch_json}};
-  if (variant.program) {
-    document["program"] = variant.program_json;
-    document["promises"] = variant.promises_json;
-  } else {
-    document["train"] = variant.train_json;
-  }
-  return document;
+  return variant_of(patch.name, with_changes(base, patch.changes), file, problems);
 }
 
 Variant variant_again(const std::string& name, const Json& document, const std::string& file) {
@@ -416,18 +323,13 @@ class Loading {
     const Json matrix = part("matrix", Json());
     if (variants.is_null() || matrix.is_null()) return {};
     std::vector<Patch> patches;
-    for (const auto& [variant, changes] : variants.items()) patches.push_back({variant, changes});
-    if (patches.empty()) patches.push_back({matrix.empty() ? "main" : "", Json::object()});
-    const bool expanded = problems_.collect([&] { patches = expand_matrix(patches, matrix, name_); });
-    return expanded ? patches : std::vector<Patch>{};
+    problems_.collect([&] { patches = patches_of(variants, matrix, name_); });
+    return patches;
   }
 
   /// Reads what variants can be read; `sound_` are those without an error.
   void read_variants(Scenario& scenario) {
-    Json base = Json::object();
-    for (const char* part : {"world_size", "train", "program", "promises", "launch"}) {
-      if (document_.contains(part)) base[part] = document_[part];
-    }
+    const Json base = shared_by_variants(document_);
     const std::vector<Patch> all = patches();
     for (const Patch& patch : all) names_.push_back(patch.name);
     for (const char* key : {"train", "program", "promises"}) {
@@ -498,6 +400,17 @@ const Variant& Scenario::variant(const std::string& name) const {
   return *found;
 }
 
+Json document_of(const Variant& variant) {
+  Json document = {{"world_size", variant.world_size}, {"launch", variant.launch_json}};
+  if (variant.program) {
+    document["program"] = variant.program_json;
+    document["promises"] = variant.promises_json;
+  } else {
+    document["train"] = variant.train_json;
+  }
+  return document;
+}
+
 Variant patched(const Variant& variant, const Json& patch, const std::string& file) {
   Json merged = document_of(variant);
   merged.merge_patch(variant.program ? for_program(patch, variant) : patch);
@@ -539,9 +452,11 @@ Scenario read_scenario(const std::filesystem::path& file, const std::vector<std:
                        Problems& problems) {
   Scenario scenario{.file = file};
   problems.collect([&] {
-    Json document = parse_json(read_file(file, kMostScenarioBytes), file.string());
-    for (const std::string& text : overrides) problems.collect([&] { apply_override(document, text); });
+    const std::string text = read_file(file, kMostScenarioBytes);
+    Json document = parse_json(text, file.string());
+    for (const std::string& one : overrides) problems.collect([&] { apply_override(document, one); });
     scenario = Loading(file, std::move(document), problems).load(overrides);
+    scenario.sha256 = sha256(text);
   });
   return scenario;
 }

@@ -117,6 +117,7 @@ struct Scenario {
   std::string description;
   std::vector<Practice> practices;  ///< that it reproduces
   std::filesystem::path file;
+  std::string sha256;  ///< of the file, without the overrides
   std::vector<std::string> overrides;
   std::vector<Variant> variants;
   std::int64_t repeats = 1;
@@ -126,6 +127,9 @@ struct Scenario {
   const Variant& variant(const std::string& name) const;
   std::int64_t repeats_of(const Variant& variant) const { return variant.repeats.value_or(repeats); }
 };
+
+/// A completed variant as its document: {"world_size": …, "train": …, "launch": …}.
+Json document_of(const Variant& variant);
 
 /// The variant with a patch of {"world_size": …, "train": …, "launch": …} merged in (RFC 7386: null removes). *Throws*:
 /// InputError where that is no training.

@@ -80,6 +80,39 @@ TEST(Results, AnEarlierOneGoesBeforeTheWork) {
   EXPECT_TRUE(is_there("/dev/null"));
 }
 
+TEST(Results, AnEarlierFolderIsEmptiedAndNoOther) {
+  const test::Scratch scratch;
+  const fs::path folder = scratch.path() / "runs";
+  RunOptions options;
+  options.reports["tensorboard"] = folder;
+  EXPECT_EQ(refused([&] { make_way(options); }), "") << "a new one";
+  make_directories(folder / "tiny/a/0");
+  write_result(folder / "tiny/a/0" / report::kEventFile, "old");
+  EXPECT_EQ(refused([&] { make_way(options); }), "");
+  EXPECT_TRUE(entries_of(folder).empty());
+  write_result(folder / report::kEventFile, "old");
+  write_result(folder / "notes.md", "mine");
+  EXPECT_NE(refused([&] { make_way(options); }).find("notes.md"), std::string::npos);
+  EXPECT_EQ(entries_of(folder).size(), 2U) << "nothing is removed";
+  options.reports["tensorboard"] = scratch.write("train.py", "mine");
+  EXPECT_NE(refused([&] { make_way(options); }), "") << "a file";
+  EXPECT_TRUE(is_there(scratch.path() / "train.py"));
+  options.reports["tensorboard"] = scratch.path() / "no/such";
+  EXPECT_NE(refused([&] { make_way(options); }).find("--report tensorboard=" + (scratch.path() / "no/such").string()),
+            std::string::npos);
+}
+
+TEST(Results, ThatVouchForFilesAllowNoOtherValues) {
+  const test::Scratch scratch;
+  RunOptions options;
+  options.reports["in-toto"] = scratch.write("a.json", "old");
+  options.overrides = {"repeats=3", "launch.kind=exec"};
+  EXPECT_EQ(refused([&] { make_way(options); }), "") << "they change nothing that is computed";
+  options.overrides.emplace_back("train.steps=1");
+  EXPECT_NE(refused([&] { make_way(options); }).find("--set train.steps=1"), std::string::npos);
+  EXPECT_TRUE(entries_of(scratch.path()).empty()) << "the statement of an earlier run is gone";
+}
+
 TEST(Results, ReplaceAFileWhole) {
   const test::Scratch scratch;
   const fs::path file = scratch.write("result.json", "something longer than the result");
@@ -119,6 +152,7 @@ TEST(Reports, ThatCannotBeMeantAreRefused) {
       {{"--report", "junit"}, "needs a file"},
       {{"--report", "junit="}, "needs a file"},
       {{"--report", "=a"}, "no such report"},
+      {{"--report", "tensorboard=-"}, "cannot go to stdout"},
       {{"--report", "json=a", "--json", "b"}, "asked for twice"},
       {{"--report", "junit=-", "--report", "json=-"}, "one place"},
       {{"--report", "junit=a.xml", "--report", "text=./a.xml"}, "one place"},

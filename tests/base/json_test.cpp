@@ -48,6 +48,18 @@ TEST(Json, NamesLineAndColumnOfAnError) {
   EXPECT_EQ(problem_of("{\n\n  \"a\" 1}").where, "file.json:3:7");
 }
 
+TEST(Json, KnowsWhereEachValueBegins) {
+  const std::map<std::string, std::string> expected = {{"", "2:1"},     {"/a", "3:8"},     {"/a/0", "3:9"},
+                                                       {"/a/1", "4:5"}, {"/b~1c", "5:12"}, {"/b~1c/\"", "6:10"},
+                                                       {"/d", "7:18"}};
+  EXPECT_EQ(places_in("// {\n{\n  \"a\": [1/* ] */,\n    \"x\\\"]\"],\r\n  \"b\\/c\" : {\n   \"\\\"\": -1e5},\n"
+                      "/* \"e\": 1 */ \"d\":[]}"),
+            expected);
+  EXPECT_EQ(places_in("\xef\xbb\xbf"
+                      "true"),
+            (std::map<std::string, std::string>{{"", "1:1"}}));
+}
+
 TEST(Json, SaysWhatIsWrong) {
   for (const char* text : {"", "{", "[1,", "{\"a\":}", "nul", "{} {}", "\"\xff\"", "{\"a\": \"\n\"}"}) {
     const Problem problem = problem_of(text);

@@ -16,13 +16,20 @@ TEST_F(Reports, ForCiSystemsHoldTheVerdict) {
                           {check("equal", {{"variants", {"a", "b"}}}), check("ranks_agree"),
                            check("equal", {{"variants", {"a", "b"}},
                                            {"expect", {{"status", "divergence"}, {"reason", "another rate"}}}})}}});
-  const fs::path junit = scratch_.path() / "junit.xml", page = scratch_.path() / "page.md";
-  const Outcome outcome = run_lockstep({"run", write(wrong), "--report", "junit=" + junit.string(), "--report",
-                                        "markdown=" + page.string(), "--report", "github=-"});
+  const fs::path junit = scratch_.path() / "junit.xml", page = scratch_.path() / "page.md",
+                 statement = scratch_.path() / "statement.json", curves = scratch_.path() / "curves.csv",
+                 events = scratch_.path() / "events";
+  const Outcome outcome =
+      run_lockstep({"run", write(wrong), "--report", "junit=" + junit.string(), "--report", "markdown=" + page.string(),
+                    "--report", "github=-", "--report", "in-toto=" + statement.string(), "--report",
+                    "csv=" + curves.string(), "--report", "tensorboard=" + events.string()});
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
   EXPECT_TRUE(outcome.out.starts_with("::error file=")) << outcome.out;
   expect_says(outcome.out, {"checks.0 equal (a%2C b)", "cause lr.", "::notice title=lockstep::divergence: "});
   expect_says(read_file(page), {"### lockstep: divergence", "**divergence**: tiny", "\n  cause       lr."});
+  expect_says(read_file(statement), {"\"FAILED\"", "tiny.json"});
+  expect_says(read_file(curves), {"\ntiny,a,0,0,", "\ntiny,b,0,3,"});
+  EXPECT_GT(fs::file_size(events / "tiny/b/0" / "events.out.tfevents.0.lockstep"), 200U);
   const Outcome read = run_program({"python3", "-c", R"(
 import collections, sys, xml.etree.ElementTree as tree
 root = tree.parse(sys.argv[1]).getroot()

@@ -3,6 +3,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
+#include "harness/base/hash.h"
 #include "harness/golden/processors.h"
 #include "harness/golden/store.h"
 
@@ -85,8 +86,10 @@ TEST_F(RepeatedGoldenCheck, HoldsEveryRepeatAgainstTheGolden) {
 }
 
 TEST_F(GoldenCheck, AgreesWithWhatWasAccepted) {
+  EXPECT_TRUE(check().goldens.empty()) << "none was read";
   accept();
   EXPECT_TRUE(agrees(check()));
+  EXPECT_EQ(check().goldens, (std::map<std::string, std::string>{{file().string(), sha256(read_file(file()))}}));
 }
 
 TEST_F(GoldenCheck, NamesTheFirstDivergence) {

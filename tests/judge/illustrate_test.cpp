@@ -21,7 +21,8 @@ struct Drawn {
     if (change) change(*evidence[1].trace);
     verdict = judge::judge(judged.plan, evidence, judged.scratch.path() / "golden", "2027-06-15");
     const Json before = report::to_json(verdict, judged.plan);
-    judge::illustrate(verdict, judged.plan, evidence, judged.scratch.path() / "golden");
+    judge::draw_curves(verdict, judged.plan, evidence);
+    judge::draw_maps(verdict, judged.plan, evidence, judged.scratch.path() / "golden");
     EXPECT_EQ(report::to_json(verdict, judged.plan), before) << "pictures are no part of the result";
     pictures = verdict.pictures.at(0);
   }

@@ -27,7 +27,8 @@ struct Parted {
     put(judged.traces[1], 1, 2, scalar(Channel::kLoss, "local", 7));
     const auto evidence = judged.evidence();
     verdict = judge::judge(judged.plan, evidence, judged.scratch.path() / "golden", "2027-06-15");
-    judge::illustrate(verdict, judged.plan, evidence, judged.scratch.path() / "golden");
+    judge::draw_curves(verdict, judged.plan, evidence);
+    judge::draw_maps(verdict, judged.plan, evidence, judged.scratch.path() / "golden");
   }
   explicit Parted() : Parted(equal_pair()) {}
 

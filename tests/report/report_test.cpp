@@ -1,3 +1,5 @@
+#include "harness/base/files.h"
+#include "harness/base/hash.h"
 #include "harness/report/renderer.h"
 
 #include "tests/support/support.h"
@@ -264,6 +266,53 @@ TEST(ReportJunit, HoldsTextsOfAnyKind) {
       << page;
 }
 
+Json statement_on(const judge::Verdict& verdict, const plan::Plan& plan) {
+  return Json::parse(rendered("in-toto", verdict, plan));
+}
+
+TEST(ReportInToto, StatesTheResultOnScenariosAndGoldens) {
+  const Judged judged(equal_pair());
+  judge::Verdict verdict = judged.verdict();
+  const std::string golden = sha256("a golden"), file = judged.plan.scenarios[0].file.string();
+  verdict.checks[0].goldens = {{"golden/tiny/a.golden", golden}};
+  const auto described = [](const std::string& name, const std::string& digest) -> Json {
+    return {{"name", name}, {"digest", {{"sha256", digest}}}};
+  };
+  const Json expected = {
+      {"_type", "https://in-toto.io/Statement/v1"},
+      {"predicateType", "https://in-toto.io/attestation/test-result/v0.1"},
+      {"subject", {described(file, sha256(read_file(file))), described("golden/tiny/a.golden", golden)}},
+      {"predicate",
+       {{"result", "PASSED"},
+        {"configuration",
+         {described("tiny/a", judged.plan.runs[0].train_digest),
+          described("tiny/b", judged.plan.runs[1].train_digest)}},
+        {"passedTests", {"tiny: checks.0 equal (a, b)"}},
+        {"warnedTests", Json::array()},
+        {"failedTests", Json::array()}}}};
+  EXPECT_EQ(statement_on(verdict, judged.plan), expected);
+  verdict.warnings = {"tiny/a/0: an update was not recorded"};
+  EXPECT_EQ(statement_on(verdict, judged.plan).at("/predicate/result"_json_pointer), "WARNED");
+}
+
+TEST(ReportInToto, PassesNothingThatDoesNotAgree) {
+  const Mixed mixed;
+  const Json predicate = statement_on(mixed.verdict, mixed.judged.plan).at("predicate");
+  EXPECT_EQ(predicate.at("result"), "FAILED");
+  EXPECT_EQ(predicate.at("passedTests"), (Json{"tiny: checks.1 ranks_agree (a)"}));
+  EXPECT_EQ(predicate.at("failedTests").size(), 3U) << "a difference, a run, and a check that is open for its sake";
+  const Judged judged(equal_pair());
+  for (const judge::Status status : {judge::Status::kUnsupported, judge::Status::kBaseline,
+                                     judge::Status::kInconclusive, judge::Status::kInterrupted}) {
+    judge::Verdict verdict = judged.verdict();
+    verdict.checks[0].status = status;
+    EXPECT_EQ(statement_on(verdict, judged.plan).at("/predicate/result"_json_pointer), "FAILED") << name_of(status);
+  }
+  const Json of_nothing = statement_on(judge::Verdict{}, judged.plan).at("predicate");
+  EXPECT_EQ(of_nothing.at("result"), "FAILED");
+  EXPECT_EQ(of_nothing.at("failedTests"), (Json{"tiny: verdict"}));
+}
+
 TEST(Reports, ShowAnExpectedFailureAsSuch) {
   const Json expect = {{"status", "divergence"}, {"reason", "planted"}};
   Judged judged(equal_pair(expect));
@@ -274,6 +323,9 @@ TEST(Reports, ShowAnExpectedFailureAsSuch) {
   EXPECT_NE(page.find("failures=\"0\" errors=\"0\" skipped=\"1\""), std::string::npos) << page;
   EXPECT_NE(page.find("<skipped type=\"expected failure\" message=\"fails as expected: "), std::string::npos) << page;
   EXPECT_NE(rendered("markdown", verdict, judged.plan).find("| tiny | agree | 0 of 1 | 1 |"), std::string::npos);
+  const Json predicate = statement_on(verdict, judged.plan).at("predicate");
+  EXPECT_EQ(predicate.at("result"), "WARNED");
+  EXPECT_EQ(predicate.at("warnedTests"), (Json{"tiny: checks.0 equal (a, b)"}));
 }
 
 TEST(Reports, OfNothingJudgedAreNotGreen) {
