@@ -67,10 +67,16 @@ class Shown {
   bool is_named() const { return found_ != nullptr && !found_->suspects.empty(); }
   bool is_clean() const { return clean_; }
 
+  /// Whether the loss of the mistake falls, as it does where nothing is wrong.
+  bool falls() const {
+    const std::vector<double> losses = losses_of(kMistake);
+    return !losses.empty() && losses.back() < losses.front();
+  }
+
   std::string text() const {
     std::string text = place_of(scenario_) + "  " + scenario_.description + "\n";
-    text += line("loss", std::string("mistake  ") + curve_of(kMistake));
-    text += line("", std::string("mended   ") + curve_of(kMended));
+    text += line("loss", "mistake  " + golden::bars_of(losses_of(kMistake)));
+    text += line("", "mended   " + golden::bars_of(losses_of(kMended)));
     if (is_named()) {
       const diagnosis::Cause* const cause = diagnosis::find_cause(found_->suspects[0].cause);
       text += line("lockstep", std::string(cause->id) + ", at " + found_->place_and_rank());
@@ -88,11 +94,9 @@ class Shown {
     return "  " + padded(title, 10) + said + "\n";
   }
 
-  std::string curve_of(const std::string& variant) const {
-    for (const std::size_t index : plan_.runs_of(scenario_.name, variant)) {
-      if (evidence_[index].trace) return golden::bars_of(golden::losses_of(*evidence_[index].trace));
-    }
-    return "not recorded";
+  std::vector<double> losses_of(const std::string& variant) const {
+    const std::size_t run = plan_.runs_of(scenario_.name, variant).at(0);
+    return evidence_[run].trace ? golden::losses_of(*evidence_[run].trace) : std::vector<double>();
   }
 
   const scenario::Scenario& scenario_;
@@ -116,18 +120,20 @@ int demo(const DemoOptions& options) {
     print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(verdict, plan));
     return exit_code(verdict.status());
   }
-  std::size_t named = 0, clean = 0;
+  std::size_t named = 0, clean = 0, falling = 0;
   std::string page;
   for (const scenario::Scenario& scenario : plan.scenarios) {
     const Shown shown(scenario, plan, evidence, verdict);
     named += shown.is_named() ? 1 : 0;
+    falling += shown.falls() ? 1 : 0;
     clean += shown.is_clean() ? 1 : 0;
     page += shown.text() + "\n";
   }
   const std::size_t all = plan.scenarios.size();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  page += "Each loss falls. " + std::to_string(named) + " of " + std::to_string(all) + " mistakes are named, " +
-          std::to_string(clean) + " of " + std::to_string(all) + " mended trainings are clean, " + rounded(seconds, 3) +
+  page += "The loss falls in " + std::to_string(falling) + " of " + std::to_string(all) + ". " + std::to_string(named) +
+          " of " + std::to_string(all) + " mistakes are named, " + std::to_string(clean) + " of " +
+          std::to_string(all) + " mended trainings are clean, " + rounded(seconds, 3) +
           " s.\nScripts, scenarios and traces are in " + options.out.string() + ". Look at one: lockstep run " +
           (options.out / "no_sampler.jsonc").string() + "\n";
   print_page(stdout, page);

@@ -21,13 +21,13 @@ def needed(binary):
 def expected(version):
     """Names of all files."""
     data, info = f"lockstep-{version}.data", f"lockstep-{version}.dist-info"
-    package = [str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py")] + [
+    package = [str(path.relative_to(SOURCES)) for form in ("*.py", "*.jsonc") for path in SOURCES.rglob(form)] + [
         "lockstep/py.typed", "lockstep/liblockstep_recorder.so.1", "lockstep/libxxhash.so.0"]
     share = f"{data}/data/share/lockstep"
     return {*package, *(f"{share}/python/{name}" for name in package), f"{data}/scripts/lockstep",
             *(f"{share}/python/lockstep-{version}.egg-info/{name}" for name in ("PKG-INFO", "entry_points.txt")),
             f"{share}/scenario.schema.json", f"{share}/trace-format.md",
-            *(f"{info}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt"))}
+            *(f"{info}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "licenses/NOTICE"))}
 
 
 def problems_of(file, version):
