@@ -14,7 +14,7 @@ mended = "--mended" in sys.argv
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 inputs = torch.randn(256, 8)
-data = TensorDataset(inputs, inputs.sum(1, keepdim=True).sin())
+data = TensorDataset(inputs, (inputs.sum(1, keepdim=True) > 0).float())
 
 
 def make_model():

@@ -14,7 +14,7 @@ mended = "--mended" in sys.argv
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 inputs = torch.randn(256, 8)
-data = TensorDataset(inputs, inputs.sum(1, keepdim=True).sin())
+data = TensorDataset(inputs, (inputs.sum(1, keepdim=True) > 0).float())
 model = DDP(torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 sampler = DistributedSampler(data) if mended else None  # the mistake: DistributedSampler is missing
