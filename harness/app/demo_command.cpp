@@ -108,7 +108,7 @@ class Shown {
 
 int demo(const DemoOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  require_new_folder(options.out, "the demo");
+  require_new_folder(options.out, "demo");
   copy_demo(options.out);
   RunOptions run;
   run.scenarios = {options.out};

@@ -27,7 +27,8 @@ def expected(version):
     return {*package, *(f"{share}/python/{name}" for name in package), f"{data}/scripts/lockstep",
             *(f"{share}/python/lockstep-{version}.egg-info/{name}" for name in ("PKG-INFO", "entry_points.txt")),
             f"{share}/scenario.schema.json", f"{share}/trace-format.md",
-            *(f"{info}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "licenses/NOTICE"))}
+            *(f"{info}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE",
+                                            "licenses/NOTICE"))}
 
 
 def problems_of(file, version):

@@ -45,7 +45,8 @@ class DemoTest(ProgramTest):
             line = next(number for number, text in enumerate(script, 1) if "the mistake:" in text)
             self.assertIn(f"{name}.py:{line}  ", ended.stdout)
             self.assertIn(f"lockstep  {cause}, at step ", ended.stdout)
-        self.assertIn("The loss falls in 6 of 6. 6 of 6 mistakes are named, 6 of 6 mended trainings are clean, ", ended.stdout)
+        self.assertIn("The loss falls in 6 of 6. 6 of 6 mistakes are named, 6 of 6 mended trainings are clean, ",
+                      ended.stdout)
         self.assertEqual(self.lockstep("demo", "--out", "shown").returncode, 2, "it is there already")
 
     def test_a_mistake_that_is_mended_is_not_named(self):

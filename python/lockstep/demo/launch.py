@@ -14,7 +14,7 @@ import traceback
 
 recording = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("LOCKSTEP_")}
 
-import torch.distributed  # noqa: E402  (unrecorded: this process trains nothing)
+import torch.distributed  # noqa: E402,F401  (unrecorded: this process trains nothing)
 
 
 def train(words: list[str]) -> None:

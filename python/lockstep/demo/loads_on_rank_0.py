@@ -15,16 +15,10 @@ dist.init_process_group("gloo")
 torch.manual_seed(0)
 inputs = torch.randn(256, 8)
 data = TensorDataset(inputs, (inputs.sum(1, keepdim=True) > 0).float())
-
-
-def make_model():
-    return torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
-
-
-pretrained = make_model().state_dict()  # stands for torch.load of a file
-model = DDP(make_model())
+pretrained = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+model = DDP(torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)))
 if mended or dist.get_rank() == 0:  # the mistake: DDP has sent the weights already, and does not send these
-    model.module.load_state_dict(pretrained)
+    model.module.load_state_dict(pretrained.state_dict())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 sampler = DistributedSampler(data)
 loader = DataLoader(data, batch_size=16, sampler=sampler)
