@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import dataclasses
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -38,7 +39,7 @@ UNIT_TESTS = ("decision", "app", "compare", "report", "judge", "checks", "diagno
 # Of test_golden: a file layer that fails at each operation of the command.
 CRASHES = "Of*Kind*/*:ManyWriters.*"
 # Commands as people run them, for what no unit test sees.
-END_TO_END = "Golden*:Judge*:Diff*:Check*:Reports*"
+END_TO_END = "GoldenRoot*:Judge*"
 PROGRAMS = ("lockstep", "test_end_to_end", *(f"test_{name}" for name in UNIT_TESTS))
 OF_A_FILE = ("-MT", "-MF", "-o", "-c")  # options of a compiler, before a file's name
 
@@ -131,10 +132,12 @@ class Build:
     def __init__(self) -> None:
         subprocess.run([str(ROOT / "ci/build"), "lockstep-worker", *PROGRAMS], check=True)
         self.folder = ROOT / "build"
+        self._lock = (self.folder / ".lock").open()  # ci/build takes it: no object may change while tests are linked
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         self.scratch = self.folder / "mutants"
         self._compilers = {name: self._compiler(f"lockstep_{name}", f"/lockstep_{name}.dir/") for name in FOLDERS}
         self._support = self._compiler("lockstep_test_support", "/support.cpp.o")
-        self._linkers = {name: self._commands(name)[-1] for name in PROGRAMS}
+        self._linkers = {name: self._linker(name) for name in PROGRAMS}
         self._objects: list[pathlib.Path] = []
 
     def compile_all(self, jobs: int) -> None:
@@ -163,10 +166,11 @@ class Build:
         """Links a program, with one object in place of the one of the same name."""
         objects = [str(mutated if mutated and mutated.parts[-2:] == each.parts[-2:] else each)
                    for each in self._objects]
-        archives = [f"harness/liblockstep_{name}.a" for name in FOLDERS]
+        archives = {f"harness/liblockstep_{name}.a" for name in FOLDERS}
+        is_mutated = archives.issubset(self._linkers[program])  # test_end_to_end is not: it runs a lockstep that is
         words = []
         for word in self._linkers[program]:
-            if word in archives:
+            if is_mutated and word in archives:
                 words += objects
                 objects = []
             elif word == f"bin/{program}":
@@ -185,7 +189,7 @@ class Build:
     def _commands(self, target: str) -> list[list[str]]:
         said = subprocess.run(["ninja", "-C", str(self.folder), "-t", "commands", target], check=True, text=True,
                               stdout=subprocess.PIPE).stdout
-        return [[word for word in shlex.split(line) if word not in (":", "&&")] for line in said.splitlines()]
+        return [shlex.split(part) for line in said.splitlines() for part in line.split(" && ")]
 
     def _compiler(self, target: str, of_file: str) -> list[str]:
         """The command for a file of a target, without the file's name."""
@@ -194,6 +198,9 @@ class Build:
                 rest = iter(words)
                 return [word for word in rest if word != "-MD" and not (word in OF_A_FILE and next(rest))]
         raise NothingJudged(f"{self.folder} has no command for {target}")
+
+    def _linker(self, program: str) -> list[str]:
+        return next(words for words in self._commands(program) if f"bin/{program}" in words)
 
     def _run(self, words: Sequence[str], what: str) -> None:
         ended = subprocess.run(words, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -239,11 +246,12 @@ class Bench:
 
     def __init__(self, build: Build, number: int) -> None:
         self._build = build
-        self._folder = build.scratch / f"bench{number}"
+        self._folder = build.scratch / f"bench{number}/bin"
         self._folder.mkdir(parents=True, exist_ok=True)
-        worker = self._folder / "lockstep-worker"  # which lockstep looks for beside itself
-        worker.unlink(missing_ok=True)
-        worker.symlink_to(build.folder / "bin/lockstep-worker")
+        for file in ("bin/lockstep-worker", "python"):  # which lockstep looks for beside itself
+            place = self._folder.parent / file
+            place.unlink(missing_ok=True)
+            place.symlink_to(build.folder / file)
         self._support = build.support_for(self._folder / "lockstep")
 
     def killer(self, tests: Iterable[Test], mutated: pathlib.Path | None, limits: dict[Test, float]) -> str:
