@@ -24,5 +24,10 @@ TEST(Explain, AFactorOfTheRanksIsOneToAPartInAThousand) {
   }
 }
 
+TEST(Explain, OfTwoRanksAFactorSaysAsMuchAsOfMore) {
+  EXPECT_TRUE(holds(cause_of_factor(2, 2), "a factor of 2 may be a sum"));
+  EXPECT_FALSE(holds(cause_of_factor(1, 1), "may be"));
+}
+
 }  // namespace
 }  // namespace lockstep::compare

@@ -22,6 +22,8 @@ TEST(Ladder, TellsRoundingFromMistakes) {
   EXPECT_EQ(says(1e-7, 0), Ladder::Says::kRounding);
   EXPECT_EQ(says(0x1p-11, 0x1p-11), Ladder::Says::kMistake);
   EXPECT_EQ(says(0x1p-21, 0x1p-21), Ladder::Says::kMistake) << "as small as rounding";
+  EXPECT_EQ(says(0x1p-11, 0x1p-17), Ladder::Says::kMistake) << "a sixty-fourth stays";
+  EXPECT_EQ(says(0x1p-11, 0x1p-18), Ladder::Says::kNothing);
   EXPECT_EQ(says(1e-3, 1e-6), Ladder::Says::kNothing);
   EXPECT_EQ(says(3.3e36, 0.0096), Ladder::Says::kNothing) << "a bit of an exponent";
   EXPECT_EQ(says(6.9e34, 0.0002), Ladder::Says::kNothing) << "a bit of an exponent";
@@ -152,6 +154,13 @@ TEST(PrecisionLadder, OneSideThatIsLostAloneIsAMistake) {
   }
 }
 
+TEST(PrecisionLadder, OneSideMayBeLostLaterInOnePrecision) {
+  Lost later({"b"}, {"b"});
+  for (const std::size_t rank : {0, 1})
+    test::put(later.high.run("b"), rank, 2, test::at(later.high.run("a"), rank, 2, Channel::kWeight, "fc.bias"));
+  EXPECT_EQ(later.until(), 4);
+}
+
 TEST(PrecisionLadder, WhatIsLostOtherwiseHidesTheRest) {
   EXPECT_EQ(Lost({}, {}).until(), kNoStep);
   using Sides = std::vector<std::string>;
@@ -196,7 +205,7 @@ TEST(PrecisionLadder, TakesAmplifiedRoundingForRounding) {
         test::put(bench.run(side), rank, 3, test::floats(Channel::kGradient, "fc.bias", gradient));
     };
     hold(low, "a", {1, -2, 3, 1});
-    hold(low, "b", is_one_size ? std::vector<float>{-2, 1, 1, 3} : std::vector<float>{-20, 1, 1, 3});
+    hold(low, "b", is_one_size ? std::vector<float>{-2, 1, 1, 3} : std::vector<float>{-8, 1, 1, 3});
     hold(high, "a", {1, -2, 3, 1e-3F});
     hold(high, "b", {1, -2, 3, 1.0001e-3F});
     for (const char* name : {"a", "b"}) widen(high.run(name));

@@ -80,6 +80,28 @@ TEST_F(MomentsTest, WeightsOfTwoUpdatesAreMixed) {
   EXPECT_EQ(found()->parts[1].tensors, (std::vector<std::string>{"model.fc.bias"}));
 }
 
+TEST_F(MomentsTest, OfTwoUpdatesThatExplainAsMuchTheLaterCounts) {
+  put(bench_.run("a"), 0, 3, *run().ranks[0].find(2, Channel::kWeight, "fc.bias"));
+  hold("fc.bias", Channel::kWeight, "fc.bias", 3);
+  hold("fc.weight", Channel::kWeight, "fc.weight", 5);
+  EXPECT_EQ(steps(), (Steps{3, 5}));
+}
+
+TEST_F(MomentsTest, ANameThatBeginsWithModelAndNoNumberStays) {
+  for (trace::Trace& rank : bench_.run("a").ranks) {
+    for (trace::Step& step : rank.steps) {
+      for (trace::Record& record : step.records) {
+        if (record.channel == Channel::kWeight) record.name = record.name == "fc.bias" ? "scale" : "model.scale";
+      }
+    }
+  }
+  hold("model.scale", Channel::kWeight, "model.scale", 3);
+  hold("scale", Channel::kWeight, "scale", 3);
+  EXPECT_EQ(steps(), (Steps{3}));
+  (*file_.tensors)["scale"] = "averaged";
+  EXPECT_FALSE(found()) << "one of two weights is unknown";
+}
+
 TEST_F(MomentsTest, AStateYoungerThanTheWeightsIsMixed) {
   hold_weights("model.", 3);
   hold_state(4);

@@ -52,6 +52,10 @@ TEST(Operators, AnInputThatNobodyComputedIsNamed) {
   other = kLog;
   other[2].inputs[2] = "-0.2";
   EXPECT_TRUE(first_operator(kLog, other)->by_value);
+  other[2].inputs[1] = "3";
+  EXPECT_FALSE(first_operator(kLog, other)->by_value) << "a number instead of a tensor";
+  other = kLog;
+  other[2].inputs[2] = "-0.2";
   const auto of_list = [](char element, char last) {
     return std::vector{call("aten::_foreach_norm", {"[" + digest('a') + "," + digest(element) + "]", {last}}, {})};
   };
@@ -85,6 +89,15 @@ TEST(Operators, AnotherOperatorIsNamedWithTheOneItReplaces) {
   EXPECT_EQ(found->says, Says::kIsCalled);
   EXPECT_NE(found->text.find("the left side calls aten::relu"), std::string::npos);
   EXPECT_NE(found->text.find("the right side aten::gelu"), std::string::npos);
+}
+
+TEST(Operators, TheSameOperatorInAnotherPhaseIsAnotherOne) {
+  std::vector<OperatorCall> other = kLog;
+  other[1].phase = "backward";
+  const auto found = first_operator(kLog, other);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->says, Says::kIsCalled);
+  EXPECT_NE(found->text.find("the right side aten::relu in backward"), std::string::npos) << found->text;
 }
 
 }  // namespace

@@ -82,6 +82,11 @@ TEST_F(Patterns, WhatIsNotThereDiffers) {
   EXPECT_EQ(ids(1, 0, "fc.bias"), (Ids{"all_ranks", "one_tensor", "one_step"}));
 }
 
+TEST_F(Patterns, WhatBeginsInTheLastStepMayGoOn) {
+  spoil(bench_.run("b"), 1, 3, Channel::kGradient, "fc.bias");
+  EXPECT_EQ(ids(3, 1, "fc.bias"), (Ids{"one_rank", "one_tensor"}));
+}
+
 TEST_F(Patterns, EveryStep) {
   for (const std::int64_t step : {0, 1, 2, 3}) spoil(bench_.run("b"), 0, step, Channel::kGradient, "fc.bias");
   const Ids every = ids(0, 0, "fc.bias");

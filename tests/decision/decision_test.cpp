@@ -649,6 +649,16 @@ TEST(Decision, ElementsThatNoOrderOfAdditionsMakesAreNoRounding) {
   EXPECT_FALSE(Decided(equal()).end.is_mistake());
 }
 
+TEST(Decision, TheFirstDetourThatIsSeenStays) {
+  Steps step = steps(Steps::Show::kDifferInFloat64);
+  step.closeup.detour = compare::Detour{.ranks = {1}};
+  OneStateThere there{.closeup = {}, .runs = {{.run = "a/0"}, {.run = "b/0"}}};
+  there.closeup.detour = compare::Detour{.ranks = {0}};
+  const Decided found = stepped(equal(), OneState{{step}}, {{Trial::kOneStateThere, there}});
+  ASSERT_TRUE(found.made(Trial::kOneStateThere));
+  EXPECT_EQ(found.end.at().detour.value().ranks, (std::vector<std::size_t>{1}));
+}
+
 TEST(Decision, TheDiagnosisAfterTheReplayCounts) {
   Divergence at = difference(3);
   at.class_ = Class::kSemantic;

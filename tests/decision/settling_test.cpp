@@ -217,6 +217,7 @@ TEST(Stepping, AStepThatDiffersOnceIsNotCalledRounding) {
   EXPECT_EQ(once.row(), Row::kStepDiffersOnce);
   EXPECT_EQ(once.status(), Status::kDivergence);
   EXPECT_EQ(once.class_(), Class::kUndecided);
+  EXPECT_EQ(once.shown().find("could be compared"), std::string::npos) << once.shown();
   Answers loaded = differs;
   loaded[Trial::kAnotherState] = AnotherState{.sides = {steps(Steps::Show::kSameWeights)}};
   EXPECT_EQ(Decided(equal(), loaded).row(), Row::kNoOtherWeights);
@@ -258,6 +259,8 @@ TEST(Stepping, AMistakeThatIsSeenEarlierStays) {
   EXPECT_EQ(Decided(equal(), answers).end.at().step, 6);
   answers = stepping({steps(Steps::Show::kDifferInFloat64, 5)}, answers);
   EXPECT_EQ(Decided(equal(), answers).end.at().step, 5);
+  answers = stepping({steps(Steps::Show::kDifferInFloat64, 6)}, answers);
+  EXPECT_EQ(Decided(equal(), answers).row(), Row::kStepDiffersInFloat64) << "in one step, the single step knows more";
 }
 
 // ---- chance ----

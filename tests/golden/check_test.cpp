@@ -243,11 +243,13 @@ TEST_F(GoldenCheck, NamesTheChangedKeyWhenStaleWithOtherTraces) {
   accept();
   bench_.train_digests["a"] = "another";
   bench_.scenario.variants[0].train_json["optimizer"]["lr"] = 0.2;
+  bench_.scenario.variants[0].train_json["record"]["every"] = 2;
   spoil(bench_.run("a"), 0, 0, Channel::kWeight, "fc.bias");
   const auto result = check();
   ASSERT_TRUE(diverges_at(result, 0, Channel::kWeight, "fc.bias", 0));
   EXPECT_NE(result.divergence->cause.find("train.optimizer.lr 0.1 -> 0.2"), std::string::npos)
       << result.divergence->cause;
+  EXPECT_EQ(result.divergence->cause.find("train.record"), std::string::npos) << "that changes nothing of a training";
 }
 
 /// Bits that differ as rounding does, and the golden's recipe in another order.
@@ -273,6 +275,39 @@ TEST_F(GoldenCheck, CallsItDriftWhereOnlyTheOrderChanged) {
   for (const std::int64_t rank : {0, 1}) *at(bench_.run("a"), rank, 1, Channel::kGradient, "fc.weight").norm *= 1.1;
   EXPECT_EQ(check().divergence->cause_id(), "recipe.changed") << "that is more than rounding";
   EXPECT_EQ(check().divergence->cause.find("drift"), std::string::npos);
+}
+
+TEST_F(GoldenCheck, CallsNothingDriftWhereNaNHidesTheRest) {
+  const auto lose = [](trace::RunTrace& run) {
+    put(run, 0, 2, floats(Channel::kWeight, "fc.bias", {std::nanf(""), 0, 0, 0}));
+  };
+  accept();
+  edit([&](golden::Entry& entry) { lose(entry.run); });
+  lose(bench_.run("a"));
+  bench_.train_digests["a"] = "another";
+  bench_.scenario.variants[0].train_json["determinism"]["threads"] = 2;
+  trace::Record& gradient = at(bench_.run("a"), 0, 1, Channel::kGradient, "fc.weight");
+  gradient.digest.low ^= 1;
+  *gradient.norm *= 1 + 1e-7;
+  EXPECT_EQ(check().divergence->cause_id(), "recipe.changed");
+  EXPECT_EQ(check().divergence->cause.find("drift"), std::string::npos) << check().divergence->cause;
+}
+
+/// Such as one of a later lockstep.
+TEST_F(GoldenCheck, AChannelThatNeitherHoldsIsNoDifference) {
+  golden::Acceptable narrow = acceptable(bench_.run("a"));
+  std::set<Channel> held;
+  for (const trace::Step& step : bench_.run("a").ranks[0].steps) {
+    for (const trace::Record& record : step.records) held.insert(record.channel);
+  }
+  narrow.channels = held;
+  ASSERT_LT(held.size(), trace::all_channels().size());
+  golden::accept(file(), narrow);
+  EXPECT_TRUE(agrees(check()));
+  narrow.channels.erase(Channel::kGradient);
+  golden::accept(file(), narrow);
+  EXPECT_EQ(check().status, Status::kBaseline);
+  EXPECT_NE(check().why.find("records the channel 'gradient', which the golden does not hold"), std::string::npos);
 }
 
 TEST_F(GoldenCheck, BlamesTheEnvironmentWhereOnlyThatChanged) {

@@ -8,6 +8,8 @@
 
 #include "harness/base/hash.h"
 #include "harness/golden/cells.h"
+#include "harness/golden/curve.h"
+#include "harness/golden/words.h"
 #include "harness/trace/line.h"
 
 #include "tests/support/tiny/bench.h"
@@ -147,6 +149,49 @@ std::string sealed(const std::string& text, const std::string& before, const std
   const std::size_t names = edited.find("scenario ");
   return edited.substr(0, end) + "end " +
          sha256(edited.substr(names, key - 1 - names) + edited.substr(key, end - key)) + "\n";
+}
+
+TEST(GoldenFile, ItsLossIsTheMeanOfTheRanksOwn) {
+  const auto losses = [](float own) {
+    return std::vector<Record>{scalar(Channel::kLoss, "local", own), scalar(Channel::kLoss, "reduced", 100)};
+  };
+  EXPECT_EQ(golden::mean_loss(run_of({{{}, losses(1)}, {{}, losses(3)}}), 0), 2);
+}
+
+TEST(GoldenFile, ALongCurveHasFortyBars) {
+  const auto bars = [](std::size_t count) {
+    std::vector<double> numbers(count);
+    for (std::size_t i = 0; i < count; ++i) numbers[i] = static_cast<double>(i);
+    return golden::bars_of(numbers).find(' ') / std::string("\u2581").size();
+  };
+  EXPECT_EQ(bars(3), 3U);
+  EXPECT_EQ(bars(100), 40U);
+}
+
+/// Of a record whose digest does not follow from its value.
+TEST(GoldenFile, ANormIsTheOneThatIsWritten) {
+  Record record = scalar(Channel::kLoss, "local", 0.5F);
+  record.digest.high ^= 1;
+  record.norm = 7;
+  const std::string cell = golden::cell_of(record);
+  const Record read = golden::record_from(Channel::kLoss, "local", golden::type_of(record), golden::words_in(cell));
+  EXPECT_EQ(read.norm, 7) << cell;
+  EXPECT_EQ(read.number, 0.5);
+}
+
+TEST(GoldenFile, ListsStepsWithTheirGaps) {
+  const std::vector<Record> step = {floats(Channel::kWeight, "w", {3, 4})};
+  trace::RunTrace run = run_of({{step, step, step}});
+  run.ranks[0].steps[2].step = 5;
+  read_back(run);
+  const std::string text = golden::to_text(golden_of(run));
+  EXPECT_NE(text.find("\nsteps -1..0,5\n"), std::string::npos) << text;
+  try {
+    golden::golden_from(sealed(text, "steps -1..0,5", "steps -1..0,0,5"), "a golden");
+    ADD_FAILURE() << "read";
+  } catch (const DamagedFile& error) {
+    EXPECT_NE(error.problem().what.find("its steps do not rise"), std::string::npos) << error.problem().what;
+  }
 }
 
 TEST(GoldenFile, HasOneForm) {

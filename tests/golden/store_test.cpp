@@ -11,6 +11,7 @@
 #include "harness/base/error.h"
 #include "harness/base/files.h"
 #include "harness/golden/cells.h"
+#include "harness/golden/proposal.h"
 
 #include "tests/support/tiny/bench.h"
 
@@ -184,7 +185,22 @@ TEST_F(GoldenStore, LeavesAnUnchangedGoldenUntouched) {
   golden::Acceptable again = acceptable();
   again.acceptance.reason = "another reason";
   EXPECT_EQ(golden::accept(file(), again).what, Accepted::kUnchanged);
+  for (trace::RunTrace& repeat : again.repeats) {
+    for (trace::Trace& rank : repeat.ranks) rank.header["environment"] = {{"threads", 9}};
+  }
+  EXPECT_EQ(golden::accept(file(), again).what, Accepted::kUnchanged) << "equal bits, made elsewhere";
   EXPECT_EQ(read_file(file()), before);
+}
+
+TEST_F(GoldenStore, SaysHowFarNumbersHaveMovedAtMost) {
+  trace::RunTrace after = repeats()[0];
+  const auto move = [&](std::int64_t step, double by) {
+    *at(after, 0, step, Channel::kLoss, "local").number *= 1 + by;
+  };
+  move(1, 0.5);
+  move(2, 0.25);
+  const std::string shift = golden::shift_of(repeats()[0], after);
+  EXPECT_EQ(shift, "losses by up to 0.5 of theirs, norms by up to 0");
 }
 
 TEST_F(GoldenStore, ReplacesWhatChanged) {
@@ -197,6 +213,25 @@ TEST_F(GoldenStore, ReplacesWhatChanged) {
   for (trace::RunTrace& repeat : repeats()) repeat.ranks[0].header["train_digest"] = "other";
   EXPECT_EQ(accept(), Accepted::kChanged) << "equal traces of another training";
   EXPECT_EQ(beside(), std::vector<std::string>{"a.golden"}) << "nothing is left beside it";
+}
+
+TEST_F(GoldenStore, RefusesAProposalWithObstacles) {
+  golden::Proposal proposal{.origin = bench_.scratch.path() / "proposal.json",
+                            .name = {"tiny", "a"},
+                            .scenario_file = "tiny.json",
+                            .golden_root = {},
+                            .verdict = "divergence",
+                            .cause = {},
+                            .moved = {},
+                            .obstacles = {"a fault was planted"},
+                            .entry = golden::entry_of(acceptable())};
+  const golden::Acceptance acceptance{.date = "2027-01-31", .by = "me", .reason = "because"};
+  const fs::path root = bench_.scratch.path() / "golden";
+  EXPECT_THROW(golden::accept(proposal, acceptance, root), InputError);
+  EXPECT_FALSE(fs::exists(file()));
+  proposal.obstacles.clear();
+  golden::accept(proposal, acceptance, root);
+  EXPECT_EQ(read().entries.at(0).history.at(0).by, "me");
 }
 
 TEST_F(GoldenStore, HoldsOnlyChannelsThatAreCompared) {

@@ -161,6 +161,7 @@ TEST(Endings, ACollectiveOfOneRank) {
                              rank_at(2, Phase::kForward, 9, "allreduce Float[1] SUM")});
   hung.culprit.reset();
   EXPECT_EQ(cause(hung), "control.rank_branch");
+  EXPECT_EQ(judge::rank_to_blame(hung, judge::suspects_in_ending(hung)), std::nullopt) << "of two, either may be wrong";
   hung.ranks[1] = rank_at(2, Phase::kBackward, 9, "allreduce Float[8] SUM");
   EXPECT_EQ(cause(hung), "") << "they wait in one collective";
 }
@@ -189,6 +190,8 @@ TEST(Endings, ACollectiveThatTheOthersWhoAreDoneNeverCalled) {
   EXPECT_EQ(cause(hung), "control.rank_branch");
   hung.ranks[1] = rank_at(3, Phase::kOptimizer, 8, "allreduce Float[8] SUM");
   EXPECT_EQ(cause(hung), "proc.rank_stuck");
+  hung.ranks[1] = rank_at(3, Phase::kOptimizer, 9, "barrier");
+  EXPECT_EQ(cause(hung), "proc.rank_stuck") << "it waits in what the other has called, too";
 }
 
 TEST(Endings, ARankWithFewerSteps) {
@@ -375,6 +378,11 @@ TEST(Finishes, ExcusesNoRunThatEndsOtherwise) {
   EXPECT_EQ(status(killed(), stuck), VerdictStatus::kDivergence);
   EXPECT_EQ(status(stuck, killed()), VerdictStatus::kDivergence);
   EXPECT_EQ(status(killed(), {.status = Outcome::kFinished}), VerdictStatus::kDivergence);
+  Judged anyhow(finishing({{"status", "divergence"}, {"reason", "killed"}}));
+  const std::string name = anyhow.outcomes[0].run;
+  anyhow.outcomes[0] = killed();
+  anyhow.outcomes[0].run = name;
+  EXPECT_EQ(anyhow.verdict().status(), VerdictStatus::kDivergence) << "the other one ended well";
 }
 
 TEST(Finishes, CannotTellOfARunThatTheMachineEnded) {

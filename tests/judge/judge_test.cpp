@@ -42,6 +42,19 @@ TEST(Judge, SaysWhichChannelsAnAgreementIsNotAbout) {
             std::string::npos);
 }
 
+TEST(Judge, ADifferenceThatMustBeThereLeavesNothingOut) {
+  Json narrow = equal_pair();
+  narrow["checks"][0]["that"] = "differs";
+  narrow["variants"] = {
+      {"a", Json::object()},
+      {"b", {{"train", {{"record", {{"channels", {"samples", "input", "rng", "loss", "weight"}}}}}}}}};
+  Judged judged(narrow);
+  for (const std::int64_t rank : {0, 1}) put(judged.traces[1], rank, 2, scalar(Channel::kLoss, "reduced", 77));
+  const judge::Verdict verdict = judged.verdict();
+  EXPECT_EQ(verdict.checks.at(0).status, VerdictStatus::kAgree) << verdict.checks.at(0).result.why;
+  EXPECT_EQ(verdict.checks.at(0).not_compared, std::vector<std::string>());
+}
+
 TEST(Judge, PassesADivergenceOn) {
   Judged judged(equal_pair());
   spoil(judged.traces[1], 1, 2, Channel::kLoss, "local");
@@ -146,6 +159,52 @@ TEST(JudgeOfLostEvidence, MissesAStepThatOneRankAloneRecorded) {
     EXPECT_EQ(verdict.runs[0].outcome, "evidence lost");
     EXPECT_NE(verdict.runs[0].why.find("step 2 is missing in "), std::string::npos) << verdict.runs[0].why;
   }
+}
+
+TEST(JudgeOfLostEvidence, MissesAPartOfARecord) {
+  for (const bool is_largest : {true, false}) {
+    Judged judged(equal_pair());
+    trace::Record& record = at(judged.traces[1], 0, 1, Channel::kGradient, "fc.bias");
+    (is_largest ? record.max_abs : record.norm).reset();
+    const judge::Verdict verdict = judged.verdict();
+    ASSERT_EQ(verdict.runs.size(), 1U);
+    EXPECT_NE(verdict.runs[0].why.find("gradient fc.bias lacks its norm"), std::string::npos) << verdict.runs[0].why;
+  }
+}
+
+TEST(JudgeOfLostEvidence, MissesTheLastCollectiveOfAStep) {
+  Json changes = equal_pair();
+  changes["train"]["steps"] = 6;
+  Judged judged(changes);
+  for (trace::Trace& rank : judged.traces[1].ranks) {
+    for (trace::Step& step : rank.steps) {
+      const auto count = std::count_if(step.records.begin(), step.records.end(), [](const trace::Record& record) {
+        return record.channel == Channel::kCollective;
+      });
+      if (step.step >= 0 && step.step != 4)
+        step.records.push_back(text(Channel::kCollective, std::to_string(count), "allreduce Float[4] SUM"));
+    }
+  }
+  const judge::Verdict verdict = judged.verdict();
+  ASSERT_EQ(verdict.runs.size(), 1U);
+  EXPECT_NE(verdict.runs[0].why.find("collectives, and other steps"), std::string::npos) << verdict.runs[0].why;
+}
+
+TEST(JudgeOfLostEvidence, TheLastStepIsRecordedWhateverTheStride) {
+  const auto why = [](std::int64_t left_out) {
+    Json changes = equal_pair();
+    changes["train"]["record"]["every"] = 2;
+    Judged judged(changes);
+    for (const std::int64_t rank : {0, 1}) {
+      for (trace::RunTrace& run : judged.traces) {
+        std::erase_if(run.ranks[static_cast<std::size_t>(rank)].steps,
+                      [&](const trace::Step& step) { return step.step == 1 || step.step == left_out; });
+      }
+    }
+    return judged.evidence()[0].problem;
+  };
+  EXPECT_EQ(why(1), "") << "steps -1, 0, 2 and 3";
+  EXPECT_NE(why(2).find("lacks step 2"), std::string::npos) << why(2);
 }
 
 /// DDP's join lets a rank without batches end before others.
@@ -268,6 +327,51 @@ TEST(Recorded, TellsWhichStepsNobodyRecorded) {
   EXPECT_EQ(judge::steps_left_out(run, promises), between) << "of 4 steps, the last is there";
   promises.train.record.every = 1;
   EXPECT_EQ(judge::steps_left_out(run, promises), "");
+}
+
+TEST(Recorded, CountsTheUpdatesThatOneRankLeftOut) {
+  Judged judged(equal_pair());
+  const auto mute = [&](std::int64_t rank, std::int64_t step, std::int64_t updates) {
+    step_at(judged.traces[0], rank, step).records.push_back(integer("seen.muted", updates));
+  };
+  mute(0, 1, 2);
+  mute(0, 2, 1);
+  mute(1, 2, 1);
+  EXPECT_EQ(judge::muted_updates(judged.traces[0]), 3) << "the rank with the most of them";
+  EXPECT_EQ(judge::muted_updates(judged.traces[1]), 0);
+}
+
+/// Two recordings, held against each other.
+checks::CheckResult judged_pair(const Judged& judged) {
+  const scenario::Scenario& scenario = judged.plan.scenarios[0];
+  return judge::judge_pair({&judged.traces[0], &scenario.variant("a")}, {&judged.traces[1], &scenario.variant("b")},
+                           {});
+}
+
+TEST(Recorded, OfUnequalStridesTheStepsOfBothAreCompared) {
+  Judged judged(equal_pair({{"status", "divergence"}, {"reason", "steps"}}));
+  for (const auto& [run, every] : {std::pair(0, 2), std::pair(1, 3)}) {
+    for (trace::Trace& rank : judged.traces[static_cast<std::size_t>(run)].ranks) {
+      rank.header["seen"] = {{"every", every}};
+      std::erase_if(rank.steps, [&](const trace::Step& step) { return step.step > 0 && step.step % every != 0; });
+    }
+  }
+  const checks::CheckResult result = judged_pair(judged);
+  EXPECT_FALSE(result.divergence) << "steps 2 and 3 are of one alone";
+  EXPECT_EQ(result.why, "one update in 6 is recorded by both");
+}
+
+TEST(Recorded, RunsOfOtherWorldSizesAreNoRepeats) {
+  Json wider = equal_pair();
+  wider["variants"] = {{"a", {{"world_size", 1}}}, {"b", {{"world_size", 2}}}};
+  Judged judged(wider);
+  for (trace::Trace& rank : judged.traces[1].ranks) {
+    for (const char* key : {"scenario", "variant", "train_digest"})
+      rank.header[key] = judged.traces[0].ranks[0].header[key];
+  }
+  const checks::CheckResult result = judged_pair(judged);
+  ASSERT_TRUE(result.divergence);
+  EXPECT_EQ(result.divergence->class_, scenario::Class::kRounding) << result.divergence->place_and_rank();
 }
 
 TEST(JudgeOfLostEvidence, IsInconclusiveOnAnotherWorldSize) {
