@@ -23,18 +23,6 @@ struct BlameOptions {
   std::string vary;         ///< controls; empty: all
 };
 
-const scenario::Variant& variant_named(const scenario::Scenario& scenario, const std::string& name) {
-  std::vector<std::string> names;
-  for (const scenario::Variant& variant : scenario.variants) {
-    if (variant.name == name) return variant;
-    names.push_back(variant.name);
-  }
-  throw InputError({.what = "unknown variant '" + name + "'",
-                    .where = scenario.file.string(),
-                    .expected = "one of: " + some_of(names, 20),
-                    .next = suggest(name, names)});
-}
-
 /// Whether two trainings cut their batches alike, as far as their recipes say.
 bool same_shape(const scenario::Variant& left, const scenario::Variant& right) {
   const auto batch_of = [](const scenario::Variant& variant) {
@@ -54,12 +42,12 @@ blaming::Parties parties_of(const scenario::Scenario& scenario, const BlameOptio
                       .where = scenario.file.string(),
                       .expected = "two variants, or one and 'golden'",
                       .next = "lockstep blame SCENARIO LEFT RIGHT"});
-  const scenario::Variant& left = variant_named(scenario, parties.left);
+  const scenario::Variant& left = variant_option(scenario, parties.left);
   if (parties.right == name_of(scenario::CheckKind::kGolden)) {
     parties.that = scenario::CheckKind::kGolden;
     return parties;
   }
-  const scenario::Variant& right = variant_named(scenario, parties.right);
+  const scenario::Variant& right = variant_option(scenario, parties.right);
   if (&left == &right)
     throw InputError({.what = "both sides are the variant '" + left.name + "'",
                       .where = scenario.file.string(),
@@ -123,18 +111,11 @@ int blame(const BlameOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   make_way("--json", options.run.json());
   const std::vector<blaming::NamedControl> controls = blaming::chosen_controls(options.vary);
-  RunOptions run = options.run;
-  run.scenarios = {options.scenario};
-  const std::vector<scenario::Scenario> scenarios = load(run);
-  if (scenarios.size() != 1)
-    throw InputError({.what = "more than one scenario is named",
-                      .where = options.scenario.string(),
-                      .expected = "one file",
-                      .actual = std::to_string(scenarios.size())});
-  const blaming::Parties parties = parties_of(scenarios[0], options);
+  const scenario::Scenario scenario = load_one(options.run, options.scenario);
+  const blaming::Parties parties = parties_of(scenario, options);
   RunsFolder runs(options.run.out);
   const experiment::Execute execute = executor_again(options.run, runs.path());
-  blaming::Blame blame = blaming::blame(scenarios[0], parties, controls, options.run.golden_root, today(), execute,
+  blaming::Blame blame = blaming::blame(scenario, parties, controls, options.run.golden_root, today(), execute,
                                         [](const std::string& text) { print_line(stderr, "lockstep: " + text); });
   blame.verdict.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const judge::Status status = blame.verdict.status();

@@ -21,10 +21,10 @@ constexpr const char* kExitCodes =
     "4 inconclusive; 77 unsupported here, where the scenario allows it; 130 interrupted.";
 
 /// In the order of the help page.
-constexpr void (*kCommands[])(CLI::App&, Action&) = {add_run,    add_gate,   add_launch,  add_judge,      add_faults,
-                                                     add_blame,  add_doctor, add_audit,   add_record,     add_init,
-                                                     add_config, add_golden, add_bisect,  add_diff,       add_check,
-                                                     add_show,   add_demo,   add_explain, add_completion, add_man};
+constexpr void (*kCommands[])(CLI::App&, Action&) = {
+    add_run,    add_gate,  add_launch, add_judge, add_faults,  add_blame,      add_cost,
+    add_doctor, add_audit, add_record, add_init,  add_config,  add_golden,     add_bisect,
+    add_diff,   add_check, add_show,   add_demo,  add_explain, add_completion, add_man};
 
 /// CLI11 would only say that a subcommand is required.
 void require_known_command(const CLI::App& app, int argc, char** argv) {

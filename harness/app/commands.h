@@ -22,6 +22,7 @@ void add_launch(CLI::App& app, Action& action);
 void add_judge(CLI::App& app, Action& action);
 void add_faults(CLI::App& app, Action& action);
 void add_blame(CLI::App& app, Action& action);
+void add_cost(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_audit(CLI::App& app, Action& action);
 void add_record(CLI::App& app, Action& action);

@@ -155,6 +155,28 @@ std::vector<scenario::Scenario> load(const RunOptions& options) {
   return scenarios;
 }
 
+scenario::Scenario load_one(RunOptions options, const fs::path& file) {
+  options.scenarios = {file};
+  const std::vector<scenario::Scenario> scenarios = load(options);
+  if (scenarios.size() == 1) return scenarios[0];
+  throw InputError({.what = "more than one scenario is named",
+                    .where = file.string(),
+                    .expected = "one file",
+                    .actual = std::to_string(scenarios.size())});
+}
+
+const scenario::Variant& variant_option(const scenario::Scenario& scenario, const std::string& name) {
+  std::vector<std::string> names;
+  for (const scenario::Variant& variant : scenario.variants) {
+    if (variant.name == name) return variant;
+    names.push_back(variant.name);
+  }
+  throw InputError({.what = "unknown variant '" + name + "'",
+                    .where = scenario.file.string(),
+                    .expected = "one of: " + some_of(names, 20),
+                    .next = suggest(name, names)});
+}
+
 trace::Channel channel_option(const std::string& name) {
   if (const auto channel = trace::channel_named(name)) return *channel;
   throw InputError({.what = "unknown channel '" + name + "'",

@@ -26,6 +26,13 @@ std::vector<std::filesystem::path> select(const std::vector<std::filesystem::pat
 /// All scenarios of a selection. *Throws*: InputError with the errors of all of them.
 std::vector<scenario::Scenario> load(const RunOptions& options);
 
+/// The one scenario that a command is about. *Throws*: InputError, also where a folder holds several.
+scenario::Scenario load_one(RunOptions options, const std::filesystem::path& file);
+
+/// The variant that an option names. *Throws*: InputError for an unknown one, with the nearest. *Lifetime*: of
+/// `scenario`.
+const scenario::Variant& variant_option(const scenario::Scenario& scenario, const std::string& name);
+
 /// The worker to start. *Throws*: InputError when there is none.
 std::filesystem::path find_worker(const std::filesystem::path& given);
 
