@@ -63,6 +63,11 @@ Cost cost_of(const std::vector<CostRound>& rounds, std::optional<double> at_most
     cost.status = judge::Status::kInconclusive;
     cost.why = "a step is shorter than what runs vary by";
     cost.next = "more --steps";
+  } else if (at_most && cost.valid < kLeastRounds) {
+    cost.status = judge::Status::kInconclusive;
+    cost.why = "only " + std::to_string(cost.valid) + " rounds have a time, and " + std::to_string(kLeastRounds) +
+               " are needed";
+    cost.next = "more --rounds";
   } else if (at_most) {
     decide(cost, *at_most);
   }

@@ -14,6 +14,9 @@ namespace lockstep::app {
 /// A long run makes so many times the updates of a short one.
 inline constexpr std::int64_t kLongRun = 3;
 
+/// Fewer valid rounds decide nothing: their quartiles are near each other by luck.
+inline constexpr std::size_t kLeastRounds = 3;
+
 /// Seconds of a step, without those of the start: a short run of `steps` updates, and a long one.
 double step_s(double short_run_s, double long_run_s, std::int64_t steps);
 

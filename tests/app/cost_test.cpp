@@ -56,15 +56,20 @@ TEST(Cost, IsOpenWhereTheQuartilesLieOnBothSides) {
 TEST(Cost, IsOnlyReportedWithoutALimit) { EXPECT_EQ(cost_of(rounds({9, 9, 9}), std::nullopt).status, Status::kAgree); }
 
 TEST(Cost, LeavesOutRoundsWithoutATime) {
-  std::vector<CostRound> some = rounds({1, 1});
-  some.insert(some.end(), {kLost, kLost});
+  std::vector<CostRound> some = rounds({1, 1, 1});
+  some.insert(some.end(), {kLost, kLost, kLost});
   EXPECT_EQ(cost_of(some, 1.25).status, Status::kAgree);
-  EXPECT_EQ(cost_of(some, 1.25).valid, 2U);
+  EXPECT_EQ(cost_of(some, 1.25).valid, 3U);
   some.push_back(kLost);
   for (const auto limit : {std::optional(1.25), std::optional<double>()}) {
     EXPECT_EQ(cost_of(some, limit).status, Status::kInconclusive);
     EXPECT_EQ(cost_of(some, limit).next, "more --steps");
   }
+}
+
+TEST(Cost, OfTwoRoundsIsOpen) {
+  EXPECT_EQ(cost_of(rounds({1, 1}), 1.25).status, Status::kInconclusive);
+  EXPECT_EQ(cost_of(rounds({9, 9}), 1.25).next, "more --rounds");
 }
 
 TEST(Cost, OfNoTimeAtAllIsOpen) {
