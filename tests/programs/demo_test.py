@@ -33,7 +33,7 @@ class DemoTest(ProgramTest):
                     if check["variants"] == ["mended"]:
                         self.assertEqual(check["status"], "agree", check)
                     else:
-                        self.assertEqual(check["divergence"]["suspects"][0]["cause"], CAUSES[name], check)
+                        self.assertEqual(check["cause"], CAUSES[name], check)
 
     def test_the_command_shows_all(self):
         if os.environ.get("LOCKSTEP_TEST_PART", "1/1") != "1/1":
@@ -53,7 +53,7 @@ class DemoTest(ProgramTest):
         """The command is not content with a demo that shows nothing."""
         if os.environ.get("LOCKSTEP_TEST_PART", "1/1") != "1/1":
             self.skipTest("of all parts together")
-        shutil.copytree(PACKAGE, self.folder / "installed/python", symlinks=False)
+        shutil.copytree(PACKAGE, self.folder / "installed/python", ignore_dangling_symlinks=True)
         (self.folder / "installed/bin").mkdir()
         shutil.copy(LOCKSTEP, self.folder / "installed/bin/lockstep")
         demo = self.folder / "installed/python/lockstep/demo"
