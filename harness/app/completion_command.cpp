@@ -142,11 +142,24 @@ std::string zsh_script(const CommandPage& root) {
 
 std::string fish_text(const std::string& text) { return "'" + within_quotes(text, "\\", "\\'") + "'"; }
 
+/// Other commands that have one of the page's name below them: "lockstep config show" is no "lockstep show".
+std::vector<std::string> fish_others(const CommandPage& root, const CommandPage& page) {
+  std::vector<std::string> others;
+  for (const CommandPage& command : root.commands) {
+    const std::vector<std::string> names = command_names(command);
+    if (page.path.size() == 2 && std::find(names.begin(), names.end(), page.path[1]) != names.end())
+      others.push_back(command.path.back());
+  }
+  return others;
+}
+
 /// "-n" with the condition that the command line is at this command.
-std::string fish_begin(const CommandPage& page) {
+std::string fish_begin(const CommandPage& root, const CommandPage& page) {
   std::string condition;
   for (std::size_t i = 1; i < page.path.size(); ++i)
     condition += (condition.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + page.path[i]);
+  for (const std::string& other : fish_others(root, page))
+    condition += "; and not __fish_seen_subcommand_from " + other;
   if (!page.commands.empty())
     condition +=
         (condition.empty() ? "" : "; and ") + ("not __fish_seen_subcommand_from " + join(command_names(page), " "));
@@ -165,7 +178,7 @@ std::string fish_option(const Argument& option) {
 std::string fish_script(const CommandPage& root) {
   std::string out = "# Completes the words of lockstep in fish. Made by: lockstep completion fish\n";
   for (const CommandPage* page : all_pages(root)) {
-    const std::string begin = fish_begin(*page);
+    const std::string begin = fish_begin(root, *page);
     const bool takes_files = !page->words.empty() && (page->words[0].takes_file() || page->words[0].takes_folder());
     if (!takes_files) out += begin + " -f\n";
     if (!page->words.empty() && !page->words[0].choices.empty())
