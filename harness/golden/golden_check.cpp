@@ -335,6 +335,10 @@ CheckResult check_golden(const CheckInput& input) {
       combine(total, {.status = Status::kBaseline,
                       .why = error.problem().what + " (" + error.problem().where + ")",
                       .next = accept_command(input)});
+    } catch (const Unsupported& error) {
+      combine(total, {.status = Status::kInconclusive,
+                      .why = error.problem().what + " (" + error.problem().where + ")",
+                      .next = "run it on a processor with " + error.problem().expected});
     } catch (const Error& error) {
       combine(total, {.status = Status::kInconclusive,
                       .why = error.problem().what + " (" + error.problem().where + ")",

@@ -438,12 +438,15 @@ TEST_F(GoldenCheck, IsInconclusiveOnAnEmptyRun) {
 }
 
 /// The processor of an emulator, or of another node, may lack what this machine has.
-TEST(GoldenKey, RefusesAProfileThatTheProcessorDoesNotHold) {
-  Bench bench(with_golden());
-  bench.run("a").ranks[0].header["environment"] = {{"cpu_capability", "AVX2"}};
-  EXPECT_EQ(golden::class_of(bench.run("a")), "portable");
-  bench.run("a").ranks[0].header["environment"] = {{"cpu_capability", "DEFAULT"}};
-  EXPECT_THROW(golden::class_of(bench.run("a")), Unsupported);
+TEST_F(GoldenCheck, RefusesAProfileThatTheProcessorDoesNotHold) {
+  accept();
+  bench_.run("a").ranks[0].header["environment"] = {{"cpu_capability", "AVX2"}};
+  EXPECT_EQ(check().status, Status::kAgree);
+  bench_.run("a").ranks[0].header["environment"] = {{"cpu_capability", "DEFAULT"}};
+  EXPECT_THROW(golden::class_of(bench_.run("a")), Unsupported);
+  const checks::CheckResult result = check();
+  EXPECT_TRUE(is_inconclusive(result));
+  EXPECT_EQ(result.next, "run it on a processor with x86-64-v3 (AVX2, FMA)");
 }
 
 TEST_F(GoldenCheck, LooksForTheModelBeforeTheClass) {

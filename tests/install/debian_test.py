@@ -58,7 +58,8 @@ class DebianTest(unittest.TestCase):
                      "share/man/man1/lockstep.1", "share/bash-completion/completions/lockstep\n",
                      "share/zsh/site-functions/_lockstep\n", "share/fish/vendor_completions.d/lockstep.fish\n",
                      ".egg-info/entry_points.txt", "share/lockstep/scenario.schema.json",
-                     "share/doc/lockstep/LICENSE", "share/doc/lockstep/NOTICE", "lockstep/demo/no_sampler.jsonc"):
+                     "share/doc/lockstep/LICENSE", "share/doc/lockstep/NOTICE",
+                     "share/lockstep/python/lockstep/demo/no_sampler.jsonc"):
             self.assertIn("./usr/" + name if not name.startswith(".") else name, names)
         self.assertNotIn("lockstep-worker", names)
         self.assertIn("libxxhash0", run("dpkg-deb", "-f", self.package, "Depends"))
