@@ -1,4 +1,5 @@
 #include "harness/app/commands.h"
+#include "harness/base/error.h"
 
 namespace lockstep::app {
 namespace {
@@ -10,7 +11,11 @@ struct GateOptions : RunOptions {
 int gate(const GateOptions& given) {
   RunOptions options = given;
   if (options.scenarios.empty()) options.scenarios = {"scenarios/gate"};
-  return given.selftest ? selftest(options) : run(options);
+  if (!given.selftest) return run(options);
+  if (!options.reports.empty())
+    throw InputError(
+        {.what = "--selftest judges no training, so it writes no report of a verdict", .where = "--report"});
+  return selftest(options);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <memory>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -62,12 +63,28 @@ bool is_written_through(const fs::path& target) {
   return fs::exists(status) && !fs::is_regular_file(status);
 }
 
-/// A result by that name would be taken for the mark of a project, or replace it.
-void require_no_project_file(const std::string& option, const fs::path& target) {
-  if (target.filename() != golden::kProjectFile) return;
-  throw InputError({.what = "this is the name of the file that marks a project",
+/// A result by such a name would be taken for a file that people keep, or replace it.
+void require_no_kept_file(const std::string& option, const fs::path& target) {
+  const bool marks_project = target.filename() == golden::kProjectFile;
+  static const std::set<std::string> kKept = {".golden", ".jsonc"};
+  if (!marks_project && !kKept.contains(target.extension().string())) return;
+  throw InputError({.what = marks_project
+                                ? "this is the name of the file that marks a project"
+                                : "goldens and scenarios have such a name, and a result replaces what is there",
                     .where = option + target.string(),
                     .next = "give the result another name"});
+}
+
+/// The same for the scenarios that are to run.
+void require_no_scenario(const std::string& option, const fs::path& target, const RunOptions& options) {
+  Problems ignored;
+  std::error_code unknown;
+  for (const fs::path& file : select(options.scenarios, ignored)) {
+    if (!fs::equivalent(file, target, unknown)) continue;
+    throw InputError({.what = "a result would replace the scenario",
+                      .where = option + target.string(),
+                      .next = "give the result another name"});
+  }
 }
 
 fs::path parent_of(const fs::path& target) { return target.has_parent_path() ? target.parent_path() : "."; }
@@ -322,7 +339,7 @@ std::string today() {
 void make_way(const std::string& option, const fs::path& target) {
   if (target.empty() || target == kStandardOutput) return;
   const std::string prefix = option + (option.ends_with('=') ? "" : " ");
-  require_no_project_file(prefix, target);
+  require_no_kept_file(prefix, target);
   remove_earlier(target);
   require_writable(prefix, target, is_folder(target) ? "" : is_written_through(target) ? target : parent_of(target));
 }
@@ -387,7 +404,10 @@ void make_way(const RunOptions& options) {
   for (const auto& [kind, target] : options.reports)
     (report::find_format(kind)->is_folder() ? folders : files)["--report " + kind + "="] = target;
   // One that cannot be written must not keep the others.
-  for (const auto& [prefix, target] : files) require_no_project_file(prefix, target);
+  for (const auto& [prefix, target] : files) {
+    require_no_kept_file(prefix, target);
+    require_no_scenario(prefix, target, options);
+  }
   for (const auto& [prefix, target] : files) remove_earlier(target);
   for (const auto& [prefix, target] : folders) make_way_for_folder(prefix, target);
   for (const auto& [prefix, target] : files) make_way(prefix, target);
@@ -409,9 +429,14 @@ void write_reports(const RunOptions& options, const judge::Verdict& verdict, con
     const auto text = report::make_text_renderer(may_color(STDOUT_FILENO), options.verbosity);
     print_page(stdout, text->render(verdict, plan));
   }
-  for (const report::Format* format : formats_of(options)) {
+  std::vector<const report::Format*> formats = formats_of(options);
+  // A statement that all is well comes last: a report before it may fail.
+  std::stable_partition(formats.begin(), formats.end(), [](const auto* format) { return !format->vouches_for_files; });
+  for (const report::Format* format : formats) {
     const fs::path& target = options.reports.at(format->kind);
     if (target.empty()) continue;
+    if (format->vouches_for_files && std::fflush(stdout) != 0)
+      throw ResourceError({.what = "the report cannot be written", .where = "stdout"});
     if (format->is_folder()) {
       write_files(target, format->files(verdict, plan));
     } else if (target == kStandardOutput) {

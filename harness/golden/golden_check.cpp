@@ -338,7 +338,7 @@ CheckResult check_golden(const CheckInput& input) {
     } catch (const Unsupported& error) {
       combine(total, {.status = Status::kInconclusive,
                       .why = error.problem().what + " (" + error.problem().where + ")",
-                      .next = "run it on a processor with " + error.problem().expected});
+                      .next = error.problem().next});
     } catch (const Error& error) {
       combine(total, {.status = Status::kInconclusive,
                       .why = error.problem().what + " (" + error.problem().where + ")",

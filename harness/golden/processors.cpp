@@ -48,14 +48,15 @@ std::optional<std::string> model_in(const Json& environment) {
   return said == kUnknown || word.empty() ? std::nullopt : std::optional(word);
 }
 
-/// *Throws*: Unsupported where the processor lacks what the profile needs: the run has other bits.
+/// *Throws*: Unsupported where the run did not use the profile's kernels: it has other bits.
 void require_capability(const scenario::CpuProfile& profile, const trace::RunTrace& run) {
   const std::string actual = text_in(environment_of(run), "cpu_capability");
   if (actual == kUnknown || actual == profile.capability) return;
-  throw Unsupported({.what = "this processor lacks instructions that the CPU profile needs",
-                     .where = run.ranks[0].origin + ": cpu = " + profile.name,
-                     .expected = profile.needs,
-                     .actual = actual + " kernels"});
+  throw Unsupported(
+      {.what = "the run has other kernels than its CPU profile: " + actual + ", and not " + profile.capability,
+       .where = run.ranks[0].origin + ": cpu = " + profile.name,
+       .next =
+           std::string("run it on a processor with ") + profile.needs + ", and set ATEN_CPU_CAPABILITY nowhere else"});
 }
 
 }  // namespace

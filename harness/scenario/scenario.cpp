@@ -436,8 +436,10 @@ std::string arguments_of(const Scenario& scenario, const std::filesystem::path& 
 
 std::vector<std::string> overrides_of_recipe(const Scenario& scenario) {
   std::vector<std::string> overrides = scenario.overrides;
-  std::erase_if(overrides,
-                [](const std::string& text) { return text.starts_with("repeats=") || text.starts_with("launch."); });
+  std::erase_if(overrides, [](const std::string& text) {
+    // A variable may decide bits.
+    return text.starts_with("repeats=") || (text.starts_with("launch.") && !text.starts_with("launch.environment"));
+  });
   return overrides;
 }
 

@@ -57,6 +57,21 @@ TEST(Channels, AnUnknownOneIsAnsweredByTheNearest) {
   EXPECT_NE(refused([] { channel_option("gradeint"); }).find("gradient"), std::string::npos);
 }
 
+TEST(Results, NoGoldenAndNoScenarioIsReplaced) {
+  const test::Scratch scratch;
+  RunOptions options;
+  options.scenarios = {scratch.path()};
+  for (const char* name : {"two.golden", "two.jsonc", "two.json"}) {
+    const std::filesystem::path kept = scratch.path() / name;
+    replace_file(kept, "{}\n");
+    options.reports = {{"csv", kept}};
+    EXPECT_NE(refused([&] { make_way(options); }), "") << name;
+    EXPECT_EQ(read_file(kept), "{}\n") << name;
+  }
+  options.reports = {{"csv", scratch.path() / "two.csv"}};
+  EXPECT_EQ(refused([&] { make_way(options); }), "");
+}
+
 TEST(Results, AnOptionThatCannotBeWrittenIsNamedBeforeTheWork) {
   const test::Scratch scratch;
   const fs::path lost = scratch.path() / "no/such/result.json";

@@ -446,7 +446,7 @@ TEST_F(GoldenCheck, RefusesAProfileThatTheProcessorDoesNotHold) {
   EXPECT_THROW(golden::class_of(bench_.run("a")), Unsupported);
   const checks::CheckResult result = check();
   EXPECT_TRUE(is_inconclusive(result));
-  EXPECT_EQ(result.next, "run it on a processor with x86-64-v3 (AVX2, FMA)");
+  EXPECT_EQ(result.next, "run it on a processor with x86-64-v3 (AVX2, FMA), and set ATEN_CPU_CAPABILITY nowhere else");
 }
 
 TEST_F(GoldenCheck, LooksForTheModelBeforeTheClass) {
