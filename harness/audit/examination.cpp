@@ -83,9 +83,9 @@ scenario::Scenario probe(const scenario::Scenario& scenario, const Request& requ
   return derivation.scenario();
 }
 
-Examination::Examination(const scenario::Scenario& scenario, Request request)
+Examination::Examination(const scenario::Scenario& scenario, const Request& request)
     : original_(scenario),
-      request_(completed(std::move(request), chosen(scenario, request.variant))),
+      request_(completed(request, chosen(scenario, request.variant))),
       recipe_(recipe_of(scenario, request_)),
       derivation_(scenario, recipe_->variant()) {}
 

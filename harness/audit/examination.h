@@ -26,7 +26,7 @@ class Examination {
                const std::string& reproduce) const;
 
  protected:
-  Examination(const scenario::Scenario& scenario, Request request);
+  Examination(const scenario::Scenario& scenario, const Request& request);
 
   /// Lines that no statement gives, before and after those that one gives.
   virtual void add_before(Audit& /*audit*/, const Answers& /*answers*/) const {}
