@@ -17,8 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr int kUndecided = 3;
 constexpr int kDamaged = 4;
-constexpr std::string_view kNativeCpu = "native";
-constexpr std::string_view kNative = "native-";
 
 /// Looks at the goldens of plans' scenarios.
 class Looking {
@@ -82,8 +80,7 @@ class Looking {
   void look_at_entries(const golden::Golden& golden, const scenario::Scenario& scenario, const std::string& variant,
                        const fs::path& file, const std::string& accept) {
     const std::string said = scenario.variant(variant).train.determinism.cpu;
-    const std::string cpu = said.empty() ? std::string(kNativeCpu) : said;  // a program may promise nothing
-    const bool is_native = cpu == kNativeCpu;
+    const std::string cpu = said.empty() ? "native" : said;  // a program may promise nothing
     bool has_own = false;
     for (const golden::Entry& entry : golden.entries) {
       GoldenState state{.golden = scenario.name + "/" + variant + " (" + entry.key + ")", .state = "current"};
@@ -91,7 +88,7 @@ class Looking {
         state = {.golden = state.golden, .state = what, .why = why, .next = accept, .code = kUndecided};
       };
       const std::string of_class = golden::class_of(entry.key);
-      const bool is_of_lane = is_native ? of_class.starts_with(kNative) : of_class == cpu;
+      const bool is_of_lane = golden::is_class_of(cpu, of_class);
       has_own = has_own || is_of_lane;
       if (golden.scenario != scenario.name || golden.variant != variant) {
         undecided("stranger",

@@ -86,9 +86,13 @@ std::string key_of_model(const std::string& of_class, const Json& environment, c
                     .next = "accept for the class: leave --exact out"});
 }
 
+bool is_class_of(const std::string& cpu, const std::string& name) {
+  return cpu.empty() || cpu == kNative ? name.starts_with(std::string(kNative) + "-") : name == cpu;
+}
+
 bool is_class(const std::string& name) {
   const auto& profiles = scenario::kCpuProfiles;
-  return name.starts_with(std::string(kNative) + "-") ||
+  return is_class_of("", name) ||
          std::any_of(profiles.begin(), profiles.end(), [&](const auto& profile) { return name == profile.name; });
 }
 

@@ -24,6 +24,9 @@ std::string class_of(const std::string& key);
 /// Whether the name of a class is one that lockstep gives.
 bool is_class(const std::string& name);
 
+/// Whether runs with a `determinism.cpu` may have this class; empty: the training names none, as "native".
+bool is_class_of(const std::string& cpu, const std::string& name);
+
 /// Class of this machine's processor, where a training names none.
 std::string native_class();
 

@@ -65,7 +65,8 @@ try:
 finally:
     torch.save(net.state_dict(), "checkpoint.pt")
 """)
-        self.recorded_by_lockstep("short", "--stop-after", "6", "--every", "4", words=[script], ranks=0)
+        said = self.recorded_by_lockstep("short", "--stop-after", "6", "--every", "4", words=[script], ranks=0)
+        self.assertIn("stopped after 6 updates", said)
         self.assertEqual(list((self.folder / "work-short").iterdir()), [])
         trace = Trace(self.folder / "short")
         self.assertEqual([step for step in trace.steps if "weight" in trace.steps[step]], [-1, 0, 4])
