@@ -132,7 +132,8 @@ golden::Acceptable acceptable(const plan::Plan& plan, const std::vector<judge::E
     if (evidence[index].trace) fresh.repeats.push_back(*evidence[index].trace);
   }
   if (!fresh.repeats.empty())
-    fresh.key = golden::key_to_accept(golden::golden_file(root, scenario.name, variant), fresh.repeats.front());
+    fresh.key = golden::key_to_accept(golden::golden_file(root, scenario.name, variant),
+                                      golden::keys_of(fresh.repeats.front()));
   return fresh;
 }
 
@@ -222,7 +223,7 @@ void propose(const RunOptions& options, const plan::Plan& plan, const std::vecto
     for (const scenario::Scenario& scenario : plan.scenarios)
       written += propose_of(scenario, options, plan, evidence, verdict);
   } catch (const Error& error) {
-    print_line(stderr, std::string("lockstep: goldens are not proposed: ") + error.what());
+    print_page(stderr, std::string("lockstep: goldens are not proposed: ") + error.what() + "\n");
   }
   if (written > 0)
     print_line(stderr, "lockstep: " + std::to_string(written) +

@@ -152,9 +152,9 @@ audit::Audit audited(Task task, const AuditOptions& options, const fs::path& fol
 }
 
 int audit(const AuditOptions& options) {
-  make_way("--json", options.run.json());
-  make_way("--markdown", options.markdown);
-  make_way("--chart", options.chart);
+  make_way("--json", options.run.json(), options.run.scenarios);
+  make_way("--markdown", options.markdown, options.run.scenarios);
+  make_way("--chart", options.chart, options.run.scenarios);
   const std::vector<Task> tasks = tasks_of(options);
   RunsFolder runs(options.run.out);
   judge::Status worst = judge::Status::kAgree;

@@ -109,7 +109,7 @@ std::vector<std::string> relations_of_blame() {
 
 int blame(const BlameOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  make_way("--json", options.run.json());
+  make_way("--json", options.run.json(), {options.scenario});
   const std::vector<blaming::NamedControl> controls = blaming::chosen_controls(options.vary);
   const scenario::Scenario scenario = load_one(options.run, options.scenario);
   const blaming::Parties parties = parties_of(scenario, options);

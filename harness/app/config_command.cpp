@@ -61,7 +61,7 @@ std::vector<Setting> chosen_of(const ConfigOptions& options) {
 }
 
 int show_config(const ConfigOptions& options) {
-  make_way("--json", options.json);
+  make_way("--json", options.json, {options.scenario});
   Json settings = Json::array();
   for (const Setting& setting : chosen_of(options)) {
     settings.push_back({{"path", setting.path}, {"value", setting.value}, {"origin", setting.origin}});

@@ -1,6 +1,7 @@
 // lockstep cost: how much longer a step of one variant takes than a step of another, as a gate.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -193,7 +194,13 @@ int report(const RunOptions& options, const Failed& failed) {
 }
 
 int cost(const CostOptions& options) {
-  make_way("--json", options.run.json());
+  make_way("--json", options.run.json(), {options.scenario});
+  if (options.at_most && !std::isfinite(*options.at_most))
+    throw InputError({.what = "the largest ratio is no number", .where = "--at-most", .expected = "such as 1.25"});
+  if (options.at_most && options.rounds < static_cast<std::int64_t>(kLeastRounds))
+    throw InputError({.what = "so few rounds decide nothing",
+                      .where = "--rounds " + std::to_string(options.rounds),
+                      .expected = std::to_string(kLeastRounds) + " or more, where --at-most is given"});
   const scenario::Scenario scenario = load_one(options.run, options.scenario);
   for (const std::string& name : {options.variant, options.against}) variant_option(scenario, name);
   if (options.variant == options.against)

@@ -150,9 +150,9 @@ std::string examine_goldens(const RunOptions& options, int& code) {
   code = code_of(states);
   if (!wrong.empty())
     throw InputError({.what = some_of(wrong, 5), .where = "see them all: lockstep golden status", .next = next});
-  return states.empty()
-             ? "none"
-             : std::to_string(states.size()) + " entries, whole and current; this machine: " + golden::native_class();
+  return states.empty() ? "none"
+                        : std::to_string(states.size()) +
+                              " entries, whole and current; this machine: " + golden::keys_here("").back();
 }
 
 /// Kinds of programs in a selection.

@@ -32,6 +32,8 @@ struct AcceptOptions {
   bool dirty = false;                 ///< accepts although sources are not committed
   bool dry_run = false;               ///< writes nothing
   bool exact = false;                 ///< for the model of processor alone, not for its class
+  bool of_class = false;              ///< for the class, though there is an entry for the model
+  std::filesystem::path json;
 };
 
 constexpr std::int64_t kLeastRepeats = 2;
@@ -69,20 +71,43 @@ void require_no_obstacles(const scenario::Scenario& scenario, const std::string&
                     .next = "write overrides into the file first; plant faults in variants without a golden check"});
 }
 
-/// Lets a run become a golden of its model of processor alone.
-void make_exact(golden::Acceptable& fresh) {
-  const auto& rank = fresh.repeats.at(0).ranks.at(0);
-  const Json environment = rank.header.value("environment", Json::object());
-  fresh.key = golden::key_of_model(golden::class_of(fresh.key), environment, rank.origin);
+/// The key that the options ask for in the place of the one that accepting finds by itself.
+std::string chosen_key(const AcceptOptions& options, const std::string& key, const Json& environment,
+                       const std::string& origin) {
+  const std::string all = golden::class_of(key);
+  return options.exact ? golden::key_of_model(all, environment, origin) : options.of_class ? all : key;
 }
 
-std::string line_of(const golden::Outcome& outcome, bool dry_run, const std::string& where) {
-  const std::string what = outcome.what == golden::Accepted::kNew       ? "new"
-                           : outcome.what == golden::Accepted::kChanged ? "changed"
-                                                                        : "unchanged";
-  return padded((dry_run ? "would be " : "") + what, dry_run ? 18 : 9) + "  " + where +
-         (outcome.moved.empty() ? "" : "  " + outcome.moved);
-}
+/// What has been accepted, a line for each, and --json.
+class Report {
+ public:
+  explicit Report(const AcceptOptions& options) : options_(options) {}
+
+  void add(const golden::Outcome& outcome, const std::filesystem::path& file, const golden::Name& name,
+           const std::string& key) {
+    const std::string what = outcome.what == golden::Accepted::kNew       ? "new"
+                             : outcome.what == golden::Accepted::kChanged ? "changed"
+                                                                          : "unchanged";
+    rows_.push_back({{"golden", name.scenario + "/" + name.variant},
+                     {"key", key},
+                     {"file", file.string()},
+                     {"what", what},
+                     {"moved", outcome.moved}});
+    const bool dry = options_.dry_run;
+    if (options_.json != kStandardOutput)
+      print_line(stdout, padded((dry ? "would be " : "") + what, dry ? 18 : 9) + "  " + file.string() + " (" + key +
+                             ")" + (outcome.moved.empty() ? "" : "  " + outcome.moved));
+  }
+
+  void write() const {
+    if (!options_.json.empty())
+      write_json(options_.json, {{"format", "lockstep.accepted/1"}, {"dry_run", options_.dry_run}, {"goldens", rows_}});
+  }
+
+ private:
+  const AcceptOptions& options_;
+  Json rows_ = Json::array();
+};
 
 /// Scenarios with something to accept, checked before anything runs.
 std::vector<scenario::Scenario> scenarios_to_accept(const AcceptOptions& options) {
@@ -116,9 +141,11 @@ int accept_runs(const AcceptOptions& options) {
   if (verdict.status() != judge::Status::kAgree && !nothing_else) {
     print_page(stdout, report::make_text_renderer(may_color(STDOUT_FILENO))->render(verdict, plan));
     print_line(stderr, "lockstep: no golden was changed: other checks fail");
+    Report(options).write();
     runs.keep();
     return exit_code(verdict.status());
   }
+  Report report(options);
   for (const scenario::Scenario& scenario : scenarios) {
     const std::filesystem::path root = golden::root_of(scenario.file, options.run.golden_root).folder;
     const std::set<std::string> accepted = chosen(scenario, options.variants);
@@ -127,16 +154,18 @@ int accept_runs(const AcceptOptions& options) {
     for (const std::string& variant : accepted) {
       golden::Acceptable fresh = acceptable(plan, evidence, scenario, variant, root);
       golden::require_proof(fresh.repeats);
-      if (options.exact) make_exact(fresh);
+      const auto& rank = fresh.repeats[0].ranks.at(0);
+      fresh.key = chosen_key(options, fresh.key, rank.header.value("environment", Json::object()), rank.origin);
       fresh.acceptance = now;
       const std::filesystem::path file = golden::golden_file(root, scenario.name, variant);
       const golden::Entry entry = golden::entry_of(fresh);
       const golden::Outcome outcome =
           options.dry_run ? golden::preview(file, fresh.name, entry) : golden::accept(file, fresh.name, entry);
       if (!options.dry_run) golden::withdraw(golden::pending_folder(root), fresh.name, fresh.key);
-      print_line(stdout, line_of(outcome, options.dry_run, file.string()));
+      report.add(outcome, file, fresh.name, fresh.key);
     }
   }
+  report.write();
   return 0;
 }
 
@@ -157,11 +186,8 @@ void require_one_each(const std::vector<golden::Proposal>& proposals) {
 int accept_proposals(const AcceptOptions& options) {
   const std::filesystem::path root = root_of_proposals(options.run.golden_root);
   std::vector<golden::Proposal> proposals = proposals_chosen(options.what, options.from, options.run.golden_root);
-  if (options.exact) {
-    for (golden::Proposal& proposal : proposals)
-      proposal.entry.key = golden::key_of_model(golden::class_of(proposal.entry.key), proposal.entry.environment,
-                                                proposal.origin.string());
-  }
+  for (golden::Proposal& proposal : proposals)
+    proposal.entry.key = chosen_key(options, proposal.entry.key, proposal.entry.environment, proposal.origin.string());
   require_one_each(proposals);
   Problems problems;
   for (const golden::Proposal& proposal : proposals) {
@@ -169,18 +195,21 @@ int accept_proposals(const AcceptOptions& options) {
     problems.collect([&] { require_committed(proposal, options.dirty || options.dry_run); });
   }
   problems.throw_if_any();
+  Report report(options);
   for (const golden::Proposal& proposal : proposals) {
     const std::filesystem::path file = golden::golden_file(root, proposal.name.scenario, proposal.name.variant);
     const golden::Outcome outcome = options.dry_run ? golden::preview(file, proposal.name, proposal.entry)
                                                     : accept_proposal(proposal, options.reason, root);
-    print_line(stdout, line_of(outcome, options.dry_run, file.string() + " (" + proposal.entry.key + ")"));
+    report.add(outcome, file, proposal.name, proposal.entry.key);
   }
+  report.write();
   return 0;
 }
 
 int accept(const AcceptOptions& given) {
   AcceptOptions options = given;
   if (!options.dry_run) require_somebody_decides(options.in_ci);
+  make_way("--json", options.json, {options.what.begin(), options.what.end()});
   const bool are_paths = options.from.empty() && std::all_of(options.what.begin(), options.what.end(),
                                                              [](const std::string& what) { return is_there(what); });
   if (!are_paths) return accept_proposals(options);
@@ -209,9 +238,14 @@ void add_golden_accept(CLI::App& golden, Action& action) {
   command->add_flag("--in-ci", options->in_ci, "Accept even if the environment variable CI is set");
   command->add_flag("--dirty", options->dirty, "Accept even if sources are not committed");
   command->add_flag("--dry-run", options->dry_run, "Write nothing; say what would change");
-  command->add_flag("--exact", options->exact,
-                    "Accept for this model of processor alone: an entry beside the one of its class");
+  CLI::Option* exact = command->add_flag(
+      "--exact", options->exact, "Accept for this model of processor alone: an entry beside the one of its class");
+  command
+      ->add_flag("--class", options->of_class,
+                 "Accept for the class of processors, even if there is an entry for this model")
+      ->excludes(exact);
   add_run_options(*command, options->run);
+  add_json_option(*command, options->json);
   run_when_chosen(*command, action, options, accept);
 }
 

@@ -10,6 +10,7 @@
 
 #include "harness/app/acceptance.h"
 #include "harness/app/golden_command.h"
+#include "harness/app/pipeline.h"
 #include "harness/app/proposals_chosen.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
@@ -27,6 +28,7 @@ struct ReviewOptions {
   std::vector<fs::path> from;
   fs::path golden_root;
   std::string reason;
+  fs::path json;
   bool dirty = false;
   bool dry_run = false;
   bool in_ci = false;
@@ -196,10 +198,17 @@ int review(const ReviewOptions& options) {
 }
 
 int reject(const ReviewOptions& options) {
+  make_way("--json", options.json);
+  Json rejected = Json::array();
   for (const golden::Proposal& proposal : proposals_chosen(options.patterns, options.from, options.golden_root)) {
     if (!options.dry_run) reject_one(proposal);
-    print_line(stdout, (options.dry_run ? "would reject  " : "rejected  ") + proposal.text());
+    rejected.push_back(proposal.text());
+    if (options.json != kStandardOutput)
+      print_line(stdout, (options.dry_run ? "would reject  " : "rejected  ") + proposal.text());
   }
+  if (!options.json.empty())
+    write_json(options.json,
+               {{"format", "lockstep.rejected/1"}, {"dry_run", options.dry_run}, {"proposals", rejected}});
   return 0;
 }
 
@@ -229,6 +238,7 @@ void add_golden_review(CLI::App& golden, Action& action) {
   const auto rejected = add_common(*rejecting);
   rejecting->get_option("proposals")->required();
   rejecting->add_flag("--dry-run", rejected->dry_run, "Remove nothing; say what would be removed");
+  add_json_option(*rejecting, rejected->json);
   run_when_chosen(*rejecting, action, rejected, reject);
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "harness/app/acceptance.h"
+#include "harness/app/proposals_chosen.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/golden/processors.h"
@@ -18,6 +19,11 @@ namespace fs = std::filesystem;
 constexpr int kUndecided = 3;
 constexpr int kDamaged = 4;
 
+/// The option that names a folder of goldens; empty: none need be named.
+std::string golden_option(const fs::path& root) {
+  return root.empty() || root == root_of_proposals("") ? "" : " --golden " + shell_quoted(root.string());
+}
+
 /// Looks at the goldens of plans' scenarios.
 class Looking {
  public:
@@ -26,7 +32,7 @@ class Looking {
   void look(const plan::Plan& plan) {
     plan_ = &plan;
     for (const scenario::Scenario& scenario : plan.scenarios) {
-      const fs::path root = golden::root_of(scenario.file, given_root_).folder;
+      const fs::path root = root_of(scenario);
       roots_.insert(root);
       for (const std::string& variant : variants_with_goldens(scenario)) {
         expected_.insert(golden::golden_file(root, scenario.name, variant).lexically_normal());
@@ -52,9 +58,14 @@ class Looking {
   std::vector<GoldenState> states() { return std::move(states_); }
 
  private:
+  fs::path root_of(const scenario::Scenario& scenario) const {
+    return golden::root_of(scenario.file, given_root_).folder;
+  }
+
   void look_at(const scenario::Scenario& scenario, const std::string& variant, const fs::path& root) {
     const std::string name = scenario.name + "/" + variant;
-    const std::string accept = "lockstep golden accept " + shell_quoted(scenario.file.string()) + " --reason '…'";
+    const std::string accept =
+        "lockstep golden accept " + shell_quoted(scenario.file.string()) + golden_option(given_root_) + " --reason '…'";
     const fs::path file = golden::golden_file(root, scenario.name, variant);
     const auto add = [&](const char* state, const std::string& why, const std::string& next, int code) {
       states_.push_back({.golden = name, .state = state, .why = why, .next = next, .code = code});
@@ -81,31 +92,36 @@ class Looking {
                        const fs::path& file, const std::string& accept) {
     const std::string said = scenario.variant(variant).train.determinism.cpu;
     const std::string cpu = said.empty() ? "native" : said;  // a program may promise nothing
-    bool has_own = false;
+    const std::vector<std::string> here = golden::keys_here(cpu);
+    const std::string accepted_here = golden::key_to_accept(file, here);
     for (const golden::Entry& entry : golden.entries) {
       GoldenState state{.golden = scenario.name + "/" + variant + " (" + entry.key + ")", .state = "current"};
-      const auto undecided = [&](const char* what, const std::string& why) {
-        state = {.golden = state.golden, .state = what, .why = why, .next = accept, .code = kUndecided};
+      const auto undecided = [&](const char* what, const std::string& why, const std::string& next) {
+        state = {.golden = state.golden, .state = what, .why = why, .next = next, .code = kUndecided};
       };
+      const std::string remove = "lockstep golden remove " + shell_quoted(scenario.name + "/" + variant) + " --key " +
+                                 shell_quoted(entry.key) + golden_option(root_of(scenario));
+      const std::string renew = entry.key == accepted_here ? accept
+                                : entry.key == here.back() ? accept + " --class"
+                                                           : "on such processors: " + accept + "; or: " + remove;
       const std::string of_class = golden::class_of(entry.key);
       const bool is_of_lane = golden::is_class_of(cpu, of_class);
-      has_own = has_own || is_of_lane;
       if (golden.scenario != scenario.name || golden.variant != variant) {
-        undecided("stranger",
-                  file.string() + " belongs to '" + golden.scenario + "', variant '" + golden.variant + "'");
+        undecided("stranger", file.string() + " belongs to '" + golden.scenario + "', variant '" + golden.variant + "'",
+                  accept);
       } else if (!golden::is_class(of_class)) {
-        undecided("unknown key", "no processors are called '" + entry.key + "'");
+        undecided("unknown key", "no processors are called '" + entry.key + "'", remove);
       } else if (!is_of_lane) {
-        undecided("no lane", "runs of this variant are '" + cpu + "': none has the key '" + entry.key + "'");
+        undecided("no lane", "runs of this variant are '" + cpu + "': none has the key '" + entry.key + "'", remove);
       } else if (const std::string why = staleness(entry, scenario, variant); !why.empty()) {
-        undecided("stale", why);
+        undecided("stale", why, renew);
       }
       states_.push_back(std::move(state));
     }
-    if (!has_own)
+    if (golden.find(accepted_here) == nullptr)
       states_.push_back({.golden = scenario.name + "/" + variant,
                          .state = "missing",
-                         .why = file.string() + " has no entry for '" + cpu + "'",
+                         .why = file.string() + " has no entry for this machine: '" + join(here, "' or '") + "'",
                          .next = accept,
                          .code = kUndecided});
   }

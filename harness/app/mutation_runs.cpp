@@ -56,7 +56,7 @@ std::vector<bool> open_checks(const std::vector<plan::Mutated>& all, const plan:
 }  // namespace
 
 int mutations(const RunOptions& options, const std::string& part_text) {
-  make_way("--json", options.json());
+  make_way("--json", options.json(), options.scenarios);
   const plan::Part part = plan::parse_part(part_text);
   const std::vector<plan::Mutated> all = plan::mutate(load(options), part);
   std::vector<scenario::Scenario> scenarios;

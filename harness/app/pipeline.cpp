@@ -76,10 +76,10 @@ void require_no_kept_file(const std::string& option, const fs::path& target) {
 }
 
 /// The same for the scenarios that are to run.
-void require_no_scenario(const std::string& option, const fs::path& target, const RunOptions& options) {
+void require_no_scenario(const std::string& option, const fs::path& target, const std::vector<fs::path>& scenarios) {
   Problems ignored;
   std::error_code unknown;
-  for (const fs::path& file : select(options.scenarios, ignored)) {
+  for (const fs::path& file : select(scenarios, ignored)) {
     if (!fs::equivalent(file, target, unknown)) continue;
     throw InputError({.what = "a result would replace the scenario",
                       .where = option + target.string(),
@@ -336,10 +336,11 @@ std::string today() {
   return text;
 }
 
-void make_way(const std::string& option, const fs::path& target) {
+void make_way(const std::string& option, const fs::path& target, const std::vector<fs::path>& scenarios) {
   if (target.empty() || target == kStandardOutput) return;
   const std::string prefix = option + (option.ends_with('=') ? "" : " ");
   require_no_kept_file(prefix, target);
+  require_no_scenario(prefix, target, scenarios);
   remove_earlier(target);
   require_writable(prefix, target, is_folder(target) ? "" : is_written_through(target) ? target : parent_of(target));
 }
@@ -406,11 +407,11 @@ void make_way(const RunOptions& options) {
   // One that cannot be written must not keep the others.
   for (const auto& [prefix, target] : files) {
     require_no_kept_file(prefix, target);
-    require_no_scenario(prefix, target, options);
+    require_no_scenario(prefix, target, options.scenarios);
   }
   for (const auto& [prefix, target] : files) remove_earlier(target);
   for (const auto& [prefix, target] : folders) make_way_for_folder(prefix, target);
-  for (const auto& [prefix, target] : files) make_way(prefix, target);
+  for (const auto& [prefix, target] : files) make_way(prefix, target, options.scenarios);
   require_values_of_files(options);
 }
 

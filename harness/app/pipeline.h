@@ -72,8 +72,9 @@ std::string today();
 
 /// Removes the file of an earlier result before the work: a command that ends by an error must not leave the verdict
 /// of another. Finds out, too, that a result could not be written. "" and "-" need nothing; devices and pipes stay.
-/// *Throws*: InputError.
-void make_way(const std::string& option, const std::filesystem::path& target);
+/// `scenarios`: files and folders of the command. *Throws*: InputError, also where the file is one of them.
+void make_way(const std::string& option, const std::filesystem::path& target,
+              const std::vector<std::filesystem::path>& scenarios = {});
 
 /// Makes way for all reports that the options name. *Throws*: InputError, also where a report cannot be made of them.
 void make_way(const RunOptions& options);

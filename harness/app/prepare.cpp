@@ -81,7 +81,7 @@ std::string line_of(const Json& run) {
 }  // namespace
 
 int prepare(const RunOptions& options) {
-  make_way("--json", options.json());
+  make_way("--json", options.json(), options.scenarios);
   const plan::Plan plan = plan::make_plan(load(options));
   for (const plan::Run& run : plan.runs) require_one_command(run);
   RunsFolder runs(options.out);

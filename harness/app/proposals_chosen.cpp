@@ -28,6 +28,10 @@ std::vector<golden::Proposal> proposals_chosen(const std::vector<std::string>& p
   if (folders.empty()) folders = {golden::pending_folder(root_of_proposals(given))};
   std::vector<golden::Proposal> all, matching;
   for (const fs::path& folder : folders) {
+    if (!from.empty() && !is_folder(folder))
+      throw InputError({.what = "there is no folder of proposals",
+                        .where = "--from " + folder.string(),
+                        .expected = "a folder that `lockstep run --propose` wrote"});
     for (golden::Proposal& proposal : golden::proposals_in(folder)) all.push_back(std::move(proposal));
   }
   std::vector<std::string> names;

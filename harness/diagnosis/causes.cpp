@@ -429,11 +429,13 @@ constexpr Cause kCauses[] = {
     {"env.stale_rendezvous", Class::kLiveness, "Ranks of an earlier run, or its leftovers, joined this one.",
      "Give each run its own store and port.", "https://docs.pytorch.org/docs/stable/distributed.html", Known::kBySigns,
      false},
-    {"recipe.changed", Class::kSemantic, "The recipe changed after the golden was accepted.",
+    {"recipe.changed", Class::kSemantic,
+     "The recipe, or a file that its command names, changed after the golden was accepted.",
      "If the change is intended, accept the golden again; otherwise revert it.", "", Known::kBefore},
     {"recipe.drift", Class::kRounding,
-     "The recipe computes in another order or precision than the golden's; losses and norms stay within the bound of "
-     "rounding.",
+     "The recipe, or a file that its command names, changed after the golden was accepted; losses and norms stay "
+     "within "
+     "the bound of rounding.",
      "If the change is intended, accept the golden again; otherwise revert it.", "", Known::kBefore},
 };
 

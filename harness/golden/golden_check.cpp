@@ -137,11 +137,21 @@ bool is_of_order(const scenario::Change& change) {
 /// `drifts`: losses and norms stay within the bound of rounding.
 std::vector<compare::Suspect> suspects_in_recipe(const Entry& golden, const CheckInput& input,
                                                  const std::string& variant, bool drifts) {
+  const std::vector<std::string> texts = changed_keys(golden, input.scenario.variant(variant));
+  if (texts.empty()) return {};
   const std::vector<scenario::Change> changes = changes_of_recipe(golden, input.scenario.variant(variant));
-  if (changes.empty()) return {};
-  const bool are_of_order = std::all_of(changes.begin(), changes.end(), is_of_order);
-  return {{drifts && are_of_order ? "recipe.drift" : "recipe.changed",
-           changed_keys(golden, input.scenario.variant(variant))}};
+  const bool are_of_order = std::all_of(changes.begin(), changes.end(), [&](const scenario::Change& change) {
+    return is_of_order(change) || is_left_out_of_digest(change.path(), input.scenario.variant(variant));
+  });
+  return {{drifts && are_of_order ? "recipe.drift" : "recipe.changed", texts}};
+}
+
+/// Files that the command names: nothing says what in them decides.
+std::vector<compare::Suspect> suspects_in_files(const Entry& golden, const trace::RunTrace& run, bool drifts) {
+  std::vector<std::string> texts;
+  for (const std::string& file : changed_inputs(golden, run)) texts.push_back("the content of " + file);
+  if (texts.empty()) return {};
+  return {{drifts ? "recipe.drift" : "recipe.changed", texts}};
 }
 
 /// How far a run that differs from its golden has drifted, if all that rounds stays within the bound of rounding, and
@@ -218,6 +228,7 @@ void explain_change(const Entry& golden, const CheckInput& input, const std::str
   std::vector<compare::Suspect>& suspects = divergence.suspects;
   if (suspects.empty() && stale) suspects = suspects_in_recipe(golden, input, variant, !drift.empty());
   if (suspects.empty()) suspects = suspects_in_data(golden.run, run, input.scenario.variant(variant), divergence);
+  if (suspects.empty() && stale) suspects = suspects_in_files(golden, run, !drift.empty());
   if (suspects.empty() && stale) suspects = suspects_by_digest(input, variant);
   if (!drift.empty())
     divergence.cause += "; drift: losses and norms stay within the bound of rounding (" + drift +

@@ -27,8 +27,8 @@ bool is_class(const std::string& name);
 /// Whether runs with a `determinism.cpu` may have this class; empty: the training names none, as "native".
 bool is_class_of(const std::string& cpu, const std::string& name);
 
-/// Class of this machine's processor, where a training names none.
-std::string native_class();
+/// Keys that a run on this machine looks for, in that order, if its training has this `determinism.cpu`.
+std::vector<std::string> keys_here(const std::string& cpu);
 
 /// The entry that a run is compared with; null where none holds for its processors.
 const Entry* entry_for(const Golden& golden, const trace::RunTrace& run);
@@ -37,7 +37,7 @@ const Entry* entry_for(const Golden& golden, const trace::RunTrace& run);
 /// not say the model.
 std::string key_of_model(const std::string& of_class, const Json& environment, const std::string& origin);
 
-/// Key under which a run becomes a golden: that of an entry that the file has for it, else its class.
-std::string key_to_accept(const std::filesystem::path& file, const trace::RunTrace& run);
+/// The key of these, in the order of looking, that a file has; else the last one, a class.
+std::string key_to_accept(const std::filesystem::path& file, const std::vector<std::string>& keys);
 
 }  // namespace lockstep::golden

@@ -100,8 +100,10 @@ Outcome accept(const Proposal& proposal, const Acceptance& acceptance, const fs:
   entry.history[0].reason = acceptance.reason;
   const Outcome outcome =
       accept(golden_file(root, proposal.name.scenario, proposal.name.variant), proposal.name, entry);
+  const fs::path pending = file_of(pending_folder(root), proposal.name, "any").parent_path();
+  const bool is_pending = proposal.origin.parent_path().lexically_normal() == pending.lexically_normal();
   std::error_code ignored;  // it is accepted in any case
-  fs::remove(proposal.origin, ignored);
+  if (is_pending) fs::remove(proposal.origin, ignored);
   return outcome;
 }
 

@@ -42,7 +42,8 @@ std::vector<Proposal> proposals_in(const std::filesystem::path& folder);
 /// *Throws*: InputError with all that stands in the way of a proposal.
 void require_no_obstacles(const Proposal& proposal);
 
-/// Puts a proposal into its golden, with date, person and reason of this acceptance, and removes it.
+/// Puts a proposal into its golden, with date, person and reason of this acceptance, and removes it from pending/.
+/// Folders elsewhere stay as they are.
 /// *Throws*: as require_no_obstacles, and as the store.
 Outcome accept(const Proposal& proposal, const Acceptance& acceptance, const std::filesystem::path& root);
 

@@ -13,7 +13,7 @@ namespace lockstep::golden {
 /// have been added to the schema since count with their defaults.
 std::vector<scenario::Change> changes_of_recipe(const Entry& golden, const scenario::Variant& variant);
 
-/// The same as texts: "train.optimizer.lr 0.1 -> 0.2".
+/// Those that its digest covers, as texts: "train.optimizer.lr 0.1 -> 0.2".
 std::vector<std::string> changed_keys(const Entry& golden, const scenario::Variant& variant);
 
 /// Whether a recipe's digest leaves a key out: names of files and variants, whose content it holds, and what a control

@@ -230,6 +230,22 @@ Outcome accept(const std::filesystem::path& file, const Acceptable& fresh) {
   return accept(file, fresh.name, entry_of(fresh));
 }
 
+bool remove_entry(const std::filesystem::path& file, const std::string& key) {
+  const FolderLock lock(file.parent_path());
+  remove_half_written(file.parent_path());
+  std::optional<Golden> golden = read_golden(file);
+  if (!golden || golden->find(key) == nullptr) return false;
+  std::erase_if(golden->entries, [&](const Entry& entry) { return entry.key == key; });
+  if (!golden->entries.empty()) {
+    replace_file(file, to_text(*golden));
+    return true;
+  }
+  std::error_code error;
+  std::filesystem::remove(file, error);
+  if (error) throw ResourceError({.what = "cannot remove a golden: " + error.message(), .where = file.string()});
+  return true;
+}
+
 std::string movement(const trace::RunTrace& before, const trace::RunTrace& after) {
   if (before.world_size() != after.world_size())
     return std::to_string(before.world_size()) + " -> " + std::to_string(after.world_size()) + " ranks";

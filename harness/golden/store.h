@@ -64,6 +64,10 @@ Outcome preview(const std::filesystem::path& file, const Name& name, const Entry
 /// Accepts what is proven. *Throws*: as require_proof and accept.
 Outcome accept(const std::filesystem::path& file, const Acceptable& fresh);
 
+/// Removes the entry of a key from a golden, and the golden with its last one. *Returns*: whether it had one.
+/// *Throws*: as read_golden; ResourceError.
+bool remove_entry(const std::filesystem::path& file, const std::string& key);
+
 /// How an entry differs from the one that it replaces: from where, and how far. Empty: not at all.
 std::string movement(const trace::RunTrace& before, const trace::RunTrace& after);
 

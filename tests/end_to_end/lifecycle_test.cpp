@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/golden/processors.h"
 #include "harness/golden/proposal.h"
 #include "harness/golden/store.h"
 
@@ -197,12 +198,16 @@ TEST_F(LifecycleEndToEnd, MergesProposalsOfSeveralPlatforms) {
     proposal.entry.key = "native-avx2";
     golden::write_proposal(scratch_.path() / "b", proposal);
   }
-  lockstep({"golden", "accept", "*", "--from", "a", "--from", "b", "--reason", "both"}, 0);
+  expect_says(lockstep({"golden", "accept", "*", "--from", "c", "--reason", "both"}, 2).err,
+              {"there is no folder of proposals", "--from c"});
+  const Outcome json =
+      lockstep({"golden", "accept", "*", "--from", "a", "--from", "b", "--reason", "both", "--json", "-"}, 0);
+  EXPECT_EQ(Json::parse(json.out).at("goldens").at(0).at("key"), "portable") << json.out;
   std::vector<std::string> keys;
   const golden::Golden golden = golden::read_golden(golden_file("gold")).value();
   for (const golden::Entry& entry : golden.entries) keys.push_back(entry.key);
   EXPECT_EQ(keys, (std::vector<std::string>{"native-avx2", "portable"}));
-  EXPECT_TRUE(golden::proposals_in(scratch_.path() / "a").empty());
+  EXPECT_EQ(golden::proposals_in(scratch_.path() / "a").size(), 2) << "the folder is somebody's artifact";
   lockstep({"run", "scenarios"}, 0);
 }
 
@@ -301,7 +306,7 @@ TEST_F(LifecycleEndToEnd, StatusAndDoctorSeeEveryState) {
   expect_state(3, {"unknown key  gold/main (riscv)", "missing      gold/main"});
   golden.entries[0].key = "native-avx2";
   scratch_.write("golden/gold/main.golden", golden::to_text(golden));
-  expect_state(3, {"no lane      gold/main (native-avx2)"});
+  expect_state(3, {"no lane      gold/main (native-avx2)", "lockstep golden remove gold/main --key native-avx2"});
 
   scratch_.write("golden/gone/main.golden", whole);
   expect_says(lockstep({"golden", "status"}, 3).out, {"obsolete     gone/main", "git rm golden/gone/main.golden"});
@@ -312,6 +317,39 @@ TEST_F(LifecycleEndToEnd, StatusAndDoctorSeeEveryState) {
   expect_says(lockstep({"golden", "status", "--json", "states.json"}, 3).out, {"0 of 2 are current"});
   EXPECT_EQ(read_json(scratch_.path() / "states.json").at("goldens").at(0).at("state"), "stale");
   EXPECT_EQ(lockstep({"doctor", "scenarios"}).exit_code, 3);
+}
+
+TEST_F(LifecycleEndToEnd, AnEntryIsOfTheseProcessorsOrOfOthers) {
+  Json native = training();
+  native["train"].erase("determinism");
+  native["checks"] = {check("golden", {{"variants", {"main"}}})};
+  write_scenario(native);
+  lockstep({"golden", "accept", "scenarios", "--reason", "first"}, 0);
+  const golden::Golden own = golden::read_golden(golden_file("gold")).value();
+  golden::Golden other = own;
+  other.entries[0].key = "native-other";
+  scratch_.write("golden/gold/main.golden", golden::to_text(other));
+  expect_says(lockstep({"golden", "status"}, 3).out,
+              {"missing", "no entry for this machine", own.entries[0].key, "1 of 2 are current"});
+  EXPECT_EQ(lockstep({"run", "scenarios"}).exit_code, 3) << "as a run says";
+
+  // One entry for the class and one for the model: each can be renewed here, and removed.
+  scratch_.write("golden/gold/main.golden", golden::to_text(own));
+  const std::string model = golden::keys_here("").front();
+  expect_says(lockstep({"golden", "accept", "scenarios", "--reason", "x", "--exact"}, 0).out, {"(" + model + ")"});
+  native["train"]["optimizer"]["lr"] = 0.2;
+  write_scenario(native);
+  lockstep({"golden", "accept", "scenarios", "--reason", "x"}, 0);
+  expect_says(lockstep({"golden", "status"}, 3).out,
+              {"stale        gold/main (" + own.entries[0].key + ")", "--reason '…' --class", "1 of 2"});
+  lockstep({"golden", "accept", "scenarios", "--reason", "x", "--class"}, 0);
+  lockstep({"golden", "status"}, 0);
+  expect_says(lockstep({"golden", "remove", "gold/main", "--key", "native-none"}, 2).err, {"one of: ", model});
+  expect_says(in_ci({"golden", "remove", "gold/main", "--key", model}).err, {"CI"});
+  expect_says(lockstep({"golden", "remove", "gold/*", "--key", model}, 0).out, {"removed  golden/gold/main.golden"});
+  lockstep({"golden", "status"}, 0);
+  lockstep({"golden", "remove", "gold/main", "--key", own.entries[0].key}, 0);
+  EXPECT_FALSE(fs::exists(golden_file("gold"))) << "a golden without entries";
 }
 
 }  // namespace

@@ -252,6 +252,26 @@ TEST_F(GoldenCheck, NamesTheChangedKeyWhenStaleWithOtherTraces) {
   EXPECT_EQ(result.divergence->cause.find("train.record"), std::string::npos) << "that changes nothing of a training";
 }
 
+/// Where a program stands is no part of its recipe; the content of its files is.
+TEST_F(GoldenCheck, NamesTheFileOfAProgramThatChanged) {
+  const auto holds = [](const char* content) {
+    return [=](trace::RunTrace& run) {
+      for (trace::Trace& rank : run.ranks) rank.header["inputs"] = {{"train.py", content}};
+    };
+  };
+  accept(holds("1"));
+  holds("2")(bench_.run("a"));
+  for (const std::int64_t rank : {0, 1}) {
+    trace::Record& gradient = at(bench_.run("a"), rank, 1, Channel::kGradient, "fc.weight");
+    gradient.digest.low ^= 1;
+    *gradient.norm *= 1 + 1e-7;
+  }
+  EXPECT_EQ(check().divergence->cause_id(), "recipe.drift");
+  for (const std::int64_t rank : {0, 1}) *at(bench_.run("a"), rank, 1, Channel::kGradient, "fc.weight").norm *= 1.1;
+  EXPECT_EQ(check().divergence->cause_id(), "recipe.changed");
+  EXPECT_EQ(check().divergence->suspects[0].evidence, std::vector<std::string>{"the content of train.py"});
+}
+
 /// Bits that differ as rounding does, and the golden's recipe in another order.
 TEST_F(GoldenCheck, CallsItDriftWhereOnlyTheOrderChanged) {
   accept();
@@ -449,6 +469,19 @@ TEST_F(GoldenCheck, RefusesAProfileThatTheProcessorDoesNotHold) {
   EXPECT_EQ(result.next, "run it on a processor with x86-64-v3 (AVX2, FMA), and set ATEN_CPU_CAPABILITY nowhere else");
 }
 
+/// A program may set a variable of its own, or lose one on the way.
+TEST_F(GoldenCheck, RefusesARunThatLeftItsProfile) {
+  accept();
+  Json& environment = bench_.run("a").ranks[0].header["environment"];
+  environment["variables"] = {{"MKL_CBWR", "COMPATIBLE"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}};
+  EXPECT_EQ(check().status, Status::kAgree);
+  environment["variables"] = {{"MKL_CBWR", "AVX2"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}};
+  EXPECT_TRUE(is_inconclusive(check()));
+  EXPECT_NE(check().why.find("MKL_CBWR is not COMPATIBLE"), std::string::npos) << check().why;
+  environment["variables"] = {{"MKL_CBWR", "COMPATIBLE"}};
+  EXPECT_NE(check().why.find("ONEDNN_MAX_CPU_ISA is not AVX2"), std::string::npos) << check().why;
+}
+
 TEST_F(GoldenCheck, LooksForTheModelBeforeTheClass) {
   accept();
   bench_.run("a").ranks[0].header["environment"]["cpu_model"] = "Model 1";
@@ -458,10 +491,11 @@ TEST_F(GoldenCheck, LooksForTheModelBeforeTheClass) {
   for (trace::RunTrace& run : of_model.repeats) spoil(run, 0, 1, Channel::kWeight, "fc.weight");
   golden::accept(file(), of_model);
   EXPECT_EQ(check().status, Status::kDivergence) << "the entry of this model has other bits";
-  EXPECT_EQ(golden::key_to_accept(file(), bench_.run("a")), "portable@model-1") << "that is the one which counts";
+  EXPECT_EQ(golden::key_to_accept(file(), golden::keys_of(bench_.run("a"))), "portable@model-1")
+      << "that is the one which counts";
   bench_.run("a").ranks[0].header["environment"]["cpu_model"] = "Model 2";
   EXPECT_EQ(check().status, Status::kAgree);
-  EXPECT_EQ(golden::key_to_accept(file(), bench_.run("a")), "portable");
+  EXPECT_EQ(golden::key_to_accept(file(), golden::keys_of(bench_.run("a"))), "portable");
 }
 
 TEST(GoldenKey, SpeaksForAProcessor) {

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 
 #include "harness/base/build_id.h"
 #include "harness/base/error.h"
+#include "harness/base/processor.h"
 #include "harness/base/text.h"
 #include "harness/scenario/cpu_profile.h"
 
@@ -53,14 +53,6 @@ void apply_cpu_profile(const std::string& name) {
   const bool native = name == "native";
   at::globalContext().setUserEnabledMkldnn(native);
   at::globalContext().setUserEnabledNNPACK(native);
-}
-
-std::string cpu_model() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
 }
 
 /// The build id that the linker wrote into a loaded library (an ELF note); "" where there is none.
