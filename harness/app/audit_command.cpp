@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/judge/evidence.h"
 #include "harness/laws/promise.h"
 #include "harness/scenario/loading.h"
 #include "harness/scenario/schema.h"
@@ -88,8 +90,9 @@ Task task_of(const fs::path& file, const AuditOptions& options, Problems& proble
     request.steps = document.at("steps").get<std::int64_t>();
     request.only = document.at("only").get<std::vector<std::string>>();
     request.options = document.at("options").get<audit::ProgramOptions>();
-    request.findings.emplace();
-    for (const auto& [id, answer] : document.at("findings").items()) {
+    if (document.contains("findings")) request.findings.emplace();
+    const Json findings = document.value("findings", Json::object());
+    for (const auto& [id, answer] : findings.items()) {
       problems.collect([&, &line = id, &name = answer] {
         (*request.findings)[line] = audit::answer_named(name.get<std::string>(), file.string() + ": findings." + line);
       });
@@ -136,17 +139,65 @@ std::int64_t samples_in_data(const Task& task, const AuditOptions& options, cons
   return laws::samples_of(*evidence[0].trace, plan.scenarios[0].variants[0]);
 }
 
+/// Says each answer on stderr as soon as its runs have ended: an audit of a long program takes minutes.
+class Announcer : public launch::Observer {
+ public:
+  /// *Lifetime*: of all three.
+  Announcer(const audit::Examination& examined, const plan::Plan& plan, const fs::path& folder)
+      : examined_(examined), plan_(plan), folder_(folder), outcomes_(plan.runs.size()) {}
+
+  void ended(std::size_t job, const launch::RunOutcome& outcome) override {
+    outcomes_[job] = outcome;
+    ended_.insert(plan_.runs[job].variant);
+    std::vector<std::size_t> fresh = examined_.answered_by(ended_);
+    std::erase_if(fresh, [&](std::size_t statement) { return said_.contains(statement); });
+    if (fresh.empty()) return;
+    said_.insert(fresh.begin(), fresh.end());
+    say(fresh);
+  }
+
+ private:
+  /// Reads the traces of these statements' runs alone.
+  void say(const std::vector<std::size_t>& statements) const {
+    std::set<std::string> needed;
+    for (const std::size_t statement : statements) needed.merge(examined_.needs_of(statement));
+    plan::Plan plan = plan_;
+    std::vector<launch::RunOutcome> outcomes(outcomes_.size());
+    for (std::size_t job = 0; job < outcomes.size(); ++job) {
+      outcomes[job].status = launch::RunOutcome::Status::kInterrupted;
+      if (needed.contains(plan_.runs[job].variant)) outcomes[job] = outcomes_[job];
+    }
+    const std::vector<judge::Evidence> evidence = judge::read_evidence(plan, std::move(outcomes), folder_);
+    const judge::Verdict verdict = judge::judge(plan, evidence, "", today());
+    for (const std::size_t statement : statements) {
+      const audit::Line line = examined_.line_of(statement, plan, verdict, evidence);
+      print_line(stderr, "lockstep: " + padded(name_of(line.answer), 12) + " " + line.id + ": " + line.text);
+    }
+  }
+
+  const audit::Examination& examined_;
+  const plan::Plan& plan_;
+  const fs::path& folder_;
+  std::vector<launch::RunOutcome> outcomes_;
+  std::set<std::string> ended_;  ///< variants
+  std::set<std::size_t> said_;
+};
+
 /// Runs the trainings of one audit and reads its answers; control runs are made for what theory did not foresee.
 audit::Audit audited(Task task, const AuditOptions& options, const fs::path& folder) {
   task.request.samples = samples_in_data(task, options, folder / "probe");
   const std::unique_ptr<audit::Examination> examined = audit::examination(task.scenario, task.request);
   plan::Plan plan = plan::make_plan({examined->scenario()});
-  const std::vector<judge::Evidence> evidence = execute(plan, options.run, folder);
+  Announcer announcer(*examined, plan, folder);
+  launch::Observer* const also = options.run.verbosity == report::Verbosity::kQuiet ? nullptr : &announcer;
+  const std::vector<judge::Evidence> evidence = execute(plan, options.run, folder, nullptr, also);
   judge::Verdict verdict = judge::judge(plan, evidence, options.run.golden_root, today());
   if (verdict.status() == judge::Status::kInterrupted) throw Interrupted({.what = "interrupted before the runs ended"});
 
-  investigate_chosen(verdict, plan, evidence, options.run, folder,
-                     [&](std::size_t check) { return examined->is_open(check); });
+  std::vector<bool> open;  // before any control run
+  for (std::size_t check = 0; check < plan.checks.size(); ++check)
+    open.push_back(examined->is_open(check, plan, verdict, evidence));
+  investigate_chosen(verdict, plan, evidence, options.run, folder, [&](std::size_t check) { return open[check]; });
   return examined->answer(plan, verdict, evidence,
                           "lockstep audit " + std::string(name_of(options.kind)) + " " + task.arguments);
 }

@@ -267,9 +267,25 @@ std::vector<launch::Job> jobs_of(const plan::Plan& plan, const RunOptions& optio
   return jobs;
 }
 
+/// Notifies one, then the other. *Lifetime*: of both.
+class Both : public launch::Observer {
+ public:
+  Both(launch::Observer& first, launch::Observer* second) : first_(first), second_(second) {}
+
+  void running(const std::vector<launch::Standing>& runs) override { first_.running(runs); }
+  void ended(std::size_t job, const launch::RunOutcome& outcome) override {
+    first_.ended(job, outcome);
+    second_->ended(job, outcome);
+  }
+
+ private:
+  launch::Observer& first_;
+  launch::Observer* second_;
+};
+
 std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan& plan, const RunOptions& options,
                                         report::Verbosity verbosity, const fs::path& runs_root,
-                                        const Campaign* campaign) {
+                                        const Campaign* campaign, launch::Observer* also) {
   std::vector<std::optional<launch::RunOutcome>> ended(plan.runs.size());
   if (campaign != nullptr) ended = campaign->ended();
   choose_launchers(plan, options.launcher);
@@ -282,7 +298,9 @@ std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan
       if (ended[i]) display.ended(i, *ended[i]);
     }
     OutcomeKeeper keeper(plan, runs_root, display);
-    launch::Observer& observer = campaign != nullptr ? static_cast<launch::Observer&>(keeper) : display;
+    launch::Observer& first = campaign != nullptr ? static_cast<launch::Observer&>(keeper) : display;
+    Both both(first, also);
+    launch::Observer& observer = also != nullptr ? static_cast<launch::Observer&>(both) : first;
     outcomes = launch::launch_all(jobs, launcher, observer, std::move(ended));
   }
   return judge::read_evidence(plan, std::move(outcomes), runs_root);
@@ -291,9 +309,9 @@ std::vector<judge::Evidence> execute_by(launch::ForkServers& servers, plan::Plan
 }  // namespace
 
 std::vector<judge::Evidence> execute(plan::Plan& plan, const RunOptions& options, const fs::path& runs_root,
-                                     const Campaign* campaign) {
+                                     const Campaign* campaign, launch::Observer* also) {
   launch::ForkServers servers;
-  return execute_by(servers, plan, options, options.verbosity, runs_root, campaign);
+  return execute_by(servers, plan, options, options.verbosity, runs_root, campaign, also);
 }
 
 experiment::Execute executor_again(const RunOptions& options, const fs::path& runs_root) {
@@ -303,7 +321,7 @@ experiment::Execute executor_again(const RunOptions& options, const fs::path& ru
     const bool is_quiet = options.verbosity == report::Verbosity::kQuiet;
     std::vector<judge::Evidence> evidence =
         execute_by(**servers, plan, options, is_quiet ? report::Verbosity::kQuiet : report::Verbosity::kVerbose,
-                   runs_root / again.folder, nullptr);
+                   runs_root / again.folder, nullptr, nullptr);
     if (is_interrupted(evidence)) throw Interrupted({.what = "interrupted before the control runs ended"});
     return evidence;
   };

@@ -53,9 +53,10 @@ launch::Job job_in(const plan::Run& run, const std::filesystem::path& runs_root,
                    Ports& ports);
 
 /// Launches every run of the plan and reads what it left behind (judge::read_evidence). In a campaign it launches
-/// only those that have not ended.
+/// only those that have not ended. `also`: is notified as the display is; null: nobody else.
 std::vector<judge::Evidence> execute(plan::Plan& plan, const RunOptions& options,
-                                     const std::filesystem::path& runs_root, const Campaign* campaign = nullptr);
+                                     const std::filesystem::path& runs_root, const Campaign* campaign = nullptr,
+                                     launch::Observer* also = nullptr);
 
 /// Executor for control runs. It throws Interrupted if one was interrupted: such a run shows nothing.
 experiment::Execute executor_again(const RunOptions& options, const std::filesystem::path& runs_root);

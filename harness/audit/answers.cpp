@@ -54,6 +54,11 @@ const trace::RunTrace* Answers::run_of(const std::string& variant) const {
   return nullptr;
 }
 
+const compare::Divergence* Answers::divergence_of(const Statement& statement) const {
+  const auto& divergence = report(*statement.check).result.divergence;
+  return divergence ? &*divergence : nullptr;
+}
+
 Line Answers::of(const Statement& statement) const {
   Line line{.id = statement.id, .section = statement.section, .text = statement.text};
   switch (statement.claim) {

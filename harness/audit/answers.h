@@ -21,6 +21,9 @@ class Answers {
 
   Line of(const Statement& statement) const;
 
+  /// First difference between a statement's sides; null: there is none.
+  const compare::Divergence* divergence_of(const Statement& statement) const;
+
  private:
   const judge::CheckReport& report(std::size_t check) const { return verdict_.checks.at(check); }
 

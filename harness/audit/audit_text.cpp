@@ -177,10 +177,10 @@ Json numbers(const std::vector<double>& values) {
 }  // namespace
 
 std::string to_text(const Audit& audit, bool color) {
-  std::string out = "AUDIT  " + std::string(name_of(audit.kind)) + " of " + printable(audit.scenario) + ", variant " +
-                    printable(audit.variant) + "\n";
+  std::string out = printable(audit.headline) + ".\n\n";
+  out += "AUDIT  " + std::string(name_of(audit.kind)) + " of " + printable(audit.scenario) + ", variant " +
+         printable(audit.variant) + "\n";
   out += "  recipe      " + printable(audit.recipe) + "\n";
-  out += "  answer      " + printable(audit.headline) + "\n";
   out += table(audit, color);
   for (const SectionInfo& row : kSections) {
     if (row.section == Section::kQuantities) continue;  // the table

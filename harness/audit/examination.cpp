@@ -89,12 +89,48 @@ Examination::Examination(const scenario::Scenario& scenario, const Request& requ
       recipe_(recipe_of(scenario, request_)),
       derivation_(scenario, recipe_->variant()) {}
 
-bool Examination::is_open(std::size_t check) const {
-  return std::any_of(derivation_.statements().begin(), derivation_.statements().end(), [&](const Statement& one) {
+std::set<std::string> Examination::needs_of(std::size_t statement) const {
+  const Statement& one = derivation_.statements().at(statement);
+  std::vector<std::size_t> checks = one.laws;
+  for (const std::optional<std::size_t>& check : {one.check, one.bitwise}) {
+    if (check) checks.push_back(*check);
+  }
+  std::set<std::string> variants;
+  for (const std::size_t check : checks) {
+    const scenario::CheckSpec& spec = scenario().checks.at(check);
+    variants.insert(spec.variants.begin(), spec.variants.end());
+  }
+  return variants;
+}
+
+std::vector<std::size_t> Examination::answered_by(const std::set<std::string>& variants) const {
+  std::vector<std::size_t> answered;
+  for (std::size_t i = 0; i < derivation_.statements().size(); ++i) {
+    const std::set<std::string> needs = needs_of(i);
+    if (!needs.empty() && std::includes(variants.begin(), variants.end(), needs.begin(), needs.end()))
+      answered.push_back(i);
+  }
+  return answered;
+}
+
+Line Examination::line_of(std::size_t statement, const plan::Plan& plan, const judge::Verdict& verdict,
+                          const std::vector<judge::Evidence>& evidence) const {
+  const Answers answers(plan, verdict, evidence);
+  Line line = answers.of(derivation_.statements().at(statement));
+  weigh(line, derivation_.statements()[statement], answers);
+  return line;
+}
+
+bool Examination::is_open(std::size_t check, const plan::Plan& plan, const judge::Verdict& verdict,
+                          const std::vector<judge::Evidence>& evidence) const {
+  for (std::size_t i = 0; i < derivation_.statements().size(); ++i) {
+    const Statement& one = derivation_.statements()[i];
     const bool names = std::find(one.laws.begin(), one.laws.end(), check) != one.laws.end();
     const bool is_foreseen = one.claim == Claim::kDiffers || one.claim == Claim::kRepeats || one.claim == Claim::kTold;
-    return (one.check == check || names) && !is_foreseen;
-  });
+    if ((one.check != check && !names) || is_foreseen) continue;
+    if (line_of(i, plan, verdict, evidence).answer != Answer::kNoIdentity) return true;
+  }
+  return false;
 }
 
 Audit Examination::answer(const plan::Plan& plan, const judge::Verdict& verdict,
@@ -109,7 +145,8 @@ Audit Examination::answer(const plan::Plan& plan, const judge::Verdict& verdict,
               .is_whole = request_.only.empty(),
               .has_all_findings = !request_.is_narrowed};
   add_before(audit, answers);
-  for (const Statement& statement : derivation_.statements()) audit.lines.push_back(answers.of(statement));
+  for (std::size_t i = 0; i < derivation_.statements().size(); ++i)
+    audit.lines.push_back(line_of(i, plan, verdict, evidence));
   add_after(audit, answers);
   std::erase_if(audit.lines, [&](const Line& line) { return !is_asked(line.id, request_.only); });
   std::stable_sort(audit.lines.begin(), audit.lines.end(),

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,19 @@ class Examination {
 
   const scenario::Scenario& scenario() const { return derivation_.scenario(); }
 
-  /// Whether control runs may explain this check's result: theory did not foresee it.
-  bool is_open(std::size_t check) const;
+  /// The statements that checks of these variants alone answer, by their places.
+  std::vector<std::size_t> answered_by(const std::set<std::string>& variants) const;
+
+  /// Line of one statement; as `answer`, before control runs.
+  Line line_of(std::size_t statement, const plan::Plan& plan, const judge::Verdict& verdict,
+               const std::vector<judge::Evidence>& evidence) const;
+
+  /// Variants whose runs a statement needs.
+  std::set<std::string> needs_of(std::size_t statement) const;
+
+  /// Whether control runs may explain this check's result: neither theory nor what the runs show foresaw it.
+  bool is_open(std::size_t check, const plan::Plan& plan, const judge::Verdict& verdict,
+               const std::vector<judge::Evidence>& evidence) const;
 
   /// `reproduce`: the command line before "--only ID". `verdict`, `evidence`: of the plan of `scenario()`.
   Audit answer(const plan::Plan& plan, const judge::Verdict& verdict, const std::vector<judge::Evidence>& evidence,
@@ -31,6 +43,9 @@ class Examination {
   /// Lines that no statement gives, before and after those that one gives.
   virtual void add_before(Audit& /*audit*/, const Answers& /*answers*/) const {}
   virtual void add_after(Audit& /*audit*/, const Answers& /*answers*/) const {}
+
+  /// Takes into a broken line what the runs themselves show of the recipe.
+  virtual void weigh(Line& /*line*/, const Statement& /*statement*/, const Answers& /*answers*/) const {}
 
   /// The answer in one line.
   virtual std::string headline(const Audit& audit) const = 0;

@@ -185,6 +185,7 @@ class Identities {
   }
 
   void accumulation(std::int64_t world_size) {
+    if (!recipe_.has_place_for_accumulation()) return;
     const Setting whole = of(world_size);
     Setting parts = whole;
     parts.accumulation = range_.accumulation;
@@ -418,7 +419,8 @@ Range range_of(const Recipe& recipe, std::vector<std::int64_t> ranks, std::int64
                       .where = "variant '" + recipe.variant().name + "'",
                       .expected = "\"batch\" in the program's promises"});
   const std::int64_t own = recipe.train().batch.accumulation;
-  Range range{.ranks = ranks, .base = base, .batch = 1, .accumulation = own > 1 ? own : 2};
+  const std::int64_t tried = recipe.has_place_for_accumulation() ? 2 : 1;
+  Range range{.ranks = ranks, .base = base, .batch = 1, .accumulation = own > 1 ? own : tried};
   std::int64_t unit = range.accumulation;
   for (const std::int64_t world_size : ranks) unit = std::lcm(unit, world_size * range.accumulation);
   range.batch = std::max(std::int64_t{1}, *batch / unit) * unit;
@@ -434,11 +436,12 @@ Range range_of(const Recipe& recipe, std::vector<std::int64_t> ranks, std::int64
                       .next = "audit fewer ranks, or more data"});
   if (samples > 0 && recipe.is_ours()) range.batch = std::min(range.batch, samples / unit * unit);
   if (range.batch != *batch) {
-    const std::string why = samples > 0 && samples < *batch
-                                ? "the data hold " + std::to_string(samples) + " samples"
-                                : std::to_string(*batch) + " is no multiple of " + std::to_string(unit) +
-                                      ", as ranks and " + std::to_string(range.accumulation) +
-                                      " micro-batches divide it";
+    const std::string why =
+        samples > 0 && samples < *batch
+            ? "the data hold " + std::to_string(samples) + " samples"
+            : std::to_string(*batch) + " is no multiple of " + std::to_string(unit) + ", as ranks" +
+                  (range.accumulation > 1 ? " and " + std::to_string(range.accumulation) + " micro-batches" : "") +
+                  " divide it";
     range.instead = " (with a batch of " + std::to_string(range.batch) + ": " + why + ")";
   }
   // An epoch's end is another question: there are shares of unequal size, and micro-batches that are left over.

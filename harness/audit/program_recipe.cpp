@@ -3,6 +3,8 @@
 #include "harness/audit/recipe.h"
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/laws/seen_facts.h"
+#include "harness/recipe/sampler_rule.h"
 
 namespace lockstep::audit {
 namespace {
@@ -33,26 +35,29 @@ class ProgramRecipe : public Recipe {
     return {{"world_size", world_size}, {"program", {{"stop_after", steps_}}}};
   }
 
+  bool has_place_for_accumulation() const override { return option_of("accumulation").has_value(); }
+
   std::optional<Json> patch(const Setting& setting) const override {
     const bool ours_alone = setting.plain || setting.sum || setting.every_rank_all || setting.split ||
                             setting.decay != 1 || setting.threshold != 1 || !setting.also.empty();
     if (ours_alone) return std::nullopt;
     Json arguments = Json::object(), promises = Json::object();
+    // Without an option, each update keeps its micro-batches.
+    const std::int64_t parts = has_place_for_accumulation() ? setting.accumulation : train().batch.accumulation;
+    if (setting.rank_batch % parts != 0) return std::nullopt;
     const std::int64_t global = setting.rank_batch * setting.world_size;
     if (const auto option = option_of("rank_batch")) {
-      arguments[*option] = setting.rank_batch;
+      arguments[*option] = setting.rank_batch / parts;
     } else if (const auto whole = option_of("global_batch")) {
-      arguments[*whole] = global;
+      arguments[*whole] = global / parts;
     } else if (global_batch(setting.world_size) != global) {
       return std::nullopt;
     }
-    if (variant().knows("batch")) promises["batch"] = {{"per_rank", setting.rank_batch}};
-    if (const auto option = option_of("accumulation")) {
-      arguments[*option] = setting.accumulation;
-      if (variant().knows("batch")) promises["batch"]["accumulation"] = setting.accumulation;
-    } else if (setting.accumulation != train().batch.accumulation) {
-      return std::nullopt;
-    }
+    const recipe::BatchSpec& own = train().batch;
+    const bool is_own = own.rank_size(setting.world_size) == setting.rank_batch && own.accumulation == parts;
+    if (variant().knows("batch") && !is_own)
+      promises["batch"] = {{"per_rank", setting.rank_batch}, {"accumulation", parts}};
+    if (const auto option = option_of("accumulation")) arguments[*option] = parts;
     if (setting.rate != 1) {
       const auto option = option_of("rate");
       if (!option) return std::nullopt;
@@ -77,6 +82,28 @@ class ProgramRecipe : public Recipe {
 };
 
 }  // namespace
+
+std::vector<Obstacle> obstacles_seen(const trace::RunTrace& run, const scenario::Variant& variant) {
+  std::vector<Obstacle> found;
+  if (variant.knows("sampler")) {
+    const recipe::Dealing dealing = traits_of(variant.train.sampler.kind).dealing;
+    if (dealing == recipe::Dealing::kBatches)
+      found.push_back(
+          {"whole batches are dealt out to the ranks", "split each batch over the ranks (split_batches)", nullptr});
+    if (dealing == recipe::Dealing::kBlocks)
+      found.push_back({"each rank takes a block of the epoch's order, so an update takes other samples",
+                       "deal the order out in turn, as PyTorch's DistributedSampler does", nullptr});
+  }
+  const Json model = laws::seen_of(run, "model");
+  if (!model.is_object()) return found;
+  if (model.value("norm", "") == text_of(recipe::Norm::kBatch))
+    found.push_back(
+        {"batch normalization takes the statistics of each rank's own samples", "convert to SyncBatchNorm", nullptr});
+  if (model.value("dropout", Json()) == Json(true))
+    found.push_back(
+        {"dropout draws each rank's masks from that rank's generator", "set dropout to 0 to compare", nullptr});
+  return found;
+}
 
 std::unique_ptr<Recipe> program_recipe(const scenario::Variant& variant, const ProgramOptions& options,
                                        std::int64_t steps, const std::string& origin) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/scenario/scenario.h"
+#include "harness/trace/trace.h"
 
 namespace lockstep::audit {
 
@@ -54,6 +55,9 @@ class Recipe {
   /// Reasons why W ranks are not one rank with their batch.
   virtual std::vector<Obstacle> obstacles_of_ranks() const { return {}; }
 
+  /// Whether an audit can change how many micro-batches an update has.
+  virtual bool has_place_for_accumulation() const { return true; }
+
   /// Reasons why micro-batches are not one batch.
   virtual std::vector<Obstacle> obstacles_of_accumulation() const { return {}; }
 
@@ -78,6 +82,9 @@ std::unique_ptr<Recipe> worker_recipe(const scenario::Variant& variant, std::int
 /// The same for a program. *Throws*: InputError for an option that the scenario gives no value.
 std::unique_ptr<Recipe> program_recipe(const scenario::Variant& variant, const ProgramOptions& options,
                                        std::int64_t steps, const std::string& origin);
+
+/// Reasons why W ranks of a program are not one rank with their batch, as far as its recorder saw them.
+std::vector<Obstacle> obstacles_seen(const trace::RunTrace& run, const scenario::Variant& variant);
 
 /// Whether the optimizer divides a gradient by its own size, so that a constant factor cancels.
 bool is_scale_free(const recipe::TrainSpec& train);

@@ -7,6 +7,7 @@
 
 #include "harness/audit/measured.h"
 #include "harness/base/text.h"
+#include "harness/diagnosis/causes.h"
 
 namespace lockstep::audit {
 namespace {
@@ -31,6 +32,39 @@ void add_measured(Audit& audit, const std::vector<Seen>& seen) {
   }
 }
 
+/// Whether the difference has a cause that is none of the recipe's properties. Ranks may augment in their own way.
+bool names_a_mistake(const compare::Divergence& found) {
+  if (found.suspects.empty()) return false;
+  const std::string& cause = found.suspects.front().cause;
+  return diagnosis::find_cause(cause)->class_ != scenario::Class::kExpected && cause != "data.content";
+}
+
+std::vector<const Line*> lines_beginning(const Audit& audit, const std::string& id) {
+  std::vector<const Line*> lines;
+  for (const Line& line : audit.lines) {
+    if (line.id.starts_with(id)) lines.push_back(&line);
+  }
+  return lines;
+}
+
+const Line* find(const Audit& audit, const std::string& id) {
+  const auto found =
+      std::find_if(audit.lines.begin(), audit.lines.end(), [&](const Line& one) { return one.id == id; });
+  return found == audit.lines.end() ? nullptr : &*found;
+}
+
+bool is_equality(Answer answer) { return answer == Answer::kIdentical || answer == Answer::kRounding; }
+
+std::string words_of(Answer equality) {
+  return equality == Answer::kIdentical ? "equal in every bit" : "equal up to rounding";
+}
+
+/// " (data.not_sharded)"; empty: no cause is known.
+std::string id_of_cause(const Line& line) {
+  const std::string id = line.cause.substr(0, line.cause.find(':'));
+  return id.find('.') == std::string::npos || id.find(' ') != std::string::npos ? "" : " (" + id + ")";
+}
+
 }  // namespace
 
 std::vector<std::int64_t> ranks_of_scaling() { return {1, 2, 4, 8}; }
@@ -46,7 +80,8 @@ Scaling::Scaling(const scenario::Scenario& scenario, Request request)
   }
   add_recipe_checks(derivation_, *recipe_, range_);
   add_identities(derivation_, *recipe_, range_);
-  add_matrix(derivation_, *recipe_, range_);
+  // A program's runs are long, and only confirm what these rules are known to be.
+  if (recipe_->is_ours() || !request_.only.empty()) add_matrix(derivation_, *recipe_, range_);
   std::vector<std::string> others = quantity_ids();
   for (const std::int64_t world_size : range_.ranks) others.push_back("noise-scale@" + std::to_string(world_size));
   derivation_.keep(request_.only, others, written_);
@@ -68,6 +103,46 @@ void Scaling::add_before(Audit& audit, const Answers& answers) const { audit.lin
 
 void Scaling::add_after(Audit& audit, const Answers& answers) const { add_measured(audit, seen(answers)); }
 
+/// A program promises no identity: where its runs show why there is none, none is broken.
+void Scaling::weigh(Line& line, const Statement& statement, const Answers& answers) const {
+  const bool is_broken = line.answer == Answer::kBroken && statement.claim == Claim::kEqual;
+  if (recipe_->is_ours() || !is_broken) return;
+  const trace::RunTrace* const many = answers.run_of(statement.variants.back());
+  if (many == nullptr || answers.run_of(statement.variants.front()) == nullptr) {
+    line.answer = Answer::kCannotTell;  // with batches that its author did not choose
+    return;
+  }
+  const compare::Divergence* const found = answers.divergence_of(statement);
+  if (found == nullptr || names_a_mistake(*found)) return;
+  const std::vector<Obstacle> obstacles = obstacles_seen(*many, recipe_->variant());
+  const trace::Channel channel = found->channel;
+  if (obstacles.empty() && channel != trace::Channel::kSamples && channel != trace::Channel::kInput) return;
+  line.answer = Answer::kNoIdentity;
+  line.cause.clear();
+  if (!obstacles.empty()) {
+    line.because = reasons(obstacles);
+    line.instead = remedies(obstacles);
+  } else if (channel == trace::Channel::kSamples) {
+    line.because = "the ranks take other samples than one rank, or take them in another order";
+    line.instead = "deal one order out in turn, as PyTorch's DistributedSampler does";
+  } else {
+    line.because = "the same samples give the ranks other tensors than one rank";
+    line.instead = "seed augmentation by epoch and sample";
+  }
+}
+
+std::string Scaling::remedy(const Audit& audit) const {
+  const std::int64_t most = range_.ranks.back();
+  const Line* const tested = find(audit, "one-batch@" + std::to_string(most));
+  const Line* const batch = find(audit, "global-batch");
+  if (tested == nullptr || batch == nullptr || batch->answer != Answer::kChanges) return "";
+  if (tested->answer == Answer::kNoIdentity) return ". Dividing the batch does not keep it: " + tested->because;
+  if (!is_equality(tested->answer)) return "";
+  return ". Keep " + std::to_string(range_.batch / most) + " a rank" +
+         (range_.instead.empty() ? "" : ", " + std::to_string(range_.batch) + " in all") + ": " +
+         words_of(tested->answer) + ", tested";
+}
+
 std::string Scaling::headline(const Audit& audit) const {
   constexpr std::size_t kMost = 3;  // quantities that a person reads in one line
   std::vector<std::string> changed, slips, broken;
@@ -75,22 +150,29 @@ std::string Scaling::headline(const Audit& audit) const {
     const std::string range = line.values.empty() ? "" : " " + line.values.front() + " to " + line.values.back();
     if (line.section == Section::kQuantities && line.answer == Answer::kChanges) changed.push_back(line.text + range);
     if (line.section == Section::kQuantities && line.answer == Answer::kSlip) slips.push_back(line.text + range);
-    if (line.answer == Answer::kBroken) broken.push_back(line.id);
+    if (line.answer == Answer::kBroken) broken.push_back(line.id + id_of_cause(line));
   }
-  const std::string on =
-      "on " + listed(audit.ranks) + (audit.ranks == std::vector<std::int64_t>{1} ? " rank" : " ranks");
-  if (!audit.is_whole && broken.empty()) return "these lines alone " + on + ": " + std::string(name_of(audit.status()));
-  if (!broken.empty()) return "broken " + on + ": " + some_of(broken, kMost);
-  if (!slips.empty()) return "a slip " + on + ": " + some_of(slips, kMost);
-  if (!changed.empty()) return "another computation on another number of ranks: " + some_of(changed, kMost);
-  if (std::any_of(audit.lines.begin(), audit.lines.end(),
-                  [](const Line& line) { return line.answer == Answer::kCannotTell; }))
-    return "no line is broken " + on + ", but some are undecided";
-  const auto unequal = std::find_if(audit.lines.begin(), audit.lines.end(), [](const Line& line) {
-    return line.id.starts_with("one-batch@") && line.answer == Answer::kNoIdentity;
-  });
-  if (unequal != audit.lines.end()) return "another computation on another number of ranks: " + unequal->because;
-  return "the same computation " + on;
+  const auto of_ranks = [](const std::vector<std::int64_t>& ranks) {
+    return listed(ranks) + (ranks == std::vector<std::int64_t>{1} ? " rank" : " ranks");
+  };
+  const std::string all = of_ranks(audit.ranks);
+  if (!audit.is_whole && broken.empty()) return all + ", these lines alone: " + std::string(name_of(audit.status()));
+  if (!broken.empty()) return all + ": a mistake. Broken: " + some_of(broken, kMost);
+  if (!slips.empty()) return all + ": a slip. " + some_of(slips, kMost);
+  const std::vector<std::int64_t> others(audit.ranks.begin() + (audit.ranks.size() > 1 ? 1 : 0), audit.ranks.end());
+  if (!changed.empty())
+    return of_ranks(others) + ": another training. It changes " + some_of(changed, kMost) + remedy(audit);
+  if (!audit.with(Answer::kCannotTell).empty()) return all + ": no line is broken, but some are undecided";
+  const std::vector<const Line*> pairs = lines_beginning(audit, "one-batch@");
+  for (const Line* line : pairs) {
+    if (line->answer == Answer::kNoIdentity) return of_ranks(others) + ": another training: " + line->because;
+  }
+  const auto has = [&](Answer answer) {
+    return std::any_of(pairs.begin(), pairs.end(), [&](const Line* line) { return line->answer == answer; });
+  };
+  if (!has(Answer::kIdentical) && !has(Answer::kRounding)) return all + ": the same training";
+  return all + ": the same training, " + words_of(has(Answer::kRounding) ? Answer::kRounding : Answer::kIdentical) +
+         ", tested";
 }
 
 }  // namespace lockstep::audit

@@ -19,10 +19,13 @@ class Scaling : public Examination {
  protected:
   void add_before(Audit& audit, const Answers& answers) const override;
   void add_after(Audit& audit, const Answers& answers) const override;
+  void weigh(Line& line, const Statement& statement, const Answers& answers) const override;
   std::string headline(const Audit& audit) const override;
 
  private:
   std::vector<Seen> seen(const Answers& answers) const;
+  /// The batch that keeps the training, where a run has shown it; else empty.
+  std::string remedy(const Audit& audit) const;
 
   Range range_;
   std::vector<std::string> written_;   ///< names of the variants of the recipe as written, by number of ranks

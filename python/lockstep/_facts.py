@@ -170,7 +170,14 @@ def _model(root: torch.nn.Module) -> dict[str, Any]:
     drops = any(isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 for part in root.modules())
     return {"class": type(root).__name__, "parameters": sum(p.numel() for p in root.parameters()),
             "trainable": sum(p.numel() for p in root.parameters() if p.requires_grad),
-            "buffers": [_models.plain(name) for name, _ in root.named_buffers()], "dropout": drops}
+            "buffers": [_models.plain(name) for name, _ in root.named_buffers()], "dropout": drops, **_norm(root)}
+
+
+def _norm(root: torch.nn.Module) -> dict[str, str]:
+    """Whether layers take statistics of the batch: of this rank's part, or of all ranks."""
+    kinds = [isinstance(part, torch.nn.SyncBatchNorm) for part in root.modules()
+             if isinstance(part, torch.nn.modules.batchnorm._BatchNorm)]
+    return {"norm": "sync_batch" if all(kinds) else "batch"} if kinds else {}
 
 
 def _autocast_dtype() -> torch.dtype | None:

@@ -58,7 +58,10 @@ struct Audited : JudgedInMemory {
 
  private:
   void investigate() {
-    const auto is_open = [&](std::size_t check) { return examination->is_open(check); };
+    std::vector<bool> open;
+    for (std::size_t check = 0; check < plan.checks.size(); ++check)
+      open.push_back(examination->is_open(check, plan, verdict, evidence));
+    const auto is_open = [&](std::size_t check) { return open[check]; };
     app::Chosen chosen = app::choose(plan, verdict, is_open);
     experiment::investigate(chosen.verdict, chosen.plan, evidence, kToday, worker.execute());
     std::size_t next = 0;

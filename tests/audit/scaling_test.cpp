@@ -11,7 +11,7 @@ const std::vector<std::int64_t> kRanks = {1, 2, 3};
 TEST(Scaling, HoldsEveryIdentityOfARecipeThatScales) {
   const Audited whole(recipe(), kRanks);
   EXPECT_EQ(whole.result.status(), judge::Status::kAgree);
-  EXPECT_EQ(whole.result.headline, "the same computation on 1, 2, 3 ranks");
+  EXPECT_EQ(whole.result.headline, "1, 2, 3 ranks: the same training, equal up to rounding, tested");
   for (const char* w : {"@2", "@3"}) {
     const auto id = [&](const char* name) { return name + std::string(w); };
     EXPECT_TRUE(answers(whole, id("one-batch"), kRounding));
@@ -155,8 +155,8 @@ TEST(Scaling, CallsTheBatchOfEachRankAnotherComputation) {
 TEST(Scaling, NamesTheFirstChangesInItsAnswer) {
   const Audited grows(recipe({{"batch", {{"per_rank", 6}}}}), {1, 2});
   EXPECT_EQ(grows.result.headline,
-            "another computation on another number of ranks: samples in an update 6 to 12, updates in an epoch 16 to "
-            "8, rate / samples in an update 0.01667 to 0.008333");
+            "2 ranks: another training. It changes samples in an update 6 to 12, updates in an epoch 16 to 8, rate / "
+            "samples in an update 0.01667 to 0.008333. Keep 2 a rank, 4 in all: equal up to rounding, tested");
 }
 
 TEST(Scaling, CallsASchedulerThatStepsOnceForEachRankASlip) {
@@ -177,8 +177,7 @@ TEST(Scaling, TriesTheRemedyOfAnObstacle) {
 
 TEST(Scaling, NamesAnObstacleInItsAnswer) {
   const Audited blocks(recipe({{"sampler", {{"kind", "contiguous"}}}}), {1, 2});
-  EXPECT_TRUE(
-      blocks.result.headline.starts_with("another computation on another number of ranks: each rank takes a block"))
+  EXPECT_TRUE(blocks.result.headline.starts_with("2 ranks: another training: each rank takes a block"))
       << blocks.result.headline;
 }
 

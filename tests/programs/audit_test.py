@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from programs import HERE, LOCKSTEP, ProgramTest, chosen_part, environment
+from programs import HERE, LOCKSTEP, ProgramTest, chosen_part, environment, missing, write_images
 
 SCRIPT = (HERE / "ddp_tutorial/train.py").read_text()
 PROMISES = {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 12}, "data": {"samples": 144},
@@ -74,6 +74,50 @@ class AuditTest(ProgramTest):
         self.assertIn("did you mean '--batch-size'?", said)
         said = self.audited({}, {"batch": "--batch-size"}, code=2)
         self.assertIn("unknown place of a recipe: 'batch'", said)
+
+    #: Real launchers: options of torchrun, promises, the program's options, and what the first sentence must say.
+    LAUNCHED = {
+        "ddp_tutorial": (True, PROMISES, {"--epochs": 1000, "--snapshot": "{folder}/snapshot.pt", "--batch-size": 12,
+                                          "--lr": 0.05}, "--batch-size", "Keep 3 a rank: equal up to rounding, tested."),
+        "accelerate_cv": (True, {"sampler": {"kind": "accelerate"}, "batch": {"per_rank": 4}, "data": {"samples": 64}},
+                          {"--data_dir": "{images}/pets", "--output_dir": "{folder}", "--num_epochs": 100,
+                           "--batch_size": 4}, "--batch_size",
+                          "Dividing the batch does not keep it: whole batches are dealt out to the ranks"),
+        "lightning_fit": (False, {"sampler": {"kind": "distributed"}, "batch": {"per_rank": 16, "accumulation": 2}},
+                          {"--max-epochs": 100, "--batch-size": 8}, "--batch-size",
+                          "Dividing the batch does not keep it: batch normalization takes the statistics"),
+    }
+
+    def test_a_long_program_has_its_answer_by_three_short_runs(self):
+        for program in list(self.LAUNCHED)[chosen_part(most=len(self.LAUNCHED))]:
+            with self.subTest(program=program):
+                self.audited_as_launched(program, *self.LAUNCHED[program])
+
+    def audited_as_launched(self, program, by_torchrun, promises, arguments, batch, says):
+        if missing(program):
+            self.skipTest(f"{program} needs {', '.join(missing(program))}")
+        script = str(HERE / program / "train.py")
+        flags = {"accelerate_cv": ["--cpu"], "lightning_fit": ["--devices", "{world_size}"]}.get(program, [])
+        if "--data_dir" in arguments:
+            write_images(self.folder / "images")
+            arguments = {**arguments, "--data_dir": str(self.folder / "images/pets")}
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "{world_size}"]
+        (self.folder / "own.json").write_text(json.dumps({
+            "name": "own", "description": "A training of another project.", "promises": promises,
+            "program": {"command": [sys.executable, *(launcher if by_torchrun else []), script, *flags],
+                        "arguments": arguments}, "checks": [{"that": "laws"}]}))
+        (self.folder / "audit.json").write_text(json.dumps({
+            "audit": "scaling", "description": "On more ranks.", "scenario": "own.json",
+            "options": {"rank_batch": batch}}))
+        ended = subprocess.run([str(LOCKSTEP), "audit", "scaling", "audit.json", "--ranks", "1,4"], cwd=self.folder,
+                               capture_output=True, text=True, env=environment())
+        self.assertEqual(ended.returncode, 1, ended.stdout + ended.stderr)
+        first = ended.stdout.partition("\n")[0]
+        self.assertIn("4 ranks: another training. It changes samples in an update ", first)
+        self.assertIn(says, first)
+        self.assertIn("run 3 of 3", ended.stderr)
+        answered = ended.stderr.index("lockstep: holds        laws@1: 1 rank: the laws of one run hold")
+        self.assertLess(answered, ended.stderr.index("run 3 of 3"), "answers come as runs end")
 
 
 if __name__ == "__main__":

@@ -104,9 +104,11 @@ def main():
     parser.add_argument("--max_grad_norm", type=float, default=1.0)
     parser.add_argument("--output_dir", type=str, default=".")
     parser.add_argument("--num_epochs", type=int, default=3)
+    parser.add_argument("--batch_size", type=int, default=4)
+    parser.add_argument("--lr", type=float, default=3e-2)
     parser.add_argument("--cpu", action="store_true", help="If passed, will train on the CPU.")
     args = parser.parse_args()
-    config = {"lr": 3e-2, "num_epochs": args.num_epochs, "seed": 42, "batch_size": 4, "image_size": 32}
+    config = {"lr": args.lr, "num_epochs": args.num_epochs, "seed": 42, "batch_size": args.batch_size, "image_size": 32}
     training_function(config, args)
 
 

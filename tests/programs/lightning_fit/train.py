@@ -40,10 +40,12 @@ def main():
     parser.add_argument("--max-epochs", type=int, default=4)
     parser.add_argument("--samples", type=int, default=240)
     parser.add_argument("--precision", default="32-true")
+    parser.add_argument("--batch-size", type=int, default=5)
+    parser.add_argument("--lr", type=float, default=1e-2)
     args = parser.parse_args()
     L.seed_everything(3)
-    model = LitClassifier(lr=1e-2, weight_decay=0.1)
-    train_loader = DataLoader(rows(args.samples, 1), batch_size=5, shuffle=True)
+    model = LitClassifier(lr=args.lr, weight_decay=0.1)
+    train_loader = DataLoader(rows(args.samples, 1), batch_size=args.batch_size, shuffle=True)
     val_loader = DataLoader(rows(20, 2), batch_size=5)
     trainer = L.Trainer(
         accelerator="cpu",
