@@ -131,7 +131,8 @@ def session_svg(text: str) -> str:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True, legacy_windows=False)
         console.print(Text.from_ansi(text), soft_wrap=True)
         drawn: str = console.export_svg(title="lockstep", theme=MONOKAI, code_format=TERMINAL, unique_id="t")
-    return drawn.replace("\n<style>", f"\n{mark_of(text)}\n<style>", 1)
+    lines = (line.strip() for line in drawn.splitlines())
+    return "\n".join(filter(None, lines)).replace("\n<style>", f"\n{mark_of(text)}\n<style>", 1) + "\n"
 
 
 # ---- all of them ----
