@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <optional>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -28,6 +29,9 @@ namespace fs = std::filesystem;
 constexpr const char* kRankOptions[] = {
     "--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes", "--devices", "-np", "-n"};
 
+/// Placeholders that a command may hold before it stands in a scenario.
+constexpr std::string_view kPlaceholders[] = {"{folder}", "{world_size}"};
+
 std::optional<std::int64_t> number_from(const std::string& text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -35,10 +39,15 @@ std::optional<std::int64_t> number_from(const std::string& text) {
   return whole ? std::optional(number) : std::nullopt;
 }
 
-/// A text as it stands in a scenario, where a brace begins a placeholder.
+/// A text as it stands in a scenario, where a brace begins a placeholder: those stay, each other brace is doubled.
 std::string escaped(const std::string& text) {
   std::string result;
-  for (const char c : text) result += c == '{' ? "{{" : std::string(1, c);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_placeholder =
+        std::any_of(std::begin(kPlaceholders), std::end(kPlaceholders),
+                    [&](std::string_view name) { return text.compare(i, name.size(), name) == 0; });
+    result += text[i] == '{' && !is_placeholder ? "{{" : std::string(1, text[i]);
+  }
   return result;
 }
 

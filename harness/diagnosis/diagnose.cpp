@@ -19,9 +19,10 @@ using compare::Suspect;
 /// explain. What is known to be random, or to come from the machines, is no matter of
 /// the recipe; the rest in the order in which a training meets it.
 constexpr std::vector<Suspect> (*kDiagnosers[])(const Scene&) = {
-    suspects_in_hyperparameters, suspects_in_random, suspects_in_seeds, suspects_in_environment, suspects_in_resumption,
-    suspects_in_loaded_programs, suspects_in_data,   suspects_in_rates, suspects_in_layout,      suspects_in_shares,
-    suspects_in_gradients,       suspects_in_update, suspects_in_ranks, suspects_in_broken_laws, suspects_in_rounding,
+    suspects_in_hyperparameters, suspects_in_left_overs, suspects_in_random,          suspects_in_seeds,
+    suspects_in_environment,     suspects_in_resumption, suspects_in_loaded_programs, suspects_in_data,
+    suspects_in_rates,           suspects_in_layout,     suspects_in_shares,          suspects_in_gradients,
+    suspects_in_update,          suspects_in_ranks,      suspects_in_broken_laws,     suspects_in_rounding,
 };
 
 /// Whether the first operator that parts was told to do something else, by a number or a flag, or draws: then nothing

@@ -21,6 +21,9 @@ std::vector<compare::Suspect> suspects_in_environment(const Scene& scene);
 /// Causes of a resumed training that differs from the straight one, the likeliest first. Empty if no cause fits.
 std::vector<compare::Suspect> suspects_in_resumption(const Scene& scene);
 
+/// Two programs that begin otherwise, of which one read a checkpoint.
+std::vector<compare::Suspect> suspects_in_left_overs(const Scene& scene);
+
 /// A program that read a checkpoint before its first update: alone, or beside one that read the same file. Other than
 /// our own worker's, it counts its updates from 0 again.
 std::vector<compare::Suspect> suspects_in_loaded_programs(const Scene& scene);

@@ -26,6 +26,16 @@ std::set<std::string> files_read(const trace::RunTrace& run) {
   return files;
 }
 
+/// The files that a run read, by name.
+std::string names_read(const trace::RunTrace& run) {
+  const Json loaded = seen_of(run, "loaded");
+  std::set<std::string> names;
+  for (const Json& entry : loaded.is_array() ? loaded : Json::array()) {
+    if (entry.is_object()) names.insert(entry.value("file", std::string("a checkpoint")));
+  }
+  return join({names.begin(), names.end()}, ", ");
+}
+
 bool read_the_same(const Scene& scene) {
   const std::set<std::string> left = files_read(*scene.left.run), right = files_read(*scene.right.run);
   return std::any_of(left.begin(), left.end(), [&](const std::string& file) { return right.contains(file); });
@@ -97,6 +107,17 @@ bool rates_part(const Scene& scene) {
 }
 
 }  // namespace
+
+std::vector<Suspect> suspects_in_left_overs(const Scene& scene) {
+  const bool begins = scene.at.step == kInitialStep && scene.question.that != scenario::CheckKind::kResumes;
+  if (!begins || !is_between_programs(scene) || scene.within_one_run()) return {};
+  const trace::RunTrace &left = *scene.left.run, &right = *scene.right.run;
+  if (files_read(left).empty() == files_read(right).empty()) return {};
+  const trace::RunTrace &reader = files_read(left).empty() ? right : left, &other = &reader == &left ? right : left;
+  return {
+      {"ckpt.left_over",
+       {"before its first update " + reader.run + " read " + names_read(reader) + "; " + other.run + " read none"}}};
+}
 
 std::vector<Suspect> suspects_in_loaded_programs(const Scene& scene) {
   const bool at_beginning = scene.at.step == kInitialStep, of_weights = scene.at.channel == Channel::kWeight;

@@ -364,6 +364,21 @@ TEST(LoadedPrograms, OnlyRank0Loaded) {
   EXPECT_EQ(within(), "") << "others hold a part of it";
 }
 
+/// As where a program resumes from what its run before has left.
+TEST(LoadedPrograms, OneReadWhatTheOtherDidNot) {
+  Programs programs;
+  test::spoil(programs.run("b"), 0, kInitialStep, Channel::kWeight, "fc.bias");
+  const auto cause = [&](std::int64_t step) {
+    return programs.cause(step, Channel::kWeight, "fc.bias", suspects_in_left_overs);
+  };
+  EXPECT_EQ(cause(kInitialStep), "") << "nothing was read";
+  programs.see("b", kLoaded);
+  EXPECT_EQ(cause(kInitialStep), "ckpt.left_over");
+  EXPECT_EQ(cause(0), "") << "they begin alike";
+  programs.see("a", kLoaded);
+  EXPECT_EQ(cause(kInitialStep), "") << "both read one";
+}
+
 TEST(LoadedPrograms, AnOptimizerThatStartsCold) {
   Programs programs;
   for (const char* run : {"a", "b"}) programs.see(run, kLoaded);

@@ -180,17 +180,20 @@ open(kept, "w").write(before)
         self.assertIn("'no-such-program' is not found", missing.stderr)
 
     def test_init_writes_a_scenario_that_runs(self):
-        ended = self.lockstep("init", "--", *TORCHRUN, "train.py", "--epochs", "1", "--snapshot", "{folder}/s.pt")
+        ended = self.lockstep("init", "--", *TORCHRUN, "train.py", "--epochs", "1", "--snapshot", "{folder}/s.pt",
+                              "--batch-size", "{12}")
         self.assertEqual(ended.returncode, 0, ended.stderr)
         file = self.folder / "train.lockstep.json"
         document = json.loads(file.read_text())
         self.assertEqual(document["world_size"], 2)
         self.assertIn("{world_size}", document["program"]["command"])
-        self.assertIn("{{folder}/s.pt", document["program"]["command"], "a brace of the command stays one")
+        self.assertIn("{folder}/s.pt", document["program"]["command"], "a placeholder stays one")
+        self.assertIn("{{12}", document["program"]["command"], "another brace stays one, too")
         self.assertEqual({check["that"] for check in document["checks"]},
                          {"repeatable", "laws", "golden", "ranks_agree", "ranks_differ", "reduction"})
         self.assertEqual(self.lockstep("init", "--", "python", "train.py").returncode, 2, "it is there already")
-        document["program"]["command"] = [word.replace("{{", "{") for word in document["program"]["command"]]
+        document["program"]["command"] = [word.strip("{}") if "12" in word else word
+                                          for word in document["program"]["command"]]
         file.write_text(json.dumps(document))
         self.assertEqual([check["status"] for check in self.judged(file, 3)],
                          ["agree", "agree", "baseline", "agree", "agree", "agree"], "no golden is accepted yet")
