@@ -22,13 +22,6 @@ void require_one_command(const plan::Run& run) {
     throw InputError({.what = "launch." + key + " cannot be handed to another scheduler",
                       .where = run.name,
                       .next = "run this scenario with `lockstep run`, or take the key out"});
-  const auto* const program = std::get_if<plan::CommandProgram>(&run.program);
-  if (program != nullptr && !program->source.empty())
-    throw InputError(
-        {.what = "a program that takes the checkpoint of another run cannot be handed to another scheduler",
-         .where = run.name,
-         .expected = "lockstep to copy the folder of " + program->source + " between the two",
-         .next = "run this scenario with `lockstep run`"});
 }
 
 /// All runs, each behind those whose checkpoints it takes.
@@ -50,9 +43,20 @@ std::vector<std::size_t> in_order(const plan::Plan& plan) {
 /// Runs a program and writes down how it ended, which its traces do not show.
 constexpr const char* kWatch = R"("$@"; code=$?; echo "{\"exit_code\": $code}" >"$0"; exit $code)";
 
+/// Shell's words that give a run copies of the folders which it takes from others, anew at each start.
+std::string copying(const launch::Job& job) {
+  std::string script;
+  for (const auto& [from, to] : job.copies) {
+    const std::string parent = shell_quoted(to.parent_path().string()), copy = shell_quoted(to.string());
+    script += "rm -rf " + copy + " && mkdir -p " + parent + " && cp -RP " + shell_quoted(from.string()) + " " + copy +
+              " || exit; ";
+  }
+  return script;
+}
+
 std::vector<std::string> command_of(const launch::Job& job) {
   if (job.starter != launch::Starter::kCommand) return job.command;
-  std::vector<std::string> command = {"/bin/sh", "-c", kWatch, (job.directory / judge::kCommandFile).string()};
+  std::vector<std::string> command = {"/bin/sh", "-c", copying(job) + kWatch, (job.directory / judge::kCommandFile).string()};
   command.insert(command.end(), job.command.begin(), job.command.end());
   return command;
 }

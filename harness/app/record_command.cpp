@@ -84,6 +84,14 @@ bool tell(const fs::path& folder, bool failed) {
   return torn.empty();
 }
 
+/// The command that judges each start, and how it goes on from the checkpoints of those before.
+std::string check_command(const std::vector<fs::path>& starts) {
+  std::string command = "lockstep check";
+  for (const fs::path& start : starts)
+    command += " " + shell_quoted(start.lexically_proximate(fs::current_path()).string());
+  return command;
+}
+
 int record(const RecordOptions& options) {
   for (const std::string& name : options.channels) channel_option(name);
   const fs::path program = find_program(options.command.at(0), fs::current_path());
@@ -100,13 +108,21 @@ int record(const RecordOptions& options) {
     environment[name] = value;
   require_new_folder(options.out, "traces");
   const int code = launch::run_in_foreground(program, options.command, environment);
-  write_file(folder / judge::kCommandFile, Json({{"format", "lockstep.command/1"},
-                                                 {"command", options.command},
-                                                 {"directory", fs::current_path().string()},
-                                                 {"exit_code", code}})
-                                                   .dump(1, ' ', false, Json::error_handler_t::replace) +
-                                               "\n");
-  const bool whole = tell(folder, code != 0);
+  const std::string ending = Json({{"format", "lockstep.command/1"},
+                                   {"command", options.command},
+                                   {"directory", fs::current_path().string()},
+                                   {"exit_code", code}})
+                                 .dump(1, ' ', false, Json::error_handler_t::replace) +
+                             "\n";
+  const std::vector<fs::path> starts = trace::starts_in(folder);
+  bool whole = false;  // of the last start
+  for (const fs::path& start : starts) {
+    write_file(start / judge::kCommandFile, ending);
+    whole = tell(start, code != 0);
+  }
+  if (starts.size() > 1)
+    say("the ranks were started " + std::to_string(starts.size()) +
+        " times; each start is a recording of its own: " + check_command(starts));
   if (code != 0) say("the command exited with code " + std::to_string(code));
   if (code != 0) return code;
   return exit_code(whole ? judge::Status::kAgree : judge::Status::kInconclusive);

@@ -84,7 +84,13 @@ void read_trace_of(const plan::Run& run, const scenario::Scenario& scenario, con
   try {
     trace::RunTrace trace = trace::read_run(directory, run.variant + "/" + std::to_string(run.repeat));
     if (const std::string torn = trace.torn(); !torn.empty()) {
+      const std::size_t starts = trace::starts_in(directory).size();
       evidence.problem = "a trace is torn (" + torn + ")";
+      if (starts > 1) {
+        evidence.problem += ", and the ranks were started again";
+        evidence.next = "judge the starts as recordings: lockstep check " + shell_quoted(directory.string()) + " " +
+                        shell_quoted(trace::starts_in(directory).back().string());
+      }
     } else if (has_other_ranks(run, trace)) {
       const std::string expected = std::to_string(run.world_size), started = std::to_string(trace.world_size());
       evidence.problem = "the scenario expects " + ranks(run.world_size) + " (world_size), the program started " +

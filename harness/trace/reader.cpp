@@ -160,6 +160,22 @@ Trace read_trace(const std::filesystem::path& path, Damage damage) {
 
 std::string file_name_of_rank(std::int64_t rank) { return "rank" + std::to_string(rank) + ".jsonl"; }
 
+std::vector<std::filesystem::path> starts_in(const std::filesystem::path& directory) {
+  constexpr std::string_view kRestart = "restart";
+  std::vector<std::filesystem::path> starts;  // one whose ranks did not meet left none
+  if (is_folder(directory)) starts = entries_of(directory);
+  std::erase_if(starts, [&](const std::filesystem::path& entry) {
+    const std::string name = entry.filename().string();
+    return !name.starts_with(kRestart) || name.find_first_not_of("0123456789", kRestart.size()) != std::string::npos ||
+           !is_folder(entry);
+  });
+  std::sort(starts.begin(), starts.end(), [](const std::filesystem::path& a, const std::filesystem::path& b) {
+    return std::pair(a.string().size(), a.string()) < std::pair(b.string().size(), b.string());
+  });
+  starts.insert(starts.begin(), directory);
+  return starts;
+}
+
 RunTrace read_run(const std::filesystem::path& directory, const std::string& run, Damage damage) {
   RunTrace result{.run = run, .ranks = {}};
   std::int64_t world_size = 1;

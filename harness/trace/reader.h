@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "harness/trace/trace.h"
 
@@ -26,6 +27,10 @@ Trace read_trace(const std::filesystem::path& path, Damage damage = Damage::kRef
 /// *Throws*: as read_trace, also when there is no rank 0: it is no run then; DamagedFile when another rank is missing
 /// there is one too many, or the files do not belong together.
 RunTrace read_run(const std::filesystem::path& directory, const std::string& run, Damage damage = Damage::kRefuse);
+
+/// Folders of the starts of one command, in order: its own, then restart1, restart2, … where torchrun started the ranks
+/// again. Each is a run of its own; the first may hold none.
+std::vector<std::filesystem::path> starts_in(const std::filesystem::path& directory);
 
 /// File of one rank in the directory of its run: "rank3.jsonl".
 std::string file_name_of_rank(std::int64_t rank);

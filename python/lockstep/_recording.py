@@ -165,6 +165,7 @@ class Leaving(Protocol):
     """Who is told how the process ends."""
 
     ending: Ending
+    updates: int
 
     def leave(self) -> None: ...
     def leave_child(self) -> None: ...

@@ -39,10 +39,16 @@ def settings_from_environment() -> Settings | None:
     folder = os.environ.get("LOCKSTEP_RECORD")
     if not folder:
         return None
-    return Settings(folder=os.path.abspath(folder), every=_number("LOCKSTEP_RECORD_EVERY") or 1, channels=_channels(),
+    return Settings(folder=os.path.join(os.path.abspath(folder), *_start()), every=_number("LOCKSTEP_RECORD_EVERY") or 1, channels=_channels(),
                     state_at_checkpoints=_weights() == "checkpoints", header=_object("LOCKSTEP_RECORD_HEADER"),
                     controls=_object("LOCKSTEP_CONTROL"), strict=is_strict(),
                     stop_after=_number("LOCKSTEP_RECORD_STOP_AFTER"))
+
+
+def _start() -> list[str]:
+    """Folder of a later start of the ranks by torchrun: it is a recording of its own (harness/trace/reader.h)."""
+    count = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
+    return [f"restart{int(count)}"] if count.isdigit() and int(count) > 0 and os.environ.get("RANK") else []
 
 
 def _number(variable: str) -> int | None:

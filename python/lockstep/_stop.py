@@ -12,24 +12,38 @@ from lockstep._guard import Refused
 
 #: How long a rank waits for the others. They have the same updates to do, and perhaps an evaluation.
 LIMIT_S = 300.0
-_COME, _SEEN = "lockstep/stop/come", "lockstep/stop/seen"
+#: How long a rank that leaves by os._exit waits for the others to leave, too.
+LEAVE_LIMIT_S = 10.0
 
 
 def meet(after: int, limit_s: float = LIMIT_S) -> None:
     """Waits until each rank of the default group has done its updates: another one may need this one for its last.
 
-    No collective: ranks count themselves in the store that they met in. Raises Refused if one does not come.
+    Raises Refused if one does not come.
     """
-    if not (dist.is_available() and dist.is_initialized()):
-        return
+    if dist.is_available() and dist.is_initialized() and not _all_meet("stop", limit_s):
+        raise Refused(f"the training is to stop after {after} updates, and not all of the {dist.get_world_size()} ranks "
+                      f"came to that within {limit_s:.0f} s")
+
+
+def all_leave(updates: int, limit_s: float = LEAVE_LIMIT_S) -> bool:
+    """Whether all ranks of the default group leave after the same update: none cuts the training of another one off."""
+    try:
+        return _all_meet(f"leave/{updates}", limit_s)
+    except Exception:
+        return False  # the store has gone: another rank left without this one
+
+
+def _all_meet(purpose: str, limit_s: float) -> bool:
+    """No collective: ranks count themselves in the store that they met in."""
     store, world_size = dist.distributed_c10d._get_default_store(), dist.get_world_size()
-    if not _all_come(store, _COME, world_size, limit_s):
-        raise Refused(f"the training is to stop after {after} updates, and not all of the {world_size} ranks came to "
-                      f"that within {limit_s:.0f} s")
+    if not _all_come(store, f"lockstep/{purpose}/come", world_size, limit_s):
+        return False
     try:  # one of the ranks serves the store: it leaves last
-        _all_come(store, _SEEN, world_size if dist.get_rank() == 0 else 0, limit_s)
+        _all_come(store, f"lockstep/{purpose}/seen", world_size if dist.get_rank() == 0 else 0, limit_s)
     except Exception:
         pass  # that one has left, for all have seen that all came
+    return True
 
 
 def _all_come(store: Any, key: str, world_size: int, limit_s: float) -> bool:

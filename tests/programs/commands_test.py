@@ -161,6 +161,29 @@ open(kept, "w").write(before)
             self.assertEqual(ended.returncode, 1, ended.stdout + ended.stderr)
             self.assertIn(why, ended.stdout)
 
+    def test_each_start_by_torchrun_is_a_recording_of_its_own(self):
+        """One rank: several would meet under the addresses of the start before (torch 2.11, Gloo), and hang."""
+        text = (self.folder / "train.py").read_text()
+        save = "                self._save_snapshot(epoch)\n"
+        lost = "            if epoch == 1 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0': 1 / 0\n"
+        (self.folder / "train.py").write_text(text.replace(save, save + lost))
+        ended = self.lockstep("record", "--out", "out", "--", *TORCHRUN[:3], "--standalone", "--max-restarts", "1",
+                              "train.py", "--epochs", "3")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("the ranks were started 2 times; each start is a recording of its own: lockstep check out "
+                      "out/restart1", ended.stderr)
+        ended = self.lockstep("check", "out", "out/restart1")
+        self.assertEqual(ended.returncode, 4, "the first start is torn")
+        first, second = ended.stdout.split("out/restart1: agree")
+        self.assertIn("out: inconclusive; a trace is torn", first)
+        self.assertIn("checkpoint  holds", second, "it goes on from what the first start saved")
+
+    def test_ranks_may_leave_at_once_after_their_last_update(self):
+        text = (self.folder / "train.py").read_text()
+        (self.folder / "train.py").write_text(text.replace("dist.destroy_process_group()", "os._exit(0)"))
+        ended = self.lockstep("record", "--out", "out", "--", *TORCHRUN, "--standalone", "train.py", "--epochs", "1")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+
     def test_diff_names_a_cause_by_what_the_recorder_saw(self):
         for rate, name in ((0.05, "healthy"), (0.1, "faulty")):
             ended = self.lockstep("record", "--out", name, "--", *FORKS, 2, "train.py", "--epochs", "1", "--lr", rate,

@@ -207,6 +207,17 @@ class ResumesTest(JudgedTest):
         self.assertEqual(found["status"], "agree")
         self.assertGreater(found["records_compared"], 50)
 
+    def test_another_scheduler_copies_what_a_run_takes(self):
+        file = self.resumption()
+        self.lockstep("run", file, "--prepare", "elsewhere", code=0)
+        commands = (self.folder / "elsewhere/commands.txt").read_text().splitlines()
+        for line in commands:
+            ended = subprocess.run(["/bin/sh", "-c", line.partition("\t")[2]], capture_output=True, env=environment())
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+        found = self.judged("judge", file, "--traces", "elsewhere", code=0)["checks"][0]
+        self.assertEqual(found["status"], "agree")
+        self.assertGreater(found["records_compared"], 50)
+
     def test_what_was_lost_is_named(self):
         for part, step, channel, cause in (("momentum", 3, "optimizer", "ckpt.opt_not_applied"),
                                            ("generator", 4, "rng", "ckpt.rng_missing"),

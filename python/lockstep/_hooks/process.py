@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import torch.distributed as dist
 
-from lockstep import _endings
+from lockstep import _endings, _stop
 from lockstep._guard import replace
 from lockstep._recording import Leaving
 
@@ -35,7 +35,8 @@ def install(session: Leaving) -> None:
     def leave_at_once(original: Callable[[int], Any]) -> Callable[[int], Any]:
         def _exit(status: int) -> Any:
             # Another thread may cut the training off, and so may a rank that leaves a group of others.
-            if threading.current_thread() is threading.main_thread() and not _is_in_group():
+            is_main = threading.current_thread() is threading.main_thread()
+            if is_main and (not _is_in_group() or (status == 0 and _stop.all_leave(session.updates))):
                 session.ending.leaves(status)
                 session.finish(status)  # it skips atexit
             return original(status)
