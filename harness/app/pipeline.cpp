@@ -206,11 +206,13 @@ fs::path find_worker(const fs::path& given) {
   fs::path worker = given;
   if (worker.empty()) worker = fs::read_symlink("/proc/self/exe").parent_path() / "lockstep-worker";
   if (is_program(worker)) return fs::absolute(worker);
-  throw InputError({.what = "the worker is missing",
-                    .where = worker.string(),
-                    .expected = "an executable lockstep-worker",
-                    .next = given.empty() ? "build it (ci/build lockstep-worker), or name one with --worker"
-                                          : "check the path given with --worker"});
+  throw InputError(
+      {.what = "the worker is missing",
+       .where = worker.string(),
+       .expected = "an executable lockstep-worker",
+       .next = given.empty()
+                   ? "build it (ci/build lockstep-worker), install the wheel lockstep-worker, or name one with --worker"
+                   : "check the path given with --worker"});
 }
 
 /// Ranks wait for one another and for files more than half of their time, so cores stay idle with one rank each.
