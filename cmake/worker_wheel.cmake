@@ -1,7 +1,7 @@
 # The wheel lockstep-worker, unpacked: cmake --install build --component worker_wheel --prefix FOLDER; ci/release packs it.
 #
-# The program lies in site-packages beside torch/, whose LibTorch it takes. The command of its name, which pip puts beside
-# lockstep, becomes the program.
+# The program lies in site-packages beside torch/, whose LibTorch it takes; harness/app/worker_program.h finds it there. The
+# command of its name, which pip puts beside lockstep, becomes the program.
 
 set(info lockstep_worker-${PROJECT_VERSION}.dist-info)
 string(REGEX REPLACE "[.][0-9]+$" ".*" torch_versions ${LOCKSTEP_TORCH_VERSION})

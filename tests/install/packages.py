@@ -164,8 +164,10 @@ def problems_of_wheels(folder, version, commit, scratch, own):
     for name in ("lockstep", "lockstep-worker"):
         yield from problems_of_version(environment.bin / name, version, commit)
     activated = {**os.environ, "PATH": f"{environment.bin}:{os.environ['PATH']}"}
-    for words in (), (SCENARIO,):
-        run(environment.bin / "lockstep", "doctor", *words, cwd=scratch, env=activated)
+    run(environment.bin / "lockstep", "doctor", cwd=scratch, env=activated)
+    said = run(environment.bin / "lockstep", "doctor", SCENARIO, env=activated)
+    if "/lockstep_worker/lockstep-worker, build " not in said:
+        yield "lockstep does not start the program in site-packages"
     yield from problems_of_traces(environment.bin, own, scratch)
     environment.pip("uninstall", "--yes", "lockstep", "lockstep-worker")
     yield from problems_of_removal("the wheels", before, files_in(environment.folder))

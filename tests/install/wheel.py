@@ -8,7 +8,7 @@ import tempfile
 import zipfile
 
 #: Libraries that any Linux of Python's has, or that the wheel brings.
-ALLOWED = re.compile(r"(libc|libm|libpthread|libdl|ld-linux-x86-64)\.so\.\d|libgcc_s\.so\.1|libxxhash\.so\.0|linux-vdso")
+ALLOWED = re.compile(r"(libc|libm|libpthread|libdl|libgcc_s|ld-linux-x86-64)\.so\.\d|libxxhash\.so\.0|linux-vdso")
 BINARIES = ("lockstep", "liblockstep_recorder.so.1", "libxxhash.so.0")
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "python"
 
