@@ -30,6 +30,7 @@ torch_version=$(sed -n 's/^set(LOCKSTEP_TORCH_VERSION \(.*\))$/\1/p' cmake/torch
 torch_root=${LOCKSTEP_TORCH_ROOT:-$LOCKSTEP_CACHE/torch-$torch_version}
 lint_root=$LOCKSTEP_CACHE/python-lint
 python_root=$LOCKSTEP_CACHE/python-torch-$torch_version
+release_root=$LOCKSTEP_CACHE/python-release
 frameworks_root=$LOCKSTEP_CACHE/python-frameworks-$torch_version
 cuda_root=${LOCKSTEP_CUDA_ROOT:-$(printf '%s\n' "$python_root"/lib/python3.*/site-packages | head -n 1)}
 export LOCKSTEP_CACHE

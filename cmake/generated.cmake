@@ -1,5 +1,5 @@
 # Files made from other files: the dispatch over every "kind" and the embedded schema from the schema, the build id from
-# all sources.
+# all sources, the commit from git.
 
 set(LOCKSTEP_GENERATED ${CMAKE_BINARY_DIR}/generated)
 set(schema_file ${CMAKE_SOURCE_DIR}/harness/scenario/scenario.schema.json)
@@ -55,8 +55,21 @@ function(generate_build_id target)
   target_sources(${target} PRIVATE ${LOCKSTEP_GENERATED}/build_id.cpp)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   get_directory_property(options COMPILE_OPTIONS)
-  list(FILTER options EXCLUDE REGEX "^-W")
+  list(FILTER options EXCLUDE REGEX "^-(W|fmacro-prefix-map)")
   list(JOIN options " " options)
   string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}" options)
   set_property(SOURCE ${LOCKSTEP_GENERATED}/build_id.cpp PROPERTY COMPILE_DEFINITIONS "LOCKSTEP_BUILD_FLAGS=\"${options}\"")
+endfunction()
+
+# generated/version.cpp, in lockstep_version: only the programs carry the commit, so that another one compiles little.
+function(generate_version)
+  set(file ${LOCKSTEP_GENERATED}/version.cpp)
+  add_custom_target(lockstep_commit
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUTPUT=${file} -DVERSION=${PROJECT_VERSION}
+            -P ${CMAKE_SOURCE_DIR}/cmake/version.cmake
+    BYPRODUCTS ${file}
+    COMMENT "Reading the commit")
+  add_library(lockstep_version OBJECT ${file})
+  target_include_directories(lockstep_version PRIVATE ${CMAKE_SOURCE_DIR})
+  add_dependencies(lockstep_version lockstep_commit)
 endfunction()

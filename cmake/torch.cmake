@@ -29,6 +29,7 @@ target_include_directories(lockstep::torch SYSTEM INTERFACE
   ${LOCKSTEP_TORCH_ROOT}/torch/include ${LOCKSTEP_TORCH_ROOT}/torch/include/torch/csrc/api/include)
 # As the wheel was built: without NDEBUG some of its classes have members more.
 target_compile_definitions(lockstep::torch INTERFACE USE_C10D_GLOO NDEBUG)
+target_compile_options(lockstep::torch INTERFACE -fmacro-prefix-map=${LOCKSTEP_TORCH_ROOT}/=)  # as in CMakeLists.txt
 set(libraries ${LOCKSTEP_TORCH_ROOT})
 if(LOCKSTEP_CUDA)
   set(libraries ${LOCKSTEP_CUDA_ROOT})  # libtorch_cuda.so needs the libtorch_cpu.so beside it: one wheel's, as checked below

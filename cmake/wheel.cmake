@@ -1,8 +1,9 @@
-# The wheel (pyproject.toml) brings all that a machine with Python may lack: only the C library is the machine's own.
+# The wheel (pyproject.toml) brings all that a machine with Python may lack: the C library and libgcc_s are the machine's own.
 
 if(SKBUILD)
   set(OPENSSL_USE_STATIC_LIBS ON)
-  add_link_options(-static-libgcc -static-libstdc++)
+  # libgcc.a needs glibc 2.35, and parts of libstdc++.a that nothing calls need 2.36; all else needs 2.34 at most.
+  add_link_options(-static-libstdc++ -Wl,--gc-sections)
 endif()
 
 # The program, and the Python package twice: where Python finds it, and in the folder that the program puts on PYTHONPATH.

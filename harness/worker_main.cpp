@@ -19,6 +19,7 @@
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/json.h"
+#include "harness/base/version.h"
 #include "harness/launch/attendance.h"
 #include "harness/launch/lifeline.h"
 #include "harness/launch/listener.h"
@@ -75,7 +76,7 @@ Arguments parse(int argc, char** argv) {
       arguments.asks_place && arguments.spec.empty() && arguments.collectives.empty() && arguments.out.empty();
   if (!understood || trains == asks) {
     throw lockstep::InputError({.what = "usage: lockstep-worker --spec run.json --out FOLDER [rank=R world_size=W] | "
-                                        "--place | --free-port [SEED] | --build-id | --devices",
+                                        "--place | --free-port [SEED] | --build-id | --devices | --version",
                                 .next = "lockstep run starts workers; to start one by hand, see docs/launchers.md"});
   }
   return arguments;
@@ -219,6 +220,11 @@ int print_free_port(const std::string& seed) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--build-id") {
     lockstep::print_line(stdout, lockstep::build_id());
+    return 0;
+  }
+  if (argc == 2 && std::string(argv[1]) == "--version") {
+    lockstep::print_line(stdout,
+                         std::string("lockstep-worker ") + lockstep::version() + ", build " + lockstep::build_id());
     return 0;
   }
   if (argc >= 2 && argc <= 3 && std::string(argv[1]) == "--free-port") return print_free_port(argc == 3 ? argv[2] : "");

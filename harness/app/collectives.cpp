@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/app/pipeline.h"
+#include "harness/app/worker_program.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"

@@ -16,6 +16,7 @@
 #include "harness/app/programs.h"
 #include "harness/app/recording_request.h"
 #include "harness/app/shell.h"
+#include "harness/app/worker_program.h"
 #include "harness/base/build_id.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"

@@ -40,7 +40,8 @@ std::string section_of(const CommandPage& page) {
 
 std::string manual_of(const CLI::App& app) {
   const CommandPage root = command_page(app);
-  const std::string version = app.version().substr(0, app.version().find(','));
+  const std::string said = app.version();
+  const std::string version = said.substr(0, said.find_first_of(" ,", sizeof "lockstep"));  // neither commit nor build
   std::string out = ".TH LOCKSTEP 1 \"\" \"" + version + "\" \"User Commands\"\n.SH NAME\nlockstep \\- " +
                     as_troff(root.text) + "\n.SH SYNOPSIS\n.B lockstep\n.I command\n.RI [ options ]\n.SH OPTIONS\n";
   for (const Argument& option : root.options) out += paragraph_of(option);

@@ -18,6 +18,7 @@
 #include "harness/app/display.h"
 #include "harness/app/recording_request.h"
 #include "harness/app/surroundings.h"
+#include "harness/app/worker_program.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -200,17 +201,6 @@ trace::Channel channel_option(const std::string& name) {
                     .where = "--channel",
                     .expected = "one of: " + join(trace::channel_names(), ", "),
                     .next = suggest(name, trace::channel_names())});
-}
-
-fs::path find_worker(const fs::path& given) {
-  fs::path worker = given;
-  if (worker.empty()) worker = fs::read_symlink("/proc/self/exe").parent_path() / "lockstep-worker";
-  if (is_program(worker)) return fs::absolute(worker);
-  throw InputError({.what = "the worker is missing",
-                    .where = worker.string(),
-                    .expected = "an executable lockstep-worker",
-                    .next = given.empty() ? "build it (ci/build lockstep-worker), or name one with --worker"
-                                          : "check the path given with --worker"});
 }
 
 /// Ranks wait for one another and for files more than half of their time, so cores stay idle with one rank each.

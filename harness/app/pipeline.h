@@ -33,9 +33,6 @@ scenario::Scenario load_one(RunOptions options, const std::filesystem::path& fil
 /// `scenario`.
 const scenario::Variant& variant_option(const scenario::Scenario& scenario, const std::string& name);
 
-/// The worker to start. *Throws*: InputError when there is none.
-std::filesystem::path find_worker(const std::filesystem::path& given);
-
 /// Ranks that run at once.
 int ranks_at_once(const RunOptions& options);
 

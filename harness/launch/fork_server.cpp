@@ -33,13 +33,6 @@ constexpr std::chrono::seconds kLimit{30};
 /// How soon Ctrl-C ends that time.
 constexpr int kLook_ms = 20;
 
-/// A script may do something else for each rank.
-bool is_binary(const std::filesystem::path& program) {
-  std::ifstream file(program, std::ios::binary);
-  char magic[4] = {};
-  return file.read(magic, sizeof magic) && std::memcmp(magic, "\177ELF", sizeof magic) == 0;
-}
-
 /// Ranks of one server share the program, and the environment apart from their place.
 std::vector<std::string> key_of(const Process::Command& command) {
   std::vector<std::string> key = {command.program.string()};
@@ -82,6 +75,12 @@ std::optional<pid_t> read_rank_id(const Descriptor& pipe, pid_t server, std::chr
 }
 
 }  // namespace
+
+bool is_binary(const std::filesystem::path& program) {
+  std::ifstream file(program, std::ios::binary);
+  char magic[4] = {};
+  return file.read(magic, sizeof magic) && std::memcmp(magic, "\177ELF", sizeof magic) == 0;
+}
 
 ForkServers::Server& ForkServers::server_for(const Process::Command& command, std::int64_t group) {
   const std::vector<std::string> key = key_of(command);

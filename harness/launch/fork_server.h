@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <list>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@ namespace lockstep::launch {
 
 /// Time for somebody who has stopped a server to let it go on.
 constexpr std::chrono::milliseconds kStoppedServerLimit{5000};
+
+/// Whether a file is a program that ranks can be forked from. A script may do something else for each rank.
+bool is_binary(const std::filesystem::path& program);
 
 /// Processes that have loaded a program and fork it on request (serve.h): a rank begins in milliseconds, while loading
 /// LibTorch takes 0.2 s.

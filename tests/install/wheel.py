@@ -8,7 +8,7 @@ import tempfile
 import zipfile
 
 #: Libraries that any Linux of Python's has, or that the wheel brings.
-ALLOWED = re.compile(r"(libc|libm|libpthread|libdl|ld-linux-x86-64)\.so\.\d|libxxhash\.so\.0|linux-vdso")
+ALLOWED = re.compile(r"(libc|libm|libpthread|libdl|libgcc_s|ld-linux-x86-64)\.so\.\d|libxxhash\.so\.0|linux-vdso")
 BINARIES = ("lockstep", "liblockstep_recorder.so.1", "libxxhash.so.0")
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "python"
 
@@ -21,7 +21,9 @@ def needed(binary):
 def expected(version):
     """Names of all files."""
     data, info = f"lockstep-{version}.data", f"lockstep-{version}.dist-info"
-    package = [str(path.relative_to(SOURCES)) for form in ("*.py", "*.jsonc") for path in SOURCES.rglob(form)] + [
+    sources = [path for part in ("lockstep", "_lockstep_autoload") for form in ("*.py", "*.jsonc")
+               for path in (SOURCES / part).rglob(form)]
+    package = [str(path.relative_to(SOURCES)) for path in sources] + [
         "lockstep/py.typed", "lockstep/liblockstep_recorder.so.1", "lockstep/libxxhash.so.0"]
     share = f"{data}/data/share/lockstep"
     return {*package, *(f"{share}/python/{name}" for name in package), f"{data}/scripts/lockstep",
