@@ -56,7 +56,8 @@ std::string copying(const launch::Job& job) {
 
 std::vector<std::string> command_of(const launch::Job& job) {
   if (job.starter != launch::Starter::kCommand) return job.command;
-  std::vector<std::string> command = {"/bin/sh", "-c", copying(job) + kWatch, (job.directory / judge::kCommandFile).string()};
+  std::vector<std::string> command = {"/bin/sh", "-c", copying(job) + kWatch,
+                                      (job.directory / judge::kCommandFile).string()};
   command.insert(command.end(), job.command.begin(), job.command.end());
   return command;
 }

@@ -34,9 +34,8 @@ void add_measured(Audit& audit, const std::vector<Seen>& seen) {
 
 /// Whether the difference has a cause that is none of the recipe's properties. Ranks may augment in their own way.
 bool names_a_mistake(const compare::Divergence& found) {
-  if (found.suspects.empty()) return false;
-  const std::string& cause = found.suspects.front().cause;
-  return diagnosis::find_cause(cause)->class_ != scenario::Class::kExpected && cause != "data.content";
+  if (found.suspects.empty() || found.channel == trace::Channel::kInput) return false;
+  return diagnosis::find_cause(found.suspects.front().cause)->class_ != scenario::Class::kExpected;
 }
 
 std::vector<const Line*> lines_beginning(const Audit& audit, const std::string& id) {

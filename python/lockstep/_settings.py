@@ -39,7 +39,8 @@ def settings_from_environment() -> Settings | None:
     folder = os.environ.get("LOCKSTEP_RECORD")
     if not folder:
         return None
-    return Settings(folder=os.path.join(os.path.abspath(folder), *_start()), every=_number("LOCKSTEP_RECORD_EVERY") or 1, channels=_channels(),
+    return Settings(folder=os.path.join(os.path.abspath(folder), *_start()),
+                    every=_number("LOCKSTEP_RECORD_EVERY") or 1, channels=_channels(),
                     state_at_checkpoints=_weights() == "checkpoints", header=_object("LOCKSTEP_RECORD_HEADER"),
                     controls=_object("LOCKSTEP_CONTROL"), strict=is_strict(),
                     stop_after=_number("LOCKSTEP_RECORD_STOP_AFTER"))

@@ -22,8 +22,8 @@ def meet(after: int, limit_s: float = LIMIT_S) -> None:
     Raises Refused if one does not come.
     """
     if dist.is_available() and dist.is_initialized() and not _all_meet("stop", limit_s):
-        raise Refused(f"the training is to stop after {after} updates, and not all of the {dist.get_world_size()} ranks "
-                      f"came to that within {limit_s:.0f} s")
+        raise Refused(f"the training is to stop after {after} updates, and not all of the {dist.get_world_size()} "
+                      f"ranks came to that within {limit_s:.0f} s")
 
 
 def all_leave(updates: int, limit_s: float = LEAVE_LIMIT_S) -> bool:

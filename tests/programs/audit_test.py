@@ -78,7 +78,8 @@ class AuditTest(ProgramTest):
     #: Real launchers: options of torchrun, promises, the program's options, and what the first sentence must say.
     LAUNCHED = {
         "ddp_tutorial": (True, PROMISES, {"--epochs": 1000, "--snapshot": "{folder}/snapshot.pt", "--batch-size": 12,
-                                          "--lr": 0.05}, "--batch-size", "Keep 3 a rank: equal up to rounding, tested."),
+                                          "--lr": 0.05}, "--batch-size",
+                         "Keep 3 a rank: equal up to rounding, tested."),
         "accelerate_cv": (True, {"sampler": {"kind": "accelerate"}, "batch": {"per_rank": 4}, "data": {"samples": 64}},
                           {"--data_dir": "{images}/pets", "--output_dir": "{folder}", "--num_epochs": 100,
                            "--batch_size": 4}, "--batch_size",
