@@ -139,7 +139,7 @@ void add_blame(CLI::App& app, Action& action) {
   command->add_option("right", options->right, "Variant, or 'golden' (default: the second)")->check(not_empty);
   command
       ->add_option("--that", options->that, "Relation between them (default: equal; rounding if their shapes differ)")
-      ->check(CLI::IsMember(relations_of_blame()));
+      ->check(one_of(relations_of_blame()));
   command->add_option("--vary", options->vary, "Controls to try: threads,isa only these; -threads all but this one")
       ->check(not_empty);
   add_run_options(*command, options->run);

@@ -4,10 +4,13 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "harness/app/commands.h"
+#include "harness/app/error_places.h"
+#include "harness/app/pipeline.h"
 #include "harness/base/build_id.h"
 #include "harness/base/console.h"
 #include "harness/base/error.h"
@@ -26,15 +29,59 @@ constexpr void (*kCommands[])(CLI::App&, Action&) = {
     add_doctor, add_audit, add_record, add_init,  add_config,  add_golden,     add_bisect,
     add_diff,   add_check, add_show,   add_demo,  add_explain, add_completion, add_man};
 
-/// CLI11 would only say that a subcommand is required.
-void require_known_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
+std::vector<std::string> names_of(const std::vector<const CLI::App*>& commands) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
-  throw InputError({.what = "unknown command '" + std::string(argv[1]) + "'",
-                    .expected = "one of: " + join(names, ", "),
-                    .next = suggest(argv[1], names)});
+  for (const CLI::App* command : commands) names.push_back(command->get_name());
+  return names;
+}
+
+/// The innermost command that the words name. *Throws*: InputError for one that is not there: CLI11 would only say that
+/// a subcommand is required.
+const CLI::App& command_named(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  std::string named;
+  for (const std::string& word : words) {
+    const std::vector<const CLI::App*> inner = command->get_subcommands([](const CLI::App*) { return true; });
+    if (word.starts_with('-') || inner.empty()) break;
+    const auto found =
+        std::find_if(inner.begin(), inner.end(), [&](const CLI::App* one) { return one->get_name() == word; });
+    if (found == inner.end())
+      throw InputError({.what = "unknown command '" + named + word + "'",
+                        .expected = "one of: " + join(names_of(inner), ", "),
+                        .next = suggest(word, names_of(inner))});
+    command = *found;
+    named += word + " ";
+  }
+  return *command;
+}
+
+/// "lockstep golden accept".
+std::string words_of(const CLI::App& command) {
+  const CLI::App* const above = command.get_parent();
+  return above == nullptr ? "lockstep" : words_of(*above) + " " + command.get_name();
+}
+
+/// Suggestion for the first option that a command does not have.
+std::string suggested_option(const CLI::App& command, const std::vector<std::string>& words) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  for (const std::string& word : words) {
+    const std::string name = word.substr(0, word.find('='));
+    if (name == "--") break;
+    if (!name.starts_with("--") || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (const auto meant = nearest(name, known)) return "did you mean '" + *meant + "'?";
+  }
+  return words_of(command) + " --help";
+}
+
+/// Options of lockstep itself may stand behind a command, too.
+void let_fall_through(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    command->fallthrough();
+    let_fall_through(*command);
+  }
 }
 
 /// What the command line asks for.
@@ -44,22 +91,30 @@ Action chosen(int argc, char** argv, const char* version) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("lockstep ") + version + ", build " + build_id());
   app.footer(kExitCodes);
+  static const std::map<std::string, Color> kColors = {
+      {"auto", Color::kWhereItShows}, {"always", Color::kAlways}, {"never", Color::kNever}};
+  std::string color = "auto";
+  app.add_option("--color", color, "Colours. Default: auto, as NO_COLOR, FORCE_COLOR and the terminal say")
+      ->type_name("WHEN")
+      ->check(one_of({"auto", "always", "never"}));
   for (const auto add : kCommands) add(app, action);
-  require_known_command(app, argc, argv);
+  let_fall_through(app);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const CLI::App& command = command_named(app, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0)
-      throw InputError({.what = error.what(), .next = "lockstep --help, or --help after a command"});
+    if (error.get_exit_code() != 0) throw InputError({.what = error.what(), .next = suggested_option(command, words)});
     const int code = app.exit(error);  // help, version
     return [code] { return code; };
   }
+  choose_color(kColors.at(color));
   return action;
 }
 
 /// An error's parts are printable, each on a line of its own.
 int report_failure(const Error& error, int code) {
-  print_page(stderr, "lockstep: " + std::string(error.what()) + "\n");
+  print_page(stderr, "lockstep: " + describe(as_told(error)) + "\n");
   return code;
 }
 

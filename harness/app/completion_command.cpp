@@ -203,7 +203,7 @@ void add_completion(CLI::App& app, Action& action) {
   std::vector<std::string> shells;
   for (const Shell& one : kShells) shells.emplace_back(one.name);
   const auto shell = std::make_shared<std::string>();
-  command->add_option("shell", *shell, "The shell")->required()->check(CLI::IsMember(shells));
+  command->add_option("shell", *shell, "The shell")->required()->check(one_of(shells));
   command->callback([&app, &action, shell] {
     const auto* const chosen =
         std::find_if(std::begin(kShells), std::end(kShells), [&](const Shell& one) { return one.name == *shell; });

@@ -249,7 +249,7 @@ void add_doctor(CLI::App& app, Action& action) {
                                                "Check exact sums and copies between ranks, and their speed");
   command
       ->add_option("--over", options->over, "Library of --collectives. nccl needs a GPU for each rank. Default: gloo")
-      ->check(CLI::IsMember({"gloo", "nccl"}))
+      ->check(one_of({"gloo", "nccl"}))
       ->needs(collectives);
   command->add_option("--ranks", options->ranks, "Ranks of --collectives. Default: 2")
       ->check(CLI::Range(1, 64))

@@ -15,6 +15,15 @@ struct ExplainOptions {
   bool markdown = false;
 };
 
+/// Causes whose ids begin as this one; all where none does.
+std::vector<std::string> of_its_family(const std::string& id) {
+  const std::vector<std::string> all = diagnosis::cause_ids();
+  std::vector<std::string> family;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(family),
+               [&](const std::string& one) { return one.substr(0, one.find('.')) == id.substr(0, id.find('.')); });
+  return family.empty() ? all : family;
+}
+
 int explain(const ExplainOptions& options) {
   if (options.markdown) {
     print_page(stdout, report::markdown_of_causes());
@@ -28,7 +37,7 @@ int explain(const ExplainOptions& options) {
   if (cause == nullptr) {
     throw InputError({.what = "unknown cause '" + options.cause + "'",
                       .expected = "one of the ids that `lockstep explain` lists",
-                      .next = suggest(options.cause, diagnosis::cause_ids())});
+                      .next = suggest(options.cause, of_its_family(options.cause))});
   }
   print_page(stdout, report::to_text(*cause));
   return 0;

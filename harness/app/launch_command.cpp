@@ -192,7 +192,7 @@ void add_launch(CLI::App& app, Action& action) {
       ->check(not_empty);
   command->add_option("--emit", options->manifest, "sbatch: a batch script of Slurm. k8s: a Job of Kubernetes")
       ->required()
-      ->check(CLI::IsMember({"sbatch", "k8s"}));
+      ->check(one_of({"sbatch", "k8s"}));
   command->add_option("--name", options->name, "Name of the job. Default: lockstep")->check(dns_label);
   command->add_option("--nodes", options->nodes, "Nodes of Slurm that the ranks are spread over. Default: 1")
       ->check(CLI::Range(1, 1024));

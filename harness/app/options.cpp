@@ -26,6 +26,15 @@ bool is_one_place(const std::filesystem::path& a, const std::filesystem::path& b
 
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  const auto check = [names](const std::string& given) -> std::string {
+    if (std::find(names.begin(), names.end(), given) != names.end()) return "";
+    const auto meant = nearest(given, names);
+    return "'" + given + "' is none of " + join(names, ", ") + (meant ? "; did you mean '" + *meant + "'?" : "");
+  };
+  return {check, "{" + join(names, ",") + "}"};
+}
+
 void add_override_option(CLI::App& command, std::vector<std::string>& overrides) {
   command.add_option("--set", overrides, "Override a value of every scenario: train.optimizer.lr=0.2")
       ->type_name("PATH=VALUE")
@@ -52,7 +61,7 @@ std::vector<CLI::Option*> add_starting_options(CLI::App& command, RunOptions& op
           .add_option("--launcher", options.launcher,
                       "Launcher of runs whose scenario names none: " + join(launchers, ", "))
           ->type_name("KIND")
-          ->check(CLI::IsMember(launchers)),
+          ->check(one_of(launchers)),
       command.add_option("--worker", options.worker, "The lockstep-worker to start. Default: the one beside lockstep")
           ->type_name("FILE")
           ->check(not_empty),

@@ -55,6 +55,9 @@ std::vector<CLI::Option*> add_starting_options(CLI::App& command, RunOptions& op
 /// Options that judge and start runs, and --out.
 void add_run_options(CLI::App& command, RunOptions& options);
 
+/// Check of an option's value; another value is answered by the one that was meant.
+CLI::Validator one_of(const std::vector<std::string>& names);
+
 /// --report and --json.
 void add_report_options(CLI::App& command, RunOptions& options);
 

@@ -464,11 +464,24 @@ void write_json(const fs::path& target, const Json& value) {
   }
 }
 
+namespace {
+
+Color chosen_color = Color::kWhereItShows;
+
+bool is_set(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+}  // namespace
+
+void choose_color(Color color) { chosen_color = color; }
+
 bool may_color(int descriptor) {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  return ::isatty(descriptor) != 0 && (no_color == nullptr || *no_color == '\0') && term != nullptr &&
-         std::string(term) != "dumb";
+  if (chosen_color != Color::kWhereItShows) return chosen_color == Color::kAlways;
+  if (is_set("NO_COLOR")) return false;
+  if (is_set("FORCE_COLOR")) return true;
+  return ::isatty(descriptor) != 0 && is_set("TERM") && std::string(std::getenv("TERM")) != "dumb";
 }
 
 }  // namespace lockstep::app

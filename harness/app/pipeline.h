@@ -91,7 +91,14 @@ void write_result(const std::filesystem::path& target, const std::string& text);
 /// Writes JSON to a file, or to stdout for "-". *Throws*: ResourceError.
 void write_json(const std::filesystem::path& target, const Json& value);
 
-/// Whether a stream may be coloured: a terminal, and neither NO_COLOR nor TERM=dumb.
+/// When text is coloured.
+enum class Color { kWhereItShows, kAlways, kNever };
+
+/// The option --color of this command line.
+void choose_color(Color color);
+
+/// Whether a stream may be coloured: as --color says, else not by NO_COLOR, always by FORCE_COLOR, else on a terminal
+/// that is not TERM=dumb. *Source*: no-color.org, force-color.org.
 bool may_color(int descriptor);
 
 }  // namespace lockstep::app

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "harness/base/error.h"
 #include "harness/base/files.h"
@@ -178,6 +179,27 @@ TEST(Reports, ThatCannotBeMeantAreRefused) {
     const std::string error = asked(words, options);
     EXPECT_NE(error.find(why), std::string::npos) << words[1] << ": " << error;
   }
+}
+
+/// A pipe is no terminal.
+TEST(Color, IsAsTheOptionSaysThenTheVariables) {
+  ::unsetenv("NO_COLOR");
+  ::unsetenv("FORCE_COLOR");
+  int pipe_ends[2];
+  ASSERT_EQ(::pipe(pipe_ends), 0);
+  EXPECT_FALSE(app::may_color(pipe_ends[1]));
+  ::setenv("FORCE_COLOR", "1", 1);
+  EXPECT_TRUE(app::may_color(pipe_ends[1]));
+  ::setenv("NO_COLOR", "1", 1);
+  EXPECT_FALSE(app::may_color(pipe_ends[1]));
+  app::choose_color(app::Color::kAlways);
+  EXPECT_TRUE(app::may_color(pipe_ends[1]));
+  app::choose_color(app::Color::kNever);
+  ::unsetenv("NO_COLOR");
+  EXPECT_FALSE(app::may_color(pipe_ends[1]));
+  app::choose_color(app::Color::kWhereItShows);
+  ::unsetenv("FORCE_COLOR");
+  for (const int end : pipe_ends) ::close(end);
 }
 
 }  // namespace

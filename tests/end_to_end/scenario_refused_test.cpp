@@ -199,6 +199,25 @@ TEST_F(ScenarioRefused, NothingSelectedMissingOrUnreadable) {
   expect_refused(scratch_.path() / "folder", {"inner.json"});
 }
 
+TEST_F(ScenarioRefused, WordsOfTheCommandLineWithTheNearestOne) {
+  const fs::path file = scratch_.write("two-ranks.json", "{}");
+  const std::pair<std::vector<std::string>, const char*> typos[] = {
+      {{"rnu", file}, "did you mean 'run'?"},
+      {{"golden", "acept", file}, "did you mean 'accept'?"},
+      {{"run", file, "--qiet"}, "did you mean '--quiet'?"},
+      {{"run", file, "--launcher", "torchrnu"}, "did you mean 'torchrun'?"},
+      {{"run", scratch_.path() / "two-rnaks.json"}, "two-ranks.json'?"},
+      {{"run", file, "--color", "alwys"}, "did you mean 'always'?"},
+      {{"golden", "accept", file, "--reson", "x"}, "did you mean '--reason'?"},
+      {{"run", file, "--nothing-like-it"}, "lockstep run --help"},
+  };
+  for (const auto& [words, said] : typos) {
+    const Outcome outcome = run_lockstep(words);
+    EXPECT_EQ(outcome.exit_code, 2) << said;
+    expect_says(outcome.err, {said});
+  }
+}
+
 TEST_F(ScenarioRefused, NotJson) {
   const std::pair<std::string, std::string> cases[] = {{"", ":1:1"},
                                                        {"{\n \"name\": tru\n}", ":2:"},
