@@ -69,8 +69,10 @@ std::string suggested_option(const CLI::App& command, const std::vector<std::str
   }
   for (const std::string& word : words) {
     const std::string name = word.substr(0, word.find('='));
-    if (name == "--") break;
-    if (!name.starts_with("--") || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (!name.starts_with("--")) continue;
+    constexpr std::size_t kEndOfOptions = 2;  // characters: what follows is a command
+    if (name.size() == kEndOfOptions) break;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     if (const auto meant = nearest(name, known)) return "did you mean '" + *meant + "'?";
   }
   return words_of(command) + " --help";

@@ -116,18 +116,6 @@ struct Group {
   std::vector<const CheckReport*> also = {};
 };
 
-/// Whether two checks found the same at the same place.
-bool same_finding(const CheckReport& a, const CheckReport& b) {
-  const auto place = [](const CheckReport& one) {
-    const auto& at = one.result.divergence;
-    return at ? at->left.name() + "\n" + at->right.name() + "\n" + at->place_and_rank() + "\n" + at->cause_id() + "\n" +
-                    at->expected + "\n" + at->actual
-              : "";
-  };
-  return a.status == b.status && a.expected_failure == b.expected_failure && a.result.why == b.result.why &&
-         a.result.divergence.has_value() == b.result.divergence.has_value() && place(a) == place(b);
-}
-
 bool is_kept(const CheckReport& check) { return check.status == Status::kAgree && !check.expected_failure.empty(); }
 
 bool is_told(const CheckReport& check) { return check.status != Status::kAgree || !check.expected_failure.empty(); }
@@ -139,6 +127,7 @@ std::string value_of(const Line& line) {
     case Line::Kind::kLog:
       return "<dd><pre>" + html_of_lines(line.value) + "</pre></dd>";
     case Line::Kind::kText:
+    case Line::Kind::kRemedy:
       break;
   }
   if (line.cause.empty()) return "<dd>" + html_of(line.value) + "</dd>";
@@ -152,6 +141,7 @@ std::string value_of(const Line& line) {
 std::string list_of(std::span<const Line> lines) {
   std::string out = "<dl>", label;
   for (const Line& line : lines) {
+    if (line.kind == Line::Kind::kRemedy) continue;  // stands beside its cause
     if (line.label != label) out += "<dt>" + html_of(line.label) + "</dt>";
     out += value_of(line);
     label = line.cause.empty() ? line.label : "remedy";

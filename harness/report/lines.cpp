@@ -24,6 +24,8 @@ void add_causes(std::vector<Line>& lines, const std::vector<compare::Suspect>& s
                      .is_other = is_other});
     for (const std::string& line : suspect.evidence)
       lines.push_back({.label = "because", .value = line, .is_other = is_other});
+    const std::string remedy(diagnosis::find_cause(suspect.cause)->remedy);
+    if (!is_other) add(lines, "remedy", remedy, Kind::kRemedy);
   }
 }
 
@@ -80,17 +82,19 @@ std::vector<Line> lines_of(const judge::RunReport& run) {
 
 namespace {
 
+/// A text without the name of a run: what is left may be the same of another one.
+std::string without(const std::string& run, std::string text) {
+  for (std::size_t at = text.find(run); !run.empty() && at != std::string::npos; at = text.find(run, at))
+    text.erase(at, run.size());
+  return text;
+}
+
 /// Causes with their evidence, without the name of the run that they were found in.
 std::vector<std::string> reasons_of(const compare::Divergence& divergence) {
   std::vector<std::string> reasons;
   for (const compare::Suspect& suspect : divergence.suspects) {
     reasons.push_back(suspect.cause);
-    for (std::string evidence : suspect.evidence) {
-      const std::string run = divergence.right.name();
-      for (std::size_t at = evidence.find(run); at != std::string::npos; at = evidence.find(run, at))
-        evidence.erase(at, run.size());
-      reasons.push_back(std::move(evidence));
-    }
+    for (const std::string& evidence : suspect.evidence) reasons.push_back(without(divergence.right.name(), evidence));
   }
   return reasons;
 }
@@ -104,8 +108,21 @@ bool same_change(const judge::CheckReport& a, const judge::CheckReport& b) {
   return !reasons.empty() && reasons == reasons_of(*b.result.divergence);
 }
 
+bool same_finding(const judge::CheckReport& a, const judge::CheckReport& b) {
+  const auto place = [](const judge::CheckReport& one) {
+    const auto& at = one.result.divergence;
+    return at ? at->left.name() + "\n" + at->right.name() + "\n" + at->place_and_rank() + "\n" + at->cause_id() + "\n" +
+                    at->expected + "\n" + at->actual
+              : "";
+  };
+  return a.scenario == b.scenario && a.status == b.status && a.expected_failure == b.expected_failure &&
+         a.result.why == b.result.why && a.result.divergence.has_value() == b.result.divergence.has_value() &&
+         place(a) == place(b);
+}
+
 bool same_end(const judge::RunReport& a, const judge::RunReport& b) {
-  const bool same_words = a.log_tail.empty() ? a.why == b.why : a.log_tail == b.log_tail;
+  const bool same_words =
+      a.log_tail.empty() ? without(a.run, a.why) == without(b.run, b.why) : a.log_tail == b.log_tail;
   return a.status == b.status && a.outcome == b.outcome && same_words;
 }
 

@@ -13,6 +13,7 @@ struct Line {
     kText,
     kCommand,  ///< to be run as it stands
     kLog,      ///< several lines
+    kRemedy,   ///< of the likeliest cause, whose line has its id
   };
   std::string label;  ///< "at", "cause"
   std::string value;  ///< as it came: not escaped, of any length
@@ -28,6 +29,9 @@ std::vector<Line> lines_of(const judge::RunReport& run);
 
 /// Whether two runs ended in the same way, so that one of them says it all.
 bool same_end(const judge::RunReport& a, const judge::RunReport& b);
+
+/// Whether two checks of a scenario found the same at the same place, or lack the same run.
+bool same_finding(const judge::CheckReport& a, const judge::CheckReport& b);
 
 /// Whether two checks differ from their goldens for one reason, so that one of them says it all: after an upgrade all
 /// goldens of a gate do.

@@ -54,6 +54,7 @@ std::string text_of(const std::vector<Line>& lines) {
   for (const Line& line : lines) {
     switch (line.kind) {
       case Line::Kind::kText:
+      case Line::Kind::kRemedy:
         add_line(out, line.label, printable(without_middle(line.value)));
         break;
       case Line::Kind::kCommand:
@@ -148,18 +149,22 @@ std::string agreements(const std::vector<CheckReport>& checks, bool color) {
   return out.empty() ? "" : "\n" + out;
 }
 
-/// Checks that do not hold. Goldens that differ for one reason are told once.
+bool says_it_all(const CheckReport& first, const CheckReport& later) {
+  return same_finding(first, later) || same_change(first, later);
+}
+
+/// Checks that do not hold. Those that found the same, and goldens that differ for one reason, are told once.
 std::string details(const std::vector<CheckReport>& checks, bool color) {
   std::string out;
   std::vector<const CheckReport*> told;
   for (auto check = checks.begin(); check != checks.end(); ++check) {
-    const auto is_its_reason = [&](const CheckReport* other) { return same_change(*other, *check); };
+    const auto is_its_reason = [&](const CheckReport* other) { return says_it_all(*other, *check); };
     if (check->status == Status::kAgree || std::any_of(told.begin(), told.end(), is_its_reason)) continue;
     told.push_back(&*check);
     out += details(*check, color);
     std::vector<std::string> others;
     for (auto later = check + 1; later != checks.end(); ++later) {
-      if (same_change(*check, *later)) others.push_back(later->scenario + ": " + name_of_check(*later));
+      if (says_it_all(*check, *later)) others.push_back(later->scenario + ": " + name_of_check(*later));
     }
     if (!others.empty()) add_line(out, "also", printable(without_middle(join(others, ", "))));
   }

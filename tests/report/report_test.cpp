@@ -142,6 +142,28 @@ TEST(ReportText, TellsGoldensThatDifferForOneReasonOnce) {
   EXPECT_NE(text.find("DIVERGENCE  tiny: checks.2 golden"), std::string::npos) << "another version\n" << text;
 }
 
+TEST(ReportText, TellsOnceWhySeveralChecksOfAScenarioLackARun) {
+  Mixed mixed;
+  judge::Verdict& verdict = mixed.verdict;
+  verdict.checks.resize(1);
+  verdict.checks[0].status = judge::Status::kInconclusive;
+  verdict.checks[0].result.divergence.reset();
+  verdict.checks[0].result.why = "a trace is torn";
+  verdict.checks.resize(4, verdict.checks[0]);
+  for (std::size_t i = 0; i < 4; ++i) verdict.checks[i].index = i;
+  verdict.checks[2].result.why = "a trace is lost";
+  verdict.checks[3].scenario = "other";
+  const std::string text = report::make_text_renderer(false)->render(verdict, mixed.judged.plan);
+  const auto is_told = [&](const std::string& check) {
+    return text.find("INCONCLUSIVE  " + check) != std::string::npos;
+  };
+  EXPECT_TRUE(is_told("tiny: checks.0")) << text;
+  EXPECT_FALSE(is_told("tiny: checks.1")) << text;
+  EXPECT_NE(text.find("  also        tiny: checks.1 "), std::string::npos) << text;
+  EXPECT_TRUE(is_told("tiny: checks.2")) << "another reason";
+  EXPECT_TRUE(is_told("other: checks.3")) << "another scenario";
+}
+
 TEST(ReportText, EndsWithTheRowThatDecided) {
   Mixed mixed;
   const auto said = [&] { return report::make_text_renderer(false)->render(mixed.verdict, mixed.judged.plan); };
