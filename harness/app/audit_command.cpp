@@ -153,7 +153,11 @@ class Announcer : public launch::Observer {
     std::erase_if(fresh, [&](std::size_t statement) { return said_.contains(statement); });
     if (fresh.empty()) return;
     said_.insert(fresh.begin(), fresh.end());
-    say(fresh);
+    try {
+      say(fresh);
+    } catch (const Error&) {
+      return;  // the page says why these runs cannot be read
+    }
   }
 
  private:
