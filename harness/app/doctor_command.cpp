@@ -28,6 +28,9 @@
 namespace lockstep::app {
 namespace {
 
+constexpr const char* kWithoutWorker =
+    " to record and judge programs; scenarios with 'train' need the wheel lockstep-worker as well";
+
 /// Prints one line for each question and remembers what is amiss.
 class Examination {
  public:
@@ -162,6 +165,11 @@ struct Needs {
   bool programs = false;
 };
 
+/// Without scenarios: what is here is examined.
+Needs needs_of_this_installation(const RunOptions& options) {
+  return {.worker = !options.worker.empty() || has_worker()};
+}
+
 /// Nothing of scenarios that cannot be read: the question for the scenarios says why.
 Needs needs_of(const RunOptions& options) {
   try {
@@ -207,7 +215,7 @@ int doctor(const DoctorOptions& options) {
   const std::filesystem::path usual = "scenarios/gate";
   if (run.scenarios.empty() && is_folder(usual)) run.scenarios = {usual};
   const bool has_scenarios = !run.scenarios.empty();
-  const Needs needs = has_scenarios ? needs_of(run) : Needs{};
+  const Needs needs = has_scenarios ? needs_of(run) : needs_of_this_installation(run);
   Examination examination;
   examination.ask("lockstep", [] { return std::string("build ") + build_id(); });
   if (needs.worker) {
@@ -232,7 +240,8 @@ int doctor(const DoctorOptions& options) {
   const bool is_healthy = examination.healthy();  // but for goldens, which have exit codes of their own
   int code_of_goldens = 0;
   if (can_run) examination.ask("goldens", [&] { return examine_goldens(run, code_of_goldens); });
-  print_line(stdout, examination.result());
+  const bool is_ready_for_all = has_scenarios || needs.worker || !examination.healthy();
+  print_line(stdout, examination.result() + (is_ready_for_all ? "" : kWithoutWorker));
   const bool has_code = is_healthy && code_of_goldens != 0;
   return examination.healthy() ? 0 : has_code ? code_of_goldens : 2;
 }

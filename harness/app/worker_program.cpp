@@ -25,7 +25,11 @@ std::set<fs::path> files_like(const fs::path& pattern) {
   return files;
 }
 
+fs::path beside_this_program() { return fs::read_symlink("/proc/self/exe").parent_path() / "lockstep-worker"; }
+
 }  // namespace
+
+bool has_worker() { return is_program(beside_this_program()); }
 
 fs::path program_behind(const fs::path& command) {
   if (launch::is_binary(command)) return command;
@@ -35,7 +39,7 @@ fs::path program_behind(const fs::path& command) {
 }
 
 fs::path find_worker(const fs::path& given) {
-  const fs::path worker = given.empty() ? fs::read_symlink("/proc/self/exe").parent_path() / "lockstep-worker" : given;
+  const fs::path worker = given.empty() ? beside_this_program() : given;
   if (is_program(worker)) return fs::absolute(given.empty() ? program_behind(worker) : worker);
   throw InputError({.what = "the worker is missing",
                     .where = worker.string(),

@@ -4,6 +4,9 @@
 
 namespace lockstep::app {
 
+/// Whether this installation has a worker: the wheel lockstep alone brings none.
+bool has_worker();
+
 /// The worker to start: the one given, or that of this installation. *Throws*: InputError when there is none.
 std::filesystem::path find_worker(const std::filesystem::path& given);
 

@@ -451,7 +451,9 @@ class DoctorTest(JudgedTest):
 
     def test_without_scenarios_the_python_in_path_is_asked(self):
         said = self.lockstep("doctor", code=0, PATH=self.python(r"3.11.2\n2.11.0\nTrue\n"))
-        self.assertIn("ok       python", said)
+        self.assertRegex(said, r"(?m)^ok       python ")
+        self.assertRegex(said, r"(?m)^ok       worker .*, build ")
+        self.assertEqual(said.splitlines()[-1], "ready")
         nowhere = self.lockstep("doctor", code=2, PATH=str(self.folder / "nowhere"))
         self.assertIn("there is no Python", self.problem(nowhere, "python"))
 
@@ -477,7 +479,8 @@ class DoctorTest(JudgedTest):
             self.assertEqual(ended.returncode, code, ended.stdout + ended.stderr)
             return ended.stdout.splitlines()[-1]
 
-        self.assertEqual(last_line(0), "ready")
+        self.assertEqual(last_line(0), "ready to record and judge programs; scenarios with 'train' need the wheel "
+                                       "lockstep-worker as well")
         file = self.scenario({"a": {}}, [{"that": "ranks_agree"}])
         self.assertEqual(last_line(0, file), "ready")
         unread = self.folder / "unread.json"

@@ -1,8 +1,4 @@
-"""The transcripts of your-training.md, ci.md, goldens.md in docs/: their commands give the output that pages show.
-
-Blocks marked "console" hold it: a line "$ command", then all that it prints. A line "..." stands for any lines,
-"…" within a line for any words. Durations, the number of records compared and the build's may be others.
-"""
+"""The transcripts of your-training.md, ci.md, goldens.md in docs/: their commands do what the pages show."""
 
 import os
 import pathlib
@@ -13,6 +9,7 @@ import sys
 import unittest
 
 from programs import HERE, LOCKSTEP, ProgramTest, environment
+from transcript import answers_in, code_of, commands_in, difference, matches, script_of
 
 ROOT = HERE.parents[1]
 EXAMPLES = ROOT / "ci/examples"
@@ -21,46 +18,12 @@ EXAMPLES = ROOT / "ci/examples"
 PAGES = {"your-training.md": HERE / "ddp_tutorial/train.py", "ci.md": EXAMPLES / "scenarios",
          "goldens.md": EXAMPLES / "scenarios"}
 
-#: What another recorder, machine or build prints otherwise.
-VARYING = [(re.compile(r"\b\d+(?=  (agree|baseline|divergence)$)"), "#"),  # of records compared
-           (re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "# s"), (re.compile(r"\bbuild [0-9a-f]{16}\b"), "build #")]
-
-
 JOBS = ("action.yml", "gitlab-ci.yml", "Jenkinsfile")
-
-
-def commands_in(page):
-    """(command, lines of its output), over all blocks."""
-    found = []
-    for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:], []))
-            else:
-                found[-1][1].append(line)
-    return found
-
-
-def steady(line):
-    for pattern, text in VARYING:
-        line = pattern.sub(text, line)
-    return line.rstrip()
-
-
-def matches(expected, actual):
-    """Whether lines are those that the page shows."""
-    pattern = ""
-    for line in expected:
-        if line.strip() == "...":
-            pattern += r"(?:.*\n)*?"
-        else:
-            pattern += ".*".join(re.escape(part) for part in steady(line).split("…")) + r"\n"
-    return re.fullmatch(pattern, "".join(steady(line) + "\n" for line in actual)) is not None
 
 
 class TranscriptTest(ProgramTest):
     def shell(self, commands, begin):
-        """Runs commands one after another in one shell, beside a copy of `begin`; returns what each printed."""
+        """Runs commands one after another in one shell, beside a copy of `begin`: transcript.answers_in."""
         programs = self.folder / "bin"
         programs.mkdir()
         (programs / "lockstep").symlink_to(LOCKSTEP)
@@ -70,23 +33,21 @@ class TranscriptTest(ProgramTest):
         here = self.folder / "here"
         here.mkdir()
         (shutil.copytree if begin.is_dir() else shutil.copy)(begin, here / begin.name)
-        script = "mark() { local status=$?; printf '@@\\n'; return $status; }\n"
-        script += "".join(f"mark\n{command}\n" for command in commands)
         path = f"{programs}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         variables = environment(PATH=path, TMPDIR=str(self.folder), SCENARIOS="scenarios")
         variables.pop("CI", None)  # where no golden is accepted
-        ended = subprocess.run(["bash", "-c", script], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               text=True, env=variables)
-        return [said.splitlines() for said in ended.stdout.split("@@\n")[1:]]
+        ended = subprocess.run(["bash", "-c", script_of(commands)], cwd=here, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, env=variables)
+        return answers_in(ended.stdout)
 
     def expect_page(self, name):
         found = commands_in((ROOT / "docs" / name).read_text())
         self.assertGreaterEqual(len(found), 6)
         said = self.shell([command for command, _ in found], PAGES[name])
         self.assertEqual(len(said), len(found))
-        for (command, expected), actual in zip(found, said):
+        for (command, shown), (code, actual) in zip(found, said):
             with self.subTest(command):
-                self.assertTrue(matches(expected, actual), "\n".join(["expected:", *expected, "actual:", *actual]))
+                self.assertEqual(difference(shown, code, actual), "")
 
     def test_a_training_of_ones_own(self):
         self.expect_page("your-training.md")
@@ -104,7 +65,7 @@ class TranscriptTest(ProgramTest):
         commands = ["lockstep golden accept scenarios --reason first"]
         for gate in gates:
             commands += ["rm -rf traces lockstep.*", gate, "echo $?; ls -d lockstep.* traces"]
-        self.assertEqual(self.shell(commands, EXAMPLES / "scenarios")[3::3],
+        self.assertEqual([lines for _, lines in self.shell(commands, EXAMPLES / "scenarios")[3::3]],
                          [["0", "lockstep.md", "lockstep.xml", "traces"]] * 2)
 
     def test_another_line_is_no_match(self):
@@ -115,6 +76,14 @@ class TranscriptTest(ProgramTest):
         self.assertFalse(matches(shown, ["checks:", "  cause   lr is 2 (12 s)", "another"]))
         self.assertFalse(matches(["agree"], ["divergence"]))
         self.assertFalse(matches(["1"], ["0"]))
+
+    def test_a_verdict_has_its_exit_code(self):
+        for code, shown in ((0, ["runs/a: agree", "..."]), (1, ["...", "divergence: 1 scenario, 2 of 2 runs"]),
+                            (3, ["baseline: 1 scenario"])):
+            self.assertEqual(code_of(shown), code)
+            self.assertEqual(difference(shown, code, shown), "")
+            self.assertIn(f"exit code {code + 1}", difference(shown, code + 1, shown))
+        self.assertIsNone(code_of(["wrote train.json: 2 ranks", "the runs agree"]))
 
 
 if __name__ == "__main__":
