@@ -7,6 +7,7 @@
 #include "harness/app/pipeline.h"
 #include "harness/app/work_tree.h"
 #include "harness/base/error.h"
+#include "harness/base/files.h"
 #include "harness/base/text.h"
 #include "harness/golden/root.h"
 

@@ -364,8 +364,7 @@ std::vector<std::int64_t> ranks_of_checkpoint(const scenario::Variant& recipe) {
   return {own, own == 1 ? 2 : own / 2};
 }
 
-Checkpoint::Checkpoint(const scenario::Scenario& scenario, Request request)
-    : Examination(scenario, std::move(request)) {
+Checkpoint::Checkpoint(const scenario::Scenario& scenario, const Request& request) : Examination(scenario, request) {
   require_worker(*recipe_);
   require_two_updates(request_);
   Questions(derivation_, *recipe_, request_, original_)

@@ -13,7 +13,7 @@ namespace lockstep::audit {
 class Checkpoint : public Examination {
  public:
   /// *Throws*: InputError for an unknown variant, a program, or fewer than two updates. *Lifetime*: of `scenario`.
-  Checkpoint(const scenario::Scenario& scenario, Request request);
+  Checkpoint(const scenario::Scenario& scenario, const Request& request);
 
  protected:
   void add_after(Audit& audit, const Answers& answers) const override;

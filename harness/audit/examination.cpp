@@ -157,9 +157,9 @@ Audit Examination::answer(const plan::Plan& plan, const judge::Verdict& verdict,
   return audit;
 }
 
-std::unique_ptr<Examination> examination(const scenario::Scenario& scenario, Request request) {
-  if (request.kind == Kind::kCheckpoint) return std::make_unique<Checkpoint>(scenario, std::move(request));
-  return std::make_unique<Scaling>(scenario, std::move(request));
+std::unique_ptr<Examination> examination(const scenario::Scenario& scenario, const Request& request) {
+  if (request.kind == Kind::kCheckpoint) return std::make_unique<Checkpoint>(scenario, request);
+  return std::make_unique<Scaling>(scenario, request);
 }
 
 }  // namespace lockstep::audit

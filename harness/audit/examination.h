@@ -58,7 +58,7 @@ class Examination {
 
 /// An audit as asked. *Throws*: InputError for an unknown variant, or a recipe that this audit cannot take.
 /// *Lifetime*: of `scenario`.
-std::unique_ptr<Examination> examination(const scenario::Scenario& scenario, Request request);
+std::unique_ptr<Examination> examination(const scenario::Scenario& scenario, const Request& request);
 
 /// Samples in the data of a recipe, where it says them; 0: a run must show them.
 std::int64_t samples_said(const scenario::Scenario& scenario, const Request& request);

@@ -68,9 +68,8 @@ std::string id_of_cause(const Line& line) {
 
 std::vector<std::int64_t> ranks_of_scaling() { return {1, 2, 4, 8}; }
 
-Scaling::Scaling(const scenario::Scenario& scenario, Request request)
-    : Examination(scenario, std::move(request)),
-      range_(range_of(*recipe_, request_.ranks, request_.steps, request_.samples)) {
+Scaling::Scaling(const scenario::Scenario& scenario, const Request& request)
+    : Examination(scenario, request), range_(range_of(*recipe_, request_.ranks, request_.steps, request_.samples)) {
   request_.ranks = range_.ranks;
   for (const std::int64_t world_size : range_.ranks) {
     std::string refusal;

@@ -14,7 +14,7 @@ namespace lockstep::audit {
 class Scaling : public Examination {
  public:
   /// *Throws*: InputError for an unknown variant, or a recipe with an unknown batch. *Lifetime*: of `scenario`.
-  Scaling(const scenario::Scenario& scenario, Request request);
+  Scaling(const scenario::Scenario& scenario, const Request& request);
 
  protected:
   void add_before(Audit& audit, const Answers& answers) const override;
