@@ -175,7 +175,10 @@ class Announcer : public launch::Observer {
     const judge::Verdict verdict = judge::judge(plan, evidence, "", today());
     for (const std::size_t statement : statements) {
       const audit::Line line = examined_.line_of(statement, plan, verdict, evidence);
-      print_line(stderr, "lockstep: " + padded(name_of(line.answer), 12) + " " + line.id + ": " + line.text);
+      // Control runs may still explain it.
+      const bool is_open = line.answer == audit::Answer::kBroken || line.answer == audit::Answer::kCannotTell;
+      print_line(stderr,
+                 "lockstep: " + padded(is_open ? "open" : name_of(line.answer), 12) + " " + line.id + ": " + line.text);
     }
   }
 
@@ -193,8 +196,7 @@ audit::Audit audited(Task task, const AuditOptions& options, const fs::path& fol
   const std::unique_ptr<audit::Examination> examined = audit::examination(task.scenario, task.request);
   plan::Plan plan = plan::make_plan({examined->scenario()});
   Announcer announcer(*examined, plan, folder);
-  launch::Observer* const also = options.run.verbosity == report::Verbosity::kQuiet ? nullptr : &announcer;
-  const std::vector<judge::Evidence> evidence = execute(plan, options.run, folder, nullptr, also);
+  const std::vector<judge::Evidence> evidence = execute(plan, options.run, folder, nullptr, &announcer);
   judge::Verdict verdict = judge::judge(plan, evidence, options.run.golden_root, today());
   if (verdict.status() == judge::Status::kInterrupted) throw Interrupted({.what = "interrupted before the runs ended"});
 

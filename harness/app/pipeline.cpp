@@ -419,7 +419,7 @@ void make_way(const RunOptions& options) {
   }
   for (const auto& [prefix, target] : files) remove_earlier(target);
   for (const auto& [prefix, target] : folders) make_way_for_folder(prefix, target);
-  for (const auto& [prefix, target] : files) make_way(prefix, target, options.scenarios);
+  for (const auto& [prefix, target] : files) make_way(prefix, target);
   require_values_of_files(options);
 }
 
