@@ -83,6 +83,27 @@ class ProgramRecipe : public Recipe {
 
 }  // namespace
 
+namespace {
+
+/// Whether no generator of a rank stands still, as where it augments its samples. A sampler or a loader draws once in
+/// an epoch.
+bool draws_in_each_update(const trace::RunTrace& run) {
+  const std::vector<trace::Step>& steps = run.ranks.back().steps;
+  std::size_t updates = 0, moved = 0;
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+    if (steps[i].step == trace::kInitialStep) continue;
+    ++updates;
+    moved += std::any_of(steps[i].records.begin(), steps[i].records.end(), [&](const trace::Record& before) {
+      if (before.channel != trace::Channel::kRng) return false;
+      const trace::Record* const after = steps[i + 1].find(before.channel, before.name);
+      return after != nullptr && after->digest != before.digest;
+    });
+  }
+  return updates > 0 && moved == updates;
+}
+
+}  // namespace
+
 std::vector<Obstacle> obstacles_seen(const trace::RunTrace& run, const scenario::Variant& variant) {
   std::vector<Obstacle> found;
   if (variant.knows("sampler")) {
@@ -94,14 +115,16 @@ std::vector<Obstacle> obstacles_seen(const trace::RunTrace& run, const scenario:
       found.push_back({"each rank takes a block of the epoch's order, so an update takes other samples",
                        "deal the order out in turn, as PyTorch's DistributedSampler does", nullptr});
   }
-  const Json model = laws::seen_of(run, "model");
-  if (!model.is_object()) return found;
+  const Json seen = laws::seen_of(run, "model"), model = seen.is_object() ? seen : Json::object();
   if (model.value("norm", "") == text_of(recipe::Norm::kBatch))
     found.push_back(
         {"batch normalization takes the statistics of each rank's own samples", "convert to SyncBatchNorm", nullptr});
   if (model.value("dropout", Json()) == Json(true))
     found.push_back(
         {"dropout draws each rank's masks from that rank's generator", "set dropout to 0 to compare", nullptr});
+  else if (draws_in_each_update(run))
+    found.push_back({"in each update the ranks draw random numbers from their own generators",
+                     "seed what is drawn by epoch and sample, or leave it out to compare", nullptr});
   return found;
 }
 

@@ -69,6 +69,13 @@ class AuditTest(ProgramTest):
                 self.assertEqual(lines["one-batch@2"]["answer"], "broken", lines)
                 self.assertTrue(lines["one-batch@2"]["cause"].startswith(cause), lines)
 
+    def test_ranks_that_augment_their_samples_are_no_mistake(self):
+        noisy = "        return x + 0.1 * torch.randn(10), y"
+        lines = self.audited({}, ranks=(1, 2), only=["one-batch"], script={
+            "        return self.data[index]": f"        x, y = self.data[index]\n{noisy}"})
+        self.assertEqual(lines["one-batch@2"]["answer"], "no identity", lines)
+        self.assertIn("draw random numbers", lines["one-batch@2"]["because"])
+
     def test_an_option_that_the_scenario_does_not_give_is_refused(self):
         said = self.audited({}, {"rank_batch": "--batchsize"}, code=2)
         self.assertIn("did you mean '--batch-size'?", said)
