@@ -106,8 +106,6 @@ def main_worker(rank, args):
                 "optimizer": optimizer.state_dict(),
                 "scheduler": scheduler.state_dict(),
             }, is_best)
-    if args.distributed:
-        dist.destroy_process_group()
 
 
 def train(train_loader, model, criterion, optimizer, epoch, args):
