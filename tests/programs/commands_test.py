@@ -135,7 +135,11 @@ open(kept, "w").write(before)
         expect(0, "golden", "accept", file, "--reason", "new")
         self.assertIn("agree", expect(0, "run", file, "--out", "first"))
         self.assertIn("agree", expect(0, "judge", file, "--traces", "first"))
-        self.assertIn("0.0 s", expect(0, "run", file, "--out", "first", "--resume"))
+        trace, = (self.folder / "first").rglob("rank0.jsonl")
+        written = trace.stat()
+        self.assertIn("agree", expect(0, "run", file, "--out", "first", "--resume"))
+        self.assertEqual(trace.stat().st_ino, written.st_ino, "it was not run again")
+        self.assertEqual(trace.stat().st_mtime_ns, written.st_mtime_ns)
         self.assertIn("unchanged", expect(0, "golden", "accept", file, "--reason", "again"))
         for name in ("told", "kept", "train.py"):
             path = self.folder / name
