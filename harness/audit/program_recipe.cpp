@@ -81,10 +81,6 @@ class ProgramRecipe : public Recipe {
   const std::int64_t steps_;  ///< updates after which a run is stopped, unless a setting names them
 };
 
-}  // namespace
-
-namespace {
-
 /// Whether no generator of a rank stands still, as where it augments its samples. A sampler or a loader draws once in
 /// an epoch.
 bool draws_in_each_update(const trace::RunTrace& run) {
@@ -115,7 +111,8 @@ std::vector<Obstacle> obstacles_seen(const trace::RunTrace& run, const scenario:
       found.push_back({"each rank takes a block of the epoch's order, so an update takes other samples",
                        "deal the order out in turn, as PyTorch's DistributedSampler does", nullptr});
   }
-  const Json seen = laws::seen_of(run, "model"), model = seen.is_object() ? seen : Json::object();
+  Json model = laws::seen_of(run, "model");
+  if (!model.is_object()) model = Json::object();
   if (model.value("norm", "") == text_of(recipe::Norm::kBatch))
     found.push_back(
         {"batch normalization takes the statistics of each rank's own samples", "convert to SyncBatchNorm", nullptr});

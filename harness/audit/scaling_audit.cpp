@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "harness/audit/measured.h"
 #include "harness/base/text.h"
 #include "harness/diagnosis/causes.h"
+#include "harness/laws/contents.h"
 
 namespace lockstep::audit {
 namespace {
@@ -36,6 +38,30 @@ void add_measured(Audit& audit, const std::vector<Seen>& seen) {
 bool names_a_mistake(const compare::Divergence& found) {
   if (found.suspects.empty() || found.channel == trace::Channel::kInput) return false;
   return diagnosis::find_cause(found.suspects.front().cause)->class_ != scenario::Class::kExpected;
+}
+
+/// The content of each sample of a program where it is taken first, up to a step: by input and sample.
+std::map<std::pair<std::string, std::int64_t>, std::uint64_t> first_contents(const trace::RunTrace& run,
+                                                                             std::int64_t until) {
+  std::map<std::pair<std::string, std::int64_t>, std::uint64_t> contents;
+  for (const trace::Trace& rank : run.ranks) {
+    for (const trace::Step& step : rank.steps) {
+      if (step.step > until) break;
+      for (const auto& [input, samples] : laws::contents_of(step, laws::kMicroBatchOfProgram)) {
+        for (const laws::Content& content : samples) contents.try_emplace({input, content.id}, content.digest);
+      }
+    }
+  }
+  return contents;
+}
+
+/// Whether a sample has another content in the other run, as where ranks augment, with whatever generator.
+bool gives_other_tensors(const trace::RunTrace& one, const trace::RunTrace& many, std::int64_t until) {
+  const auto ours = first_contents(one, until), theirs = first_contents(many, until);
+  return std::any_of(theirs.begin(), theirs.end(), [&](const auto& sample) {
+    const auto found = ours.find(sample.first);
+    return found != ours.end() && found->second != sample.second;
+  });
 }
 
 std::vector<const Line*> lines_beginning(const Audit& audit, const std::string& id) {
@@ -106,7 +132,8 @@ void Scaling::weigh(Line& line, const Statement& statement, const Answers& answe
   const bool is_broken = line.answer == Answer::kBroken && statement.claim == Claim::kEqual;
   if (recipe_->is_ours() || !is_broken) return;
   const trace::RunTrace* const many = answers.run_of(statement.variants.back());
-  if (many == nullptr || answers.run_of(statement.variants.front()) == nullptr) {
+  const trace::RunTrace* const one = answers.run_of(statement.variants.front());
+  if (many == nullptr || one == nullptr) {
     line.answer = Answer::kCannotTell;  // with batches that its author did not choose
     return;
   }
@@ -114,7 +141,8 @@ void Scaling::weigh(Line& line, const Statement& statement, const Answers& answe
   if (found == nullptr || names_a_mistake(*found)) return;
   const std::vector<Obstacle> obstacles = obstacles_seen(*many, recipe_->variant());
   const trace::Channel channel = found->channel;
-  if (obstacles.empty() && channel != trace::Channel::kSamples && channel != trace::Channel::kInput) return;
+  const bool others = channel == trace::Channel::kSamples || channel == trace::Channel::kInput;
+  if (obstacles.empty() && !others && !gives_other_tensors(*one, *many, found->step)) return;
   line.answer = Answer::kNoIdentity;
   line.cause.clear();
   if (!obstacles.empty()) {

@@ -19,8 +19,11 @@ struct Content {
   trace::DType dtype = trace::DType::kUInt8;
 };
 
-/// Contents of the samples that a rank took in a step, by input: "x". Micro-batches "x.0", "x.1" stand one behind the
-/// other. An input without one row for each sample is left out.
-std::map<std::string, std::vector<Content>> contents_of(const trace::Step& step);
+/// Before the number of a micro-batch in the name of an input: "x.0", "x.1" of a recipe, "x", "x#1" of a program.
+inline constexpr char kMicroBatchOfRecipe = '.', kMicroBatchOfProgram = '#';
+
+/// Contents of the samples that a rank took in a step, by input: "x". Micro-batches stand one behind the other. An
+/// input without one row for each sample is left out.
+std::map<std::string, std::vector<Content>> contents_of(const trace::Step& step, char separator = kMicroBatchOfRecipe);
 
 }  // namespace lockstep::laws

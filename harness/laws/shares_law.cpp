@@ -35,22 +35,14 @@ using StepNumbers = std::vector<std::int64_t>;
 /// Digests of samples by their ids, by input.
 using Contents = std::map<std::string, std::map<std::int64_t, std::uint64_t>>;
 
-/// First contents of each sample in the steps of a rank. Micro-batches "x", "x#1" stand one behind the other.
+/// First contents of each sample in the steps of a rank of a program.
 Contents contents_in(const trace::Trace& rank, const StepNumbers& steps) {
   Contents contents;
   for (const std::int64_t number : steps) {
     const trace::Step* const step = rank.find(number);
-    const trace::Record* const ids = step == nullptr ? nullptr : step->find(Channel::kSamples, "ids");
-    if (ids == nullptr) continue;
-    std::map<std::string, std::vector<std::uint64_t>> rows;
-    for (const trace::Record& record : step->records) {
-      if (record.channel != Channel::kInput) continue;
-      auto& of_input = rows[record.name.substr(0, record.name.find('#'))];
-      of_input.insert(of_input.end(), record.rows.begin(), record.rows.end());
-    }
-    for (const auto& [input, digests] : rows) {
-      if (digests.size() != ids->integers.size()) continue;
-      for (std::size_t i = 0; i < digests.size(); ++i) contents[input].emplace(ids->integers[i], digests[i]);
+    if (step == nullptr) continue;
+    for (const auto& [input, samples] : contents_of(*step, kMicroBatchOfProgram)) {
+      for (const Content& content : samples) contents[input].emplace(content.id, content.digest);
     }
   }
   return contents;

@@ -70,11 +70,18 @@ class AuditTest(ProgramTest):
                 self.assertTrue(lines["one-batch@2"]["cause"].startswith(cause), lines)
 
     def test_ranks_that_augment_their_samples_are_no_mistake(self):
-        noisy = "        return x + 0.1 * torch.randn(10), y"
-        lines = self.audited({}, ranks=(1, 2), only=["one-batch"], script={
-            "        return self.data[index]": f"        x, y = self.data[index]\n{noisy}"})
-        self.assertEqual(lines["one-batch@2"]["answer"], "no identity", lines)
-        self.assertIn("draw random numbers", lines["one-batch@2"]["because"])
+        """By the generator that LOCKSTEP_TEST_PART ("2/6") chooses; without it by all."""
+        torch_s, python_s = "torch.randn(10)", "__import__('random').random()"
+        loader = {"DataLoader(dataset": "DataLoader(dataset, num_workers=1"}
+        forms = [(torch_s, {}, "draw random numbers"), (python_s, {}, "other tensors"),
+                 (torch_s, loader, "other tensors")]
+        for noise, script, because in forms[chosen_part(most=len(forms))]:
+            with self.subTest(noise=noise, script=script):
+                noisy = f"        x, y = self.data[index]\n        return x + 0.1 * {noise}, y"
+                lines = self.audited({}, ranks=(1, 2), only=["one-batch"],
+                                     script={"        return self.data[index]": noisy, **script})
+                self.assertEqual(lines["one-batch@2"]["answer"], "no identity", lines)
+                self.assertIn(because, lines["one-batch@2"]["because"])
 
     def test_an_option_that_the_scenario_does_not_give_is_refused(self):
         said = self.audited({}, {"rank_batch": "--batchsize"}, code=2)
