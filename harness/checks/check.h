@@ -97,11 +97,15 @@ compare::Scope after_loading(const scenario::Scenario& scenario, const scenario:
 /// order at most. Running statistics are left out: each rank may have its own.
 std::optional<compare::Divergence> ranks_apart(const trace::RunTrace& run, std::vector<trace::Channel> channels);
 
+/// Whether control runs may follow a judgement.
+enum class Rerun { kWherePossible, kNever };
+
 /// Compares two trainings up to rounding. Inconclusive if rounding, NaN or infinity would hide a mistake. Never
-/// agreement if the ranks of one of them disagree by more than rounding.
+/// agreement if the ranks of one of them disagree by more than rounding. Control runs in float64 decide about updates
+/// that divide by a root; where there are none, and for programs, SteepUpdates does.
 CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
                            const std::vector<trace::Channel>& channels, const CheckInput& input,
-                           const compare::Scope& scope = {});
+                           const compare::Scope& scope = {}, Rerun rerun = Rerun::kWherePossible);
 
 /// Advice for a training whose numbers are not finite.
 inline constexpr const char* kMendTheTraining = "lower the learning rate, or look for NaN in the data";

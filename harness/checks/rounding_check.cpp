@@ -4,6 +4,7 @@
 
 #include "harness/base/text.h"
 #include "harness/checks/check.h"
+#include "harness/checks/steep_updates.h"
 #include "harness/compare/beyond_rounding.h"
 #include "harness/compare/rounding.h"
 #include "harness/laws/reduced_sum.h"
@@ -94,15 +95,19 @@ std::vector<trace::Channel> rounding_channels(const scenario::CheckSpec& spec, s
 
 CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTrace& other,
                            const std::vector<trace::Channel>& channels, const CheckInput& input,
-                           const compare::Scope& scope) {
+                           const compare::Scope& scope, Rerun rerun) {
+  const bool are_programs = input.promises_of(reference).known && input.promises_of(other).known;
+  const bool believes_steep = are_programs || rerun == Rerun::kNever;
   const compare::RoundingBound bound(reference, other);
   Reductions reductions(reference, other, input);
+  SteepUpdates steep(reference, other, input);
   std::string may_be_factor;
   const compare::Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,
-                                         std::int64_t rank) {
+                                         std::int64_t rank) -> std::optional<std::string> {
     const auto beyond = compare::within(bound)(a, b, step, rank);
+    if (beyond && believes_steep && steep.explain(bound, a, step)) return std::nullopt;
     if (beyond || trace::same_bits(&a, &b)) return beyond;
-    if (may_be_factor.empty()) {
+    if (may_be_factor.empty() && !steep.left_out(a)) {
       const auto rounding = bound.judge(a, b, step, rank);
       if (rounding && rounding->may_be_factor()) may_be_factor = place(step, a.channel, a.name);
     }
@@ -137,6 +142,8 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
     leave_open("no difference exceeds rounding, but from " + may_be_factor +
                    " on a wrong factor of 1 + 2^-10 would no longer show",
                shorter);
+  } else if (result.status == CheckResult::Status::kAgree) {
+    result.why = steep.says();
   }
   return result;
 }

@@ -197,7 +197,7 @@ std::optional<CheckResult> beyond_rounding(const Recorded& left, const Recorded&
   };
   CheckResult result = judge_rounding(
       *left.trace, *right.trace, checks::rounding_channels(input.spec, channels_of(input, *left.trace, *right.trace)),
-      input, scope);
+      input, scope, checks::Rerun::kNever);
   return result.status == CheckResult::Status::kDivergence && result.divergence ? std::optional(std::move(result))
                                                                                 : std::nullopt;
 }
