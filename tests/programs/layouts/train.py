@@ -89,7 +89,7 @@ def samples(net, seed, count=96):
 def clip_grad_norm_(parameters, max_norm):
     """Clips by one norm over all shards of all parameters, whatever mesh they are on."""
     meshes = {}
-    for p in parameters:
+    for p in (p for p in parameters if p.grad is not None):
         if isinstance(p, DTensor):  # scaling in place would scale a copy of a gradient that is still partial
             p.grad = p.grad.redistribute(placements=p.placements)
         meshes.setdefault(p.device_mesh if isinstance(p, DTensor) else None, []).append(p)
