@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import math
 import os
+import time
 from collections import OrderedDict
 
 import torch
@@ -253,3 +254,5 @@ def arguments():
 
 if __name__ == "__main__":
     Trainer(arguments()).train()
+    # torch 2.11 aborts if it ends while a thread of Gloo holds a tensor, and may hang in destroy_process_group.
+    time.sleep(0.5)
