@@ -97,6 +97,11 @@ CheckResult result_of(const Comparison& comparison) {
     result.why = "there was nothing to compare";
   } else if (comparison.hidden) {
     hide_from(result, *comparison.hidden, comparison.sides);
+  } else if (comparison.unread) {
+    result.status = CheckResult::Status::kInconclusive;
+    result.why = comparison.sides + ": not every record could be read on both sides: first " +
+                 comparison.unread->text() + "; all others are equal";
+    result.next = "compare channels that both record";
   }
   return result;
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "harness/base/error.h"
@@ -13,6 +14,7 @@
 #include "harness/diagnosis/diagnose.h"
 #include "harness/diagnosis/reduction_causes.h"
 #include "harness/laws/promise.h"
+#include "harness/trace/batch_share.h"
 
 namespace lockstep::checks {
 namespace {
@@ -196,6 +198,11 @@ CheckResult judge_run(const trace::RunTrace& run, const scenario::Promises& prom
   return total;
 }
 
+bool is_about_batches(const laws::Law& law) {
+  static const std::set<std::string_view> names = {"order", "data", "content", "loss", "scale", "ledger"};
+  return names.contains(law.name);
+}
+
 /// The same repeat of the variant whose checkpoint this one loads.
 Saver saver_in(const CheckInput& input, const std::string& variant, std::size_t repeat) {
   const auto& load = input.scenario.variant(variant).train.checkpoint.load;
@@ -222,18 +229,30 @@ std::vector<AskedLaw> judge_laws(const trace::RunTrace& run, const scenario::Pro
     question.traces.try_emplace(from, std::vector{saver.run});
     question.promises.try_emplace(from, saver.promises);
   }
+  // Rules about samples are about shares of the batch: several ranks may compute one together.
+  std::optional<trace::RunTrace> by_share;
+  scenario::Promises of_shares = promises;
+  if (trace::batch_shares_of(run) < run.world_size()) {
+    by_share = trace::one_rank_for_each_share(run);
+    of_shares.world_size = by_share->world_size();
+  }
   std::vector<AskedLaw> asked;
   for (const laws::Law& law : laws::all_laws()) {
     if (names.empty() || std::find(names.begin(), names.end(), law.name) != names.end()) asked.push_back({.law = &law});
   }
   side_by_side(asked.size(), [&](std::size_t i) {
     const laws::Law& law = *asked[i].law;
-    const std::string unasked = law.unasked == nullptr ? "" : law.unasked(run, promises);
+    const bool by_shares = by_share && is_about_batches(law);
+    const trace::RunTrace& judged = by_shares ? *by_share : run;
+    const scenario::Promises& promised = by_shares ? of_shares : promises;
+    const std::string unasked = law.unasked == nullptr ? "" : law.unasked(judged, promised);
     asked[i].applies = unasked.empty();
-    asked[i].result = unasked.empty() ? judge_law(law, run, promises, saver)
+    asked[i].result = unasked.empty() ? judge_law(law, judged, promised, saver)
                                       : CheckResult{.status = CheckResult::Status::kInconclusive, .why = unasked};
   });
   for (AskedLaw& each : asked) {
+    if (by_share && is_about_batches(*each.law) && each.result.divergence)
+      each.result.divergence->rank = by_share->ranks[static_cast<std::size_t>(each.result.divergence->rank)].rank;
     if (each.result.divergence) diagnosis::diagnose(question, *each.result.divergence, {});
   }
   return asked;

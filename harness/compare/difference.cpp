@@ -132,6 +132,10 @@ class Walker {
     for (std::size_t i = 0; i < std::max(left.size(), right.size()) && !result_.first; ++i) {
       if (walk_.watch) {
         walk_.watch({at, i < left.size() ? left[i] : nullptr, i < right.size() ? right[i] : nullptr});
+      } else if ((i >= right.size() && is_unread(at, *sides.right->step)) ||
+                 (i >= left.size() && is_unread(at, *sides.left->step)) ||
+                 (i < left.size() && i < right.size() && !trace::are_comparable(*left[i], *right[i]))) {
+        if (!result_.unread) result_.unread = at;
       } else if (i >= right.size()) {
         note_missing(at, *sides.pair, Missing::kRecord, /*on_the_right=*/true, shown(*left[i]));
       } else if (i >= left.size()) {
@@ -140,6 +144,12 @@ class Walker {
         compare_record(at, sides, *left[i], *right[i]);
       }
     }
+  }
+
+  /// Whether a recorder met the tensor, and could not read it.
+  static bool is_unread(const laws::RecordPlace& at, const Step& step) {
+    const std::string note = "seen.unread " + std::string(trace::name_of(at.channel)) + " " + at.tensor;
+    return step.find(Channel::kLedger, note) != nullptr;
   }
 
   /// Shows the records of a step that one side lacks.
@@ -181,8 +191,9 @@ class Walker {
   void note(const laws::RecordPlace& at, const Pair& pair, const Record& left, const Record& right,
             std::string relation) {
     Divergence divergence = divergence_at(at, pair);
-    divergence.expected = shown(left);
-    divergence.actual = shown(right);
+    const bool by_sum = left.is_joined || right.is_joined;
+    divergence.expected = shown(left, by_sum);
+    divergence.actual = shown(right, by_sum);
     divergence.relation = std::move(relation);
     conclude(std::move(divergence), pair);
   }

@@ -119,6 +119,9 @@ struct Comparison {
   std::optional<Divergence> first;
   /// First place where both sides hold NaN or infinity. Agreement there and later proves nothing.
   std::optional<laws::RecordPlace> hidden;
+  /// First record that one side lacks because it cannot be read there, or that has no digest on both: it is not known
+  /// whether it differs.
+  std::optional<laws::RecordPlace> unread = {};
   std::string sides = {};  ///< "a/0 and b/0"
 };
 
@@ -130,8 +133,9 @@ Comparison compare(const Walk& walk);
 std::optional<std::string> bitwise(const trace::Record& left, const trace::Record& right, std::int64_t step,
                                    std::int64_t rank);
 
-/// "0.25 (0x3e800000…)", ids, text or digest: a record for people to read.
-std::string shown(const trace::Record& record);
+/// "0.25 (0x3e800000…)", ids, text or digest: a record for people to read. `by_sum`: the digest that adds up over
+/// shards, where there is one.
+std::string shown(const trace::Record& record, bool by_sum = false);
 
 /// Relation of two records of one shape, from their sketches or norms; empty if nothing is known.
 std::string relation_between(const trace::Record& left, const trace::Record& right);

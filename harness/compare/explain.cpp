@@ -122,7 +122,7 @@ bool is_one(double ratio) { return rounded(ratio, kDigits) == "1"; }
 
 }  // namespace
 
-std::string shown(const Record& record) {
+std::string shown(const Record& record, bool by_sum) {
   if (record.number) {
     const bool narrow = record.dtype == trace::DType::kFloat32;
     const std::string decimal = narrow ? rounded(*record.number, 9) : to_decimal(*record.number);
@@ -139,7 +139,9 @@ std::string shown(const Record& record) {
     return text + (record.integers.size() > kShownIntegers ? ",…]" : "]");
   }
   if (!record.text.empty()) return record.text;
-  std::string text = shape_text(record) + " digest " + to_text(record.digest);
+  const bool has_sum = (by_sum || record.is_joined) && record.sum;
+  std::string text =
+      shape_text(record) + (has_sum ? " sum " + to_text(*record.sum) : " digest " + to_text(record.digest));
   if (record.norm) text += ", norm " + rounded(*record.norm, 7);
   return text;
 }

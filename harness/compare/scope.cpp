@@ -4,6 +4,7 @@
 #include <set>
 
 #include "harness/base/text.h"
+#include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::compare {
@@ -26,9 +27,9 @@ struct GlobalBatch {
 
 GlobalBatch global_batch(const trace::RunTrace& run, std::int64_t step) {
   GlobalBatch batch;
-  for (const trace::Trace& rank : run.ranks) {
-    const trace::Record* record = rank.find(step, Channel::kSamples, "ids");
-    if (record == nullptr) continue;
+  for (std::size_t number = 0; number < run.ranks.size(); ++number) {
+    const trace::Record* record = run.ranks[number].find(step, Channel::kSamples, "ids");
+    if (record == nullptr || !trace::is_first_of_share(run, number)) continue;
     batch.recorded = true;
     const bool has_ids =
         record->shape.size() == 1 && record->shape[0] == static_cast<std::int64_t>(record->integers.size());
@@ -104,7 +105,8 @@ std::set<std::string> names_of_losses(const trace::RunTrace& run) {
 bool same_shape(const trace::RunTrace& left, const trace::RunTrace& right) {
   const std::set<std::string> losses_left = names_of_losses(left), losses_right = names_of_losses(right);
   const bool unknown = losses_left.empty() || losses_right.empty();
-  return left.world_size() == right.world_size() && (unknown || losses_left == losses_right);
+  return left.world_size() == right.world_size() && trace::batch_shares_of(left) == trace::batch_shares_of(right) &&
+         (unknown || losses_left == losses_right);
 }
 
 Scope held_by_both(const trace::RunTrace& left, const trace::RunTrace& right) {

@@ -5,6 +5,7 @@
 #include "harness/laws/held.h"
 #include "harness/laws/reduced_sum.h"
 #include "harness/laws/scales.h"
+#include "harness/trace/batch_share.h"
 #include "harness/trace/collective_record.h"
 
 namespace lockstep::diagnosis {
@@ -78,15 +79,28 @@ bool same_own_gradients(const Scene& scene) {
 /// Samples in one forward pass of one rank.
 std::int64_t micro_size(const Side& side) { return side.promises->train.batch.micro_size(side.run->world_size()); }
 
+/// How the two sides lay out the tensor, where that differs.
+std::string other_layouts(const Scene& scene) {
+  const auto of = [&](const Side& side) {
+    const trace::Record* record = side.find(scene.at.step, scene.at.channel, scene.at.tensor);
+    return record == nullptr || record->layout.empty() ? std::string("whole on each rank") : record->layout;
+  };
+  const std::string left = of(scene.left), right = of(scene.right);
+  return left == right ? "" : "the ranks hold the tensor in other parts: " + left + "; " + right;
+}
+
 std::vector<Suspect> suspects_of_sums(const Scene& scene) {
   const Divergence& at = scene.at;
-  const bool same_ranks = scene.left.run->world_size() == scene.right.run->world_size();
-  const std::string ranks =
-      std::to_string(scene.left.run->world_size()) + " and " + std::to_string(scene.right.run->world_size()) + " ranks";
+  const std::int64_t left_shares = trace::batch_shares_of(*scene.left.run);
+  const std::int64_t right_shares = trace::batch_shares_of(*scene.right.run);
+  const bool same_ranks = left_shares == right_shares;
+  const std::string ranks = std::to_string(left_shares) + " and " + std::to_string(right_shares) + " ranks";
   if (same_ranks && micro_size(scene.left) != micro_size(scene.right))
     return {{"fp.batch_variance",
              {"each rank computes " + std::to_string(micro_size(scene.left)) + " samples at a time on one side, " +
               std::to_string(micro_size(scene.right)) + " on the other"}}};
+  if (auto layouts = other_layouts(scene); at.channel == Channel::kGradient && same_ranks && !layouts.empty())
+    return {{"fp.reduction_order", {layouts}}};
   if (at.channel == Channel::kGradient && same_ranks) {
     if (!same_own_gradients(scene) || !reduces_rightly(scene.left, at.step) || !reduces_rightly(scene.right, at.step))
       return {};

@@ -1,4 +1,8 @@
 // Where the laws that checks judge have a use.
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "harness/laws/law.h"
 #include "harness/laws/promise.h"
 #include "harness/laws/seen_facts.h"
@@ -28,6 +32,24 @@ std::string no_checkpoint_asked(const trace::RunTrace&, const scenario::Promises
   return promises.train.checkpoint.load ? "" : "it loads no checkpoint";
 }
 
+namespace {
+
+/// Whether all ranks have weights of the same names.
+bool hold_the_same_names(const trace::RunTrace& run) {
+  const auto names_of = [](const trace::Trace& rank) {
+    std::vector<std::string> names;
+    if (rank.steps.empty()) return names;
+    for (const trace::Record& record : rank.steps.front().records) {
+      if (record.channel == trace::Channel::kWeight) names.push_back(record.name);
+    }
+    return names;
+  };
+  return std::all_of(run.ranks.begin(), run.ranks.end(),
+                     [&](const trace::Trace& rank) { return names_of(rank) == names_of(run.ranks[0]); });
+}
+
+}  // namespace
+
 std::string no_ranks_asked(const trace::RunTrace& run, const scenario::Promises& promises) {
   if (run.world_size() < 2) return "the run is one process";
   if (!promises.known) return promises.train.ddp.wrap ? "" : "the recipe does not wrap its model in DDP";
@@ -35,8 +57,9 @@ std::string no_ranks_asked(const trace::RunTrace& run, const scenario::Promises&
   const Json hook = ddp.is_object() ? ddp.value("comm_hook", Json()) : Json();
   if (hook.is_string() && hook.get<std::string>().find("localSGD") != std::string::npos)
     return "between two averages of post_localSGD_hook each rank trains alone";
-  const bool wraps = ddp.is_object() && ddp.value("wrap", Json()) == Json(true);
-  return wraps ? "" : "no model was seen to be wrapped in DDP";
+  const auto is = [&](const char* key) { return ddp.is_object() && ddp.value(key, Json()) == Json(true); };
+  if (!is("wrap") && !is("sharded")) return "no model was seen to be wrapped in DDP, or sharded";
+  return is("wrap") || hold_the_same_names(run) ? "" : "the ranks hold other parameters, as those of a pipeline do";
 }
 
 }  // namespace lockstep::laws

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "harness/laws/contents.h"
@@ -9,6 +10,7 @@
 #include "harness/laws/promise.h"
 #include "harness/laws/seen_facts.h"
 #include "harness/recipe/sampler_rule.h"
+#include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
 
 /// Samples of a program: each rank takes its own, each epoch has an order of its own, and each loader worker its part.
@@ -94,6 +96,7 @@ StepNumbers steps_of(const trace::Trace& rank) {
 std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::Promises& promises,
                                     std::string& untold) {
   for (std::size_t rank = 1; rank < run.ranks.size(); ++rank) {
+    const std::string number = std::to_string(run.ranks[rank].rank);
     std::set<std::int64_t> all;
     bool same = true;
     for (const trace::Step& step : run.ranks[0].steps) {
@@ -108,12 +111,12 @@ std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::
                            ? share_their_ids(run, 0, steps_of(run.ranks[0]), rank, steps_of(run.ranks[rank]))
                            : Common::kShared;
     if (ids == Common::kUntold)
-      untold = "ranks 0 and " + std::to_string(rank) +
+      untold = "ranks 0 and " + number +
                " take the same ids in all steps, and their inputs do not show whether those are the same samples";
     if (ids != Common::kShared) continue;
-    return seen_breach(samples_at(at, static_cast<std::int64_t>(rank), Held(run, rank, at)),
+    return seen_breach(samples_at(at, run.ranks[rank].rank, Held(run, rank, at)),
                        "samples that rank 0 does not take",
-                       "in all steps ranks 0 and " + std::to_string(rank) + " take the same " +
+                       "in all steps ranks 0 and " + number + " take the same " +
                            std::to_string(all.size()) + " samples in the same order",
                        "data.not_sharded");
   }
@@ -195,7 +198,7 @@ std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first
                  ", and their inputs do not show whether those are the same samples";
       if (!is_proven) continue;
       return seen_breach(
-          samples_at(pass->second.first, static_cast<std::int64_t>(rank), Held(run, rank, pass->second.first)),
+          samples_at(pass->second.first, run.ranks[rank].rank, Held(run, rank, pass->second.first)),
           "samples that no other rank takes in this pass",
           "in pass " + std::to_string(number) + ", " + std::to_string(again) +
               " samples are taken by two ranks; filling up explains " + std::to_string(filled_up),
@@ -275,10 +278,35 @@ std::string no_shares_asked(const trace::RunTrace&, const scenario::Promises& pr
   return "the check `covers` judges the samples of a recipe";
 }
 
-Outcome judge_shares(const trace::RunTrace& run, const scenario::Promises& promises) {
+/// Ranks that compute one share of the batch together take the same samples, in each step.
+std::optional<Breach> are_apart(const trace::RunTrace& run) {
+  std::map<std::int64_t, std::size_t> first_of;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const auto [known, is_new] = first_of.try_emplace(trace::batch_share_of(run.ranks[rank]).number, rank);
+    if (is_new) continue;
+    for (const trace::Step& step : run.ranks[rank].steps) {
+      const bool have_both = run.ranks[known->second].find(step.step) != nullptr;
+      if (!have_both || taken_in(run, rank, step.step) == taken_in(run, known->second, step.step)) continue;
+      return seen_breach(samples_at(step.step, static_cast<std::int64_t>(rank), Held(run, rank, step.step)),
+                         "the samples of rank " + std::to_string(known->second),
+                         "ranks " + std::to_string(known->second) + " and " + std::to_string(rank) +
+                             " split tensors and so compute one share of the batch together, but take other samples",
+                         "");
+    }
+  }
+  return std::nullopt;
+}
+
+Outcome judge_shares(const trace::RunTrace& all, const scenario::Promises& promises) {
   Outcome outcome;
-  for (const trace::Step& step : run.ranks[0].steps) outcome.judged += !taken_in(run, 0, step.step).empty();
+  for (const trace::Step& step : all.ranks[0].steps) outcome.judged += !taken_in(all, 0, step.step).empty();
   if (outcome.judged == 0) return outcome;
+  outcome.broken = are_apart(all);
+  if (outcome.broken) return outcome;
+  const bool has_own = trace::batch_shares_of(all) == all.world_size();
+  const std::optional<trace::RunTrace> by_share =
+      has_own ? std::nullopt : std::optional(trace::one_rank_for_each_share(all));
+  const trace::RunTrace& run = has_own ? all : *by_share;
   const Passes passes = passes_of(run, 0);
   std::string untold;
   if (are_to_split(run, promises)) {

@@ -209,4 +209,23 @@ TensorView view_from(const lockstep_tensor* tensor) {
   return view;
 }
 
+std::optional<trace::Shard> shard_from(const lockstep_shard& given, std::span<const std::int64_t> shape) {
+  if (given.whole == nullptr) return std::nullopt;
+  if (!shape.empty()) require_there(given.offset, "shard->offset");
+  if (given.mesh_dimensions > 0) require_there(given.coordinate, "shard->coordinate");
+  if (given.mesh_dimensions > kMostDimensions)
+    refuse("the shard has too many dimensions of ranks", "at most " + std::to_string(kMostDimensions),
+           std::to_string(given.mesh_dimensions));
+  trace::Shard shard{.whole = {given.whole, given.whole + shape.size()},
+                     .offset = {given.offset, given.offset + shape.size()},
+                     .mesh = given.mesh == nullptr ? "" : given.mesh,
+                     .placements = given.placements == nullptr ? "" : given.placements,
+                     .coordinate = {given.coordinate, given.coordinate + given.mesh_dimensions}};
+  require_possible(shard.whole, sizeof(double));
+  if (!trace::fits(shard, shape))
+    refuse("the shard does not lie in its tensor", "offset + extent of at most the whole extent, in each dimension",
+           "offset " + shown(shard.offset) + ", extents " + shown(shape) + " of " + shown(shard.whole));
+  return shard;
+}
+
 }  // namespace lockstep::record

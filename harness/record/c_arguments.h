@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "harness/base/json.h"
@@ -36,5 +38,8 @@ std::string name_from(const char* name);
 
 /// *Lifetime*: of the caller's arrays.
 TensorView view_from(const lockstep_tensor* tensor);
+
+/// Nothing where the rank holds the whole tensor. `shape`: of its part.
+std::optional<trace::Shard> shard_from(const lockstep_shard& shard, std::span<const std::int64_t> shape);
 
 }  // namespace lockstep::record

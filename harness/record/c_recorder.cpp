@@ -119,7 +119,7 @@ struct lockstep_recorder {
 
   /// One call for many tensors: all are looked at before one is recorded.
   lockstep_status tensors(std::size_t count, const char* const* channels, const char* const* names,
-                          const lockstep_tensor* tensors) noexcept {
+                          const lockstep_tensor* tensors, const lockstep_shard* shards = nullptr) noexcept {
     return call([&] {
       require_step();
       if (count == 0) return;
@@ -130,7 +130,10 @@ struct lockstep_recorder {
       taken.reserve(count);
       for (std::size_t i = 0; i < count; ++i) {
         located(channels[i], names[i], [&](Channel channel, const std::string& name) {
-          taken.push_back({channel, name, lockstep::record::view_from(&tensors[i])});
+          const lockstep::record::TensorView view = lockstep::record::view_from(&tensors[i]);
+          std::optional<lockstep::trace::Shard> shard;
+          if (shards != nullptr) shard = lockstep::record::shard_from(shards[i], view.shape);
+          taken.push_back({channel, name, view, std::move(shard)});
         });
       }
       recorder_->tensors(std::move(taken));
@@ -323,6 +326,15 @@ lockstep_status lockstep_recorder_tensor(lockstep_recorder* recorder, const char
 lockstep_status lockstep_recorder_tensors(lockstep_recorder* recorder, size_t count, const char* const* channels,
                                           const char* const* names, const lockstep_tensor* tensors) {
   return with(recorder, [&](lockstep_recorder& r) { return r.tensors(count, channels, names, tensors); });
+}
+
+lockstep_status lockstep_recorder_shards(lockstep_recorder* recorder, size_t count, const char* const* channels,
+                                         const char* const* names, const lockstep_tensor* tensors,
+                                         const lockstep_shard* shards) {
+  return with(recorder, [&](lockstep_recorder& r) {
+    if (count > 0 && shards == nullptr) return r.call([] { lockstep::record::require_there(nullptr, "shards"); });
+    return r.tensors(count, channels, names, tensors, shards);
+  });
 }
 
 lockstep_status lockstep_recorder_number(lockstep_recorder* recorder, const char* channel, const char* name,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/trace/dtype.h"
+#include "harness/trace/shard.h"
 
 namespace lockstep::record {
 
@@ -15,6 +16,7 @@ struct TensorView {
   trace::DType dtype = trace::DType::kFloat32;
   std::span<const std::int64_t> shape;
   std::span<const std::int64_t> strides;  ///< in elements; empty: dense, row-major
+  const trace::Shard* shard = nullptr;    ///< where it lies in the tensor that it is a part of; nullptr: it is whole
 };
 
 std::size_t bytes_of(const TensorView& tensor);

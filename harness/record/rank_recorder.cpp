@@ -6,6 +6,7 @@
 #include <fnmatch.h>
 
 #include "harness/base/files.h"
+#include "harness/trace/additive_digest.h"
 
 namespace lockstep::record {
 namespace {
@@ -24,6 +25,19 @@ Json with_place(Json header, std::int64_t rank, std::int64_t world_size) {
   return header;
 }
 
+/// Those whose tensors some layouts keep in parts.
+bool is_sharded_somewhere(Channel channel) {
+  return is_sampled(channel) || channel == Channel::kBuffer || channel == Channel::kEma;
+}
+
+std::vector<double> sample_of(const TensorView& tensor, std::span<const std::byte> elements) {
+  if (tensor.shard == nullptr) return trace::sample_of(tensor.dtype, elements);
+  std::vector<double> sample;
+  for (const trace::Sampled& sampled : trace::sampled_in(*tensor.shard, tensor.shape))
+    sample.push_back(trace::value_of(tensor.dtype, elements.data() + sampled.in_box * trace::bytes_of(tensor.dtype)));
+  return sample;
+}
+
 }  // namespace
 
 trace::Digest digest_of(const TensorView& tensor) {
@@ -36,11 +50,19 @@ trace::Record observe(Channel channel, std::string name, const TensorView& tenso
   record.shape.assign(tensor.shape.begin(), tensor.shape.end());
   const Elements elements(tensor);
   record.digest = trace::digest_of(tensor.dtype, tensor.shape, elements.bytes());
+  if (tensor.shard != nullptr) {
+    record.shard = *tensor.shard;
+    record.sum = trace::additive_digest_of(tensor.dtype, *tensor.shard, tensor.shape, elements.bytes());
+  } else if (is_sharded_somewhere(channel)) {
+    record.sum = trace::additive_digest_of(elements.bytes());
+  }
   if (trace::is_floating(tensor.dtype)) {
-    record.sketch = trace::sketch_of(tensor.dtype, elements.bytes());
+    record.sketch = tensor.shard == nullptr
+                        ? trace::sketch_of(tensor.dtype, elements.bytes())
+                        : trace::sketch_of(tensor.dtype, *tensor.shard, tensor.shape, elements.bytes());
     record.norm = record.sketch->norm;
     record.max_abs = record.sketch->max_abs;
-    if (is_sampled(channel)) record.elements = trace::sample_of(tensor.dtype, elements.bytes());
+    if (is_sampled(channel)) record.elements = sample_of(tensor, elements.bytes());
   }
   if (channel == Channel::kInput) record.rows = trace::rows_of(tensor.shape, elements.bytes());
   return record;

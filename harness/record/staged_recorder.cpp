@@ -26,6 +26,7 @@ struct OwnTensor {
   trace::DType dtype;
   std::vector<std::int64_t> shape;
   const std::byte* elements;  ///< row-major
+  std::optional<trace::Shard> shard;
 };
 
 OwnTensor own(NamedTensor& tensor, const std::byte* elements) {
@@ -33,12 +34,15 @@ OwnTensor own(NamedTensor& tensor, const std::byte* elements) {
           std::move(tensor.name),
           tensor.view.dtype,
           {tensor.view.shape.begin(), tensor.view.shape.end()},
-          elements};
+          elements,
+          std::move(tensor.shard)};
 }
 
-void add_to(Recorder& recorder, Channel channel, const std::string& name, const TensorView& view) {
+void add_to(Recorder& recorder, Channel channel, const std::string& name, TensorView view,
+            const std::optional<trace::Shard>& shard) {
+  view.shard = shard ? &*shard : nullptr;
   trace::Record record = recorder.observe(channel, name, view);
-  if (view.shape.empty() && trace::is_floating(view.dtype))
+  if (view.shape.empty() && !shard && trace::is_floating(view.dtype))
     record.number = trace::value_of(view.dtype, static_cast<const std::byte*>(view.data));
   recorder.add(record);
 }
@@ -87,7 +91,7 @@ void StagedRecorder::tensors(std::vector<NamedTensor> tensors) {
     for (const NamedTensor& tensor : now) bytes += padded_bytes_of(tensor.view);
     if (bytes > background_.capacity()) {
       background_.hand_over([this, &now] {
-        for (const NamedTensor& tensor : now) add_to(recorder_, tensor.channel, tensor.name, tensor.view);
+        for (const NamedTensor& tensor : now) add_to(recorder_, tensor.channel, tensor.name, tensor.view, tensor.shard);
       });
       background_.wait();
       continue;
@@ -96,7 +100,7 @@ void StagedRecorder::tensors(std::vector<NamedTensor> tensors) {
     background_.hand_over([this, copies = copies_of(now, room)] {
       for (const OwnTensor& copy : copies)
         add_to(recorder_, copy.channel, copy.name,
-               {.data = copy.elements, .dtype = copy.dtype, .shape = copy.shape, .strides = {}});
+               {.data = copy.elements, .dtype = copy.dtype, .shape = copy.shape, .strides = {}}, copy.shard);
     });
   }
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct NamedTensor {
   trace::Channel channel;
   std::string name;
   TensorView view;
+  std::optional<trace::Shard> shard = {};  ///< where it lies in a tensor; nothing: it is whole
 };
 
 /// A Recorder that works on a thread of its own: calls copy what they are given, and return.

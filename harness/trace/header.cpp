@@ -19,10 +19,14 @@ struct HeaderKey {
 bool is_string(const Json& value) { return value.is_string(); }
 bool is_object(const Json& value) { return value.is_object(); }
 bool is_count(const Json& value) { return value.is_number_integer() && value >= 0; }
+bool is_share(const Json& value) {
+  return value.is_object() && is_count(value.value("rank", Json())) && is_count(value.value("size", Json())) &&
+         value["rank"] < value["size"];
+}
 bool is_dtype(const Json& value) { return is_string(value) && dtype_named(value.get<std::string>()); }
 bool are_strings(const Json& value) { return value.is_array() && std::all_of(value.begin(), value.end(), is_string); }
 
-constexpr std::array<HeaderKey, 13> kHeaderKeys = {{{"scenario", is_string, "a string"},
+constexpr std::array<HeaderKey, 14> kHeaderKeys = {{{"scenario", is_string, "a string"},
                                                     {"variant", is_string, "a string"},
                                                     {"train_digest", is_string, "a string"},
                                                     {"repeat", is_count, "a natural number"},
@@ -31,6 +35,7 @@ constexpr std::array<HeaderKey, 13> kHeaderKeys = {{{"scenario", is_string, "a s
                                                     {"arithmetic", is_dtype, "a floating dtype's name"},
                                                     {"environment", is_object, "an object"},
                                                     {"samples", is_count, "a natural number"},
+                                                    {"data_parallel", is_share, "a rank below a size"},
                                                     {"modules", is_object, "an object"},
                                                     {"inputs", is_object, "an object"},
                                                     {"targets_per_sample", is_count, "a natural number"},

@@ -92,10 +92,29 @@ void append_record(std::string& out, const Record& record) {
   out += ",\"digest\":\"";
   append_hex(out, record.digest.high);
   append_hex(out, record.digest.low);
+  if (record.sum) {
+    out += "\",\"sum\":\"";
+    append_hex(out, record.sum->high);
+    append_hex(out, record.sum->low);
+  }
   out += "\",\"dtype\":\"";
   out += name_of(record.dtype);
   out += "\",\"shape\":";
   append_integers(out, record.shape);
+  if (record.shard) {
+    append_key("shard");
+    out += "{\"of\":";
+    append_integers(out, record.shard->whole);
+    append_key("at");
+    append_integers(out, record.shard->offset);
+    append_key("mesh");
+    append_quoted(out, record.shard->mesh);
+    append_key("placements");
+    append_quoted(out, record.shard->placements);
+    append_key("coordinate");
+    append_integers(out, record.shard->coordinate);
+    out += '}';
+  }
   if (record.norm) append_number("norm", *record.norm);
   if (record.max_abs) append_number("max", *record.max_abs);
   if (record.sketch) {
@@ -143,6 +162,16 @@ const std::string& text_of(const Json& object, const char* key) {
   return found->get_ref<const std::string&>();
 }
 
+Shard shard_from(const Json& object, const Record& record) {
+  Shard shard{.whole = field<std::vector<std::int64_t>>(object, "of"),
+              .offset = field<std::vector<std::int64_t>>(object, "at"),
+              .mesh = field<std::string>(object, "mesh"),
+              .placements = field<std::string>(object, "placements"),
+              .coordinate = field<std::vector<std::int64_t>>(object, "coordinate")};
+  if (!fits(shard, record.shape)) throw std::runtime_error("the shard '" + record.name + "' does not lie in its tensor");
+  return shard;
+}
+
 Record record_from(Channel channel, const Json& object) {
   Record record;
   record.channel = channel;
@@ -154,6 +183,14 @@ Record record_from(Channel channel, const Json& object) {
   record.digest = *digest;
   record.dtype = *dtype;
   record.shape = field<std::vector<std::int64_t>>(object, "shape");
+  if (object.contains("sum")) {
+    record.sum = digest_from(text_of(object, "sum"));
+    if (!record.sum) throw std::runtime_error("the sum of '" + record.name + "' is not 32 hexadecimal digits");
+  }
+  if (const auto shard = object.find("shard"); shard != object.end()) {
+    record.shard = shard_from(*shard, record);
+    if (!record.sum) throw std::runtime_error("the shard '" + record.name + "' has no sum");
+  }
   if (object.contains("norm")) record.norm = double_from(text_of(object, "norm"));
   if (object.contains("max")) record.max_abs = double_from(text_of(object, "max"));
   if (object.contains("sketch")) {

@@ -9,6 +9,7 @@
 #include "harness/base/hash.h"
 #include "harness/trace/header.h"
 #include "harness/trace/inputs.h"
+#include "harness/trace/joining.h"
 #include "harness/trace/line.h"
 
 namespace lockstep::trace {
@@ -199,6 +200,7 @@ RunTrace read_run(const std::filesystem::path& directory, const std::string& run
     if (!result.ranks[0].header.is_null()) require_one_run(result.ranks[0], trace);
   }
   if (!result.ranks[0].header.is_null()) require_no_more_ranks(directory, result);
+  join_shards(result);
   result.written = written_files(directory, world_size);
   return result;
 }

@@ -115,30 +115,41 @@ Sketch finish(const Sums& sums) {
   return sketch;
 }
 
-template <typename Element>
-void add_all(std::span<const std::byte> elements, Sums& sums) {
-  const auto* x = reinterpret_cast<const Element*>(elements.data());
-  const std::size_t count = elements.size() / sizeof(Element);
-  const std::size_t whole = count / kBlock;
-  add_blocks(x, 0, whole, sums);
-  if (count % kBlock == 0) return;
-  Element last[kBlock] = {};  // zeros change no sum
-  std::copy(x + whole * kBlock, x + count, last);
-  add_blocks(last, whole, 1, sums);
+/// Adds elements that lie side by side, the first of which is number `first` of the tensor. They are `Stored`, and
+/// computed with as `Element`.
+template <typename Stored, typename Element, typename Widen>
+void add_run(const std::byte* elements, std::size_t first, std::size_t count, Widen widen, Sums& sums) {
+  while (count > 0) {
+    const std::size_t into = first % kBlock;
+    std::size_t taken = std::min(kBlock - into, count);
+    if constexpr (std::is_same_v<Stored, Element>) {
+      if (taken == kBlock) {
+        const std::size_t blocks = count / kBlock;
+        add_blocks(reinterpret_cast<const Element*>(elements), first / kBlock, blocks, sums);
+        taken = blocks * kBlock;
+      }
+    }
+    if (taken < kBlock || !std::is_same_v<Stored, Element>) {
+      Element block[kBlock] = {};  // zeros change no sum
+      for (std::size_t i = 0; i < taken; ++i) {
+        Stored stored;
+        std::memcpy(&stored, elements + i * sizeof stored, sizeof stored);
+        block[into + i] = widen(stored);
+      }
+      add_blocks(block, first / kBlock, 1, sums);
+    }
+    elements += taken * sizeof(Stored);
+    first += taken;
+    count -= taken;
+  }
 }
 
-/// Of 16 bits, which are widened first.
-void add_narrow(std::span<const std::byte> elements, float (*widen)(std::uint16_t), Sums& sums) {
-  const std::size_t count = elements.size() / sizeof(std::uint16_t);
-  for (std::size_t first = 0; first < count; first += kBlock) {
-    float block[kBlock] = {};
-    for (std::size_t i = first; i < std::min(first + kBlock, count); ++i) {
-      std::uint16_t bits;
-      std::memcpy(&bits, elements.data() + i * sizeof bits, sizeof bits);
-      block[i - first] = widen(bits);
-    }
-    add_blocks(block, first / kBlock, 1, sums);
-  }
+void add_run(DType dtype, const std::byte* elements, std::size_t first, std::size_t count, Sums& sums) {
+  const auto same = [](auto value) { return value; };
+  if (dtype == DType::kFloat32) add_run<float, float>(elements, first, count, same, sums);
+  if (dtype == DType::kFloat64) add_run<double, double>(elements, first, count, same, sums);
+  if (dtype == DType::kFloat16) add_run<std::uint16_t, float>(elements, first, count, half_to_float, sums);
+  if (dtype == DType::kBFloat16) add_run<std::uint16_t, float>(elements, first, count, bfloat16_to_float, sums);
 }
 
 }  // namespace
@@ -146,10 +157,17 @@ void add_narrow(std::span<const std::byte> elements, float (*widen)(std::uint16_
 Sketch sketch_of(DType dtype, std::span<const std::byte> elements) {
   LOCKSTEP_CHECK(is_floating(dtype));
   Sums sums;
-  if (dtype == DType::kFloat32) add_all<float>(elements, sums);
-  if (dtype == DType::kFloat64) add_all<double>(elements, sums);
-  if (dtype == DType::kFloat16) add_narrow(elements, half_to_float, sums);
-  if (dtype == DType::kBFloat16) add_narrow(elements, bfloat16_to_float, sums);
+  add_run(dtype, elements.data(), 0, elements.size() / bytes_of(dtype), sums);
+  return finish(sums);
+}
+
+Sketch sketch_of(DType dtype, const Shard& shard, std::span<const std::int64_t> shape,
+                 std::span<const std::byte> elements) {
+  LOCKSTEP_CHECK(is_floating(dtype));
+  Sums sums;
+  for_each_run(shard, shape, [&](const ElementRun& run) {
+    add_run(dtype, elements.data() + run.in_box * bytes_of(dtype), run.in_whole, run.count, sums);
+  });
   return finish(sums);
 }
 
@@ -167,6 +185,32 @@ std::vector<std::size_t> sampled_places(std::size_t count) {
   std::vector<std::size_t> places(taken);
   for (std::size_t i = 0; i < taken; ++i) places[i] = taken < 2 ? 0 : i * (count - 1) / (taken - 1);
   return places;
+}
+
+std::vector<Sampled> sampled_in(const Shard& shard, std::span<const std::int64_t> shape) {
+  std::vector<Sampled> found;
+  const std::vector<std::size_t> places = sampled_places(count_of(shard.whole));
+  for (std::size_t number = 0; number < places.size(); ++number) {
+    std::size_t rest = places[number], in_box = 0, stride = 1;
+    bool is_inside = true;
+    for (std::size_t i = shape.size(); i-- > 0;) {
+      const auto extent = static_cast<std::size_t>(shard.whole[i]);
+      const std::int64_t index = static_cast<std::int64_t>(rest % extent) - shard.offset[i];
+      is_inside = is_inside && index >= 0 && index < shape[i];
+      in_box += static_cast<std::size_t>(index) * stride;
+      stride *= static_cast<std::size_t>(shape[i]);
+      rest /= extent;
+    }
+    if (is_inside) found.push_back({.number = number, .in_box = in_box});
+  }
+  return found;
+}
+
+Sketch sum_of(const Sketch& a, const Sketch& b) {
+  Sketch sum{.norm = std::hypot(a.norm, b.norm), .max_abs = std::max(a.max_abs, b.max_abs)};
+  if (std::isnan(sum.norm)) sum.max_abs = std::nan("");
+  for (std::size_t i = 0; i < Sketch::kBuckets; ++i) sum.buckets[i] = a.buckets[i] + b.buckets[i];
+  return sum;
 }
 
 Sketch difference(const Sketch& a, const Sketch& b) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/trace/dtype.h"
+#include "harness/trace/shard.h"
 
 namespace lockstep::trace {
 
@@ -28,12 +29,27 @@ struct Sketch {
 /// *Shape*: `elements` holds whole elements of a floating `dtype`, row-major.
 Sketch sketch_of(DType dtype, std::span<const std::byte> elements);
 
+/// Of a shard: what its elements add to the sketch of the whole tensor. Its `norm` and `max_abs` are those of the part.
+/// *Shape*: `elements` are those of a box of this shape, dense, row-major.
+Sketch sketch_of(DType dtype, const Shard& shard, std::span<const std::int64_t> shape,
+                 std::span<const std::byte> elements);
+
 /// Eight elements of a dense tensor, evenly spread from the first to the last, or all where there are fewer. They tell
 /// of formulas that are not linear, where no sketch can.
 std::vector<double> sample_of(DType dtype, std::span<const std::byte> elements);
 
 /// Places of these elements, in rising order. `count`: elements of the tensor.
 std::vector<std::size_t> sampled_places(std::size_t count);
+
+/// Those of the sample of the whole tensor that lie in a box: their numbers, and their places in it.
+struct Sampled {
+  std::size_t number = 0;
+  std::size_t in_box = 0;
+};
+std::vector<Sampled> sampled_in(const Shard& shard, std::span<const std::int64_t> shape);
+
+/// The sketch of two parts without a common element.
+Sketch sum_of(const Sketch& a, const Sketch& b);
 
 /// a − b, bucket by bucket; its `norm` is the estimate and `max_abs` is 0.
 Sketch difference(const Sketch& a, const Sketch& b);

@@ -5,8 +5,12 @@
 namespace lockstep::trace {
 
 bool same_bits(const Record* a, const Record* b) {
-  return a != nullptr && b != nullptr && a->dtype == b->dtype && a->shape == b->shape && a->digest == b->digest;
+  if (a == nullptr || b == nullptr || a->dtype != b->dtype || a->shape != b->shape) return false;
+  if (a->is_joined != b->is_joined) return a->sum && b->sum && *a->sum == *b->sum;
+  return a->digest == b->digest;
 }
+
+bool are_comparable(const Record& a, const Record& b) { return a.is_joined == b.is_joined || (a.sum && b.sum); }
 
 bool is_note(Channel channel, std::string_view name) {
   return (channel == Channel::kLedger && name.starts_with("seen.")) ||

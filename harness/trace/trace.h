@@ -12,6 +12,7 @@
 #include "harness/trace/checkpoint_files.h"
 #include "harness/trace/digest.h"
 #include "harness/trace/dtype.h"
+#include "harness/trace/shard.h"
 #include "harness/trace/sketch.h"
 
 namespace lockstep::trace {
@@ -25,7 +26,11 @@ struct Record {
   std::string name;
   DType dtype = DType::kUInt8;
   std::vector<std::int64_t> shape;
-  Digest digest;
+  Digest digest;                ///< of a joined tensor the sum
+  std::optional<Digest> sum;    ///< additive_digest.h, where tensors may be sharded
+  std::optional<Shard> shard;   ///< of a rank's part, whose `shape` is the part's
+  bool is_joined = false;       ///< made of the shards of several ranks
+  std::string layout;           ///< "dp_shard=2: S(0)", of a tensor that was made of shards
   std::optional<double> norm;          ///< L2 norm of a floating tensor
   std::optional<double> max_abs;       ///< largest |x| of a floating tensor
   std::optional<Sketch> sketch;        ///< absent in goldens
@@ -41,6 +46,9 @@ struct Record {
 
 /// Whether both are there, of one type and shape, with equal bits.
 bool same_bits(const Record* a, const Record* b);
+
+/// Whether `same_bits` can tell: one that was joined of shards has no digest but its sum.
+bool are_comparable(const Record& a, const Record& b);
 
 /// Whether records of this name explain differences and are none: what a recorder counted of a program's calls, and
 /// gradients before a script changed them. Scripts that compute the same may call otherwise.

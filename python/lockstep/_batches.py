@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from lockstep._shards import local
+
 #: Batches that wait for a model; older ones were left out by the training.
 _WAITING = 64
 
@@ -35,7 +37,7 @@ def tensors_in(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]
 
 def items_in(tensors: Iterable[torch.Tensor]) -> list[int]:
     """A number for each item of a batch, which its content decides: 64 bits of BLAKE2b over its row of each tensor."""
-    batched = [tensor.detach() for tensor in tensors if tensor.dim() > 0 and not tensor.is_sparse]
+    batched = [local(tensor).detach() for tensor in tensors if tensor.dim() > 0 and not tensor.is_sparse]
     count = batched[0].shape[0] if batched else 0
     rows = [_bytes_of(tensor) for tensor in batched if tensor.shape[0] == count and tensor.numel() > 0]
     items = []
@@ -54,6 +56,7 @@ def _bytes_of(tensor: torch.Tensor) -> Any:
 
 def look_of(tensor: torch.Tensor) -> str:
     """Shape and some of its elements, the same of a copy on another device."""
+    tensor = local(tensor)
     count = tensor.numel()
     if tensor.layout is not torch.strided or count == 0:
         return ""
@@ -116,7 +119,7 @@ class Batches:
             batch.items = items_in(tensor for _, tensor in named)
         for name, tensor in named:
             if tensor.layout is torch.strided:
-                batch.storages.append(StorageWeakRef(tensor.untyped_storage()))
+                batch.storages.append(StorageWeakRef(local(tensor).untyped_storage()))
             batch.tensors.append((name, weakref.ref(tensor)))
             batch.looks.add(look_of(tensor))
         self._waiting.append(batch)
@@ -133,7 +136,7 @@ class Batches:
         Where batches are taken as they come, another input (a generator's noise) takes none that was fetched ahead.
         """
         inputs = list(inputs)
-        storages = {tensor.untyped_storage()._cdata for tensor in inputs if tensor.layout is torch.strided}
+        storages = {local(tensor).untyped_storage()._cdata for tensor in inputs if tensor.layout is torch.strided}
         taken = [batch for batch in self._waiting if batch.shares_memory(storages)]
         if not taken and (len(self._waiting) > 1 or not self._asked):  # else it is the only one that can be meant
             looks = {look_of(tensor) for tensor in inputs} - {""}

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from lockstep import __version__, _flight, _library, _models, _optimizers, _settings
+from lockstep import __version__, _flight, _library, _models, _optimizers, _settings, _shards
 from lockstep._recording import Seen
 
 #: Variables that decide bits: those of lockstep-worker (harness/train/device/determinism.cpp), and Python's.
@@ -43,10 +43,24 @@ def header_of(session: Seen) -> dict[str, Any]:
         header["samples"] = seen["data"]["samples"]
     if _autocast_dtype() is not None:
         header["arithmetic"] = str(_autocast_dtype())[len("torch."):]
+    split = _data_parallel(session)
+    if split is not None:
+        header["data_parallel"] = split
     if session.settings.controls:
         header["controls"] = dict(session.settings.controls)
     header.update(session.settings.header)
     return header
+
+
+def _data_parallel(session: Seen) -> dict[str, int] | None:
+    """Which part of the batch this rank computes, where tensors are split among ranks."""
+    if not dist.is_available() or not dist.is_initialized():
+        return None
+    for _, root in session.models.roots():
+        split = _shards.data_parallel(root, dist.get_world_size())
+        if split is not None:
+            return {"rank": split[0], "size": split[1]}
+    return None
 
 
 def environment() -> dict[str, Any]:
@@ -168,7 +182,7 @@ def _is_sharded(root: torch.nn.Module) -> bool:
 
 def _model(root: torch.nn.Module) -> dict[str, Any]:
     drops = any(isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 for part in root.modules())
-    return {"class": type(root).__name__, "parameters": sum(p.numel() for p in root.parameters()),
+    return {"class": _shards.class_of(root).__name__, "parameters": sum(p.numel() for p in root.parameters()),
             "trainable": sum(p.numel() for p in root.parameters() if p.requires_grad),
             "buffers": [_models.plain(name) for name, _ in root.named_buffers()], "dropout": drops, **_norm(root)}
 
@@ -214,15 +228,18 @@ def unseen_in(session: Seen) -> list[str]:
     told = []
     compiled = dict(session.compiled)
     for _, root in session.models.roots():
-        name = type(root).__name__
+        name = _shards.class_of(root).__name__
         owner = _models.sharding_of(root)
         if owner is not None:
             told.append(f"{owner} keeps parts of {name} on other ranks: weights, buffers, gradients and optimizer "
                         "state are not recorded.")
-        hidden = sum(1 for p in root.parameters() if not _library.is_readable(p))
+        hidden = sum(1 for p in root.parameters() if not _library.is_recordable(p))
         if hidden:
-            told.append(f"{hidden} parameters of {name} are DTensors or have no memory of their own (tensor parallel, "
-                        "FSDP2): their weights, gradients and optimizer state are not recorded.")
+            told.append(f"{hidden} parameters of {name} have no memory of their own, or are no box of a tensor: their "
+                        "weights, gradients and optimizer state are not recorded.")
+        if any(_shards.is_sharded(p) for p in root.parameters()):
+            told.append(f"{name} has DTensors: gradients before their reduction are not recorded, nor those that are "
+                        "terms of a sum (Partial).")
         if any(_is_compiled(part) for part in root.modules()):
             compiled.setdefault(name)
         if issubclass(type(root), DataParallel):

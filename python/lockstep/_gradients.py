@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import torch
 
+from lockstep._shards import local
+
 #: A parameter, its gradient, and the gradient's version: any change in place makes another.
 _Seen = tuple["weakref.ref[torch.Tensor]", "weakref.ref[torch.Tensor]", int]
 
@@ -89,4 +91,4 @@ def _is_there(seen: _Seen) -> bool:
 def _is_unchanged(seen: _Seen) -> bool:
     """And no zeros: a kernel that clears many at once need not count as a change."""
     gradient = seen[1]()
-    return gradient is not None and gradient._version == seen[2] and bool(gradient.any())
+    return gradient is not None and gradient._version == seen[2] and bool(local(gradient).any())

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from lockstep import _shards
+
 NAME = "liblockstep_recorder.so.1"
 ABI = 1
 
@@ -32,6 +34,11 @@ class _Tensor(ctypes.Structure):
                 ("data", c_void_p)]
 
 
+class _Shard(ctypes.Structure):
+    _fields_ = [("whole", POINTER(c_int64)), ("offset", POINTER(c_int64)), ("mesh", c_char_p), ("placements", c_char_p),
+                ("coordinate", POINTER(c_int64)), ("mesh_dimensions", c_size_t)]
+
+
 class _Config(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("folder", c_char_p), ("rank", c_int64), ("world_size", c_int64),
                 ("header", c_char_p), ("channels", POINTER(c_char_p)), ("channel_count", c_size_t), ("every", c_int64)]
@@ -41,6 +48,7 @@ _FUNCTIONS = {
     "open": [POINTER(_Config), POINTER(c_void_p)], "begin_step": [c_void_p, c_int64],
     "tensor": [c_void_p, c_char_p, c_char_p, POINTER(_Tensor)],
     "tensors": [c_void_p, c_size_t, POINTER(c_char_p), POINTER(c_char_p), POINTER(_Tensor)],
+    "shards": [c_void_p, c_size_t, POINTER(c_char_p), POINTER(c_char_p), POINTER(_Tensor), POINTER(_Shard)],
     "number": [c_void_p, c_char_p, c_char_p, c_double],
     "integer": [c_void_p, c_char_p, c_char_p, c_int64],
     "integers": [c_void_p, c_char_p, c_char_p, POINTER(c_int64), c_size_t],
@@ -49,6 +57,9 @@ _FUNCTIONS = {
     "release": [c_void_p, c_size_t, POINTER(c_char_p), POINTER(c_char_p), POINTER(c_char_p)],
     "close": [c_void_p], "digest": [POINTER(_Tensor), c_char_p],
 }
+
+#: Of a tensor that is no part of another one.
+_NOWHERE = (None, None, None, None, None, 0)
 
 #: Bytes of a digest as text, with the zero at its end.
 _DIGEST_SIZE = 33
@@ -89,6 +100,18 @@ def is_readable(tensor: torch.Tensor) -> bool:
     if kind is not torch.Tensor and kind is not torch.nn.Parameter and hasattr(kind, "__tensor_flatten__"):
         return False
     return tensor.device.type != "meta" and not tensor.is_quantized
+
+
+def is_recordable(tensor: torch.Tensor) -> bool:
+    """Whether `Recorder.tensors` takes it: it is readable, or a part of which the place is known."""
+    return is_readable(tensor) or _shards.part_of(tensor) is not None
+
+
+@functools.lru_cache(maxsize=65536)
+def _place(shard: _shards.Shard) -> tuple[Any, ...]:
+    """What _Shard is made of."""
+    return (_vector(shard.whole), _vector(shard.offset), shard.mesh.encode(), shard.placements.encode(),
+            _vector(shard.coordinate), len(shard.coordinate))
 
 
 def in_memory(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
@@ -150,8 +173,16 @@ class Recorder:
         names: list[bytes] = []
         views: list[Any] = []  # what _Tensor is made of
         kept: list[torch.Tensor] = []  # alive until the call returns
+        places: list[tuple[Any, ...]] = []  # what _Shard is made of
         devices: set[torch.device] = set()
+        unread: list[str] = []
         for name, tensor in named:
+            part = _shards.part_of(tensor)
+            if part is None and not is_readable(tensor):
+                unread.append(name)
+                continue
+            places.append(_NOWHERE if part is None else _place(part[1]))
+            tensor = tensor if part is None else part[0]
             there, dtype = in_memory(tensor)
             if tensor.device.type == "cuda":
                 devices.add(tensor.device)
@@ -161,9 +192,16 @@ class Recorder:
         for device in devices:
             torch.cuda.current_stream(device).synchronize()
         count = len(names)
-        self._check(self._library.lockstep_recorder_tensors(
-            self._handle, count, (c_char_p * count)(*[_encoded(channel)] * count), (c_char_p * count)(*names),
-            (_Tensor * count)(*views)))
+        channels, tensors = (c_char_p * count)(*[_encoded(channel)] * count), (_Tensor * count)(*views)
+        if all(place is _NOWHERE for place in places):
+            status = self._library.lockstep_recorder_tensors(self._handle, count, channels, (c_char_p * count)(*names),
+                                                             tensors)
+        else:
+            status = self._library.lockstep_recorder_shards(self._handle, count, channels, (c_char_p * count)(*names),
+                                                            tensors, (_Shard * count)(*places))
+        self._check(status)
+        for name in unread:
+            self.integer("ledger", f"seen.unread {channel} {name}", 1)
 
     def raw(self, channel: str, name: str, content: bytes) -> None:
         """Records bytes as a tensor of uint8."""

@@ -11,8 +11,6 @@ from typing import Any, Callable
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from lockstep import _library
-
 #: Modules around the one that people mean; their names are no part of a parameter's.
 _WRAPPERS = (DistributedDataParallel, DataParallel)
 
@@ -166,10 +164,6 @@ def plain(name: str) -> str:
     """A parameter's name without those of wrappers: torch.compile's and DataParallel's."""
     name = name.replace("_orig_mod.", "")
     return name[len("module."):] if name.startswith("module.") else name
-
-
-def readable(named: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
-    return ((name, tensor) for name, tensor in named if _library.is_readable(tensor))
 
 
 def _modules_of(reference: weakref.ref[torch.nn.Module]) -> Iterator[torch.nn.Module]:

@@ -9,7 +9,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from lockstep import _guard
 from lockstep._batches import NamedTensors, tensors_in
-from lockstep._models import readable
 from lockstep._recording import Passing
 from lockstep._reductions import Reductions
 
@@ -70,7 +69,7 @@ class Passes:
     def _record_input(self, inputs: NamedTensors) -> None:
         session = self._session
         if session.wants("input"):
-            named = ((session.step.unique("input", name), tensor) for name, tensor in readable(inputs))
+            named = ((session.step.unique("input", name), tensor) for name, tensor in inputs)
             session.recorder.tensors("input", named)
 
     def scaled(self, scaler: Any, before: Any, after: Any) -> None:
@@ -120,7 +119,7 @@ class Passes:
                 before, function = self._unscaled.get(id(loss), (loss, loss.grad_fn))
                 named.append(("local" + (f"[{index}]" if index else ""), before))
                 session.step.factors = _factors_of(function)
-        session.recorder.tensors("loss", ((session.step.unique("loss", name), loss) for name, loss in readable(named)))
+        session.recorder.tensors("loss", ((session.step.unique("loss", name), loss) for name, loss in named))
 
     def backward_ends(self) -> None:
         self._in_backward -= 1

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep._models import readable
 from lockstep._recording import Recording
 
 
@@ -138,8 +137,7 @@ class Reductions:
             self._record(self._own.pop(identity) for identity in identities)
 
     def _record(self, own: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        named = readable(self._named(own))
-        self._session.recorder.tensors("gradient.local", named)
+        self._session.recorder.tensors("gradient.local", self._named(own))
 
     def _named(self, own: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
         for parameter, gradient in own:

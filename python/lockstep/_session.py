@@ -31,7 +31,7 @@ from lockstep._batches import Batch, Batches, NamedTensors, items_in
 from lockstep._generators import Generators, Seeds, cpu_state
 from lockstep._gradients import Gradients
 from lockstep._hooks.schedule import Schedules
-from lockstep._models import Models, readable
+from lockstep._models import Models
 from lockstep._modules import Modules
 from lockstep._named_files import NamedFiles
 from lockstep._reductions import Reductions
@@ -374,7 +374,7 @@ class Session:
             return
         name = self.step.unique(channel, name)
         if isinstance(value, torch.Tensor):
-            self.recorder.tensors(channel, readable([(name, value)]))
+            self.recorder.tensors(channel, [(name, value)])
         elif isinstance(value, (bool, int)):
             self.recorder.integer(channel, name, int(value))
         else:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from lockstep import _library, _models, _optimizers
+from lockstep import _library, _optimizers
 from lockstep._recording import Recording
 
 
@@ -21,9 +21,9 @@ def record_state(session: Recording) -> None:
     if session.wants("optimizer"):
         _record_optimizers(session)
     if session.wants("weight"):
-        recorder.tensors("weight", _models.readable(named + _loose(session)))
+        recorder.tensors("weight", named + _loose(session))
     if session.wants("buffer"):
-        recorder.tensors("buffer", _models.readable(models.named_buffers()))
+        recorder.tensors("buffer", models.named_buffers())
 
 
 def _loose(session: Recording) -> list[tuple[str, torch.Tensor]]:
@@ -50,7 +50,7 @@ def _record_optimizers(session: Recording) -> None:
 
 
 def _record_values(recorder: _library.Recorder, named: list[tuple[str, Any]]) -> None:
-    recorder.tensors("optimizer", _models.readable((n, v) for n, v in named if isinstance(v, torch.Tensor)))
+    recorder.tensors("optimizer", ((n, v) for n, v in named if isinstance(v, torch.Tensor)))
     for name, value in named:
         if isinstance(value, (bool, int)):
             recorder.integer("optimizer", name, int(value))

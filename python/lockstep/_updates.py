@@ -10,7 +10,6 @@ import torch
 from torch.optim import Optimizer
 
 from lockstep import _guard, _optimizers
-from lockstep._models import readable
 from lockstep._recording import Updating
 from lockstep._reductions import Reductions
 from lockstep._turns import Turns
@@ -120,7 +119,7 @@ class Updates:
         if session.wants("gradient") and session.models.are_readable():
             if any(session.models.name_of(parameter) is None for parameter in parameters):
                 session.models.refresh()
-            session.recorder.tensors("gradient", readable(self._untold(parameters)))
+            session.recorder.tensors("gradient", self._untold(parameters))
         if then is not None:
             session.step.stage.update((id(parameter), then) for parameter in parameters)
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 from clean import PROGRAMS, VARIATIONS, Side
-from planted import Bug, Workshop, attempt, chosen, options
+from planted import Bug, Workshop, attempt, bugs_of_programs, chosen, options
 from programs import HERE, LOCKSTEP, missing
 
 
@@ -62,7 +62,7 @@ def main():
     asked = options()
     folder = asked.keep or pathlib.Path(tempfile.mkdtemp(prefix="lockstep-alone-"))
     workshop = Workshop(folder)
-    items = [*map(Bug, sorted((HERE / "bugs").glob("*/*.patch"))), *map(Clean, PROGRAMS), *VARIATIONS]
+    items = [*bugs_of_programs(), *map(Clean, PROGRAMS), *VARIATIONS]
     items = [item for item in chosen(items, asked) if not missing(item.program)]
     found, wrong, total = 0, [], 0
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:

@@ -40,6 +40,11 @@ class Bug:
             sys.exit(f"{path}: unknown {', '.join(said)}")
 
 
+def bugs_of_programs():
+    """All bugs but those of programs that are started otherwise (layouts_bugs.py)."""
+    return [Bug(path) for path in sorted((HERE / "bugs").glob("*/*.patch")) if path.parent.name in PROGRAMS]
+
+
 class Workshop:
     """Where programs run: one folder, and in it one for each training."""
 
@@ -289,7 +294,7 @@ def main():
     print(f"part {asked.part} of the bugs and variations; again: --part {asked.part}")
     folder = asked.keep or pathlib.Path(tempfile.mkdtemp(prefix="lockstep-planted-"))
     workshop = Workshop(folder)
-    bugs = chosen([Bug(path) for path in sorted((HERE / "bugs").glob("*/*.patch"))], asked)
+    bugs = chosen(bugs_of_programs(), asked)
     variations = chosen([*VARIATIONS, *ROUNDING], asked)
     skipped = {f"{item.program} (needs {', '.join(missing(item.program))})" for item in [*bugs, *variations]
                if missing(item.program)}

@@ -10,6 +10,7 @@ import torch
 from torch.nn.utils import clip_grad
 
 from lockstep._guard import guarded, replace
+from lockstep._shards import is_sharded
 from lockstep._recording import Training
 from lockstep._updates import Updates
 
@@ -29,7 +30,7 @@ def install(session: Training, updates: Updates) -> None:
         if all(session.models.name_of(parameter) is not None for parameter in parameters):  # no copies
             session.step.clip_of.update(map(id, parameters))
         norm, threshold = result, session.step.thresholds.get("clip_norm")
-        is_known = isinstance(norm, torch.Tensor) and threshold is not None
+        is_known = isinstance(norm, torch.Tensor) and not is_sharded(norm) and threshold is not None
         if used and used == count and (not is_known or float(norm) > threshold):  # type: ignore[operator]
             session.gradients.clipped_late += used
 

@@ -65,6 +65,16 @@ typedef struct lockstep_tensor {
   const void* data;        ///< the element of index 0, …, 0, aligned to its size; may be NULL without elements
 } lockstep_tensor;
 
+/// Where the part of a tensor that a rank holds lies in it. This struct never grows.
+typedef struct lockstep_shard {
+  const int64_t* whole;       ///< extents of the whole tensor, as many as the part has; NULL: the rank holds all of it
+  const int64_t* offset;      ///< index of the part's first element, the same
+  const char* mesh;           ///< names and sizes of the dimensions of ranks, for people: "dp_shard=2,tp=2"; may be NULL
+  const char* placements;     ///< one for each of them, as PyTorch writes them: "S(0),R"; may be NULL
+  const int64_t* coordinate;  ///< of the rank in them
+  size_t mesh_dimensions;
+} lockstep_shard;
+
 /// How to record. Set what you do not use to zero:
 /// `lockstep_recorder_config config = {.size = sizeof config, .folder = "runs/a", .world_size = 1};`
 typedef struct lockstep_recorder_config {
@@ -108,6 +118,13 @@ LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_tensor(lockstep_recorder
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_tensors(lockstep_recorder* recorder, size_t count,
                                                                 const char* const* channels, const char* const* names,
                                                                 const lockstep_tensor* tensors);
+
+/// The same for parts of tensors: tensor i is the part `shards[i]` of one. A rank without any element of it records a
+/// part of no elements: so a reader knows that nothing is missing. No rank talks to another one.
+LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_shards(lockstep_recorder* recorder, size_t count,
+                                                               const char* const* channels, const char* const* names,
+                                                               const lockstep_tensor* tensors,
+                                                               const lockstep_shard* shards);
 
 /// Records a float64 with its value: a learning rate, a metric.
 LOCKSTEP_RECORDER_API lockstep_status lockstep_recorder_number(lockstep_recorder* recorder, const char* channel,
