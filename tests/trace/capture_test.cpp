@@ -14,7 +14,7 @@
 namespace lockstep::trace {
 namespace {
 
-using test::Scratch;
+using lockstep::test::Scratch;
 
 const std::vector<OperatorCall> kCalls = {
     {.name = "aten::linear",
