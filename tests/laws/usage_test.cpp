@@ -239,6 +239,25 @@ TEST(Shares, RanksTakeSamplesOfTheirOwn) {
   EXPECT_TRUE(of("shares", recorded(alike, {{"ddp", {{"wrap", false}}}})).holds());
 }
 
+/// Ranks that split tensors compute one share of the batch together.
+TEST(Shares, RanksOfOneShareTakeTheSameSamples) {
+  const ChangeRecords alike = [](std::int64_t step, std::int64_t, std::vector<Record>& records) {
+    records[0] = test::integers(Channel::kSamples, "ids", {3 * step, 3 * step + 1, 3 * step + 2});
+  };
+  const auto together = [](trace::RunTrace run) {
+    for (trace::Trace& rank : run.ranks) rank.header["data_parallel"] = {{"rank", 0}, {"size", 1}};
+    return of("shares", run);
+  };
+  EXPECT_TRUE(together(recorded(alike)).holds());
+  const Outcome apart = together(recorded());
+  ASSERT_TRUE(apart.broken);
+  EXPECT_EQ(apart.broken->at.step, 0);
+  EXPECT_EQ(apart.broken->at.rank, 1);
+  EXPECT_NE(apart.broken->actual.find("compute one share of the batch together, but take other samples"),
+            std::string::npos)
+      << apart.broken->actual;
+}
+
 /// A program that gives each rank a part of the data has ids of its own on each rank.
 TEST(Shares, OneIdMayBeAnotherSampleOnAnotherRank) {
   const auto of_parts = [](std::int64_t rank, std::int64_t id) { return static_cast<float>(2 * id + rank); };

@@ -1,0 +1,82 @@
+"""One training in any layout: DDP, FSDP2, HSDP, tensor parallel, and FSDP2 with it. What each rank holds is recorded."""
+
+import re
+import sys
+import unittest
+
+import torch  # noqa: F401  (once: the ranks run in forks of this process)
+import torch.distributed  # noqa: F401
+import torch.distributed.checkpoint  # noqa: F401
+import torch.distributed.fsdp  # noqa: F401
+import torch.distributed.tensor.parallel  # noqa: F401
+
+from programs import HERE, ProgramTest, Trace, launch, lockstep, recording, torch_is_before
+
+SCRIPT = HERE / "layouts/train.py"
+
+
+@unittest.skipIf(torch_is_before(11), "the program is of torch 2.11")
+class LayoutsTest(ProgramTest):
+    PARTS = 3
+
+    def trained(self, name, layout, world_size, *options):
+        words = ["--layout", layout, "--steps", 4, *options]
+        run = self.ranks(SCRIPT, name, list(map(str, words)), world_size)
+        said = lockstep("check", run)
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        for law in ("usage", "state", "update", "shares", "finite", *["ranks"][: world_size - 1]):
+            self.assertRegex(said.stdout, rf"\n  {law} +holds")
+        return run
+
+    def assert_rounding(self, left, right, causes="fp.reduction_order|fp.batch_variance"):
+        said = lockstep("diff", left, right)
+        self.assertRegex(said.stdout, r"\n  class +rounding\n", said.stdout + said.stderr)
+        self.assertRegex(said.stdout, rf"\n  cause +({causes}):")
+
+    def test_fsdp_has_the_bits_of_ddp(self):
+        for net in ("transformer", "conv"):
+            options = ["--net", net, "--accumulate", 2, "--ema", 0.9]
+            ddp = self.trained(f"ddp-{net}", "ddp", 2, *options)
+            fsdp = self.trained(f"fsdp-{net}", "fsdp", 2, *options)
+            self.assertRegex(self.assert_agree(ddp, fsdp), r"agree: \d{3,} records")
+            weight = Trace(fsdp).steps[3]["weight"][0]
+            self.assertEqual(weight["shard"]["mesh"], "dp_shard=2")
+            self.assertLess(weight["shape"][0], weight["shard"]["of"][0])
+
+    def test_layouts_differ_by_rounding(self):
+        alone = self.trained("single", "single", 1)
+        for layout, world_size in (("hsdp", 4), ("tp", 2), ("fsdp_tp", 4)):
+            self.assert_rounding(alone, self.trained(layout, layout, world_size))
+
+    def test_sgd_over_four_ranks(self):
+        options = ["--optimizer", "sgd", "--net", "conv"]
+        self.assert_rounding(self.trained("ddp", "ddp", 4, *options), self.trained("fsdp", "fsdp", 4, *options))
+
+    def test_a_checkpoint_goes_on_in_another_layout(self):
+        checkpoint = str(self.folder / "saved")
+        saving = self.trained("saving", "fsdp", 4, "--save", checkpoint, "--save-at", 2)
+        for layout, world_size in (("fsdp", 2), ("tp", 2), ("single", 1)):
+            resumed = self.trained(f"{layout}-{world_size}", layout, world_size, "--load", checkpoint)
+            said = self.assert_agree(saving, resumed)
+            self.assertIn("begins with the weights that", said)
+
+    def test_recording_adds_no_collective(self):
+        counts = {}
+        for name, variables in (("plain", {}), ("recorded", recording(self.folder / "run"))):
+            words = [HERE / "layouts/counted.py", "--layout", "hsdp_tp", "--steps", "2", "--clip", "0.3"]
+            ended = launch(words, 8, self.folder, timeout=120, **variables)
+            counts[name] = sorted(re.findall(r"^collectives (\[.*\])$", ended.err, re.M))
+            self.assertEqual(len(counts[name]), 8, ended)
+        self.assertEqual(counts["plain"], counts["recorded"])
+        self.assertRegex(counts["plain"][0], r"[1-9]\d")
+
+    def test_a_rank_of_which_the_file_is_lost_proves_nothing(self):
+        run = self.trained("fsdp", "fsdp", 2, "--steps", "2")
+        (run / "rank1.jsonl").unlink()
+        said = lockstep("check", run)
+        self.assertEqual(said.returncode, 4, said.stdout)
+        self.assertIn("the trace of rank 1 is missing", said.stdout + said.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
