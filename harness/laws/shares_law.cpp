@@ -114,10 +114,9 @@ std::optional<Breach> are_not_split(const trace::RunTrace& run, const scenario::
       untold = "ranks 0 and " + number +
                " take the same ids in all steps, and their inputs do not show whether those are the same samples";
     if (ids != Common::kShared) continue;
-    return seen_breach(samples_at(at, run.ranks[rank].rank, Held(run, rank, at)),
-                       "samples that rank 0 does not take",
-                       "in all steps ranks 0 and " + number + " take the same " +
-                           std::to_string(all.size()) + " samples in the same order",
+    return seen_breach(samples_at(at, run.ranks[rank].rank, Held(run, rank, at)), "samples that rank 0 does not take",
+                       "in all steps ranks 0 and " + number + " take the same " + std::to_string(all.size()) +
+                           " samples in the same order",
                        "data.not_sharded");
   }
   return std::nullopt;
@@ -197,14 +196,13 @@ std::optional<Breach> overlap(const trace::RunTrace& run, const Passes& of_first
         untold = "ranks take " + std::to_string(again) + " of the same ids in pass " + std::to_string(number) +
                  ", and their inputs do not show whether those are the same samples";
       if (!is_proven) continue;
-      return seen_breach(
-          samples_at(pass->second.first, run.ranks[rank].rank, Held(run, rank, pass->second.first)),
-          "samples that no other rank takes in this pass",
-          "in pass " + std::to_string(number) + ", " + std::to_string(again) +
-              " samples are taken by two ranks; filling up explains " + std::to_string(filled_up),
-          !one_size     ? "data.content"
-          : distributed ? "data.permutation_rank_dependent"
-                        : "data.not_sharded");
+      return seen_breach(samples_at(pass->second.first, run.ranks[rank].rank, Held(run, rank, pass->second.first)),
+                         "samples that no other rank takes in this pass",
+                         "in pass " + std::to_string(number) + ", " + std::to_string(again) +
+                             " samples are taken by two ranks; filling up explains " + std::to_string(filled_up),
+                         !one_size     ? "data.content"
+                         : distributed ? "data.permutation_rank_dependent"
+                                       : "data.not_sharded");
     }
   }
   return std::nullopt;

@@ -30,12 +30,9 @@ struct OwnTensor {
 };
 
 OwnTensor own(NamedTensor& tensor, const std::byte* elements) {
-  return {tensor.channel,
-          std::move(tensor.name),
-          tensor.view.dtype,
-          {tensor.view.shape.begin(), tensor.view.shape.end()},
-          elements,
-          std::move(tensor.shard)};
+  return {tensor.channel,    std::move(tensor.name),
+          tensor.view.dtype, {tensor.view.shape.begin(), tensor.view.shape.end()},
+          elements,          std::move(tensor.shard)};
 }
 
 void add_to(Recorder& recorder, Channel channel, const std::string& name, TensorView view,

@@ -15,14 +15,16 @@ namespace lockstep::trace {
 ///
 /// Two tensors that differ in one element have different digests. Others that differ, in a way that does not depend on
 /// the keys, have equal ones with a probability below 2⁻⁶³.
-/// *Source*: multilinear hashing (Lemire, Kaser 2014) in two levels, modulo the prime 2¹²⁷ − 1; format.md has the proof.
+/// *Source*: multilinear hashing (Lemire, Kaser 2014) in two levels, modulo the prime 2¹²⁷ − 1; format.md has the
+/// proof.
 Digest additive_digest_of(std::span<const std::byte> elements);
 
-/// Of a shard: `elements` are those of its box of this shape, dense, in row-major order.
+/// The part of the whole tensor's digest that a shard adds.
+/// *Shape*: `elements` are those of its box of this shape, dense, row-major.
 Digest additive_digest_of(DType dtype, const Shard& shard, std::span<const std::int64_t> shape,
                           std::span<const std::byte> elements);
 
-/// That of two parts without a common element.
+/// Digest of two parts together, which have no common element.
 Digest sum_of(const Digest& a, const Digest& b);
 
 }  // namespace lockstep::trace

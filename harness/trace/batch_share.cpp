@@ -28,9 +28,8 @@ RunTrace one_rank_for_each_share(const RunTrace& run) {
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
     if (is_first_of_share(run, rank)) result.ranks.push_back(run.ranks[rank]);
   }
-  std::stable_sort(result.ranks.begin(), result.ranks.end(), [](const Trace& a, const Trace& b) {
-    return batch_share_of(a).number < batch_share_of(b).number;
-  });
+  std::stable_sort(result.ranks.begin(), result.ranks.end(),
+                   [](const Trace& a, const Trace& b) { return batch_share_of(a).number < batch_share_of(b).number; });
   return result;
 }
 

@@ -168,7 +168,8 @@ Shard shard_from(const Json& object, const Record& record) {
               .mesh = field<std::string>(object, "mesh"),
               .placements = field<std::string>(object, "placements"),
               .coordinate = field<std::vector<std::int64_t>>(object, "coordinate")};
-  if (!fits(shard, record.shape)) throw std::runtime_error("the shard '" + record.name + "' does not lie in its tensor");
+  if (!fits(shard, record.shape))
+    throw std::runtime_error("the shard '" + record.name + "' does not lie in its tensor");
   return shard;
 }
 

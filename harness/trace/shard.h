@@ -11,10 +11,10 @@ namespace lockstep::trace {
 
 /// The part of a tensor that one rank holds: a box of the whole tensor, without padding.
 struct Shard {
-  std::vector<std::int64_t> whole;   ///< shape of the whole tensor
-  std::vector<std::int64_t> offset;  ///< index of the box's first element; as many dimensions as the whole
-  std::string mesh;                  ///< names and sizes of the ranks' dimensions: "dp_shard=2,tp=2"
-  std::string placements;            ///< one for each dimension of the mesh, as PyTorch writes them: "S(0),R"
+  std::vector<std::int64_t> whole;       ///< shape of the whole tensor
+  std::vector<std::int64_t> offset;      ///< index of the box's first element; as many dimensions as the whole
+  std::string mesh;                      ///< names and sizes of the ranks' dimensions: "dp_shard=2,tp=2"
+  std::string placements;                ///< one for each dimension of the mesh, as PyTorch writes them: "S(0),R"
   std::vector<std::int64_t> coordinate;  ///< of the rank in the mesh
 
   bool operator==(const Shard&) const = default;

@@ -29,7 +29,7 @@ struct Sketch {
 /// *Shape*: `elements` holds whole elements of a floating `dtype`, row-major.
 Sketch sketch_of(DType dtype, std::span<const std::byte> elements);
 
-/// Of a shard: what its elements add to the sketch of the whole tensor. Its `norm` and `max_abs` are those of the part.
+/// The part of the whole tensor's sketch that a shard adds. Its `norm` and `max_abs` are those of the part.
 /// *Shape*: `elements` are those of a box of this shape, dense, row-major.
 Sketch sketch_of(DType dtype, const Shard& shard, std::span<const std::int64_t> shape,
                  std::span<const std::byte> elements);
@@ -41,7 +41,7 @@ std::vector<double> sample_of(DType dtype, std::span<const std::byte> elements);
 /// Places of these elements, in rising order. `count`: elements of the tensor.
 std::vector<std::size_t> sampled_places(std::size_t count);
 
-/// Those of the sample of the whole tensor that lie in a box: their numbers, and their places in it.
+/// Which elements of the whole tensor's sample lie in a box: their numbers, and their places in it.
 struct Sampled {
   std::size_t number = 0;
   std::size_t in_box = 0;

@@ -26,11 +26,11 @@ struct Record {
   std::string name;
   DType dtype = DType::kUInt8;
   std::vector<std::int64_t> shape;
-  Digest digest;                ///< of a joined tensor the sum
-  std::optional<Digest> sum;    ///< additive_digest.h, where tensors may be sharded
-  std::optional<Shard> shard;   ///< of a rank's part, whose `shape` is the part's
-  bool is_joined = false;       ///< made of the shards of several ranks
-  std::string layout;           ///< "dp_shard=2: S(0)", of a tensor that was made of shards
+  Digest digest;                       ///< of a joined tensor the sum
+  std::optional<Digest> sum;           ///< additive_digest.h, where tensors may be sharded
+  std::optional<Shard> shard;          ///< of a rank's part, whose `shape` is the part's
+  bool is_joined = false;              ///< made of the shards of several ranks
+  std::string layout;                  ///< "dp_shard=2: S(0)", of a tensor that was made of shards
   std::optional<double> norm;          ///< L2 norm of a floating tensor
   std::optional<double> max_abs;       ///< largest |x| of a floating tensor
   std::optional<Sketch> sketch;        ///< absent in goldens

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from itertools import starmap
 from typing import Any
 
 import torch
@@ -198,7 +199,7 @@ class Recorder:
                                                              tensors)
         else:
             status = self._library.lockstep_recorder_shards(self._handle, count, channels, (c_char_p * count)(*names),
-                                                            tensors, (_Shard * count)(*places))
+                                                            tensors, (_Shard * count)(*starmap(_Shard, places)))
         self._check(status)
         for name in unread:
             self.integer("ledger", f"seen.unread {channel} {name}", 1)

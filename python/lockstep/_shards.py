@@ -39,7 +39,7 @@ def part_of(tensor: torch.Tensor) -> tuple[torch.Tensor, Shard] | None:
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
     """What lies in this rank's memory: of a DTensor its part. Whoever reads a whole DTensor calls all ranks."""
-    return tensor._local_tensor if is_sharded(tensor) else tensor  # type: ignore[attr-defined, no-any-return]
+    return tensor._local_tensor if is_sharded(tensor) else tensor
 
 
 def class_of(module: torch.nn.Module) -> type:
@@ -60,7 +60,7 @@ def data_parallel(root: torch.nn.Module, world_size: int) -> tuple[int, int] | N
         mesh = getattr(getattr(group, "mesh_info", None), "mesh", None)
         if mesh is not None:
             return _number_in(mesh), mesh.size()
-    meshes = [parameter.device_mesh for parameter in root.parameters() if is_sharded(parameter)]  # type: ignore[attr-defined]
+    meshes = [parameter.device_mesh for parameter in root.parameters() if is_sharded(parameter)]
     if not meshes or any(mesh.size() != world_size for mesh in meshes):
         return None
     return 0, 1

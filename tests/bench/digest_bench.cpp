@@ -1,4 +1,4 @@
-// Digest and sketch of a large tensor, beside a plain read of the same memory.
+// Digests and sketch of a large tensor, beside a plain read of the same memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <benchmark/benchmark.h>
 
 #include "harness/record/rank_recorder.h"
+#include "harness/trace/additive_digest.h"
 #include "harness/trace/digest.h"
 #include "harness/trace/sketch.h"
 
@@ -51,6 +52,11 @@ void digest(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBytes));
 }
 
+void additive_digest(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(lockstep::trace::additive_digest_of(bytes()));
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBytes));
+}
+
 void sketch(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(lockstep::trace::sketch_of(lockstep::trace::DType::kFloat32, bytes()));
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBytes));
@@ -69,6 +75,7 @@ void observe_small(benchmark::State& state) {
 // Side by side, in turns: the ratio of the medians is what counts.
 BENCHMARK(plain_read)->Unit(benchmark::kMillisecond)->Repetitions(5)->ReportAggregatesOnly();
 BENCHMARK(digest)->Unit(benchmark::kMillisecond)->Repetitions(5)->ReportAggregatesOnly();
+BENCHMARK(additive_digest)->Unit(benchmark::kMillisecond)->Repetitions(5)->ReportAggregatesOnly();
 BENCHMARK(sketch)->Unit(benchmark::kMillisecond)->Repetitions(5)->ReportAggregatesOnly();
 BENCHMARK(observe_small)->Arg(64)->Arg(1024)->Arg(16384);
 

@@ -11,7 +11,7 @@ using trace::Channel;
 const Json kEqual = {{"checks", {{{"that", "equal"}, {"variants", {"a", "b"}}}}}};
 
 /// Turns a weight into one that was put together of shards: without the digest of the whole.
-void join(trace::RunTrace& run, bool with_sum, std::uint64_t bits = 7) {
+void put_together(trace::RunTrace& run, bool with_sum, std::uint64_t bits = 7) {
   for (const std::int64_t rank : {0, 1}) {
     trace::Record& record = at(run, rank, 2, Channel::kWeight, "fc.bias");
     record.is_joined = true;
@@ -29,7 +29,7 @@ TEST(Layouts, SumsAreComparedWhereOneSideIsJoined) {
   for (const std::uint64_t bits : {7, 8}) {
     Bench bench(kEqual);
     give_sum(bench.run("a"), bits);
-    join(bench.run("b"), /*with_sum=*/true);
+    put_together(bench.run("b"), /*with_sum=*/true);
     const auto differs = diverges_at(bench.check(), 2, Channel::kWeight, "fc.bias", 0);
     EXPECT_TRUE(bits == 7 ? agrees(bench.check()) : differs);
   }
@@ -37,7 +37,7 @@ TEST(Layouts, SumsAreComparedWhereOneSideIsJoined) {
 
 TEST(Layouts, WithoutASumOnBothSidesItIsNotKnown) {
   Bench bench(kEqual);
-  join(bench.run("b"), /*with_sum=*/true);
+  put_together(bench.run("b"), /*with_sum=*/true);
   EXPECT_TRUE(is_inconclusive(bench.check(), "not every record could be read on both sides: first step 2"));
 }
 

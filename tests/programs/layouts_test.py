@@ -1,4 +1,4 @@
-"""One training in any layout: DDP, FSDP2, HSDP, tensor parallel, and FSDP2 with it. What each rank holds is recorded."""
+"""One training in any layout: DDP, FSDP2, HSDP, tensor parallelism, and FSDP2 with it."""
 
 import re
 import sys

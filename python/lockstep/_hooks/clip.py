@@ -10,8 +10,8 @@ import torch
 from torch.nn.utils import clip_grad
 
 from lockstep._guard import guarded, replace
-from lockstep._shards import is_sharded
 from lockstep._recording import Training
+from lockstep._shards import is_sharded
 from lockstep._updates import Updates
 
 _FUNCTIONS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")

@@ -67,10 +67,10 @@ typedef struct lockstep_tensor {
 
 /// Where the part of a tensor that a rank holds lies in it. This struct never grows.
 typedef struct lockstep_shard {
-  const int64_t* whole;       ///< extents of the whole tensor, as many as the part has; NULL: the rank holds all of it
-  const int64_t* offset;      ///< index of the part's first element, the same
-  const char* mesh;           ///< names and sizes of the dimensions of ranks, for people: "dp_shard=2,tp=2"; may be NULL
-  const char* placements;     ///< one for each of them, as PyTorch writes them: "S(0),R"; may be NULL
+  const int64_t* whole;    ///< extents of the whole tensor, as many as the part has; NULL: the rank holds all of it
+  const int64_t* offset;   ///< index of the part's first element, the same
+  const char* mesh;        ///< names and sizes of the dimensions of ranks, for people: "dp_shard=2,tp=2"; may be NULL
+  const char* placements;  ///< one for each of them, as PyTorch writes them: "S(0),R"; may be NULL
   const int64_t* coordinate;  ///< of the rank in them
   size_t mesh_dimensions;
 } lockstep_shard;
