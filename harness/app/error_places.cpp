@@ -1,5 +1,6 @@
 #include "harness/app/error_places.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -26,6 +27,14 @@ std::optional<Key> key_in(const std::string& where) {
   return Key{.file = parts[1], .variant = parts[2].matched ? parts[2] : parts[4], .path = parts[3]};
 }
 
+/// A file alone, "own.json" or "own.json (variant 'main')": the key is the error's actual one.
+std::optional<Key> file_in(const std::string& where) {
+  static const std::regex kForm(R"re((.+?)(?: \(variant '([^']*)'\))?)re");
+  std::smatch parts;
+  if (!std::regex_match(where, parts, kForm)) return std::nullopt;
+  return Key{.file = parts[1], .variant = parts[2], .path = ""};
+}
+
 std::string without_quotes(std::string text) {
   std::erase(text, '\'');
   return text;
@@ -35,15 +44,17 @@ std::string without_quotes(std::string text) {
 std::vector<std::string> candidates(const Key& key, const std::string& actual) {
   std::vector<std::string> paths;
   for (const std::string& above : {key.variant.empty() ? "" : "variants." + key.variant + ".", std::string()}) {
-    if (!actual.empty()) paths.push_back(above + key.path + "." + without_quotes(actual));
-    paths.push_back(above + key.path);
+    const std::string of_key = above + key.path + (key.path.empty() ? "" : ".");
+    if (!actual.empty()) paths.push_back(of_key + without_quotes(actual));
+    if (!key.path.empty()) paths.push_back(above + key.path);
   }
   return paths;
 }
 
 /// "own.json:12:7"; empty: the file has no such key.
 std::string place_of(const Problem& problem) {
-  const std::optional<Key> key = key_in(problem.where);
+  std::optional<Key> key = key_in(problem.where);
+  if (!key) key = file_in(problem.where);
   if (!key || !std::filesystem::is_regular_file(key->file)) return "";
   std::map<std::string, std::string> by_path;
   const std::string text = read_file(key->file);
@@ -56,6 +67,12 @@ std::string place_of(const Problem& problem) {
   return "";
 }
 
+/// Whether it is the name of a rank's file, which is missing and not mistyped.
+bool is_of_rank(const std::string& name) {
+  static const std::regex kForm(R"(rank\d+\..+)");
+  return std::regex_match(name, kForm);
+}
+
 /// Suggestion for a file that is not there; empty: it is, or none has such a name.
 std::string file_meant(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
@@ -64,6 +81,8 @@ std::string file_meant(const std::filesystem::path& path) {
   for (const std::filesystem::path& entry : entries_of(folder)) names.push_back(entry.filename().string());
   constexpr std::size_t kTooShort = 3;  // characters: such a name is like any other
   const std::string name = path.filename().string();
+  const auto is_place_in = [&](const std::string& file) { return name.starts_with(file + ":"); };
+  if (is_of_rank(name) || std::any_of(names.begin(), names.end(), is_place_in)) return "";
   const auto meant = name.size() < kTooShort ? std::nullopt : nearest(name, names);
   return meant ? "did you mean '" + (path.parent_path() / *meant).string() + "'?" : "";
 }

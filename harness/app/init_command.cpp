@@ -83,12 +83,17 @@ Command command_from(const std::vector<std::string>& given) {
   return command;
 }
 
-/// The script that a command runs: the first word that names a Python file, else the command itself.
+/// The script that a command runs: the first word that names a Python file, else the command itself. *Throws*:
+/// InputError where it names a Python file that is not there.
 std::string script_of(const std::vector<std::string>& command) {
   const auto script = std::find_if(command.begin(), command.end(), [](const std::string& word) {
     return word.ends_with(".py") && fs::is_regular_file(word);
   });
-  return script == command.end() ? command.front() : *script;
+  if (script != command.end()) return *script;
+  const auto missing =
+      std::find_if(command.begin(), command.end(), [](const std::string& word) { return word.ends_with(".py"); });
+  if (missing == command.end()) return command.front();
+  throw InputError({.what = "the script is missing", .where = *missing, .expected = "a file"});
 }
 
 /// Letters that a scenario's name may have.

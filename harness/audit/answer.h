@@ -115,6 +115,7 @@ struct Line {
   std::string instead;  ///< change that makes it consistent, or the thing to compare instead
   std::string at;       ///< "step 3, gradient conv1.weight", of a broken one
   std::string cause;    ///< id and sentence of the likeliest cause, of a broken one
+  std::string failed;   ///< of one that a run left undecided: how it ended, "run a/w4/0 failed: ZeroDivisionError: …"
   std::string reproduce;
 
   bool operator==(const Line&) const = default;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 
 #include "harness/audit/measured.h"
 #include "harness/base/text.h"
@@ -36,12 +37,33 @@ void take_divergence(Line& line, const CheckReport& report) {
   line.because = join(first.evidence, "; ");
 }
 
-/// A log's last lines as one.
-std::string last_words(std::string log) {
+/// Whether torchrun says that a rank failed, which says nothing of why.
+bool is_of_launcher(const std::string& text) {
+  return text.find("ChildFailedError") != std::string::npos || text.find("error_file:") != std::string::npos;
+}
+
+/// The last exception that a log tells of, "ValueError: …"; empty: none.
+std::string exception_in(const std::string& log) {
+  static const std::regex kException(
+      R"((?:^|\n)(?:\[rank\d+\]: )?((?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b[^\n]*))");
+  std::string last;
+  for (std::sregex_iterator at(log.begin(), log.end(), kException), end; at != end; ++at) {
+    if (!is_of_launcher((*at)[1])) last = (*at)[1];
+  }
+  return last;
+}
+
+/// Why a run failed: its log's exception, else the log's last lines as one.
+std::string last_words(const judge::RunReport& run) {
   constexpr std::size_t kMost = 300;  // characters
+  std::string log = run.log_tail;
+  if (const std::string exception = exception_in(log); !exception.empty()) return exception.substr(0, kMost);
+  if (log.empty() || is_of_launcher(log)) return run.why;
   while (!log.empty() && log.back() == '\n') log.pop_back();
   std::replace(log.begin(), log.end(), '\n', ' ');
-  return log.size() <= kMost ? log : log.substr(log.size() - kMost);
+  if (log.size() <= kMost) return log;
+  const std::size_t word = log.find(' ', log.size() - kMost);
+  return "… " + log.substr(word == std::string::npos ? log.size() - kMost : word + 1);
 }
 
 }  // namespace
@@ -91,9 +113,8 @@ void Answers::not_decided(Line& line, const CheckReport& report) const {
       return run.run.find("/" + name + "/") != std::string::npos;
     });
     if (!is_side || run.status == Status::kAgree) continue;
-    line.because =
-        "run " + run.run + " " + run.outcome + ": " + (run.log_tail.empty() ? run.why : last_words(run.log_tail));
-    if (run.status == Status::kDivergence) line.answer = Answer::kBroken;
+    line.because = "run " + run.run + " " + run.outcome + ": " + last_words(run);
+    if (run.status == Status::kDivergence) line.failed = line.because;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "harness/audit/quantities.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -12,6 +13,8 @@
 #include "harness/base/text.h"
 #include "harness/laws/promise.h"
 #include "harness/laws/rate_curve.h"
+#include "harness/laws/seen_facts.h"
+#include "harness/recipe/optimizer_rule.h"
 
 namespace lockstep::audit {
 namespace {
@@ -70,6 +73,28 @@ class At {
   }
 
   std::optional<double> largest_rate() const { return run() == nullptr ? std::nullopt : audit::largest_rate(*run()); }
+
+  /// Whether the last recorded rate is the largest, and larger than the one before: where it ends is not seen.
+  bool still_warms_up() const {
+    const laws::Rates all = rates();
+    if (variant().knows("optimizer") || all.size() < 2) return false;
+    return std::prev(all.end())->second > std::prev(all.end(), 2)->second &&
+           std::prev(all.end())->second == *largest_rate();
+  }
+
+  /// Class of the optimizer that a program's recorder saw, or the recipe's kind.
+  std::string optimizer_name() const {
+    if (variant().knows("optimizer")) return text_of(train().optimizer.kind);
+    const Json seen = run() == nullptr ? Json() : laws::seen_of(*run(), "optimizer");
+    return seen.is_array() && !seen.empty() && seen[0].is_object() ? seen[0].value("class", "") : "";
+  }
+
+  bool has_scale_free_optimizer() const {
+    if (variant().knows("optimizer")) return is_scale_free(train());
+    std::string name = optimizer_name();
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    return recipe::traits_of(recipe::named<recipe::OptimizerKind>(name)).is_scale_free;
+  }
 
   /// The largest one, or that at the end of a warm-up which is longer than the run.
   std::optional<double> full_rate() const {
@@ -164,15 +189,24 @@ std::optional<std::string> rate_of_sample(const At& at) {
 
 Judged judge_rate_of_sample(const At& first, const At& last) {
   const double growth = *last.batch() / *first.batch(), rate = *first.full_rate();
-  const bool adaptive = last.variant().knows("optimizer") && is_scale_free(last.train());
+  if (growth == 1)
+    return changes("the rate grows by " + times(*last.full_rate() / rate) +
+                       " and the batch does not: a sample moves the "
+                       "weights by another amount",
+                   "give all of them " + rate_text(first).value_or("one rate"));
+  if (last.still_warms_up())
+    return changes("the batch grows by " + times(growth) + ", the rate by " + times(*last.full_rate() / rate) +
+                       " in a warm-up that these updates do not end: a sample moves the weights by another amount",
+                   "keep the global batch; a rule for the rate is a heuristic, not an identity");
+  const bool adaptive = last.has_scale_free_optimizer();
   const std::string linear = "linear " + rounded(rate * growth, 4),
                     root = "square root " + rounded(rate * std::sqrt(growth), 4);
-  return changes("the batch grows by " + times(growth) + ", the rate by " + times(*last.full_rate() / rate) +
-                     ": a sample moves the weights by another amount",
-                 "keep the global batch; a rule is a heuristic, not an identity: " +
-                     (adaptive ? root + " (Malladi et al. 2022); the linear rule is not justified for " +
-                                     text_of(last.train().optimizer.kind)
-                               : linear + " (Goyal et al. 2017), " + root));
+  return changes(
+      "the batch grows by " + times(growth) + ", the rate by " + times(*last.full_rate() / rate) +
+          ": a sample moves the weights by another amount",
+      "keep the global batch; a rule is a heuristic, not an identity: " +
+          (adaptive ? root + " (Malladi et al. 2022); the linear rule is not justified for " + last.optimizer_name()
+                    : linear + " (Goyal et al. 2017), " + root));
 }
 
 std::optional<std::string> warmup(const At& at) {

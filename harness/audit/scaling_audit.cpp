@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "harness/audit/measured.h"
@@ -82,6 +83,20 @@ bool is_equality(Answer answer) { return answer == Answer::kIdentical || answer 
 
 std::string words_of(Answer equality) {
   return equality == Answer::kIdentical ? "equal in every bit" : "equal up to rounding";
+}
+
+/// The numbers of ranks that lines are about, as their ids say: "ledger@4". All, where one says none.
+std::vector<std::int64_t> ranks_of(const std::vector<const Line*>& lines, const std::vector<std::int64_t>& all) {
+  std::set<std::int64_t> ranks;
+  for (const Line* line : lines) {
+    const std::size_t at = line->id.rfind('@');
+    const auto number = std::find_if(all.begin(), all.end(), [&](std::int64_t one) {
+      return at != std::string::npos && line->id.substr(at + 1) == std::to_string(one);
+    });
+    if (number == all.end()) return all;
+    ranks.insert(*number);
+  }
+  return {ranks.begin(), ranks.end()};
 }
 
 /// " (data.not_sharded)"; empty: no cause is known.
@@ -172,18 +187,22 @@ std::string Scaling::remedy(const Audit& audit) const {
 std::string Scaling::headline(const Audit& audit) const {
   constexpr std::size_t kMost = 3;  // quantities that a person reads in one line
   std::vector<std::string> changed, slips, broken;
+  std::vector<const Line*> wrong, failed;
   for (const Line& line : audit.lines) {
     const std::string range = line.values.empty() ? "" : " " + line.values.front() + " to " + line.values.back();
     if (line.section == Section::kQuantities && line.answer == Answer::kChanges) changed.push_back(line.text + range);
     if (line.section == Section::kQuantities && line.answer == Answer::kSlip) slips.push_back(line.text + range);
     if (line.answer == Answer::kBroken) broken.push_back(line.id + id_of_cause(line));
+    if (line.answer == Answer::kBroken) wrong.push_back(&line);
+    if (!line.failed.empty()) failed.push_back(&line);
   }
   const auto of_ranks = [](const std::vector<std::int64_t>& ranks) {
     return listed(ranks) + (ranks == std::vector<std::int64_t>{1} ? " rank" : " ranks");
   };
   const std::string all = of_ranks(audit.ranks);
   if (!audit.is_whole && broken.empty()) return all + ", these lines alone: " + std::string(name_of(audit.status()));
-  if (!broken.empty()) return all + ": a mistake. Broken: " + some_of(broken, kMost);
+  if (!broken.empty()) return of_ranks(ranks_of(wrong, audit.ranks)) + ": a mistake. Broken: " + some_of(broken, kMost);
+  if (!failed.empty()) return of_ranks(ranks_of(failed, audit.ranks)) + ": the training fails. " + failed[0]->failed;
   if (!slips.empty()) return all + ": a slip. " + some_of(slips, kMost);
   const std::vector<std::int64_t> others(audit.ranks.begin() + (audit.ranks.size() > 1 ? 1 : 0), audit.ranks.end());
   if (!changed.empty())
