@@ -196,6 +196,9 @@ Outcome ask(const Law& law, const trace::RunTrace& run, const scenario::Promises
     is_meant = is_meant || !promises.train.record.holds(channel);
   }
   Outcome outcome = law.judge(run, promises);
+  const bool has_steps =
+      std::none_of(run.ranks.begin(), run.ranks.end(), [](const trace::Trace& rank) { return rank.steps.empty(); });
+  if (!has_steps && !outcome.broken && !outcome.holds()) return cannot_tell("no step is recorded on every rank");
   if (outcome.broken && is_meant) return cannot_tell("the run does not record " + join(lacking, " and "));
   if (outcome.broken && law.needs_promise && !promises.knows("optimizer"))
     return cannot_tell(outcome.broken->at.text() +
