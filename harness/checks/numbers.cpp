@@ -93,11 +93,10 @@ class SetAside {
     const bool is_drawn = behind.channel == Channel::kWeight && behind.step == trace::kInitialStep;
     if (is_of_update) return is_drawn && channels_.contains(Channel::kRng);
     if (trace::info(behind.channel).is_gradient() && laws::records(left_, Channel::kLoss))
-      return channels_.contains(Channel::kCollective) || channels_.contains(Channel::kGradientLocal);
+      return channels_.contains(Channel::kCollective) || is_reduced_otherwise();
     const bool by_epoch = samples_by_epoch(left_) && samples_by_epoch(right_);
     if (behind.channel == Channel::kSamples && by_epoch) return channels_.contains(Channel::kCollective);
-    return channels_.contains(Channel::kRng) || channels_.contains(Channel::kCollective) ||
-           channels_.contains(Channel::kGradientLocal);
+    return channels_.contains(Channel::kRng) || channels_.contains(Channel::kCollective) || is_reduced_otherwise();
   }
 
   /// The first of the channels that were set aside.
@@ -107,6 +106,15 @@ class SetAside {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
+  /// Whether one side reduces by DDP, and the other in a way of its own. FSDP2 has no gradients of one rank alone.
+  bool is_reduced_otherwise() const {
+    const auto shards = [](const RunTrace& run) {
+      const Json ddp = laws::seen_of(run, "ddp");
+      return ddp.is_object() && ddp.value("sharded", Json()) == Json(true);
+    };
+    return channels_.contains(Channel::kGradientLocal) && !shards(left_) && !shards(right_);
+  }
+
   /// Whether all updates of all ranks use the same gradients, whatever was recorded on the way to them.
   bool final_gradients_agree() const {
     for (std::size_t rank = 0; rank < left_.ranks.size(); ++rank) {

@@ -12,6 +12,7 @@
 #include "harness/laws/contents.h"
 #include "harness/laws/held.h"
 #include "harness/laws/promise.h"
+#include "harness/trace/batch_share.h"
 #include "harness/trace/entry.h"
 
 namespace lockstep::diagnosis {
@@ -61,8 +62,13 @@ std::vector<Suspect> suspects_in_size(const Scene& scene) {
 /// Samplers of one class that were built otherwise.
 std::vector<Suspect> suspects_in_sampler(const Scene& scene) {
   if (!is_between_programs(scene) || scene.left.run->world_size() != scene.right.run->world_size()) return {};
-  const Json left = seen_of(*scene.left.run, "sampler"), right = seen_of(*scene.right.run, "sampler");
+  const Json left = seen_of(*scene.left.run, "sampler");
+  Json right = seen_of(*scene.right.run, "sampler");
   if (!left.is_object() || !right.is_object() || left.value("class", Json()) != right.value("class", Json())) return {};
+  const auto deals_to_all = [](const Json& sampler, const Side& side) {
+    return sampler.value("num_replicas", Json()) == trace::batch_shares_of(*side.run);
+  };
+  if (deals_to_all(left, scene.left) && deals_to_all(right, scene.right)) right.erase("num_replicas");  // as laid out
   std::vector<std::string> evidence;
   for (const auto& [option, value] : right.items()) {
     const Json other = left.value(option, Json());
@@ -121,8 +127,9 @@ const trace::Record* generator_before(const Side& side, std::size_t rank, std::i
 /// Whether all ranks draw alike in a step.
 bool draw_alike(const Side& side, std::int64_t step) {
   const trace::Record* first = generator_before(side, 0, step);
-  if (first == nullptr || side.run->world_size() < 2) return false;
+  if (first == nullptr || trace::batch_shares_of(*side.run) < 2) return false;  // ranks of one share draw alike
   for (std::size_t rank = 1; rank < side.run->ranks.size(); ++rank) {
+    if (!trace::is_first_of_share(*side.run, rank)) continue;
     const trace::Record* other = generator_before(side, rank, step);
     if (!trace::same_bits(first, other)) return false;
   }

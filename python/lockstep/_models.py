@@ -161,8 +161,8 @@ class Models:
 
 
 def plain(name: str) -> str:
-    """A parameter's name without those of wrappers: torch.compile's and DataParallel's."""
-    name = name.replace("_orig_mod.", "")
+    """A parameter's name without those of wrappers: torch.compile's, checkpoint_wrapper's and DataParallel's."""
+    name = name.replace("_orig_mod.", "").replace("_checkpoint_wrapped_module.", "")
     return name[len("module."):] if name.startswith("module.") else name
 
 

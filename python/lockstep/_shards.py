@@ -52,18 +52,19 @@ def class_of(module: torch.nn.Module) -> type:
 def data_parallel(root: torch.nn.Module, world_size: int) -> tuple[int, int] | None:
     """Which of the ranks that split the batch this one is, and how many there are; nothing where that is not known.
 
-    FSDP2 says it. Where tensors are split without it, the ranks of one mesh compute one batch together.
+    FSDP2 says it, for all ranks where a mesh of some parameter spans them. Where tensors are split without it, the
+    ranks of one mesh compute one batch together.
     """
+    meshes = [parameter.device_mesh for parameter in root.parameters() if is_sharded(parameter)]
+    if all(mesh.size() != world_size for mesh in meshes):
+        return None  # ranks outside of it may compute batches of their own, as replicas of a program's own do
     for part in root.modules():
         state = getattr(part, "_get_fsdp_state", None)
         group = getattr(state(), "_fsdp_param_group", None) if callable(state) else None
         mesh = getattr(getattr(group, "mesh_info", None), "mesh", None)
         if mesh is not None:
             return _number_in(mesh), mesh.size()
-    meshes = [parameter.device_mesh for parameter in root.parameters() if is_sharded(parameter)]
-    if not meshes or any(mesh.size() != world_size for mesh in meshes):
-        return None
-    return 0, 1
+    return (0, 1) if all(mesh.size() == world_size for mesh in meshes) else None
 
 
 def _number_in(mesh: Any) -> int:

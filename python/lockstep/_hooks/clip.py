@@ -67,3 +67,5 @@ def install(session: Training, updates: Updates) -> None:
             replace(clip_grad, name, observed)
             if hasattr(torch.nn.utils, name):
                 setattr(torch.nn.utils, name, getattr(clip_grad, name))
+        elif hasattr(torch.nn.utils, name):  # under another name in the module that defines it
+            replace(torch.nn.utils, name, observed)
