@@ -207,7 +207,7 @@ std::vector<Sampled> sampled_in(const Shard& shard, std::span<const std::int64_t
 }
 
 Sketch sum_of(const Sketch& a, const Sketch& b) {
-  Sketch sum{.norm = std::hypot(a.norm, b.norm), .max_abs = std::max(a.max_abs, b.max_abs)};
+  Sketch sum{.norm = std::sqrt(a.norm * a.norm + b.norm * b.norm), .max_abs = std::max(a.max_abs, b.max_abs)};
   if (std::isnan(sum.norm)) sum.max_abs = std::nan("");
   for (std::size_t i = 0; i < Sketch::kBuckets; ++i) sum.buckets[i] = a.buckets[i] + b.buckets[i];
   return sum;
