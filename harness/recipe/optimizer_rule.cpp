@@ -29,9 +29,8 @@ Rounded before(const Element& element, std::string_view state) {
 
 /// A state that it has.
 Rounded after(const Element& element, std::string_view state) {
-  const double* found = element.after.find(state);
-  LOCKSTEP_CHECK(found != nullptr);
-  return {*found, element.unit};
+  if (const double* found = element.after.find(state)) return {*found, element.unit};
+  throw InternalError({.what = "an element lacks a state of its optimizer", .where = std::string(state)});
 }
 
 /// torch.lerp, which moving averages use.
