@@ -108,11 +108,8 @@ class SetAside {
  private:
   /// Whether one side reduces by DDP, and the other in a way of its own. FSDP2 has no gradients of one rank alone.
   bool is_reduced_otherwise() const {
-    const auto shards = [](const RunTrace& run) {
-      const Json ddp = laws::seen_of(run, "ddp");
-      return ddp.is_object() && ddp.value("sharded", Json()) == Json(true);
-    };
-    return channels_.contains(Channel::kGradientLocal) && !shards(left_) && !shards(right_);
+    return channels_.contains(Channel::kGradientLocal) && !laws::ddp_has(left_, "sharded") &&
+           !laws::ddp_has(right_, "sharded");
   }
 
   /// Whether all updates of all ranks use the same gradients, whatever was recorded on the way to them.

@@ -222,8 +222,8 @@ compare::Comparison compare_ranks(const trace::RunTrace& run, const scenario::Pr
                      .watch = watch};
   if (channels.empty()) walk.channels = agreeing_channels(promises);
   const bool all = channels.empty(), is_program = promises.known.has_value();
-  walk.skip = [all, is_program, broadcast = laws::broadcasts_buffers(run)](Channel channel, const std::string& name,
-                                                                           std::int64_t step) {
+  walk.skip = [all, is_program, broadcast = laws::ddp_has(run, "broadcast_buffers")](
+                  Channel channel, const std::string& name, std::int64_t step) {
     return is_own_loss_of_optimizer(channel, name) || (all && is_own_count(channel, name)) ||
            (is_program && is_own_buffer(channel, name, step, broadcast));
   };

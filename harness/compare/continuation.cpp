@@ -166,7 +166,8 @@ Continuation continuation_of(const RunAndFiles& source, const RunAndFiles& resum
 void count_on(RunTrace& resumed, const RunTrace& source, std::int64_t step) {
   const std::int64_t updates = step - first_step(resumed);
   const bool same_world = source.world_size() == resumed.world_size();
-  for (std::size_t rank = 1; same_world && laws::broadcasts_buffers(resumed) && rank < resumed.ranks.size(); ++rank) {
+  for (std::size_t rank = 1; same_world && laws::ddp_has(resumed, "broadcast_buffers") && rank < resumed.ranks.size();
+       ++rank) {
     const Step* before = source.ranks[rank].find(step);
     if (before != nullptr && !resumed.ranks[rank].steps.empty())
       begin_as_before(resumed.ranks[rank].steps.front(), resumed.ranks[0].steps.front(), *before);

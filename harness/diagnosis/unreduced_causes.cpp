@@ -31,8 +31,7 @@ bool reduces_nothing(const Side& side, std::int64_t step) {
 }
 
 std::string seen_at(const Side& side, std::int64_t step) {
-  const Json ddp = seen_of(*side.run, "ddp");
-  const bool wraps = ddp.is_object() && ddp.value("wrap", Json()) == true;
+  const bool wraps = laws::ddp_has(*side.run, "wrap");
   return place_of(*side.run, step) + (wraps ? ": no backward pass goes through DDP, or all are under no_sync"
                                             : ": the model is not wrapped in DDP");
 }

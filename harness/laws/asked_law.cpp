@@ -57,9 +57,9 @@ std::string no_ranks_asked(const trace::RunTrace& run, const scenario::Promises&
   const Json hook = ddp.is_object() ? ddp.value("comm_hook", Json()) : Json();
   if (hook.is_string() && hook.get<std::string>().find("localSGD") != std::string::npos)
     return "between two averages of post_localSGD_hook each rank trains alone";
-  const auto is = [&](const char* key) { return ddp.is_object() && ddp.value(key, Json()) == Json(true); };
-  if (!is("wrap") && !is("sharded")) return "no model was seen to be wrapped in DDP, or sharded";
-  return is("wrap") || hold_the_same_names(run) ? "" : "the ranks hold other parameters, as those of a pipeline do";
+  const bool wraps = ddp_has(run, "wrap");
+  if (!wraps && !ddp_has(run, "sharded")) return "no model was seen to be wrapped in DDP, or sharded";
+  return wraps || hold_the_same_names(run) ? "" : "the ranks hold other parameters, as those of a pipeline do";
 }
 
 }  // namespace lockstep::laws

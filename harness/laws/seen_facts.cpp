@@ -16,9 +16,9 @@ std::int64_t seen_count(const trace::Step& step, const std::string& name) {
   return record == nullptr || record->integers.empty() ? 0 : record->integers[0];
 }
 
-bool broadcasts_buffers(const trace::RunTrace& run) {
+bool ddp_has(const trace::RunTrace& run, const char* property) {
   const Json ddp = seen_of(run, "ddp");
-  return ddp.is_object() && ddp.value("broadcast_buffers", Json()) == true;
+  return ddp.is_object() && ddp.value(property, Json()) == true;
 }
 
 bool records(const trace::RunTrace& run, trace::Channel channel) {

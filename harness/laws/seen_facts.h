@@ -15,8 +15,9 @@ Json seen_of(const trace::RunTrace& run, const char* part);
 /// The count of a program's recorder in a step, the ledger's entry "seen.NAME"; 0 if there is none.
 std::int64_t seen_count(const trace::Step& step, const std::string& name);
 
-/// Whether a program's DDP gives all ranks the buffers of rank 0 before each pass.
-bool broadcasts_buffers(const trace::RunTrace& run);
+/// Whether a program's recorder saw its DDP, or what stands in its place, to have a property: "wrap", "sharded", or
+/// "broadcast_buffers", which gives all ranks the buffers of rank 0 before each pass.
+bool ddp_has(const trace::RunTrace& run, const char* property);
 
 /// Whether any step of a run has a record of this channel.
 bool records(const trace::RunTrace& run, trace::Channel channel);

@@ -261,9 +261,7 @@ bool are_to_split(const trace::RunTrace& run, const scenario::Promises& promises
     const Json sampler = seen_of(run, "sampler");
     const std::string kind = sampler.is_object() && sampler.contains("kind") ? sampler["kind"].dump() : "";
     const bool is_their_own = kind.size() > 1 && std::isupper(static_cast<unsigned char>(kind[1])) != 0;
-    const Json ddp = seen_of(run, "ddp");  // or what keeps parts of the model on other ranks, as FSDP does
-    const auto is = [&](const char* key) { return ddp.is_object() && ddp.value(key, Json()) == Json(true); };
-    return !is_their_own && (is("wrap") || is("sharded"));
+    return !is_their_own && (ddp_has(run, "wrap") || ddp_has(run, "sharded"));
   }
   const recipe::TrainSpec& train = promises.train;
   const std::int64_t round = train.batch.micro_size(promises.world_size) * promises.world_size;
