@@ -1,7 +1,6 @@
 #include "harness/audit/quantities.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -82,18 +81,12 @@ class At {
            std::prev(all.end())->second == *largest_rate();
   }
 
-  /// Class of the optimizer that a program's recorder saw, or the recipe's kind.
-  std::string optimizer_name() const {
-    if (variant().knows("optimizer")) return text_of(train().optimizer.kind);
-    const Json seen = run() == nullptr ? Json() : laws::seen_of(*run(), "optimizer");
-    return seen.is_array() && !seen.empty() && seen[0].is_object() ? seen[0].value("class", "") : "";
-  }
-
-  bool has_scale_free_optimizer() const {
-    if (variant().knows("optimizer")) return is_scale_free(train());
-    std::string name = optimizer_name();
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    return recipe::traits_of(recipe::named<recipe::OptimizerKind>(name)).is_scale_free;
+  /// Kind of the optimizer: the promised one, else the first that the recorder saw.
+  recipe::OptimizerKind optimizer() const {
+    if (variant().knows("optimizer") || run() == nullptr) return train().optimizer.kind;
+    const Json seen = laws::seen_of(*run(), "optimizer");
+    const bool is_there = seen.is_array() && !seen.empty() && seen[0].is_object();
+    return recipe::named<recipe::OptimizerKind>(is_there ? seen[0].value("kind", "") : "");
   }
 
   /// The largest one, or that at the end of a warm-up which is longer than the run.
@@ -187,26 +180,30 @@ std::optional<std::string> rate_of_sample(const At& at) {
   return rounded(*rate / *batch, 4);
 }
 
-Judged judge_rate_of_sample(const At& first, const At& last) {
-  const double growth = *last.batch() / *first.batch(), rate = *first.full_rate();
-  if (growth == 1)
-    return changes("the rate grows by " + times(*last.full_rate() / rate) +
-                       " and the batch does not: a sample moves the "
-                       "weights by another amount",
-                   "give all of them " + rate_text(first).value_or("one rate"));
-  if (last.still_warms_up())
-    return changes("the batch grows by " + times(growth) + ", the rate by " + times(*last.full_rate() / rate) +
-                       " in a warm-up that these updates do not end: a sample moves the weights by another amount",
-                   "keep the global batch; a rule for the rate is a heuristic, not an identity");
-  const bool adaptive = last.has_scale_free_optimizer();
+/// Rules for a rate that follows the batch. Heuristics, and none of them for a rate that is not known.
+std::string rules_for_rate(const At& first, const At& last, double growth) {
+  const std::string keep = "keep the global batch; a rule is a heuristic, not an identity";
+  if (last.still_warms_up()) return keep;
+  const double rate = *first.full_rate();
+  const recipe::OptimizerKind kind = last.optimizer();
   const std::string linear = "linear " + rounded(rate * growth, 4),
                     root = "square root " + rounded(rate * std::sqrt(growth), 4);
-  return changes(
-      "the batch grows by " + times(growth) + ", the rate by " + times(*last.full_rate() / rate) +
-          ": a sample moves the weights by another amount",
-      "keep the global batch; a rule is a heuristic, not an identity: " +
-          (adaptive ? root + " (Malladi et al. 2022); the linear rule is not justified for " + last.optimizer_name()
-                    : linear + " (Goyal et al. 2017), " + root));
+  return keep + ": " +
+         (recipe::traits_of(kind).is_scale_free
+              ? root + " (Malladi et al. 2022); the linear rule is not justified for " + text_of(kind)
+              : linear + " (Goyal et al. 2017), " + root);
+}
+
+Judged judge_rate_of_sample(const At& first, const At& last) {
+  const double growth = *last.batch() / *first.batch();
+  const std::string of_rate = times(*last.full_rate() / *first.full_rate()),
+                    behind = ": a sample moves the weights by another amount";
+  if (growth == 1)
+    return changes("the rate grows by " + of_rate + " and the batch does not" + behind,
+                   "give all of them " + rate_text(first).value_or("one rate"));
+  const std::string open = last.still_warms_up() ? " in a warm-up that these updates do not end" : "";
+  return changes("the batch grows by " + times(growth) + ", the rate by " + of_rate + open + behind,
+                 rules_for_rate(first, last, growth));
 }
 
 std::optional<std::string> warmup(const At& at) {

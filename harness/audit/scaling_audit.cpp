@@ -186,14 +186,13 @@ std::string Scaling::remedy(const Audit& audit) const {
 
 std::string Scaling::headline(const Audit& audit) const {
   constexpr std::size_t kMost = 3;  // quantities that a person reads in one line
-  std::vector<std::string> changed, slips, broken;
-  std::vector<const Line*> wrong, failed;
+  std::vector<std::string> changed, slips;
+  std::vector<const Line*> broken, failed;
   for (const Line& line : audit.lines) {
     const std::string range = line.values.empty() ? "" : " " + line.values.front() + " to " + line.values.back();
     if (line.section == Section::kQuantities && line.answer == Answer::kChanges) changed.push_back(line.text + range);
     if (line.section == Section::kQuantities && line.answer == Answer::kSlip) slips.push_back(line.text + range);
-    if (line.answer == Answer::kBroken) broken.push_back(line.id + id_of_cause(line));
-    if (line.answer == Answer::kBroken) wrong.push_back(&line);
+    if (line.answer == Answer::kBroken) broken.push_back(&line);
     if (!line.failed.empty()) failed.push_back(&line);
   }
   const auto of_ranks = [](const std::vector<std::int64_t>& ranks) {
@@ -201,7 +200,11 @@ std::string Scaling::headline(const Audit& audit) const {
   };
   const std::string all = of_ranks(audit.ranks);
   if (!audit.is_whole && broken.empty()) return all + ", these lines alone: " + std::string(name_of(audit.status()));
-  if (!broken.empty()) return of_ranks(ranks_of(wrong, audit.ranks)) + ": a mistake. Broken: " + some_of(broken, kMost);
+  if (!broken.empty()) {
+    std::vector<std::string> ids;
+    for (const Line* line : broken) ids.push_back(line->id + id_of_cause(*line));
+    return of_ranks(ranks_of(broken, audit.ranks)) + ": a mistake. Broken: " + some_of(ids, kMost);
+  }
   if (!failed.empty()) return of_ranks(ranks_of(failed, audit.ranks)) + ": the training fails. " + failed[0]->failed;
   if (!slips.empty()) return all + ": a slip. " + some_of(slips, kMost);
   const std::vector<std::int64_t> others(audit.ranks.begin() + (audit.ranks.size() > 1 ? 1 : 0), audit.ranks.end());

@@ -1,6 +1,7 @@
 // What a recipe says along the number of ranks, and which of it depends on them.
 #include "harness/audit/quantities.h"
 
+#include <functional>
 #include <map>
 
 #include "tests/audit/audited.h"
@@ -39,6 +40,19 @@ class Seen {
 
   trace::RunTrace& run(std::size_t i) { return *evidence_[i].trace; }
 
+  /// Makes programs of the trainings: the optimizer is not promised, but seen.
+  void see_optimizer(const std::string& kind) {
+    for (scenario::Variant& variant : plan_.scenarios[0].variants) variant.known = {"batch"};
+    for (judge::Evidence& each : evidence_) {
+      for (trace::Trace& rank : each.trace->ranks) rank.header["seen"]["optimizer"] = {{{"kind", kind}}};
+    }
+  }
+
+  /// Gives each update another rate.
+  void set_rates(std::size_t i, const std::function<double(std::int64_t step)>& rate) {
+    for (std::int64_t step = 0; step < 4; ++step) put(run(i), 0, step, number("learning_rate", rate(step)));
+  }
+
  private:
   Scratch scratch_;
   plan::Plan plan_;
@@ -74,6 +88,33 @@ TEST(Quantities, OfALinearRuleForAdamHaveNoGround) {
   const Seen seen({{"batch", {{"per_rank", 6}}}, {"optimizer", {{"kind", "adam"}, {"lr", 0.001}}}}, {1, 2});
   EXPECT_TRUE(holds(seen.line("rate-per-sample").instead, "not justified for adam"))
       << seen.line("rate-per-sample").instead;
+}
+
+TEST(Quantities, OfAProgramFollowTheOptimizerThatIsSeen) {
+  Seen seen({{"batch", {{"per_rank", 6}}}}, {1, 2});
+  seen.see_optimizer("adamw");
+  EXPECT_TRUE(holds(seen.line("rate-per-sample").instead, "not justified for adamw"))
+      << seen.line("rate-per-sample").instead;
+  seen.see_optimizer("sgd");
+  EXPECT_TRUE(holds(seen.line("rate-per-sample").instead, "linear 0.2 (Goyal et al. 2017)"))
+      << seen.line("rate-per-sample").instead;
+}
+
+/// The rate that a warm-up leads to is not known before it ends.
+TEST(Quantities, OfAWarmUpThatDoesNotEndHaveNoRule) {
+  Seen seen({{"batch", {{"per_rank", 6}}}}, {1, 2});
+  seen.see_optimizer("sgd");
+  for (const std::size_t i : {0, 1}) seen.set_rates(i, [](std::int64_t step) { return 0.01 * (1 + step); });
+  EXPECT_TRUE(holds(seen.line("rate-per-sample").because, "in a warm-up that these updates do not end"));
+  EXPECT_FALSE(holds(seen.line("rate-per-sample").instead, "Goyal")) << seen.line("rate-per-sample").instead;
+}
+
+TEST(Quantities, OfARateThatGrowsWithoutTheBatchBlameTheRate) {
+  Seen seen(Json::object(), {1, 2});
+  seen.set_rates(1, [](std::int64_t) { return 0.2; });
+  EXPECT_TRUE(holds(seen.line("rate-per-sample").because, "the rate grows by 2 x and the batch does not"))
+      << seen.line("rate-per-sample").because;
+  EXPECT_TRUE(seen.line("rate-per-sample").instead.starts_with("give all of them"));
 }
 
 TEST(Quantities, OfARateByRuleFollowTheBatch) {

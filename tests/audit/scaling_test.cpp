@@ -125,6 +125,7 @@ TEST(Scaling, SeesEveryIdentityBrokenByAPlantedMistake) {
     const Audited broken(recipe(one.train), {1, 2}, {one.line});
     EXPECT_EQ(broken.result.status(), judge::Status::kDivergence) << one.line << one.train;
     EXPECT_TRUE(answers(broken, one.line, kBroken)) << one.train;
+    EXPECT_TRUE(broken.result.headline.starts_with("2 ranks: a mistake. Broken: ")) << broken.result.headline;
     EXPECT_TRUE(broken.line(one.line).cause.starts_with(one.cause)) << one.train << broken.line(one.line).cause;
   }
 }
