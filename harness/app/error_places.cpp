@@ -15,24 +15,17 @@
 namespace lockstep::app {
 namespace {
 
-/// A key as errors name it: "FILE: train.optimizer (variant 'main')", or "FILE (variant 'main'): launch.kind".
+/// A key as errors name it: "FILE: train.optimizer (variant 'main')", or "FILE (variant 'main'): launch.kind". "FILE"
+/// alone is the whole document: its path is empty.
 struct Key {
   std::string file, variant, path;
 };
 
 std::optional<Key> key_in(const std::string& where) {
-  static const std::regex kForm(R"re((.+?)(?: \(variant '([^']*)'\))?: ([\w.-]+)(?: \(variant '([^']*)'\))?)re");
+  static const std::regex kForm(R"re((.+?)(?: \(variant '([^']*)'\))?(?:: ([\w.-]+)(?: \(variant '([^']*)'\))?)?)re");
   std::smatch parts;
   if (!std::regex_match(where, parts, kForm)) return std::nullopt;
   return Key{.file = parts[1], .variant = parts[2].matched ? parts[2] : parts[4], .path = parts[3]};
-}
-
-/// A file alone, "own.json" or "own.json (variant 'main')": the key is the error's actual one.
-std::optional<Key> file_in(const std::string& where) {
-  static const std::regex kForm(R"re((.+?)(?: \(variant '([^']*)'\))?)re");
-  std::smatch parts;
-  if (!std::regex_match(where, parts, kForm)) return std::nullopt;
-  return Key{.file = parts[1], .variant = parts[2], .path = ""};
 }
 
 std::string without_quotes(std::string text) {
@@ -53,8 +46,7 @@ std::vector<std::string> candidates(const Key& key, const std::string& actual) {
 
 /// "own.json:12:7"; empty: the file has no such key.
 std::string place_of(const Problem& problem) {
-  std::optional<Key> key = key_in(problem.where);
-  if (!key) key = file_in(problem.where);
+  const std::optional<Key> key = key_in(problem.where);
   if (!key || !std::filesystem::is_regular_file(key->file)) return "";
   std::map<std::string, std::string> by_path;
   const std::string text = read_file(key->file);

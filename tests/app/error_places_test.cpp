@@ -37,6 +37,7 @@ TEST_F(ErrorPlaces, NameLineAndColumnOfAKey) {
   EXPECT_EQ(where(" (variant 'b'): train.steps"), file_ + " (variant 'b'): train.steps, at " + file_ + ":4:30");
   EXPECT_EQ(where(": checks.0"), file_ + ": checks.0, at " + file_ + ":6:14");
   EXPECT_EQ(where(": checks.0", "'that'"), file_ + ": checks.0, at " + file_ + ":6:23") << "the unknown key itself";
+  EXPECT_EQ(where("", "'checks'"), file_ + ", at " + file_ + ":6:13") << "of the whole file";
 }
 
 TEST_F(ErrorPlaces, AreLeftOutWhereTheFileHasNone) {
@@ -51,6 +52,10 @@ TEST_F(ErrorPlaces, NameTheFileThatWasMeant) {
   };
   EXPECT_EQ(next("onw.jsonc"), "did you mean '" + file_ + "'?");
   for (const char* name : {"own.jsonc", "other.txt", "nowhere/own.jsonc"}) EXPECT_EQ(next(name), "") << name;
+  for (const char* name : {"own.jsonc:2:16", "rank1.jsonl"}) {  // a place in a file; a file that is lost
+    scratch_.write("rank0.jsonl", "");
+    EXPECT_EQ(next(name), "") << name;
+  }
   const Error told = InputError({.what = "x", .where = (scratch_.path() / "onw.jsonc").string(), .next = "wait"});
   EXPECT_EQ(as_told(told).problems.at(0).next, "wait");
 }
