@@ -105,7 +105,7 @@ CheckResult judge_rounding(const trace::RunTrace& reference, const trace::RunTra
   const compare::Relation relation = [&](const trace::Record& a, const trace::Record& b, std::int64_t step,
                                          std::int64_t rank) -> std::optional<std::string> {
     const auto beyond = compare::within(bound)(a, b, step, rank);
-    if (beyond && believes_steep && steep.explain(bound, a, step)) return std::nullopt;
+    if (beyond && believes_steep && steep.explain(bound, a, b, step)) return std::nullopt;
     if (beyond || trace::same_bits(&a, &b)) return beyond;
     if (may_be_factor.empty() && !steep.left_out(a)) {
       const auto rounding = bound.judge(a, b, step, rank);

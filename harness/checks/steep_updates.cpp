@@ -1,5 +1,7 @@
 #include "harness/checks/steep_updates.h"
 
+#include <cmath>
+
 #include "harness/laws/law.h"
 #include "harness/laws/scales.h"
 
@@ -14,6 +16,8 @@ std::string owner_of(const Record& record) {
   return record.channel == Channel::kOptimizer ? laws::layer_of(record.name) : record.name;
 }
 
+bool is_finite(const Record& record) { return std::isfinite(record.number.value_or(record.norm.value_or(NAN))); }
+
 }  // namespace
 
 SteepUpdates::SteepUpdates(const trace::RunTrace& left, const trace::RunTrace& right, const CheckInput& input)
@@ -26,8 +30,8 @@ SteepUpdates::Side SteepUpdates::side_of(const trace::RunTrace& run, const Check
   laws::Optimizers optimizers(run, promises);
   laws::Outcome unused;
   laws::for_each_update(run, optimizers, unused, [&](const laws::RecordPlace& place, const laws::Updated& of) {
-    const recipe::OptimizerTraits& traits = recipe::traits_of(of.optimizer.kind);
-    if (place.rank == 0 && !traits.square.empty() && of.state(std::string(traits.square)) != nullptr)
+    // What sketches cannot prove divides by a root.
+    if (place.rank == 0 && recipe::traits_of(of.optimizer.kind).form >= recipe::UpdateForm::kElements)
       side.updates[{place.step, of.name}] = {of.optimizer.kind, of.options(), of.rate, of.gradient};
     return true;
   });
@@ -45,14 +49,16 @@ bool SteepUpdates::is_steep(const compare::RoundingBound& bound, const std::stri
   return gradients && gradients->explained();
 }
 
-bool SteepUpdates::explain(const compare::RoundingBound& bound, const Record& record, std::int64_t step) {
+bool SteepUpdates::explain(const compare::RoundingBound& bound, const Record& left, const Record& right,
+                           std::int64_t step) {
+  if (!is_finite(left) || !is_finite(right)) return false;
   if (!left_) {
     left_ = side_of(left_run_, input_);
     right_ = side_of(right_run_, input_);
   }
-  if (record.channel != Channel::kWeight) return left_out(record);
-  if (!is_steep(bound, record.name, step)) return false;
-  explained_.insert(record.name);
+  if (left.channel != Channel::kWeight) return left_out(left);
+  if (!is_steep(bound, left.name, step)) return false;
+  explained_.insert(left.name);
   return true;
 }
 

@@ -27,8 +27,10 @@ class SteepUpdates {
  public:
   SteepUpdates(const trace::RunTrace& left, const trace::RunTrace& right, const CheckInput& input);
 
-  /// Whether this explains a difference that the bound does not. Steps must come in order.
-  bool explain(const compare::RoundingBound& bound, const trace::Record& record, std::int64_t step);
+  /// Whether this explains a difference of one name that the bound does not. Steps must come in order. Never one that
+  /// is not finite.
+  bool explain(const compare::RoundingBound& bound, const trace::Record& left, const trace::Record& right,
+               std::int64_t step);
 
   /// Whether a record is a weight that was explained before, or follows from one: no bound holds for it.
   bool left_out(const trace::Record& record) const;

@@ -1,4 +1,4 @@
-"""A transformer trained with AdamW on whole batches or (--other) in two micro-batches: right because only the order of additions differs, although the bias of the attention's keys has a gradient of nothing but rounding, which AdamW scales up to a whole update."""
+"""A transformer trained with AdamW and Adagrad on whole batches or (--other) in two micro-batches: right because only the order of additions differs, although the biases of the attentions' keys have gradients of nothing but rounding, which both scale up to a whole update."""
 # ways: rounding
 import sys
 from contextlib import nullcontext
@@ -30,13 +30,16 @@ words = torch.randint(0, 30, (96, 10))
 data = TensorDataset(words, words % 5)
 sampler = DistributedSampler(data, seed=2)
 ddp = DDP(Tagger())
-opt = torch.optim.AdamW(ddp.parameters(), lr=1e-3)
+first, second = ddp.module.layers.layers
+rest = [*ddp.module.words.parameters(), *second.parameters(), *ddp.module.tags.parameters()]
+optimizers = [torch.optim.AdamW(first.parameters(), lr=1e-3), torch.optim.Adagrad(rest, lr=1e-2)]
 for epoch in range(2):
     sampler.set_epoch(epoch)
     for x, y in DataLoader(data, batch_size=8, sampler=sampler):
-        opt.zero_grad()
+        ddp.zero_grad()
         for i, (xi, yi) in enumerate(zip(x.chunk(pieces), y.chunk(pieces))):
             with ddp.no_sync() if i < pieces - 1 else nullcontext():
                 (nn.functional.cross_entropy(ddp(xi).flatten(0, 1), yi.flatten()) / pieces).backward()
-        opt.step()
+        for opt in optimizers:
+            opt.step()
 dist.destroy_process_group()
