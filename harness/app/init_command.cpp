@@ -93,7 +93,8 @@ std::string script_of(const std::vector<std::string>& command) {
   const auto missing =
       std::find_if(command.begin(), command.end(), [](const std::string& word) { return word.ends_with(".py"); });
   if (missing == command.end()) return command.front();
-  throw InputError({.what = "the script is missing", .where = *missing, .expected = "a file, as seen from this folder"});
+  throw InputError(
+      {.what = "the script is missing", .where = *missing, .expected = "a file, as seen from this folder"});
 }
 
 /// Letters that a scenario's name may have.
